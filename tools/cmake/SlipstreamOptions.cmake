@@ -1,0 +1,39 @@
+# Compiler settings that every target of ours shares: link to slipstream_options.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+# NDEBUG stays off only in Debug; -O2 everywhere else. GNU compilers give RelWithDebInfo "-O2 -g -DNDEBUG".
+
+find_program(SLIPSTREAM_CCACHE ccache)
+if(SLIPSTREAM_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${SLIPSTREAM_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${SLIPSTREAM_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(slipstream_options INTERFACE)
+target_compile_options(slipstream_options INTERFACE
+  -Wall -Wextra -Wpedantic -Werror
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  -Wcast-align -Wshadow -Wformat=2 -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
+target_include_directories(slipstream_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_link_libraries(slipstream_options INTERFACE Threads::Threads)
+
+if(SLIPSTREAM_SANITIZER STREQUAL "address")
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  add_link_options(-fsanitize=address,undefined)
+elseif(SLIPSTREAM_SANITIZER STREQUAL "thread")
+  add_compile_options(-fsanitize=thread)
+  add_link_options(-fsanitize=thread)
+elseif(SLIPSTREAM_SANITIZER)
+  message(FATAL_ERROR "SLIPSTREAM_SANITIZER is \"${SLIPSTREAM_SANITIZER}\"; it must be address, thread or empty")
+endif()
