@@ -174,6 +174,8 @@ TEST_F(ProcessTest, CountsAreWrittenAtExit) {
   EXPECT_NE(text.str().find("\"libcudart.so.13\": {\"cudaMalloc\": 3}"), std::string::npos) << text.str();
   EXPECT_EQ(text.str().find("libcuda.so.1"), std::string::npos) << text.str();
   std::remove(path.c_str());
+  EXPECT_EQ(RunChild("nothing", {{"SIMCUDA_COUNTS", path}}), 0);
+  EXPECT_FALSE(std::ifstream(path).good());
 }
 
 TEST_F(ProcessTest, AnIdleProgramGetsOnOnlyWhenAskedTo) {

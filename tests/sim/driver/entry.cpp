@@ -152,7 +152,13 @@ __attribute__((destructor)) void WriteCountsAtExit() {
   if (path == nullptr || TheLedger().owner != getpid()) {
     return;
   }
-  simWriteCounts(path);
+  // A process that only loaded the library has nothing to say, and must not write over one that has.
+  for (const auto& [name, counter] : TheLedger().counters) {
+    if (counter->outside.load(std::memory_order_relaxed) != 0) {
+      simWriteCounts(path);
+      return;
+    }
+  }
 }
 
 }  // namespace
