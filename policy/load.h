@@ -39,7 +39,7 @@ struct Origin {
 
   Kind kind = Kind::kDefault;
   // The file as named, or the variable; empty for a default.
-  std::string name;
+  std::string name{};
   // Position of the value in the file, from 1.
   int line = 0;
   int column = 0;

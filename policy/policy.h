@@ -37,8 +37,8 @@ enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 struct Log {
   // How much is said; silent by default, because the process is somebody else's.
   LogLevel level = LogLevel::kOff;
-  // Where to. Empty: standard error. Created 0600, never through a symbolic link; relative to the process's working
-  // directory when its first message is logged.
+  // Where to. Empty: standard error. Created 0600, never through a symbolic link; relative to the working directory
+  // that the process has when the log is configured.
   std::string file;
   // Bytes after which `file` becomes `file`.1 (replacing the one before) and a new `file` begins. 64 KiB to 1 GiB.
   std::uint64_t max_size = std::uint64_t{16} << 20;
@@ -74,7 +74,7 @@ struct Tracer {
   Counters counters = Counters::kTime;
   // Whether intercepted calls become NVTX ranges, for a profiler that is attached.
   bool nvtx = true;
-  // Thread slots in the counter file, 1 to 4096. Threads beyond it share the last slot.
+  // Thread slots in the counter file, 1 to 4096.
   int max_threads = 256;
 
   bool operator==(const Tracer&) const = default;

@@ -10,22 +10,22 @@ namespace slipstream::policy {
 
 struct Problem {
   // The policy file as the user named it. Empty where the problem is in a variable.
-  std::string file;
+  std::string file{};
   // Where in the file, from 1, columns in characters. 0: the file as a whole.
   int line = 0;
   int column = 0;
   // The environment variable. Empty where the problem is in the file.
-  std::string variable;
+  std::string variable{};
   // The key as written, with its table ("log.level"); empty where no key is to blame.
-  std::string key;
+  std::string key{};
   // What is wrong, where it takes more than `found` and `expected` to say it.
-  std::string what;
+  std::string what{};
   // What stands there, as it would be written in TOML.
-  std::string found;
+  std::string found{};
   // What would be accepted.
-  std::string expected;
+  std::string expected{};
   // The nearest valid key, variable or value; empty where none is near.
-  std::string suggestion;
+  std::string suggestion{};
 
   // One line, without a newline, control characters escaped:
   //   policy.toml:7:3: unknown key "alocator.mode"; did you mean "allocator.mode"?
