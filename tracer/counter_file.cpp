@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,6 +61,11 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
   const std::string path =
       directory + "/" + std::to_string(getpid()) + "-" + std::to_string(start) + kCounterSuffix;
 
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) {
+    *error = "RLIMIT_FSIZE allows no file of " + std::to_string(size) + " bytes";  // trying would raise SIGXFSZ
+    return nullptr;
+  }
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (fd < 0) {
     *error = Describe("cannot create", path, errno);

@@ -31,7 +31,7 @@ std::string Scaled(uint64_t number, double step, const std::array<const char*, k
 
 std::string WithThousands(uint64_t number) {
   std::string digits = std::to_string(number);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
   return digits;
 }
 
@@ -42,11 +42,15 @@ std::string HumanBytes(uint64_t bytes) {
 std::string HumanTime(uint64_t ns) { return Scaled<4>(ns, 1000.0, {"ns", "us", "ms", "s"}); }
 
 std::string PadLeft(const std::string& text, size_t width) {
-  return text.size() >= width ? text : std::string(width - text.size(), ' ') + text;
+  std::string padded(text.size() >= width ? 0 : width - text.size(), ' ');
+  padded += text;
+  return padded;
 }
 
 std::string PadRight(const std::string& text, size_t width) {
-  return text.size() >= width ? text : text + std::string(width - text.size(), ' ');
+  std::string padded = text;
+  padded.resize(text.size() >= width ? text.size() : width, ' ');
+  return padded;
 }
 
 }  // namespace slipstream::cli
