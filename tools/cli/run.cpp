@@ -72,7 +72,13 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
   for (const auto& [name, value] : request.additions) variables.try_emplace(name, value);
   std::string& preload = variables["LD_PRELOAD"];
-  preload = preload.empty() ? request.library : request.library + ":" + preload;
+  // A run inside a run has it in front already.
+  const std::string first = preload.substr(0, preload.find_first_of(": "));
+  if (preload.empty()) {
+    preload = request.library;
+  } else if (first != request.library) {
+    preload = request.library + ":" + preload;
+  }
   if (!request.policy_path.empty()) variables[policy::kPolicyVariable] = request.policy_path;
   variables.erase(policy::kRunDirectoryVariable);  // of a `slipstream run` around this one
   if (!request.run_directory.empty()) variables[policy::kRunDirectoryVariable] = request.run_directory;
