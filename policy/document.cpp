@@ -104,6 +104,18 @@ int FirstColumn(std::string_view statement) {
   return first == std::string_view::npos ? 1 : static_cast<int>(first) + 1;
 }
 
+// The same with the table that the statement stands in: that of the last header before it.
+std::string FullKeyOf(std::string_view text, const std::vector<Statement>& statements, const Statement& statement) {
+  std::string key(KeyOf(text.substr(statement.begin, statement.end - statement.begin)));
+  if (statement.header) return key;
+  std::string_view table;
+  for (const Statement& before : statements) {
+    if (before.begin >= statement.begin) break;
+    if (before.header) table = KeyOf(text.substr(before.begin, before.end - before.begin));
+  }
+  return table.empty() ? key : std::string(table) + "." + key;
+}
+
 // In words of ours where ours are better.
 Problem Explain(const toml::parse_error& error, std::string_view text, const std::vector<Statement>& statements,
                 const Statement* statement) {
@@ -125,28 +137,19 @@ Problem Explain(const toml::parse_error& error, std::string_view text, const std
   if (statement == nullptr) return problem;
   const std::string_view source = text.substr(statement->begin, statement->end - statement->begin);
 
-  if (description.starts_with("cannot redefine existing")) {
-    std::string key(KeyOf(source));
-    if (!statement->header) {
-      // The table it stands in: the last header before it.
-      std::string_view table;
-      for (const Statement& before : statements) {
-        if (before.begin >= statement->begin) break;
-        if (before.header) table = KeyOf(text.substr(before.begin, before.end - before.begin));
-      }
-      if (!table.empty()) key = std::string(table) + "." + key;
-    }
+  const std::string_view raw = RawValueOf(source);
+  const bool in_inline_table = !statement->header && raw.starts_with('{');
+  if (description.starts_with("cannot redefine existing") && !in_inline_table) {
     problem.line = statement->first_line;
     problem.column = FirstColumn(source);
-    problem.what = (statement->header ? "duplicate table \"" : "duplicate key \"") + Escape(key) + "\"";
-    problem.key = std::move(key);
+    problem.key = FullKeyOf(text, statements, *statement);
+    problem.what = (statement->header ? "duplicate table \"" : "duplicate key \"") + Escape(problem.key) + "\"";
     return problem;
   }
   // A bare word or a size without quotes is the slip of everybody's hand.
-  const std::string_view raw = RawValueOf(source);
   const bool bare = !raw.empty() && raw.find_first_of("\"'[]{}= ") == std::string_view::npos;
   if (bare && !statement->header && subject != "string" && subject != "key" && subject != "root table") {
-    problem.key = std::string(KeyOf(source));
+    problem.key = FullKeyOf(text, statements, *statement);
     problem.what = "not a TOML value";
     problem.found = Escape(raw.substr(0, 80));
     problem.expected = "true, false, a number or text in quotes such as " + Quote(raw);
@@ -213,6 +216,7 @@ Document ParseDocument(std::string_view text) {
     const Outline outline = OutlineOf(remaining);
     if (outline.dots > kMostDots) {
       document.problems.push_back({.what = "more than " + std::to_string(kMostDots) + " dots outside of text"});
+      document.complete = false;
       return document;
     }
     const toml::parse_result result = toml::parse(std::string_view(remaining));
@@ -228,7 +232,10 @@ Document ParseDocument(std::string_view text) {
     const auto statement = std::find_if(outline.statements.begin(), outline.statements.end(), holds);
     const bool known = statement != outline.statements.end();
     document.problems.push_back(Explain(result.error(), remaining, outline.statements, known ? &*statement : nullptr));
-    if (!known || document.problems.size() == kMostSyntaxErrors) return document;
+    if (!known || document.problems.size() == kMostSyntaxErrors) {
+      document.complete = false;
+      return document;
+    }
     PutAside(remaining, *statement);
   }
 }

@@ -39,6 +39,8 @@ struct Document {
   // Tables too, before what they hold; in the order of the text.
   std::vector<Entry> entries;
   std::vector<Problem> problems;
+  // false: too much was wrong to read on, and `entries` is empty.
+  bool complete = true;
 };
 
 // `text` is UTF-8 (a byte order mark is skipped). What it says in statements with an error is left out.

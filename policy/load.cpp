@@ -76,6 +76,9 @@ class FileReader {
     for (const Entry& entry : document.entries) ReadEntry(entry);
     for (Problem& problem : document.problems) {
       problem.file = name_;
+      // What is no value at all was meant for a key that we know.
+      const Option* option = problem.found.empty() ? nullptr : FindOption(problem.key);
+      if (option != nullptr) problem.expected = Expected(*option);
       found_.push_back(std::move(problem));
     }
     std::stable_sort(found_.begin(), found_.end(), [](const Problem& a, const Problem& b) {
@@ -106,7 +109,7 @@ class FileReader {
     if (entry == document.entries.end()) {
       // An error in the very line that sets it says enough.
       const auto about = [](const Problem& p) { return p.key == "version"; };
-      if (std::none_of(document.problems.begin(), document.problems.end(), about)) {
+      if (document.complete && std::none_of(document.problems.begin(), document.problems.end(), about)) {
         found_.push_back({.file = name_,
                           .line = 1,
                           .column = 1,

@@ -9,6 +9,8 @@ namespace {
 // Longer than any name of ours and any slip of a hand; keeps the quadratic cost small for a file made to be slow.
 constexpr std::size_t kLongestName = 128;
 
+std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
+
 }  // namespace
 
 std::size_t EditDistance(std::string_view a, std::string_view b) {
@@ -44,8 +46,7 @@ std::string Nearest(std::string_view name, std::span<const std::string> candidat
   }
   if (nearest != nullptr) return *nearest;
   for (const std::string& candidate : candidates) {
-    const std::size_t dot = candidate.rfind('.');
-    if (dot == std::string::npos || std::string_view(candidate).substr(dot + 1) != name) continue;
+    if (LastPart(candidate) != LastPart(name)) continue;
     if (nearest != nullptr) return {};
     nearest = &candidate;
   }

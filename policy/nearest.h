@@ -15,8 +15,8 @@ namespace slipstream::policy {
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
 // The candidate nearest to `name`, the first of equals; empty where none is near: more than a third of the name, or two
-// edits for a short one, would have to change. A candidate whose last part after a dot is the whole name is near
-// ("h2d" means "transfer.h2d"), if only one is.
+// edits for a short one, would have to change. Else the only candidate with the same last part after a dot:
+// "h2d" and "tracer.h2d" mean "transfer.h2d".
 std::string Nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace slipstream::policy

@@ -39,7 +39,7 @@ struct Log {
   LogLevel level = LogLevel::kOff;
   // Where to. Empty: standard error. Created 0600, never through a symbolic link; relative to the working directory
   // that the process has when the log is configured.
-  std::string file;
+  std::string file{};
   // Bytes after which `file` becomes `file`.1 (replacing the one before) and a new `file` begins. 64 KiB to 1 GiB.
   std::uint64_t max_size = std::uint64_t{16} << 20;
 
