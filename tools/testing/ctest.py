@@ -54,13 +54,12 @@ def relocated(build, source, scratch):
     old_source = cached(build, "CMAKE_HOME_DIRECTORY")
     modules = _cmake_modules(scratch)
     end = r"(?=[/\"\];\s]|$)"
-    for file in [*build.rglob("CTestTestfile.cmake"), *build.rglob("*_include.cmake")]:
+    for file in build.rglob("*.cmake"):
+        # Not what is for configuring or installing, and not the lists of GoogleTest tests, which are made anew.
+        if "CMakeFiles" in file.parts or file.name == "cmake_install.cmake" or file.name.endswith("_tests.cmake"):
+            continue
         text = file.read_text()
-        text = re.sub(
-            rf"{re.escape(old_build)}(/[^\"\n]*_(?:include|tests)(?:-\w+)?\.cmake)",
-            lambda match: f"{scratch}{match.group(1)}",
-            text,
-        )
+        text = re.sub(rf"{re.escape(old_build)}(/[^\"\n]*?\.cmake)\b", lambda match: f"{scratch}{match.group(1)}", text)
         text = re.sub(re.escape(old_build) + end, lambda _: str(build), text)
         text = re.sub(re.escape(old_source) + end, lambda _: str(source), text)
         text = re.sub(r'"/[^"]*/Modules/(GoogleTestAddTests\.cmake)"', lambda match: f'"{modules}/{match.group(1)}"', text)
