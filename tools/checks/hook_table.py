@@ -7,6 +7,9 @@
 3. not_hooked.txt holds nothing that is hooked or that no CUDA has.
 
     hook_table.py HOOKS_DEF --include13 DIR... [--include12 DIR...] [--lib13 FILE] [--lib12 FILE] [--not-hooked FILE]
+               [--require 12|13]
+
+--require names a version without which there is nothing to say (exit status 77).
 """
 
 import argparse
@@ -127,6 +130,7 @@ def main():
     parser.add_argument("--lib13", type=pathlib.Path)
     parser.add_argument("--lib12", type=pathlib.Path)
     parser.add_argument("--not-hooked", type=pathlib.Path, default=pathlib.Path(__file__).with_name("not_hooked.txt"))
+    parser.add_argument("--require", type=int, choices=(CUDA12, CUDA13))
     options = parser.parse_args()
 
     headers, libraries = {}, {}
@@ -139,6 +143,8 @@ def main():
             libraries[version] = exported(library)
     if not headers and not libraries:
         cannot_check(CHECK, "no CUDA headers and no libcudart here; tools/setup brings both")
+    if options.require and options.require not in libraries:
+        cannot_check(CHECK, f"no libcudart.so.{options.require} here; tools/setup brings it")
     for version in (CUDA12, CUDA13):
         print(f"{CHECK}: CUDA {version}: {len(headers.get(version, ()))} functions in the headers, "
               f"{len(libraries.get(version, ()))} in the library")

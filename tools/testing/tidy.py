@@ -95,6 +95,8 @@ def check(build, root, jobs, minutes, note):
     if orphans:
         note(f"in no target, so not checked: {' '.join(map(str, orphans))}")
     seconds = time.monotonic() - start
+    if not checked:
+        return [Case("tidy", "clang-tidy", FAILED, seconds, f"{minutes:g} minutes were not enough for one source")]
     text = "\n\n".join(finding.replace(f"{root}/", "") for finding in findings)
     cases = [Case("tidy", "clang-tidy", FAILED if findings else PASSED, seconds, text)]
     if missed:
