@@ -88,7 +88,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "transfer.d2h        \"off\"      default\n"
             "tracer.counters     \"time\"     default\n"
             "tracer.nvtx         false      SLIPSTREAM_TRACER_NVTX\n"
-            "tracer.max_threads  256        default\n"
+            "tracer.max_threads  64         default\n"
             "environment.A       \"b\"        p.toml:4\n");
 }
 

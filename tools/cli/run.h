@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace slipstream::cli {
@@ -25,11 +26,11 @@ struct PreloadEnvironment {
   std::string error;                   // why it cannot be done; empty: it can
 };
 struct PreloadRequest {
-  std::vector<std::pair<std::string, std::string>> inherited;
-  std::vector<std::pair<std::string, std::string>> additions;  // of the policy
-  std::string library;
-  std::string policy_path;    // absolute; empty: none
-  std::string run_directory;  // empty: none
+  std::vector<std::pair<std::string, std::string>> inherited{};
+  std::vector<std::pair<std::string, std::string>> additions{};  // of the policy
+  std::string library{};
+  std::string policy_path{};    // absolute; empty: none
+  std::string run_directory{};  // empty: none
 };
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 
