@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <string_view>
 
@@ -107,7 +108,8 @@ RuntimeFact ParseRuntimeFact(const std::string& fact) {
   RuntimeFact runtime;
   const size_t space = fact.find(' ');
   runtime.version = std::atoi(fact.c_str());
-  runtime.path = space == std::string::npos ? "" : fact.substr(space + 1);
+  // As the loader names it: often through ".." from the library that needs it.
+  if (space != std::string::npos) runtime.path = std::filesystem::path(fact.substr(space + 1)).lexically_normal();
   return runtime;
 }
 
