@@ -1,7 +1,8 @@
 // What a call moves, as the rows of hooks.def say it: each returns a tracer::CallDetail from the call's own arguments.
 //
 // Threading: pure functions.
-// Hazard: pointers here are the program's. A row's detail is evaluated after the call succeeded, or, for an attached NVTX tool,
+// Hazard: pointers here are the program's. A row's detail is evaluated after the call succeeded, or, for an attached
+// NVTX tool,
 //   before it: so NULL must be survived. Other bad pointers fault here as they would a moment later in the runtime.
 #pragma once
 
@@ -37,7 +38,8 @@ inline tracer::CallDetail CopyBatch(uintptr_t sizes, uintptr_t count) {
   return Copy(bytes, cudaMemcpyDefault);
 }
 
-// The extent of a copy that involves an array counts elements, whose size is not in the call: bytes unknown, written as 0.
+// The extent of a copy that involves an array counts elements, whose size is not in the call: bytes unknown, written as
+// 0.
 inline tracer::CallDetail Copy3D(const cudaMemcpy3DParms* parms) {
   if (parms == nullptr) return {};
   const bool linear = parms->srcArray == nullptr && parms->dstArray == nullptr;

@@ -1,4 +1,5 @@
-// The exported functions, one a row of hooks.def. Entry points hold no logic: entry.h has the one path that all of them take.
+// The exported functions, one a row of hooks.def. Entry points hold no logic: entry.h has the one path that all of them
+// take.
 
 #include "shim/entry.h"
 
@@ -6,13 +7,13 @@
 #include <cuda_runtime_api.h>
 
 #include <iterator>
-
 #include <string_view>
 
 // Some hooked functions are deprecated; their callers are still out there.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
-// Called by what nvcc makes of <<<>>> from CUDA 13 on; declared only in headers for that compiler (crt/device_functions.h).
+// Called by what nvcc makes of <<<>>> from CUDA 13 on; declared only in headers for that compiler
+// (crt/device_functions.h).
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 
@@ -24,8 +25,8 @@ constinit thread_local uint32_t t_depth = 0;
 
 namespace {
 
-// A header macro that renames a function (as cuda.h does with cuMemAlloc) would make its row hook another symbol. The names
-// on the left went through the CUDA headers' macros, those on the right were made without any CUDA header.
+// A header macro that renames a function (as cuda.h does with cuMemAlloc) would make its row hook another symbol. The
+// names on the left went through the CUDA headers' macros, those on the right were made without any CUDA header.
 #define SLIPSTREAM_STRING(text) SLIPSTREAM_STRING_AS_IS(text)
 #define SLIPSTREAM_STRING_AS_IS(text) #text
 constexpr std::string_view kNamesAfterHeaders[] = {
@@ -54,28 +55,29 @@ static_assert(SameNames(), "a CUDA header renames a function of hooks.def by a m
 using namespace slipstream::shim;  // NOLINT(google-build-using-namespace): nothing else is in this file
 namespace tracer = slipstream::tracer;
 
-// A function of the same signature in every CUDA version: defined under its own name, so that the compiler holds the row
-// against the header's declaration.
-#define HOOK(group, function, parameters, arguments, detail)                                                    \
-  SLIPSTREAM_EXPORT cudaError_t function parameters {                                                           \
-    using Function = decltype(function);                                                                        \
-    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]] return real arguments;  \
-    return Routed<tracer::HookGroup::group, EnterGate, Function>(                                               \
+// A function of the same signature in every CUDA version: defined under its own name, so that the compiler holds the
+// row against the header's declaration.
+#define HOOK(group, function, parameters, arguments, detail)                                                      \
+  SLIPSTREAM_EXPORT cudaError_t function parameters {                                                             \
+    using Function = decltype(function);                                                                          \
+    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]                           \
+      return real arguments;                                                                                      \
+    return Routed<tracer::HookGroup::group, EnterGate, Function>(                                                 \
         tracer::HookId::function, __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments); \
   }
 
 // ", a, b, c" from "(a, b, c)", and nothing from "()".
 #define SLIPSTREAM_PASS(...) __VA_OPT__(, ) __VA_ARGS__
 
-// A function whose signature depends on the CUDA version. Defined under a name of our own and exported under the right one,
-// past the declaration of whatever version the headers are.
-#define HOOK_WORDS(group, function, words, runtimes, detail)                                                          \
-  SLIPSTREAM_EXPORT cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) __asm__(#function);   \
-  cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) {                                       \
-    using Function = cudaError_t(SLIPSTREAM_WORDS_##words(uintptr_t));                                                 \
-    return Routed<tracer::HookGroup::group, Runtime::EnterByCaller, Function>(                                         \
-        tracer::HookId::function, __builtin_return_address(0),                                                         \
-        [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));                                           \
+// A function whose signature depends on the CUDA version. Defined under a name of our own and exported under the right
+// one, past the declaration of whatever version the headers are.
+#define HOOK_WORDS(group, function, words, runtimes, detail)                                                         \
+  SLIPSTREAM_EXPORT cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) __asm__(#function); \
+  cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) {                                     \
+    using Function = cudaError_t(SLIPSTREAM_WORDS_##words(uintptr_t));                                               \
+    return Routed<tracer::HookGroup::group, Runtime::EnterByCaller, Function>(                                       \
+        tracer::HookId::function, __builtin_return_address(0),                                                       \
+        [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));                                         \
   }
 
 #define SLIPSTREAM_WORDS_0(type)

@@ -19,8 +19,8 @@
 
 namespace slipstream::shim {
 
-// How deep the calling thread is in hooked calls: a tool that is called from inside one (NVTX, CUPTI, another preload) may call
-// CUDA itself; that call is passed on and not counted. 
+// How deep the calling thread is in hooked calls: a tool that is called from inside one (NVTX, CUPTI, another preload)
+// may call CUDA itself; that call is passed on and not counted.
 [[gnu::visibility("hidden")]] extern constinit thread_local uint32_t t_depth;
 
 class Reentry {
@@ -47,7 +47,8 @@ inline Route EnterGate(tracer::HookId id, const void* caller) noexcept {
   const RuntimeLibrary* const library = gate.library.load(std::memory_order_acquire);
   if (library != nullptr) [[likely]] {
     void* const function = library->functions[tracer::Index(id)].load(std::memory_order_relaxed);
-    if (function != nullptr) [[likely]] return {function, gate.recording.load(std::memory_order_relaxed)};
+    if (function != nullptr) [[likely]]
+      return {function, gate.recording.load(std::memory_order_relaxed)};
   }
   return Runtime::Enter(id, caller);
 }
@@ -57,8 +58,8 @@ constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
   return result != cudaSuccess && result != cudaErrorNotReady && group != tracer::HookGroup::kError;
 }
 
-// The runtime that is loaded lacks the function; without slipstream the program would have failed to link, or would have found
-// a weak reference to be null.
+// The runtime that is loaded lacks the function; without slipstream the program would have failed to link, or would
+// have found a weak reference to be null.
 inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 
 // Every other way of a call. Out of line, so that the straight path stays short.
@@ -67,7 +68,8 @@ template <tracer::HookGroup kGroup, RouteFinder kFindRoute, typename Function, t
                                      Arguments... arguments) {
   const Route route = kFindRoute(id, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
-  if (real == nullptr) [[unlikely]] return kNoSuchFunction;
+  if (real == nullptr) [[unlikely]]
+    return kNoSuchFunction;
   if (route.recording == tracer::kRecordNothing || t_depth != 0) return real(arguments...);
 
   const Reentry inside;

@@ -133,8 +133,8 @@ const RuntimeLibrary* LibraryOf(const void* caller) {
   return nullptr;
 }
 
-// Which library a return address is bound to, remembered: (address << 8 | index + 1), direct-mapped. A lost race or a collision
-// costs another look.
+// Which library a return address is bound to, remembered: (address << 8 | index + 1), direct-mapped. A lost race or a
+// collision costs another look.
 constexpr size_t kCallerCacheSize = 1024;
 constinit std::atomic<uint64_t> g_callers[kCallerCacheSize]{};
 

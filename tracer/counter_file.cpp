@@ -58,8 +58,7 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
   const uint32_t thread_count = max_threads + 1;  // and the shared block
   const size_t size = ThreadsOffset(kHookCount) + thread_count * sizeof(ThreadBlock);
   // A process that execs keeps its pid, so the name holds the time as well.
-  const std::string path =
-      directory + "/" + std::to_string(getpid()) + "-" + std::to_string(start) + kCounterSuffix;
+  const std::string path = directory + "/" + std::to_string(getpid()) + "-" + std::to_string(start) + kCounterSuffix;
 
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) {

@@ -1,8 +1,8 @@
 // The counter file: what one process under `slipstream run` leaves behind, laid out for a shared mapping.
 //
-// One file a process in the run's directory, named "<pid>-<start>.counters". The process maps it and counts in place, so the
-// numbers survive SIGKILL, _exit and exec without anything being done at exit (S58, S53). The whole file is allocated when it
-// is made: a later full disk cannot turn a store into SIGBUS.
+// One file a process in the run's directory, named "<pid>-<start>.counters". The process maps it and counts in place,
+// so the numbers survive SIGKILL, _exit and exec without anything being done at exit (S58, S53). The whole file is
+// allocated when it is made: a later full disk cannot turn a store into SIGBUS.
 //
 //   FileHeader                      fixed size; magic is written last, so a torn file is recognised
 //   NameEntry[hook_count]           the writer's own table: a reader needs no table of its own
@@ -10,7 +10,8 @@
 //   ThreadBlock[thread_count]       one per thread; block 0 is shared by the threads that found no free block
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
-// Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write), block 0
+// Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
+// block 0
 //   with relaxed fetch_add; readers read relaxed at any time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
@@ -54,8 +55,8 @@ struct FileHeader {
 };
 
 struct NameEntry {
-  char name[kNameBytes];  // NUL-terminated
-  uint8_t group;          // HookGroup, for colour only: group_name is what counts
+  char name[kNameBytes];       // NUL-terminated
+  uint8_t group;               // HookGroup, for colour only: group_name is what counts
   std::atomic<uint8_t> bound;  // 1: the loaded runtime has this function
   char group_name[30];
 };

@@ -1,7 +1,7 @@
 // The reading side of counter files (counter_layout.h): what `slipstream run` and `slipstream doctor` show.
 //
-// A reader trusts nothing: a file may be torn, truncated, or from another build. Such a file yields an error, never a crash.
-// Threading: pure functions over the file; the writer may still be running, then the numbers are a moment's.
+// A reader trusts nothing: a file may be torn, truncated, or from another build. Such a file yields an error, never a
+// crash. Threading: pure functions over the file; the writer may still be running, then the numbers are a moment's.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,8 @@ struct ProcessCounts {
 // Reads one file. Returns false and fills *error when it is not a whole counter file.
 bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error);
 
-// Reads every counter file of a run's directory, in order of start. Files that cannot be read become lines of *problems.
+// Reads every counter file of a run's directory, in order of start. Files that cannot be read become lines of
+// *problems.
 std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems);
 
 }  // namespace slipstream::tracer

@@ -7,8 +7,8 @@
 
 namespace slipstream::tracer {
 
-// Opens at construction, is counted at Close; a span that is never closed (a thread cancelled inside the call) only ends its
-// NVTX range. Lives on the stack of the calling thread.
+// Opens at construction, is counted at Close; a span that is never closed (a thread cancelled inside the call) only
+// ends its NVTX range. Lives on the stack of the calling thread.
 class Span {
  public:
   Span(Tracer& tracer, HookId id, uint64_t nvtx_bytes) : tracer_(tracer), recording_(tracer.recording()), id_(id) {

@@ -54,8 +54,7 @@ Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_direc
     return nullptr;
   }
   if (policy.counters != policy::Counters::kOff && !run_directory.empty()) {
-    tracer->file_ =
-        CounterFile::Create(run_directory, static_cast<uint32_t>(policy.max_threads), identity, problem);
+    tracer->file_ = CounterFile::Create(run_directory, static_cast<uint32_t>(policy.max_threads), identity, problem);
     if (tracer->file_ != nullptr) {
       g_file = tracer->file_;
       tracer->has_release_key_ = pthread_key_create(&tracer->release_key_, ReleaseBlock) == 0;
@@ -71,7 +70,8 @@ Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_direc
 }
 
 ThreadBlock* Tracer::BlockOfThisThread() {
-  if (t_block != nullptr) [[likely]] return t_block;
+  if (t_block != nullptr) [[likely]]
+    return t_block;
   t_block = file_->Claim(static_cast<uint32_t>(syscall(SYS_gettid)));
   // pthread_setspecific may allocate for keys above the first 32: once a thread, never again.
   if (has_release_key_ && !file_->IsShared(t_block)) pthread_setspecific(release_key_, t_block);

@@ -1,8 +1,8 @@
-// tracer/: what slipstream records of a process. This depth: calls, errors, bytes and host time of every hooked function, and
-// NVTX ranges; readable while the process runs and after it died in any way.
+// tracer/: what slipstream records of a process. This depth: calls, errors, bytes and host time of every hooked
+// function, and NVTX ranges; readable while the process runs and after it died in any way.
 //
-// Uses policy/ and the CUDA headers; is used by shim/ (writing) and tools/ (reading). Start reading here, then span.h for the
-// path of one call, counter_layout.h for what is on disk.
+// Uses policy/ and the CUDA headers; is used by shim/ (writing) and tools/ (reading). Start reading here, then span.h
+// for the path of one call, counter_layout.h for what is on disk.
 //
 // Threading: Start once; the rest from any thread, lock-free.
 // Hazard: everything reached from Span runs inside the user's CUDA calls: no lock, no allocation, no log line there.
@@ -34,8 +34,8 @@ enum Recording : uint32_t { kRecordNothing = 0, kRecordCalls = 1, kRecordTime = 
 class Tracer {
  public:
   // Sets up what the policy asks for. Counters need `run_directory` (empty: there is no `slipstream run` to read them).
-  // Failures leave that part off and add a line to *problem. The tracer is leaked on purpose: threads may record until the
-  // process is gone.
+  // Failures leave that part off and add a line to *problem. The tracer is leaked on purpose: threads may record until
+  // the process is gone.
   static Tracer* Start(const policy::Tracer& policy, const std::string& run_directory, const ProcessIdentity& identity,
                        std::string* problem);
 

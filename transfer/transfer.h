@@ -1,5 +1,5 @@
-// transfer/: which copies are promoted to pinned, asynchronous ones. In this version none: every copy is the program's own call,
-// and this folder holds the decision and its reason, which the summary and `slipstream doctor` show.
+// transfer/: which copies are promoted to pinned, asynchronous ones. In this version none: every copy is the program's
+// own call, and this folder holds the decision and its reason, which the summary and `slipstream doctor` show.
 //
 // Uses policy/ and the CUDA headers; knows nothing of allocator/, tracer/ or shim/.
 // Threading: pure functions.

@@ -11,8 +11,7 @@ namespace slipstream::cli {
 namespace {
 
 bool Has(const PreloadEnvironment& environment, const std::string& variable) {
-  return std::find(environment.variables.begin(), environment.variables.end(), variable) !=
-         environment.variables.end();
+  return std::find(environment.variables.begin(), environment.variables.end(), variable) != environment.variables.end();
 }
 
 size_t CountOf(const PreloadEnvironment& environment, const std::string& name) {
@@ -28,10 +27,10 @@ TEST(PreloadEnvironmentTest, TheLibraryStandsInFront) {
 }
 
 TEST(PreloadEnvironmentTest, ARunInsideARunPreloadsOnce) {
-  const PreloadEnvironment nested = MakePreloadEnvironment(
-      {.inherited = {{"LD_PRELOAD", "/a/l.so:x.so"}, {"SLIPSTREAM_RUN_DIRECTORY", "/outer"}},
-       .library = "/a/l.so",
-       .run_directory = "/inner"});
+  const PreloadEnvironment nested =
+      MakePreloadEnvironment({.inherited = {{"LD_PRELOAD", "/a/l.so:x.so"}, {"SLIPSTREAM_RUN_DIRECTORY", "/outer"}},
+                              .library = "/a/l.so",
+                              .run_directory = "/inner"});
   EXPECT_TRUE(Has(nested, "LD_PRELOAD=/a/l.so:x.so"));
   EXPECT_TRUE(Has(nested, "SLIPSTREAM_RUN_DIRECTORY=/inner"));
   EXPECT_EQ(CountOf(nested, "SLIPSTREAM_RUN_DIRECTORY"), 1U);
@@ -44,9 +43,10 @@ TEST(PreloadEnvironmentTest, AnOuterRunsDirectoryIsNotHandedOn) {
 }
 
 TEST(PreloadEnvironmentTest, PolicyVariablesYieldToTheUsersEvenWhenEmpty) {
-  const PreloadEnvironment environment = MakePreloadEnvironment({.inherited = {{"SET", "mine"}, {"EMPTY", ""}},
-                                                                 .additions = {{"SET", "p"}, {"EMPTY", "p"}, {"NEW", "p"}},
-                                                                 .library = "/a/l.so"});
+  const PreloadEnvironment environment =
+      MakePreloadEnvironment({.inherited = {{"SET", "mine"}, {"EMPTY", ""}},
+                              .additions = {{"SET", "p"}, {"EMPTY", "p"}, {"NEW", "p"}},
+                              .library = "/a/l.so"});
   EXPECT_TRUE(Has(environment, "SET=mine"));
   EXPECT_TRUE(Has(environment, "EMPTY="));
   EXPECT_TRUE(Has(environment, "NEW=p"));

@@ -49,7 +49,8 @@ TEST(SummaryTest, JsonHoldsWhatWasCalledAndSurvivesStrangeBytes) {
   RunSummary summary;
   summary.command = "py\xff";
   summary.exit_status = 137;
-  summary.processes = {Process(7, {{"cudaMalloc", "allocate", true, 2, 0, 64, 9}, {"cudaFree", "free", true, 0, 0, 0, 0}})};
+  summary.processes = {
+      Process(7, {{"cudaMalloc", "allocate", true, 2, 0, 64, 9}, {"cudaFree", "free", true, 0, 0, 0, 0}})};
   const auto json = nlohmann::json::parse(SummaryJson(summary));
   EXPECT_EQ(json["schema"], kSummarySchema);
   EXPECT_EQ(json["exit_status"], 137);

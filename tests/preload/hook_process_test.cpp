@@ -54,9 +54,11 @@ TEST(HookProcessTest, S53_CallsAtExit) {
 }
 
 TEST(HookProcessTest, S58_CountsSurviveEveryEnd) {
-  for (const auto& [command, status] : std::vector<std::pair<std::vector<std::string>, int>>{
-           {{PROGRAM, "exit_now", "7"}, 7}, {{PROGRAM, "die", "9"}, 137}, {{PROGRAM, "die", "15"}, 143},
-           {{PROGRAM, "die", "6"}, 134}}) {
+  for (const auto& [command, status] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{{PROGRAM, "exit_now", "7"}, 7},
+                                                             {{PROGRAM, "die", "9"}, 137},
+                                                             {{PROGRAM, "die", "15"}, 143},
+                                                             {{PROGRAM, "die", "6"}, 134}}) {
     const std::string directory = NewDirectory();
     const Finished hooked = Hooked(command, directory);
     EXPECT_EQ(hooked.status, status);
@@ -69,7 +71,8 @@ TEST(HookProcessTest, S56_FirstCallsFromManyThreadsAtOnce) {
     const std::string directory = NewDirectory();
     const Finished hooked = Hooked({PROGRAM, "first_call_race", "8", "200"}, directory);
     EXPECT_EQ(hooked.out, "0 failures\n") << hooked.err;
-    // A thread that comes while another one builds goes straight to the real function, uncounted; nothing is counted twice.
+    // A thread that comes while another one builds goes straight to the real function, uncounted; nothing is counted
+    // twice.
     const uint64_t counted = CountsIn(directory).at("cudaMalloc");
     EXPECT_LE(counted, 1600U);
     EXPECT_GE(counted, 200U);
@@ -123,9 +126,10 @@ TEST(HookProcessTest, S59_ABrokenPolicyPassesThroughAndSaysSoOnce) {
   WriteFile(place + "/open.toml", "version = 1\n");
   chmod((place + "/open.toml").c_str(), 0666);
   const Finished bare = RunProgram({PROGRAM, "workload"});
-  for (const auto& [policy, expected] : std::vector<std::pair<std::string, std::string>>{
-           {place + "/broken.toml", "broken.toml:3:12"}, {place + "/open.toml", "open.toml"},
-           {place + "/missing.toml", "missing.toml"}}) {
+  for (const auto& [policy, expected] :
+       std::vector<std::pair<std::string, std::string>>{{place + "/broken.toml", "broken.toml:3:12"},
+                                                        {place + "/open.toml", "open.toml"},
+                                                        {place + "/missing.toml", "missing.toml"}}) {
     const Finished hooked = Hooked({PROGRAM, "workload"}, directory, {{"SLIPSTREAM_POLICY", policy}});
     EXPECT_EQ(hooked.status, 0);
     EXPECT_EQ(hooked.out, bare.out);

@@ -86,7 +86,8 @@ Finished RunProgram(const std::vector<std::string>& command, const Variables& va
   std::array<std::string*, 2> texts = {&finished.out, &finished.err};
   const auto deadline = std::chrono::steady_clock::now() + kLimit;
   while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) {
       kill(-child, SIGKILL);
       break;

@@ -15,8 +15,8 @@ struct Finished {
 
 using Variables = std::map<std::string, std::string>;
 
-// Runs the command with this process's variables, changed by `variables` (an empty value removes one), standard input from
-// `input`. Killed after two minutes (then status is 137).
+// Runs the command with this process's variables, changed by `variables` (an empty value removes one), standard input
+// from `input`. Killed after two minutes (then status is 137).
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables = {},
                     const std::string& input = "");
 

@@ -124,8 +124,7 @@ TEST(RunCommandTest, OptionsOfTheCommandAreTheCommands) {
 
 TEST(RunCommandTest, C3_ExistingPreloadsAreKeptBehindOurs) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished =
-      Run({"--quiet"}, {"sh", "-c", "echo $LD_PRELOAD"}, {{"LD_PRELOAD", INTERPOSER}});
+  const Finished finished = Run({"--quiet"}, {"sh", "-c", "echo $LD_PRELOAD"}, {{"LD_PRELOAD", INTERPOSER}});
   EXPECT_EQ(finished.out, std::string(SLIPSTREAM_LIBRARY) + ":" + INTERPOSER + "\n");
 }
 
@@ -133,8 +132,7 @@ TEST(RunCommandTest, EnvironmentOfThePolicyYieldsToTheUsers) {
   NEEDS_PLAIN_BUILD();
   const std::string policy = NewDirectory() + "/policy.toml";
   WriteFile(policy, "version = 1\n[environment]\nFRUIT = \"apple\"\nTREE = \"oak\"\n");
-  const Finished finished =
-      Run({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
+  const Finished finished = Run({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
   EXPECT_EQ(finished.out, "apple elm\n");
 }
 
@@ -142,8 +140,9 @@ TEST(RunCommandTest, ThePolicyReachesTheProcessFromAnyDirectory) {
   const std::string place = NewDirectory();
   WriteFile(place + "/policy.toml", "version = 1\n[tracer]\ncounters = \"calls\"\n");
   const std::string summary = place + "/summary.json";
-  const std::string script = "cd " + place + " && exec " + SLIPSTREAM_COMMAND + " run --quiet --policy policy.toml --summary " +
-                             summary + " -- env -C / " + PROGRAM + " workload";
+  const std::string script = "cd " + place + " && exec " + SLIPSTREAM_COMMAND +
+                             " run --quiet --policy policy.toml --summary " + summary + " -- env -C / " + PROGRAM +
+                             " workload";
   NEEDS_PLAIN_BUILD();
   EXPECT_EQ(RunProgram({"sh", "-c", script}).status, 0);
   const auto json = nlohmann::json::parse(ReadFile(summary));
@@ -201,7 +200,8 @@ TEST(RunCommandTest, SummaryLinesAddUp) {
   uint64_t calls = 0;
   for (const auto& function : json["totals"]["functions"]) calls += function["calls"].get<uint64_t>();
   // "slipstream: N CUDA calls, ..." and the column of calls, the "all" line apart.
-  EXPECT_NE(finished.err.find("slipstream: " + std::to_string(calls) + " CUDA calls"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("slipstream: " + std::to_string(calls) + " CUDA calls"), std::string::npos)
+      << finished.err;
   std::istringstream lines(finished.err.substr(finished.err.find("errors\n") + 7));
   uint64_t sum = 0;
   bool saw_all = false;
@@ -258,8 +258,8 @@ TEST(RunCommandTest, NothingIsLeftBehind) {
 
 TEST(RunCommandTest, C7_DisabledMeansThatTheCommandRunsAsItIs) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished = Run({"--policy", "/missing.toml"}, {"sh", "-c", "echo [$LD_PRELOAD]"},
-                                {{"SLIPSTREAM_DISABLE", "1"}});
+  const Finished finished =
+      Run({"--policy", "/missing.toml"}, {"sh", "-c", "echo [$LD_PRELOAD]"}, {{"SLIPSTREAM_DISABLE", "1"}});
   EXPECT_EQ(finished.out, "[]\n");
   EXPECT_EQ(finished.err, "");
 }

@@ -22,7 +22,7 @@ extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**,
 #define HOOK(group, function, parameters, arguments, detail) \
   NULL_EXPORT cudaError_t function parameters { return cudaSuccess; }
 // Any number of integer arguments may be passed to a function that takes none.
-#define HOOK_WORDS(group, function, words, runtimes, detail) \
+#define HOOK_WORDS(group, function, words, runtimes, detail)    \
   NULL_EXPORT cudaError_t null_##function() __asm__(#function); \
   cudaError_t null_##function() { return cudaSuccess; }
 #define HOOK_CUSTOM(group, function, runtimes) \

@@ -60,9 +60,7 @@ Captured Capture(const std::vector<std::string>& command, const std::vector<std:
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    captured.exit_status = !in_time             ? kTimedOut
-                           : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                                 : WEXITSTATUS(status);
+    captured.exit_status = !in_time ? kTimedOut : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   }
   close(ends[0]);
   return captured;

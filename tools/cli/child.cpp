@@ -107,8 +107,8 @@ ChildResult RunCommand(const std::vector<std::string>& command, const std::vecto
   const sigset_t watched = SignalsToWatch();
   sigset_t before;
   sigprocmask(SIG_BLOCK, &watched, &before);
-  // An ignored SIGCHLD (inherited from some supervisors) would make the kernel reap the command behind our back. The command
-  // gets the disposition back.
+  // An ignored SIGCHLD (inherited from some supervisors) would make the kernel reap the command behind our back. The
+  // command gets the disposition back.
   struct sigaction default_action {};
   default_action.sa_handler = SIG_DFL;
   struct sigaction child_action {};

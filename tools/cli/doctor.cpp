@@ -170,12 +170,13 @@ std::string FormatProbe(const ProbeFacts& probe) {
   text += Line("", "exit status " + std::to_string(probe.exit_status));
   if (!probe.output.empty()) text += Line("", "it said: " + Trimmed(probe.output));
   if (probe.processes.empty()) {
-    return text + Line("hooks", "none was called. The CUDA runtime is linked statically into what calls it, the driver is "
-                                "called directly, or the command used no GPU");
+    return text + Line("hooks",
+                       "none was called. The CUDA runtime is linked statically into what calls it, the driver is "
+                       "called directly, or the command used no GPU");
   }
   for (const tracer::ProcessCounts& process : probe.processes) {
-    text += Line("process", process.executable + " (pid " + std::to_string(process.pid) + "): " +
-                                WithThousands(CallsOf(process)) + " hooked calls");
+    text += Line("process", process.executable + " (pid " + std::to_string(process.pid) +
+                                "): " + WithThousands(CallsOf(process)) + " hooked calls");
     for (const std::string& fact : process.FactsOf("runtime")) {
       const RuntimeFact runtime = ParseRuntimeFact(fact);
       text += Line("CUDA runtime", CudaVersion(runtime.version) + ", " + runtime.path);
@@ -231,8 +232,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   } else if (probe.command.empty()) {
     report.probe.not_run = "PyTorch or a device is missing; name a command of yours: slipstream doctor -- COMMAND";
   } else {
-    const std::string path =
-        loaded.path ? std::filesystem::absolute(*loaded.path).string() : std::string();
+    const std::string path = loaded.path ? std::filesystem::absolute(*loaded.path).string() : std::string();
     RunProbe(probe, environment, path, report);
   }
   return report;

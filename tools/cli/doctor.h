@@ -1,4 +1,5 @@
-// `slipstream doctor`: what slipstream finds on this machine, what it can intercept of a command, and what stands aside and why.
+// `slipstream doctor`: what slipstream finds on this machine, what it can intercept of a command, and what stands aside
+// and why.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ struct DoctorOptions {
 struct DeviceFacts {
   std::string name;
   uint64_t memory_bytes = 0;
-  bool pageable_access = false;         // HMM or ATS: the device reads pageable host memory (S02)
-  bool uses_host_page_tables = false;   // ATS
+  bool pageable_access = false;        // HMM or ATS: the device reads pageable host memory (S02)
+  bool uses_host_page_tables = false;  // ATS
 };
 
 struct DriverFacts {
-  std::string version;       // of the kernel module; empty: unknown
-  int cuda_version = 0;      // cuDriverGetVersion; 0: no driver library
-  std::string error;         // why the driver cannot be used; empty: it can
+  std::string version;   // of the kernel module; empty: unknown
+  int cuda_version = 0;  // cuDriverGetVersion; 0: no driver library
+  std::string error;     // why the driver cannot be used; empty: it can
   std::vector<DeviceFacts> devices;
 };
 
@@ -34,7 +35,7 @@ struct ProbeFacts {
   std::vector<std::string> command;  // empty: there was nothing to run
   std::string not_run;               // why not
   int exit_status = 0;
-  std::string output;                // of the command, where it failed
+  std::string output;  // of the command, where it failed
   std::vector<tracer::ProcessCounts> processes;
 };
 

@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   app.footer(kFooter);
 
   RunOptions run;
-  CLI::App* run_command = app.add_subcommand("run", "Run a command under slipstream:  slipstream run [options] -- COMMAND...");
+  CLI::App* run_command =
+      app.add_subcommand("run", "Run a command under slipstream:  slipstream run [options] -- COMMAND...");
   run_command->add_option("--policy", run.policy, "Policy file (TOML)");
   run_command->add_option("--summary", run.summary, "Write the summary to this file, as JSON");
   run_command->add_flag("--quiet", run.quiet, "Print no summary at the end");
@@ -64,12 +65,14 @@ int main(int argc, char** argv) {
   std::optional<std::string> shown_file;
   bool json = false;
   bool force = false;
-  CLI::App* check = policy_command->add_subcommand("check", "Check a policy file; every problem with its line and column");
+  CLI::App* check =
+      policy_command->add_subcommand("check", "Check a policy file; every problem with its line and column");
   check->add_option("FILE", policy_file, "Policy file (TOML)")->required();
   CLI::App* show = policy_command->add_subcommand("show", "Show the policy in force and where each value comes from");
   show->add_option("FILE", shown_file, "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
   show->add_flag("--json", json, "Print JSON");
-  CLI::App* init = policy_command->add_subcommand("init", "Write a policy file with every key, its default and its meaning");
+  CLI::App* init =
+      policy_command->add_subcommand("init", "Write a policy file with every key, its default and its meaning");
   init->add_option("FILE", policy_file, "Where to")->required();
   init->add_flag("--force", force, "Replace a file that is there");
 

@@ -94,8 +94,9 @@ int Run(const RunOptions& options) {
   const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
   if (!loaded.ok()) {
     for (const policy::Problem& problem : loaded.problems) Complain(problem.Format());
-    Complain("not started: the policy cannot be used. `slipstream policy check FILE` checks one, `slipstream policy show` "
-             "prints what is in force");
+    Complain(
+        "not started: the policy cannot be used. `slipstream policy check FILE` checks one, `slipstream policy show` "
+        "prints what is in force");
     return kCannotStart;
   }
   std::vector<std::string> tried;

@@ -15,12 +15,12 @@ struct RunOptions {
   std::vector<std::string> command;    // never empty
 };
 
-// Does not return when the command could be started: this process then ends as the command did. Otherwise an exit code of
-// exit_codes.h, with the reason on standard error.
+// Does not return when the command could be started: this process then ends as the command did. Otherwise an exit code
+// of exit_codes.h, with the reason on standard error.
 int Run(const RunOptions& options);
 
-// The variables of a command under slipstream: those of this process, LD_PRELOAD with the library in front of what stands there
-// already (S52), and what the policy's [environment] adds where the user has set nothing.
+// The variables of a command under slipstream: those of this process, LD_PRELOAD with the library in front of what
+// stands there already (S52), and what the policy's [environment] adds where the user has set nothing.
 struct PreloadEnvironment {
   std::vector<std::string> variables;  // NAME=value
   std::string error;                   // why it cannot be done; empty: it can

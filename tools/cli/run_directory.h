@@ -6,9 +6,9 @@
 
 namespace slipstream::cli {
 
-// Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are written by
-// stores to mapped pages. Held by flock while its run lives; what a killed run left behind is removed by the next run of the
-// same user. Not copyable; removed by the destructor or by Remove.
+// Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
+// written by stores to mapped pages. Held by flock while its run lives; what a killed run left behind is removed by the
+// next run of the same user. Not copyable; removed by the destructor or by Remove.
 class RunDirectory {
  public:
   RunDirectory() = default;

@@ -147,8 +147,8 @@ std::string FormatSummary(const RunSummary& summary) {
   }
   const ProcessCounts total = Total(summary.processes);
   const FunctionCounts all = SumOf(total.functions);
-  text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) + " in them, " +
-          HumanTime(summary.wall_ns) + " wall; ";
+  text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) +
+          " in them, " + HumanTime(summary.wall_ns) + " wall; ";
   text += summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
                                         : NumberOf(summary.processes.size(), "process", "processes");
   text += "\n" + FormatTable(total) + FormatCopies(total);

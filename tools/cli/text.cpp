@@ -35,9 +35,7 @@ std::string WithThousands(uint64_t number) {
   return digits;
 }
 
-std::string HumanBytes(uint64_t bytes) {
-  return Scaled<6>(bytes, 1024.0, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
-}
+std::string HumanBytes(uint64_t bytes) { return Scaled<6>(bytes, 1024.0, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}); }
 
 std::string HumanTime(uint64_t ns) { return Scaled<4>(ns, 1000.0, {"ns", "us", "ms", "s"}); }
 

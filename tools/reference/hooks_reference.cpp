@@ -24,7 +24,8 @@ void Write(std::ostream& out) {
   }
   out << "# Intercepted functions\n\n"
          "Generated from `shim/hooks.def` by the target `hooks-reference`; do not edit.\n\n"
-         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams; names that\n"
+         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams; names "
+         "that\n"
          "end in `_v2` or `_v3` exist in CUDA 12 only. A function that the loaded runtime does not have answers\n"
          "`cudaErrorNotSupported`; `slipstream doctor` lists which those are.\n\n"
          "| group | functions ("

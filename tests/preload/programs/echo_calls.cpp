@@ -1,6 +1,7 @@
-// Calls every function of the hook table once, with arguments whose every byte is known, and checks that the runtime was entered
-// by the same name with the same bytes and that its result came back. Run bare it checks itself; run under the preload it checks
-// all wrappers. Prints one line per wrong function and "N functions, M wrong" at the end; exit status 1 if M is not 0.
+// Calls every function of the hook table once, with arguments whose every byte is known, and checks that the runtime
+// was entered by the same name with the same bytes and that its result came back. Run bare it checks itself; run under
+// the preload it checks all wrappers. Prints one line per wrong function and "N functions, M wrong" at the end; exit
+// status 1 if M is not 0.
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda_profiler_api.h>

@@ -1,5 +1,5 @@
-// An NVTX tool: what NVTX_INJECTION64_PATH names. Writes every event of the domain functions, a line each, to the file named by
-// NVTX_CAPTURE_FILE. With NVTX_CAPTURE_CALLS_CUDA set it also calls CUDA from inside a range, as profilers do.
+// An NVTX tool: what NVTX_INJECTION64_PATH names. Writes every event of the domain functions, a line each, to the file
+// named by NVTX_CAPTURE_FILE. With NVTX_CAPTURE_CALLS_CUDA set it also calls CUDA from inside a range, as profilers do.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

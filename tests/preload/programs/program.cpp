@@ -1,5 +1,5 @@
-// A CUDA program with many ways to behave, for the simulated device. Linked to libcudart like any other, and unaware of slipstream;
-// what it prints must be the same bare and under the preload.
+// A CUDA program with many ways to behave, for the simulated device. Linked to libcudart like any other, and unaware of
+// slipstream; what it prints must be the same bare and under the preload.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -290,7 +290,9 @@ int Threads() {
 int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "";
   const std::vector<std::string> rest(argv + (argc > 2 ? 2 : argc), argv + argc);
-  const auto number = [&](size_t at, int otherwise) { return rest.size() > at ? std::atoi(rest[at].c_str()) : otherwise; };
+  const auto number = [&](size_t at, int otherwise) {
+    return rest.size() > at ? std::atoi(rest[at].c_str()) : otherwise;
+  };
   if (what == "nothing") {
     std::printf("%d threads\n", Threads());
     return 0;
