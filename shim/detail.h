@@ -1,9 +1,9 @@
 // What a call moves, as the rows of hooks.def say it: each returns a tracer::CallDetail from the call's own arguments.
 //
 // Threading: pure functions.
-// Hazard: pointers here are the program's. A row's detail is evaluated after the call succeeded, or, for an attached
-// NVTX tool,
-//   before it: so NULL must be survived. Other bad pointers fault here as they would a moment later in the runtime.
+// Hazard: pointers here are the program's. A row's detail is evaluated after the call succeeded, or, for an
+//   attached NVTX tool, before it: so NULL must be survived. Other bad pointers fault here as they would a moment
+//   later in the runtime.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// The exported functions, one a row of hooks.def. Entry points hold no logic: entry.h has the one path that all of them
-// take.
+// The exported functions, one a row of hooks.def. Entry points hold no logic: entry.h has the one path that
+// all of them take.
 
 #include "shim/entry.h"
 

@@ -1,11 +1,9 @@
 // The few words that every hooked call reads first.
 //
 // Threading: read from any thread at any time; written by the thread that builds the Runtime and by the one that finds
-// another
-//   libcudart. No lock anywhere.
+//   another libcudart. No lock anywhere.
 // Fork (S51): the words live alone in a page that the kernel empties in a forked child, however it was forked (fork,
-// clone
-//   without shared memory), so the child sees "nothing built" with no call to getpid on the way. Where the kernel
+//   clone without shared memory), so the child sees "nothing built" with no call to getpid on the way. Where the kernel
 //   cannot do that (before Linux 4.14, or pages larger than 4 KiB) pthread_atfork does it for fork alone.
 #pragma once
 

@@ -1,6 +1,6 @@
-// __cudaRegisterFatBinary: every library that carries kernels calls it when it is loaded, `import torch` a dozen times.
-// It says that a library came in which may be linked to a libcudart that we have not seen. It is not a use of CUDA:
-// nothing is built.
+// __cudaRegisterFatBinary: every library that carries kernels calls it when it is loaded, `import torch` a dozen
+// times. It says that a library came in which may be linked to a libcudart that we have not seen. It is not a use
+// of CUDA: nothing is built.
 
 #include "shim/runtime.h"
 

@@ -1,9 +1,9 @@
 // Finds the real function behind a hook.
 //
-// One libcudart in the process (nearly always): its functions, or those of another preloaded library that wraps them,
-// as the dynamic linker would have bound them without us (RTLD_NEXT). When it was brought in under RTLD_LOCAL,
-// RTLD_NEXT cannot see it and its own handle is asked. Several libcudarts (S57): the one that the calling library was
-// linked to.
+// One libcudart in the process (nearly always): its functions, or those of another preloaded library that wraps
+// them, as the dynamic linker would have bound them without us (RTLD_NEXT). When it was brought in under
+// RTLD_LOCAL, RTLD_NEXT cannot see it and its own handle is asked. Several libcudarts (S57): the one that the
+// calling library was linked to.
 //
 // Threading: any thread; no lock, nobody waits. The loader's own lock is taken inside dlsym and dlopen, as any lazy
 // binding does. Ownership: a libcudart that was found is kept loaded, since its functions' addresses are kept. Hazard:

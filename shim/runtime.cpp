@@ -29,8 +29,8 @@ constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
-// The process's place in a distributed job, from the variables of the common launchers (torchrun, SLURM, Open MPI,
-// MPICH).
+// The process's place in a distributed job, from the variables of the common launchers (torchrun,
+// SLURM, Open MPI, MPICH).
 int32_t FirstNumber(const policy::Environment& environment, std::initializer_list<std::string_view> names) {
   for (const std::string_view name : names) {
     const std::optional<std::string_view> text = environment.Get(name);
@@ -42,8 +42,8 @@ int32_t FirstNumber(const policy::Environment& environment, std::initializer_lis
   return -1;
 }
 
-// For example 13000. cudaRuntimeGetVersion returns a constant: it initialises nothing and leaves the last error alone.
-// 0: unknown.
+// For example 13000. cudaRuntimeGetVersion returns a constant: it initialises nothing and leaves the last
+// error alone. 0: unknown.
 int VersionOf(const RuntimeLibrary& library) {
   auto* const get_version = reinterpret_cast<cudaError_t (*)(int*)>(dlsym(library.handle, "cudaRuntimeGetVersion"));
   int version = 0;
@@ -158,8 +158,8 @@ Route Runtime::EnterByCaller(HookId id, const void* caller) noexcept {
 }
 
 void* Runtime::EnterRegistration(const void* caller) noexcept {
-  // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that is there by
-  // then.
+  // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that
+  // is there by then.
   if (Resolver::Count() != 0 && Resolver::Scan() > 1) TheGate().library.store(nullptr, std::memory_order_release);
   return Resolver::FunctionForCaller(HookId::__cudaRegisterFatBinary, caller);
 }

@@ -1,5 +1,5 @@
-// shim/: the hooks and what they are wired to. Start reading in hooks.def (the list), entry.h (the path of one call),
-// then here.
+// shim/: the hooks and what they are wired to. Start reading in hooks.def (the list), entry.h (the path of
+// one call), then here.
 //
 // Uses allocator/, transfer/, tracer/ and policy/; nothing uses it. Runtime is the composition root: it is built at the
 // first hooked call of a process, is never destroyed, and makes no CUDA call and takes no lock once the process is
@@ -25,9 +25,9 @@ struct Route {
 
 class Runtime {
  public:
-  // The way of a call that found the gate closed: the first one, one of a forked child, one among several libcudarts.
-  // Builds what is to be built. Never waits: a thread that comes while another one builds goes straight to the real
-  // function.
+  // The way of a call that found the gate closed: the first one, one of a forked child, one among several
+  // libcudarts. Builds what is to be built. Never waits: a thread that comes while another one builds goes straight
+  // to the real function.
   static Route Enter(tracer::HookId id, const void* caller) noexcept;
 
   // For functions whose signature depends on the CUDA version: always the libcudart that `caller` is linked to.

@@ -15,14 +15,13 @@ struct ProcessIdentity {
 };
 
 // Threading: Create once; AddFact and SetBound under the caller's own order (the shim calls them while it builds its
-// Runtime
-//   and when a library with kernels is loaded); Claim and Release from any thread, lock-free.
+//   Runtime and when a library with kernels is loaded); Claim and Release from any thread, lock-free.
 // Ownership: the mapping is never unmapped: threads count into it until the last instruction of the process.
 class CounterFile {
  public:
-  // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link (S59). The descriptor is closed
-  // again, so that a program that closes every descriptor cannot make us write elsewhere. Returns null and fills *error
-  // on failure.
+  // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link (S59). The descriptor is
+  // closed again, so that a program that closes every descriptor cannot make us write elsewhere. Returns null
+  // and fills *error on failure.
   static CounterFile* Create(const std::string& directory, uint32_t max_threads, const ProcessIdentity& identity,
                              std::string* error);
 

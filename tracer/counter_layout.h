@@ -11,8 +11,7 @@
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
 // Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
-// block 0
-//   with relaxed fetch_add; readers read relaxed at any time.
+//   block 0 with relaxed fetch_add; readers read relaxed at any time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
 

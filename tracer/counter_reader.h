@@ -52,8 +52,8 @@ struct ProcessCounts {
 // Reads one file. Returns false and fills *error when it is not a whole counter file.
 bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error);
 
-// Reads every counter file of a run's directory, in order of start. Files that cannot be read become lines of
-// *problems.
+// Reads every counter file of a run's directory, in order of start. Files that cannot be read become
+// lines of *problems.
 std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems);
 
 }  // namespace slipstream::tracer

@@ -1,11 +1,10 @@
-// NVTX ranges around hooked calls: domain "slipstream", a category a kind of call, one registered string a function,
-// and the bytes of the call in the payload. (NVTX 3 documentation: domains, categories, registered strings, event
-// attributes.)
+// NVTX ranges around hooked calls: domain "slipstream", a category a kind of call, one registered string a
+// function, and the bytes of the call in the payload. (NVTX 3 documentation: domains, categories,
+// registered strings, event attributes.)
 //
 // Threading: Open once; Push and Pop from any thread, nested as the calls are.
 // Hazard: Open makes NVTX load the tool named by NVTX_INJECTION64_PATH, whose initialiser may call CUDA: the hooks must
-// pass
-//   through on this thread meanwhile (the reentrancy guard sees to it).
+//   pass through on this thread meanwhile (the reentrancy guard sees to it).
 #pragma once
 
 #include <array>

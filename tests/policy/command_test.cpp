@@ -23,8 +23,8 @@ using policy::testing::ModeOf;
 using policy::testing::ReadFile;
 using policy::testing::WriteFile;
 
-// In a child, with no variable but the given one, so that neither the tester's environment nor a test changes the
-// others.
+// In a child, with no variable but the given one, so that neither the tester's environment nor a test
+// changes the others.
 template <typename Command>
 Finished RunCommand(Command command, const std::string& variable = "") {
   return InChild([&] {

@@ -18,8 +18,8 @@ CallCounts CountsIn(const std::string& run_directory);
 // Of one process.
 CallCounts CountsOf(const tracer::ProcessCounts& process);
 
-// What the simulator wrote to the file named by SIMCUDA_COUNTS: calls of the hooked functions of `library`
-// ("libcudart.so.13"), by function.
+// What the simulator wrote to the file named by SIMCUDA_COUNTS: calls of the hooked functions of
+// `library` ("libcudart.so.13"), by function.
 CallCounts SimulatorCounts(const std::string& path, const std::string& library);
 
 // Variables for a bare preload that counts into `run_directory`, as `slipstream run` sets them.

@@ -71,8 +71,8 @@ TEST(HookProcessTest, S56_FirstCallsFromManyThreadsAtOnce) {
     const std::string directory = NewDirectory();
     const Finished hooked = Hooked({PROGRAM, "first_call_race", "8", "200"}, directory);
     EXPECT_EQ(hooked.out, "0 failures\n") << hooked.err;
-    // A thread that comes while another one builds goes straight to the real function, uncounted; nothing is counted
-    // twice.
+    // A thread that comes while another one builds goes straight to the real function, uncounted;
+    // nothing is counted twice.
     const uint64_t counted = CountsIn(directory).at("cudaMalloc");
     EXPECT_LE(counted, 1600U);
     EXPECT_GE(counted, 200U);

@@ -70,8 +70,8 @@ TEST_F(InertTest, S50_LoadingALibraryThatUsesCudaIsNotAUse) { ExpectSame({LOADER
 
 TEST_F(InertTest, S50_NoSystemCallOfOursAfterLoading) {
   if (RunProgram({"sh", "-c", "command -v strace"}).status != 0) GTEST_SKIP() << "strace is not installed";
-  // What the loader does to map one more library is all there is: the calls after the program's first own ones are the
-  // same.
+  // What the loader does to map one more library is all there is: the calls after the program's first own
+  // ones are the same.
   const std::string place = NewDirectory();
   const auto calls = [&](const char* name, const Variables& variables) {
     Variables inner;

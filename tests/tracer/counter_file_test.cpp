@@ -122,8 +122,8 @@ TEST_F(CounterFileTest, ThreadsGetBlocksOfTheirOwnUntilThereAreNone) {
 }
 
 TEST_F(CounterFileTest, NeverThroughASymbolicLinkAndNeverOverAFile) {
-  // The name holds pid and time, so the file that would be hit cannot be named ahead; a directory that is a dangling
-  // link can.
+  // The name holds pid and time, so the file that would be hit cannot be named ahead; a directory that
+  // is a dangling link can.
   std::string error;
   EXPECT_EQ(CounterFile::Create(directory_ + "/gone", 1, {}, &error), nullptr);
   EXPECT_NE(error.find("cannot create"), std::string::npos) << error;

@@ -1,6 +1,6 @@
-// What a hook costs: calls through the dynamic linker into a libcudart whose functions return at once (bench/null;
-// another libcudart.so.13 named by LD_LIBRARY_PATH takes its place). Run it bare and under the preload and compare;
-// hook_cost.py does.
+// What a hook costs: calls through the dynamic linker into a libcudart whose functions return at once
+//   (bench/null; another libcudart.so.13 named by LD_LIBRARY_PATH takes its place). Run it bare and under the
+//   preload and compare; hook_cost.py does.
 
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
-// `slipstream doctor`: what slipstream finds on this machine, what it can intercept of a command, and what stands aside
-// and why.
+// `slipstream doctor`: what slipstream finds on this machine, what it can intercept of a command, and what
+// stands aside and why.
 #pragma once
 
 #include <cstdint>

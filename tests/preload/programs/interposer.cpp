@@ -1,5 +1,5 @@
-// Another library that people preload: wraps cudaMalloc, hands it on with RTLD_NEXT, says at exit how often it was
-// called.
+// Another library that people preload: wraps cudaMalloc, hands it on with RTLD_NEXT, says at exit how
+// often it was called.
 
 #include <dlfcn.h>
 #include <unistd.h>

@@ -42,8 +42,8 @@ extern "C" [[gnu::visibility("default")]] int UseCuda() {
   return version;
 }
 
-// Only functions whose signature depends on the runtime: the result of prefetching plain device memory, which both
-// refuse.
+// Only functions whose signature depends on the runtime: the result of prefetching plain device memory,
+// which both refuse.
 extern "C" [[gnu::visibility("default")]] int UsePrefetch() {
   int on_stack = 0;
 #if USER_RUNTIME == 12
