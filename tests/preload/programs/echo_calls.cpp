@@ -29,7 +29,7 @@ void Check(const char* name, Result (*function)(Arguments...)) {
   unsigned char next = static_cast<unsigned char>(17 * ++g_functions);
   std::apply(
       [&](auto&... value) {
-        const auto fill = [&](void* bytes, size_t count) {
+        [[maybe_unused]] const auto fill = [&](void* bytes, size_t count) {
           std::memset(bytes, next += 3, count);
           std::memcpy(expected + size, bytes, count);
           size += count;
