@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -180,7 +181,9 @@ int FirstCallRace(int threads, int calls) {
   return 0;
 }
 
-// Threads one after the other, then many at once: more than there are slots for.
+constexpr int kCallsOfAThread = 5000;
+
+// Many threads at once, again and again: more than there are slots for.
 int ManyThreads(int threads, int at_once) {
   cudaGetLastError();  // the process's first call, alone
   for (int i = 0; i < threads; i += at_once) {
@@ -191,7 +194,7 @@ int ManyThreads(int threads, int at_once) {
       pool.emplace_back([&] {
         cudaPeekAtLastError();
         pthread_barrier_wait(&together);  // all of them hold a slot now
-        cudaPeekAtLastError();
+        for (int call = 1; call < kCallsOfAThread; ++call) cudaPeekAtLastError();
       });
     }
     for (std::thread& thread : pool) thread.join();
@@ -259,6 +262,8 @@ int Reload(const std::string& path) {
     }
     std::printf("uses runtime %d\n", reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda"))());
     dlclose(handle);
+    // Takes the place that was freed, so that what comes back comes back elsewhere.
+    for (int hole = 0; hole < 64; ++hole) mmap(nullptr, 128 << 10, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   return 0;
 }
