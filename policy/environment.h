@@ -1,8 +1,8 @@
 // Environment variables: the only place in the project that reads them.
 //
-// Purpose: a snapshot of the process's variables (or a map, in tests), and the few questions that are asked before
-// there
-//   can be one. Values are read from `environ` itself and not by getenv: some programs (bash) export their own getenv.
+// Purpose: a snapshot of the process's variables (or a map, in tests), and the few questions that are asked
+//   before there can be one. Values are read from `environ` itself and not by getenv: some programs (bash)
+//   export their own getenv.
 // Threading: an Environment is immutable once made. The functions that read `environ` race with a setenv on another
 //   thread exactly as getenv does; call them where getenv would be called.
 // Hazard: the pointers and views handed out by EnvironmentValue() live until the program changes that variable; those

@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-// The thread number would cost a thread-local variable in every thread of the process, and the pattern does not show
-// it.
+// The thread number would cost a thread-local variable in every thread of the process, and the pattern
+// does not show it.
 #define SPDLOG_NO_THREAD_ID
 #define SPDLOG_NO_TLS
 #include <spdlog/logger.h>
@@ -77,8 +77,8 @@ class FileSink final : public spdlog::sinks::base_sink<std::mutex> {
   bool complained_ = false;
 };
 
-// One configuration. Never destroyed: a thread may be in its logger, and static destructors come before the last
-// message.
+// One configuration. Never destroyed: a thread may be in its logger, and static destructors come before
+// the last message.
 struct Target {
   spdlog::logger logger;
   pid_t process;

@@ -31,8 +31,8 @@ class LogFile {
   // first call can fail for want of a file; error() then says why.
   bool Append(std::string_view line) noexcept;
 
-  // Why the file could not be opened, as a phrase with static lifetime; empty where it could. `error_number` is an
-  // errno or 0.
+  // Why the file could not be opened, as a phrase with static lifetime; empty where it could. `error_number` is
+  // an errno or 0.
   std::string_view error() const noexcept { return error_; }
   int error_number() const noexcept { return error_number_; }
 

@@ -10,8 +10,8 @@
 
 namespace slipstream::policy {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn one name into the other (bytes, not
-// characters).
+// Insertions, deletions, replacements and swaps of neighbours that turn one name into the other (bytes,
+// not characters).
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
 // The candidate nearest to `name`, the first of equals; empty where none is near: more than a third of the name, or two

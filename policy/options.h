@@ -1,8 +1,8 @@
 // The one table of options: whatever knows the keys of a policy knows them from here.
 //
-// Purpose: the parser, the overrides, `slipstream policy show|init` and docs/policy.md all read this table. A new key
-// is a
-//   field in policy.h and a row in options.cpp. Defaults stand in policy.h only; get() of a fresh Policy finds them.
+// Purpose: the parser, the overrides, `slipstream policy show|init` and docs/policy.md all read this table.
+//   A new key is a field in policy.h and a row in options.cpp. Defaults stand in policy.h only; get() of a
+//   fresh Policy finds them.
 // Threading: constant data and pure functions. Nothing is constructed at load time.
 // Not in the table: [environment], whose keys are the user's own.
 

@@ -75,7 +75,7 @@ struct Tracer {
   // Whether intercepted calls become NVTX ranges, for a profiler that is attached.
   bool nvtx = true;
   // Thread slots in the counter file, 1 to 4096.
-  int max_threads = 256;
+  int max_threads = 64;
 
   bool operator==(const Tracer&) const = default;
 };

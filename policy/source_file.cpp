@@ -40,8 +40,8 @@ std::string FolderOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Whether everybody may put another file in the place of one in this folder. In a sticky folder (/tmp) only the owner
-// may.
+// Whether everybody may put another file in the place of one in this folder. In a sticky folder (/tmp)
+// only the owner may.
 bool AnyoneMayReplaceIn(const std::string& folder) {
   struct stat status = {};
   if (::stat(folder.c_str(), &status) != 0) return false;

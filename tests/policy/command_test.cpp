@@ -23,8 +23,8 @@ using policy::testing::ModeOf;
 using policy::testing::ReadFile;
 using policy::testing::WriteFile;
 
-// In a child, with no variable but the given one, so that neither the tester's environment nor a test changes the
-// others.
+// In a child, with no variable but the given one, so that neither the tester's environment nor a test
+// changes the others.
 template <typename Command>
 Finished RunCommand(Command command, const std::string& variable = "") {
   return InChild([&] {
@@ -88,7 +88,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "transfer.d2h        \"off\"      default\n"
             "tracer.counters     \"time\"     default\n"
             "tracer.nvtx         false      SLIPSTREAM_TRACER_NVTX\n"
-            "tracer.max_threads  256        default\n"
+            "tracer.max_threads  64         default\n"
             "environment.A       \"b\"        p.toml:4\n");
 }
 

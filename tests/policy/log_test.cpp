@@ -134,8 +134,8 @@ TEST(Log, AForkedChildSaysNothing) {
   EXPECT_EQ(Lines(child.err).size(), 1U) << child.err;
 }
 
-// Two configurations at once and four threads of messages: for the thread sanitizer, and for lines that must stay
-// whole.
+// Two configurations at once and four threads of messages: for the thread sanitizer, and for lines that
+// must stay whole.
 TEST(Log, LinesOfManyThreadsStayWhole) {
   const Folder folder;
   const std::string path = folder / "log";

@@ -1,0 +1,106 @@
+// Which libcudart a call reaches: one or two in the process, loaded in any way (S57, C4).
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/preload/counts.h"
+#include "tests/preload/process.h"
+
+namespace slipstream::test {
+namespace {
+
+struct Outcome {
+  Finished bare;
+  Finished hooked;
+  CallCounts counted;
+  CallCounts in12;
+  CallCounts in13;
+};
+
+// Bare and under the preload, with what each runtime got under the preload.
+Outcome Compare(const std::vector<std::string>& command) {
+  Outcome outcome;
+  outcome.bare = RunProgram(command);
+  const std::string directory = NewDirectory();
+  const std::string simulator = NewDirectory() + "/counts.json";
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SIMCUDA_COUNTS"] = simulator;
+  outcome.hooked = RunProgram(command, variables);
+  outcome.counted = CountsIn(directory);
+  outcome.in12 = SimulatorCounts(simulator, "libcudart.so.12");
+  outcome.in13 = SimulatorCounts(simulator, "libcudart.so.13");
+  EXPECT_EQ(outcome.bare.status, 0) << outcome.bare.out << outcome.bare.err;
+  EXPECT_NE(outcome.bare.out, "");
+  EXPECT_EQ(outcome.hooked.out, outcome.bare.out);
+  EXPECT_EQ(outcome.hooked.err, outcome.bare.err);
+  EXPECT_EQ(outcome.hooked.status, outcome.bare.status);
+  return outcome;
+}
+
+CallCounts Sum(CallCounts a, const CallCounts& b) {
+  for (const auto& [name, calls] : b) a[name] += calls;
+  return a;
+}
+
+TEST(RuntimeLibraryTest, S57_FoundWhenLoadedLocally) {
+  const Outcome outcome = Compare({LOADER, "UseCuda", USER13});
+  EXPECT_EQ(outcome.counted, outcome.in13);
+  EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, S57_Runtime12FoundWhenLoadedLocally) {
+  const Outcome outcome = Compare({LOADER, "UseCuda", USER12});
+  EXPECT_EQ(outcome.counted, outcome.in12);
+  EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, S57_TwoRuntimesEachGetTheirOwnCallersFunctions) {
+  for (const auto& order : {std::vector<std::string>{USER12, USER13}, std::vector<std::string>{USER13, USER12}}) {
+    const Outcome outcome = Compare({LOADER, "UsePrefetch", order[0], order[1]});
+    EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+    EXPECT_EQ(outcome.in12.at("cudaMemPrefetchAsync"), 2U);
+    EXPECT_EQ(outcome.in13.at("cudaMemPrefetchAsync"), 2U);
+  }
+}
+
+TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesLater) {
+  // The main program is linked to 13 and has used it before 12 comes in.
+  const Outcome outcome = Compare({PROGRAM, "use", USER13, USER12});
+  EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+  EXPECT_EQ(outcome.in12.at("cudaStreamGetCaptureInfo_v2"), 2U);  // a function that only 12 has
+}
+
+TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
+  // Not seen, and not disturbed.
+  const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
+  EXPECT_EQ(outcome.counted.count("cudaMalloc"), 0U);
+  EXPECT_EQ(outcome.in13.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, UnloadingTheUserOfARuntimeIsHarmless) { Compare({LOADER, "UseCuda", USER13, USER13}); }
+
+TEST(RuntimeLibraryTest, ALibraryThatIsLoadedAgainWorksAgain) { Compare({PROGRAM, "reload", USER12}); }
+
+TEST(RuntimeLibraryTest, AFunctionTheRuntimeLacksAnswersNotSupported) {
+  // Bare, a program that asks the loader is told that the function is absent; under the preload it gets the hook, which
+  // answers as the documentation says (README, limits).
+  const Finished bare = RunProgram({PROGRAM, "probe", "cudaThreadExit"});
+  EXPECT_EQ(bare.out, "cudaThreadExit is absent\n");
+  const Finished hooked = RunProgram({PROGRAM, "probe", "cudaThreadExit"}, Preload(SLIPSTREAM_LIBRARY));
+  EXPECT_EQ(hooked.out, "cudaThreadExit answers 801\n");  // cudaErrorNotSupported
+}
+
+TEST(RuntimeLibraryTest, AHookCalledWithoutAnyRuntimeAnswersNotSupported) {
+  const Finished hooked = RunProgram({"python3", "-c",
+                                      "import ctypes; print(ctypes.CDLL(None).cudaMalloc(None, 0)); "
+                                      "print(ctypes.CDLL(None).cudaMalloc(None, 0))"},
+                                     Preload(SLIPSTREAM_LIBRARY));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the system's python3 is not built with the sanitiser";
+#endif
+  EXPECT_EQ(hooked.out, "801\n801\n") << hooked.err;
+}
+
+}  // namespace
+}  // namespace slipstream::test
