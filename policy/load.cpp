@@ -119,7 +119,7 @@ class FileReader {
       }
       return true;
     }
-    if (entry->kind != Entry::Kind::kInteger || std::get<std::int64_t>(entry->value) == kVersion) return true;
+    if (entry->kind != Entry::Kind::kInteger || entry->value.number == kVersion) return true;
     Problem problem = MakeProblem(*entry, At::kValue);
     problem.what = "a policy version that this slipstream does not know; nothing else was checked";
     problem.found = entry->Found();
@@ -190,16 +190,16 @@ class FileReader {
       problem = MakeProblem(entry, At::kValue);
       problem.found = entry.Found();
       problem.expected = "text in quotes";
-    } else if (std::get<std::string>(entry.value).find('\0') != std::string::npos) {
+    } else if (entry.value.text.find('\0') != std::string::npos) {
       problem = MakeProblem(entry, At::kValue);
       problem.found = entry.Found();
       problem.expected = "text without NUL";
-    } else if (name.size() + std::get<std::string>(entry.value).size() > kLongestVariable) {
+    } else if (name.size() + entry.value.text.size() > kLongestVariable) {
       problem = MakeProblem(entry, At::kValue);
       problem.what = "\"" + entry.Key() + "\" is too long";
       problem.expected = "at most " + std::to_string(kLongestVariable) + " bytes with its name";
     } else {
-      loaded_.policy.environment[name] = std::get<std::string>(entry.value);
+      loaded_.policy.environment[name] = entry.value.text;
       Remember(entry);
       return;
     }

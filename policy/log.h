@@ -10,7 +10,7 @@
 // Errors: nothing throws, nothing aborts, SIGPIPE and SIGXFSZ are kept from the process. A file that cannot be opened,
 //   is not a regular file, has another owner or a second hard link, or is reached by a symbolic link is one line on
 //   standard error; then the log is off. Several processes may share a file: lines are appended whole, and whoever
-//   finds it full turns it over for all.
+//   finds it full turns it over for all; what the others say in that moment is lost.
 
 #pragma once
 

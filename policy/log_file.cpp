@@ -94,8 +94,9 @@ bool LogFile::Open() noexcept {
 }
 
 bool LogFile::TurnOver() noexcept {
-  // The lock makes one process turn the file over. Whoever does not get it writes on, to the file it has.
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return true;
+  // The lock makes one process turn the file over. The others lose what they have to say in that moment: to write on
+  // would break the limit by as much as they write until the one is scheduled again, and to wait could be for ever.
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return false;
   struct stat ours = {};
   struct stat named = {};
   const bool same = ::fstat(fd_, &ours) == 0 && ::lstat(path_.c_str(), &named) == 0 && ours.st_ino == named.st_ino &&

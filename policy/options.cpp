@@ -18,11 +18,11 @@ struct Field {
     auto& field = (policy.*....*kMembers);
     using T = std::remove_reference_t<decltype(field)>;
     if constexpr (std::is_same_v<T, bool>) {
-      field = std::get<bool>(value);
+      field = value.flag;
     } else if constexpr (std::is_same_v<T, std::string>) {
-      field = std::get<std::string>(value);
+      field = value.text;
     } else {
-      field = static_cast<T>(std::get<std::int64_t>(value));
+      field = static_cast<T>(value.number);
     }
   }
 
@@ -133,9 +133,9 @@ std::string Upper(std::string_view text) {
 std::optional<Value> AcceptSize(const Option& option, const Entry& entry, Problem& problem) {
   std::int64_t bytes = 0;
   if (entry.kind == Entry::Kind::kInteger) {
-    bytes = std::get<std::int64_t>(entry.value);
+    bytes = entry.value.number;
   } else if (entry.kind == Entry::Kind::kString) {
-    const Size size = ParseSize(std::get<std::string>(entry.value));
+    const Size size = ParseSize(entry.value.text);
     switch (size.error) {
       case SizeError::kNone:
         bytes = size.bytes;
@@ -158,7 +158,7 @@ std::optional<Value> AcceptSize(const Option& option, const Entry& entry, Proble
 
 std::optional<Value> AcceptChoice(const Option& option, const Entry& entry, Problem& problem) {
   if (entry.kind != Entry::Kind::kString) return std::nullopt;
-  const std::string& name = std::get<std::string>(entry.value);
+  const std::string& name = entry.value.text;
   const auto found = std::find(option.choices.begin(), option.choices.end(), name);
   if (found != option.choices.end()) return static_cast<std::int64_t>(found - option.choices.begin());
   if (std::find(option.later.begin(), option.later.end(), name) != option.later.end()) {
@@ -218,15 +218,15 @@ std::string Expected(const Option& option) {
 std::string Literal(const Option& option, const Value& value) {
   switch (option.type) {
     case OptionType::kBool:
-      return std::get<bool>(value) ? "true" : "false";
+      return value.flag ? "true" : "false";
     case OptionType::kInteger:
-      return std::to_string(std::get<std::int64_t>(value));
+      return std::to_string(value.number);
     case OptionType::kSize:
-      return Quote(FormatSize(std::get<std::int64_t>(value)));
+      return Quote(FormatSize(value.number));
     case OptionType::kString:
-      return Quote(std::get<std::string>(value), std::string::npos);
+      return Quote(value.text, std::string::npos);
     case OptionType::kChoice:
-      return Quote(option.choices[static_cast<std::size_t>(std::get<std::int64_t>(value))]);
+      return Quote(option.choices[static_cast<std::size_t>(value.number)]);
   }
   return {};
 }
@@ -240,7 +240,7 @@ std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& p
       break;
     case OptionType::kInteger:
       if (entry.kind == Entry::Kind::kInteger) {
-        const std::int64_t number = std::get<std::int64_t>(entry.value);
+        const std::int64_t number = entry.value.number;
         if (number >= option.min && number <= option.max) return number;
       }
       break;
@@ -249,7 +249,7 @@ std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& p
     case OptionType::kChoice:
       return AcceptChoice(option, entry, problem);
     case OptionType::kString:
-      if (entry.kind == Entry::Kind::kString && std::get<std::string>(entry.value).find('\0') == std::string::npos) {
+      if (entry.kind == Entry::Kind::kString && entry.value.text.find('\0') == std::string::npos) {
         return entry.value;
       }
       break;

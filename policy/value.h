@@ -4,16 +4,35 @@
 
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 
 namespace slipstream::policy {
 
-// bool: a switch. int64: a number, a size in bytes, or the number of a choice. string: text.
-using Value = std::variant<bool, std::int64_t, std::string>;
+// Not a std::variant: the destructor of libstdc++ 12's is undefined behaviour where copying a string into it fails.
+struct Value {
+  enum class Kind : std::uint8_t { kFlag, kNumber, kText };
+
+  Value() = default;
+  // Not by conversion: a pointer is no switch, and a switch no number.
+  template <std::same_as<bool> T>
+  Value(T held) : flag(held) {}  // NOLINT(google-explicit-constructor): a value is what it holds.
+  template <std::same_as<std::int64_t> T>
+  Value(T held) : kind(Kind::kNumber), number(held) {}                   // NOLINT(google-explicit-constructor)
+  Value(std::string held) : kind(Kind::kText), text(std::move(held)) {}  // NOLINT(google-explicit-constructor)
+
+  bool operator==(const Value&) const = default;
+
+  Kind kind = Kind::kFlag;
+  bool flag = false;
+  // A number, a size in bytes, or the number of a choice.
+  std::int64_t number = 0;
+  std::string text{};
+};
 
 // Why a size is not one.
 enum class SizeError { kNone, kSyntax, kOverflow, kFraction };

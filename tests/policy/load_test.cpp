@@ -199,6 +199,9 @@ INSTANTIATE_TEST_SUITE_P(
              {"policy.toml:2:32: not TOML: cannot redefine existing string 'level'"}},
         // Syntax. What else is wrong is reported too.
         Case{"Header", "version = 1\n[log\nlevel = \"x\"\n", {"policy.toml:2:5: not TOML: expected ']', saw '\\n'"}},
+        Case{"HeaderOfADot",
+             "version = 1\n[.]\n",
+             {"policy.toml:2:2: not TOML: expected bare key starting character or string delimiter, saw '.'"}},
         Case{"NoValue",
              "version = 1\nenabled =\nweather = 1\n",
              {"policy.toml:2:10: not TOML: expected value, saw '\\n'", "policy.toml:3:1: unknown key \"weather\""}},

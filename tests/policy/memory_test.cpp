@@ -26,6 +26,14 @@ thread_local long allocations_left = -1;
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
+// Address sanitizer's own would not know what the operators below give back.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 

@@ -38,9 +38,9 @@ static_assert(CountFields<Three>() == 3);
 
 // A value that differs from the one held. Enumerations take any number of their underlying type.
 Value Other(const Value& value) {
-  if (const bool* held = std::get_if<bool>(&value)) return !*held;
-  if (const std::int64_t* held = std::get_if<std::int64_t>(&value)) return *held + 7;
-  return std::get<std::string>(value) + "x";
+  if (value.kind == Value::Kind::kFlag) return !value.flag;
+  if (value.kind == Value::Kind::kNumber) return value.number + 7;
+  return value.text + "x";
 }
 
 // How a value is written in an environment variable.
@@ -114,8 +114,8 @@ TEST(Options, EveryAcceptedValueWorksInTheFileAndInTheVariable) {
       const Value& other = values.front() == value ? values.back() : values.front();
       const Loaded both = LoadText(
           version + KeyOf(option) + " = " + Literal(option, other) + "\n", "p",
-          Environment(Variables{{VariableOf(option), option.type == OptionType::kString ? std::get<std::string>(value)
-                                                                                        : Unquoted(literal)}}));
+          Environment(
+              Variables{{VariableOf(option), option.type == OptionType::kString ? value.text : Unquoted(literal)}}));
       ASSERT_TRUE(both.ok()) << both.problems[0].Format();
       EXPECT_EQ(option.get(both.policy), value) << VariableOf(option) << " " << literal;
       EXPECT_EQ(both.origins.at(KeyOf(option)).Format(), VariableOf(option));

@@ -11,7 +11,6 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "policy/environment.h"
@@ -107,9 +106,17 @@ std::string TableOf(const Loaded& loaded, bool colour) {
 nlohmann::ordered_json JsonValue(const Option& option, const policy::Value& value) {
   // A choice is a number only inside; people and scripts know its name.
   if (option.type == policy::OptionType::kChoice) {
-    return std::string(option.choices[static_cast<std::size_t>(std::get<std::int64_t>(value))]);
+    return std::string(option.choices[static_cast<std::size_t>(value.number)]);
   }
-  return std::visit([](const auto& held) { return nlohmann::ordered_json(held); }, value);
+  switch (value.kind) {
+    case policy::Value::Kind::kFlag:
+      return value.flag;
+    case policy::Value::Kind::kNumber:
+      return value.number;
+    case policy::Value::Kind::kText:
+      return value.text;
+  }
+  return nullptr;
 }
 
 std::string JsonOf(const Loaded& loaded) {
