@@ -80,7 +80,9 @@ TEST(HookTest, BytesAndDirectionsAreThoseOfTheCalls) {
   for (const tracer::FunctionCounts& function : processes[0].functions) {
     const bool copy = function.name == "cudaMemcpyAsync";
     const bool allocation = function.name == "cudaMalloc";
-    EXPECT_EQ(function.bytes, copy ? 4 * (batch + sizeof(float)) : allocation ? batch + 4 * (uint64_t{1} << 20) : 0U)
+    EXPECT_EQ(function.bytes, copy         ? 4 * (batch + sizeof(float))
+                              : allocation ? batch + 4 * (uint64_t{1} << 20)
+                                           : 0U)
         << function.name;
     EXPECT_EQ(function.errors, function.name == "cudaFree" ? 1U : 0U) << function.name;  // the program's bad free
     EXPECT_EQ(function.time_ns != 0, function.calls != 0) << function.name;

@@ -24,8 +24,8 @@ namespace {
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif
 
-Finished RunUnder(const std::vector<std::string>& options, const std::vector<std::string>& command, Variables variables = {},
-             const std::string& input = "") {
+Finished RunUnder(const std::vector<std::string>& options, const std::vector<std::string>& command,
+                  Variables variables = {}, const std::string& input = "") {
   std::vector<std::string> words = {SLIPSTREAM_COMMAND, "run"};
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
@@ -132,7 +132,8 @@ TEST(RunCommandTest, EnvironmentOfThePolicyYieldsToTheUsers) {
   NEEDS_PLAIN_BUILD();
   const std::string policy = NewDirectory() + "/policy.toml";
   WriteFile(policy, "version = 1\n[environment]\nFRUIT = \"apple\"\nTREE = \"oak\"\n");
-  const Finished finished = RunUnder({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
+  const Finished finished =
+      RunUnder({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
   EXPECT_EQ(finished.out, "apple elm\n");
 }
 
@@ -177,8 +178,9 @@ TEST(RunCommandTest, ASummaryThatCannotBeWrittenIsRefusedBeforeTheCommandRuns) {
 
 TEST(RunCommandTest, TheJsonSummaryEqualsTheSimulatorsCounts) {
   const std::string place = NewDirectory();
-  const Finished finished = RunUnder({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
-                                {{"SIMCUDA_COUNTS", place + "/simulator.json"}, {"RANK", "3"}, {"LOCAL_RANK", "1"}});
+  const Finished finished =
+      RunUnder({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
+               {{"SIMCUDA_COUNTS", place + "/simulator.json"}, {"RANK", "3"}, {"LOCAL_RANK", "1"}});
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"));

@@ -72,6 +72,9 @@ TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesLater) {
 }
 
 TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers refuse RTLD_DEEPBIND";
+#endif
   // Not seen, and not disturbed.
   const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
   EXPECT_EQ(outcome.counted.count("cudaMalloc"), 0U);
