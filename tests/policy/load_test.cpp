@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct Case {
   std::string text;
   Strings problems;
 };
+
+// Stands in the names of the tests, where bytes of the object would change from run to run.
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class LoadProblems : public ::testing::TestWithParam<Case> {};
 
