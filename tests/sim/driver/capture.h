@@ -12,6 +12,8 @@ namespace simcuda {
 
 // Submits the work, or captures it. `op` (may be null) gets the operation, or null if the work was captured.
 CUresult Enqueue(World& world, const StreamPtr& stream, Work work, OpPtr* op);
+// Only for a stream that captures: the work becomes a node behind the stream's last ones.
+CUresult CaptureWork(const StreamPtr& stream, Work work, GraphNode** node);
 // For calls that synchronise or query the stream: an error (and an invalid capture) if it captures, or is the legacy
 // stream while a blocking stream captures.
 CUresult CheckNotCapturing(World& world, const StreamPtr& stream);

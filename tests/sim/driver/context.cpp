@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/sim/driver/entry.h"
+#include "tests/sim/driver/graph.h"
 #include "tests/sim/driver/pool.h"
 #include "tests/sim/driver/world.h"
 
@@ -54,6 +55,7 @@ static void Activate(World& world, Context* context) {
 Context* NewContext(World& world, Device& device, bool primary, unsigned flags) {
   CreateArenas(world);
   StartExecutors(world);
+  StartIdleWatch(world);
   Context* context = nullptr;
   if (primary && device.primary != nullptr) {
     context = device.primary;
@@ -72,6 +74,11 @@ Context* NewContext(World& world, Device& device, bool primary, unsigned flags) 
 }
 
 void DestroyContext(World& world, Lock& lock, Context* context) {
+  for (Capture* capture : std::set<Capture*>(world.captures)) {
+    if (capture->origin->context == context) {
+      AbandonCapture(world, capture->origin);
+    }
+  }
   RunUntilDone(world, lock, PendingOf(world, context));
   std::vector<uintptr_t> owned;
   for (const auto& [base, allocation] : world.allocations) {
@@ -80,7 +87,7 @@ void DestroyContext(World& world, Lock& lock, Context* context) {
     }
   }
   for (const uintptr_t base : owned) {
-    ReleaseAllocation(world, base);
+    FreeNow(world, base);
   }
   for (const auto& [symbol, variable] : world.variables) {
     variable->instances.erase(context);
@@ -212,7 +219,10 @@ SIM_DRIVER(cuDeviceGet, 2000, cuDeviceGet, (CUdevice * device, int ordinal), (de
 }
 
 SIM_DRIVER(cuDeviceGetCount, 2000, cuDeviceGetCount, (int* count), (count)) {
-  SIM_NEED_INIT()
+  // Without the mutex: in a forked child its owner may be gone, and the answer is constant.
+  if (!TheWorld().initialized.load(std::memory_order_acquire)) {
+    return CUDA_ERROR_NOT_INITIALIZED;
+  }
   *count = kDeviceCount;
   return CUDA_SUCCESS;
 }

@@ -57,9 +57,16 @@ SIM_EXPORT int simReset(void) {
       DestroyContext(world, lock, context.get());
     }
   }
+  world.graph_execs.clear();
+  world.graphs.clear();
+  for (Device& device : world.devices) {
+    device.default_pool = device.current_pool = nullptr;
+  }
+  world.pools.clear();
   while (!world.allocations.empty()) {
     ReleaseAllocation(world, world.allocations.begin()->first);
   }
+  ForgetVirtualMemory(world);
   world.kernels_submitted = 0;
   world.clock_ns = 0;
   world.random_state = world.settings.seed * 0x9E3779B97F4A7C15u + 1;

@@ -40,9 +40,8 @@ bool DeviceReadsPageable(World& world) {
 CUresult CheckSide(World& world, uintptr_t address, size_t span, Side side) {
   int device = 0;
   const Place place = PlaceOf(world, address, &device);
-  if (side == Side::kHost && place == Place::kDevice) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+  // With unified addressing a "host" side may be device memory and the reverse (measured); only pageable memory cannot
+  // be named as device memory.
   if (side == Side::kDevice && place == Place::kPageable && !DeviceReadsPageable(world)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -136,10 +135,23 @@ CUresult MakeCopyWork(World& world, const CopyRequest& request, Work* work) {
   return CUDA_SUCCESS;
 }
 
+CUresult MakeBatchedCopyWork(World& world, Lock& lock, CopyRequest request, Work* work) {
+  SIM_TRY(CheckCopy(world, request))
+  std::shared_ptr<std::vector<std::byte>> staged;
+  int device = 0;
+  if (request.snapshot_at_call && PlaceOf(world, request.src, &device) <= Place::kPinned) {
+    lock.unlock();
+    staged = Snapshot(&request);
+    lock.lock();
+  }
+  *work = CopyWork(world, request, staged);
+  return CUDA_SUCCESS;
+}
+
 CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyRequest& original, bool blocking) {
   if (blocking) {
-    // A copy without a stream uses the legacy or per-thread one and waits: no capture survives that.
-    SIM_TRY(CheckUnsafeCall(world))
+    // A copy without a stream uses the legacy or per-thread one. A capture in a non-blocking stream survives it
+    // (measured).
     SIM_TRY(CheckNotCapturing(world, stream))
   }
   if (original.width == 0 || original.height == 0 || original.depth == 0) {
@@ -231,7 +243,6 @@ CUresult MakeSetWork(World& world, const SetRequest& request, Work* work) {
 
 CUresult Set(World& world, Lock& lock, const StreamPtr& stream, const SetRequest& request, bool blocking) {
   if (blocking) {
-    SIM_TRY(CheckUnsafeCall(world))
     SIM_TRY(CheckNotCapturing(world, stream))
   }
   if (request.width == 0 || request.height == 0) {
@@ -328,6 +339,12 @@ CUresult Copy2D(const CUDA_MEMCPY2D* copy, CUstream handle, bool blocking) {
   return Copy(world, lock, stream, request, blocking);
 }
 
+}  // namespace
+
+CUresult simcuda::RequestFrom3D(const CUDA_MEMCPY3D* copy, CopyRequest* request) { return From3D(copy, request); }
+
+namespace {
+
 template <typename Description>
 CUresult Copy3D(const Description* copy, CUstream handle, bool blocking) {
   SIM_USE_STREAM(handle)
@@ -362,7 +379,6 @@ CUresult PeerCopy(CUdeviceptr dst, CUcontext dst_context, CUdeviceptr src, CUcon
   if (bytes == 0 || stream->capture || !blocking) {
     return Copy(world, lock, stream, request, blocking);
   }
-  SIM_TRY(CheckUnsafeCall(world))
   SIM_TRY(CheckNotCapturing(world, stream))
   Work work;
   SIM_TRY(MakeCopyWork(world, request, &work))

@@ -24,6 +24,7 @@ struct CopyRequest {
   enum class Side { kUnified, kHost, kDevice };
   Side dst_side = Side::kUnified;
   Side src_side = Side::kUnified;
+  bool snapshot_at_call = false;  // CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL
   size_t DstSpan() const { return Span(dst_pitch, dst_slice); }
   size_t SrcSpan() const { return Span(src_pitch, src_slice); }
   size_t Span(size_t pitch, size_t slice) const {
@@ -41,8 +42,11 @@ struct SetRequest {
 };
 
 CopyRequest Linear(uintptr_t dst, uintptr_t src, size_t bytes, CopyRequest::Side dst_side, CopyRequest::Side src_side);
+CUresult RequestFrom3D(const CUDA_MEMCPY3D* copy, CopyRequest* request);
 // `blocking`: the call has no "Async" in its name.
 CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyRequest& request, bool blocking);
+// One of a batch: never waits, and reads even a pageable source in stream order unless the request says otherwise.
+CUresult MakeBatchedCopyWork(World& world, Lock& lock, CopyRequest request, Work* work);
 CUresult CheckCopy(World& world, const CopyRequest& request);
 CUresult MakeCopyWork(World& world, const CopyRequest& request, Work* work);
 CUresult Set(World& world, Lock& lock, const StreamPtr& stream, const SetRequest& request, bool blocking);

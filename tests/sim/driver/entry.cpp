@@ -39,6 +39,8 @@ Ledger& TheLedger() {
 
 bool WorksAnywhere(const char* function) {
   static const char* const kNames[] = {"cuInit",
+                                       "cuDeviceGetCount",    // both measured: a count is known in a child
+                                       "cudaGetDeviceCount",  // and in a host function
                                        "cuDriverGetVersion",
                                        "cuGetErrorName",
                                        "cuGetErrorString",
@@ -99,6 +101,7 @@ int EnterCounted(Counter* counter, bool* injected) {
   (thread.runtime_depth > 0 ? counter->inside : counter->outside).fetch_add(1, std::memory_order_relaxed);
   Ledger& ledger = TheLedger();
   World& world = TheWorld();
+  world.calls.fetch_add(1, std::memory_order_relaxed);
   if (!counter->anywhere) {
     if (world.forked.load(std::memory_order_relaxed)) {
       return CUDA_ERROR_NOT_INITIALIZED;

@@ -80,8 +80,13 @@ SIM_DRIVER(cuEventQuery, 2000, cuEventQuery, (CUevent hEvent), (hEvent)) {
   }
   SIM_TRY(CheckEventNotCaptured(world, event))
   SIM_TRY(CheckUnsafeCall(world))
-  if (event->shared != nullptr && event->imported) {
-    return SharedIsDone(event->shared) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (event->shared != nullptr) {
+    if (SharedComplete(event)) {
+      return event->context->sticky;
+    }
+    DemandShared(event);
+    RunSome(world, lock, event->recorded);
+    return CUDA_ERROR_NOT_READY;
   }
   const OpPtr recorded = event->recorded;
   if (!recorded || recorded->done()) {
@@ -100,12 +105,15 @@ SIM_DRIVER(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent hEvent), (hEve
   SIM_TRY(CheckEventNotCaptured(world, event))
   SIM_TRY(CheckUnsafeCall(world))
   Context* owner = event->context;
-  if (event->shared != nullptr && event->imported) {
-    SharedEvent* shared = event->shared;
-    const uint64_t ticket = SharedTicket(shared);
-    lock.unlock();
-    WaitShared(shared, ticket);
-    return CUDA_SUCCESS;
+  if (event->shared != nullptr) {
+    // The last record may be another process's: wait for it as a stream would.
+    Work work;
+    work.kind = Work::Kind::kEventWait;
+    std::vector<OpPtr> dependencies;
+    if (PrepareWait(event, &work, &dependencies)) {
+      RunUntilDone(world, lock, {SubmitAfter(world, context, nullptr, std::move(work), dependencies, false)});
+    }
+    return owner->sticky;
   }
   RunUntilDone(world, lock, {event->recorded});
   return owner->sticky;
@@ -117,6 +125,9 @@ static CUresult Elapsed(float* ms, CUevent hStart, CUevent hEnd) {
   const Event* end = FindEvent(world, hEnd);
   if (ms == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (start != nullptr && end != nullptr && (start->capture || end->capture)) {
+    return CUDA_ERROR_CAPTURED_EVENT;
   }
   if (start == nullptr || end == nullptr || ((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING) != 0 ||
       !start->recorded || !end->recorded) {
@@ -146,9 +157,7 @@ SIM_DRIVER(cuCtxRecordEvent, 12050, cuCtxRecordEvent, (CUcontext hCtx, CUevent h
   World& world = TheWorld();
   Lock lock(world.mutex);
   auto* context = reinterpret_cast<Context*>(hCtx);
-  if (context == nullptr) {
-    SIM_TRY(CurrentContext(world, &context))
-  } else if (!IsContext(world, context)) {
+  if (!IsContext(world, context)) {  // NULL is not the current one (measured)
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   Event* event = FindEvent(world, hEvent);
@@ -166,7 +175,9 @@ SIM_DRIVER(cuCtxRecordEvent, 12050, cuCtxRecordEvent, (CUcontext hCtx, CUevent h
   Work work;
   work.kind = Work::Kind::kEventRecord;
   event->capture = nullptr;
+  AttachShared(event, &work);
   event->recorded = SubmitAfter(world, context, nullptr, std::move(work), everything, false);
+  NoteSharedRecord(event);
   return CUDA_SUCCESS;
 }
 
@@ -175,9 +186,7 @@ SIM_DRIVER(cuCtxWaitEvent, 12050, cuCtxWaitEvent, (CUcontext hCtx, CUevent hEven
   World& world = TheWorld();
   Lock lock(world.mutex);
   auto* context = reinterpret_cast<Context*>(hCtx);
-  if (context == nullptr) {
-    SIM_TRY(CurrentContext(world, &context))
-  } else if (!IsContext(world, context)) {
+  if (!IsContext(world, context)) {  // NULL is not the current one (measured)
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   Event* event = FindEvent(world, hEvent);

@@ -110,6 +110,30 @@ void RunOnCallbackThread(Op& op) {
   thread->Run(op);
 }
 
+// SIMCUDA_IDLE_PROGRESS_MS: a program that waits for its own host function, or for a value a kernel writes, waits for
+// something that adversarial mode would never run. When nobody has called CUDA for a while, one operation runs.
+void StartIdleWatch(World& world) {
+  static bool started = false;  // under World::mutex
+  if (started || world.settings.idle_progress_ns == 0 || world.settings.timed) {
+    return;
+  }
+  started = true;
+  std::thread([&world, period = std::chrono::nanoseconds(world.settings.idle_progress_ns)] {
+    uint64_t seen = world.calls.load(std::memory_order_relaxed);
+    for (;;) {
+      std::this_thread::sleep_for(period);
+      const uint64_t now = world.calls.load(std::memory_order_relaxed);
+      if (now == seen) {
+        Lock lock(world.mutex);
+        if (!world.ready.empty()) {
+          RunUntilDone(world, lock, {world.ready.front()});
+        }
+      }
+      seen = now;
+    }
+  }).detach();
+}
+
 void StartExecutors(World& world) {
   static bool started = false;  // under World::mutex
   if (started || !world.settings.timed) {

@@ -174,10 +174,7 @@ SIM_DRIVER_PT(cuStreamAddCallback, 5000, cuStreamAddCallback, _ptsz,
   if (callback == nullptr || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (stream->capture) {
-    CheckNotCapturing(world, stream);
-    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
+  SIM_TRY(CheckNotCapturing(world, stream))
   Work work;
   work.kind = Work::Kind::kHost;
   work.engine = Engine::kHost;

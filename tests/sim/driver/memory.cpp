@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/sim/driver/pool.h"
 #include "tests/sim/driver/world.h"
 
 namespace simcuda {
@@ -17,7 +18,11 @@ constexpr size_t kGuard = 512;
 // Filling costs time; of a larger block only the first and last part is filled.
 constexpr size_t kPoisonPart = size_t{8} << 20;
 
+constexpr uintptr_t kPage = 4096;
+
 size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
 
 bool TakeRange(Arena& arena, size_t bytes, uintptr_t* offset) {
   // A block freed just now comes back first: a program that still uses it shall see it change.
@@ -84,8 +89,6 @@ void GiveRange(Arena& arena, uintptr_t offset, size_t bytes) {
   }
   arena.free_ranges[start] = length;
 }
-
-}  // namespace
 
 void CreateArenas(World& world) {
   for (Device& device : world.devices) {
@@ -178,8 +181,10 @@ void ReleaseAllocation(World& world, uintptr_t base) {
       munmap(allocation.alias, allocation.reserved);
       break;
     case Allocation::Kind::kImported:
-      munmap(reinterpret_cast<void*>(allocation.base), allocation.reserved);
-      munmap(allocation.alias, allocation.reserved);
+      // The block lies somewhere inside the pages that were mapped for it.
+      munmap(reinterpret_cast<void*>(allocation.base / kPage * kPage), allocation.reserved);
+      munmap(reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(allocation.alias) / kPage * kPage),
+             allocation.reserved);
       break;
     case Allocation::Kind::kRegistered:
     case Allocation::Kind::kMapped:
@@ -224,13 +229,35 @@ std::byte* Translate(World& world, uintptr_t address, size_t bytes, bool* known)
 
 using namespace simcuda;
 
+// Whether a kernel of the operation's context may touch the memory: its own device's, host memory, or a peer's after
+// access was given.
+static bool Reachable(const Op& op, const Allocation& allocation) {
+  switch (allocation.kind) {
+    case Allocation::Kind::kManaged:
+    case Allocation::Kind::kPinned:
+    case Allocation::Kind::kRegistered:
+      return true;
+    case Allocation::Kind::kMapped:
+      return (allocation.access >> op.device & 1) != 0;
+    case Allocation::Kind::kPooled:
+      return allocation.device == op.device || (allocation.pool != nullptr && allocation.pool->access[op.device] != 0);
+    case Allocation::Kind::kImported:
+      return true;  // cudaIpcMemLazyEnablePeerAccess
+    case Allocation::Kind::kDevice:
+      break;
+  }
+  return allocation.device == op.device || op.context->peers.count(allocation.context) != 0;
+}
+
 extern "C" __attribute__((visibility("default"))) void* simDevicePointer(const void* pointer, size_t bytes) {
   World& world = TheWorld();
   ThreadState& thread = ThisThread();
   Lock lock(world.mutex);
   bool known = false;
-  std::byte* found = Translate(world, reinterpret_cast<uintptr_t>(pointer), bytes, &known);
-  if (known && found != nullptr) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  std::byte* found = Translate(world, address, bytes, &known);
+  const Allocation* allocation = FindAllocation(world, address);
+  if (known && found != nullptr && (thread.running == nullptr || Reachable(*thread.running, *allocation))) {
     return found;
   }
   if (thread.running != nullptr) {

@@ -95,16 +95,20 @@ SIM_DRIVER(cuMemAllocPitch, 3020, cuMemAllocPitch_v2,
 
 SIM_DRIVER(cuMemFree, 3020, cuMemFree_v2, (CUdeviceptr dptr), (dptr)) {
   SIM_USE_CONTEXT()
+  SIM_TRY(CheckUnsafeCall(world))  // NULL too (measured)
   if (dptr == 0) {
     return CUDA_SUCCESS;
   }
-  SIM_TRY(CheckUnsafeCall(world))
   const Allocation* allocation = FindBase(world, dptr);
   const bool ours = allocation != nullptr && !allocation->freed_in_stream &&
                     (allocation->kind == Allocation::Kind::kDevice || allocation->kind == Allocation::Kind::kManaged ||
                      allocation->kind == Allocation::Kind::kPooled);
   if (!ours) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (allocation->kind == Allocation::Kind::kPooled) {
+    FreeNow(world, dptr);  // pool memory: waits for nothing (measured)
+    return CUDA_SUCCESS;
   }
   const uint64_t id = allocation->id;
   const Context* owner = allocation->context;
@@ -158,6 +162,7 @@ SIM_DRIVER(cuMemAllocHost, 3020, cuMemAllocHost_v2, (void** pp, size_t bytesize)
 
 SIM_DRIVER(cuMemFreeHost, 2000, cuMemFreeHost, (void* p), (p)) {
   SIM_USE_CONTEXT()
+  SIM_TRY(CheckUnsafeCall(world))
   if (p == nullptr) {
     return CUDA_SUCCESS;
   }
@@ -166,7 +171,6 @@ SIM_DRIVER(cuMemFreeHost, 2000, cuMemFreeHost, (void* p), (p)) {
   if (allocation == nullptr || allocation->kind != Allocation::Kind::kPinned) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  SIM_TRY(CheckUnsafeCall(world))
   const CUresult result = WaitForAll(world, lock, allocation->context);
   ReleaseAllocation(world, base);
   return result;
@@ -206,6 +210,9 @@ SIM_DRIVER(cuMemHostUnregister, 4000, cuMemHostUnregister, (void* p), (p)) {
   SIM_USE_CONTEXT()
   const auto base = reinterpret_cast<uintptr_t>(p);
   const Allocation* allocation = FindBase(world, base);
+  if (allocation != nullptr && allocation->kind == Allocation::Kind::kPinned) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   if (allocation == nullptr || allocation->kind != Allocation::Kind::kRegistered) {
     return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
   }

@@ -12,8 +12,8 @@ struct Pool {
   uint64_t release_threshold = 0;
   uint64_t used = 0;
   uint64_t used_high = 0;
-  uint64_t reserved_high = 0;
   std::map<int, int> reuse_attributes;
+  CUmemAccess_flags access[kDeviceCount] = {};  // of devices other than its own
 };
 
 }  // namespace simcuda

@@ -6,7 +6,11 @@ using namespace simcuda;
 static CUresult Lookup(const char* symbol, void** pfn, int version, cuuint64_t flags,
                        CUdriverProcAddressQueryResult* status) {
   const cuuint64_t known = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
-  if (symbol == nullptr || pfn == nullptr || (flags & ~known) != 0 || version > kDriverVersion) {
+  if (symbol == nullptr || pfn == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *pfn = nullptr;
+  if ((flags & ~known) != 0 || version > kDriverVersion) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   bool exists = false;
@@ -18,7 +22,7 @@ static CUresult Lookup(const char* symbol, void** pfn, int version, cuuint64_t f
                   ? CU_GET_PROC_ADDRESS_SUCCESS
                   : (exists ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   }
-  return found != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  return CUDA_SUCCESS;  // also when there is none: the pointer says so (cuda.h)
 }
 
 SIM_DRIVER(cuGetProcAddress, 11030, cuGetProcAddress,

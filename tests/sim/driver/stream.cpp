@@ -88,6 +88,7 @@ SIM_DRIVER(cuStreamDestroy, 4000, cuStreamDestroy_v2, (CUstream hStream), (hStre
 SIM_DRIVER_PT(cuStreamSynchronize, 2000, cuStreamSynchronize, _ptsz, (CUstream hStream), (hStream)) {
   SIM_USE_STREAM(hStream)
   SIM_TRY(CheckNotCapturing(world, stream))
+  SIM_TRY(CheckUnsafeCall(world))
   // The legacy stream is a barrier among blocking streams, and waiting for it is waiting for them.
   std::vector<OpPtr> targets = {stream->tail};
   if (stream->legacy) {
@@ -100,6 +101,7 @@ SIM_DRIVER_PT(cuStreamSynchronize, 2000, cuStreamSynchronize, _ptsz, (CUstream h
 SIM_DRIVER_PT(cuStreamQuery, 2000, cuStreamQuery, _ptsz, (CUstream hStream), (hStream)) {
   SIM_USE_STREAM(hStream)
   SIM_TRY(CheckNotCapturing(world, stream))
+  SIM_TRY(CheckUnsafeCall(world))
   std::vector<OpPtr> targets = {stream->tail};
   if (stream->legacy) {
     StreamDependencies(stream, &targets);

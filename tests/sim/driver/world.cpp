@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+#include "tests/sim/driver/graph.h"
+#include "tests/sim/driver/pool.h"
+
 namespace simcuda {
 namespace {
 
@@ -23,6 +26,8 @@ World* MakeWorld() {
 }
 
 }  // namespace
+
+World::World() = default;
 
 World& TheWorld() {
   static World* const world = MakeWorld();

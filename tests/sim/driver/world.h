@@ -120,11 +120,13 @@ struct Allocation {
   uint8_t access = 0xff;   // bit per device that may touch it
   Pool* pool = nullptr;
   bool freed_in_stream = false;  // cuMemFreeAsync has been called; the memory lives until its operation runs
-  OpPtr allocated_by;            // kPooled
-  int file = -1;                 // kImported
   size_t file_offset = 0;        // in the device's memory file, for IPC
-  uint64_t advice = 0;
+  bool read_mostly = false;      // kManaged: what the program advised
+  int preferred = CU_DEVICE_INVALID;
+  int last_prefetch = CU_DEVICE_INVALID;
   bool exported = false;
+  struct Physical* physical = nullptr;  // kMapped: the handle behind it
+  uint64_t freed_in = 0;                // kPooled, freed_in_stream: id of the stream
   bool HostSide() const { return kind == Kind::kPinned || kind == Kind::kRegistered; }
 };
 
@@ -157,6 +159,7 @@ struct Arena {
 
 struct Device {
   int ordinal = 0;
+  Arena physical;  // what cuMemCreate hands out: a file only, mapped by cuMemMap
   size_t total_bytes = 0;
   size_t used_bytes = 0;
   std::map<int, int> attributes;
@@ -192,13 +195,12 @@ struct Stream {
   bool per_thread = false;
   bool destroyed = false;
   OpPtr tail;
-  // Capture (api_capture.cpp)
+  // Capture (capture.cpp)
   std::shared_ptr<Capture> capture;
   std::vector<GraphNode*> capture_tail;
-  bool capture_origin = false;
 };
 
-struct SharedEvent;  // the part of an IPC event that lies in memory shared between processes (api_ipc.cpp)
+struct SharedEvent;  // the part of an IPC event that lies in memory shared between processes (ipc_event.cpp)
 
 struct Event {
   Context* context = nullptr;
@@ -206,7 +208,9 @@ struct Event {
   OpPtr recorded;                    // null: never recorded
   std::shared_ptr<Capture> capture;  // recorded in a capturing stream
   std::vector<GraphNode*> capture_nodes;
-  SharedEvent* shared = nullptr;
+  SharedEvent* shared = nullptr;  // mapped for good: operations and other processes refer to it
+  int shared_file = -1;
+  uint64_t ticket = 0;  // of this process's last record
   bool imported = false;
 };
 
@@ -223,7 +227,7 @@ struct World {
   std::condition_variable changed;                                  // an operation completed or became runnable
   std::condition_variable engine_wake[kDeviceCount][kEngineCount];  // timed mode: one became runnable there
 
-  bool initialized = false;
+  std::atomic<bool> initialized{false};
   Settings settings;
   Device devices[kDeviceCount];
   std::vector<std::unique_ptr<Context>> contexts;
@@ -234,6 +238,9 @@ struct World {
   std::unordered_map<const void*, std::unique_ptr<Variable>> variables;
   std::vector<std::unique_ptr<Kernel>> retired_kernels;
   std::set<Capture*> captures;  // live, invalidated ones too until they are ended
+  std::map<Graph*, std::unique_ptr<Graph>> graphs;
+  std::map<GraphExec*, std::unique_ptr<GraphExec>> graph_execs;
+  std::map<Pool*, std::unique_ptr<Pool>> pools;
 
   std::vector<OpPtr> ready;  // pending, nothing unmet; ordered by serial
   uint64_t pending = 0;      // not complete
@@ -243,6 +250,10 @@ struct World {
   uint64_t random_state = 1;
   uint64_t clock_ns = 0;  // adversarial mode: the host's clock, which only submissions and waits advance
   std::atomic<bool> forked{false};
+  std::atomic<uint64_t> calls{0};  // of anything exported, for the idle watch
+
+  World();
+  ~World() = delete;
 };
 
 // Never destroyed.
@@ -298,11 +309,18 @@ std::vector<OpPtr> PendingOf(World& world, Context* context);
 uint64_t Random(World& world, uint64_t below);
 uint64_t NowNs(World& world);
 void StartExecutors(World& world);
+void StartIdleWatch(World& world);
 // Breaks the context: a sticky error.
 void Fault(Context* context, CUresult error);
 
 // ---- memory.cpp
+// Takes the streams out of a capture that nobody can end any more.
+void AbandonCapture(World& world, const StreamPtr& origin);
+// Address ranges and physical handles are gone (simReset).
+void ForgetVirtualMemory(World& world);
 void CreateArenas(World& world);
+bool TakeRange(Arena& arena, size_t bytes, uintptr_t* offset);
+void GiveRange(Arena& arena, uintptr_t offset, size_t bytes);
 // Null when out of memory. The memory holds garbage.
 Allocation* AllocateDevice(World& world, Context* context, size_t bytes, Allocation::Kind kind);
 Allocation* FindAllocation(World& world, uintptr_t address);

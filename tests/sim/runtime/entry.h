@@ -88,9 +88,10 @@ class Entry {
   Entry& operator=(const Entry&) = delete;
   bool refused() const { return code_ != cudaSuccess; }
   cudaError_t code() const { return code_; }
-  // Every error a call returns becomes the thread's last error, cudaErrorNotReady too.
+  // Every error a call returns becomes the thread's last error. cudaErrorNotReady does not in CUDA 13 (measured); it is
+  // said to in earlier ones, and is here: a program must bear both.
   cudaError_t Finish(cudaError_t result) const {
-    if (result != cudaSuccess) {
+    if (result != cudaSuccess && (SIM_CUDART == 12 || result != cudaErrorNotReady)) {
       thread_.last_error = result;
     }
     return result;
@@ -113,9 +114,9 @@ inline void* FindCounter(const char* function) {
 // CU(cuMemAlloc, 3020, &pointer, bytes): the driver function with the signature of that version, as a cudaError_t.
 #define SIM_RESOLVED(base, since, suffix, per_thread)                                                \
   ([] {                                                                                              \
-    static const auto resolved_ =                                                                     \
+    static const auto resolved_ =                                                                    \
         reinterpret_cast<PFN_##base##_v##since##suffix>(::simrt::Resolve(#base, since, per_thread)); \
-    return resolved_;                                                                                 \
+    return resolved_;                                                                                \
   }())
 #define CU(base, since, ...) ::simrt::Call(SIM_RESOLVED(base, since, , false) __VA_OPT__(, ) __VA_ARGS__)
 // The same for a call without a stream argument that has a per-thread twin (of CUDA 7.0).

@@ -180,6 +180,41 @@ SIM_RT(cudaGraphAddMemFreeNode,
             reinterpret_cast<CUdeviceptr>(dptr));
 }
 
+// What is wanted of a node: a tool that inspects graphs asks these.
+SIM_RT(cudaGraphMemcpyNodeGetParams, (cudaGraphNode_t node, cudaMemcpy3DParms* pNodeParams), (node, pNodeParams)) {
+  if (pNodeParams == nullptr) {
+    return cudaErrorInvalidValue;
+  }
+  CUDA_MEMCPY3D driver = {};
+  SIM_RT_TRY(CU(cuGraphMemcpyNodeGetParams, 10000, node, &driver))
+  *pNodeParams = {};
+  pNodeParams->srcPtr = {reinterpret_cast<void*>(driver.srcDevice), driver.srcPitch, driver.WidthInBytes,
+                         driver.srcHeight};
+  pNodeParams->dstPtr = {reinterpret_cast<void*>(driver.dstDevice), driver.dstPitch, driver.WidthInBytes,
+                         driver.dstHeight};
+  pNodeParams->extent = {driver.WidthInBytes, driver.Height, driver.Depth};
+  pNodeParams->kind = cudaMemcpyDefault;
+  return cudaSuccess;
+}
+SIM_RT(cudaGraphMemsetNodeGetParams, (cudaGraphNode_t node, cudaMemsetParams* pNodeParams), (node, pNodeParams)) {
+  if (pNodeParams == nullptr) {
+    return cudaErrorInvalidValue;
+  }
+  CUDA_MEMSET_NODE_PARAMS driver = {};
+  SIM_RT_TRY(CU(cuGraphMemsetNodeGetParams, 10000, node, &driver))
+  *pNodeParams = {};
+  pNodeParams->dst = reinterpret_cast<void*>(driver.dst);
+  pNodeParams->pitch = driver.pitch;
+  pNodeParams->value = driver.value;
+  pNodeParams->elementSize = driver.elementSize;
+  pNodeParams->width = driver.width;
+  pNodeParams->height = driver.height;
+  return cudaSuccess;
+}
+SIM_RT(cudaGraphHostNodeGetParams, (cudaGraphNode_t node, cudaHostNodeParams* pNodeParams), (node, pNodeParams)) {
+  return CU(cuGraphHostNodeGetParams, 10000, node, reinterpret_cast<CUDA_HOST_NODE_PARAMS*>(pNodeParams));
+}
+
 SIM_RT(cudaGraphInstantiate, (cudaGraphExec_t * pGraphExec, cudaGraph_t graph, unsigned long long flags),
        (pGraphExec, graph, flags)) {
   return CU(cuGraphInstantiateWithFlags, 11040, pGraphExec, graph, flags);

@@ -51,9 +51,7 @@ SIM_RT(cudaMalloc3D, (cudaPitchedPtr * pitchedDevPtr, cudaExtent extent), (pitch
             extent.height * extent.depth, 4u);
 }
 
-SIM_RT(cudaFree, (void* devPtr), (devPtr)) {
-  return devPtr == nullptr ? cudaSuccess : CU(cuMemFree, 3020, Address(devPtr));
-}
+SIM_RT(cudaFree, (void* devPtr), (devPtr)) { return CU(cuMemFree, 3020, Address(devPtr)); }
 
 static cudaError_t HostAlloc(void** pointer, size_t size, unsigned flags) {
   if (pointer == nullptr) {
@@ -83,8 +81,12 @@ SIM_RT(cudaHostGetFlags, (unsigned int* pFlags, void* pHost), (pFlags, pHost)) {
 }
 
 SIM_RT(cudaMallocManaged, (void** devPtr, size_t size, unsigned int flags), (devPtr, size, flags)) {
-  if (devPtr == nullptr || size == 0) {
+  if (devPtr == nullptr) {
     return cudaErrorInvalidValue;
+  }
+  if (size == 0) {
+    *devPtr = nullptr;  // measured
+    return cudaSuccess;
   }
   return CU(cuMemAllocManaged, 6000, Slot(devPtr), size, flags);
 }
