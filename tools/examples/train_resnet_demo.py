@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Trains ResNet-18 on synthetic images: a plain PyTorch script, as people write them.
 
-    python3 tools/examples/train_resnet_demo.py
-    slipstream run -- python3 tools/examples/train_resnet_demo.py
+python3 tools/examples/train_resnet_demo.py
+slipstream run -- python3 tools/examples/train_resnet_demo.py
 """
 
 import argparse

@@ -30,7 +30,9 @@ class TemporarySuite:
         root = pathlib.Path(self.directory.name)
         (root / "work").mkdir()
         out = harness.prepare_out(root / "out")
-        options = argparse.Namespace(build=build, out=out, python=sys.executable, rehearse=False, quick=True, only=only, budget=budget)
+        options = argparse.Namespace(
+            build=build, out=out, python=sys.executable, rehearse=False, quick=True, only=only, budget=budget
+        )
         self.suite = harness.Suite(options, root / "work")
 
     def __enter__(self):

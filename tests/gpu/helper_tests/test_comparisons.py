@@ -22,8 +22,15 @@ class Identity(unittest.TestCase):
         self.assertEqual(1, len(identity.differences(RECORD, {**RECORD, "losses": RECORD["losses"][:1]})))
 
     def test_launches_are_added_over_names(self):
-        summary = {"totals": {"functions": [{"name": "cudaLaunchKernel", "calls": 2}, {"name": "cudaMalloc", "calls": 9},
-                                            {"name": "__cudaLaunchKernel", "calls": 3}]}}
+        summary = {
+            "totals": {
+                "functions": [
+                    {"name": "cudaLaunchKernel", "calls": 2},
+                    {"name": "cudaMalloc", "calls": 9},
+                    {"name": "__cudaLaunchKernel", "calls": 3},
+                ]
+            }
+        }
         self.assertEqual(5, identity.calls(summary, identity.LAUNCHES))
 
 
@@ -34,8 +41,12 @@ class Outcomes(unittest.TestCase):
 
     def test_differences(self):
         bare = Result(1, b"x", b"y", 1)
-        for other in (Result(0, b"x", b"y", 1), Result(1, b"z", b"y", 1), Result(1, b"x", b"z", 1),
-                      Result(1, b"x", b"y", 1, timed_out=True)):
+        for other in (
+            Result(0, b"x", b"y", 1),
+            Result(1, b"z", b"y", 1),
+            Result(1, b"x", b"z", 1),
+            Result(1, b"x", b"y", 1, timed_out=True),
+        ):
             with self.assertRaises(Failed):
                 outcomes.compare(bare, other, True)
 

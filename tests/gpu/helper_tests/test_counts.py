@@ -10,8 +10,18 @@ import support
 from suite import counts
 from suite.harness import Failed
 
-HOOKED = ["cudaMalloc", "cudaMemcpyAsync", "cudaMemcpyAsync_ptsz", "cudaStreamSynchronize", "cudaLaunchKernel",
-          "__cudaLaunchKernel", "cudaEventDestroy", "__cudaRegisterFatBinary", "cudaMemPrefetchAsync", "cudaMemPrefetchAsync_v2"]
+HOOKED = [
+    "cudaMalloc",
+    "cudaMemcpyAsync",
+    "cudaMemcpyAsync_ptsz",
+    "cudaStreamSynchronize",
+    "cudaLaunchKernel",
+    "__cudaLaunchKernel",
+    "cudaEventDestroy",
+    "__cudaRegisterFatBinary",
+    "cudaMemPrefetchAsync",
+    "cudaMemPrefetchAsync_v2",
+]
 
 
 def cupti(pid=7, launches=100, mallocs=4, destroyed_at_exit=0, static=30, **attribution):
@@ -19,23 +29,55 @@ def cupti(pid=7, launches=100, mallocs=4, destroyed_at_exit=0, static=30, **attr
         return {"at_mark": number if at_mark is None else at_mark, "at_exit": number}
 
     return {
-        "schema": "cupti-count-1", "pid": pid, "libcupti": "libcupti.so.13", "error": "",
-        "attribution": {"agree": 1, "disagree": 0, "frames_only": 0, "name_only": 0, "neither": 0, "beyond_table": 0,
-                        **attribution},
+        "schema": "cupti-count-1",
+        "pid": pid,
+        "libcupti": "libcupti.so.13",
+        "error": "",
+        "attribution": {
+            "agree": 1,
+            "disagree": 0,
+            "frames_only": 0,
+            "name_only": 0,
+            "neither": 0,
+            "beyond_table": 0,
+            **attribution,
+        },
         "modules": [
-            {"path": "/x/libcudart.so.13", "shared_runtime": True, "functions": {
-                "cudaMalloc_v3020": calls(mallocs), "cudaMemcpyAsync_v3020": calls(10),
-                "cudaStreamSynchronize_v3020": calls(10), "cudaLaunchKernel_v7000": calls(launches),
-                "cudaEventDestroy_v3020": calls(5 + destroyed_at_exit, 5), "cudaGetDeviceCount_v3020": calls(2)}},
-            {"path": "/x/libcublasLt.so.13", "shared_runtime": False, "functions": {
-                "cudaLaunchKernel_v7000": calls(static), "cudaMalloc_v3020": calls(1)}},
+            {
+                "path": "/x/libcudart.so.13",
+                "shared_runtime": True,
+                "functions": {
+                    "cudaMalloc_v3020": calls(mallocs),
+                    "cudaMemcpyAsync_v3020": calls(10),
+                    "cudaStreamSynchronize_v3020": calls(10),
+                    "cudaLaunchKernel_v7000": calls(launches),
+                    "cudaEventDestroy_v3020": calls(5 + destroyed_at_exit, 5),
+                    "cudaGetDeviceCount_v3020": calls(2),
+                },
+                "callers": {
+                    "libslipstream.so": {"cudaMalloc_v3020": mallocs - 1},
+                    "libother.so": {"cudaMalloc_v3020": 1, "cudaGetDeviceCount_v3020": 2},
+                },
+            },
+            {
+                "path": "/x/libcublasLt.so.13",
+                "shared_runtime": False,
+                "functions": {"cudaLaunchKernel_v7000": calls(static), "cudaMalloc_v3020": calls(1)},
+            },
         ],
     }
 
 
 def ours(launches=100, mallocs=4, destroyed=5):
-    return {"cudaMalloc": mallocs, "cudaMemcpyAsync": 10, "cudaStreamSynchronize": 10, "cudaLaunchKernel": 0,
-            "__cudaLaunchKernel": launches, "cudaEventDestroy": destroyed, "__cudaRegisterFatBinary": 12}
+    return {
+        "cudaMalloc": mallocs,
+        "cudaMemcpyAsync": 10,
+        "cudaStreamSynchronize": 10,
+        "cudaLaunchKernel": 0,
+        "__cudaLaunchKernel": launches,
+        "cudaEventDestroy": destroyed,
+        "__cudaRegisterFatBinary": 12,
+    }
 
 
 def compare(our_counts, record):
@@ -48,8 +90,19 @@ class HookTable(unittest.TestCase):
         if not compiler:
             self.skipTest("no C++ compiler")
         expanded = subprocess.run(
-            [compiler, "-E", "-P", "-x", "c++", "-DHOOK_NAME(group, function)=@ function",
-             str(support.REPOSITORY / "shim" / "hooks.def")], capture_output=True, text=True, check=True).stdout
+            [
+                compiler,
+                "-E",
+                "-P",
+                "-x",
+                "c++",
+                "-DHOOK_NAME(group, function)=@ function",
+                str(support.REPOSITORY / "shim" / "hooks.def"),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
         expected = expanded.replace("@", "").split()
         self.assertGreater(len(expected), 200)
         self.assertEqual(sorted(expected), sorted(counts.hook_table()))
@@ -109,6 +162,7 @@ class Process(unittest.TestCase):
         found = counts.unseen(counts.CuptiCounts(cupti()), HOOKED)
         self.assertEqual({"libcublasLt.so.13": {"cudaLaunchKernel": 30, "cudaMalloc": 1}}, found["static_runtime"])
         self.assertEqual({"cudaGetDeviceCount": 2}, found["not_hooked"])
+        self.assertEqual({"libother.so": {"cudaMalloc": 1}}, found["past_the_hook"])
 
     def test_a_counter_that_failed(self):
         with self.assertRaises(Failed):
@@ -136,10 +190,13 @@ class Steps(unittest.TestCase):
 
     def test_against_the_profiler(self):
         few, many = counts.CuptiCounts(cupti()), counts.CuptiCounts(cupti(launches=180, static=54))
-        record = {"windows": [
-            {"steps": 1, "counts": {"cuda_runtime": {"cudaLaunchKernel": 999}}},
-            {"steps": 4, "counts": {"cuda_runtime": {"cudaLaunchKernel": 50, "cudaDeviceSynchronize": 2}}},
-            {"steps": 12, "counts": {"cuda_runtime": {"cudaLaunchKernel": 154, "cudaDeviceSynchronize": 2}}}]}
+        record = {
+            "windows": [
+                {"steps": 1, "counts": {"cuda_runtime": {"cudaLaunchKernel": 999}}},
+                {"steps": 4, "counts": {"cuda_runtime": {"cudaLaunchKernel": 50, "cudaDeviceSynchronize": 2}}},
+                {"steps": 12, "counts": {"cuda_runtime": {"cudaLaunchKernel": 154, "cudaDeviceSynchronize": 2}}},
+            ]
+        }
         profiled = counts.profiler_steps(record)
         self.assertEqual(104, profiled["cudaLaunchKernel"])
         rows, problems = counts.compare_profiler(profiled, ours(), ours(launches=180), few, many, HOOKED)
@@ -152,7 +209,9 @@ class Steps(unittest.TestCase):
         # A copy that slipstream missed and the profiler saw.
         wrong["windows"][2]["counts"]["cuda_runtime"] = {"cudaLaunchKernel": 154, "cudaMemcpyAsync": 8}
         profiled = counts.profiler_steps(wrong)
-        self.assertIn("cudaMemcpyAsync", counts.compare_profiler(profiled, ours(), ours(launches=180), few, many, HOOKED)[1][0])
+        self.assertIn(
+            "cudaMemcpyAsync", counts.compare_profiler(profiled, ours(), ours(launches=180), few, many, HOOKED)[1][0]
+        )
 
 
 if __name__ == "__main__":

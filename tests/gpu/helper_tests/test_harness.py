@@ -45,7 +45,9 @@ class Checks(unittest.TestCase):
     def test_outcomes_are_recorded_as_they_come(self):
         for parallel in (False, True):
             with support.TemporarySuite() as suite:
-                printed = quietly(suite.run_checks, [("a.1", passes), ("a.2", fails), ("b", skips), ("c", breaks)], parallel)
+                printed = quietly(
+                    suite.run_checks, [("a.1", passes), ("a.2", fails), ("b", skips), ("c", breaks)], parallel
+                )
                 found = {check["name"]: check["outcome"] for check in suite.results["checks"]}
                 self.assertEqual({"a.1": "PASS", "a.2": "FAIL", "b": "SKIP", "c": "FAIL"}, found)
                 self.assertEqual(4, len(printed.splitlines()))
@@ -56,8 +58,11 @@ class Checks(unittest.TestCase):
 
     def test_only(self):
         with support.TemporarySuite(only="counts,inert.bash") as suite:
-            wanted = [name for name in ("counts", "counts.lm.process", "inert.bash", "inert.bash_waiting", "ratio.x")
-                      if suite.wanted(name)]
+            wanted = [
+                name
+                for name in ("counts", "counts.lm.process", "inert.bash", "inert.bash_waiting", "ratio.x")
+                if suite.wanted(name)
+            ]
             self.assertEqual(["counts", "counts.lm.process", "inert.bash"], wanted)
 
     def test_after_the_time_is_over_nothing_passes(self):
@@ -114,8 +119,14 @@ class Commands(unittest.TestCase):
 
 class Script(unittest.TestCase):
     def run_script(self, *arguments, **environment):
-        return subprocess.run([sys.executable, "-B", str(SCRIPT), *arguments], capture_output=True, text=True, check=False,
-                              timeout=100, env={**os.environ, **environment})
+        return subprocess.run(
+            [sys.executable, "-B", str(SCRIPT), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+            env={**os.environ, **environment},
+        )
 
     def test_no_gpu_is_a_skip(self):
         if machine.has_gpu(sys.executable):

@@ -12,7 +12,9 @@ from suite.harness import Failed
 NOTHING, THREAD, FILE, OPEN_FILE, OUTPUT, STATUS = range(6)
 
 
-@unittest.skipIf(os.environ.get("GPU_TEST_SANITIZER"), "a sanitised preload needs the sanitiser's runtime in front of it")
+@unittest.skipIf(
+    os.environ.get("GPU_TEST_SANITIZER"), "a sanitised preload needs the sanitiser's runtime in front of it"
+)
 class Inert(unittest.TestCase):
     def run_check(self, name, misbehaviour):
         preloads = pathlib.Path(os.environ["GPU_TEST_PRELOADS"])

@@ -90,8 +90,9 @@ class Command(unittest.TestCase):
             path = pathlib.Path(directory) / "results.json"
             one = f"{sys.executable} -c 'print(chr(123) + chr(34) + chr(120) + chr(34) + chr(58) + str(2) + chr(125))'"
             writes = f"{sys.executable} -c \"import json,sys; json.dump(dict(x=3), open(sys.argv[1], 'w'))\" {{out}}"
-            status, out, err = self.run_main("--pairs", "3", "--warm-up", "0", "--a", one, "--b", writes, "--metric", "json:x",
-                                             "--out", str(path))
+            status, out, err = self.run_main(
+                "--pairs", "3", "--warm-up", "0", "--a", one, "--b", writes, "--metric", "json:x", "--out", str(path)
+            )
             self.assertEqual((0, ""), (status, err))
             self.assertIn("1.50000", out)
             record = json.loads(path.read_text())
