@@ -1,7 +1,7 @@
 """profile_windows.py PROGRAM.py OUT.json STEPS,STEPS [ARGUMENTS]: counts the events that torch.profiler sees.
 
-Trains a few steps to settle, then profiles one window of steps for each number given. What the profiler itself calls at a
-window's edges is in every window alike, so the difference of two windows belongs to their steps.
+Trains a few steps to settle, then profiles one window of steps for each number given. What the profiler itself calls at
+a window's edges is in every window alike, so the difference of two windows belongs to their steps.
 """
 
 import collections
@@ -42,7 +42,14 @@ def window(trainer, steps):
     counts = collections.defaultdict(collections.Counter)
     for event in events:
         category = event.get("cat")
-        if event.get("ph") == "X" and category in ("cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "cpu_op"):
+        if event.get("ph") == "X" and category in (
+            "cuda_runtime",
+            "cuda_driver",
+            "kernel",
+            "gpu_memcpy",
+            "gpu_memset",
+            "cpu_op",
+        ):
             # Names of kernels and operators matter only in number.
             name = event["name"] if category in ("cuda_runtime", "cuda_driver") else "all"
             counts[category][name] += 1

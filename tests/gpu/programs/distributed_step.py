@@ -17,7 +17,9 @@ def main():
     device = torch.device("cuda", local) if backend == "nccl" else torch.device("cpu")
     dist.init_process_group(backend)
     torch.manual_seed(0)
-    model = DistributedDataParallel(torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1)).to(device))
+    model = DistributedDataParallel(
+        torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1)).to(device)
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     torch.manual_seed(1 + rank)
     losses = []
@@ -32,8 +34,8 @@ def main():
         losses.append(total.item().hex())
     if rank == 0:
         print(dist.get_world_size(), losses, flush=True)
-    # Nobody leaves while another still talks. And the process group's last references must go before the interpreter does:
-    # a Gloo thread that then drops a tensor aborts the process, with PyTorch alone (seen in one of ten runs).
+    # Nobody leaves while another still talks. And the process group's last references go before the interpreter does: a
+    # Gloo thread that drops a tensor later aborts the process, with PyTorch alone (seen in one of ten runs).
     dist.barrier()
     dist.destroy_process_group()
     del model, optimizer, loss, total, x

@@ -22,7 +22,9 @@ MUST_OCCUR = {
 }
 # What the profiler's steps are compared in: calls whose number a step of the program fixes. Event queries and the like
 # depend on how far the device has got.
-PER_STEP = re.compile(r"cuda(Malloc|Free|HostAlloc|Memcpy|Memset|Launch|StreamSynchronize|EventSynchronize|DeviceSynchronize)")
+PER_STEP = re.compile(
+    r"cuda(Malloc|Free|HostAlloc|Memcpy|Memset|Launch|StreamSynchronize|EventSynchronize|DeviceSynchronize)"
+)
 
 ROW = re.compile(r"^(HOOK\w*)\(\w+, (\w+)", re.MULTILINE)
 
@@ -50,8 +52,8 @@ def strip_version(name):
 def common_name(name):
     """The name under which both sides can be added up.
 
-    __cudaLaunchKernel, which <<<>>> calls from CUDA 13 on, jumps to cudaLaunchKernel inside the runtime, and CUPTI reports
-    that one. What CUDA 12 calls X_v2 is X with a newer signature and CUPTI reports X with the version's number.
+    __cudaLaunchKernel, which <<<>>> calls from CUDA 13 on, jumps to cudaLaunchKernel inside the runtime, and CUPTI
+    reports that one. What CUDA 12 calls X_v2 is X with a newer signature and CUPTI reports X with the version's number.
     """
     name = name.removeprefix("__") if name.startswith("__cudaLaunchKernel") else name
     return re.sub(r"_v[23](?=$|_ptsz$|_ptds$)", "", name)
@@ -85,17 +87,23 @@ class CuptiCounts:
             raise Failed(f"CUPTI: {record['error']}")
         self.pid = record["pid"]
         self.attribution = record["attribution"]
-        self.shared, self.shared_at_mark, self.all = (collections.Counter() for _ in range(3))
+        self.shared, self.shared_at_mark = collections.Counter(), collections.Counter()
         self.static = collections.defaultdict(collections.Counter)  # by library
+        # Through the shared runtime, by the caller that is no hook.
+        self.past_the_hook = collections.defaultdict(collections.Counter)
         for module in record["modules"]:
             for full_name, calls in module["functions"].items():
                 name = strip_version(full_name)
-                self.all[name] += calls["at_exit"]
                 if module["shared_runtime"]:
                     self.shared[name] += calls["at_exit"]
                     self.shared_at_mark[name] += calls["at_exit"] if calls["at_mark"] is None else calls["at_mark"]
                 else:
                     self.static[module["path"].rsplit("/", 1)[-1]][name] += calls["at_exit"]
+            if module["shared_runtime"]:
+                for caller, functions in module.get("callers", {}).items():
+                    if not caller.startswith("libslipstream"):
+                        for full_name, calls in functions.items():
+                            self.past_the_hook[caller][strip_version(full_name)] += calls
 
     def unplaced(self):
         return self.attribution["neither"] + self.attribution["disagree"] + self.attribution["beyond_table"]
@@ -104,10 +112,10 @@ class CuptiCounts:
 def compare_process(ours, cupti, hooked):
     """Every hooked function: our calls == CUPTI's through the shared runtime.
 
-    Returns (rows, problems, notes): rows {name: {...}} for what was called at all. Calls between the program's end and the
-    exit are made by destructors; whether one comes before or after slipstream closed its books depends on the order of
-    destructors, so there our number may be anything from CUPTI's at the program's end to CUPTI's at exit. Such functions
-    are named in the notes; with no such calls the comparison is exact.
+    Returns (rows, problems, notes): rows {name: {...}} for what was called at all. Calls between the program's end and
+    the exit are made by destructors; whether one comes before or after slipstream closed its books depends on the order
+    of destructors, so there our number may be anything from CUPTI's at the program's end to CUPTI's at exit. Such
+    functions are named in the notes; with no such calls the comparison is exact.
     """
     ours = add_up(ours)
     at_exit, at_mark = add_up(cupti.shared), add_up(cupti.shared_at_mark)
@@ -140,6 +148,12 @@ def unseen(cupti, hooked):
     hooked = {common_name(name) for name in hooked}
     return {
         "static_runtime": {library: dict(sorted(calls.items())) for library, calls in sorted(cupti.static.items())},
+        # Of hooked functions, calls whose stack shows no hook between caller and runtime: what a difference comes from.
+        "past_the_hook": {
+            caller: found
+            for caller, calls in sorted(cupti.past_the_hook.items())
+            if (found := {name: number for name, number in sorted(add_up(calls).items()) if name in hooked})
+        },
         "not_hooked": {name: calls for name, calls in sorted(add_up(cupti.shared).items()) if name not in hooked},
     }
 
@@ -174,7 +188,8 @@ def profiler_steps(record, category="cuda_runtime"):
 def compare_profiler(profiled, few_ours, many_ours, few, many, hooked):
     """The profiler sees every runtime in the process; slipstream the shared one. So: profiler - static == slipstream.
 
-    The static share of the same steps is CUPTI's, the rest is two independent counts of the same steps in two processes.
+    The static share of the same steps is CUPTI's, the rest is two independent counts of the same steps in two
+    processes.
     """
     hooked = {common_name(name) for name in hooked}
     ours = add_up(many_ours)
@@ -192,7 +207,8 @@ def compare_profiler(profiled, few_ours, many_ours, few, many, hooked):
         rows[name] = {"slipstream": ours[name], "profiler": profiled[name], "static_runtime": static[name]}
         if ours[name] != profiled[name] - static[name]:
             problems.append(
-                f"{name}: slipstream {ours[name]}, torch.profiler {profiled[name]} of which {static[name]} in static runtimes"
+                f"{name}: slipstream {ours[name]}, torch.profiler {profiled[name]}, "
+                f"of which {static[name]} in static runtimes"
             )
     if not any(MUST_OCCUR["launches"].match(name) and row["profiler"] > 0 for name, row in rows.items()):
         problems.append("the profiler saw no launches: the comparison shows nothing")
@@ -219,17 +235,27 @@ def counted_run(suite, name, program, arguments, steps, libcupti):
     cupti_directory = directory / "cupti"
     cupti_directory.mkdir(exist_ok=True)
     env = {
-        "CUDA_INJECTION64_PATH": find_counter(suite), "CUPTI_COUNT_DIRECTORY": cupti_directory,
+        "CUDA_INJECTION64_PATH": find_counter(suite),
+        "CUPTI_COUNT_DIRECTORY": cupti_directory,
         "CUPTI_COUNT_LIBCUPTI": libcupti,
     }
     summary = directory / "summary.json"
-    argv = [*suite.run_prefix("--quiet", "--summary", summary), suite.python, GPU_TESTS / "cuda_first.py", program,
-            *arguments, "--steps", steps]
+    argv = [
+        *suite.run_prefix("--quiet", "--summary", summary),
+        suite.python,
+        GPU_TESTS / "cuda_first.py",
+        program,
+        *arguments,
+        "--steps",
+        steps,
+    ]
     suite.command(f"counts.{name}", argv, env=env, timeout=180).expect_success(f"{steps} steps")
-    written = sorted(cupti_directory.glob("*.json"))
-    if len(written) != 1:
-        raise Failed(f"{len(written)} files of libcupti_count.so, expected one: was it loaded?")
-    cupti = CuptiCounts(harness.read_json(written[0], "CUPTI's counts"))
+    records = [harness.read_json(path, "CUPTI's counts") for path in sorted(cupti_directory.glob("*.json"))]
+    # A process that initialised CUDA and called nothing (slipstream's own, say) is not the one.
+    records = [record for record in records if record.get("modules") or record.get("error")]
+    if len(records) != 1:
+        raise Failed(f"{len(records)} processes counted by libcupti_count.so, expected one: was it loaded?")
+    cupti = CuptiCounts(records[0])
     ours = slipstream_counts(harness.read_json(summary, "summary"), cupti.pid)
     if not ours:
         raise Failed(f"the summary has no process {cupti.pid} with counts")
@@ -239,7 +265,15 @@ def counted_run(suite, name, program, arguments, steps, libcupti):
 def profile(suite, name, program, arguments, prefix=(), log="profiler"):
     directory = suite.scratch(f"profiler/{name}")
     out = directory / f"{'slipstream' if prefix else 'bare'}.{log}.json"
-    argv = [*prefix, suite.python, GPU_TESTS / "profile_windows.py", program, out, ",".join(map(str, WINDOWS)), *arguments]
+    argv = [
+        *prefix,
+        suite.python,
+        GPU_TESTS / "profile_windows.py",
+        program,
+        out,
+        ",".join(map(str, WINDOWS)),
+        *arguments,
+    ]
     suite.command(f"{log}.{name}", argv, timeout=180).expect_success("the profiled run")
     return harness.read_json(out, "profile")
 
@@ -281,14 +315,20 @@ def program_checks(suite, name, program, arguments, libcupti):
     def whole(data):
         _, (ours, cupti) = runs()
         rows, problems, notes = compare_process(ours, cupti, hooked)
-        data.update(functions=rows, unseen=unseen(cupti, hooked), attribution=cupti.attribution)
+        missed = unseen(cupti, hooked)
+        data.update(functions=rows, unseen=missed, attribution=cupti.attribution)
+        if problems and missed["past_the_hook"]:
+            problems.append(f"past the hooks: {missed['past_the_hook']}")
         fail_on(problems)
         if cupti.unplaced():
             raise Failed(f"calls without a certain module: {cupti.attribution}")
         static = sum(sum(calls.values()) for calls in cupti.static.values())
-        return (f"{len(rows)} functions, {sum(row['slipstream'] for row in rows.values())} calls, no difference"
-                + (f" ({', '.join(notes)})" if notes else "") + f"; {static} calls through static runtimes in "
-                + (", ".join(sorted(cupti.static)) or "no library"))
+        return (
+            f"{len(rows)} functions, {sum(row['slipstream'] for row in rows.values())} calls, no difference"
+            + (f" ({', '.join(notes)})" if notes else "")
+            + f"; {static} calls through static runtimes in "
+            + (", ".join(sorted(cupti.static)) or "no library")
+        )
 
     def difference(data):
         (few_ours, few), (many_ours, many) = runs()

@@ -1,7 +1,7 @@
 """Runs commands and checks, keeps their logs and outcomes.
 
-A check is a function that returns a line of detail (a pass), or raises Failed or Skipped. Threading: checks of one group may
-run side by side; Suite.record and Suite.log_command are safe to call from any of them.
+A check is a function that returns a line of detail (a pass), or raises Failed or Skipped. Threading: checks of one
+group may run side by side; Suite.record and Suite.log_command are safe to call from any of them.
 """
 
 import concurrent.futures
@@ -96,7 +96,13 @@ class Suite:
         self.deadline = self.started + options.budget
         # Two commands at a time on two cores, eight on sixteen: beyond that they would only time each other out.
         self.slots = threading.BoundedSemaphore(max(2, min(8, (os.cpu_count() or 2) // 2)))
-        self.results = {"schema": SCHEMA, "rehearsal": self.rehearsal, "complete": False, "checks": [], "benchmarks": []}
+        self.results = {
+            "schema": SCHEMA,
+            "rehearsal": self.rehearsal,
+            "complete": False,
+            "checks": [],
+            "benchmarks": [],
+        }
         self._lock = threading.Lock()
         self._children = set()
         self._stopping = False
@@ -135,7 +141,9 @@ class Suite:
     def _run(self, argv, environment, timeout, cwd, stdin):
         timeout = max(1.0, min(timeout, self.remaining()))
         start = time.monotonic()
-        process = self.spawn(argv, environment, cwd=cwd, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL)
+        process = self.spawn(
+            argv, environment, cwd=cwd, stdin=subprocess.PIPE if stdin is not None else subprocess.DEVNULL
+        )
         timed_out = False
         try:
             stdout, stderr = process.communicate(stdin, timeout=timeout)
@@ -153,7 +161,12 @@ class Suite:
             if self._stopping:
                 raise Failed("the suite was interrupted")
             process = subprocess.Popen(
-                [str(part) for part in argv], env=environment, cwd=cwd, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr,
+                [str(part) for part in argv],
+                env=environment,
+                cwd=cwd,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
                 start_new_session=True,
             )
             self._children.add(process)
@@ -268,4 +281,3 @@ def prepare_out(out):
     for name in ("results.json", "logs.tar.gz"):
         (out / name).unlink(missing_ok=True)
     return out
-

@@ -1,4 +1,4 @@
-"""Deterministic training gives the same bits bare and under slipstream, and the comparison can tell when it does not."""
+"""Deterministic training gives the same bits bare and under slipstream, and the comparison can tell if it does not."""
 
 import concurrent.futures
 
@@ -14,12 +14,18 @@ def programs(suite):
         tiny = ["--device", "cpu", "--steps", "4", "--batch", "4"]
         return {
             "resnet18": (GPU_TESTS / "train_resnet.py", [*tiny, "--size", "32", "--workers", "2"]),
-            "lm": (GPU_TESTS / "train_lm.py", [*tiny, "--layers", "2", "--width", "64", "--heads", "2", "--length", "32"]),
+            "lm": (
+                GPU_TESTS / "train_lm.py",
+                [*tiny, "--layers", "2", "--width", "64", "--heads", "2", "--length", "32"],
+            ),
         }
     steps = ["--steps", "10" if suite.quick else "30"]
     return {
         "resnet18": (GPU_TESTS / "train_resnet.py", [*steps, "--batch", "32"]),
-        "resnet50_bf16": (GPU_TESTS / "train_resnet.py", [*steps, "--model", "resnet50", "--batch", "32", "--autocast"]),
+        "resnet50_bf16": (
+            GPU_TESTS / "train_resnet.py",
+            [*steps, "--model", "resnet50", "--batch", "32", "--autocast"],
+        ),
         "lm": (GPU_TESTS / "train_lm.py", steps),
         "lm_bf16": (GPU_TESTS / "train_lm.py", [*steps, "--autocast"]),
     }
@@ -57,11 +63,17 @@ def identical(suite, name, program, arguments):
 
         slipstream = suite.run_prefix("--quiet", "--summary", summary)
         with concurrent.futures.ThreadPoolExecutor() as pool:
-            runs = [pool.submit(run, *what) for what in
-                    (("bare", 1), ("bare_again", 1), ("slipstream", 1, slipstream), ("other_seed", 2))]
+            runs = [
+                pool.submit(run, *what)
+                for what in (("bare", 1), ("bare_again", 1), ("slipstream", 1, slipstream), ("other_seed", 2))
+            ]
             bare, again, under, other = [future.result() for future in runs]
-        data.update(losses=bare["losses"], bare=bare["state_sha256"], slipstream=under["state_sha256"],
-                    other_seed=other["state_sha256"])
+        data.update(
+            losses=bare["losses"],
+            bare=bare["state_sha256"],
+            slipstream=under["state_sha256"],
+            other_seed=other["state_sha256"],
+        )
         if control := differences(bare, again):
             raise Failed(f"two bare runs differ ({'; '.join(control)}): the program is not deterministic here")
         if len(differences(bare, other)) != 2:
@@ -72,8 +84,10 @@ def identical(suite, name, program, arguments):
             raise Failed("slipstream saw no kernel launch: it was not in the process")
         if found := differences(bare, under):
             raise Failed("bare and slipstream differ: " + "; ".join(found))
-        return (f"{len(bare['losses'])} losses and {bare['state_sha256'][:12]}… equal; another seed differs; "
-                f"{launches} launches seen")
+        return (
+            f"{len(bare['losses'])} losses and {bare['state_sha256'][:12]}… equal; another seed differs; "
+            f"{launches} launches seen"
+        )
 
     return check
 

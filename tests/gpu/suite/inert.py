@@ -62,8 +62,11 @@ def run_both(suite, name, argv, *, timeout=120, prepare=None):
         if prepare:
             prepare(where["cwd"])
         env = {
-            "TMPDIR": where["tmp"], "HOME": where["home"], "PYTHONDONTWRITEBYTECODE": "1",
-            "XDG_CACHE_HOME": None, "XDG_RUNTIME_DIR": None,
+            "TMPDIR": where["tmp"],
+            "HOME": where["home"],
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "XDG_CACHE_HOME": None,
+            "XDG_RUNTIME_DIR": None,
             "LD_PRELOAD": suite.library if which == "preload" else None,
         }
         before = shared_memory()
@@ -79,8 +82,10 @@ def compare(bare, preload):
     if result2.timed_out:
         raise Failed("under the preload it did not end in time")
     for what, a, b in (
-        ("exit status", result.status, result2.status), ("stdout", result.stdout, result2.stdout),
-        ("stderr", result.stderr, result2.stderr), ("files left behind", files, files2),
+        ("exit status", result.status, result2.status),
+        ("stdout", result.stdout, result2.stdout),
+        ("stderr", result.stderr, result2.stderr),
+        ("files left behind", files, files2),
     ):
         if a != b:
             raise Failed(f"{what} differs: bare {a!r:.300}, preload {b!r:.300}")
@@ -111,7 +116,9 @@ def compiler(suite):
         compare(bare, preload)
         if bare[0].status != 0:
             raise Failed(f"the bare compiler left with {bare[0].status}")
-        programs = [(suite.workdir / "inert" / "gcc" / which / "cwd" / "hello").read_bytes() for which in ("bare", "preload")]
+        programs = [
+            (suite.workdir / "inert" / "gcc" / which / "cwd" / "hello").read_bytes() for which in ("bare", "preload")
+        ]
         if programs[0] != programs[1]:
             raise Failed("the compiled programs differ")
         return "same output, the same program byte for byte, no other file"
@@ -183,8 +190,8 @@ def wait_until(condition, seconds=20.0):
 def blocked(suite, name, argv, program, handshake):
     """Looks at a process from outside while it waits for input, bare and under the preload.
 
-    handshake: what is written and must come back before the process is looked at, or None when `program` writes nothing;
-    then it is looked at once it sleeps.
+    handshake: what is written and must come back before the process is looked at, or None when `program` writes
+    nothing; then it is looked at once it sleeps.
     """
 
     def look(preload):
@@ -255,12 +262,21 @@ def start_up(suite):
         low, high = pairs.bootstrap_interval([[b - a for a, b in measured]])
         summary = pairs.summarize([measured])
         data["difference_median_ms"] = summary["difference_median"] * 1e3
-        suite.add_benchmark({
-            "name": "start-up of `true`", "variant": "preload", "unit": "s", "target": "difference <= 1 ms (T13)",
-            "groups": [measured], "summary": summary, "difference_low": low, "difference_high": high,
-        })
+        suite.add_benchmark(
+            {
+                "name": "start-up of `true`",
+                "variant": "preload",
+                "unit": "s",
+                "target": "difference <= 1 ms (T13)",
+                "groups": [measured],
+                "summary": summary,
+                "difference_low": low,
+                "difference_high": high,
+            }
+        )
         # Reported, not asserted: it is the machine's file cache as much as ours.
-        return f"preload adds {summary['difference_median'] * 1e3:.3f} ms ({low * 1e3:.3f} to {high * 1e3:.3f}; target 1 ms)"
+        median = summary["difference_median"]
+        return f"preload adds {median * 1e3:.3f} ms ({low * 1e3:.3f} to {high * 1e3:.3f}; target 1 ms)"
 
     return check
 
@@ -271,11 +287,17 @@ def checks(suite):
 
     return [
         ("inert.true", simple(suite, "true", ["true"])),
-        ("inert.bash", simple(suite, "bash", ["bash", "-c", "echo out; echo err >&2; wc -l < input; (exit 3)"], 3, text_file)),
+        (
+            "inert.bash",
+            simple(suite, "bash", ["bash", "-c", "echo out; echo err >&2; wc -l < input; (exit 3)"], 3, text_file),
+        ),
         ("inert.gcc", compiler(suite)),
         ("inert.python", simple(suite, "python", [suite.python, "-c", "pass"])),
         ("inert.python_census", python_census(suite, "python_census")),
-        ("inert.import_torch", simple(suite, "import_torch", [suite.python, "-c", "import torch; print(torch.__version__)"])),
+        (
+            "inert.import_torch",
+            simple(suite, "import_torch", [suite.python, "-c", "import torch; print(torch.__version__)"]),
+        ),
         ("inert.import_torch_census", python_census(suite, "import_torch_census", "import torch\n")),
         ("inert.cat_waiting", blocked(suite, "cat", ["cat"], "cat", b"line\n")),
         ("inert.bash_waiting", blocked(suite, "bash", ["bash", "-c", "read a; echo $a; read b"], "bash", b"line\n")),

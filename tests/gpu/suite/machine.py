@@ -27,9 +27,11 @@ def version(name):
         return None
 gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
 spec = importlib.util.find_spec("nvidia")
-cupti = [str(p) for root in (spec.submodule_search_locations if spec else []) for p in pathlib.Path(root).glob("*/lib/libcupti.so.1[0-9]")]
+roots = spec.submodule_search_locations if spec else []
+cupti = [str(path) for root in roots for path in pathlib.Path(root).glob("*/lib/libcupti.so.1[0-9]")]
 print(json.dumps({
-    "gpus": [{"name": g.name, "memory_bytes": g.total_memory, "multiprocessors": g.multi_processor_count} for g in gpus],
+    "gpus": [{"name": gpu.name, "memory_bytes": gpu.total_memory, "multiprocessors": gpu.multi_processor_count}
+             for gpu in gpus],
     "cuda_available": torch.cuda.is_available(),
     "libcupti": cupti[0] if cupti else None,
     "versions": {"torch": torch.__version__, "cuda": torch.version.cuda,
@@ -49,7 +51,12 @@ def has_gpu(python):
 def probe_torch(python):
     """What PyTorch says of itself and the device; None when it cannot be imported."""
     done = subprocess.run(
-        [python, "-c", TORCH_PROBE], capture_output=True, text=True, timeout=180, check=False, env=harness.clean_environment()
+        [python, "-c", TORCH_PROBE],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+        env=harness.clean_environment(),
     )
     if done.returncode != 0:
         return None
@@ -67,7 +74,10 @@ def commit_of(build, given):
     try:
         done = subprocess.run(
             ["git", "-C", str(harness.REPOSITORY), "describe", "--always", "--dirty", "--abbrev=12", "--exclude", "*"],
-            capture_output=True, text=True, timeout=30, check=False,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
         )
         return done.stdout.strip() or "unknown"
     except OSError:
@@ -78,13 +88,20 @@ def nvidia_smi(fields):
     try:
         done = subprocess.run(
             ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"],
-            capture_output=True, text=True, timeout=60, check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
     if done.returncode != 0:
         return []
-    return [dict(zip(fields, (part.strip() for part in line.split(",")))) for line in done.stdout.splitlines() if line.strip()]
+    return [
+        dict(zip(fields, (part.strip() for part in line.split(","))))
+        for line in done.stdout.splitlines()
+        if line.strip()
+    ]
 
 
 def cpu_model():
@@ -106,12 +123,13 @@ def operating_system():
 
 
 def describe(python, torch):
-    gpus = nvidia_smi(["name", "driver_version", "memory.total", "clocks.max.sm", "pcie.link.gen.max", "power.limit"])
+    drivers = nvidia_smi(["driver_version"])
+    gpus = nvidia_smi(["name", "memory.total", "clocks.max.sm", "pcie.link.gen.max", "power.limit"])
     return {
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "machine": {
             "gpus": torch["gpus"],
-            "driver": gpus[0]["driver_version"] if gpus else None,
+            "driver": drivers[0]["driver_version"] if drivers else None,
             "nvidia_smi": gpus,
             "cpu": cpu_model(),
             "cores": os.cpu_count(),
@@ -121,7 +139,10 @@ def describe(python, torch):
         "versions": {
             "python": subprocess.run(
                 [python, "-c", "import platform; print(platform.python_version())"],
-                capture_output=True, text=True, timeout=60, check=False,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
             ).stdout.strip(),
             **torch["versions"],
         },

@@ -8,7 +8,9 @@ from .harness import Failed, Skipped
 
 def run(suite, path):
     def check(data):
-        result = suite.command(f"bench.{path.name}", [path, "--benchmark_format=json"], timeout=60).expect_success(path.name)
+        result = suite.command(f"bench.{path.name}", [path, "--benchmark_format=json"], timeout=60).expect_success(
+            path.name
+        )
         try:
             report = json.loads(result.stdout)
         except ValueError as error:
@@ -30,5 +32,7 @@ def none(_data):
 
 def checks(suite):
     folder = suite.build / "bench"
-    programs = sorted(path for path in folder.glob("*") if path.is_file() and os.access(path, os.X_OK) and ".so" not in path.name)
+    programs = sorted(
+        path for path in folder.glob("*") if path.is_file() and os.access(path, os.X_OK) and ".so" not in path.name
+    )
     return [(f"bench.{path.name}", run(suite, path)) for path in programs] or [("bench", none)]

@@ -1,10 +1,10 @@
 """What slipstream costs a training step: blocks of steps, taken in turn by processes that differ only in slipstream.
 
-One round is one block in each process: bare, slipstream with everything off, slipstream with its default policy, and bare
-again. The order rotates from round to round. A pair is bare's and a variant's block of one round, so whatever drifts over
-seconds drifts for both. The second bare process is the control: its ratio says how small a difference the method can see.
-One set of four processes is a group; every group is started afresh, since a process's place in memory alone can shift its
-speed, and the interval is a bootstrap over groups and pairs in them (tools/bench/pairs.py).
+One round is one block in each process: bare, slipstream with everything off, slipstream with its default policy, and
+bare again. The order rotates from round to round. A pair is bare's and a variant's block of one round, so whatever
+drifts over seconds drifts for both. The second bare process is the control: its ratio says how small a difference the
+method can see. One set of four processes is a group; every group is started afresh, since a process's place in memory
+alone can shift its speed, and the interval is a bootstrap over groups and pairs in them (tools/bench/pairs.py).
 """
 
 import json
@@ -39,14 +39,33 @@ def workloads(suite):
         tiny = ["--device", "cpu", "--layers", "2", "--width", "32", "--heads", "2", "--length", "16", "--batch", "2"]
         return {"lm": ({"program": lm, "arguments": tiny}, False)}
     return {
-        "resnet50": ({"program": resnet, "arguments": [
-            "--model", "resnet50", "--batch", "64", "--autocast", "--workers", "4"], "warm_up": 20}, True),
-        "lm": ({"program": lm, "arguments": [
-            "--layers", "12", "--width", "768", "--heads", "12", "--length", "512", "--batch", "16", "--vocabulary", "16384",
-            "--autocast"], "warm_up": 15}, True),
+        "resnet50": (
+            {
+                "program": resnet,
+                "arguments": "--model resnet50 --batch 64 --autocast --workers 4".split(),
+                "warm_up": 20,
+            },
+            True,
+        ),
+        "lm": (
+            {
+                "program": lm,
+                "arguments": (
+                    "--layers 12 --width 768 --heads 12 --length 512 --batch 16 --vocabulary 16384 --autocast".split()
+                ),
+                "warm_up": 15,
+            },
+            True,
+        ),
         # Every step waits for the host: where a hook's nanoseconds show most. Reported.
-        "lm_launch_bound": ({"program": lm, "arguments": [
-            "--layers", "6", "--width", "128", "--heads", "4", "--length", "64", "--batch", "2"], "warm_up": 30}, False),
+        "lm_launch_bound": (
+            {
+                "program": lm,
+                "arguments": "--layers 6 --width 128 --heads 4 --length 64 --batch 2".split(),
+                "warm_up": 30,
+            },
+            False,
+        ),
     }
 
 
@@ -57,7 +76,9 @@ class Paced:
         self.suite = suite
         self.variant = variant
         # Hash randomisation alone moves a host-bound step by tenths of a percent; both sides get the same.
-        env = harness.environment_with({"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1" if suite.rehearsal else "4", "PYTHONWARNINGS": "ignore"})
+        env = harness.environment_with(
+            {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1" if suite.rehearsal else "4", "PYTHONWARNINGS": "ignore"}
+        )
         argv = [*prefix, suite.python, GPU_TESTS / "paced_blocks.py", json.dumps(specification)]
         self.log = open(suite.logs / f"ratio.{variant}.stderr.txt", "ab")  # pylint: disable=consider-using-with
         self.process = suite.spawn(argv, env, stdin=subprocess.PIPE, stderr=self.log)
@@ -93,7 +114,10 @@ class Paced:
 
 
 def measure_group(suite, prefixes, specification, rounds, block_steps):
-    """One set of processes. Returns {workload: [{variant: seconds} for each round]}; fills block_steps at the first use."""
+    """One set of processes; rounds and block_steps are by workload, the latter filled at the first use.
+
+    Returns {workload: [{variant: seconds} for each round]}.
+    """
     processes = {}
     try:
         for variant in VARIANTS:
@@ -110,10 +134,11 @@ def measure_group(suite, prefixes, specification, rounds, block_steps):
             for process in processes.values():
                 process.block(workload, block_steps[workload])
             measured[workload] = []
-            for number in range(rounds):
+            for number in range(rounds[workload]):
                 order = [VARIANTS[(number + place) % len(VARIANTS)] for place in range(len(VARIANTS))]
-                measured[workload].append({variant: processes[variant].block(workload, block_steps[workload])
-                                           for variant in order})
+                measured[workload].append(
+                    {variant: processes[variant].block(workload, block_steps[workload]) for variant in order}
+                )
         return measured
     finally:
         for process in processes.values():
@@ -141,11 +166,14 @@ def checks(suite):
         policy = suite.scratch("ratio") / "off.toml"
         policy.write_text(OFF_POLICY, encoding="utf-8")
         prefixes = {
-            BARE: [], CONTROL: [],
-            OFF: suite.run_prefix("--policy", policy, "--quiet"), DEFAULT: suite.run_prefix("--quiet"),
+            BARE: [],
+            CONTROL: [],
+            OFF: suite.run_prefix("--policy", policy, "--quiet"),
+            DEFAULT: suite.run_prefix("--quiet"),
         }
         specification = {name: specification for name, (specification, _) in workloads(suite).items()}
-        groups, rounds = (2, 4) if suite.quick else (5, 6)
+        groups, most = (2, 4) if suite.quick else (5, 6)
+        rounds = {name: most if asserted else most // 2 for name, (_, asserted) in workloads(suite).items()}
         # What comes after this (benchmarks in C++) needs its share of the time.
         reserve = 40
         longest = 0.0
@@ -159,13 +187,23 @@ def checks(suite):
         data.update(groups=done, rounds=rounds, block_steps=block_steps)
         for name, all_rounds in measured.items():
             for variant in (OFF, DEFAULT, CONTROL):
-                per_step = [[(r[BARE] / block_steps[name], r[variant] / block_steps[name]) for r in rounds_of_group]
-                            for rounds_of_group in all_rounds]
-                suite.add_benchmark({
-                    "name": name, "variant": variant, "unit": "s", "block_steps": block_steps[name], "groups": per_step,
-                    "limits": LIMITS[variant], "asserted": workloads(suite)[name][1], "summary": pairs.summarize(per_step),
-                })
-        return f"{done} sets of 4 processes, {rounds} rounds each, blocks of {block_steps} steps"
+                per_step = [
+                    [(r[BARE] / block_steps[name], r[variant] / block_steps[name]) for r in rounds_of_group]
+                    for rounds_of_group in all_rounds
+                ]
+                suite.add_benchmark(
+                    {
+                        "name": name,
+                        "variant": variant,
+                        "unit": "s",
+                        "block_steps": block_steps[name],
+                        "groups": per_step,
+                        "limits": LIMITS[variant],
+                        "asserted": workloads(suite)[name][1],
+                        "summary": pairs.summarize(per_step),
+                    }
+                )
+        return f"{done} sets of 4 processes, rounds {rounds}, steps in a block {block_steps}"
 
     def judged(workload, variant, asserted):
         def check(data):
@@ -175,7 +213,9 @@ def checks(suite):
             summary = data["summary"] = found[-1]["summary"]
             if summary["pairs"] < 7:
                 raise Failed(f"only {summary['pairs']} pairs")
-            milliseconds = f"{summary['a_median'] * 1e3:.3f} ms a step bare, ratio {text(summary)}, {summary['pairs']} pairs"
+            milliseconds = (
+                f"{summary['a_median'] * 1e3:.3f} ms a step bare, ratio {text(summary)}, {summary['pairs']} pairs"
+            )
             problem = verdict(summary, LIMITS[variant])
             if problem and asserted:
                 raise Failed(f"{problem}; {milliseconds}")
