@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "tests/sim/driver/entry.h"
+#include "tests/sim/driver/graph.h"
+#include "tests/sim/driver/pool.h"
 #include "tests/sim/driver/world.h"
 
 using namespace simcuda;

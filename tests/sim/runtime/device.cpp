@@ -254,8 +254,13 @@ struct Properties12 {
   int hostRegisterReadOnlySupported;
   int timelineSemaphoreInteropSupported;
   int memoryPoolsSupported;
-  int rest[72];
+  int rest[71];
 };
+// As the headers of CUDA 12.8 give them.
+static_assert(sizeof(Properties12) == 1032);
+static_assert(offsetof(Properties12, major) == 360 && offsetof(Properties12, surfaceAlignment) == 568);
+static_assert(offsetof(Properties12, maxThreadsPerMultiProcessor) == 624);
+static_assert(offsetof(Properties12, memoryPoolsSupported) == 744);
 
 }  // namespace
 SIM_RT_EXPORT cudaError_t cudaGetDeviceProperties_v2(Properties12* prop, int device){
