@@ -103,7 +103,8 @@ class Suite:
             "checks": [],
             "benchmarks": [],
         }
-        self._lock = threading.Lock()
+        # Reentrant: a signal handler of the main thread calls stop() while that thread may be in record().
+        self._lock = threading.RLock()
         self._children = set()
         self._stopping = False
 
