@@ -48,6 +48,7 @@ void Complete(World& world, const OpPtr& first) {
     op->dependencies.clear();
     op->work.body = nullptr;
     op->work.condition = nullptr;
+    op->stream = nullptr;  // its tail may be this operation: a circle
     for (const OpPtr& dependent : dependents) {
       dependent->ready_ns = std::max(dependent->ready_ns, op->end_ns);
       if (--dependent->unmet > 0) {
