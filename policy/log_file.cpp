@@ -114,7 +114,7 @@ bool LogFile::Append(std::string_view line) noexcept {
   if (failed_ || (fd_ < 0 && !Open())) return false;
   struct stat status = {};
   if (::fstat(fd_, &status) != 0) return false;
-  if (static_cast<std::uint64_t>(status.st_size) + line.size() > max_size_ && status.st_size > 0) {
+  if (static_cast<std::uint64_t>(status.st_size) + line.size() > max_size_) {
     if (!TurnOver()) return false;
   }
   return WriteQuietly(fd_, line);

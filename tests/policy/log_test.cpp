@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -89,6 +93,18 @@ TEST(Log, ALineHasTimeProcessAndLevel) {
   EXPECT_TRUE(std::regex_match(lines[1], std::regex(time + "warning: two"))) << lines[1];
   EXPECT_TRUE(std::regex_match(lines[2], std::regex(time + "info: three"))) << lines[2];
   EXPECT_TRUE(std::regex_match(lines[3], std::regex(time + "debug: four"))) << lines[3];
+}
+
+TEST(Log, TheTimeIsUtcWhateverTheTimeZone) {
+  const Finished child = InChild([] {
+    ::setenv("TZ", "ELSEWHERE-12", 1);
+    ConfigureLog({.level = LogLevel::kInfo});
+    LogInfo("x");
+    return 0;
+  });
+  std::tm written = {};
+  ASSERT_NE(::strptime(child.err.c_str(), "%Y-%m-%dT%H:%M:%S", &written), nullptr) << child.err;
+  EXPECT_LT(std::abs(std::difftime(::timegm(&written), std::time(nullptr))), 600.0) << child.err;
 }
 
 TEST(Log, AMessageIsOneLineOfPrintableTextAndNoFormatString) {
@@ -268,6 +284,35 @@ TEST(Log, AFileFoundFullIsTurnedOver) {
   EXPECT_EQ(child.exit_code(), 0);
   EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
   EXPECT_EQ(ReadFile(folder / "log.1").size(), 65536U);
+}
+
+// Two descriptors in one process are as two processes: one has the file that the other has turned over.
+TEST(Log, AFileThatAnotherTurnedOverIsLeftToIt) {
+  const Folder folder;
+  const std::string line = std::string(99, 'x') + "\n";
+  LogFile first(folder / "log", 1000);
+  LogFile second(folder / "log", 1000);
+  ASSERT_TRUE(second.Append(line));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(first.Append(line));
+  ASSERT_EQ(ReadFile(folder / "log.1").size(), 1000U);
+  ASSERT_EQ(ReadFile(folder / "log").size(), 100U);
+  EXPECT_TRUE(second.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log.1").size(), 1000U);
+  EXPECT_EQ(ReadFile(folder / "log").size(), 200U);
+}
+
+TEST(Log, WhileAnotherTurnsTheFileOverALineIsLostAndTheSizeObeyed) {
+  const Folder folder;
+  const std::string line = std::string(99, 'x') + "\n";
+  LogFile log(folder / "log", 1000);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(log.Append(line));
+  const int other = ::open((folder / "log").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_FALSE(log.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log").size(), 1000U);
+  ::close(other);
+  EXPECT_TRUE(log.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log").size(), 100U);
 }
 
 TEST(Log, SeveralProcessesShareAFile) {
