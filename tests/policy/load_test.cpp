@@ -204,7 +204,6 @@ INSTANTIATE_TEST_SUITE_P(
         // Syntax. What else is wrong is reported too.
         Case{"Header", "version = 1\n[log\nlevel = \"x\"\n", {"policy.toml:2:5: not TOML: expected ']', saw '\\n'"}},
         // What toml++ 3.3 leaves undefined outside of quotes.
-        // have.
         Case{"LetterOutsideOfQuotes",
              "version = 1\né = 1\nenabled = falseé\n[é]\n",
              {"policy.toml:2:1: not TOML: expected keys, tables, whitespace or comments, saw 'é'",
