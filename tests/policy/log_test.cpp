@@ -315,6 +315,27 @@ TEST(Log, WhileAnotherTurnsTheFileOverALineIsLostAndTheSizeObeyed) {
   EXPECT_EQ(ReadFile(folder / "log").size(), 100U);
 }
 
+// Programs that become daemons close every descriptor, and the next file that they open has the number of ours.
+TEST(Log, ADescriptorThatTheProgramTookIsNotWritten) {
+  const Folder folder;
+  const std::string path = folder / "log";
+  const Finished child = InChild([&] {
+    LogFile log(path, 65536);
+    const int number = ::dup(STDERR_FILENO);  // The one that the log will get.
+    ::close(number);
+    if (!log.Append("one\n")) return 1;
+    if (::close(number) != 0) return 2;
+    if (!log.Append("two\n")) return 3;
+    ::close(number);
+    if (::open((folder / "precious").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600) != number) return 4;
+    if (!log.Append("three\n")) return 5;
+    return ::write(number, "mine\n", 5) == 5 ? 0 : 6;
+  });
+  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(ReadFile(folder / "precious"), "mine\n");
+  EXPECT_EQ(ReadFile(path), "one\ntwo\nthree\n");
+}
+
 TEST(Log, SeveralProcessesShareAFile) {
   const Folder folder;
   constexpr int kProcesses = 4;
