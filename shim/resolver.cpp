@@ -112,25 +112,34 @@ void* FromHandle(void* handle, const char* name) {
   return function != nullptr && !IsOurs(function) ? function : nullptr;
 }
 
-// With several libcudarts loaded: the one that the caller names in its DT_NEEDED, else one that it needs indirectly.
-const RuntimeLibrary* LibraryOf(const void* caller) {
-  link_map* map = ObjectOf(caller);
-  if (map == nullptr) return nullptr;
-  const std::string_view needed = ReadDynamicNames(map->l_ld).needed_runtime;
-  const uint32_t count = g_count.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < count && !needed.empty(); ++i) {
-    if (needed == g_libraries[i].soname || needed == BaseName(g_libraries[i].path)) return &g_libraries[i];
-  }
-  if (map->l_name == nullptr || map->l_name[0] == '\0') return nullptr;
-  void* const handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_LAZY);
-  void* const function = FromHandle(handle, "cudaMalloc");  // searches the caller's own dependencies, in order
-  const link_map* const runtime = function != nullptr ? ObjectOf(function) : nullptr;
-  if (handle != nullptr) dlclose(handle);
-  for (uint32_t i = 0; i < count && runtime != nullptr; ++i) {
+const RuntimeLibrary* LibraryAt(const link_map* map) {
+  for (uint32_t i = 0; map != nullptr && i < g_count.load(std::memory_order_acquire); ++i) {
     link_map* known = nullptr;
-    if (dlinfo(g_libraries[i].handle, RTLD_DI_LINKMAP, &known) == 0 && known == runtime) return &g_libraries[i];
+    if (dlinfo(g_libraries[i].handle, RTLD_DI_LINKMAP, &known) == 0 && known == map) return &g_libraries[i];
   }
   return nullptr;
+}
+
+// With several libcudarts loaded: the one that the caller names in its DT_NEEDED, or one that it needs indirectly.
+// Null: none.
+const RuntimeLibrary* LinkedLibraryOf(const link_map* caller) {
+  const std::string_view needed = ReadDynamicNames(caller->l_ld).needed_runtime;
+  for (uint32_t i = 0; !needed.empty() && i < g_count.load(std::memory_order_acquire); ++i) {
+    if (needed == g_libraries[i].soname || needed == BaseName(g_libraries[i].path)) return &g_libraries[i];
+  }
+  if (caller->l_name == nullptr || caller->l_name[0] == '\0') return nullptr;
+  void* const handle = dlopen(caller->l_name, RTLD_NOLOAD | RTLD_LAZY);
+  void* const function = FromHandle(handle, "cudaMalloc");  // searches the caller's own dependencies, in order
+  if (handle != nullptr) dlclose(handle);
+  return function != nullptr ? LibraryAt(ObjectOf(function)) : nullptr;
+}
+
+// A caller that is linked to none (its symbols came from whoever had loaded one globally, as in parts of PyTorch): what
+// the dynamic linker finds for it, else the libcudart that was there first.
+const RuntimeLibrary* UnlinkedLibrary() {
+  void* const function = NextInGlobalScope("cudaMalloc");
+  const RuntimeLibrary* const library = function != nullptr ? LibraryAt(ObjectOf(function)) : nullptr;
+  return library != nullptr ? library : Resolver::Count() != 0 ? Resolver::At(0) : nullptr;
 }
 
 // Which library a return address is bound to, remembered: (address << 8 | index + 1), direct-mapped. A lost race or a
@@ -143,11 +152,14 @@ const RuntimeLibrary* CachedLibraryOf(const void* caller) {
   std::atomic<uint64_t>& slot = g_callers[(address >> 2) % kCallerCacheSize];
   const uint64_t entry = slot.load(std::memory_order_relaxed);
   if (entry >> 8 == address) return &g_libraries[(entry & 0xff) - 1];
-  const RuntimeLibrary* library = LibraryOf(caller);
-  if (library == nullptr) {
+  const link_map* const map = ObjectOf(caller);
+  const RuntimeLibrary* library = map != nullptr ? LinkedLibraryOf(map) : nullptr;
+  if (library == nullptr && map != nullptr) {
     Resolver::Scan();  // the caller may have come in together with a libcudart of its own
-    library = LibraryOf(caller);
+    library = LinkedLibraryOf(map);
   }
+  // Always an answer to remember: an address that is looked up again on every call costs microseconds, not nanoseconds.
+  if (library == nullptr) library = UnlinkedLibrary();
   if (library != nullptr) {
     const auto index = static_cast<uint64_t>(library - g_libraries);
     slot.store(static_cast<uint64_t>(address) << 8 | (index + 1), std::memory_order_relaxed);
@@ -195,10 +207,8 @@ void* Resolver::Function(const RuntimeLibrary& sole, HookId id) {
 void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   if (Count() == 0) Scan();
   const RuntimeLibrary* library = CachedLibraryOf(caller);
-  if (library != nullptr) return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
-  void* function = NextInGlobalScope(tracer::NameOf(id));
-  for (uint32_t i = 0; function == nullptr && i < Count(); ++i) function = FunctionOf(*At(i), id);
-  return function;
+  if (library == nullptr) return NextInGlobalScope(tracer::NameOf(id));  // no libcudart that we know
+  return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
 }
 
 }  // namespace slipstream::shim

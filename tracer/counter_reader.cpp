@@ -22,7 +22,7 @@ bool ReadWhole(const std::string& path, std::vector<char>* bytes, std::string* e
     *error = path + ": " + std::strerror(errno);
     return false;
   }
-  constexpr size_t kStep = size_t{1} << 20;
+  constexpr size_t kStep = size_t{64} << 10;
   size_t used = 0;
   while (true) {
     bytes->resize(used + kStep);

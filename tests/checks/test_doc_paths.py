@@ -19,7 +19,7 @@ class DocPaths(CheckTest):
                 self.assert_finds(self.check(f"run `/{folder}/" + "someone/x`"), "README.md:2: a path of one machine")
 
     def test_hosts(self):
-        for host in ("pypi" + ".org", "files." + "pythonhosted.org", "deb" + ".debian.org", "archive" + ".ubuntu.com"):
+        for host in ("pypi" + ".org", "files.python" + "hosted.org", "deb" + ".debian.org", "archive" + ".ubuntu.com"):
             with self.subTest(host):
                 self.assert_finds(self.check(f"from https://{host}/simple"), "the host of a package registry")
 

@@ -224,7 +224,7 @@ class Legs(CheckTest):
                    f"rule cc\n  command = g++ -MMD -MF $out.d -I{self.scratch} -c $in -o $out\n  deps = gcc\n  depfile = $out.d\n"
                    + "".join(f"build {name}.o: cc {self.scratch}/{name}.cpp\n" for name in names))
         self.write("build/release/compile_commands.json", json.dumps([
-            {"directory": str(build), "file": f"{self.scratch}/{name}.cpp", "output": f"{name}.o",
+            {"directory": str(build), "file": f"{self.scratch}/{name}.cpp",
              "command": f"g++ -I{self.scratch} -c {self.scratch}/{name}.cpp -o {name}.o"} for name in names]))
         subprocess.run(["ninja", "-C", build], check=True, capture_output=True)
         self.write(".gitignore", "/build/\n")

@@ -8,6 +8,9 @@
 // Which module: the first stack frame outside this library, CUPTI and the driver lies in the runtime function itself.
 // The
 //   name string that the runtime hands to CUPTI lies in the same module, a second witness; the two are compared.
+// Who called: the first frame beyond the runtime's own. Of calls through the shared runtime it is the hook
+// (libslipstream.so)
+//   or whoever went past it; this is what a difference between the counts is explained by.
 // Output: <CUPTI_COUNT_DIRECTORY>/<pid>.json, written at exit by the process that was injected, never by a fork of it.
 // Each
 //   function has its calls up to CuptiCountMark() and up to the exit.
@@ -28,6 +31,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <string>
 
 namespace {
@@ -37,12 +41,16 @@ constexpr size_t kMaxCallbacks =
     1024;  // CUPTI_RUNTIME_TRACE_CBID_SIZE is 523 in CUDA 13.0; a newer CUPTI may have more
 constexpr int kMaxFrames = 64;
 
+using Calls = std::array<std::atomic<uint64_t>, kMaxCallbacks>;
+
 struct Module {
   std::atomic<const link_map*> map{nullptr};
   std::string path;   // written before `map` is published
   bool tool = false;  // this library, CUPTI, the driver: never the owner of a runtime function
-  std::array<std::atomic<uint64_t>, kMaxCallbacks> calls{};
+  Calls calls{};
   std::array<uint64_t, kMaxCallbacks> calls_at_mark{};
+  std::array<std::atomic<Calls*>, kMaxModules>
+      by_caller{};  // index of the calling module; made at its first call, leaked
 };
 
 // The module of calls that neither witness could place.
@@ -113,6 +121,7 @@ size_t OwnerOf(const void* address) {
 
 struct Walk {
   size_t owner = kUnknown;
+  size_t caller = kUnknown;
   int frames = 0;
 };
 
@@ -121,8 +130,27 @@ _Unwind_Reason_Code OnFrame(_Unwind_Context* context, void* argument) {
   const uintptr_t address = _Unwind_GetIP(context);
   if (address == 0 || ++walk->frames > kMaxFrames) return _URC_END_OF_STACK;
   // The return address may be the first byte after the function; the call is one byte earlier.
-  walk->owner = OwnerOf(reinterpret_cast<const void*>(address - 1));
-  return walk->owner == kUnknown ? _URC_NO_REASON : _URC_END_OF_STACK;
+  const size_t module = OwnerOf(reinterpret_cast<const void*>(address - 1));
+  if (walk->owner == kUnknown) {
+    walk->owner = module;
+    return _URC_NO_REASON;
+  }
+  walk->caller = module == walk->owner ? kUnknown : module;
+  return walk->caller == kUnknown ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+void CountCaller(Module& owner, size_t caller, size_t id) {
+  Calls* calls = owner.by_caller[caller].load(std::memory_order_acquire);
+  if (!calls) {
+    auto* fresh = new (std::nothrow) Calls{};
+    if (!fresh) return;
+    if (owner.by_caller[caller].compare_exchange_strong(calls, fresh)) {
+      calls = fresh;
+    } else {
+      delete fresh;
+    }
+  }
+  (*calls)[id].fetch_add(1, std::memory_order_relaxed);
 }
 
 void CUPTIAPI OnCallback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
@@ -148,6 +176,7 @@ void CUPTIAPI OnCallback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id
     state.neither.fetch_add(1, std::memory_order_relaxed);
   }
   state.modules[owner].calls[id].fetch_add(1, std::memory_order_relaxed);
+  CountCaller(state.modules[owner], walk.caller, id);
 }
 
 void* OpenCupti(State& state) {
@@ -200,6 +229,24 @@ std::string CallbackName(const State& state, size_t id) {
   return name;
 }
 
+// {"libtorch_cuda.so": {"cudaMalloc_v3020": 3}, ...}
+std::string CallersJson(const State& state, const Module& module) {
+  std::string callers;
+  for (size_t index = 0; index < kMaxModules; ++index) {
+    const Calls* calls = module.by_caller[index].load(std::memory_order_acquire);
+    if (!calls) continue;
+    std::string functions;
+    for (size_t id = 0; id < kMaxCallbacks; ++id) {
+      const uint64_t number = (*calls)[id].load(std::memory_order_relaxed);
+      if (number == 0) continue;
+      functions += (functions.empty() ? "" : ", ") + Quoted(CallbackName(state, id)) + ": " + std::to_string(number);
+    }
+    callers += (callers.empty() ? "\n" : ",\n") + ("    " + Quoted(BaseName(state.modules[index].path.c_str()))) +
+               ": {" + functions + "}";
+  }
+  return "{" + callers + "}";
+}
+
 std::string ModuleJson(const State& state, const Module& module, bool marked) {
   std::string functions;
   for (size_t id = 0; id < kMaxCallbacks; ++id) {
@@ -213,7 +260,7 @@ std::string ModuleJson(const State& state, const Module& module, bool marked) {
   if (functions.empty()) return {};
   const bool shared = StartsWith(BaseName(module.path.c_str()), "libcudart.so");
   return "  {\"path\": " + Quoted(module.path) + ", \"shared_runtime\": " + (shared ? "true" : "false") +
-         ", \"functions\": {" + functions + "}}";
+         ", \"functions\": {" + functions + "},\n   \"callers\": " + CallersJson(state, module) + "}";
 }
 
 }  // namespace

@@ -82,6 +82,8 @@ TEST_F(CuptiCount, ChargesEachCallToTheModuleThatHoldsTheRuntime) {
   EXPECT_EQ((json{{"at_mark", 5}, {"at_exit", 5}}), fixed["functions"]["cudaLaunchKernel_v7000"]);
   EXPECT_EQ((json{{"at_mark", 0}, {"at_exit", 1}}), fixed["functions"]["cudaMalloc_v3020"]);
   EXPECT_EQ(2U, written["modules"].size());
+  EXPECT_EQ((json{{"cudaMalloc_v3020", 4}, {"cudaLaunchKernel_v7000", 1}}), shared["callers"]["main program"]);
+  EXPECT_EQ(1U, shared["callers"].size());
   EXPECT_EQ(10, written["attribution"]["agree"]);
   EXPECT_EQ(1, written["attribution"]["disagree"]);
   EXPECT_EQ(0, written["attribution"]["neither"]);

@@ -1,9 +1,10 @@
 """paced_blocks.py SPECIFICATION: trains in blocks of steps, each on request, so that several processes can take turns.
 
-SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--batch", "8"]}, ...}. All workloads are built
-and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on standard
-input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after `lead` steps
-that are not timed (they bring caches and clocks back after the other processes' turns). End of input ends the program.
+SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--batch", "8"]}, ...}. All workloads are
+built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
+standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
+`lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). End of input ends
+the program.
 """
 
 import gc

@@ -81,19 +81,24 @@ def versions():
     }
 
 
-def train(args, trainer):
-    """The loop: blocks of steps, the clock read after a synchronise at each block's end."""
+def run_blocks(trainer, steps, block_steps):
+    """Trains in blocks, the clock read after a synchronise at each block's end. The losses, and seconds a step by block."""
     losses = []
     step_seconds = []
-    while len(losses) < args.steps:
-        steps = min(args.block_steps, args.steps - len(losses))
+    while len(losses) < steps:
+        block = min(block_steps, steps - len(losses))
         trainer.synchronize()
         start = time.perf_counter()
-        for _ in range(steps):
+        for _ in range(block):
             losses.append(trainer.step())
         trainer.synchronize()
-        step_seconds.append((time.perf_counter() - start) / steps)
-    values = [float(loss) for loss in losses]
+        step_seconds.append((time.perf_counter() - start) / block)
+    return [float(loss) for loss in losses], step_seconds
+
+
+def train(args, trainer):
+    """The run of a program: its steps, one line for people, and the record."""
+    values, step_seconds = run_blocks(trainer, args.steps, args.block_steps)
     print(f"loss {values[0]:.6f} -> {values[-1]:.6f}, {trainer.batch / step_seconds[-1]:.1f} samples/s")
     if args.out:
         record = {

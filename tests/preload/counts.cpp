@@ -33,7 +33,9 @@ CallCounts SimulatorCounts(const std::string& path, const std::string& library) 
   CallCounts counts;
   const nlohmann::json root = nlohmann::json::parse(ReadFile(path), nullptr, false);
   if (root.is_discarded()) return {{"not JSON: " + path, 1}};
-  for (const auto& [name, calls] : root["libraries"][library].items()) {
+  const auto functions = root.find(library);
+  if (functions == root.end()) return counts;
+  for (const auto& [name, calls] : functions->items()) {
     if (hooked.count(name) != 0 && calls.get<uint64_t>() != 0) counts[name] = calls.get<uint64_t>();
   }
   return counts;

@@ -78,10 +78,14 @@ TEST(HookTest, BytesAndDirectionsAreThoseOfTheCalls) {
   ASSERT_EQ(processes.size(), 1U);
   const uint64_t batch = 4096 * sizeof(float);
   for (const tracer::FunctionCounts& function : processes[0].functions) {
-    if (function.name == "cudaMemcpyAsync") EXPECT_EQ(function.bytes, 4 * (batch + sizeof(float)));
-    if (function.name == "cudaMalloc") EXPECT_EQ(function.bytes, batch + 4 * (uint64_t{1} << 20));
-    if (function.name == "cudaFree") EXPECT_EQ(function.errors, 1U);  // the program's bad free
-    if (function.calls != 0 && function.name == "cudaMemcpyAsync") EXPECT_GT(function.time_ns, 0U);
+    const bool copy = function.name == "cudaMemcpyAsync";
+    const bool allocation = function.name == "cudaMalloc";
+    EXPECT_EQ(function.bytes, copy         ? 4 * (batch + sizeof(float))
+                              : allocation ? batch + 4 * (uint64_t{1} << 20)
+                                           : 0U)
+        << function.name;
+    EXPECT_EQ(function.errors, function.name == "cudaFree" ? 1U : 0U) << function.name;  // the program's bad free
+    EXPECT_EQ(function.time_ns != 0, function.calls != 0) << function.name;
   }
   for (const tracer::CopyCounts& copy : processes[0].copies) {
     const bool in = copy.kind == "host_to_device";

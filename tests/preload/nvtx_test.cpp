@@ -101,7 +101,7 @@ TEST(NvtxTest, OffByPolicy) {
 
 TEST(NvtxTest, AToolThatCannotBeLoadedDoesNotMatter) {
   const Finished bare = RunProgram({PROGRAM, "workload", "3"});
-  const Finished traced = RunWithTool("unused", {{"NVTX_INJECTION64_PATH", "/nowhere/libtool.so"}});
+  const Finished traced = RunWithTool(NewDirectory() + "/nvtx", {{"NVTX_INJECTION64_PATH", "/nowhere/libtool.so"}});
   EXPECT_EQ(traced.out, bare.out);
   EXPECT_EQ(traced.status, bare.status);
 }

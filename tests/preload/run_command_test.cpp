@@ -24,8 +24,8 @@ namespace {
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif
 
-Finished Run(const std::vector<std::string>& options, const std::vector<std::string>& command, Variables variables = {},
-             const std::string& input = "") {
+Finished RunUnder(const std::vector<std::string>& options, const std::vector<std::string>& command,
+                  Variables variables = {}, const std::string& input = "") {
   std::vector<std::string> words = {SLIPSTREAM_COMMAND, "run"};
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
@@ -37,7 +37,7 @@ Finished Run(const std::vector<std::string>& options, const std::vector<std::str
 
 TEST(RunCommandTest, OutputAndInputPassThrough) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished = Run({"--quiet"}, {"sh", "-c", "cat; echo err >&2"}, {}, "hello\n");
+  const Finished finished = RunUnder({"--quiet"}, {"sh", "-c", "cat; echo err >&2"}, {}, "hello\n");
   EXPECT_EQ(finished.out, "hello\n");
   EXPECT_EQ(finished.err, "err\n");
   EXPECT_EQ(finished.status, 0);
@@ -47,8 +47,8 @@ TEST(RunCommandTest, ExitStatusPassesThrough) {
   NEEDS_PLAIN_BUILD();
   for (const int status : {0, 1, 3, 125, 127, 255}) {
     const std::string script = "exit " + std::to_string(status);
-    EXPECT_EQ(Run({"--quiet"}, {"sh", "-c", script}).status, status);
-    EXPECT_EQ(Run({}, {"sh", "-c", script}).status, status);
+    EXPECT_EQ(RunUnder({"--quiet"}, {"sh", "-c", script}).status, status);
+    EXPECT_EQ(RunUnder({}, {"sh", "-c", script}).status, status);
   }
 }
 
@@ -56,7 +56,7 @@ TEST(RunCommandTest, DeathBySignalPassesThrough) {
   NEEDS_PLAIN_BUILD();
   for (const int number : {SIGTERM, SIGKILL, SIGSEGV, SIGINT}) {
     const std::string script = "kill -" + std::to_string(number) + " $$";
-    EXPECT_EQ(Run({}, {"sh", "-c", script}).status, 128 + number);
+    EXPECT_EQ(RunUnder({}, {"sh", "-c", script}).status, 128 + number);
   }
 }
 
@@ -66,7 +66,7 @@ TEST(RunCommandTest, SignalsReachTheCommand) {
     // The command asks slipstream (its parent) to be signalled, and gets it itself. `kill` is the shell's own.
     const std::string script = "trap 'echo got; exit 9' " + std::to_string(number) + "; kill -" +
                                std::to_string(number) + " $PPID; while :; do sleep 0.01; done";
-    const Finished finished = Run({}, {"sh", "-c", script});
+    const Finished finished = RunUnder({}, {"sh", "-c", script});
     EXPECT_EQ(finished.out, "got\n") << number;
     EXPECT_EQ(finished.status, 9) << number;
   }
@@ -75,7 +75,7 @@ TEST(RunCommandTest, SignalsReachTheCommand) {
 TEST(RunCommandTest, KillingSlipstreamKillsTheCommand) {
   NEEDS_PLAIN_BUILD();
   // The command holds the write end of our pipe: it is gone when the pipe ends.
-  const Finished finished = Run({}, {"sh", "-c", "echo started; kill -9 $PPID; while :; do sleep 0.01; done"});
+  const Finished finished = RunUnder({}, {"sh", "-c", "echo started; kill -9 $PPID; while :; do sleep 0.01; done"});
   EXPECT_EQ(finished.out, "started\n");
   EXPECT_EQ(finished.status, 137);
 }
@@ -98,11 +98,11 @@ TEST(RunCommandTest, ACommandThatIsStoppedStopsSlipstreamAndGoesOnWithIt) {
 }
 
 TEST(RunCommandTest, MissingAndForbiddenCommands) {
-  const Finished missing = Run({}, {"no-such-command-anywhere"});
+  const Finished missing = RunUnder({}, {"no-such-command-anywhere"});
   EXPECT_EQ(missing.status, 127);
   EXPECT_NE(missing.err.find("no-such-command-anywhere: No such file"), std::string::npos) << missing.err;
-  EXPECT_EQ(Run({"--quiet"}, {"no-such-command-anywhere"}).status, 127);
-  EXPECT_EQ(Run({}, {"/etc"}).status, 126);
+  EXPECT_EQ(RunUnder({"--quiet"}, {"no-such-command-anywhere"}).status, 127);
+  EXPECT_EQ(RunUnder({}, {"/etc"}).status, 126);
 }
 
 TEST(RunCommandTest, CommandLineErrors) {
@@ -118,13 +118,13 @@ TEST(RunCommandTest, CommandLineErrors) {
 
 TEST(RunCommandTest, OptionsOfTheCommandAreTheCommands) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished = Run({"--quiet"}, {"echo", "--help", "--", "--policy", "-x"});
+  const Finished finished = RunUnder({"--quiet"}, {"echo", "--help", "--", "--policy", "-x"});
   EXPECT_EQ(finished.out, "--help -- --policy -x\n");
 }
 
 TEST(RunCommandTest, C3_ExistingPreloadsAreKeptBehindOurs) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished = Run({"--quiet"}, {"sh", "-c", "echo $LD_PRELOAD"}, {{"LD_PRELOAD", INTERPOSER}});
+  const Finished finished = RunUnder({"--quiet"}, {"sh", "-c", "echo $LD_PRELOAD"}, {{"LD_PRELOAD", INTERPOSER}});
   EXPECT_EQ(finished.out, std::string(SLIPSTREAM_LIBRARY) + ":" + INTERPOSER + "\n");
 }
 
@@ -132,7 +132,8 @@ TEST(RunCommandTest, EnvironmentOfThePolicyYieldsToTheUsers) {
   NEEDS_PLAIN_BUILD();
   const std::string policy = NewDirectory() + "/policy.toml";
   WriteFile(policy, "version = 1\n[environment]\nFRUIT = \"apple\"\nTREE = \"oak\"\n");
-  const Finished finished = Run({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
+  const Finished finished =
+      RunUnder({"--quiet", "--policy", policy}, {"sh", "-c", "echo $FRUIT $TREE"}, {{"TREE", "elm"}});
   EXPECT_EQ(finished.out, "apple elm\n");
 }
 
@@ -153,7 +154,7 @@ TEST(RunCommandTest, ThePolicyReachesTheProcessFromAnyDirectory) {
 TEST(RunCommandTest, S59_RefusesABrokenPolicyWithLineAndColumn) {
   const std::string place = NewDirectory();
   WriteFile(place + "/broken.toml", "version = 1\n[tracer]\nnvtx = \"maybe\"\ncountres = \"off\"\n");
-  const Finished refused = Run({"--policy", place + "/broken.toml"}, {"touch", place + "/ran"});
+  const Finished refused = RunUnder({"--policy", place + "/broken.toml"}, {"touch", place + "/ran"});
   EXPECT_EQ(refused.status, 125);
   EXPECT_EQ(refused.out, "");
   EXPECT_NE(refused.err.find("broken.toml:3:8"), std::string::npos) << refused.err;
@@ -163,22 +164,23 @@ TEST(RunCommandTest, S59_RefusesABrokenPolicyWithLineAndColumn) {
 
   WriteFile(place + "/open.toml", "version = 1\n");
   chmod((place + "/open.toml").c_str(), 0666);
-  EXPECT_EQ(Run({"--policy", place + "/open.toml"}, {"true"}).status, 125);
-  EXPECT_EQ(Run({"--policy", place + "/missing.toml"}, {"true"}).status, 125);
-  EXPECT_EQ(Run({}, {"true"}, {{"SLIPSTREAM_TRACER_NVTX", "maybe"}}).status, 125);
+  EXPECT_EQ(RunUnder({"--policy", place + "/open.toml"}, {"true"}).status, 125);
+  EXPECT_EQ(RunUnder({"--policy", place + "/missing.toml"}, {"true"}).status, 125);
+  EXPECT_EQ(RunUnder({}, {"true"}, {{"SLIPSTREAM_TRACER_NVTX", "maybe"}}).status, 125);
 }
 
 TEST(RunCommandTest, ASummaryThatCannotBeWrittenIsRefusedBeforeTheCommandRuns) {
   const std::string place = NewDirectory();
-  const Finished refused = Run({"--summary", place + "/no/such/place"}, {"touch", place + "/ran"});
+  const Finished refused = RunUnder({"--summary", place + "/no/such/place"}, {"touch", place + "/ran"});
   EXPECT_EQ(refused.status, 125);
   EXPECT_TRUE(NamesIn(place).empty());
 }
 
 TEST(RunCommandTest, TheJsonSummaryEqualsTheSimulatorsCounts) {
   const std::string place = NewDirectory();
-  const Finished finished = Run({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
-                                {{"SIMCUDA_COUNTS", place + "/simulator.json"}, {"RANK", "3"}, {"LOCAL_RANK", "1"}});
+  const Finished finished =
+      RunUnder({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
+               {{"SIMCUDA_COUNTS", place + "/simulator.json"}, {"RANK", "3"}, {"LOCAL_RANK", "1"}});
   EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"));
@@ -195,7 +197,7 @@ TEST(RunCommandTest, TheJsonSummaryEqualsTheSimulatorsCounts) {
 
 TEST(RunCommandTest, SummaryLinesAddUp) {
   const std::string place = NewDirectory();
-  const Finished finished = Run({"--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"});
+  const Finished finished = RunUnder({"--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"});
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"));
   uint64_t calls = 0;
   for (const auto& function : json["totals"]["functions"]) calls += function["calls"].get<uint64_t>();
@@ -221,7 +223,7 @@ TEST(RunCommandTest, SummaryLinesAddUp) {
 
 TEST(RunCommandTest, C4_SeeingNothingIsSaid) {
   NEEDS_PLAIN_BUILD();
-  const Finished finished = Run({}, {"true"});
+  const Finished finished = RunUnder({}, {"true"});
   EXPECT_NE(finished.err.find("true made no CUDA call that slipstream sees"), std::string::npos) << finished.err;
 }
 
@@ -229,7 +231,7 @@ TEST(RunCommandTest, SeveralProcessesAreShownSideBySide) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
   const std::string both = std::string(PROGRAM) + " workload & RANK=1 " + PROGRAM + " workload; wait";
-  const Finished finished = Run({"--summary", place + "/summary.json"}, {"sh", "-c", both});
+  const Finished finished = RunUnder({"--summary", place + "/summary.json"}, {"sh", "-c", both});
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"));
   EXPECT_EQ(json["processes"].size(), 2U);
   EXPECT_NE(finished.err.find("2 processes"), std::string::npos) << finished.err;
@@ -237,29 +239,29 @@ TEST(RunCommandTest, SeveralProcessesAreShownSideBySide) {
 }
 
 TEST(RunCommandTest, NothingIsLeftBehind) {
-  const std::string place = NewDirectory();
-  const auto runs = [] {
-    std::vector<std::string> names;
-    for (const std::string& name : NamesIn("/dev/shm")) {
-      if (name.rfind("slipstream-run-", 0) == 0) names.push_back(name);
-    }
-    return names;
-  };
-  const auto before = runs();
-  Run({"--summary", place + "/summary.json"}, {PROGRAM, "workload"});
-  Run({}, {"no-such-command-anywhere"});
-  // Other tests may run beside this one and hold directories of their own: none of ours may be new *and* unheld.
-  for (const std::string& name : runs()) {
-    if (std::find(before.begin(), before.end(), name) != before.end()) continue;
-    EXPECT_FALSE(NamesIn("/dev/shm/" + name).empty()) << "left behind: " << name;
+  NEEDS_PLAIN_BUILD();
+  for (const char* end : {"exit 0", "exit 3", "kill -9 $$"}) {
+    const std::string place = NewDirectory();
+    const std::string script = "echo $SLIPSTREAM_RUN_DIRECTORY; test -d $SLIPSTREAM_RUN_DIRECTORY || echo missing; " +
+                               std::string(PROGRAM) + " workload > /dev/null; ls $SLIPSTREAM_RUN_DIRECTORY | wc -l; " +
+                               end;
+    const Finished finished = RunUnder({"--summary", place + "/summary.json"}, {"sh", "-c", script});
+    std::istringstream lines(finished.out);
+    std::string directory;
+    std::string files;
+    std::getline(lines, directory);
+    std::getline(lines, files);
+    EXPECT_EQ(files, "1") << finished.out << finished.err;
+    EXPECT_NE(directory, "");
+    EXPECT_NE(access(directory.c_str(), F_OK), 0) << directory;
+    EXPECT_EQ(NamesIn(place), std::vector<std::string>{"summary.json"});
   }
-  EXPECT_EQ(NamesIn(place), std::vector<std::string>{"summary.json"});
 }
 
 TEST(RunCommandTest, C7_DisabledMeansThatTheCommandRunsAsItIs) {
   NEEDS_PLAIN_BUILD();
   const Finished finished =
-      Run({"--policy", "/missing.toml"}, {"sh", "-c", "echo [$LD_PRELOAD]"}, {{"SLIPSTREAM_DISABLE", "1"}});
+      RunUnder({"--policy", "/missing.toml"}, {"sh", "-c", "echo [$LD_PRELOAD]"}, {{"SLIPSTREAM_DISABLE", "1"}});
   EXPECT_EQ(finished.out, "[]\n");
   EXPECT_EQ(finished.err, "");
 }

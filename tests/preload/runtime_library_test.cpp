@@ -71,7 +71,31 @@ TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesLater) {
   EXPECT_EQ(outcome.in12.at("cudaStreamGetCaptureInfo_v2"), 2U);  // a function that only 12 has
 }
 
+// torchvision brings a libcudart of its own, and parts of PyTorch name none: two runtimes are the rule, and a call must
+// not ask the dynamic linker every time.
+TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers ask the dynamic linker themselves";
+#endif
+  const std::vector<std::string> command = {PROGRAM, "use_often", USER12, UNLINKED_USER};
+  const Outcome outcome = Compare(command);
+  EXPECT_EQ(outcome.hooked.out, "200 of 200 answered by the program's own runtime\n");
+  EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+
+  Variables variables = Preload(SLIPSTREAM_LIBRARY);
+  variables["LD_PRELOAD"] += std::string(":") + LOADER_CALLS;
+  const Finished counted = RunProgram(command, variables);
+  const size_t at = counted.err.find("loader questions: ");
+  ASSERT_NE(at, std::string::npos) << counted.err;
+  // 200 rounds of four hooked calls; a handful of lookups for each place that calls and each function that is first
+  // called.
+  EXPECT_LT(std::stoi(counted.err.substr(at + 18)), 200) << counted.err;
+}
+
 TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers refuse RTLD_DEEPBIND";
+#endif
   // Not seen, and not disturbed.
   const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
   EXPECT_EQ(outcome.counted.count("cudaMalloc"), 0U);

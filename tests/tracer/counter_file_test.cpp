@@ -14,7 +14,7 @@
 #include <fstream>
 #include <random>
 #include <sstream>
-#include <thread>
+#include <vector>
 
 #include "tracer/counter_reader.h"
 
@@ -30,10 +30,16 @@ class CounterFileTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }
 
+  // Counter files are never destroyed; kept here, so that the leak checker finds them.
+  CounterFile* Create(uint32_t max_threads, std::string* error, const ProcessIdentity& identity = {}) {
+    static std::vector<CounterFile*> kept;
+    return kept.emplace_back(CounterFile::Create(directory_, max_threads, identity, error));
+  }
+
   // One file with known contents; returns its path.
   std::string WriteSample() {
     std::string error;
-    CounterFile* file = CounterFile::Create(directory_, 2, {.rank = 5, .local_rank = 1}, &error);
+    CounterFile* file = Create(2, &error, {.rank = 5, .local_rank = 1});
     EXPECT_NE(file, nullptr) << error;
     file->AddFact("runtime", "13000 /lib/libcudart.so.13");
     file->AddFact("note", "two\nlines");
@@ -93,7 +99,7 @@ TEST_F(CounterFileTest, WhatIsWrittenIsRead) {
 
 TEST_F(CounterFileTest, FactsThatDoNotFitAreDroppedWhole) {
   std::string error;
-  CounterFile* file = CounterFile::Create(directory_, 1, {}, &error);
+  CounterFile* file = Create(1, &error);
   ASSERT_NE(file, nullptr) << error;
   file->AddFact("first", "kept");
   file->AddFact("huge", std::string(kFactsBytes, 'x'));
@@ -106,7 +112,7 @@ TEST_F(CounterFileTest, FactsThatDoNotFitAreDroppedWhole) {
 
 TEST_F(CounterFileTest, ThreadsGetBlocksOfTheirOwnUntilThereAreNone) {
   std::string error;
-  CounterFile* file = CounterFile::Create(directory_, 2, {}, &error);
+  CounterFile* file = Create(2, &error);
   ASSERT_NE(file, nullptr) << error;
   ThreadBlock* a = file->Claim(11);
   ThreadBlock* b = file->Claim(12);
@@ -136,7 +142,7 @@ TEST_F(CounterFileTest, AFileSizeLimitMeansNoFileAndNoSignal) {
   const rlimit small = {4096, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   std::string error;
-  CounterFile* file = CounterFile::Create(directory_, 64, {}, &error);
+  CounterFile* file = Create(64, &error);
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(file, nullptr);
   EXPECT_NE(error.find("RLIMIT_FSIZE"), std::string::npos) << error;
@@ -152,7 +158,7 @@ TEST_F(CounterFileTest, AFullDiskMeansNoFileRatherThanABusError) {
       _exit(77);
     }
     std::string error;
-    const CounterFile* file = CounterFile::Create(directory_, 64, {}, &error);
+    const CounterFile* file = Create(64, &error);
     const bool refused = file == nullptr && error.find("No space left") != std::string::npos;
     _exit(refused && std::filesystem::is_empty(directory_) ? 0 : 1);
   }

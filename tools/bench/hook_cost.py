@@ -45,6 +45,8 @@ def main():
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     program = str((options.build / "bench" / "hook_cost").resolve())
+    second = {"HOOK_COST_SECOND_RUNTIME": str((options.build / "bench" / "null12" / "libcudart.so.12").resolve())}
+    variants = dict(VARIANTS, **{"off, two runtimes": dict(VARIANTS["off"], **second)})
     library = str((options.build / "libslipstream.so").resolve())
 
     bare = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
@@ -55,17 +57,17 @@ def main():
     try:
         for _ in range(options.rounds):
             measured = {"bare": measure(program, bare, options.seconds)}
-            for variant, settings in VARIANTS.items():
+            for variant, settings in variants.items():
                 environment = dict(bare, LD_PRELOAD=library, SLIPSTREAM_RUN_DIRECTORY=counters, **settings)
                 measured[variant] = measure(program, environment, options.seconds)
             rounds.append(measured)
     finally:
         shutil.rmtree(counters)
 
-    print(f"{'ns a call':28}{'bare':>8}" + "".join(f"{'+ ' + name:>22}" for name in VARIANTS))
+    print(f"{'ns a call':28}{'bare':>8}" + "".join(f"{'+ ' + name:>22}" for name in variants))
     for name in rounds[0]["bare"]:
         line = f"{name:28}{statistics.median(r['bare'][name] for r in rounds):8.2f}"
-        for variant in VARIANTS:
+        for variant in variants:
             added = [r[variant][name] - r["bare"][name] for r in rounds]
             line += f"{statistics.median(added):10.2f} ({min(added):.1f}..{max(added):.1f})".rjust(22)
         print(line)

@@ -3,12 +3,13 @@
 
     pairs.py --pairs 7 --a "CMD" --b "CMD" --metric json:step_seconds --out results.json
 
-Each pair runs both commands once, each in a fresh process; every other pair runs b first. The metric is one number a run:
+Each pair runs both commands once, each in a fresh process; every other pair runs b first. The metric is one number a
+run:
   wall           seconds from start to exit
-  json:PATH      a number in JSON, PATH like median.seconds or runs.0.time; read from the file that stands for {out} in the
-                 command, else from standard output (the whole of it, or its last line that is JSON); of a list, the median
-The ratio of a pair is b / a. Reported: the median of the ratios and a bootstrap 95 % interval of that median. Every pair is
-kept. Exit status: 0 measured, 1 a command failed or gave no metric, 2 wrong usage.
+  json:PATH      a number in JSON, PATH like median.seconds or runs.0.time (of a list, the median); read from the file
+                 that stands for {out} in the command, else from standard output: all of it, or its last line of JSON
+The ratio of a pair is b / a. Reported: the median of the ratios and a bootstrap 95 % interval of that median. Every
+pair is kept. Exit status: 0 measured, 1 a command failed or gave no metric, 2 wrong usage.
 
 Other programs import this for its arithmetic.
 """
@@ -35,9 +36,9 @@ class MeasurementError(Exception):
 def bootstrap_interval(groups, statistic=statistics.median, confidence=CONFIDENCE, resamples=RESAMPLES, seed=1):
     """A percentile bootstrap interval of the statistic over all values of all groups.
 
-    Values of one group (one set of processes, say) may share an error. So groups are drawn first, with replacement, then
-    values within each drawn group: one group that is off widens the interval instead of being averaged away. With one
-    group this is the ordinary bootstrap. Seeded: the same values give the same interval.
+    Values of one group (one set of processes, say) may share an error. So groups are drawn first, with replacement,
+    then values within each drawn group: one group that is off widens the interval instead of being averaged away. With
+    one group this is the ordinary bootstrap. Seeded: the same values give the same interval.
     """
     groups = [list(group) for group in groups if group]
     if not groups:
@@ -53,7 +54,7 @@ def bootstrap_interval(groups, statistic=statistics.median, confidence=CONFIDENC
 
 
 def summarize(groups):
-    """groups: lists of pairs (a, b), a list for each set of processes. Medians, and the median ratio with its interval."""
+    """groups: lists of pairs (a, b), a list for each set of processes. Medians; the median ratio and its interval."""
     pairs = [pair for group in groups for pair in group]
     ratios = [[b / a for a, b in group] for group in groups]
     low, high = bootstrap_interval(ratios)
@@ -154,7 +155,9 @@ def main(arguments=None):
     parser.add_argument("--label-a", default="a")
     parser.add_argument("--label-b", default="b")
     parser.add_argument("--pairs", type=int, default=7)
-    parser.add_argument("--warm-up", type=int, default=1, help="runs of each command before the first pair, not counted")
+    parser.add_argument(
+        "--warm-up", type=int, default=1, help="runs of each command before the first pair, not counted"
+    )
     parser.add_argument("--metric", default="wall", help="wall or json:PATH")
     parser.add_argument("--timeout", type=float, default=600, help="seconds for one run")
     parser.add_argument("--out", help="JSON file for the pairs and the summary")

@@ -22,8 +22,11 @@ class Result:
         """The command and the end of what it printed, for a report of its failure."""
         kept = self.output.splitlines()
         cut = [] if len(kept) <= lines else [f"... {len(kept) - lines} lines before this"]
+        command = shlex.join(map(str, self.command))
+        if len(command) > 300:
+            command = command[:300] + " ..."
         end = "ran out of time" if self.timed_out else f"exit status {self.status}"
-        return "\n".join(["$ " + shlex.join(map(str, self.command)), *cut, *kept[-lines:], end])
+        return "\n".join(["$ " + command, *cut, *kept[-lines:], end])
 
 
 def run(command, cwd, environment=None, timeout=None, log=None):

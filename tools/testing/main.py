@@ -8,6 +8,7 @@ Prints a line a leg, then failures with their output, then every skipped test wi
 import argparse
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -140,6 +141,8 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    # As an interrupt does: what was started ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -4,6 +4,7 @@ import concurrent.futures
 import json
 import pathlib
 import re
+import shlex
 import time
 
 from cases import FAILED, PASSED, SKIPPED, Case
@@ -21,7 +22,9 @@ def translation_units(build, root):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
         if source.is_relative_to(root) and not source.is_relative_to(root / "build"):
-            units[entry["output"]] = (pathlib.PurePosixPath(source.relative_to(root)), [])
+            # CMake writes "output" from 3.26 on only.
+            words = shlex.split(entry["command"])
+            units[words[words.index("-o") + 1]] = (pathlib.PurePosixPath(source.relative_to(root)), [])
     listing = run(["ninja", "-C", build, "-t", "deps"], root).output
     current = None
     for line in listing.splitlines():

@@ -27,16 +27,16 @@ void Check(const char* name, Result (*function)(Arguments...)) {
   unsigned char expected[1024];
   size_t size = 0;
   unsigned char next = static_cast<unsigned char>(17 * ++g_functions);
-  std::apply(
-      [&](auto&... value) {
-        const auto fill = [&](void* bytes, size_t count) {
-          std::memset(bytes, next += 3, count);
-          std::memcpy(expected + size, bytes, count);
-          size += count;
-        };
-        (fill(&value, sizeof(value)), ...);
-      },
-      values);
+  [[maybe_unused]] const auto fill = [&](auto& value) {
+    if constexpr (std::is_enum_v<std::remove_reference_t<decltype(value)>>) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(1);  // any other bytes may be no value of the type
+    } else {
+      std::memset(static_cast<void*>(&value), next += 3, sizeof(value));
+    }
+    std::memcpy(expected + size, &value, sizeof(value));
+    size += sizeof(value);
+  };
+  std::apply([&](auto&... value) { (fill(value), ...); }, values);
   const Result result = std::apply(function, values);
   const Echo& echo = *EchoLast();
   const char* problem = nullptr;

@@ -21,7 +21,7 @@ template <typename... Arguments>
 cudaError_t Remember(const char* function, const Arguments&... arguments) {
   g_last.function = function;
   g_last.size = 0;
-  const auto append = [](const void* bytes, size_t size) {
+  [[maybe_unused]] const auto append = [](const void* bytes, size_t size) {
     std::memcpy(g_last.bytes + g_last.size, bytes, size);
     g_last.size += size;
   };

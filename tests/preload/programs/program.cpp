@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -180,7 +181,9 @@ int FirstCallRace(int threads, int calls) {
   return 0;
 }
 
-// Threads one after the other, then many at once: more than there are slots for.
+constexpr int kCallsOfAThread = 5000;
+
+// Many threads at once, again and again: more than there are slots for.
 int ManyThreads(int threads, int at_once) {
   cudaGetLastError();  // the process's first call, alone
   for (int i = 0; i < threads; i += at_once) {
@@ -191,7 +194,7 @@ int ManyThreads(int threads, int at_once) {
       pool.emplace_back([&] {
         cudaPeekAtLastError();
         pthread_barrier_wait(&together);  // all of them hold a slot now
-        cudaPeekAtLastError();
+        for (int call = 1; call < kCallsOfAThread; ++call) cudaPeekAtLastError();
       });
     }
     for (std::thread& thread : pool) thread.join();
@@ -236,6 +239,24 @@ int UseLibraries(const std::vector<std::string>& paths, int flags) {
   return 0;
 }
 
+// Calls of a library that names no libcudart itself, many times over, while two are loaded.
+int UseOften(const std::vector<std::string>& paths) {
+  std::vector<int (*)()> uses;
+  for (const std::string& path : paths) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+    uses.push_back(reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda")));
+    uses.back()();
+  }
+  int right = 0;
+  for (int i = 0; i < 200; ++i) right += uses.back()() == 13000 ? 1 : 0;
+  std::printf("%d of 200 answered by the program's own runtime\n", right);
+  return 0;
+}
+
 // The library's own calls of functions whose signature depends on the runtime.
 int UsePrefetch(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
@@ -259,6 +280,8 @@ int Reload(const std::string& path) {
     }
     std::printf("uses runtime %d\n", reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda"))());
     dlclose(handle);
+    // Takes the place that was freed, so that what comes back comes back elsewhere.
+    for (int hole = 0; hole < 64; ++hole) mmap(nullptr, 128 << 10, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
   return 0;
 }
@@ -316,6 +339,7 @@ int main(int argc, char** argv) {
   }
   if (what == "use") return UseLibraries(rest, RTLD_LOCAL);
   if (what == "use_deepbind") return UseLibraries(rest, RTLD_LOCAL | RTLD_DEEPBIND);
+  if (what == "use_often") return UseOften(rest);
   if (what == "use_prefetch") return UsePrefetch(rest);
   if (what == "reload") return Reload(rest[0]);
   if (what == "probe") return Probe(rest[0].c_str());

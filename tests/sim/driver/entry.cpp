@@ -1,0 +1,238 @@
+#include "tests/sim/driver/entry.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace simcuda {
+namespace {
+
+struct Failure {
+  std::string function;
+  int code;
+  uint64_t nth;
+  bool repeat;
+  uint64_t seen;
+};
+
+// Its own mutex: counters are used where World::mutex may be held or its owner gone (a forked child).
+struct Ledger {
+  std::mutex mutex;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Counter>> counters;
+  std::vector<Failure> failures;
+  std::atomic<bool> any_failure{false};
+  std::vector<Procedure> procedures;
+  pid_t owner = getpid();
+};
+
+Ledger& TheLedger() {
+  static Ledger* const ledger = new Ledger;
+  return *ledger;
+}
+
+bool WorksAnywhere(const char* function) {
+  static const char* const kNames[] = {"cuInit",
+                                       "cuDeviceGetCount",    // both measured: a count is known in a child
+                                       "cudaGetDeviceCount",  // and in a host function
+                                       "cuDriverGetVersion",
+                                       "cuGetErrorName",
+                                       "cuGetErrorString",
+                                       "cuGetProcAddress",
+                                       "cuGetProcAddress_v2",
+                                       "cuGetExportTable",
+                                       "cudaGetErrorName",
+                                       "cudaGetErrorString",
+                                       "cudaGetLastError",
+                                       "cudaPeekAtLastError",
+                                       "cudaRuntimeGetVersion",
+                                       "cudaDriverGetVersion",
+                                       "cudaGetDriverEntryPoint",
+                                       "cudaGetDriverEntryPoint_ptsz",
+                                       "cudaGetDriverEntryPointByVersion",
+                                       "cudaGetDriverEntryPointByVersion_ptsz",
+                                       "cudaGetExportTable"};
+  for (const char* name : kNames) {
+    if (std::strcmp(name, function) == 0) {
+      return true;
+    }
+  }
+  return std::strncmp(function, "__cuda", 6) == 0 && std::strncmp(function, "__cudaLaunchKernel", 18) != 0;
+}
+
+int Injected(Ledger& ledger, const std::string& function) {
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  int code = 0;
+  for (Failure& failure : ledger.failures) {
+    if (failure.function != function) {
+      continue;
+    }
+    ++failure.seen;
+    if (failure.seen == failure.nth || (failure.repeat && failure.seen > failure.nth)) {
+      code = failure.code;
+    }
+  }
+  return code;
+}
+
+}  // namespace
+
+Counter* FindCounter(const char* library, const char* function) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  std::unique_ptr<Counter>& counter = ledger.counters[{library, function}];
+  if (!counter) {
+    counter = std::make_unique<Counter>();
+    counter->library = library;
+    counter->function = function;
+    counter->anywhere = WorksAnywhere(function);
+  }
+  return counter.get();
+}
+
+int EnterCounted(Counter* counter, bool* injected) {
+  ThreadState& thread = ThisThread();
+  (thread.runtime_depth > 0 ? counter->inside : counter->outside).fetch_add(1, std::memory_order_relaxed);
+  Ledger& ledger = TheLedger();
+  World& world = TheWorld();
+  world.calls.fetch_add(1, std::memory_order_relaxed);
+  if (!counter->anywhere) {
+    if (world.forked.load(std::memory_order_relaxed)) {
+      return CUDA_ERROR_NOT_INITIALIZED;
+    }
+    if (thread.in_device_work) {
+      return CUDA_ERROR_NOT_PERMITTED;
+    }
+  }
+  if (ledger.any_failure.load(std::memory_order_acquire)) {
+    if (const int code = Injected(ledger, counter->function)) {
+      *injected = true;
+      return code;
+    }
+  }
+  return 0;
+}
+
+ProcedureRow::ProcedureRow(const char* base, int since, bool per_thread, void* address) {
+  TheLedger().procedures.push_back({base, since, per_thread, address});
+}
+
+const Procedure* FindProcedure(const char* base, int version, bool per_thread, bool* exists) {
+  // Filled before main and by nothing later, so read without the mutex.
+  const Procedure* best = nullptr;
+  *exists = false;
+  for (const Procedure& row : TheLedger().procedures) {
+    if (std::strcmp(row.base, base) != 0) {
+      continue;
+    }
+    *exists = true;
+    if (row.since > version || (row.per_thread && !per_thread)) {
+      continue;
+    }
+    // The newest signature the caller knows; of two for the same signature the per-thread one.
+    const bool better = best == nullptr || row.since > best->since || (row.since == best->since && row.per_thread);
+    if (better) {
+      best = &row;
+    }
+  }
+  return best;
+}
+
+namespace {
+
+__attribute__((destructor)) void WriteCountsAtExit() {
+  const char* path = std::getenv("SIMCUDA_COUNTS");
+  // A forked child has inherited the counts; they are its parent's to write.
+  if (path == nullptr || TheLedger().owner != getpid()) {
+    return;
+  }
+  simWriteCounts(path);
+}
+
+}  // namespace
+}  // namespace simcuda
+
+using simcuda::Counter;
+using simcuda::Ledger;
+using simcuda::TheLedger;
+
+SIM_EXPORT int simFailCall(const char* function, int code, uint64_t nth, int repeat) {
+  if (function == nullptr || nth == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  ledger.failures.push_back({function, code, nth, repeat != 0, 0});
+  ledger.any_failure.store(true, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+SIM_EXPORT void simClearFailures(void) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  ledger.failures.clear();
+  ledger.any_failure.store(false, std::memory_order_release);
+}
+
+SIM_EXPORT uint64_t simCallCount(const char* function) { return simCallCountIn(nullptr, function); }
+
+SIM_EXPORT uint64_t simCallCountIn(const char* library, const char* function) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  uint64_t sum = 0;
+  for (const auto& [name, counter] : ledger.counters) {
+    if (name.second == function && (library == nullptr || name.first == library)) {
+      sum += counter->outside.load(std::memory_order_relaxed);
+    }
+  }
+  return sum;
+}
+
+SIM_EXPORT void simResetCounts(void) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  for (const auto& [name, counter] : ledger.counters) {
+    counter->outside.store(0, std::memory_order_relaxed);
+    counter->inside.store(0, std::memory_order_relaxed);
+  }
+}
+
+SIM_EXPORT int simWriteCounts(const char* path) {
+  std::string name(path);
+  if (const size_t at = name.find("%p"); at != std::string::npos) {
+    name.replace(at, 2, std::to_string(getpid()));
+  }
+  std::string json = "{\"simulated\": true, \"pid\": " + std::to_string(getpid());
+  json += ", \"kernels\": " + std::to_string(simKernelCount());
+  bool any = false;
+  {
+    Ledger& ledger = TheLedger();
+    std::lock_guard<std::mutex> guard(ledger.mutex);
+    std::string library;
+    for (const auto& [key, counter] : ledger.counters) {
+      const uint64_t count = counter->outside.load(std::memory_order_relaxed);
+      if (count == 0) {
+        continue;
+      }
+      if (key.first != library) {
+        json += (library.empty() ? ", \"" : "}, \"") + key.first + "\": {";
+        library = key.first;
+      } else {
+        json += ", ";
+      }
+      json += "\"" + key.second + "\": " + std::to_string(count);
+      any = true;
+    }
+  }
+  json += any ? "}}\n" : "}\n";
+  std::ofstream file(name, std::ios::trunc);
+  file << json;
+  file.flush();
+  return file.good() ? 0 : (errno != 0 ? errno : 5);
+}

@@ -1,0 +1,275 @@
+// Kernels, host functions, and their arguments.
+#include "tests/sim/driver/launch.h"
+
+#include <cstring>
+
+#include "tests/sim/driver/use_context.h"
+
+namespace simcuda {
+
+Kernel* FindKernel(World& world, const void* handle_or_host_function) {
+  const auto found = world.kernels.find(handle_or_host_function);
+  if (found != world.kernels.end()) {
+    return found->second.get();
+  }
+  for (const auto& [function, kernel] : world.kernels) {
+    if (kernel.get() == handle_or_host_function) {
+      return kernel.get();
+    }
+  }
+  return nullptr;
+}
+
+CUresult MakeKernelWork(Context* context, Kernel* kernel, const simLaunch& shape, void** args, void** extra,
+                        Work* work) {
+  for (int i = 0; i < 3; ++i) {
+    if (shape.grid[i] == 0 || shape.block[i] == 0) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  if (uint64_t{shape.block[0]} * shape.block[1] * shape.block[2] > 1024) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const size_t count = kernel->arg_sizes.size();
+  auto arguments = std::make_shared<KernelArguments>();
+  size_t total = 0;
+  for (const size_t size : kernel->arg_sizes) {
+    arguments->offsets.push_back(total);
+    total += (size + 15) / 16 * 16;
+  }
+  arguments->bytes.resize(total);
+  if (count > 0) {
+    const std::byte* packed = nullptr;
+    if (args == nullptr) {
+      // CU_LAUNCH_PARAM_BUFFER_POINTER: all arguments in one buffer, each at its natural alignment.
+      for (void** word = extra; word != nullptr && *word != CU_LAUNCH_PARAM_END; word += 2) {
+        if (*word == CU_LAUNCH_PARAM_BUFFER_POINTER) {
+          packed = static_cast<const std::byte*>(word[1]);
+        }
+      }
+      if (packed == nullptr) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+    }
+    size_t offset = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t size = kernel->arg_sizes[i];
+      const void* from = nullptr;
+      if (packed != nullptr) {
+        const size_t alignment = size % 8 == 0 ? 8 : (size % 4 == 0 ? 4 : (size % 2 == 0 ? 2 : 1));
+        offset = (offset + alignment - 1) / alignment * alignment;
+        from = packed + offset;
+        offset += size;
+      } else {
+        from = args[i];
+      }
+      if (from == nullptr) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      std::memcpy(arguments->bytes.data() + arguments->offsets[i], from, size);
+    }
+  }
+  (void)context;
+  work->kind = Work::Kind::kKernel;
+  work->engine = Engine::kCompute;
+  work->duration_ns = kernel->duration_ns;
+  work->body = [kernel, shape, arguments](Op& op) {
+    simLaunch launch = shape;
+    launch.device = op.device;
+    launch.function = kernel->host_function;
+    launch.operation = &op;
+    std::vector<std::byte> copy = arguments->bytes;  // a graph may run the same work again
+    std::vector<void*> pointers;
+    for (const size_t offset : arguments->offsets) {
+      pointers.push_back(copy.data() + offset);
+    }
+    kernel->body(&launch, pointers.data());
+  };
+  work->kernel = kernel;
+  work->shape = shape;
+  work->arguments = arguments;
+  return CUDA_SUCCESS;
+}
+
+Work MakeHostWork(CUhostFn function, void* user_data) {
+  Work work;
+  work.kind = Work::Kind::kHost;
+  work.engine = Engine::kHost;
+  work.body = [function, user_data](Op&) { function(user_data); };
+  work.host_function = function;
+  work.host_data = user_data;
+  return work;
+}
+
+}  // namespace simcuda
+
+using namespace simcuda;
+
+static CUresult Launch(CUfunction f, const simLaunch& shape, CUstream hStream, void** args, void** extra) {
+  SIM_USE_STREAM(hStream)
+  Kernel* kernel = FindKernel(world, f);
+  if (kernel == nullptr) {
+    return f == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  }
+  Work work;
+  SIM_TRY(MakeKernelWork(stream->context, kernel, shape, args, extra, &work))
+  return Enqueue(world, stream, std::move(work), nullptr);
+}
+
+static simLaunch Shape(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared) {
+  simLaunch shape = {};
+  const unsigned grid[3] = {gx, gy, gz};
+  const unsigned block[3] = {bx, by, bz};
+  std::memcpy(shape.grid, grid, sizeof grid);
+  std::memcpy(shape.block, block, sizeof block);
+  shape.shared_bytes = shared;
+  return shape;
+}
+
+SIM_DRIVER_PT(cuLaunchKernel, 4000, cuLaunchKernel, _ptsz,
+              (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+               unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+               CUstream hStream, void** kernelParams, void** extra),
+              (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams,
+               extra)) {
+  return Launch(f, Shape(gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes), hStream,
+                kernelParams, extra);
+}
+
+SIM_DRIVER_PT(cuLaunchKernelEx, 11060, cuLaunchKernelEx, _ptsz,
+              (const CUlaunchConfig* config, CUfunction f, void** kernelParams, void** extra),
+              (config, f, kernelParams, extra)) {
+  if (config == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Launch(f,
+                Shape(config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX, config->blockDimY,
+                      config->blockDimZ, config->sharedMemBytes),
+                config->hStream, kernelParams, extra);
+}
+
+SIM_DRIVER_PT(cuLaunchCooperativeKernel, 9000, cuLaunchCooperativeKernel, _ptsz,
+              (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+               unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes,
+               CUstream hStream, void** kernelParams),
+              (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
+               kernelParams)) {
+  return Launch(f, Shape(gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes), hStream,
+                kernelParams, nullptr);
+}
+
+SIM_DRIVER_PT(cuLaunchHostFunc, 10000, cuLaunchHostFunc, _ptsz, (CUstream hStream, CUhostFn fn, void* userData),
+              (hStream, fn, userData)) {
+  SIM_USE_STREAM(hStream)
+  if (fn == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return Enqueue(world, stream, MakeHostWork(fn, userData), nullptr);
+}
+
+SIM_DRIVER_PT(cuStreamAddCallback, 5000, cuStreamAddCallback, _ptsz,
+              (CUstream hStream, CUstreamCallback callback, void* userData, unsigned int flags),
+              (hStream, callback, userData, flags)) {
+  SIM_USE_STREAM(hStream)
+  if (callback == nullptr || flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  SIM_TRY(CheckNotCapturing(world, stream))
+  Work work;
+  work.kind = Work::Kind::kHost;
+  work.engine = Engine::kHost;
+  work.body = [hStream, callback, userData](Op& op) { callback(hStream, op.context->sticky, userData); };
+  return Enqueue(world, stream, std::move(work), nullptr);
+}
+
+SIM_DRIVER(cuFuncGetAttribute, 2020, cuFuncGetAttribute, (int* pi, CUfunction_attribute attrib, CUfunction hfunc),
+           (pi, attrib, hfunc)) {
+  SIM_USE_CONTEXT()
+  Kernel* kernel = FindKernel(world, hfunc);
+  if (kernel == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const auto set = kernel->attributes.find(attrib);
+  const bool is_limit = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+  *pi = set != kernel->attributes.end() ? set->second : (is_limit ? 1024 : 0);
+  return CUDA_SUCCESS;
+}
+
+SIM_DRIVER(cuFuncSetAttribute, 9000, cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
+           (hfunc, attrib, value)) {
+  SIM_USE_CONTEXT()
+  Kernel* kernel = FindKernel(world, hfunc);
+  if (kernel == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  kernel->attributes[attrib] = value;
+  return CUDA_SUCCESS;
+}
+
+SIM_DRIVER(cuFuncGetName, 12030, cuFuncGetName, (const char** name, CUfunction hfunc), (name, hfunc)) {
+  SIM_USE_CONTEXT()
+  Kernel* kernel = FindKernel(world, hfunc);
+  if (kernel == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *name = kernel->name.c_str();
+  return CUDA_SUCCESS;
+}
+
+// ---- control
+SIM_EXPORT int simRegisterKernel(const void* host_function, const char* name, simKernelBody body,
+                                 const size_t* arg_sizes, int arg_count, uint64_t duration_ns) {
+  if (host_function == nullptr || body == nullptr || arg_count < 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  auto kernel = std::make_unique<Kernel>();
+  kernel->name = name != nullptr ? name : "unnamed";
+  kernel->host_function = host_function;
+  kernel->body = body;
+  kernel->arg_sizes.assign(arg_sizes, arg_sizes + arg_count);
+  kernel->duration_ns = duration_ns;
+  std::unique_ptr<Kernel>& place = world.kernels[host_function];
+  if (place) {
+    world.retired_kernels.push_back(std::move(place));  // submitted launches still run the old one
+  }
+  place = std::move(kernel);
+  return CUDA_SUCCESS;
+}
+
+// For the simulated libcudart: the driver handle of a host function.
+SIM_EXPORT int simFindFunction(const void* host_function, void** function) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  const auto found = world.kernels.find(host_function);
+  *function = found != world.kernels.end() ? found->second.get() : nullptr;
+  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+SIM_EXPORT int simLaunchUnseen(const void* host_function, unsigned int grid, unsigned int block, void** args,
+                               void* stream) {
+  void* function = nullptr;
+  if (simFindFunction(host_function, &function) != CUDA_SUCCESS) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  ThreadState& thread = ThisThread();
+  const bool before = thread.per_thread_default;
+  thread.per_thread_default = false;
+  const CUresult result = Launch(static_cast<CUfunction>(function), Shape(grid, 1, 1, block, 1, 1, 0),
+                                 static_cast<CUstream>(stream), args, nullptr);
+  thread.per_thread_default = before;
+  return result;
+}
+
+SIM_EXPORT void simFault(const simLaunch* launch, int error) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  Fault(static_cast<Op*>(launch->operation)->context, static_cast<CUresult>(error));
+}
+
+SIM_EXPORT uint64_t simKernelCount(void) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  return world.kernels_submitted;
+}

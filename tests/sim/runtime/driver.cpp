@@ -1,0 +1,103 @@
+// Finds the driver, makes contexts.
+#include <dlfcn.h>
+
+#include <mutex>
+#include <string>
+
+#include "tests/sim/runtime/entry.h"
+
+namespace simrt {
+namespace {
+
+struct Loaded {
+  Private functions;
+  PFN_cuGetProcAddress_v12000 get_proc_address = nullptr;
+};
+
+Loaded Load() {
+  Loaded loaded;
+  void* library = nullptr;
+  Dl_info self = {};
+  // Next to this library first, so that a folder on the run path is enough.
+  if (dladdr(reinterpret_cast<void*>(&Load), &self) != 0 && self.dli_fname != nullptr) {
+    std::string path(self.dli_fname);
+    if (const size_t slash = path.rfind('/'); slash != std::string::npos) {
+      path.replace(slash + 1, std::string::npos, "libcuda.so.1");
+      library = dlopen(path.c_str(), RTLD_NOW);
+    }
+  }
+  if (library == nullptr) {
+    library = dlopen("libcuda.so.1", RTLD_NOW);
+  }
+  if (library == nullptr) {
+    return loaded;
+  }
+  const auto find = [library](const char* name, auto* slot) {
+    *slot = reinterpret_cast<std::remove_pointer_t<decltype(slot)>>(dlsym(library, name));
+    return *slot != nullptr;
+  };
+  Private functions;
+  const bool simulated =
+      find("simFindCounter", &functions.find_counter) && find("simEnterRuntime", &functions.enter) &&
+      find("simLeaveRuntime", &functions.leave) && find("simFindFunction", &functions.find_function) &&
+      find("simFindVariable", &functions.find_variable) && find("simRegisterVariable", &functions.register_variable);
+  // A real driver cannot carry the simulated runtime.
+  if (simulated && find("cuGetProcAddress_v2", &loaded.get_proc_address)) {
+    loaded.functions = functions;
+  }
+  return loaded;
+}
+
+const Loaded& TheLoaded() {
+  static const Loaded loaded = Load();
+  return loaded;
+}
+
+}  // namespace
+
+const Private& TheDriver() { return TheLoaded().functions; }
+
+void* Resolve(const char* base, int version, bool per_thread) {
+  const Loaded& loaded = TheLoaded();
+  if (loaded.get_proc_address == nullptr) {
+    return nullptr;
+  }
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  const cuuint64_t flags =
+      per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_LEGACY_STREAM;
+  loaded.get_proc_address(base, &function, version, flags, &status);
+  return status == CU_GET_PROC_ADDRESS_SUCCESS ? function : nullptr;
+}
+
+ThreadState& ThisThread() {
+  static thread_local ThreadState state;
+  return state;
+}
+
+cudaError_t EnsureContext() {
+  CUcontext current = nullptr;
+  cudaError_t result = CU(cuCtxGetCurrent, 4000, &current);
+  if (result == cudaErrorInitializationError) {
+    SIM_RT_TRY(CU(cuInit, 2000, 0u))
+    result = CU(cuCtxGetCurrent, 4000, &current);
+  }
+  SIM_RT_TRY(result)
+  if (current != nullptr) {
+    return cudaSuccess;
+  }
+  // One reference per process and life of the primary context is enough; cudaDeviceReset drops them all.
+  static std::mutex mutex;
+  static CUcontext primary[16] = {};
+  const int device = ThisThread().device;
+  std::lock_guard<std::mutex> guard(mutex);
+  unsigned flags = 0;
+  int active = 0;
+  SIM_RT_TRY(CU(cuDevicePrimaryCtxGetState, 7000, device, &flags, &active))
+  if (active == 0 || primary[device] == nullptr) {
+    SIM_RT_TRY(CU(cuDevicePrimaryCtxRetain, 7000, &primary[device], device))
+  }
+  return CU(cuCtxSetCurrent, 4000, primary[device]);
+}
+
+}  // namespace simrt

@@ -1,0 +1,82 @@
+// Many threads at once, in both modes: for the sanitizers, and for lost wake-ups.
+#include <thread>
+
+#include "tests/sim/sim_test.h"
+
+namespace simtest {
+namespace {
+
+using ThreadTest = Sim;
+
+// Every thread moves its own bytes through the device, with events, host functions, frees and queries in between.
+void Work(int seed, int rounds, int* wrong) {
+  cudaStream_t stream = nullptr;
+  cudaStream_t second = nullptr;
+  cudaEvent_t event = nullptr;
+  uint8_t* pinned = nullptr;
+  cudaSetDevice(seed % 2);
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking);
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaMallocHost(reinterpret_cast<void**>(&pinned), 256);
+  for (int round = 0; round < rounds; ++round) {
+    const auto value = static_cast<uint8_t>(seed * 31 + round);
+    uint8_t* device = nullptr;
+    cudaMallocAsync(reinterpret_cast<void**>(&device), 256, stream);
+    LaunchFill(device, 256, value, stream);
+    cudaEventRecord(event, stream);
+    cudaStreamWaitEvent(second, event, 0);
+    cudaMemcpyAsync(pinned, device, 256, cudaMemcpyDeviceToHost, second);
+    int called = 0;
+    cudaLaunchHostFunc(
+        second, [](void* flag) { *static_cast<int*>(flag) = 1; }, &called);
+    cudaEventRecord(event, second);
+    cudaStreamWaitEvent(stream, event, 0);
+    cudaFreeAsync(device, stream);
+    if (round % 3 == 0) {
+      while (cudaEventQuery(event) == cudaErrorNotReady) {
+        std::this_thread::yield();
+      }
+    } else {
+      cudaEventSynchronize(event);
+    }
+    *wrong += pinned[255] != value || called != 1 ? 1 : 0;
+    void* block = nullptr;
+    cudaMalloc(&block, 64);
+    cudaFree(block);
+  }
+  cudaFreeHost(pinned);
+  cudaStreamDestroy(stream);
+  cudaStreamDestroy(second);
+  cudaEventDestroy(event);
+}
+
+void RunAll(int rounds) {
+  int wrong[4] = {};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back(Work, i, rounds, &wrong[i]);
+  }
+  for (std::thread& thread : threads) {
+    thread.join();
+  }
+  for (const int count : wrong) {
+    EXPECT_EQ(count, 0);
+  }
+}
+
+TEST_F(ThreadTest, AdversarialMode) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    OK(simSetSeed(seed));
+    RunAll(20);
+  }
+}
+
+TEST_F(ThreadTest, TimedMode) {
+  OK(simSetMode(SIM_TIMED));
+  RunAll(30);
+  OK(simSetMode(SIM_ADVERSARIAL));
+}
+
+}  // namespace
+}  // namespace simtest
