@@ -106,7 +106,7 @@ const std::map<std::string, std::function<int()>>& Roles() {
   return roles;
 }
 
-const int child_verdict = [] {
+const int kChildVerdict = [] {
   if (const char* role = std::getenv("SIM_PROCESS_ROLE")) {
     std::exit(Roles().at(role)());  // exit: what is written at the end is part of the test
   }

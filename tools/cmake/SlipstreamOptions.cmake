@@ -24,7 +24,10 @@ add_library(slipstream_options INTERFACE)
 target_compile_options(slipstream_options INTERFACE
   -Wall -Wextra -Wpedantic -Werror
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
-  -Wcast-align -Wshadow -Wformat=2 -fno-omit-frame-pointer -ffunction-sections -fdata-sections)
+  -Wcast-align -Wshadow -Wformat=2 -ffunction-sections -fdata-sections
+  # The library is preloaded, so its few thread-local bytes are in the static TLS block. The general model would call
+  # __tls_get_addr, which may allocate, in the middle of any CUDA call.
+  -ftls-model=initial-exec)
 target_include_directories(slipstream_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_link_libraries(slipstream_options INTERFACE Threads::Threads)
 

@@ -106,8 +106,8 @@ OpPtr Pick(World& world, bool only_needed) {
 
 // Seeds 0, 4, 8.. run nothing that nobody asked for; the others now and then let unrelated work overtake.
 bool LetUnrelatedRun(World& world) {
-  static const uint64_t kChanceOfEight[] = {0, 1, 2, 4};
-  return Random(world, 8) < kChanceOfEight[world.settings.seed % 4];
+  static const uint64_t chance_of_eight[] = {0, 1, 2, 4};
+  return Random(world, 8) < chance_of_eight[world.settings.seed % 4];
 }
 
 }  // namespace

@@ -1,0 +1,49 @@
+// A TOML text as a flat list of what it sets, with positions; knows nothing of policies.
+//
+// Purpose: keeps toml++, whose header is slow to compile, in one file.
+// Threading: no state.
+// Errors: what is wrong with the text itself is in `problems`, all of it (up to a limit); memory that runs out throws.
+
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "policy/problem.h"
+#include "policy/value.h"
+
+namespace slipstream::policy {
+
+struct Entry {
+  enum class Kind { kBool, kInteger, kString, kFloat, kDate, kArray, kTableArray, kTable, kEmptyTable };
+
+  // {"log", "level"}
+  std::vector<std::string> path;
+  Kind kind = Kind::kTable;
+  // For the first three kinds.
+  Value value;
+  // From 1, in characters.
+  int key_line = 1;
+  int key_column = 1;
+  int line = 1;
+  int column = 1;
+
+  // "log.level"; a part that would need quotes in TOML has them.
+  std::string Key() const;
+  // What stands there, for a message: "\"off\"", "3", "an array".
+  std::string Found() const;
+};
+
+struct Document {
+  // Tables too, before what they hold; in the order of the text.
+  std::vector<Entry> entries;
+  std::vector<Problem> problems;
+  // false: too much was wrong to read on, and `entries` is empty.
+  bool complete = true;
+};
+
+// `text` is UTF-8 (a byte order mark is skipped). What it says in statements with an error is left out.
+Document ParseDocument(std::string_view text);
+
+}  // namespace slipstream::policy

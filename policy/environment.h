@@ -1,0 +1,64 @@
+// Environment variables: the only place in the project that reads them.
+//
+// Purpose: a snapshot of the process's variables (or a map, in tests), and the few questions that are asked
+//   before there can be one. Values are read from `environ` itself and not by getenv: some programs (bash)
+//   export their own getenv.
+// Threading: an Environment is immutable once made. The functions that read `environ` race with a setenv on another
+//   thread exactly as getenv does; call them where getenv would be called.
+// Hazard: the pointers and views handed out by EnvironmentValue() live until the program changes that variable; those
+//   handed out by an Environment live as long as it does.
+// Errors: nothing throws.
+
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace slipstream::policy {
+
+// Every variable of ours begins with this.
+inline constexpr std::string_view kVariablePrefix = "SLIPSTREAM_";
+
+// The variables that are not overrides of a policy key.
+inline constexpr const char* kPolicyVariable = "SLIPSTREAM_POLICY";               // path of the policy file
+inline constexpr const char* kDisableVariable = "SLIPSTREAM_DISABLE";             // "1": pass everything through
+inline constexpr const char* kRunDirectoryVariable = "SLIPSTREAM_RUN_DIRECTORY";  // set by `slipstream run`
+inline constexpr const char* kPreloadedByVariable = "SLIPSTREAM_PRELOADED_BY";    // set by `slipstream run`
+
+// A copy of the variables, sorted by name. A name that stands twice in `environ` counts once, the first, as in getenv.
+class Environment {
+ public:
+  // The variables of this process, now. Allocates; out of memory gives an incomplete one.
+  static Environment FromProcess() noexcept;
+
+  // For tests: exactly these variables.
+  explicit Environment(const std::map<std::string, std::string>& variables);
+
+  // The value, or nothing where the variable is not set. An empty value is a value.
+  std::optional<std::string_view> Get(std::string_view name) const noexcept;
+
+  // All of them, (name, value), sorted by name.
+  const std::vector<std::pair<std::string, std::string>>& variables() const noexcept { return variables_; }
+
+  // false: memory ran out while reading; what it holds is not to be relied on, and Load() refuses it.
+  bool complete() const noexcept { return complete_; }
+
+ private:
+  Environment() = default;
+
+  std::vector<std::pair<std::string, std::string>> variables_;
+  bool complete_ = true;
+};
+
+// The value in `environ` now, or null where it is not set. No allocation, no lock. `name` has no '='.
+const char* EnvironmentValue(const char* name) noexcept;
+
+// Whether SLIPSTREAM_DISABLE is set to anything but "" and "0". No allocation, no lock; may be called at any time, from
+// a constructor of the loader or in a forked child too.
+bool DisabledByEnvironment() noexcept;
+
+}  // namespace slipstream::policy

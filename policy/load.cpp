@@ -1,0 +1,305 @@
+#include "policy/load.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "policy/document.h"
+#include "policy/nearest.h"
+#include "policy/options.h"
+#include "policy/source_file.h"
+#include "policy/text.h"
+
+namespace slipstream::policy {
+namespace {
+
+// execve refuses a longer "NAME=value" (MAX_ARG_STRLEN is 128 KiB); nobody needs as much.
+constexpr std::size_t kLongestVariable = 32768;
+
+// As many lines that are not UTF-8 are reported.
+constexpr std::size_t kMostBadLines = 20;
+
+bool IsVariableName(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  if (name.empty() || digit(name.front())) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || digit(c); });
+}
+
+std::vector<std::string> AllKeys() {
+  std::vector<std::string> keys;
+  for (const Option& option : Options()) keys.push_back(KeyOf(option));
+  return keys;
+}
+
+bool IsTable(std::string_view name) {
+  if (name == kEnvironmentTable) return true;
+  return std::any_of(Tables().begin(), Tables().end(), [name](const Table& table) { return table.name == name; });
+}
+
+// Reports each line that is not UTF-8 or has a NUL, and says whether there was none.
+bool CheckCharacters(const std::string& text, const std::string& name, std::vector<Problem>& problems) {
+  const std::size_t before = problems.size();
+  std::string_view rest = text;
+  if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);
+  int line = 1;
+  int column = 1;
+  int reported = 0;
+  while (!rest.empty() && problems.size() - before < kMostBadLines) {
+    const std::size_t length = Utf8CharacterLength(rest);
+    const char first = rest.front();
+    if ((length == 0 || first == '\0') && reported != line) {
+      reported = line;
+      problems.push_back({.file = name,
+                          .line = line,
+                          .column = column,
+                          .what = first == '\0' ? "a NUL character" : "not UTF-8: byte " + Escape(rest.substr(0, 1))});
+    }
+    rest.remove_prefix(std::max<std::size_t>(length, 1));
+    ++column;
+    if (first == '\n') {
+      ++line;
+      column = 1;
+    }
+  }
+  return problems.size() == before;
+}
+
+// Goes through one document, entry by entry.
+class FileReader {
+ public:
+  FileReader(const std::string& name, Loaded& loaded) : name_(name), loaded_(loaded) {}
+
+  void Read(const std::string& text) {
+    if (!CheckCharacters(text, name_, loaded_.problems)) return;
+    Document document = ParseDocument(text);
+    if (!ReadVersion(document)) return;
+    for (const Entry& entry : document.entries) ReadEntry(entry);
+    for (Problem& problem : document.problems) {
+      problem.file = name_;
+      // What is no value at all was meant for a key that we know.
+      const Option* option = problem.found.empty() ? nullptr : FindOption(problem.key);
+      if (option != nullptr) problem.expected = Expected(*option);
+      found_.push_back(std::move(problem));
+    }
+    std::stable_sort(found_.begin(), found_.end(), [](const Problem& a, const Problem& b) {
+      return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+    });
+    std::move(found_.begin(), found_.end(), std::back_inserter(loaded_.problems));
+  }
+
+ private:
+  enum class At { kKey, kValue };
+
+  Problem MakeProblem(const Entry& entry, At at) const {
+    return {.file = name_,
+            .line = at == At::kKey ? entry.key_line : entry.line,
+            .column = at == At::kKey ? entry.key_column : entry.column,
+            .key = entry.Key()};
+  }
+
+  void Remember(const Entry& entry) {
+    loaded_.origins[entry.Key()] = {
+        .kind = Origin::Kind::kFile, .name = name_, .line = entry.line, .column = entry.column};
+  }
+
+  // A file for another version is not judged by the rules of this one: false, with that one problem.
+  bool ReadVersion(const Document& document) {
+    const auto entry = std::find_if(document.entries.begin(), document.entries.end(),
+                                    [](const Entry& e) { return e.path.size() == 1 && e.path[0] == "version"; });
+    if (entry == document.entries.end()) {
+      // An error in the very line that sets it says enough.
+      const auto about = [](const Problem& p) { return p.key == "version"; };
+      if (document.complete && std::none_of(document.problems.begin(), document.problems.end(), about)) {
+        found_.push_back({.file = name_,
+                          .line = 1,
+                          .column = 1,
+                          .key = "version",
+                          .what = "\"version\" is missing",
+                          .expected = "version = " + std::to_string(kVersion)});
+      }
+      return true;
+    }
+    if (entry->kind != Entry::Kind::kInteger || entry->value.number == kVersion) return true;
+    Problem problem = MakeProblem(*entry, At::kValue);
+    problem.what = "a policy version that this slipstream does not know; nothing else was checked";
+    problem.found = entry->Found();
+    problem.expected = std::to_string(kVersion);
+    loaded_.problems.push_back(std::move(problem));
+    return false;
+  }
+
+  void ReadEntry(const Entry& entry) {
+    if (entry.path[0] == kEnvironmentTable && entry.path.size() > 1) {
+      if (entry.path.size() == 2) ReadVariable(entry);  // A third part's problem is the second's: a table.
+      return;
+    }
+    if (entry.path.size() == 1 && IsTable(entry.path[0])) {
+      if (entry.kind == Entry::Kind::kTable || entry.kind == Entry::Kind::kEmptyTable) return;
+      Problem problem = MakeProblem(entry, At::kValue);
+      problem.found = entry.Found();
+      problem.expected = "a table";
+      found_.push_back(std::move(problem));
+      return;
+    }
+    const std::string key = entry.Key();
+    if (const Option* option = FindOption(key)) {
+      Problem problem = MakeProblem(entry, At::kValue);
+      if (const auto value = Accept(*option, entry, problem)) {
+        option->set(loaded_.policy, *value);
+        Remember(entry);
+      } else {
+        found_.push_back(std::move(problem));
+      }
+      return;
+    }
+    // A table in the place of a value, or one that is unknown, is reported once: as itself, or key by key.
+    if (entry.kind == Entry::Kind::kTable || IsInsideOption(entry)) return;
+    Problem problem = MakeProblem(entry, At::kKey);
+    const bool table = entry.kind == Entry::Kind::kEmptyTable || entry.kind == Entry::Kind::kTableArray;
+    problem.what = (table ? "unknown table \"" : "unknown key \"") + Escape(key) + "\"";
+    problem.suggestion = table ? NearestTable(key) : Nearest(key, AllKeys());
+    found_.push_back(std::move(problem));
+  }
+
+  static bool IsInsideOption(const Entry& entry) {
+    Entry above = entry;
+    while (above.path.size() > 1) {
+      above.path.pop_back();
+      if (FindOption(above.Key()) != nullptr) return true;
+    }
+    return false;
+  }
+
+  static std::string NearestTable(const std::string& key) {
+    std::vector<std::string> names{std::string(kEnvironmentTable)};
+    for (const Table& table : Tables()) names.emplace_back(table.name);
+    return Nearest(key, names);
+  }
+
+  void ReadVariable(const Entry& entry) {
+    const std::string& name = entry.path[1];
+    Problem problem = MakeProblem(entry, At::kKey);
+    if (!IsVariableName(name)) {
+      problem.what = "\"" + Escape(entry.Key()) + "\" does not name a variable";
+      problem.expected = "letters, digits and _, no digit first";
+    } else if (name == "LD_PRELOAD") {
+      problem.what = "LD_PRELOAD may not be set here: slipstream run sets it, and keeps what the user has in it";
+    } else if (name.starts_with(kVariablePrefix)) {
+      problem.what = name + " may not be set here: this file is where slipstream's own settings stand";
+    } else if (entry.kind != Entry::Kind::kString) {
+      problem = MakeProblem(entry, At::kValue);
+      problem.found = entry.Found();
+      problem.expected = "text in quotes";
+    } else if (entry.value.text.find('\0') != std::string::npos) {
+      problem = MakeProblem(entry, At::kValue);
+      problem.found = entry.Found();
+      problem.expected = "text without NUL";
+    } else if (name.size() + entry.value.text.size() > kLongestVariable) {
+      problem = MakeProblem(entry, At::kValue);
+      problem.what = "\"" + entry.Key() + "\" is too long";
+      problem.expected = "at most " + std::to_string(kLongestVariable) + " bytes with its name";
+    } else {
+      loaded_.policy.environment[name] = entry.value.text;
+      Remember(entry);
+      return;
+    }
+    found_.push_back(std::move(problem));
+  }
+
+  const std::string& name_;
+  Loaded& loaded_;
+  std::vector<Problem> found_;
+};
+
+void ReadVariables(const Environment& env, Loaded& loaded) {
+  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable, kPreloadedByVariable};
+  const std::size_t reserved = known.size();
+  for (const Option& option : Options()) {
+    if (option.overridable) known.push_back(VariableOf(option));
+  }
+  for (const auto& [name, text] : env.variables()) {
+    if (!name.starts_with(kVariablePrefix)) continue;
+    const auto end = known.begin() + static_cast<std::ptrdiff_t>(reserved);
+    if (std::find(known.begin(), end, name) != end) continue;
+    const std::string& variable = name;
+    const auto same = [&variable](const Option& o) { return VariableOf(o) == variable; };
+    const auto option = std::find_if(Options().begin(), Options().end(), same);
+    Problem problem{.variable = name};
+    if (option == Options().end()) {
+      if (name.starts_with("SLIPSTREAM_ENVIRONMENT_")) {
+        problem.what = "[environment] has no overrides: set the variable itself";
+      } else {
+        problem.what = "not one that slipstream knows";
+        problem.suggestion = Nearest(name, known);
+      }
+    } else {
+      problem.key = KeyOf(*option);
+      if (!option->overridable) {
+        problem.what = "\"" + problem.key + "\" belongs to the file and has no override";
+      } else if (const auto value = AcceptText(*option, text, problem)) {
+        option->set(loaded.policy, *value);
+        loaded.origins[problem.key] = {.kind = Origin::Kind::kEnvironment, .name = name};
+        continue;
+      }
+    }
+    loaded.problems.push_back(std::move(problem));
+  }
+}
+
+// Runs `fill` on a fresh Loaded whose origins are all defaults, then the variables.
+template <typename Fill>
+Loaded LoadWith(const Environment& env, Fill fill) noexcept {
+  Loaded loaded;
+  try {
+    for (const Option& option : Options()) loaded.origins[KeyOf(option)] = {};
+    fill(loaded);
+    ReadVariables(env, loaded);
+    loaded.out_of_memory = !env.complete();
+  } catch (...) {  // Memory ran out; nothing else throws.
+    loaded.out_of_memory = true;
+  }
+  if (!loaded.ok()) {
+    loaded.policy = Policy();
+    loaded.policy.enabled = false;
+  }
+  return loaded;
+}
+
+}  // namespace
+
+std::string Origin::Format() const {
+  if (kind == Kind::kDefault) return "default";
+  return line > 0 ? name + ":" + std::to_string(line) : name;
+}
+
+Loaded Load(const Source& source) noexcept {
+  return LoadWith(source.env, [&source](Loaded& loaded) {
+    if (source.path) {
+      loaded.path = source.path;
+    } else if (const auto path = source.env.Get(kPolicyVariable); path && !path->empty()) {
+      loaded.path = std::string(*path);
+    } else {
+      return;
+    }
+    if (loaded.path->empty()) {
+      loaded.problems.push_back({.file = "policy file", .what = "the name is empty"});
+      return;
+    }
+    const auto text = ReadPolicyFile(*loaded.path, kMaxFileSize, loaded.problems);
+    if (text) FileReader(*loaded.path, loaded).Read(*text);
+  });
+}
+
+Loaded LoadText(const std::string& text, const std::string& name, const Environment& env) noexcept {
+  return LoadWith(env, [&](Loaded& loaded) {
+    loaded.path = name;
+    if (text.size() > kMaxFileSize) {
+      loaded.problems.push_back(
+          {.file = name, .what = "is larger than " + FormatSize(kMaxFileSize) + ", the most that is read"});
+      return;
+    }
+    FileReader(name, loaded).Read(text);
+  });
+}
+
+}  // namespace slipstream::policy

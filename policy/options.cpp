@@ -1,0 +1,276 @@
+#include "policy/options.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "policy/environment.h"
+#include "policy/nearest.h"
+#include "policy/text.h"
+
+namespace slipstream::policy {
+namespace {
+
+// The field that a chain of members leads to: Field<&Policy::log, &Log::level>.
+template <auto... kMembers>
+struct Field {
+  static void Set(Policy& policy, const Value& value) {
+    auto& field = (policy.*....*kMembers);
+    using T = std::remove_reference_t<decltype(field)>;
+    if constexpr (std::is_same_v<T, bool>) {
+      field = value.flag;
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      field = value.text;
+    } else {
+      field = static_cast<T>(value.number);
+    }
+  }
+
+  static Value Get(const Policy& policy) {
+    const auto& field = (policy.*....*kMembers);
+    using T = std::remove_cvref_t<decltype(field)>;
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+      return field;
+    } else {
+      return static_cast<std::int64_t>(field);
+    }
+  }
+};
+
+constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debug"};
+constexpr std::string_view kInterceptLevels[] = {"runtime"};
+constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
+constexpr std::string_view kAllocatorModes[] = {"off"};
+constexpr std::string_view kAllocatorModesLater[] = {"segments", "stream_ordered"};
+constexpr std::string_view kTransferModes[] = {"off"};
+constexpr std::string_view kTransferModesLater[] = {"on"};
+constexpr std::string_view kCounters[] = {"off", "calls", "time"};
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
+
+constexpr Table kTables[] = {
+    {"log", "What slipstream says about itself."},
+    {"intercept", "Which calls are seen."},
+    {"allocator", "Who serves device memory."},
+    {"transfer", "How copies between host and device are made."},
+    {"tracer", "What is recorded about intercepted calls."},
+};
+
+template <auto... kMembers>
+constexpr Option Row(std::string_view table, std::string_view key, OptionType type, std::string_view doc) {
+  return {.table = table,
+          .key = key,
+          .type = type,
+          .doc = doc,
+          .set = &Field<kMembers...>::Set,
+          .get = &Field<kMembers...>::Get};
+}
+
+template <auto... kMembers>
+constexpr Option Choice(std::string_view table, std::string_view key, std::string_view doc,
+                        std::span<const std::string_view> choices, std::span<const std::string_view> later = {}) {
+  Option option = Row<kMembers...>(table, key, OptionType::kChoice, doc);
+  option.choices = choices;
+  option.later = later;
+  return option;
+}
+
+template <auto... kMembers>
+constexpr Option Number(std::string_view table, std::string_view key, OptionType type, std::string_view doc,
+                        std::int64_t min, std::int64_t max) {
+  Option option = Row<kMembers...>(table, key, type, doc);
+  option.min = min;
+  option.max = max;
+  return option;
+}
+
+constexpr Option Version() {
+  Option option = Number<&Policy::version>("", "version", OptionType::kInteger,
+                                           "The policy version this file is written for.", kVersion, kVersion);
+  option.overridable = false;  // It says how to read the file.
+  return option;
+}
+
+constexpr Option kOptions[] = {
+    Version(),
+    Row<&Policy::enabled>("", "enabled", OptionType::kBool,
+                          "false: every call passes through, as if slipstream were not there."),
+    Choice<&Policy::log, &Log::level>("log", "level", "How much is said; a level includes those before it.",
+                                      kLogLevels),
+    Row<&Policy::log, &Log::file>("log", "file", OptionType::kString,
+                                  "Where to; empty for standard error. Created 0600, never through a symbolic link."),
+    Number<&Policy::log, &Log::max_size>("log", "max_size", OptionType::kSize,
+                                         "Size at which the file becomes FILE.1 and a new one begins.", 64 * kKiB,
+                                         kGiB),
+    Choice<&Policy::intercept, &Intercept::level>("intercept", "level", "Which interface is intercepted.",
+                                                  kInterceptLevels, kInterceptLevelsLater),
+    Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
+                                                 "Who serves device memory; off: the program's own calls.",
+                                                 kAllocatorModes, kAllocatorModesLater),
+    Choice<&Policy::transfer, &Transfer::h2d>("transfer", "h2d",
+                                              "Promotion of host to device copies; off: the program's own calls.",
+                                              kTransferModes, kTransferModesLater),
+    Choice<&Policy::transfer, &Transfer::d2h>("transfer", "d2h",
+                                              "Promotion of device to host copies; off: the program's own calls.",
+                                              kTransferModes, kTransferModesLater),
+    Choice<&Policy::tracer, &Tracer::counters>(
+        "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
+        kCounters),
+    Row<&Policy::tracer, &Tracer::nvtx>("tracer", "nvtx", OptionType::kBool,
+                                        "Whether calls become NVTX ranges for a profiler that is attached."),
+    Number<&Policy::tracer, &Tracer::max_threads>("tracer", "max_threads", OptionType::kInteger,
+                                                  "Thread slots in the counter file.", 1, 4096),
+};
+
+std::string Upper(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return out;
+}
+
+std::optional<Value> AcceptSize(const Option& option, const Entry& entry, Problem& problem) {
+  std::int64_t bytes = 0;
+  if (entry.kind == Entry::Kind::kInteger) {
+    bytes = entry.value.number;
+  } else if (entry.kind == Entry::Kind::kString) {
+    const Size size = ParseSize(entry.value.text);
+    switch (size.error) {
+      case SizeError::kNone:
+        bytes = size.bytes;
+        break;
+      case SizeError::kSyntax:
+        return std::nullopt;
+      case SizeError::kOverflow:
+        problem.what = "more than 64 bits hold";
+        return std::nullopt;
+      case SizeError::kFraction:
+        problem.what = "not a whole number of bytes";
+        return std::nullopt;
+    }
+  } else {
+    return std::nullopt;
+  }
+  if (bytes < option.min || bytes > option.max) return std::nullopt;
+  return bytes;
+}
+
+std::optional<Value> AcceptChoice(const Option& option, const Entry& entry, Problem& problem) {
+  if (entry.kind != Entry::Kind::kString) return std::nullopt;
+  const std::string& name = entry.value.text;
+  const auto found = std::find(option.choices.begin(), option.choices.end(), name);
+  if (found != option.choices.end()) return static_cast<std::int64_t>(found - option.choices.begin());
+  if (std::find(option.later.begin(), option.later.end(), name) != option.later.end()) {
+    problem.what = "not in this version";
+  } else {
+    problem.suggestion = Nearest(name, std::vector<std::string>(option.choices.begin(), option.choices.end()));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::span<const Option> Options() { return kOptions; }
+
+std::span<const Table> Tables() { return kTables; }
+
+std::string KeyOf(const Option& option) {
+  return option.table.empty() ? std::string(option.key) : std::string(option.table) + "." + std::string(option.key);
+}
+
+std::string VariableOf(const Option& option) {
+  std::string key = Upper(KeyOf(option));
+  std::replace(key.begin(), key.end(), '.', '_');
+  return std::string(kVariablePrefix) + key;
+}
+
+const Option* FindOption(std::string_view key) {
+  const auto found =
+      std::find_if(std::begin(kOptions), std::end(kOptions), [key](const Option& o) { return KeyOf(o) == key; });
+  return found == std::end(kOptions) ? nullptr : &*found;
+}
+
+std::string Expected(const Option& option) {
+  switch (option.type) {
+    case OptionType::kBool:
+      return "true or false";
+    case OptionType::kInteger:
+      if (option.min == option.max) return std::to_string(option.min);
+      return "an integer from " + std::to_string(option.min) + " to " + std::to_string(option.max);
+    case OptionType::kSize:
+      return "a size from " + FormatSize(option.min) + " to " + FormatSize(option.max) +
+             ", as a number of bytes or like \"512MiB\"";
+    case OptionType::kString:
+      return "text without NUL";
+    case OptionType::kChoice: {
+      std::string out;
+      for (std::size_t i = 0; i < option.choices.size(); ++i) {
+        if (i > 0) out += i + 1 == option.choices.size() ? " or " : ", ";
+        out += Quote(option.choices[i]);
+      }
+      return out;
+    }
+  }
+  return {};
+}
+
+std::string Literal(const Option& option, const Value& value) {
+  switch (option.type) {
+    case OptionType::kBool:
+      return value.flag ? "true" : "false";
+    case OptionType::kInteger:
+      return std::to_string(value.number);
+    case OptionType::kSize:
+      return Quote(FormatSize(value.number));
+    case OptionType::kString:
+      return Quote(value.text, std::string::npos);
+    case OptionType::kChoice:
+      return Quote(option.choices[static_cast<std::size_t>(value.number)]);
+  }
+  return {};
+}
+
+std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& problem) {
+  problem.found = entry.Found();
+  problem.expected = Expected(option);
+  switch (option.type) {
+    case OptionType::kBool:
+      if (entry.kind == Entry::Kind::kBool) return entry.value;
+      break;
+    case OptionType::kInteger:
+      if (entry.kind == Entry::Kind::kInteger) {
+        const std::int64_t number = entry.value.number;
+        if (number >= option.min && number <= option.max) return number;
+      }
+      break;
+    case OptionType::kSize:
+      return AcceptSize(option, entry, problem);
+    case OptionType::kChoice:
+      return AcceptChoice(option, entry, problem);
+    case OptionType::kString:
+      if (entry.kind == Entry::Kind::kString && entry.value.text.find('\0') == std::string::npos) {
+        return entry.value;
+      }
+      break;
+  }
+  return std::nullopt;
+}
+
+std::optional<Value> AcceptText(const Option& option, std::string_view text, Problem& problem) {
+  Entry entry;
+  entry.kind = Entry::Kind::kString;
+  entry.value = std::string(text);
+  if (option.type == OptionType::kBool && (text == "true" || text == "false")) {
+    entry.kind = Entry::Kind::kBool;
+    entry.value = text == "true";
+  } else if (option.type == OptionType::kInteger) {
+    if (const auto number = ParseInteger(text)) {
+      entry.kind = Entry::Kind::kInteger;
+      entry.value = *number;
+    }
+  }
+  return Accept(option, entry, problem);
+}
+
+}  // namespace slipstream::policy

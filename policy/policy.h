@@ -1,0 +1,100 @@
+// What a user may decide, as plain structs: the one place where a default stands.
+//
+// Purpose: `Load()` (load.h) turns a TOML file and environment variables into one of these; every engine reads its own
+//   part and decides by pure functions of (policy, request).
+// Threading: plain data. Filled by one thread, then only read.
+// Layers: the bottom one. Includes nothing of ours, and no CUDA header.
+// Rule: a key that nothing obeys does not exist here, and a value that this version cannot honour is refused by Load().
+//   Each field has a row in options.cpp, from which the parser, the overrides, `slipstream policy` and docs/policy.md
+//   come; a test counts the fields against the rows.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace slipstream::policy {
+
+// The policy version that this build reads.
+inline constexpr int kVersion = 1;
+
+// How much the log says; a level includes those before it.
+enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
+
+// Where calls are intercepted. The driver level is not in this version.
+enum class InterceptLevel : std::uint8_t { kRuntime };
+
+// Who serves device memory. Pools are not in this version.
+enum class AllocatorMode : std::uint8_t { kOff };
+
+// Whether copies of one direction are promoted. Promotion is not in this version.
+enum class TransferMode : std::uint8_t { kOff };
+
+// What is counted for each intercepted function.
+enum class Counters : std::uint8_t { kOff, kCalls, kTime };
+
+struct Log {
+  // How much is said; silent by default, because the process is somebody else's.
+  LogLevel level = LogLevel::kOff;
+  // Where to. Empty: standard error. Created 0600, never through a symbolic link; relative to the working directory
+  // that the process has when the log is configured.
+  std::string file{};
+  // Bytes after which `file` becomes `file`.1 (replacing the one before) and a new `file` begins. 64 KiB to 1 GiB.
+  std::uint64_t max_size = std::uint64_t{16} << 20;
+
+  bool operator==(const Log&) const = default;
+};
+
+struct Intercept {
+  // Which interface is intercepted.
+  InterceptLevel level = InterceptLevel::kRuntime;
+
+  bool operator==(const Intercept&) const = default;
+};
+
+struct Allocator {
+  // Who serves device memory.
+  AllocatorMode mode = AllocatorMode::kOff;
+
+  bool operator==(const Allocator&) const = default;
+};
+
+struct Transfer {
+  // Host to device copies.
+  TransferMode h2d = TransferMode::kOff;
+  // Device to host copies.
+  TransferMode d2h = TransferMode::kOff;
+
+  bool operator==(const Transfer&) const = default;
+};
+
+struct Tracer {
+  // What is counted for each intercepted function.
+  Counters counters = Counters::kTime;
+  // Whether intercepted calls become NVTX ranges, for a profiler that is attached.
+  bool nvtx = true;
+  // Thread slots in the counter file, 1 to 4096.
+  int max_threads = 64;
+
+  bool operator==(const Tracer&) const = default;
+};
+
+struct Policy {
+  // The version that the file was written for. Belongs to the file: no environment variable overrides it.
+  int version = kVersion;
+  // false: every call passes through, as if slipstream were not there.
+  bool enabled = true;
+  Log log;
+  Intercept intercept;
+  Allocator allocator;
+  Transfer transfer;
+  Tracer tracer;
+  // Variables that `slipstream run` gives the command, where the user has not set them. Names are valid shell names;
+  // never LD_PRELOAD, never SLIPSTREAM_*.
+  std::map<std::string, std::string> environment;
+
+  bool operator==(const Policy&) const = default;
+};
+
+}  // namespace slipstream::policy

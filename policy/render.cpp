@@ -1,0 +1,150 @@
+#include "policy/render.h"
+
+#include <string_view>
+
+#include "policy/environment.h"
+#include "policy/load.h"
+#include "policy/options.h"
+#include "policy/value.h"
+
+namespace slipstream::policy {
+namespace {
+
+// Calls `use` for every option of a table ("" for those outside of any).
+template <typename Use>
+void ForEachIn(std::string_view table, Use use) {
+  for (const Option& option : Options()) {
+    if (option.table == table) use(option);
+  }
+}
+
+std::string Default(const Option& option) { return Literal(option, option.get(Policy())); }
+
+void AppendSetting(std::string& out, const Option& option) {
+  out.append("# ").append(option.doc).append("\n");
+  if (option.min != option.max || option.type == OptionType::kChoice) {
+    out.append("# Accepts ").append(Expected(option)).append(".\n");
+  }
+  // The version is what makes a file a policy; everything else is there to be uncommented.
+  if (&option != FindOption("version")) out += '#';
+  out.append(option.key).append(" = ").append(Default(option)).append("\n");
+}
+
+// A vertical bar would end the cell.
+std::string Cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+void AppendRows(std::string& out, std::string_view table) {
+  out += "| Key | Accepts | Default | Meaning | Environment variable |\n|---|---|---|---|---|\n";
+  ForEachIn(table, [&](const Option& option) {
+    out += "| `" + KeyOf(option) + "` | " + Cell(Expected(option)) + " | `" + Default(option) + "` | " +
+           Cell(option.doc) + " | " + (option.overridable ? "`" + VariableOf(option) + "`" : "none") + " |\n";
+  });
+}
+
+}  // namespace
+
+std::string TemplateToml() {
+  std::string out =
+      "# A slipstream policy. Uncomment a line to change it; what stands here are the defaults.\n"
+      "# \"slipstream policy check FILE\" checks it, \"slipstream policy show FILE\" prints what holds and why.\n"
+      "# Sizes are bytes, or text such as \"64KiB\", \"1.5GB\" (KiB, MiB, GiB by 1024; kB, MB, GB by 1000).\n"
+      "# A variable overrides a key: SLIPSTREAM_LOG_LEVEL=debug is [log] level = \"debug\".\n\n";
+  ForEachIn("", [&](const Option& option) {
+    AppendSetting(out, option);
+    out += '\n';
+  });
+  for (const Table& table : Tables()) {
+    out.append("# ").append(table.doc).append("\n[").append(table.name).append("]\n");
+    ForEachIn(table.name, [&](const Option& option) { AppendSetting(out, option); });
+    out += '\n';
+  }
+  out +=
+      "# Variables that \"slipstream run\" gives the command, where the user has not set them. Values are text.\n"
+      "[environment]\n"
+      "#NVIDIA_TF32_OVERRIDE = \"1\"\n";
+  return out;
+}
+
+std::string ReferenceMarkdown() {
+  std::string out =
+      "<!-- Generated from policy/options.cpp: build the target policy-reference to write it again. -->\n"
+      "# Policy\n\n"
+      "A policy is one TOML file, named by `slipstream run --policy FILE` or by the variable `SLIPSTREAM_POLICY`. "
+      "Without one, the defaults below hold.\n\n"
+      "    slipstream policy init policy.toml     # writes every key, commented out at its default\n"
+      "    slipstream policy check policy.toml    # says everything that is wrong, with line and column\n"
+      "    slipstream policy show policy.toml     # prints what holds and where each value comes from\n\n"
+      "A value comes from the default, then the file, then the environment variable; the last one that is set wins. A "
+      "policy with anything wrong in it is not used at all: `slipstream run` refuses to start, and a process that has "
+      "the library preloaded by other means says so once on standard error and runs as if slipstream were not "
+      "there.\n\n"
+      "## Keys\n\n"
+      "Outside of any table:\n\n";
+  AppendRows(out, "");
+  for (const Table& table : Tables()) {
+    out.append("\n### [").append(table.name).append("]\n\n").append(table.doc).append("\n\n");
+    AppendRows(out, table.name);
+  }
+  out +=
+      "\n### [environment]\n\n"
+      "Variables that `slipstream run` gives the command where the user has not set them: `NAME = \"text\"`. Names "
+      "have letters, digits and `_`, and begin with no digit. `LD_PRELOAD` and `SLIPSTREAM_*` are refused: the first "
+      "is "
+      "slipstream's to set (what the user has in it is kept), and for the others there are the keys above. There is no "
+      "override: set the variable itself.\n\n"
+      "## Values that come later\n\n"
+      "These are names of the design that this version does not have. They are refused, never ignored:\n\n";
+  for (const Option& option : Options()) {
+    for (const std::string_view name : option.later)
+      out.append("- `" + KeyOf(option) + " = \"").append(name) += "\"`\n";
+  }
+  out +=
+      "\n## Sizes\n\n"
+      "A number of bytes, or text: digits, a fraction if wanted, a unit. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, "
+      "`MB`, `GB` are powers of 1000; `B` is bytes. `\"1.5GB\"` is 1500000000 bytes. A fraction must give whole "
+      "bytes.\n\n"
+      "## Environment variables\n\n"
+      "Every key but `version` has one: `SLIPSTREAM_`, the table, the key, in capitals. The text needs no quotes and "
+      "is "
+      "checked as the file is. A `SLIPSTREAM_` variable that is not one of them is an error, so that a slip of the "
+      "hand "
+      "does not go unnoticed; these have meanings of their own:\n\n"
+      "| Variable | Meaning |\n|---|---|\n";
+  const auto variable = [&out](const char* name, const char* meaning) {
+    out.append("| `").append(name).append("` | ").append(meaning).append(" |\n");
+  };
+  variable(kPolicyVariable, "The policy file, where the command line names none. Empty: none.");
+  variable(kDisableVariable, "Anything but empty or `0`: every call passes through and no policy is read.");
+  variable(kRunDirectoryVariable, "Set by `slipstream run` for the processes that it starts.");
+  variable(kPreloadedByVariable, "Set by `slipstream run` for the processes that it starts.");
+  out +=
+      "\n## The file\n\n"
+      "- `version = " +
+      std::to_string(kVersion) +
+      "` must be there. A file for another version is refused as a whole.\n"
+      "- UTF-8, at most " +
+      FormatSize(static_cast<std::int64_t>(kMaxFileSize)) +
+      ", a regular file; a symbolic link to one is followed.\n"
+      "- Nobody but its owner and group may write it. A file that everybody may write is refused, and so is one in a "
+      "folder that everybody may write without the sticky bit, because everybody could put another file in its place. "
+      "That is asked of the folder in the path and of the folder where the path leads past symbolic links, not of the "
+      "folders above. On file systems that know no permissions (FAT, some mounts of Windows disks) everything looks "
+      "writable by everybody: keep the policy elsewhere.\n\n"
+      "## The log\n\n"
+      "Silent by default. One line a message, with the time in UTC, the process and the level. `log.file` is created "
+      "for "
+      "its owner only, and is not written where it is a symbolic link, not a regular file, another user's, or has a "
+      "second hard link; one line on standard error says so. A relative name starts at the working directory that the "
+      "process has at its first CUDA call. Several processes may share a file. When the next line would make it larger "
+      "than `log.max_size` it becomes `FILE.1`, replacing the one before.\n";
+  return out;
+}
+
+}  // namespace slipstream::policy

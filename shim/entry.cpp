@@ -1,0 +1,91 @@
+// The exported functions, one a row of hooks.def. Entry points hold no logic: entry.h has the one path that
+// all of them take.
+
+#include "shim/entry.h"
+
+#include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
+
+#include <iterator>
+#include <string_view>
+
+// Some hooked functions are deprecated; their callers are still out there.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+// Called by what nvcc makes of <<<>>> from CUDA 13 on; declared only in headers for that compiler
+// (crt/device_functions.h).
+extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
+extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
+
+#define SLIPSTREAM_EXPORT extern "C" [[gnu::visibility("default")]]
+
+namespace slipstream::shim {
+
+constinit thread_local uint32_t t_depth = 0;
+
+namespace {
+
+// A header macro that renames a function (as cuda.h does with cuMemAlloc) would make its row hook another symbol. The
+// names on the left went through the CUDA headers' macros, those on the right were made without any CUDA header.
+#define SLIPSTREAM_STRING(text) SLIPSTREAM_STRING_AS_IS(text)
+#define SLIPSTREAM_STRING_AS_IS(text) #text
+constexpr std::string_view kNamesAfterHeaders[] = {
+#define HOOK_NAME(group, function) SLIPSTREAM_STRING(function),
+#include "shim/hooks.def"
+};
+constexpr std::string_view kNamesOfTable[] = {
+#define SLIPSTREAM_HOOK(group, function) #function,
+#include "generated/hook_names.inc"
+#undef SLIPSTREAM_HOOK
+};
+
+constexpr bool SameNames() {
+  if (std::size(kNamesAfterHeaders) != std::size(kNamesOfTable)) return false;
+  for (size_t i = 0; i < std::size(kNamesOfTable); ++i) {
+    if (kNamesAfterHeaders[i] != kNamesOfTable[i]) return false;
+  }
+  return true;
+}
+static_assert(SameNames(), "a CUDA header renames a function of hooks.def by a macro: #undef it above");
+
+}  // namespace
+}  // namespace slipstream::shim
+
+// In the global namespace, like the declarations that they are held against.
+using namespace slipstream::shim;  // NOLINT(google-build-using-namespace): nothing else is in this file
+namespace tracer = slipstream::tracer;
+
+// A function of the same signature in every CUDA version: defined under its own name, so that the compiler holds the
+// row against the header's declaration.
+#define HOOK(group, function, parameters, arguments, detail)                                                      \
+  SLIPSTREAM_EXPORT cudaError_t function parameters {                                                             \
+    using Function = decltype(function);                                                                          \
+    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]                           \
+      return real arguments;                                                                                      \
+    return Routed<tracer::HookGroup::group, EnterGate, Function>(                                                 \
+        tracer::HookId::function, __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments); \
+  }
+
+// ", a, b, c" from "(a, b, c)", and nothing from "()".
+#define SLIPSTREAM_PASS(...) __VA_OPT__(, ) __VA_ARGS__
+
+// A function whose signature depends on the CUDA version. Defined under a name of our own and exported under the right
+// one, past the declaration of whatever version the headers are.
+#define HOOK_WORDS(group, function, words, runtimes, detail)                                                         \
+  SLIPSTREAM_EXPORT cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) __asm__(#function); \
+  cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) {                                     \
+    using Function = cudaError_t(SLIPSTREAM_WORDS_##words(uintptr_t));                                               \
+    return Routed<tracer::HookGroup::group, Runtime::EnterByCaller, Function>(                                       \
+        tracer::HookId::function, __builtin_return_address(0),                                                       \
+        [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));                                         \
+  }
+
+#define SLIPSTREAM_WORDS_0(type)
+#define SLIPSTREAM_WORDS_3(type) type word0, type word1, type word2
+#define SLIPSTREAM_WORDS_4(type) SLIPSTREAM_WORDS_3(type), type word3
+#define SLIPSTREAM_WORDS_5(type) SLIPSTREAM_WORDS_4(type), type word4
+#define SLIPSTREAM_WORDS_6(type) SLIPSTREAM_WORDS_5(type), type word5
+#define SLIPSTREAM_WORDS_7(type) SLIPSTREAM_WORDS_6(type), type word6
+#define SLIPSTREAM_WORDS_9(type) SLIPSTREAM_WORDS_7(type), type word7, type word8
+
+#include "shim/hooks.def"

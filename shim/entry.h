@@ -1,0 +1,84 @@
+// The path of one hooked call. Every wrapper in entry.cpp is one line that comes here.
+//
+//   Straight: gate -> the real function                 nothing is recorded
+//   Routed:   gate -> the real function                 the first call, or one made from inside another hooked call
+//             gate -> span -> the real function -> count
+//
+// Threading: any thread, before or after a context exists (S56). No lock, no allocation.
+// Hazard: the straight path must stay a tail call: three loads, two compares, a jump.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "shim/detail.h"
+#include "shim/gate.h"
+#include "shim/runtime.h"
+#include "tracer/span.h"
+
+namespace slipstream::shim {
+
+// How deep the calling thread is in hooked calls: a tool that is called from inside one (NVTX, CUPTI, another preload)
+// may call CUDA itself; that call is passed on and not counted.
+[[gnu::visibility("hidden")]] extern constinit thread_local uint32_t t_depth;
+
+class Reentry {
+ public:
+  Reentry() { ++t_depth; }
+  ~Reentry() { --t_depth; }
+  Reentry(const Reentry&) = delete;
+  Reentry& operator=(const Reentry&) = delete;
+};
+
+// The real function, when there is nothing to do but call it; null otherwise.
+template <typename Function>
+[[gnu::always_inline]] inline Function* Straight(tracer::HookId id) {
+  const Gate& gate = TheGate();
+  const RuntimeLibrary* const library = gate.library.load(std::memory_order_acquire);
+  if (library == nullptr || gate.recording.load(std::memory_order_relaxed) != tracer::kRecordNothing) return nullptr;
+  return reinterpret_cast<Function*>(library->functions[tracer::Index(id)].load(std::memory_order_relaxed));
+}
+
+using RouteFinder = Route (*)(tracer::HookId id, const void* caller) noexcept;
+
+inline Route EnterGate(tracer::HookId id, const void* caller) noexcept {
+  const Gate& gate = TheGate();
+  const RuntimeLibrary* const library = gate.library.load(std::memory_order_acquire);
+  if (library != nullptr) [[likely]] {
+    void* const function = library->functions[tracer::Index(id)].load(std::memory_order_relaxed);
+    if (function != nullptr) [[likely]]
+      return {function, gate.recording.load(std::memory_order_relaxed)};
+  }
+  return Runtime::Enter(id, caller);
+}
+
+// The result of a call that asks for the thread's last error is an answer, and cudaErrorNotReady is one too.
+constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
+  return result != cudaSuccess && result != cudaErrorNotReady && group != tracer::HookGroup::kError;
+}
+
+// The runtime that is loaded lacks the function; without slipstream the program would have failed to link, or would
+// have found a weak reference to be null.
+inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
+
+// Every other way of a call. Out of line, so that the straight path stays short.
+template <tracer::HookGroup kGroup, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
+[[gnu::noinline]] cudaError_t Routed(tracer::HookId id, const void* caller, const Detail& detail,
+                                     Arguments... arguments) {
+  const Route route = kFindRoute(id, caller);
+  auto* const real = reinterpret_cast<Function*>(route.function);
+  if (real == nullptr) [[unlikely]]
+    return kNoSuchFunction;
+  if (route.recording == tracer::kRecordNothing || t_depth != 0) return real(arguments...);
+
+  const Reentry inside;
+  const uint64_t nvtx_bytes = route.recording & tracer::kRecordNvtx ? detail().bytes : 0;
+  tracer::Span span(Runtime::tracer(), id, nvtx_bytes);
+  const cudaError_t result = real(arguments...);
+  const bool failed = IsFailure(kGroup, result);
+  span.Close(failed ? tracer::CallDetail() : detail(), failed);
+  return result;
+}
+
+}  // namespace slipstream::shim

@@ -1,0 +1,45 @@
+// The few words that every hooked call reads first.
+//
+// Threading: read from any thread at any time; written by the thread that builds the Runtime and by the one that finds
+//   another libcudart. No lock anywhere.
+// Fork (S51): the words live alone in a page that the kernel empties in a forked child, however it was forked (fork,
+//   clone without shared memory), so the child sees "nothing built" with no call to getpid on the way. Where the kernel
+//   cannot do that (before Linux 4.14, or pages larger than 4 KiB) pthread_atfork does it for fork alone.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace slipstream::shim {
+
+struct RuntimeLibrary;
+
+enum class GateState : uint32_t {
+  kUnbuilt = 0,  // no hooked call yet, or a forked child: must be what a zeroed page says
+  kBuilding,
+  kReady,
+};
+
+struct Gate {
+  // The only libcudart of the process, or null: not built yet, or there are several and the caller decides (S57).
+  std::atomic<const RuntimeLibrary*> library;
+  // tracer::Recording bits; 0: straight to the real function.
+  std::atomic<uint32_t> recording;
+  std::atomic<GateState> state;
+};
+
+inline constexpr unsigned kGatePageBytes = 4096;
+
+struct alignas(kGatePageBytes) GatePage {
+  Gate gate;
+  char padding[kGatePageBytes - sizeof(Gate)];
+};
+
+[[gnu::visibility("hidden")]] extern GatePage g_gate_page;  // hidden: reached without the GOT
+
+inline Gate& TheGate() { return g_gate_page.gate; }
+
+// Asks the kernel, or failing that the C library, to empty the page in forked children. Once a process.
+void EmptyGateInForkedChildren();
+
+}  // namespace slipstream::shim

@@ -1,0 +1,169 @@
+#include "shim/runtime.h"
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "allocator/allocator.h"
+#include "policy/environment.h"
+#include "policy/load.h"
+#include "policy/log.h"
+#include "policy/policy.h"
+#include "shim/gate.h"
+#include "tracer/tracer.h"
+#include "transfer/transfer.h"
+
+namespace slipstream::shim {
+namespace {
+
+using tracer::HookId;
+
+constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
+constinit std::atomic<pid_t> g_built_by{
+    0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
+
+// The process's place in a distributed job, from the variables of the common launchers (torchrun,
+// SLURM, Open MPI, MPICH).
+int32_t FirstNumber(const policy::Environment& environment, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    const std::optional<std::string_view> text = environment.Get(name);
+    if (!text) continue;
+    int32_t value = -1;
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+    if (error == std::errc() && end == text->data() + text->size() && value >= 0) return value;
+  }
+  return -1;
+}
+
+// For example 13000. cudaRuntimeGetVersion returns a constant: it initialises nothing and leaves the last
+// error alone. 0: unknown.
+int VersionOf(const RuntimeLibrary& library) {
+  auto* const get_version = reinterpret_cast<cudaError_t (*)(int*)>(dlsym(library.handle, "cudaRuntimeGetVersion"));
+  int version = 0;
+  return get_version != nullptr && get_version(&version) == cudaSuccess ? version : 0;
+}
+
+void AddRuntimeFacts(tracer::Tracer& tracer) {
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
+    const RuntimeLibrary& library = *Resolver::At(i);
+    tracer.AddFact("runtime", std::to_string(VersionOf(library)) + " " + library.path);
+  }
+  for (size_t i = 0; i < tracer::kHookCount; ++i) {
+    const auto id = static_cast<HookId>(i);
+    bool bound = false;
+    for (uint32_t r = 0; r < Resolver::Count(); ++r) bound |= Resolver::Function(*Resolver::At(r), id) != nullptr;
+    tracer.SetBound(id, bound);
+  }
+}
+
+// Everything that may allocate, read files or throw. Returns the recording bits.
+uint32_t Start() {
+  const policy::Environment environment = policy::Environment::FromProcess();
+  const policy::Loaded loaded = policy::Load({.path = std::nullopt, .env = environment});
+  if (!loaded.ok()) {
+    // S59: `slipstream run` refuses such a policy; a bare preload says so once and stands aside.
+    std::string message = "the policy cannot be used, so every CUDA call passes through: ";
+    message += loaded.problems.empty() ? "out of memory" : loaded.problems.front().Format();
+    policy::LogOnceToStderr(message);
+    return tracer::kRecordNothing;
+  }
+  const policy::Policy& policy = loaded.policy;
+  policy::ConfigureLog(policy.log);
+  if (!policy.enabled) {
+    policy::LogInfo("enabled = false: every CUDA call passes through");
+    return tracer::kRecordNothing;
+  }
+
+  const std::string_view run_directory = environment.Get(policy::kRunDirectoryVariable).value_or("");
+  const tracer::ProcessIdentity identity = {
+      .rank = FirstNumber(environment, {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}),
+      .local_rank = FirstNumber(environment, {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}),
+  };
+  std::string problem;
+  tracer::Tracer* tracer = tracer::Tracer::Start(policy.tracer, std::string(run_directory), identity, &problem);
+  if (!problem.empty()) policy::LogWarn("no counters: " + problem);
+  if (tracer == nullptr) return tracer::kRecordNothing;
+
+  const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
+  const transfer::Standing transfer = transfer::StandingOf(policy.transfer);
+  if (tracer->has_counter_file()) {
+    tracer->AddFact("policy", loaded.path.value_or("defaults"));
+    tracer->AddFact("allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why);
+    tracer->AddFact("transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why);
+    tracer->AddFact("nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached");
+    AddRuntimeFacts(*tracer);
+  }
+  if (policy::LogEnabled(policy::LogLevel::kInfo)) {
+    policy::LogInfo("allocator " + allocator.why + "; transfer " + transfer.why);
+    for (uint32_t i = 0; i < Resolver::Count(); ++i) {
+      policy::LogInfo(std::string("CUDA runtime: ") + Resolver::At(i)->path);
+    }
+  }
+  g_tracer.store(tracer, std::memory_order_release);
+  return tracer->recording();
+}
+
+uint32_t StartOrStandAside() noexcept {
+  try {
+    return Start();
+  } catch (const std::exception& error) {
+    policy::LogOnceToStderr(error.what());
+  } catch (...) {
+    policy::LogOnceToStderr("cannot start; every CUDA call passes through");
+  }
+  return tracer::kRecordNothing;
+}
+
+}  // namespace
+
+void Runtime::Build() noexcept {
+  Gate& gate = TheGate();
+  GateState unbuilt = GateState::kUnbuilt;
+  if (!gate.state.compare_exchange_strong(unbuilt, GateState::kBuilding, std::memory_order_acq_rel)) return;
+
+  const pid_t self = getpid();
+  pid_t nobody = 0;
+  uint32_t recording = tracer::kRecordNothing;
+  Resolver::Scan();
+  if (g_built_by.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
+    EmptyGateInForkedChildren();
+    if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();
+  }  // else: a forked child, which passes through (S51); CUDA itself does not work there either
+  gate.recording.store(recording, std::memory_order_relaxed);
+  gate.library.store(Resolver::Sole(), std::memory_order_release);
+  gate.state.store(GateState::kReady, std::memory_order_release);
+}
+
+Route Runtime::Enter(HookId id, const void* caller) noexcept {
+  Gate& gate = TheGate();
+  if (gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
+  const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
+  const RuntimeLibrary* sole = gate.library.load(std::memory_order_acquire);
+  return {.function = sole != nullptr ? Resolver::Function(*sole, id) : Resolver::FunctionForCaller(id, caller),
+          .recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing};
+}
+
+Route Runtime::EnterByCaller(HookId id, const void* caller) noexcept {
+  Route route = Enter(id, caller);
+  route.function = Resolver::FunctionForCaller(id, caller);
+  if (Resolver::Count() > 1) TheGate().library.store(nullptr, std::memory_order_release);
+  return route;
+}
+
+void* Runtime::EnterRegistration(const void* caller) noexcept {
+  // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that
+  // is there by then.
+  if (Resolver::Count() != 0 && Resolver::Scan() > 1) TheGate().library.store(nullptr, std::memory_order_release);
+  return Resolver::FunctionForCaller(HookId::__cudaRegisterFatBinary, caller);
+}
+
+tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
+
+}  // namespace slipstream::shim

@@ -1,0 +1,46 @@
+// shim/: the hooks and what they are wired to. Start reading in hooks.def (the list), entry.h (the path of
+// one call), then here.
+//
+// Uses allocator/, transfer/, tracer/ and policy/; nothing uses it. Runtime is the composition root: it is built at the
+// first hooked call of a process, is never destroyed, and makes no CUDA call and takes no lock once the process is
+// exiting (S53). A process that never calls CUDA never builds it: no thread, no file, no allocation (S50).
+#pragma once
+
+#include <cstdint>
+
+#include "shim/resolver.h"
+#include "tracer/hook_id.h"
+
+namespace slipstream::tracer {
+class Tracer;
+}
+
+namespace slipstream::shim {
+
+// What a hook is to do with its call.
+struct Route {
+  void* function;      // the real function; null: no libcudart in the process has it
+  uint32_t recording;  // tracer::Recording bits; 0: nothing but the call
+};
+
+class Runtime {
+ public:
+  // The way of a call that found the gate closed: the first one, one of a forked child, one among several
+  // libcudarts. Builds what is to be built. Never waits: a thread that comes while another one builds goes straight
+  // to the real function.
+  static Route Enter(tracer::HookId id, const void* caller) noexcept;
+
+  // For functions whose signature depends on the CUDA version: always the libcudart that `caller` is linked to.
+  static Route EnterByCaller(tracer::HookId id, const void* caller) noexcept;
+
+  // A library with kernels registers itself, perhaps with a libcudart that we have not seen. Builds nothing (S50).
+  static void* EnterRegistration(const void* caller) noexcept;
+
+  // Valid once a Route with recording bits was handed out.
+  static tracer::Tracer& tracer() noexcept;
+
+ private:
+  static void Build() noexcept;
+};
+
+}  // namespace slipstream::shim

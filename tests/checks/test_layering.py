@@ -1,0 +1,67 @@
+"""layering.py finds an include that points upward and a getenv outside policy/."""
+
+import unittest
+
+from support import CheckTest
+
+
+class Layering(CheckTest):
+    def check(self, name, text):
+        self.write("policy/policy.h", "#pragma once\n")
+        self.write(name, text)
+        return self.run_check("layering", self.scratch)
+
+    def test_downward_is_fine(self):
+        self.write("tracer/record.h", "")
+        self.assert_fine(self.check("shim/entry.cpp", '#include "policy/policy.h"\n#include "tracer/record.h"\n#include <vector>\n'))
+
+    def test_upward(self):
+        self.assert_finds(self.check("tracer/a.cpp", '#include "shim/entry.h"\n'), "tracer/a.cpp:1: tracer/ includes shim/entry.h")
+
+    def test_policy_includes_nothing_of_ours(self):
+        self.assert_finds(self.check("policy/a.cpp", '\n\n#include "tracer/record.h"\n'), "policy/a.cpp:3:")
+
+    def test_engines_do_not_include_each_other(self):
+        for one, other in (("allocator", "transfer"), ("transfer", "tracer"), ("tracer", "allocator")):
+            with self.subTest(one):
+                self.assert_finds(self.check(f"{one}/a.cpp", f'#include "{other}/b.h"\n'), f"{one}/ includes {other}/b.h")
+
+    def test_tools_do_not_include_engines(self):
+        self.assert_finds(self.check("tools/cli/a.cpp", '#include "allocator/pool.h"\n'), "tools/ includes allocator/pool.h")
+
+    def test_nothing_includes_tests(self):
+        self.assert_finds(self.check("shim/a.cpp", '#include "tests/sim/simcuda.h"\n'), "shim/ includes tests/sim/simcuda.h")
+
+    def test_angle_brackets_hide_nothing(self):
+        self.assert_finds(self.check("policy/a.h", "#  include <shim/gate.h>\n"), "policy/ includes shim/gate.h")
+
+    def test_a_relative_path_hides_nothing(self):
+        self.write("shim/gate.h", "")
+        self.assert_finds(self.check("policy/a.h", '#include "../shim/gate.h"\n'), "policy/ includes shim/gate.h")
+
+    def test_a_macro_cannot_be_seen_through(self):
+        self.assert_finds(self.check("policy/a.h", "#include WHAT\n"), "includes the macro WHAT")
+
+    def test_the_hook_table_may_be_read_by_tools_and_not_below_the_shim(self):
+        self.assert_fine(self.check("tools/cli/a.cpp", '#include "shim/hooks.def"\n'))
+        self.assert_finds(self.check("tracer/a.cpp", '#include "shim/hooks.def"\n'), "tracer/ includes shim/hooks.def")
+
+    def test_comments_do_not_count(self):
+        self.assert_fine(self.check("policy/a.h", '// #include "shim/a.h"\n/*\n#include "shim/a.h"\n*/\n'))
+
+    def test_getenv_outside_policy(self):
+        for call in ("getenv", "std::getenv", "secure_getenv"):
+            with self.subTest(call):
+                self.assert_finds(self.check("shim/a.cpp", f'auto x = {call}("HOME");\n'), "only policy/ reads the environment")
+        self.assert_finds(self.check("tools/cli/a.cpp", 'const int n = 16\'384; auto x = getenv("HOME");  // it\'s\n'), "tools/cli/a.cpp:1")
+
+    def test_getenv_where_it_may_be(self):
+        self.assert_fine(self.check("policy/environment.cpp", 'auto x = getenv("HOME");\n'))
+        self.assert_fine(self.check("shim/a.cpp", '// getenv\nconst char* text = "getenv is not called";\n'))
+
+    def test_looking_at_nothing_proves_nothing(self):
+        self.assert_finds(self.run_check("layering", self.scratch), "nothing to look at")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,264 @@
+"""tools/test counts right, shows why, and never passes for having done nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from support import ROOT, CheckTest
+
+import legs
+import sources
+import tidy
+from cases import FAILED, PASSED, Case, read_ctest_junit, skip_reason
+
+GTEST_SKIP = """[ RUN      ] A.Skip
+/somewhere/a_test.cpp:5: Skipped
+needs a GPU,
+and there is none
+
+[  SKIPPED ] A.Skip (0 ms)
+"""
+
+
+@unittest.skipUnless(shutil.which("ctest"), "ctest is not here")
+class PreparedFolder(CheckTest):
+    def add_test(self, name, script, properties=""):
+        command = f'add_test([=[{name}]=] "sh" "-c" [==[{script}]==])\n'
+        return command + (f"set_tests_properties([=[{name}]=] PROPERTIES {properties})\n" if properties else "")
+
+    def run_tests(self, *tests, arguments=(), folder=None):
+        folder = folder or self.scratch / "build"
+        folder.mkdir(exist_ok=True)
+        (folder / "CTestTestfile.cmake").write_text("".join(tests))
+        return self.run_prepared(folder, *arguments)
+
+    def run_prepared(self, folder, *arguments):
+        done = subprocess.run([ROOT / "tools" / "test", "--build", folder, *arguments], capture_output=True, text=True)
+        self.assertEqual(done.stderr, "")
+        return done
+
+    def assert_ends(self, done, status, last_line):
+        self.assertEqual((done.returncode, done.stdout.splitlines()[-1]), (status, last_line), done.stdout)
+
+    def test_all_pass(self):
+        self.assert_ends(self.run_tests(self.add_test("a", "true"), self.add_test("b", "true")), 0, "2 passed, 0 failed, 0 skipped")
+
+    def test_a_failure_shows_its_output(self):
+        done = self.run_tests(self.add_test("good", "true"), self.add_test("bad", "echo the reason of it; exit 3"))
+        self.assert_ends(done, 1, "1 passed, 1 failed, 0 skipped")
+        self.assertIn("prepared: bad failed\n  | the reason of it\n", done.stdout)
+
+    def test_a_skip_shows_its_reason(self):
+        done = self.run_tests(
+            self.add_test("good", "true"),
+            self.add_test("by_status", "echo first; echo no GPU on this machine; exit 77", 'SKIP_RETURN_CODE "77"'),
+            self.add_test("by_gtest", f"cat <<'END'\n{GTEST_SKIP}END", 'SKIP_REGULAR_EXPRESSION "\\\\[  SKIPPED \\\\]"'),
+            self.add_test("off", "true", 'DISABLED "ON"'))
+        self.assert_ends(done, 0, "1 passed, 0 failed, 3 skipped")
+        self.assertIn("by_status (prepared): no GPU on this machine\n", done.stdout)
+        self.assertIn("by_gtest (prepared): needs a GPU, and there is none\n", done.stdout)
+        self.assertIn("off (prepared): disabled in the source\n", done.stdout)
+
+    def test_what_ctest_calls_not_run_is_a_failure(self):
+        done = self.run_tests(
+            self.add_test("good", "true"),
+            'add_test(absent "/nonexistent/program")\n',
+            self.add_test("prepare", "false", 'FIXTURES_SETUP "F"'), self.add_test("use", "true", 'FIXTURES_REQUIRED "F"'))
+        self.assert_ends(done, 1, "1 passed, 3 failed, 0 skipped")
+
+    def test_a_time_out_is_named(self):
+        done = self.run_tests(self.add_test("slow", "exec sleep 30", 'TIMEOUT "1"'))
+        self.assert_ends(done, 1, "0 passed, 1 failed, 0 skipped")
+        self.assertIn("Timeout", done.stdout)
+
+    def test_no_test_is_a_failure(self):
+        self.assert_ends(self.run_tests(""), 1, "0 passed, 1 failed, 0 skipped")
+        self.assert_ends(self.run_tests(self.add_test("a", "true"), arguments=("--filter", "nothing")), 1, "0 passed, 1 failed, 0 skipped")
+
+    def test_skips_alone_are_a_failure(self):
+        done = self.run_tests(self.add_test("a", "echo why; exit 77", 'SKIP_RETURN_CODE "77"'))
+        self.assert_ends(done, 1, "0 passed, 1 failed, 1 skipped")
+
+    def test_a_folder_without_tests(self):
+        (self.scratch / "empty").mkdir()
+        self.assert_ends(self.run_prepared(self.scratch / "empty"), 1, "0 passed, 1 failed, 0 skipped")
+
+    def test_a_list_of_tests_that_cannot_be_made(self):
+        done = self.run_tests(self.add_test("a", "true"), 'include("/nonexistent/list.cmake")\n')
+        self.assertEqual(done.returncode, 1, done.stdout)
+
+    def test_the_junit_file(self):
+        junit = self.scratch / "results" / "all.xml"
+        self.run_tests(self.add_test("good", "true"), self.add_test("bad", "printf 'a\\001b <&>'; exit 1"),
+                       self.add_test("skip", "echo why; exit 77", 'SKIP_RETURN_CODE "77"'), arguments=("--junit", junit))
+        (suite,) = ElementTree.parse(junit).getroot()
+        self.assertEqual([suite.get(key) for key in ("name", "tests", "failures", "skipped")], ["prepared", "3", "1", "1"])
+        by_name = {case.get("name"): case for case in suite}
+        self.assertIn("<&>", by_name["bad"].findtext("failure"))
+        self.assertEqual(by_name["skip"].find("skipped").get("message"), "why")
+
+    def test_a_folder_that_was_built_elsewhere(self):
+        built = self.scratch / "elsewhere" / "build"
+        (built / "sub").mkdir(parents=True)
+        (built / "program").write_text("#!/bin/sh\necho here is $1\n[ -e $1/sub/marker ]\n")
+        (built / "program").chmod(0o755)
+        (built / "sub" / "marker").write_text("")
+        (built / "CMakeCache.txt").write_text(f"CMAKE_CACHEFILE_DIR:INTERNAL={built}\nCMAKE_HOME_DIRECTORY:INTERNAL={built.parent}\n")
+        (built / "sub" / "t[1]_include.cmake").write_text(f'add_test(moved "{built}/program" "{built}")\n')
+        (built / "sub" / "CTestTestfile.cmake").write_text(f'include("{built}/sub/t[1]_include.cmake")\n')
+        carried = self.scratch / "carried"
+        text = f'subdirs("sub")\nadd_test(source "grep" "-q" "slipstream" "{built.parent}/CMakeLists.txt")\n'
+        (built / "CTestTestfile.cmake").write_text(text)
+        built.rename(carried)
+        self.assert_ends(self.run_prepared(carried), 0, "2 passed, 0 failed, 0 skipped")
+        self.assertEqual((carried / "CTestTestfile.cmake").read_text(), text)
+
+    def test_slipstream_variables_do_not_reach_the_tests(self):
+        os.environ["SLIPSTREAM_DISABLE"] = "1"
+        self.addCleanup(os.environ.pop, "SLIPSTREAM_DISABLE")
+        done = self.run_tests(self.add_test("a", '[ -z "$SLIPSTREAM_DISABLE" ]'))
+        self.assert_ends(done, 0, "1 passed, 0 failed, 0 skipped")
+
+
+class Arguments(CheckTest):
+    def test_wrong_ones_are_refused(self):
+        for arguments in (["--only", "nothing"], ["--build", self.scratch / "absent"], ["--jobs", "0"], ["--foo"],
+                          ["--build", self.scratch, "--only", "format"]):
+            done = subprocess.run([ROOT / "tools" / "test", *arguments], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertEqual(done.stdout, "")
+
+
+class Reasons(unittest.TestCase):
+    def test_none_given(self):
+        self.assertEqual(skip_reason("x.cpp:1: Skipped\n\n[  SKIPPED ] A.B (0 ms)\n", "m"), "GTEST_SKIP() without a reason")
+        self.assertEqual(skip_reason("", "SKIP_RETURN_CODE=77"), "no reason given (SKIP_RETURN_CODE=77)")
+
+    def test_an_unknown_status_is_a_failure(self):
+        text = '<testsuite><testcase name="a" status="new"/></testsuite>'
+        self.assertEqual(read_ctest_junit(text, "leg"), [Case("leg", "a", FAILED, 0.0, "")])
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", "-C", folder, *identity, *arguments], check=True, capture_output=True)
+
+
+@unittest.skipUnless(shutil.which("git"), "git is not here")
+class Changed(CheckTest):
+    def setUp(self):
+        super().setUp()
+        self.base = os.environ.pop("CI_BASE", None)
+        self.addCleanup(lambda: os.environ.pop("CI_BASE", None) if self.base is None else os.environ.update(CI_BASE=self.base))
+        git(self.scratch, "init", "-q")
+        for number in range(4):
+            self.commit(f"policy/{number}.cpp", f"int x{number};\n")
+        self.commit("README.md", "text")
+
+    def commit(self, name, text):
+        self.write(name, text)
+        git(self.scratch, "add", "-A")
+        git(self.scratch, "commit", "-qm", name)
+
+    def names(self, **options):
+        files, since = sources.changed(self.scratch, **options)
+        return sorted(map(str, files)), since
+
+    def test_on_main_it_goes_back_until_there_is_enough(self):
+        self.assertEqual(self.names(at_least=1), (["policy/3.cpp"], "changed in the last 2 commits"))
+        self.assertEqual(self.names(at_least=2)[0], ["policy/2.cpp", "policy/3.cpp"])
+
+    def test_a_short_history_means_all(self):
+        self.assertEqual(self.names(at_least=9)[0], [f"policy/{number}.cpp" for number in range(4)])
+
+    def test_on_a_branch_since_it_left_main(self):
+        git(self.scratch, "checkout", "-qb", "work")
+        self.commit("shim/a.h", "")
+        self.write("shim/b.cpp", "")
+        self.assertEqual(self.names(), (["shim/a.h", "shim/b.cpp"], "changed since main"))
+
+    def test_a_named_base(self):
+        os.environ["CI_BASE"] = "HEAD~3"
+        self.assertEqual(self.names()[0], ["policy/2.cpp", "policy/3.cpp"])
+        os.environ["CI_BASE"] = "no-such-commit"
+        with self.assertRaises(ValueError):
+            self.names()
+
+
+class Legs(CheckTest):
+    def context(self):
+        self.notes = []
+        return legs.Context(self.scratch, 1, None, 5, self.notes.append)
+
+    @unittest.skipUnless(shutil.which(legs.CLANG_FORMAT), "clang-format-14 is not here")
+    def test_format(self):
+        git(self.scratch, "init", "-q")
+        self.write(".clang-format", "BasedOnStyle: Google\n")
+        (case,) = legs.format_leg(self.context())
+        self.assertEqual((case.outcome, case.text), (FAILED, "no C++ file is tracked"))
+        self.write("a.cpp", "int x = 1;\n")
+        (case,) = legs.format_leg(self.context())
+        self.assertEqual((case.outcome, self.notes), (PASSED, ["1 files"]))
+        self.write("b.h", "int   y;\n")
+        (case,) = legs.format_leg(self.context())
+        self.assertEqual(case.outcome, FAILED)
+        self.assertIn(f"{legs.CLANG_FORMAT} -i b.h", case.text)
+
+    def test_a_leg_that_cannot_build_has_failed(self):
+        (case,) = legs.preset_leg(self.context(), "release")
+        self.assertEqual((case.name, case.outcome), ("configure", FAILED))
+
+    @unittest.skipUnless(shutil.which(tidy.CLANG_TIDY) and shutil.which("ninja") and shutil.which("g++"), "no clang-tidy-14 or no build tools here")
+    def test_tidy(self):
+        git(self.scratch, "init", "-q")
+        self.write(".clang-tidy", "Checks: '-*,bugprone-integer-division'\nWarningsAsErrors: '*'\nHeaderFilterRegex: ''\n")
+        self.write("policy/good.cpp", "int Good() { return 1; }\n")
+        self.write("policy/bad.h", "inline double Bad(int n) { return 1 / n; }\n")
+        self.write("policy/user.cpp", '#include "policy/bad.h"\ndouble Use() { return Bad(2); }\n')
+        build = self.scratch / "build" / "release"
+        names = ("policy/good", "policy/user")
+        self.write("build/release/build.ninja",
+                   f"rule cc\n  command = g++ -MMD -MF $out.d -I{self.scratch} -c $in -o $out\n  deps = gcc\n  depfile = $out.d\n"
+                   + "".join(f"build {name}.o: cc {self.scratch}/{name}.cpp\n" for name in names))
+        self.write("build/release/compile_commands.json", json.dumps([
+            {"directory": str(build), "file": f"{self.scratch}/{name}.cpp",
+             "command": f"g++ -I{self.scratch} -c {self.scratch}/{name}.cpp -o {name}.o"} for name in names]))
+        subprocess.run(["ninja", "-C", build], check=True, capture_output=True)
+        self.write(".gitignore", "/build/\n")
+        git(self.scratch, "add", ".gitignore", ".clang-tidy", "policy/good.cpp")
+        git(self.scratch, "commit", "-qm", "first")
+
+        def check(minutes=5):
+            self.notes = []
+            return tidy.check(build, self.scratch, 1, minutes, self.notes.append)
+
+        (case,) = check()
+        self.assertEqual(case.outcome, FAILED, case)
+        self.assertIn("policy/bad.h:1:", case.text)
+        self.assertIn("policy/good.cpp", self.notes[0])
+        self.assertIn("policy/user.cpp", self.notes[0])
+        self.write("policy/bad.h", "inline double Bad(int n) { return 1.0 / n; }\n")
+        (case,) = check()
+        self.assertEqual((case.outcome, case.text), (PASSED, ""))
+        # No time: nothing was looked at, and that does not pass.
+        self.assertEqual([case.outcome for case in check(minutes=0)], [FAILED])
+
+    def test_a_header_is_checked_through_one_source(self):
+        units = {"a": ("shim/a.cpp", ["shim/a.h", "shim/x.h"]), "b": ("shim/b.cpp", ["shim/a.h"])}
+        units = {key: (sources.pathlib.PurePosixPath(source), list(map(sources.pathlib.PurePosixPath, headers)))
+                 for key, (source, headers) in units.items()}
+
+        def choose(*files):
+            chosen, orphans = tidy.choose(list(map(sources.pathlib.PurePosixPath, files)), units)
+            return list(map(str, chosen)), list(map(str, orphans))
+
+        self.assertEqual(choose("shim/a.h"), (["shim/a.cpp"], []))
+        self.assertEqual(choose("shim/x.h", "shim/b.cpp"), (["shim/b.cpp", "shim/a.cpp"], []))
+        self.assertEqual(choose("shim/unused.h"), ([], ["shim/unused.h"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

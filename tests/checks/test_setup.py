@@ -1,0 +1,121 @@
+"""tools/setup asks for what is missing, says the exact line without root, and believes only what it then sees."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import ROOT, CheckTest
+
+# What the script itself runs, and what a machine has before it.
+_BASE = ("bash env dirname sort head sed uname readlink mktemp rm mv mkdir tail cat chmod g++ cmake ccache git readelf python3 "
+         "clang-format-14 clang-tidy-14 ldconfig").split()
+
+
+class Setup(CheckTest):
+    """A machine of ours: its commands are the links in bin/, its CUDA headers a toolkit of empty files."""
+
+    def setUp(self):
+        super().setUp()
+        self.bin = self.scratch / "bin"
+        self.bin.mkdir()
+        for name in _BASE:
+            path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+            if path:
+                (self.bin / name).symlink_to(path)
+        self.write("tools/setup", (ROOT / "tools" / "setup").read_text()).chmod(0o755)
+        for header in ("cuda.h", "cuda_runtime_api.h", "crt/host_defines.h", "cupti.h", "nvtx3/nvToolsExt.h"):
+            self.write(f"toolkit/include/{header}", "")
+
+    def command(self, name, script):
+        (self.bin / name).unlink(missing_ok=True)  # it may be a link to the real one
+        path = self.write(f"bin/{name}", f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def run_setup(self, *arguments, user="1000", **variables):
+        self.command("id", f"echo {user}")
+        environment = {"PATH": str(self.bin), "HOME": str(self.scratch), "CUDA_HOME": str(self.scratch / "toolkit"), **variables}
+        return subprocess.run([self.scratch / "tools" / "setup", *arguments], capture_output=True, text=True, env=environment)
+
+    def test_without_root_it_prints_the_line_and_exits_2(self):
+        self.command("apt-get", "echo must not run; exit 9")
+        done = self.run_setup("--build-only")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        (line,) = done.stdout.splitlines()
+        self.assertTrue(line.startswith("sudo apt-get update && sudo apt-get install -y --no-install-recommends "), line)
+        self.assertIn("ninja-build", line.split())
+        self.assertNotIn("cmake", line.split())
+
+    def test_check_changes_nothing(self):
+        self.command("apt-get", "echo must not run; exit 9")
+        done = self.run_setup("--check", "--build-only", user="0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("ninja-build", done.stdout)
+        self.assertFalse((self.scratch / "build").exists())
+
+    def test_as_root_it_installs_and_looks_again(self):
+        self.command("apt-get", f'echo "$@" >>{self.scratch}/calls; case "$1" in install) printf "#!/bin/sh\\n" >{self.bin}/ninja; chmod +x {self.bin}/ninja;; esac')
+        done = self.run_setup("--build-only", user="0")
+        if "set-up: installed, and still not there" in done.stderr:
+            self.skipTest("this machine lacks more than the stand-in for apt-get brings: " + done.stderr.splitlines()[0])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        update, install = (self.scratch / "calls").read_text().splitlines()
+        self.assertTrue(update.startswith("update"))
+        self.assertIn("ninja-build", install.split())
+        # The second time there is nothing to do, and nothing is asked of the network.
+        self.command("apt-get", "echo must not run; exit 9")
+        done = self.run_setup("--build-only")
+        self.assertEqual((done.returncode, done.stdout), (0, "set-up: everything is there\n"), done.stderr)
+
+    def test_an_install_that_brings_nothing_is_a_failure(self):
+        self.command("apt-get", "exit 0")
+        done = self.run_setup("--build-only", user="0")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("still not there", done.stderr)
+
+    def test_an_install_that_fails_is_a_failure(self):
+        self.command("apt-get", "echo no such package; exit 100")
+        done = self.run_setup("--build-only", user="0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no such package", done.stderr)
+
+    def test_an_old_compiler_counts_as_missing(self):
+        self.command("ninja", "")
+        self.command("g++", "echo 9")
+        self.command("apt-get", "echo must not run; exit 9")
+        self.assertIn("g++", self.run_setup("--build-only").stdout.split())
+
+    def run_setup_without_toolkit(self, pip):
+        """`pip` is what a stand-in for it does, with "$2" the folder to fill."""
+        self.command("ninja", "")
+        self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >{self.scratch}/pip\n'
+                                f'while [ "$1" != --target ]; do shift; done\n{pip}')
+        done = self.run_setup("--build-only", SLIPSTREAM_HIDE_CUDA_TOOLKIT="1")
+        if done.returncode == 2:
+            self.skipTest("this machine lacks packages: " + done.stdout.strip())
+        return done
+
+    def test_without_a_toolkit_the_headers_are_fetched(self):
+        done = self.run_setup_without_toolkit(
+            f'mkdir -p "$2/nvidia/cu13" && {shutil.which("cp")} -r {self.scratch}/toolkit/include "$2/nvidia/cu13/"')
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("cuda-toolkit[cudart,crt,cupti,nvtx]==13.0.*", (self.scratch / "pip").read_text())
+        self.assertTrue((self.scratch / "build/cuda-headers/nvidia/cu13/include/cupti.h").exists())
+        self.assertFalse((self.scratch / "build/cuda-headers.new").exists())
+
+    def test_a_package_without_a_header_is_not_enough(self):
+        (self.scratch / "toolkit/include/cupti.h").unlink()
+        done = self.run_setup_without_toolkit(
+            f'mkdir -p "$2/nvidia/cu13" && {shutil.which("cp")} -r {self.scratch}/toolkit/include "$2/nvidia/cu13/"')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("cupti.h", done.stderr)
+
+    def test_a_fetch_that_fails_leaves_nothing_that_looks_complete(self):
+        done = self.run_setup_without_toolkit('mkdir -p "$2/nvidia"; echo no route to the index; exit 1')
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("no route to the index", done.stderr)
+        self.assertEqual(list((self.scratch / "build").iterdir()), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,64 @@
+// The variables that a command gets.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tools/cli/run.h"
+
+namespace slipstream::cli {
+namespace {
+
+bool Has(const PreloadEnvironment& environment, const std::string& variable) {
+  return std::find(environment.variables.begin(), environment.variables.end(), variable) != environment.variables.end();
+}
+
+size_t CountOf(const PreloadEnvironment& environment, const std::string& name) {
+  return static_cast<size_t>(
+      std::count_if(environment.variables.begin(), environment.variables.end(),
+                    [&](const std::string& variable) { return variable.rfind(name + "=", 0) == 0; }));
+}
+
+TEST(PreloadEnvironmentTest, TheLibraryStandsInFront) {
+  EXPECT_TRUE(Has(MakePreloadEnvironment({.library = "/a/l.so"}), "LD_PRELOAD=/a/l.so"));
+  EXPECT_TRUE(Has(MakePreloadEnvironment({.inherited = {{"LD_PRELOAD", "x.so y.so"}}, .library = "/a/l.so"}),
+                  "LD_PRELOAD=/a/l.so:x.so y.so"));
+}
+
+TEST(PreloadEnvironmentTest, ARunInsideARunPreloadsOnce) {
+  const PreloadEnvironment nested =
+      MakePreloadEnvironment({.inherited = {{"LD_PRELOAD", "/a/l.so:x.so"}, {"SLIPSTREAM_RUN_DIRECTORY", "/outer"}},
+                              .library = "/a/l.so",
+                              .run_directory = "/inner"});
+  EXPECT_TRUE(Has(nested, "LD_PRELOAD=/a/l.so:x.so"));
+  EXPECT_TRUE(Has(nested, "SLIPSTREAM_RUN_DIRECTORY=/inner"));
+  EXPECT_EQ(CountOf(nested, "SLIPSTREAM_RUN_DIRECTORY"), 1U);
+}
+
+TEST(PreloadEnvironmentTest, AnOuterRunsDirectoryIsNotHandedOn) {
+  const PreloadEnvironment quiet =
+      MakePreloadEnvironment({.inherited = {{"SLIPSTREAM_RUN_DIRECTORY", "/outer"}}, .library = "/a/l.so"});
+  EXPECT_EQ(CountOf(quiet, "SLIPSTREAM_RUN_DIRECTORY"), 0U);
+}
+
+TEST(PreloadEnvironmentTest, PolicyVariablesYieldToTheUsersEvenWhenEmpty) {
+  const PreloadEnvironment environment =
+      MakePreloadEnvironment({.inherited = {{"SET", "mine"}, {"EMPTY", ""}},
+                              .additions = {{"SET", "p"}, {"EMPTY", "p"}, {"NEW", "p"}},
+                              .library = "/a/l.so"});
+  EXPECT_TRUE(Has(environment, "SET=mine"));
+  EXPECT_TRUE(Has(environment, "EMPTY="));
+  EXPECT_TRUE(Has(environment, "NEW=p"));
+}
+
+TEST(PreloadEnvironmentTest, APathThatThePreloadListCannotHoldIsRefused) {
+  for (const char* path : {"/a b/l.so", "/a:b/l.so"}) {
+    const PreloadEnvironment environment = MakePreloadEnvironment({.library = path});
+    EXPECT_TRUE(environment.variables.empty());
+    EXPECT_NE(environment.error.find(path), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace slipstream::cli

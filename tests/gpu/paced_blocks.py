@@ -1,0 +1,54 @@
+"""paced_blocks.py SPECIFICATION: trains in blocks of steps, each on request, so that several processes can take turns.
+
+SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--batch", "8"]}, ...}. All workloads are
+built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
+standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
+`lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). End of input ends
+the program.
+"""
+
+import gc
+import importlib.util
+import json
+import os
+import sys
+import time
+
+
+def load(path, index):
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    spec = importlib.util.spec_from_file_location(f"workload{index}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def answer(value):
+    print(json.dumps(value), flush=True)
+
+
+def main():
+    trainers = {}
+    for index, (name, workload) in enumerate(json.loads(sys.argv[1]).items()):
+        module = load(workload["program"], index)
+        trainers[name] = module.build(module.parse(workload["arguments"]))
+        for _ in range(workload.get("warm_up", 10)):
+            trainers[name].step()
+        trainers[name].synchronize()
+    answer({"ready": True})
+    for line in sys.stdin:
+        request = json.loads(line)
+        trainer = trainers[request["workload"]]
+        gc.collect()
+        for _ in range(request["lead"]):
+            trainer.step()
+        trainer.synchronize()
+        start = time.perf_counter()
+        for _ in range(request["steps"]):
+            trainer.step()
+        trainer.synchronize()
+        answer({"seconds": time.perf_counter() - start})
+
+
+if __name__ == "__main__":
+    main()

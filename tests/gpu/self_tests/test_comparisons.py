@@ -1,0 +1,68 @@
+"""The comparisons of losses, outcomes and ratios find every kind of difference."""
+
+import unittest
+
+import support  # noqa: F401
+from suite import harness, identity, outcomes, ratio
+from suite.harness import Failed, Result
+
+RECORD = {"losses": [(2.5).hex(), (1.25).hex()], "state_sha256": "aa"}
+
+
+class Identity(unittest.TestCase):
+    def test_same_bits(self):
+        self.assertEqual([], identity.differences(RECORD, dict(RECORD)))
+
+    def test_one_bit_of_a_loss(self):
+        other = {**RECORD, "losses": [(2.5).hex(), float.fromhex("0x1.4000000000001p+0").hex()]}
+        self.assertEqual(1, len(identity.differences(RECORD, other)))
+
+    def test_hash_and_number_of_losses(self):
+        self.assertEqual(1, len(identity.differences(RECORD, {**RECORD, "state_sha256": "ab"})))
+        self.assertEqual(1, len(identity.differences(RECORD, {**RECORD, "losses": RECORD["losses"][:1]})))
+
+    def test_launches_are_added_over_names(self):
+        summary = {
+            "totals": {
+                "functions": [
+                    {"name": "cudaLaunchKernel", "calls": 2},
+                    {"name": "cudaMalloc", "calls": 9},
+                    {"name": "__cudaLaunchKernel", "calls": 3},
+                ]
+            }
+        }
+        self.assertEqual(5, identity.calls(summary, identity.LAUNCHES))
+
+
+class Outcomes(unittest.TestCase):
+    def test_same(self):
+        outcomes.compare(Result(1, b"x", b"y", 1), Result(1, b"x", b"y", 2), True)
+        outcomes.compare(Result(1, b"x", b"y", 1), Result(1, b"x", b"other", 2), False)
+
+    def test_differences(self):
+        bare = Result(1, b"x", b"y", 1)
+        for other in (
+            Result(0, b"x", b"y", 1),
+            Result(1, b"z", b"y", 1),
+            Result(1, b"x", b"z", 1),
+            Result(1, b"x", b"y", 1, timed_out=True),
+        ):
+            with self.assertRaises(Failed):
+                outcomes.compare(bare, other, True)
+
+    def test_signals_as_a_shell_shows_them(self):
+        self.assertEqual(137, harness.shell_status(-9))
+        self.assertEqual(3, harness.shell_status(3))
+
+
+class Ratio(unittest.TestCase):
+    def test_limits(self):
+        for value, within in ((0.998, True), (1.002, True), (0.9979, False), (1.0021, False)):
+            problem = ratio.verdict({"ratio_median": value}, ratio.LIMITS[ratio.OFF])
+            self.assertEqual(within, problem is None, value)
+        self.assertIsNone(ratio.verdict({"ratio_median": 1.01}, ratio.LIMITS[ratio.DEFAULT]))
+        self.assertIsNotNone(ratio.verdict({"ratio_median": 1.0101}, ratio.LIMITS[ratio.DEFAULT]))
+
+
+if __name__ == "__main__":
+    unittest.main()

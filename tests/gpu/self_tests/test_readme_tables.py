@@ -1,0 +1,131 @@
+"""The generator of the README's tables on a canned results file."""
+
+import contextlib
+import io
+import json
+import pathlib
+import tempfile
+import unittest
+
+import support
+
+tables = support.load_script(support.REPOSITORY / "tools" / "readme-tables")
+
+SUMMARY = {
+    "pairs": 30,
+    "groups": 5,
+    "a_median": 0.0251,
+    "b_median": 0.0252,
+    "difference_median": 0.00003,
+    "ratio_median": 1.0004,
+    "ratio_low": 0.9995,
+    "ratio_high": 1.0011,
+    "confidence": 0.95,
+}
+RESULTS = {
+    "schema": "slipstream-gpu-results-1",
+    "rehearsal": False,
+    "complete": True,
+    "commit": "abc123",
+    "date": "2026-01-02T03:04:05Z",
+    "machine": {"gpus": [{"name": "NVIDIA H200"}], "driver": "580.1", "cpu": "Some CPU", "cores": 16},
+    "versions": {"cuda": "13.0", "torch": "2.11.0", "python": "3.12.3"},
+    "benchmarks": [
+        {"name": "lm", "variant": "off", "asserted": True, "groups": [], "summary": SUMMARY},
+        {
+            "name": "start",
+            "variant": "preload",
+            "groups": [],
+            "summary": SUMMARY,
+            "difference_low": 0.00002,
+            "difference_high": 0.00004,
+        },
+    ],
+    "checks": [
+        {"name": "identity.lm", "outcome": "PASS", "detail": "equal", "seconds": 1},
+        {
+            "name": "counts.lm.process",
+            "outcome": "PASS",
+            "detail": "",
+            "seconds": 1,
+            "data": {
+                "functions": {
+                    "cudaMalloc": {"slipstream": 41, "cupti": 41},
+                    "cudaGetDevice": {"slipstream": 9, "cupti": 9},
+                }
+            },
+        },
+        {"name": "outcomes.cupy", "outcome": "SKIP", "detail": "CuPy is not installed", "seconds": 0},
+        {"name": "outcomes.sigkill", "outcome": "FAIL", "detail": "left | running", "seconds": 0},
+    ],
+}
+README = f"# title\n{tables.BEGIN}\nold\n{tables.END}\nend\n"
+
+
+class Tables(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        self.readme = self.root / "README.md"
+        self.results = self.root / "docs" / "h200.json"
+        self.results.parent.mkdir()
+        self.write(RESULTS)
+        self.readme.write_text(README)
+
+    def write(self, results):
+        self.results.write_text(json.dumps(results))
+
+    def run_main(self, *arguments):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as err:
+            status = tables.main([str(self.results), "--readme", str(self.readme), *arguments])
+        return status, err.getvalue()
+
+    def test_writes_the_block_and_nothing_else(self):
+        self.assertEqual((1, True), (self.run_main("--check")[0], self.readme.read_text() == README))
+        self.assertEqual((0, ""), self.run_main())
+        text = self.readme.read_text()
+        self.assertTrue(text.startswith("# title\n" + tables.BEGIN) and text.endswith(tables.END + "\nend\n"))
+        for expected in (
+            "Measured 2026-01-02 at commit `abc123` on NVIDIA H200, driver 580.1, CUDA 13.0, PyTorch 2.11.0",
+            "| lm | every engine and counter off | 25.100 | 1.0004 | 0.9995 to 1.0011 | 30 |",
+            "| `cudaMalloc` | 41 | 41 |",
+            "2 of 2 hooked functions equal",
+            "adds 0.030 ms",
+            "- FAIL `outcomes.sigkill`: left | running",
+            "[docs/h200.json](docs/h200.json)",
+        ):
+            self.assertIn(expected, text)
+        self.assertNotIn("old", text)
+        self.assertEqual(0, self.run_main("--check")[0])
+        self.run_main()
+        self.assertEqual(text, self.readme.read_text())
+
+    def test_check_sees_a_changed_figure_on_either_side(self):
+        self.run_main()
+        self.readme.write_text(self.readme.read_text().replace("1.0004", "0.9004"))
+        self.assertEqual(1, self.run_main("--check")[0])
+        self.run_main()
+        changed = json.loads(json.dumps(RESULTS))
+        changed["benchmarks"][0]["summary"]["ratio_median"] = 1.01
+        self.write(changed)
+        self.assertEqual(1, self.run_main("--check")[0])
+
+    def test_refuses_what_shows_nothing(self):
+        for change in ({"rehearsal": True}, {"complete": False}, {"schema": "other"}):
+            self.write({**RESULTS, **change})
+            status, message = self.run_main()
+            self.assertEqual(2, status, change)
+            self.assertIn("Unusable", message)
+        self.assertEqual(README, self.readme.read_text())
+
+    def test_a_readme_without_the_markers(self):
+        self.write(RESULTS)
+        for text in ("# title\n", f"{tables.END}\n{tables.BEGIN}\n", README + README):
+            self.readme.write_text(text)
+            self.assertEqual(2, self.run_main()[0])
+            self.assertEqual(text, self.readme.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()

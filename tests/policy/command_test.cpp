@@ -1,0 +1,237 @@
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "policy/load.h"
+#include "policy/options.h"
+#include "tests/policy/process.h"
+#include "tools/cli/policy_command.h"
+
+namespace slipstream::cli {
+namespace {
+
+using policy::testing::Variables;
+
+using policy::testing::Finished;
+using policy::testing::Folder;
+using policy::testing::InChild;
+using policy::testing::ModeOf;
+using policy::testing::ReadFile;
+using policy::testing::WriteFile;
+
+// In a child, with no variable but the given one, so that neither the tester's environment nor a test
+// changes the others.
+template <typename Command>
+Finished RunCommand(Command command, const std::string& variable = "") {
+  return InChild([&] {
+    std::string entry = variable;
+    char* entries[] = {entry.data(), nullptr};
+    environ = entries;
+    const int status = command();
+    ::fflush(nullptr);
+    return status;
+  });
+}
+
+TEST(PolicyCheck, SaysThatAGoodFileIsOk) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, "version = 1\n");
+  const Finished check = RunCommand([&] { return PolicyCheck(path); });
+  EXPECT_EQ(check.exit_code(), 0);
+  EXPECT_EQ(check.out, path + ": ok\n");
+  EXPECT_EQ(check.err, "");
+}
+
+TEST(PolicyCheck, PrintsEveryProblem) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, "version = 1\nenabled = 3\n[alocator]\nmode = \"off\"\n");
+  const Finished check = RunCommand([&] { return PolicyCheck(path); }, "SLIPSTREAM_LOG_LEVEL=loud");
+  EXPECT_EQ(check.exit_code(), 1);
+  EXPECT_EQ(check.out, "");
+  EXPECT_EQ(check.err, path + ":2:11: \"enabled\": found 3, expected true or false\n" + path +
+                           ":4:1: unknown key \"alocator.mode\"; did you mean \"allocator.mode\"?\n" +
+                           "environment variable SLIPSTREAM_LOG_LEVEL: found \"loud\", expected \"off\", \"error\", "
+                           "\"warn\", \"info\" or \"debug\"\n");
+}
+
+TEST(PolicyCheck, AMissingFileIsAProblem) {
+  const Finished check = RunCommand([] { return PolicyCheck("/nonexistent.toml"); });
+  EXPECT_EQ(check.exit_code(), 1);
+  EXPECT_EQ(check.err, "/nonexistent.toml: cannot be opened: No such file or directory\n");
+}
+
+TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
+  const Folder folder;
+  WriteFile(folder / "p.toml", "version = 1\nlog.max_size = 65536\n[environment]\nA = \"b\"\n");
+  const Finished show = RunCommand(
+      [&] {
+        if (::chdir(folder.path().c_str()) != 0) return 2;
+        return PolicyShow("p.toml", false);
+      },
+      "SLIPSTREAM_TRACER_NVTX=false");
+  EXPECT_EQ(show.exit_code(), 0) << show.err;
+  EXPECT_EQ(show.out,
+            "version             1          p.toml:1\n"
+            "enabled             true       default\n"
+            "log.level           \"off\"      default\n"
+            "log.file            \"\"         default\n"
+            "log.max_size        \"64KiB\"    p.toml:2\n"
+            "intercept.level     \"runtime\"  default\n"
+            "allocator.mode      \"off\"      default\n"
+            "transfer.h2d        \"off\"      default\n"
+            "transfer.d2h        \"off\"      default\n"
+            "tracer.counters     \"time\"     default\n"
+            "tracer.nvtx         false      SLIPSTREAM_TRACER_NVTX\n"
+            "tracer.max_threads  64         default\n"
+            "environment.A       \"b\"        p.toml:4\n");
+}
+
+TEST(PolicyShow, WithoutAPathTakesTheVariable) {
+  const Folder folder;
+  WriteFile(folder / "p.toml", "version = 1\nenabled = false\n");
+  const Finished none = RunCommand([] { return PolicyShow(std::nullopt, false); });
+  EXPECT_NE(none.out.find("enabled             true"), std::string::npos) << none.out;
+  const Finished named =
+      RunCommand([] { return PolicyShow(std::nullopt, false); }, "SLIPSTREAM_POLICY=" + (folder / "p.toml"));
+  EXPECT_NE(named.out.find("enabled             false"), std::string::npos) << named.out;
+}
+
+TEST(PolicyShow, RefusesABrokenPolicy) {
+  const Finished show = RunCommand([] { return PolicyShow(std::nullopt, true); }, "SLIPSTREAM_LOG_LEVLE=debug");
+  EXPECT_EQ(show.exit_code(), 1);
+  EXPECT_EQ(show.out, "");
+  EXPECT_EQ(show.err,
+            "environment variable SLIPSTREAM_LOG_LEVLE: not one that slipstream knows; did you mean "
+            "\"SLIPSTREAM_LOG_LEVEL\"?\n");
+}
+
+TEST(PolicyShow, JsonHoldsEveryKeyWithItsOrigin) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, "version = 1\nlog.max_size = \"1MB\"\n[environment]\nA = \"b\"\n");
+  // Any bytes may stand in a variable; JSON is still JSON.
+  const Finished show = RunCommand([&] { return PolicyShow(path, true); }, "SLIPSTREAM_LOG_FILE=/tmp/\xff");
+  ASSERT_EQ(show.exit_code(), 0) << show.err;
+  const nlohmann::json json = nlohmann::json::parse(show.out);
+  EXPECT_EQ(json["path"], path);
+  EXPECT_EQ(json["policy"]["log"]["max_size"], 1000000);
+  EXPECT_EQ(json["policy"]["log"]["file"], "/tmp/\xEF\xBF\xBD");
+  EXPECT_EQ(json["policy"]["environment"], (nlohmann::json{{"A", "b"}}));
+  EXPECT_EQ(json["origins"]["log.max_size"],
+            (nlohmann::json{{"kind", "file"}, {"file", path}, {"line", 2}, {"column", 16}}));
+  EXPECT_EQ(json["origins"]["log.file"],
+            (nlohmann::json{{"kind", "environment"}, {"variable", "SLIPSTREAM_LOG_FILE"}}));
+  EXPECT_EQ(json["origins"]["enabled"], (nlohmann::json{{"kind", "default"}}));
+  EXPECT_EQ(json["origins"]["environment.A"]["line"], 4);
+  for (const policy::Option& option : policy::Options()) {
+    const nlohmann::json& table = option.table.empty() ? json["policy"] : json["policy"][std::string(option.table)];
+    EXPECT_TRUE(table.contains(std::string(option.key))) << policy::KeyOf(option);
+    EXPECT_TRUE(json["origins"].contains(policy::KeyOf(option)));
+  }
+  EXPECT_EQ(json["policy"]["tracer"]["counters"], "time");
+
+  const Finished bare = RunCommand([] { return PolicyShow(std::nullopt, true); });
+  EXPECT_TRUE(nlohmann::json::parse(bare.out)["path"].is_null());
+}
+
+TEST(PolicyShow, DimsDefaultsOnATerminalOnly) {
+  const auto on_terminal = [](const std::string& variable) {
+    const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+    EXPECT_GE(terminal, 0);
+    EXPECT_EQ(::grantpt(terminal), 0);
+    EXPECT_EQ(::unlockpt(terminal), 0);
+    const int inner = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+    EXPECT_GE(inner, 0);
+    const Finished show = RunCommand(
+        [&] {
+          ::dup2(inner, STDOUT_FILENO);
+          return PolicyShow(std::nullopt, false);
+        },
+        variable);
+    EXPECT_EQ(show.exit_code(), 0);
+    // All of it is in the terminal's buffer by now; `inner` kept it open.
+    char buffer[8192];
+    const ssize_t count = ::read(terminal, buffer, sizeof(buffer));
+    ::close(inner);
+    ::close(terminal);
+    return std::string(buffer, count < 0 ? 0 : static_cast<std::size_t>(count));
+  };
+  const std::string coloured = on_terminal("SLIPSTREAM_ENABLED=false");
+  EXPECT_NE(coloured.find("\033[2mversion"), std::string::npos) << coloured;
+  EXPECT_NE(coloured.find("\nenabled"), std::string::npos) << coloured;  // Not a default: not dimmed.
+  EXPECT_EQ(on_terminal("NO_COLOR=1").find('\033'), std::string::npos);
+  EXPECT_EQ(on_terminal("TERM=dumb").find('\033'), std::string::npos);
+  EXPECT_EQ(RunCommand([] { return PolicyShow(std::nullopt, false); }).out.find('\033'), std::string::npos);
+}
+
+TEST(PolicyShow, AFullDiskIsAnError) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  const Finished show = RunCommand([] {
+    ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
+    return PolicyShow(std::nullopt, false);
+  });
+  EXPECT_EQ(show.exit_code(), 1);
+  EXPECT_EQ(show.err, "slipstream policy: standard output: No space left on device\n");
+}
+
+TEST(PolicyInit, WritesAPolicyThatPassesTheCheckAndIsTheDefaults) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  const Finished init = RunCommand([&] {
+    ::umask(0);
+    return PolicyInit(path, false);
+  });
+  EXPECT_EQ(init.exit_code(), 0) << init.err;
+  EXPECT_EQ(init.out, "Wrote " + path + ": every key, commented out at its default.\n");
+  EXPECT_EQ(ModeOf(path), 0644U);
+  EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).out, path + ": ok\n");
+  const policy::Loaded loaded = policy::Load({.path = path, .env = policy::Environment(Variables{})});
+  EXPECT_EQ(loaded.policy, policy::Policy());
+}
+
+TEST(PolicyInit, ReplacesOnlyWithForce) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, "mine\n", 0600);
+  const Finished refused = RunCommand([&] { return PolicyInit(path, false); });
+  EXPECT_EQ(refused.exit_code(), 1);
+  EXPECT_EQ(refused.err, path + ": exists; --force replaces it\n");
+  EXPECT_EQ(ReadFile(path), "mine\n");
+
+  const Finished forced = RunCommand([&] {
+    ::umask(022);
+    return PolicyInit(path, true);
+  });
+  EXPECT_EQ(forced.exit_code(), 0) << forced.err;
+  EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).exit_code(), 0);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "something was left behind";
+}
+
+TEST(PolicyInit, FollowsNoDanglingLink) {
+  const Folder folder;
+  ASSERT_EQ(::symlink((folder / "elsewhere").c_str(), (folder / "p.toml").c_str()), 0);
+  EXPECT_EQ(RunCommand([&] { return PolicyInit(folder / "p.toml", false); }).exit_code(), 1);
+  EXPECT_NE(::access((folder / "elsewhere").c_str(), F_OK), 0);
+}
+
+TEST(PolicyInit, SaysWhyItCannotWrite) {
+  const Folder folder;
+  EXPECT_EQ(RunCommand([&] { return PolicyInit(folder / "missing/p.toml", false); }).err,
+            folder / "missing/p.toml: cannot be written: No such file or directory\n");
+  const Finished directory = RunCommand([&] {
+    ::mkdir((folder / "d").c_str(), 0755);
+    return PolicyInit(folder / "d", true);
+  });
+  EXPECT_EQ(directory.exit_code(), 1);
+  EXPECT_EQ(directory.err, folder / "d: cannot be replaced: Is a directory\n");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "something was left behind";
+}
+
+}  // namespace
+}  // namespace slipstream::cli

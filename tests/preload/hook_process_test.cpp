@@ -1,0 +1,163 @@
+// What happens to a process that forks, execs, threads, ends: S50-S59 as far as the hooks go.
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <string>
+
+#include "tests/preload/counts.h"
+#include "tests/preload/process.h"
+
+namespace slipstream::test {
+namespace {
+
+Finished Hooked(const std::vector<std::string>& command, const std::string& directory, const Variables& more = {}) {
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables.insert(more.begin(), more.end());
+  return RunProgram(command, variables);
+}
+
+TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {
+  const Finished bare = RunProgram({PROGRAM, "fork"});
+  const std::string directory = NewDirectory();
+  const Finished hooked = Hooked({PROGRAM, "fork"}, directory);
+  EXPECT_EQ(bare.status, 0) << bare.err;
+  EXPECT_NE(bare.out.find("fork: exit 3\n"), std::string::npos) << "the simulator must refuse a forked child";
+  EXPECT_EQ(hooked.out, bare.out);
+  EXPECT_EQ(hooked.status, bare.status);
+  EXPECT_EQ(NamesIn(directory).size(), 1U) << "a forked child left a file of its own";
+  const CallCounts counts = CountsIn(directory);
+  EXPECT_EQ(counts.at("cudaMalloc"), 2U);  // before and after; not the children's
+}
+
+TEST(HookProcessTest, S51_AForkedChildThatIsTheFirstToUseCudaIsCounted) {
+  const std::string directory = NewDirectory();
+  const Finished hooked = Hooked({PROGRAM, "fork_first"}, directory);
+  EXPECT_EQ(hooked.out, "fork: exit 0\nparent: 0\n") << hooked.err;
+  EXPECT_EQ(NamesIn(directory).size(), 2U);
+  EXPECT_EQ(CountsIn(directory).at("cudaMalloc"), 2U);
+}
+
+TEST(HookProcessTest, S51_ForkingWhileThreadsCallCuda) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support threads around fork";
+#endif
+  const Finished hooked = Hooked({PROGRAM, "fork_in_storm"}, NewDirectory());
+  EXPECT_EQ(hooked.out, "50 of 50 children ended well\n") << hooked.err;
+}
+
+TEST(HookProcessTest, S53_CallsAtExit) {
+  const Finished hooked = Hooked({PROGRAM, "at_exit"}, NewDirectory());
+  EXPECT_EQ(hooked.status, 0) << hooked.err;
+  EXPECT_EQ(hooked.out, "before: 0\nat exit: 0\n");
+}
+
+TEST(HookProcessTest, S58_CountsSurviveEveryEnd) {
+  for (const auto& [command, status] :
+       std::vector<std::pair<std::vector<std::string>, int>>{{{PROGRAM, "exit_now", "7"}, 7},
+                                                             {{PROGRAM, "die", "9"}, 137},
+                                                             {{PROGRAM, "die", "15"}, 143},
+                                                             {{PROGRAM, "die", "6"}, 134}}) {
+    const std::string directory = NewDirectory();
+    const Finished hooked = Hooked(command, directory);
+    EXPECT_EQ(hooked.status, status);
+    EXPECT_EQ(CountsIn(directory).at("cudaMalloc"), 1U) << command[1] << " " << command[2];
+  }
+}
+
+TEST(HookProcessTest, S56_FirstCallsFromManyThreadsAtOnce) {
+  for (int round = 0; round < 10; ++round) {
+    const std::string directory = NewDirectory();
+    const Finished hooked = Hooked({PROGRAM, "first_call_race", "8", "200"}, directory);
+    EXPECT_EQ(hooked.out, "0 failures\n") << hooked.err;
+    // A thread that comes while another one builds goes straight to the real function, uncounted;
+    // nothing is counted twice.
+    const uint64_t counted = CountsIn(directory).at("cudaMalloc");
+    EXPECT_LE(counted, 1600U);
+    EXPECT_GE(counted, 200U);
+  }
+}
+
+TEST(HookProcessTest, ThreadsShareAndReuseSlotsWithoutLosingACall) {
+  for (const char* slots : {"1", "4", "64"}) {
+    const std::string directory = NewDirectory();
+    const Finished hooked =
+        Hooked({PROGRAM, "many_threads", "64", "16"}, directory, {{"SLIPSTREAM_TRACER_MAX_THREADS", slots}});
+    EXPECT_EQ(hooked.out, "done\n") << hooked.err;
+    EXPECT_EQ(CountsIn(directory).at("cudaPeekAtLastError"), 64U * 5000U) << slots << " slots";
+  }
+}
+
+TEST(HookProcessTest, C7_DisableIsATrueOffSwitch) {
+  const std::string directory = NewDirectory();
+  const Finished bare = RunProgram({PROGRAM, "workload"});
+  const Finished hooked = Hooked({PROGRAM, "workload"}, directory, {{"SLIPSTREAM_DISABLE", "1"}});
+  EXPECT_EQ(hooked.out, bare.out);
+  EXPECT_EQ(hooked.err, bare.err);
+  EXPECT_TRUE(NamesIn(directory).empty());
+}
+
+TEST(HookProcessTest, EnabledFalseStandsAside) {
+  const std::string directory = NewDirectory();
+  const Finished hooked = Hooked({PROGRAM, "workload"}, directory, {{"SLIPSTREAM_ENABLED", "false"}});
+  EXPECT_EQ(hooked.out, RunProgram({PROGRAM, "workload"}).out);
+  EXPECT_TRUE(NamesIn(directory).empty());
+}
+
+TEST(HookProcessTest, CountersOffAndCallsOnly) {
+  const std::string off = NewDirectory();
+  Hooked({PROGRAM, "workload"}, off, {{"SLIPSTREAM_TRACER_COUNTERS", "off"}});
+  EXPECT_TRUE(NamesIn(off).empty());
+
+  const std::string calls = NewDirectory();
+  Hooked({PROGRAM, "workload"}, calls, {{"SLIPSTREAM_TRACER_COUNTERS", "calls"}});
+  std::vector<std::string> problems;
+  for (const tracer::ProcessCounts& process : tracer::ReadRunDirectory(calls, &problems)) {
+    for (const tracer::FunctionCounts& function : process.functions) EXPECT_EQ(function.time_ns, 0U) << function.name;
+  }
+  EXPECT_EQ(CountsIn(calls).at("cudaLaunchKernel"), 3U);
+}
+
+TEST(HookProcessTest, S59_ABrokenPolicyPassesThroughAndSaysSoOnce) {
+  const std::string place = NewDirectory();
+  const std::string directory = NewDirectory();
+  WriteFile(place + "/broken.toml", "version = 1\n[tracer]\ncounters = \"loud\"\n");
+  WriteFile(place + "/open.toml", "version = 1\n");
+  chmod((place + "/open.toml").c_str(), 0666);
+  const Finished bare = RunProgram({PROGRAM, "workload"});
+  for (const auto& [policy, expected] :
+       std::vector<std::pair<std::string, std::string>>{{place + "/broken.toml", "broken.toml:3:12"},
+                                                        {place + "/open.toml", "open.toml"},
+                                                        {place + "/missing.toml", "missing.toml"}}) {
+    const Finished hooked = Hooked({PROGRAM, "workload"}, directory, {{"SLIPSTREAM_POLICY", policy}});
+    EXPECT_EQ(hooked.status, 0);
+    EXPECT_EQ(hooked.out, bare.out);
+    EXPECT_NE(hooked.err.find(expected), std::string::npos) << hooked.err;
+    EXPECT_EQ(std::count(hooked.err.begin(), hooked.err.end(), '\n'), 1) << hooked.err;
+    EXPECT_TRUE(NamesIn(directory).empty());
+  }
+}
+
+TEST(HookProcessTest, S59_CounterFilesArePrivateAndNeverThroughALink) {
+  const std::string directory = NewDirectory();
+  Hooked({PROGRAM, "workload"}, directory);
+  const auto names = NamesIn(directory);
+  ASSERT_EQ(names.size(), 1U);
+  struct stat status {};
+  ASSERT_EQ(stat((directory + "/" + names[0]).c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+}
+
+TEST(HookProcessTest, ARunDirectoryThatIsGoneOrReadOnlyDoesNotMatter) {
+  const Finished bare = RunProgram({PROGRAM, "workload"});
+  const Finished hooked = Hooked({PROGRAM, "workload"}, NewDirectory() + "/gone");
+  EXPECT_EQ(hooked.out, bare.out);
+  EXPECT_EQ(hooked.err, bare.err);
+  const Finished logged = Hooked({PROGRAM, "workload"}, "/proc/slipstream", {{"SLIPSTREAM_LOG_LEVEL", "warn"}});
+  EXPECT_EQ(logged.out, bare.out);
+  EXPECT_NE(logged.err.find("no counters"), std::string::npos) << logged.err;
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,355 @@
+// A CUDA program with many ways to behave, for the simulated device. Linked to libcudart like any other, and unaware of
+// slipstream; what it prints must be the same bare and under the preload.
+
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/sim/simcuda.h"
+
+namespace {
+
+constexpr int kFloats = 4096;
+
+void Scale() {}  // stands for the kernel: its address is the handle, as the stub that nvcc makes
+
+void ScaleBody(const simLaunch*, void** arguments) {
+  auto* const device = *static_cast<float**>(arguments[0]);
+  const float factor = *static_cast<float*>(arguments[1]);
+  auto* const values = static_cast<float*>(simDevicePointer(device, kFloats * sizeof(float)));
+  if (values == nullptr) return;
+  for (int i = 0; i < kFloats; ++i) values[i] *= factor;
+}
+
+const void* ScaleKernel() { return reinterpret_cast<const void*>(&Scale); }
+
+int Register() {
+  const size_t sizes[] = {sizeof(float*), sizeof(float)};
+  return simRegisterKernel(ScaleKernel(), "scale", ScaleBody, sizes, 2, 1000);
+}
+
+bool Failed(const char* what, cudaError_t status) {
+  if (status != cudaSuccess) std::printf("%s: %d\n", what, static_cast<int>(status));
+  return status != cudaSuccess;
+}
+
+// `steps` training steps in small: batch in, kernel, loss out, a temporary allocated and freed.
+int Workload(int steps) {
+  Register();
+  std::vector<float> batch(kFloats);
+  float* device = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t event = nullptr;
+  if (Failed("cudaMalloc", cudaMalloc(reinterpret_cast<void**>(&device), kFloats * sizeof(float)))) return 1;
+  if (Failed("cudaStreamCreate", cudaStreamCreate(&stream))) return 1;
+  if (Failed("cudaEventCreate", cudaEventCreate(&event))) return 1;
+  for (int step = 0; step < steps; ++step) {
+    for (int i = 0; i < kFloats; ++i) batch[i] = static_cast<float>(step + i % 7);
+    const size_t bytes = kFloats * sizeof(float);
+    float factor = 0.5F;
+    void* arguments[] = {&device, &factor};
+    void* temporary = nullptr;
+    Failed("cudaMalloc", cudaMalloc(&temporary, 1 << 20));
+    Failed("copy in", cudaMemcpyAsync(device, batch.data(), bytes, cudaMemcpyHostToDevice, stream));
+    Failed("launch", cudaLaunchKernel(ScaleKernel(), dim3(16), dim3(256), arguments, 0, stream));
+    Failed("last error", cudaGetLastError());
+    Failed("record", cudaEventRecord(event, stream));
+    float loss = 0;
+    Failed("copy out", cudaMemcpyAsync(&loss, device + step % kFloats, sizeof(loss), cudaMemcpyDeviceToHost, stream));
+    Failed("synchronize", cudaStreamSynchronize(stream));
+    Failed("query", cudaEventQuery(event));
+    Failed("cudaFree", cudaFree(temporary));
+    std::printf("step %d loss %a\n", step, static_cast<double>(loss));
+  }
+  // A refused call: its status, and what the last error says after it.
+  int on_stack = 0;
+  std::printf("bad free: %d", static_cast<int>(cudaFree(&on_stack)));
+  std::printf(", last error %d", static_cast<int>(cudaGetLastError()));
+  std::printf(", then %d\n", static_cast<int>(cudaGetLastError()));
+  Failed("cudaEventDestroy", cudaEventDestroy(event));
+  Failed("cudaStreamDestroy", cudaStreamDestroy(stream));
+  Failed("cudaFree", cudaFree(device));
+  return 0;
+}
+
+int MallocAndFree() {
+  void* pointer = nullptr;
+  const cudaError_t status = cudaMalloc(&pointer, 4096);
+  if (status == cudaSuccess) cudaFree(pointer);
+  return static_cast<int>(status);
+}
+
+void PrintChild(const char* what, pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  std::printf("%s: %s %d\n", what, WIFSIGNALED(status) ? "signal" : "exit",
+              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+// A child of a process that has used CUDA: its calls fail as they do bare, and it can exec.
+int Fork() {
+  std::printf("parent before: %d\n", MallocAndFree());
+  std::fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) _exit(MallocAndFree());
+  PrintChild("fork", child);
+  child = fork();
+  if (child == 0) {
+    execlp("true", "true", static_cast<char*>(nullptr));
+    _exit(99);
+  }
+  PrintChild("fork and exec", child);
+  child = vfork();
+  if (child == 0) {
+    execlp("true", "true", static_cast<char*>(nullptr));
+    _exit(99);
+  }
+  PrintChild("vfork and exec", child);
+  std::vector<char> stack(1 << 20);
+  child = clone([](void*) { return MallocAndFree(); }, stack.data() + stack.size(), SIGCHLD, nullptr);
+  PrintChild("clone", child);
+  std::printf("parent after: %d\n", MallocAndFree());
+  return 0;
+}
+
+// A child of a process that has not used CUDA yet: it is the first to use it.
+int ForkFirst() {
+  const pid_t child = fork();
+  if (child == 0) _exit(MallocAndFree());
+  PrintChild("fork", child);
+  std::printf("parent: %d\n", MallocAndFree());
+  return 0;
+}
+
+// Forks while other threads are in CUDA calls, the first of the process among them.
+int ForkInStorm() {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!stop.load()) MallocAndFree();
+    });
+  }
+  int clean = 0;
+  for (int i = 0; i < 50; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      cudaGetLastError();
+      _exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    if (status == 0) ++clean;
+  }
+  stop.store(true);
+  for (std::thread& thread : threads) thread.join();
+  std::printf("%d of 50 children ended well\n", clean);
+  return 0;
+}
+
+// The first hooked calls of the process come from many threads at once.
+int FirstCallRace(int threads, int calls) {
+  std::atomic<int> waiting{threads};
+  std::atomic<int> failures{0};
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) {
+    pool.emplace_back([&] {
+      waiting.fetch_sub(1);
+      while (waiting.load() != 0) {
+      }
+      for (int c = 0; c < calls; ++c) {
+        if (MallocAndFree() != 0) failures.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+  std::printf("%d failures\n", failures.load());
+  return 0;
+}
+
+constexpr int kCallsOfAThread = 5000;
+
+// Many threads at once, again and again: more than there are slots for.
+int ManyThreads(int threads, int at_once) {
+  cudaGetLastError();  // the process's first call, alone
+  for (int i = 0; i < threads; i += at_once) {
+    pthread_barrier_t together;
+    pthread_barrier_init(&together, nullptr, static_cast<unsigned>(at_once));
+    std::vector<std::thread> pool;
+    for (int k = 0; k < at_once; ++k) {
+      pool.emplace_back([&] {
+        cudaPeekAtLastError();
+        pthread_barrier_wait(&together);  // all of them hold a slot now
+        for (int call = 1; call < kCallsOfAThread; ++call) cudaPeekAtLastError();
+      });
+    }
+    for (std::thread& thread : pool) thread.join();
+    pthread_barrier_destroy(&together);
+  }
+  std::printf("done\n");
+  return 0;
+}
+
+struct CallsAtExit {
+  bool armed = false;
+  ~CallsAtExit() {
+    if (!armed) return;
+    std::printf("at exit: %d\n", static_cast<int>(cudaPeekAtLastError()));
+    std::fflush(stdout);
+  }
+};
+CallsAtExit g_calls_at_exit;
+
+int AtExit() {
+  g_calls_at_exit.armed = true;
+  std::printf("before: %d\n", MallocAndFree());
+  // A thread that is still calling when the process ends.
+  std::thread([] {
+    while (true) cudaPeekAtLastError();
+  }).detach();
+  return 0;
+}
+
+int UseLibraries(const std::vector<std::string>& paths, int flags) {
+  std::vector<int (*)()> uses;
+  for (const std::string& path : paths) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | flags);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+    uses.push_back(reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda")));
+    std::printf("uses runtime %d\n", uses.back()());
+  }
+  for (auto* const use : uses) std::printf("again %d\n", use());
+  return 0;
+}
+
+// Calls of a library that names no libcudart itself, many times over, while two are loaded.
+int UseOften(const std::vector<std::string>& paths) {
+  std::vector<int (*)()> uses;
+  for (const std::string& path : paths) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+    uses.push_back(reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda")));
+    uses.back()();
+  }
+  int right = 0;
+  for (int i = 0; i < 200; ++i) right += uses.back()() == 13000 ? 1 : 0;
+  std::printf("%d of 200 answered by the program's own runtime\n", right);
+  return 0;
+}
+
+// The library's own calls of functions whose signature depends on the runtime.
+int UsePrefetch(const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+    std::printf("prefetch %d\n", reinterpret_cast<int (*)()>(dlsym(handle, "UsePrefetch"))());
+  }
+  return 0;
+}
+
+// Loads the library, uses it, unloads it, and again.
+int Reload(const std::string& path) {
+  for (int i = 0; i < 3; ++i) {
+    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+      std::printf("%s\n", dlerror());
+      return 1;
+    }
+    std::printf("uses runtime %d\n", reinterpret_cast<int (*)()>(dlsym(handle, "UseCuda"))());
+    dlclose(handle);
+    // Takes the place that was freed, so that what comes back comes back elsewhere.
+    for (int hole = 0; hole < 64; ++hole) mmap(nullptr, 128 << 10, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  }
+  return 0;
+}
+
+// As a program with weak references probes for newer functions.
+int Probe(const char* name) {
+  auto* const function = reinterpret_cast<int (*)(void*, void*, int)>(dlsym(RTLD_DEFAULT, name));
+  if (function == nullptr) {
+    std::printf("%s is absent\n", name);
+    return 0;
+  }
+  std::printf("%s answers %d\n", name, function(nullptr, nullptr, 0));
+  return 0;
+}
+
+int Threads() {
+  int count = 0;
+  FILE* const status = std::fopen("/proc/self/status", "re");
+  char line[256];
+  while (status != nullptr && std::fgets(line, sizeof(line), status) != nullptr) {
+    if (std::strncmp(line, "Threads:", 8) == 0) count = std::atoi(line + 8);
+  }
+  if (status != nullptr) std::fclose(status);
+  return count;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const std::vector<std::string> rest(argv + (argc > 2 ? 2 : argc), argv + argc);
+  const auto number = [&](size_t at, int otherwise) {
+    return rest.size() > at ? std::atoi(rest[at].c_str()) : otherwise;
+  };
+  if (what == "nothing") {
+    std::printf("%d threads\n", Threads());
+    return 0;
+  }
+  if (what == "workload") return Workload(number(0, 3));
+  if (what == "fork") return Fork();
+  if (what == "fork_first") return ForkFirst();
+  if (what == "fork_in_storm") return ForkInStorm();
+  if (what == "first_call_race") return FirstCallRace(number(0, 8), number(1, 100));
+  if (what == "many_threads") return ManyThreads(number(0, 64), number(1, 16));
+  if (what == "at_exit") return AtExit();
+  if (what == "exit_now") {
+    MallocAndFree();
+    _exit(number(0, 0));
+  }
+  if (what == "die") {
+    MallocAndFree();
+    std::fflush(stdout);
+    kill(getpid(), number(0, SIGKILL));
+    pause();
+  }
+  if (what == "use") return UseLibraries(rest, RTLD_LOCAL);
+  if (what == "use_deepbind") return UseLibraries(rest, RTLD_LOCAL | RTLD_DEEPBIND);
+  if (what == "use_often") return UseOften(rest);
+  if (what == "use_prefetch") return UsePrefetch(rest);
+  if (what == "reload") return Reload(rest[0]);
+  if (what == "probe") return Probe(rest[0].c_str());
+  if (what == "failing_malloc") {
+    simFailCall("cudaMalloc", static_cast<int>(cudaErrorMemoryAllocation), 2, 0);
+    const int first = MallocAndFree();
+    const int second = MallocAndFree();
+    std::printf("%d %d, last error %d\n", first, second, static_cast<int>(cudaGetLastError()));
+    return 0;
+  }
+  std::fprintf(stderr, "unknown: %s\n", what.c_str());
+  return 2;
+}

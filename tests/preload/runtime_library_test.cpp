@@ -1,0 +1,146 @@
+// Which libcudart a call reaches: one or two in the process, loaded in any way (S57, C4).
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/preload/counts.h"
+#include "tests/preload/process.h"
+
+namespace slipstream::test {
+namespace {
+
+struct Outcome {
+  Finished bare;
+  Finished hooked;
+  CallCounts counted;
+  CallCounts in12;
+  CallCounts in13;
+};
+
+// Bare and under the preload, with what each runtime got under the preload.
+Outcome Compare(const std::vector<std::string>& command) {
+  Outcome outcome;
+  outcome.bare = RunProgram(command);
+  const std::string directory = NewDirectory();
+  const std::string simulator = NewDirectory() + "/counts.json";
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SIMCUDA_COUNTS"] = simulator;
+  outcome.hooked = RunProgram(command, variables);
+  outcome.counted = CountsIn(directory);
+  outcome.in12 = SimulatorCounts(simulator, "libcudart.so.12");
+  outcome.in13 = SimulatorCounts(simulator, "libcudart.so.13");
+  EXPECT_EQ(outcome.bare.status, 0) << outcome.bare.out << outcome.bare.err;
+  EXPECT_NE(outcome.bare.out, "");
+  EXPECT_EQ(outcome.hooked.out, outcome.bare.out);
+  EXPECT_EQ(outcome.hooked.err, outcome.bare.err);
+  EXPECT_EQ(outcome.hooked.status, outcome.bare.status);
+  return outcome;
+}
+
+CallCounts Sum(CallCounts a, const CallCounts& b) {
+  for (const auto& [name, calls] : b) a[name] += calls;
+  return a;
+}
+
+TEST(RuntimeLibraryTest, S57_FoundWhenLoadedLocally) {
+  const Outcome outcome = Compare({LOADER, "UseCuda", USER13});
+  EXPECT_EQ(outcome.counted, outcome.in13);
+  EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, S57_Runtime12FoundWhenLoadedLocally) {
+  const Outcome outcome = Compare({LOADER, "UseCuda", USER12});
+  EXPECT_EQ(outcome.counted, outcome.in12);
+  EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, S57_TwoRuntimesEachGetTheirOwnCallersFunctions) {
+  for (const auto& order : {std::vector<std::string>{USER12, USER13}, std::vector<std::string>{USER13, USER12}}) {
+    const Outcome outcome = Compare({LOADER, "UsePrefetch", order[0], order[1]});
+    EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+    EXPECT_EQ(outcome.in12.at("cudaMemPrefetchAsync"), 2U);
+    EXPECT_EQ(outcome.in13.at("cudaMemPrefetchAsync"), 2U);
+  }
+}
+
+TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesLater) {
+  // The main program is linked to 13 and has used it before 12 comes in.
+  const Outcome outcome = Compare({PROGRAM, "use", USER13, USER12});
+  EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+  EXPECT_EQ(outcome.in12.at("cudaStreamGetCaptureInfo_v2"), 2U);  // a function that only 12 has
+}
+
+// How often the library under test asks the dynamic linker in a run of the command; -1 when it cannot be told.
+int LoaderQuestions(const std::vector<std::string>& command) {
+  Variables variables = Preload(SLIPSTREAM_LIBRARY);
+  variables["LD_PRELOAD"] += std::string(":") + LOADER_CALLS;
+  const Finished counted = RunProgram(command, variables);
+  EXPECT_EQ(counted.status, 0) << counted.out << counted.err;
+  const std::string mark = "loader questions: ";
+  const size_t at = counted.err.find(mark);
+  EXPECT_NE(at, std::string::npos) << counted.err;
+  const int questions = at == std::string::npos ? -1 : std::stoi(counted.err.substr(at + mark.size()));
+  EXPECT_GT(questions, 0) << "the count itself must work";
+  return questions;
+}
+
+// torchvision brings a libcudart of its own, and parts of PyTorch name none: two runtimes are the rule, and a call must
+// not ask the dynamic linker every time.
+TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers ask the dynamic linker themselves";
+#endif
+  const std::vector<std::string> command = {PROGRAM, "use_often", USER12, UNLINKED_USER};
+  const Outcome outcome = Compare(command);
+  EXPECT_EQ(outcome.hooked.out, "200 of 200 answered by the program's own runtime\n");
+  EXPECT_EQ(outcome.counted, Sum(outcome.in12, outcome.in13));
+
+  // 200 rounds of four hooked calls.
+  EXPECT_LT(LoaderQuestions(command), 100);
+}
+
+TEST(RuntimeLibraryTest, S57_ThousandsOfCallingPlacesAreLookedUpOnce) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers ask the dynamic linker themselves";
+#endif
+  // 3000 places in one library, 201 rounds.
+  EXPECT_LT(LoaderQuestions({PROGRAM, "use_often", USER12, MANY_SITES}), 100);
+}
+
+TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitisers refuse RTLD_DEEPBIND";
+#endif
+  // Not seen, and not disturbed.
+  const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
+  EXPECT_EQ(outcome.counted.count("cudaMalloc"), 0U);
+  EXPECT_EQ(outcome.in13.at("cudaMalloc"), 2U);
+}
+
+TEST(RuntimeLibraryTest, UnloadingTheUserOfARuntimeIsHarmless) { Compare({LOADER, "UseCuda", USER13, USER13}); }
+
+TEST(RuntimeLibraryTest, ALibraryThatIsLoadedAgainWorksAgain) { Compare({PROGRAM, "reload", USER12}); }
+
+TEST(RuntimeLibraryTest, AFunctionTheRuntimeLacksAnswersNotSupported) {
+  // Bare, a program that asks the loader is told that the function is absent; under the preload it gets the hook, which
+  // answers as the documentation says (README, limits).
+  const Finished bare = RunProgram({PROGRAM, "probe", "cudaThreadExit"});
+  EXPECT_EQ(bare.out, "cudaThreadExit is absent\n");
+  const Finished hooked = RunProgram({PROGRAM, "probe", "cudaThreadExit"}, Preload(SLIPSTREAM_LIBRARY));
+  EXPECT_EQ(hooked.out, "cudaThreadExit answers 801\n");  // cudaErrorNotSupported
+}
+
+TEST(RuntimeLibraryTest, AHookCalledWithoutAnyRuntimeAnswersNotSupported) {
+  const Finished hooked = RunProgram({"python3", "-c",
+                                      "import ctypes; print(ctypes.CDLL(None).cudaMalloc(None, 0)); "
+                                      "print(ctypes.CDLL(None).cudaMalloc(None, 0))"},
+                                     Preload(SLIPSTREAM_LIBRARY));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the system's python3 is not built with the sanitiser";
+#endif
+  EXPECT_EQ(hooked.out, "801\n801\n") << hooked.err;
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,37 @@
+"""Reads shim/hooks.def as the build does: with the preprocessor."""
+
+import dataclasses
+import re
+import subprocess
+
+CUDA12, CUDA13 = 12, 13
+_RUNTIMES = {"kBoth": {CUDA12, CUDA13}, "kCuda12": {CUDA12}, "kCuda13": {CUDA13}}
+
+# Each row becomes "@ group runtimes name @"; the macros that stand for several rows expand through their own defaults.
+_ROWS = (
+    "HOOK(group,function,parameters,arguments,detail)=@ group kBoth function @",
+    "HOOK_SINCE13(group,function,parameters,arguments,detail)=@ group kCuda13 function @",
+    "HOOK_WORDS(group,function,words,runtimes,detail)=@ group runtimes function @",
+    "HOOK_CUSTOM(group,function,runtimes)=@ group runtimes function @",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Hook:
+    """`runtimes` holds the major versions of libcudart that have the function, as the row says."""
+
+    name: str
+    group: str
+    runtimes: frozenset
+
+
+def read_hooks(path, compiler="g++"):
+    command = [compiler, "-E", "-P", "-x", "c++", *(f"-D{row}" for row in _ROWS), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{path} does not preprocess:\n{done.stderr}")
+    rows = re.findall(r"@\s*(\w+)\s+(\w+)\s+(\w+)\s*@", done.stdout)
+    left = re.sub(r"@\s*\w+\s+\w+\s+\w+\s*@", "", done.stdout).strip()
+    if left:
+        raise SystemExit(f"{path} holds something that is no row: {left[:200]}")
+    return [Hook(name, group, frozenset(_RUNTIMES[runtimes])) for group, runtimes, name in rows]

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""Loading the library does no work of its own, and no symbol of it merges with another library's.
+
+1. Nothing of ours runs at load: a static object with a constructor would run in every process of the user's, also in
+   those that never call CUDA. Its name shows here as _GLOBAL__sub_I_<first global of the file>. What the C++ library
+   brings when it is linked statically (its locales, its reserve for exceptions) is known by name from its archive.
+2. No unique symbol (STB_GNU_UNIQUE): the loader merges those over all libraries whatever their visibility, and never
+   unloads the library that brought one.
+
+    symbols.py LIBRARY [--compiler g++]
+"""
+
+import argparse
+import subprocess
+
+from elf import dynamic_symbols, initialisers, initialisers_of_archive
+from findings import cannot_check, finish
+
+ALLOWED_INITIALISERS = {
+    "frame_dummy": "the compiler's own; registers nothing on today's systems",
+}
+
+
+def of_the_compiler(compiler):
+    """Initialisers in the compiler's own archives; None where the compiler is not there."""
+    names = set()
+    for archive in ("libstdc++.a", "libgcc.a", "libgcc_eh.a"):
+        try:
+            done = subprocess.run([compiler, f"-print-file-name={archive}"], capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        names |= initialisers_of_archive(done.stdout.strip())
+    return names
+
+
+def problems_of(symbols, runs_at_load, allowed):
+    problems = [f"{symbol.name} is a unique symbol (STB_GNU_UNIQUE)" for symbol in symbols if symbol.binding == "UNIQUE"]
+    for name in runs_at_load:
+        if name not in ALLOWED_INITIALISERS and name not in allowed:
+            problems.append(f"{name} runs when the library is loaded")
+    if "frame_dummy" not in runs_at_load:
+        problems.append(f"frame_dummy is not among what runs at load, so the list was misread: {runs_at_load}")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("--compiler", default="g++")
+    options = parser.parse_args()
+    allowed = of_the_compiler(options.compiler)
+    if allowed is None:
+        cannot_check("symbols", f"{options.compiler} is not here to say what its own library runs at load")
+    symbols = dynamic_symbols(options.library)
+    runs = initialisers(options.library)
+    print("symbols: of the C++ library, at load: " + (" ".join(name for name in runs if name in allowed) or "nothing"))
+    finish("symbols", symbols, problems_of(symbols, runs, allowed))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+#include "tools/cli/doctor.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "policy/environment.h"
+#include "policy/load.h"
+#include "tools/cli/capture.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/install.h"
+#include "tools/cli/run.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/summary.h"
+#include "tools/cli/text.h"
+
+namespace slipstream::cli {
+namespace {
+
+constexpr int kProbeSeconds = 120;
+constexpr size_t kOutputShown = 2000;
+
+// What a probe of PyTorch does: a context, an allocation, a launch, a copy back.
+constexpr char kPyTorchProbe[] = "import torch; x = torch.zeros(16, device='cuda'); print((x + 1).sum().item())";
+constexpr char kPyTorchVersion[] =
+    "import sys, torch; print(torch.__version__, '(CUDA', str(torch.version.cuda) + '), ' + sys.executable)";
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+std::string Trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  return text;
+}
+
+// The word in brackets: "always [madvise] never".
+std::string HugePages() {
+  const std::string line = FirstLine("/sys/kernel/mm/transparent_hugepage/enabled");
+  const size_t open = line.find('[');
+  const size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos || close < open) return "unknown";
+  return line.substr(open + 1, close - open - 1);
+}
+
+std::string LockedMemory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0) return "unknown";
+  return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : HumanBytes(limit.rlim_cur);
+}
+
+template <typename Function>
+Function* DriverFunction(void* driver, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(driver, name));
+}
+
+DriverFacts LookAtDriver() {
+  DriverFacts facts;
+  facts.version = FirstLine("/sys/module/nvidia/version");
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) {
+    facts.error = "libcuda.so.1 cannot be loaded: no NVIDIA driver here";
+    return facts;
+  }
+  auto* const get_version = DriverFunction<decltype(::cuDriverGetVersion)>(driver, "cuDriverGetVersion");
+  auto* const init = DriverFunction<decltype(::cuInit)>(driver, "cuInit");
+  auto* const get_count = DriverFunction<decltype(::cuDeviceGetCount)>(driver, "cuDeviceGetCount");
+  auto* const get_name = DriverFunction<decltype(::cuDeviceGetName)>(driver, "cuDeviceGetName");
+  auto* const get_memory = DriverFunction<CUresult(size_t*, CUdevice)>(driver, "cuDeviceTotalMem_v2");
+  auto* const get_attribute = DriverFunction<decltype(::cuDeviceGetAttribute)>(driver, "cuDeviceGetAttribute");
+  if (get_version == nullptr || init == nullptr || get_count == nullptr || get_name == nullptr ||
+      get_memory == nullptr || get_attribute == nullptr) {
+    facts.error = "libcuda.so.1 lacks functions that every driver has";
+    return facts;
+  }
+  get_version(&facts.cuda_version);
+  int count = 0;
+  CUresult status = init(0);
+  if (status == CUDA_SUCCESS) status = get_count(&count);
+  if (status != CUDA_SUCCESS) {
+    facts.error = "the driver answers with error " + std::to_string(status) + " (100: no device)";
+    return facts;
+  }
+  for (CUdevice device = 0; device < count; ++device) {
+    DeviceFacts& found = facts.devices.emplace_back();
+    char name[256] = "";
+    size_t memory = 0;
+    int pageable = 0;
+    int host_tables = 0;
+    get_name(name, sizeof(name), device);
+    get_memory(&memory, device);
+    get_attribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device);
+    get_attribute(&host_tables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, device);
+    found = {name, memory, pageable != 0, host_tables != 0};
+  }
+  return facts;
+}
+
+void LookAtEnvironment(const policy::Environment& environment, DoctorReport& report) {
+  if (const auto preload = environment.Get("LD_PRELOAD"); preload && !preload->empty()) {
+    report.notes.push_back("LD_PRELOAD is set; slipstream goes in front of it: " + std::string(*preload));
+  }
+  if (policy::DisabledByEnvironment()) {
+    report.notes.emplace_back("SLIPSTREAM_DISABLE is set: every process passes through");
+  }
+  if (const auto blocking = environment.Get("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == "1") {
+    report.notes.emplace_back("CUDA_LAUNCH_BLOCKING=1: the program asks for blocking launches; engines stand aside");
+  }
+}
+
+void RunProbe(const DoctorOptions& options, const policy::Environment& environment, const std::string& policy_path,
+              DoctorReport& report) {
+  ProbeFacts& probe = report.probe;
+  RunDirectory directory;
+  std::string error;
+  const auto places = RunDirectoryPlaces(std::string(environment.Get("TMPDIR").value_or("")));
+  if (!directory.Create(places, &error)) {
+    probe.not_run = "no place for its counters: " + error;
+    return;
+  }
+  PreloadRequest request;
+  request.inherited = environment.variables();
+  request.library = report.library;
+  request.policy_path = policy_path;
+  request.run_directory = directory.path();
+  const PreloadEnvironment preload = MakePreloadEnvironment(request);
+  if (!preload.error.empty()) {
+    probe.not_run = preload.error;
+    return;
+  }
+  probe.command = options.command;
+  const Captured captured = Capture(options.command, preload.variables, kProbeSeconds);
+  probe.exit_status = captured.exit_status;
+  if (captured.exit_status != 0) probe.output = captured.output.substr(0, kOutputShown);
+  std::vector<std::string> problems;
+  probe.processes = tracer::ReadRunDirectory(directory.path(), &problems);
+  report.notes.insert(report.notes.end(), problems.begin(), problems.end());
+}
+
+std::string Joined(const std::vector<std::string>& parts, const char* separator) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
+  return text;
+}
+
+uint64_t CallsOf(const tracer::ProcessCounts& process) {
+  uint64_t calls = 0;
+  for (const tracer::FunctionCounts& function : process.functions) calls += function.calls;
+  return calls;
+}
+
+std::string CudaVersion(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string Line(const std::string& name, const std::string& text) { return "  " + PadRight(name, 15) + text + "\n"; }
+
+std::string FormatProbe(const ProbeFacts& probe) {
+  if (!probe.not_run.empty()) return Line("probe", "not run: " + probe.not_run);
+  std::string text = Line("probe", Joined(probe.command, " "));
+  text += Line("", "exit status " + std::to_string(probe.exit_status));
+  if (!probe.output.empty()) text += Line("", "it said: " + Trimmed(probe.output));
+  if (probe.processes.empty()) {
+    return text + Line("hooks",
+                       "none was called. The CUDA runtime is linked statically into what calls it, the driver is "
+                       "called directly, or the command used no GPU");
+  }
+  for (const tracer::ProcessCounts& process : probe.processes) {
+    text += Line("process", process.executable + " (pid " + std::to_string(process.pid) +
+                                "): " + WithThousands(CallsOf(process)) + " hooked calls");
+    for (const std::string& fact : process.FactsOf("runtime")) {
+      const RuntimeFact runtime = ParseRuntimeFact(fact);
+      text += Line("CUDA runtime", CudaVersion(runtime.version) + ", " + runtime.path);
+    }
+    std::vector<std::string> absent;
+    for (const tracer::FunctionCounts& function : process.functions) {
+      if (!function.bound) absent.push_back(function.name);
+    }
+    text += Line("hooks", std::to_string(process.functions.size() - absent.size()) + " of " +
+                              std::to_string(process.functions.size()) + " bind; " +
+                              (absent.empty() ? "none is absent" : "this runtime does not have the others"));
+    if (!absent.empty()) text += Line("", Joined(absent, " "));
+    for (const char* engine : {"allocator", "transfer", "nvtx"}) {
+      for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
+  DoctorReport report;
+  report.slipstream_version = version;
+  std::vector<std::string> tried;
+  report.library = FindLibrary(&tried);
+  const policy::Environment environment = policy::Environment::FromProcess();
+  const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
+  report.policy = loaded.path.value_or("defaults");
+  for (const policy::Problem& problem : loaded.problems) report.policy_problems.push_back(problem.Format());
+  report.driver = LookAtDriver();
+  report.huge_pages = HugePages();
+  report.locked_memory = LockedMemory();
+  LookAtEnvironment(environment, report);
+
+  std::vector<std::string> bare;
+  for (const auto& [name, value] : environment.variables()) bare.push_back(name + "=" + value);
+  const Captured pytorch = Capture({"python3", "-c", kPyTorchVersion}, bare, kProbeSeconds);
+  const bool has_pytorch = pytorch.exit_status == 0;
+  report.pytorch = has_pytorch ? Trimmed(pytorch.output) : "python3 cannot import torch";
+
+  DoctorOptions probe = options;
+  if (probe.command.empty() && has_pytorch && report.driver.error.empty()) {
+    probe.command = {"python3", "-c", kPyTorchProbe};
+  }
+  if (report.library.empty()) {
+    report.probe.not_run = "libslipstream.so not found; looked for " + Joined(tried, ", ");
+  } else if (!loaded.ok()) {
+    report.probe.not_run = "the policy cannot be used";
+  } else if (!loaded.policy.enabled || loaded.policy.tracer.counters == policy::Counters::kOff ||
+             policy::DisabledByEnvironment()) {
+    report.probe.not_run = "the policy or SLIPSTREAM_DISABLE turns counting off";
+  } else if (probe.command.empty()) {
+    report.probe.not_run = "PyTorch or a device is missing; name a command of yours: slipstream doctor -- COMMAND";
+  } else {
+    const std::string path = loaded.path ? std::filesystem::absolute(*loaded.path).string() : std::string();
+    RunProbe(probe, environment, path, report);
+  }
+  return report;
+}
+
+std::string FormatReport(const DoctorReport& report) {
+  std::string text = "slipstream " + report.slipstream_version + "\n";
+  text += Line("library", report.library.empty() ? "not found" : report.library);
+  text += Line("policy", report.policy);
+  for (const std::string& problem : report.policy_problems) text += Line("", problem);
+  const DriverFacts& driver = report.driver;
+  std::string driver_text = driver.version.empty() ? "" : driver.version;
+  if (driver.cuda_version != 0) {
+    driver_text += (driver_text.empty() ? "" : ", ") + std::string("CUDA ") + CudaVersion(driver.cuda_version);
+  }
+  if (!driver.error.empty()) driver_text += (driver_text.empty() ? "" : "; ") + driver.error;
+  text += Line("driver", driver_text);
+  for (size_t i = 0; i < driver.devices.size(); ++i) {
+    const DeviceFacts& device = driver.devices[i];
+    text += Line("device " + std::to_string(i),
+                 device.name + ", " + HumanBytes(device.memory_bytes) + ", reads pageable host memory: " +
+                     (device.uses_host_page_tables ? "yes, by the host's page tables (ATS)"
+                      : device.pageable_access     ? "yes (HMM)"
+                                                   : "no"));
+  }
+  text += Line("PyTorch", report.pytorch);
+  text += Line("huge pages", report.huge_pages);
+  text += Line("locked memory", report.locked_memory);
+  for (const std::string& note : report.notes) text += Line("note", note);
+  return text + FormatProbe(report.probe);
+}
+
+int Doctor(const DoctorOptions& options, const std::string& version) {
+  const DoctorReport report = Examine(options, version);
+  const std::string text = options.json ? ReportJson(report) : FormatReport(report);
+  std::fputs(text.c_str(), stdout);
+  const bool probed = !report.probe.command.empty();
+  const bool seen = !report.probe.processes.empty();
+  return report.policy_problems.empty() && !report.library.empty() && (!probed || seen) ? kSuccess : kFailed;
+}
+
+}  // namespace slipstream::cli

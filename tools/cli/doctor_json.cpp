@@ -1,0 +1,67 @@
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/cli/doctor.h"
+#include "tools/cli/summary.h"
+
+namespace slipstream::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ProcessJson(const tracer::ProcessCounts& process) {
+  Json runtimes = Json::array();
+  for (const std::string& fact : process.FactsOf("runtime")) {
+    const RuntimeFact runtime = ParseRuntimeFact(fact);
+    runtimes.push_back({{"path", runtime.path}, {"version", runtime.version}});
+  }
+  Json hooks = Json::array();
+  for (const tracer::FunctionCounts& function : process.functions) {
+    hooks.push_back({{"name", function.name}, {"bound", function.bound}, {"calls", function.calls}});
+  }
+  Json facts = Json::object();
+  for (const tracer::Fact& fact : process.facts) {
+    if (fact.key != "runtime") facts[fact.key] = fact.value;
+  }
+  return {{"pid", process.pid},
+          {"executable", process.executable},
+          {"runtimes", std::move(runtimes)},
+          {"facts", std::move(facts)},
+          {"hooks", std::move(hooks)}};
+}
+
+}  // namespace
+
+std::string ReportJson(const DoctorReport& report) {
+  Json devices = Json::array();
+  for (const DeviceFacts& device : report.driver.devices) {
+    devices.push_back({{"name", device.name},
+                       {"memory_bytes", device.memory_bytes},
+                       {"pageable_memory_access", device.pageable_access},
+                       {"uses_host_page_tables", device.uses_host_page_tables}});
+  }
+  Json processes = Json::array();
+  for (const tracer::ProcessCounts& process : report.probe.processes) processes.push_back(ProcessJson(process));
+  const Json root = {{"schema", "slipstream-doctor-1"},
+                     {"version", report.slipstream_version},
+                     {"library", report.library},
+                     {"policy", {{"source", report.policy}, {"problems", report.policy_problems}}},
+                     {"driver",
+                      {{"version", report.driver.version},
+                       {"cuda_version", report.driver.cuda_version},
+                       {"error", report.driver.error},
+                       {"devices", std::move(devices)}}},
+                     {"pytorch", report.pytorch},
+                     {"huge_pages", report.huge_pages},
+                     {"locked_memory", report.locked_memory},
+                     {"notes", report.notes},
+                     {"probe",
+                      {{"command", report.probe.command},
+                       {"not_run", report.probe.not_run},
+                       {"exit_status", report.probe.exit_status},
+                       {"output", report.probe.output},
+                       {"processes", std::move(processes)}}}};
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace slipstream::cli

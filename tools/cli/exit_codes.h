@@ -1,0 +1,14 @@
+// What the slipstream command returns to the shell. Where it runs a command it returns that command's own status; the
+// values below are then its own failures, with the numbers that env(1), timeout(1) and nohup(1) use.
+#pragma once
+
+namespace slipstream::cli {
+
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailed = 1;           // a check found problems
+inline constexpr int kUsage = 2;            // the command line is wrong
+inline constexpr int kCannotStart = 125;    // slipstream itself: policy refused, library missing
+inline constexpr int kNotExecutable = 126;  // the command was found and cannot be executed
+inline constexpr int kNotFound = 127;       // there is no such command
+
+}  // namespace slipstream::cli

@@ -1,0 +1,16 @@
+// Where slipstream's own files are.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace slipstream::cli {
+
+// Absolute path of the running executable; empty where /proc does not say.
+std::string OwnExecutable();
+
+// Absolute path of libslipstream.so beside this executable (a build folder) or in the lib folder beside its bin folder
+// (an installation). Empty when there is none; *tried then names the places.
+std::string FindLibrary(std::vector<std::string>* tried);
+
+}  // namespace slipstream::cli

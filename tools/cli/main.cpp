@@ -1,0 +1,105 @@
+// The command line of slipstream. Parsing only: what a command does is in the file of its name.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/doctor.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/policy_command.h"
+#include "tools/cli/run.h"
+
+namespace {
+
+using slipstream::cli::DoctorOptions;
+using slipstream::cli::RunOptions;
+
+constexpr char kFooter[] =
+    "Exit status: that of COMMAND where one was run (128 + N, and the same signal, when a signal N ended it);\n"
+    "1 a check found problems; 2 the command line is wrong; 125 slipstream could not start the command;\n"
+    "126 COMMAND cannot be executed; 127 COMMAND was not found.";
+
+// What stands behind "--" is the command, untouched: CLI11 never sees it.
+std::vector<std::string> TakeCommand(std::vector<std::string>& arguments, bool* found) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] != "--") continue;
+    *found = true;
+    std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
+    arguments.resize(i);
+    return command;
+  }
+  *found = false;
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + 1, argv + argc);
+  bool has_separator = false;
+  const std::vector<std::string> command = TakeCommand(arguments, &has_separator);
+
+  CLI::App app("Makes unmodified PyTorch training faster and explains where the time goes.", "slipstream");
+  app.set_version_flag("--version", "slipstream " SLIPSTREAM_VERSION);
+  app.require_subcommand(1);
+  app.footer(kFooter);
+
+  RunOptions run;
+  CLI::App* run_command =
+      app.add_subcommand("run", "Run a command under slipstream:  slipstream run [options] -- COMMAND...");
+  run_command->add_option("--policy", run.policy, "Policy file (TOML)");
+  run_command->add_option("--summary", run.summary, "Write the summary to this file, as JSON");
+  run_command->add_flag("--quiet", run.quiet, "Print no summary at the end");
+
+  DoctorOptions doctor;
+  CLI::App* doctor_command = app.add_subcommand(
+      "doctor", "Say what slipstream finds here and which hooks bind:  slipstream doctor [options] [-- COMMAND...]");
+  doctor_command->add_option("--policy", doctor.policy, "Policy file (TOML)");
+  doctor_command->add_flag("--json", doctor.json, "Print JSON");
+
+  CLI::App* policy_command = app.add_subcommand("policy", "Check, show or write policy files");
+  policy_command->require_subcommand(1);
+  std::string policy_file;
+  std::optional<std::string> shown_file;
+  bool json = false;
+  bool force = false;
+  CLI::App* check =
+      policy_command->add_subcommand("check", "Check a policy file; every problem with its line and column");
+  check->add_option("FILE", policy_file, "Policy file (TOML)")->required();
+  CLI::App* show = policy_command->add_subcommand("show", "Show the policy in force and where each value comes from");
+  show->add_option("FILE", shown_file, "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
+  show->add_flag("--json", json, "Print JSON");
+  CLI::App* init =
+      policy_command->add_subcommand("init", "Write a policy file with every key, its default and its meaning");
+  init->add_option("FILE", policy_file, "Where to")->required();
+  init->add_flag("--force", force, "Replace a file that is there");
+
+  try {
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // what CLI11 takes
+    app.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? slipstream::cli::kSuccess : slipstream::cli::kUsage;
+  }
+
+  if (has_separator && !run_command->parsed() && !doctor_command->parsed()) {
+    std::fprintf(stderr, "slipstream: only `run` and `doctor` take a command after --\n");
+    return slipstream::cli::kUsage;
+  }
+  if (run_command->parsed()) {
+    if (command.empty()) {
+      std::fprintf(stderr, "slipstream: no command. Write:  slipstream run [options] -- COMMAND...\n");
+      return slipstream::cli::kUsage;
+    }
+    run.command = command;
+    return slipstream::cli::Run(run);
+  }
+  if (doctor_command->parsed()) {
+    doctor.command = command;
+    return slipstream::cli::Doctor(doctor, SLIPSTREAM_VERSION);
+  }
+  if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
+  if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);
+  return slipstream::cli::PolicyInit(policy_file, force);
+}

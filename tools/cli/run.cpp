@@ -1,0 +1,162 @@
+#include "tools/cli/run.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "policy/environment.h"
+#include "policy/load.h"
+#include "tools/cli/child.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/install.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/summary.h"
+#include "tracer/clock.h"
+#include "tracer/counter_reader.h"
+
+namespace slipstream::cli {
+namespace {
+
+void Complain(const std::string& text) { std::fprintf(stderr, "slipstream: %s\n", text.c_str()); }
+
+int ReportStartFailure(const std::string& command, int error) {
+  Complain(command + ": " + std::strerror(error));
+  return error == ENOENT ? kNotFound : kNotExecutable;
+}
+
+bool WriteWhole(int fd, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(fd, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    done += static_cast<size_t>(written);
+  }
+  return true;
+}
+
+int ShellStatus(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+// The variables as they are: a name that stands twice, or none, is the command's business as it would be without us.
+std::vector<std::string> Unchanged() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+  return variables;
+}
+
+std::string Absolute(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+}  // namespace
+
+PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
+  PreloadEnvironment result;
+  // ld.so(8): the entries of LD_PRELOAD are separated by colons or spaces, and nothing escapes them.
+  if (request.library.find_first_of(": ") != std::string::npos) {
+    result.error = "LD_PRELOAD cannot name " + request.library +
+                   ": its path holds a space or a colon. Install slipstream in another place";
+    return result;
+  }
+  std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
+  for (const auto& [name, value] : request.additions) variables.try_emplace(name, value);
+  std::string& preload = variables["LD_PRELOAD"];
+  // A run inside a run has it in front already.
+  const std::string first = preload.substr(0, preload.find_first_of(": "));
+  if (preload.empty()) {
+    preload = request.library;
+  } else if (first != request.library) {
+    preload = request.library + ":" + preload;
+  }
+  if (!request.policy_path.empty()) variables[policy::kPolicyVariable] = request.policy_path;
+  variables.erase(policy::kRunDirectoryVariable);  // of a `slipstream run` around this one
+  if (!request.run_directory.empty()) variables[policy::kRunDirectoryVariable] = request.run_directory;
+  for (const auto& [name, value] : variables) result.variables.push_back(name + "=" + value);
+  return result;
+}
+
+int Run(const RunOptions& options) {
+  const std::string& name = options.command[0];
+  if (policy::DisabledByEnvironment()) return ReportStartFailure(name, ExecCommand(options.command, Unchanged()));
+
+  const policy::Environment environment = policy::Environment::FromProcess();
+  const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
+  if (!loaded.ok()) {
+    for (const policy::Problem& problem : loaded.problems) Complain(problem.Format());
+    Complain(
+        "not started: the policy cannot be used. `slipstream policy check FILE` checks one, `slipstream policy show` "
+        "prints what is in force");
+    return kCannotStart;
+  }
+  std::vector<std::string> tried;
+  const std::string library = FindLibrary(&tried);
+  if (library.empty()) {
+    Complain("libslipstream.so not found; looked for:");
+    for (const std::string& path : tried) std::fprintf(stderr, "  %s\n", path.c_str());
+    return kCannotStart;
+  }
+
+  int summary_fd = -1;
+  if (options.summary) {
+    summary_fd = open(options.summary->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (summary_fd < 0) {
+      Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
+      return kCannotStart;
+    }
+  }
+  const bool wants_counters = loaded.policy.enabled && loaded.policy.tracer.counters != policy::Counters::kOff;
+  const bool wants_summary = !options.quiet || options.summary;
+  RunDirectory directory;
+  if (wants_summary && wants_counters) {
+    std::string error;
+    const auto places = RunDirectoryPlaces(std::string(environment.Get("TMPDIR").value_or("")));
+    if (!directory.Create(places, &error)) Complain("no counters in this run: " + error);
+  }
+
+  PreloadRequest request;
+  request.inherited = environment.variables();
+  request.additions.assign(loaded.policy.environment.begin(), loaded.policy.environment.end());
+  request.library = library;
+  request.policy_path = loaded.path ? Absolute(*loaded.path) : "";
+  request.run_directory = directory.path();
+  const PreloadEnvironment preload = MakePreloadEnvironment(request);
+  if (!preload.error.empty()) {
+    Complain(preload.error);
+    return kCannotStart;
+  }
+
+  // Nobody will read anything: become the command, with no process in between.
+  if (!wants_summary) return ReportStartFailure(name, ExecCommand(options.command, preload.variables));
+
+  const uint64_t start = tracer::NowNs();
+  const ChildResult child = RunCommand(options.command, preload.variables);
+  if (!child.started) return ReportStartFailure(name, child.start_errno);
+
+  {
+    RunSummary summary;
+    summary.command = std::filesystem::path(name).filename().string();
+    summary.exit_status = ShellStatus(child.wait_status);
+    summary.wall_ns = tracer::NowNs() - start;
+    summary.counters_off = !wants_counters;
+    if (!directory.path().empty()) summary.processes = tracer::ReadRunDirectory(directory.path(), &summary.problems);
+    if (summary_fd >= 0 && !WriteWhole(summary_fd, SummaryJson(summary))) {
+      Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
+    }
+    if (!options.quiet) std::fputs(FormatSummary(summary).c_str(), stderr);
+  }
+  directory.Remove();  // EndAs runs no destructor
+  EndAs(child.wait_status);
+}
+
+}  // namespace slipstream::cli

@@ -1,0 +1,36 @@
+// The directory that the processes of one run leave their counter files in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace slipstream::cli {
+
+// Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
+// written by stores to mapped pages. Held by flock while its run lives; what a killed run left behind is removed by the
+// next run of the same user. Not copyable; removed by the destructor or by Remove.
+class RunDirectory {
+ public:
+  RunDirectory() = default;
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+  ~RunDirectory();
+
+  // False, with *error filled, when no place can be written.
+  bool Create(const std::vector<std::string>& places, std::string* error);
+
+  // Removes it now, with all its files.
+  void Remove();
+
+  // Empty before Create and after Remove.
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  int lock_ = -1;
+};
+
+// /dev/shm, the value of TMPDIR, /tmp.
+std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir);
+
+}  // namespace slipstream::cli

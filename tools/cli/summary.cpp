@@ -1,0 +1,165 @@
+#include "tools/cli/summary.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+#include "tools/cli/text.h"
+
+namespace slipstream::cli {
+namespace {
+
+using tracer::CopyCounts;
+using tracer::FunctionCounts;
+using tracer::ProcessCounts;
+
+constexpr size_t kFunctionsShown = 12;
+
+void AddInto(FunctionCounts& sum, const FunctionCounts& part) {
+  sum.calls += part.calls;
+  sum.errors += part.errors;
+  sum.bytes += part.bytes;
+  sum.time_ns += part.time_ns;
+  sum.bound = sum.bound || part.bound;
+}
+
+FunctionCounts SumOf(const std::vector<FunctionCounts>& functions) {
+  FunctionCounts sum;
+  for (const FunctionCounts& function : functions) AddInto(sum, function);
+  return sum;
+}
+
+std::string NumberOf(size_t count, const char* one, const char* many) {
+  return WithThousands(count) + " " + (count == 1 ? one : many);
+}
+
+std::string Row(const std::string& name, const FunctionCounts& counts) {
+  const std::string per_call = counts.calls == 0 ? "-" : HumanTime(counts.time_ns / counts.calls);
+  return "  " + PadRight(name, 36) + PadLeft(WithThousands(counts.calls), 13) + PadLeft(HumanTime(counts.time_ns), 10) +
+         PadLeft(per_call, 10) + PadLeft(counts.bytes == 0 ? "-" : HumanBytes(counts.bytes), 12) +
+         PadLeft(counts.errors == 0 ? "-" : WithThousands(counts.errors), 8) + "\n";
+}
+
+std::string NameOfProcess(const ProcessCounts& process) {
+  std::string name = process.executable + " (pid " + std::to_string(process.pid);
+  if (process.rank >= 0) name += ", rank " + std::to_string(process.rank);
+  return name + ")";
+}
+
+std::string FormatTable(const ProcessCounts& total) {
+  std::vector<FunctionCounts> called;
+  for (const FunctionCounts& function : total.functions) {
+    if (function.calls != 0) called.push_back(function);
+  }
+  std::stable_sort(called.begin(), called.end(), [](const FunctionCounts& a, const FunctionCounts& b) {
+    return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.calls > b.calls;
+  });
+  std::string text = "  " + PadRight("function", 36) + PadLeft("calls", 13) + PadLeft("time", 10) +
+                     PadLeft("per call", 10) + PadLeft("bytes", 12) + PadLeft("errors", 8) + "\n";
+  const size_t shown = called.size() <= kFunctionsShown + 1 ? called.size() : kFunctionsShown;
+  for (size_t i = 0; i < shown; ++i) text += Row(called[i].name, called[i]);
+  if (shown < called.size()) {
+    const std::vector<FunctionCounts> rest(called.begin() + static_cast<std::ptrdiff_t>(shown), called.end());
+    text += Row(std::to_string(rest.size()) + " more functions", SumOf(rest));
+  }
+  text += Row("all", SumOf(called));
+  return text;
+}
+
+std::string FormatCopies(const ProcessCounts& total) {
+  std::string text;
+  for (const CopyCounts& copy : total.copies) {
+    if (copy.calls == 0) continue;
+    std::string kind = copy.kind;
+    std::replace(kind.begin(), kind.end(), '_', ' ');
+    text += (text.empty() ? "" : ", ") + kind + " " + HumanBytes(copy.bytes) + " in " + WithThousands(copy.calls);
+  }
+  return text.empty() ? "" : "  copies: " + text + "\n";
+}
+
+// The same line for every process is shown once.
+std::string FormatFacts(const std::vector<ProcessCounts>& processes) {
+  std::string text;
+  for (const char* key : {"runtime", "allocator", "transfer", "policy"}) {
+    std::vector<std::string> values;
+    for (const ProcessCounts& process : processes) {
+      for (const std::string& value : process.FactsOf(key)) {
+        if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+      }
+    }
+    for (const std::string& value : values) {
+      if (std::string_view(key) == "runtime") {
+        const RuntimeFact runtime = ParseRuntimeFact(value);
+        text += "  CUDA runtime " + std::to_string(runtime.version / 1000) + "." +
+                std::to_string(runtime.version % 1000 / 10) + ": " + runtime.path + "\n";
+      } else {
+        text += std::string("  ") + key + ": " + value + "\n";
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+RuntimeFact ParseRuntimeFact(const std::string& fact) {
+  RuntimeFact runtime;
+  const size_t space = fact.find(' ');
+  runtime.version = std::atoi(fact.c_str());
+  // As the loader names it: often through ".." from the library that needs it.
+  if (space != std::string::npos) runtime.path = std::filesystem::path(fact.substr(space + 1)).lexically_normal();
+  return runtime;
+}
+
+ProcessCounts Total(const std::vector<ProcessCounts>& processes) {
+  ProcessCounts total;
+  std::map<std::string, size_t> index;
+  for (const ProcessCounts& process : processes) {
+    for (const FunctionCounts& function : process.functions) {
+      const auto [at, added] = index.try_emplace(function.name, total.functions.size());
+      if (added) {
+        total.functions.push_back(function);
+      } else {
+        AddInto(total.functions[at->second], function);
+      }
+    }
+    total.copies.resize(std::max(total.copies.size(), process.copies.size()));
+    for (size_t i = 0; i < process.copies.size(); ++i) {
+      total.copies[i].kind = process.copies[i].kind;
+      total.copies[i].calls += process.copies[i].calls;
+      total.copies[i].bytes += process.copies[i].bytes;
+    }
+  }
+  return total;
+}
+
+std::string FormatSummary(const RunSummary& summary) {
+  std::string text;
+  for (const std::string& problem : summary.problems) text += "slipstream: " + problem + "\n";
+  if (summary.counters_off) return text;
+  if (summary.processes.empty()) {
+    // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically).
+    return text + "slipstream: " + summary.command +
+           " made no CUDA call that slipstream sees. If it uses the GPU, its CUDA runtime is linked statically or the\n"
+           "            driver is called directly; `slipstream doctor -- COMMAND` tells which.\n";
+  }
+  const ProcessCounts total = Total(summary.processes);
+  const FunctionCounts all = SumOf(total.functions);
+  text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) +
+          " in them, " + HumanTime(summary.wall_ns) + " wall; ";
+  text += summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
+                                        : NumberOf(summary.processes.size(), "process", "processes");
+  text += "\n" + FormatTable(total) + FormatCopies(total);
+  if (summary.processes.size() > 1) {
+    for (const ProcessCounts& process : summary.processes) {
+      const FunctionCounts sum = SumOf(process.functions);
+      text += "  " + NameOfProcess(process) + ": " + NumberOf(sum.calls, "call", "calls") + ", " +
+              HumanTime(sum.time_ns) + "\n";
+    }
+  }
+  return text + FormatFacts(summary.processes);
+}
+
+}  // namespace slipstream::cli

@@ -1,0 +1,40 @@
+// What a run did, for people and for scripts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracer/counter_reader.h"
+
+namespace slipstream::cli {
+
+inline constexpr char kSummarySchema[] = "slipstream-summary-1";
+
+struct RunSummary {
+  std::string command;  // base name only: arguments may hold secrets
+  int exit_status = 0;  // as a shell shows it: 128 + signal when a signal ended the command
+  uint64_t wall_ns = 0;
+  std::vector<tracer::ProcessCounts> processes;  // those that made a hooked call
+  std::vector<std::string> problems;             // counter files that could not be read
+  bool counters_off = false;                     // the policy asked for none
+};
+
+// Sums over processes, function by function and direction by direction; functions in the order of the first
+// process that has them.
+tracer::ProcessCounts Total(const std::vector<tracer::ProcessCounts>& processes);
+
+// One screen. Every part is shown or summed in a line of its own, so the lines add up to the total.
+std::string FormatSummary(const RunSummary& summary);
+
+// One JSON object, schema kSummarySchema. Functions that were not called are left out.
+std::string SummaryJson(const RunSummary& summary);
+
+// "13000 /path/libcudart.so.13" taken apart.
+struct RuntimeFact {
+  int version = 0;
+  std::string path;
+};
+RuntimeFact ParseRuntimeFact(const std::string& fact);
+
+}  // namespace slipstream::cli

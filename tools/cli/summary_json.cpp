@@ -1,0 +1,74 @@
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tools/cli/summary.h"
+
+namespace slipstream::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json FunctionsJson(const tracer::ProcessCounts& process) {
+  Json functions = Json::array();
+  for (const tracer::FunctionCounts& function : process.functions) {
+    if (function.calls == 0) continue;
+    functions.push_back({{"name", function.name},
+                         {"group", function.group},
+                         {"calls", function.calls},
+                         {"errors", function.errors},
+                         {"bytes", function.bytes},
+                         {"time_ns", function.time_ns}});
+  }
+  return functions;
+}
+
+Json CopiesJson(const tracer::ProcessCounts& process) {
+  Json copies = Json::array();
+  for (const tracer::CopyCounts& copy : process.copies) {
+    if (copy.calls != 0) copies.push_back({{"kind", copy.kind}, {"calls", copy.calls}, {"bytes", copy.bytes}});
+  }
+  return copies;
+}
+
+Json OptionalNumber(int32_t value) { return value < 0 ? Json(nullptr) : Json(value); }
+
+Json ProcessJson(const tracer::ProcessCounts& process) {
+  Json runtimes = Json::array();
+  for (const std::string& fact : process.FactsOf("runtime")) {
+    const RuntimeFact runtime = ParseRuntimeFact(fact);
+    runtimes.push_back({{"path", runtime.path}, {"version", runtime.version}});
+  }
+  Json facts = Json::object();
+  for (const tracer::Fact& fact : process.facts) {
+    if (fact.key != "runtime") facts[fact.key] = fact.value;
+  }
+  return {{"pid", process.pid},
+          {"parent_pid", process.parent_pid},
+          {"rank", OptionalNumber(process.rank)},
+          {"local_rank", OptionalNumber(process.local_rank)},
+          {"start_unix_ns", process.start_unix_ns},
+          {"executable", process.executable},
+          {"runtimes", std::move(runtimes)},
+          {"facts", std::move(facts)},
+          {"functions", FunctionsJson(process)},
+          {"copies", CopiesJson(process)}};
+}
+
+}  // namespace
+
+std::string SummaryJson(const RunSummary& summary) {
+  Json processes = Json::array();
+  for (const tracer::ProcessCounts& process : summary.processes) processes.push_back(ProcessJson(process));
+  const tracer::ProcessCounts total = Total(summary.processes);
+  const Json root = {{"schema", kSummarySchema},
+                     {"command", summary.command},
+                     {"exit_status", summary.exit_status},
+                     {"wall_ns", summary.wall_ns},
+                     {"processes", std::move(processes)},
+                     {"totals", {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}}},
+                     {"problems", summary.problems}};
+  // Paths and names come from the system and need not be UTF-8.
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace slipstream::cli

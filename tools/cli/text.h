@@ -1,0 +1,21 @@
+// Numbers and words for people. Pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace slipstream::cli {
+
+// "1,234,567"
+std::string WithThousands(uint64_t number);
+
+// Bytes, three digits: "0 B", "1.50 MiB", "12.3 GiB".
+std::string HumanBytes(uint64_t bytes);
+
+// Nanoseconds, three digits: "0 ns", "1.23 us", "45.6 ms", "7.89 s".
+std::string HumanTime(uint64_t ns);
+
+std::string PadLeft(const std::string& text, size_t width);
+std::string PadRight(const std::string& text, size_t width);
+
+}  // namespace slipstream::cli

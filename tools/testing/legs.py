@@ -1,0 +1,150 @@
+"""The legs of tools/test. Each takes a Context and returns its cases; a leg that could not build is a failed case."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import typing
+
+import tidy
+from cases import FAILED, PASSED, Case
+from command import run
+from ctest import run_tests, test_environment
+from sources import is_cpp, tracked
+
+CLANG_FORMAT = "clang-format-14"
+# The library under its CMake name; the leg without a toolkit builds this and no more.
+LIBRARY_TARGET = "slipstream_shared"
+_CUDA_HEADERS = {"cuda.h", "cuda_runtime_api.h", "host_defines.h", "cupti.h", "nvToolsExt.h"}
+
+
+class NeedsRoot(Exception):
+    """tools/setup found packages missing and may not install them; its text says what to run."""
+
+
+@dataclasses.dataclass
+class Context:
+    root: pathlib.Path
+    jobs: int
+    name_filter: typing.Optional[str]
+    tidy_minutes: float
+    note: typing.Callable[[str], None]
+
+    def log(self, leg):
+        return self.root / "build" / "logs" / f"{leg}.log"
+
+
+def set_up(context, leg="setup", hide_toolkit=False):
+    environment = dict(os.environ)
+    if hide_toolkit:
+        environment["SLIPSTREAM_HIDE_CUDA_TOOLKIT"] = "1"
+    result = run([context.root / "tools" / "setup"], context.root, environment, log=context.log(leg))
+    if result.status == 2:
+        raise NeedsRoot(result.output)
+    for line in result.output.splitlines():
+        if "skipped" in line:
+            context.note(line)
+    outcome = PASSED if result.status == 0 else FAILED
+    return Case(leg, "setup", outcome, result.seconds, "" if outcome == PASSED else result.tail())
+
+
+def setup_leg(context):
+    return [set_up(context)]
+
+
+def format_leg(context):
+    files = [path for path in tracked(context.root) if is_cpp(path)]
+    if not files:
+        return [Case("format", "clang-format", FAILED, 0.0, "no C++ file is tracked")]
+    result = run([CLANG_FORMAT, "--dry-run", "-Werror", *files], context.root)
+    context.note(f"{len(files)} files")
+    if result.status == 0:
+        return [Case("format", "clang-format", PASSED, result.seconds)]
+    wrong = list(dict.fromkeys(re.findall(r"^(\S+?):\d+:\d+: error", result.output, re.MULTILINE)))
+    text = result.tail(80) + (f"\nto repair: {CLANG_FORMAT} -i {' '.join(wrong)}" if wrong else "")
+    return [Case("format", "clang-format", FAILED, result.seconds, text)]
+
+
+def _build(context, leg, configure, folder, targets=()):
+    """None, or the case that says how the build failed."""
+    for name, command in (("configure", configure), ("build", ["ninja", "-C", folder, "-j", context.jobs, *targets])):
+        result = run(command, context.root, test_environment(), log=context.log(leg))
+        if result.status != 0:
+            # ninja prints what else was running after the failure itself.
+            at = result.output.find("FAILED: ")
+            if at > 0:
+                result.output = result.output[at:]
+                lines = result.output.splitlines()
+                result.output = "\n".join(lines[:80])
+            return Case(leg, name, FAILED, result.seconds, result.tail(80))
+        context.note(f"{name} {result.seconds:.0f} s")
+    return None
+
+
+def _randomisation_off(context):
+    """A ThreadSanitizer of GCC 12 cannot map its shadow where the kernel randomises addresses by more than 28 bits."""
+    command = ["setarch", os.uname().machine, "-R"]
+    return command if run([*command, "true"], context.root).status == 0 else []
+
+
+def preset_leg(context, preset):
+    folder = context.root / "build" / preset
+    failure = _build(context, preset, ["cmake", "--preset", preset], folder)
+    if failure:
+        return [failure]
+    prefix = _randomisation_off(context) if preset == "tsan" else []
+    return run_tests(folder, context.root, preset, context.jobs, context.name_filter, prefix=prefix,
+                     log=context.log(preset))
+
+
+def headers_leg(context):
+    """Configures, builds and checks the library as a machine without a CUDA toolkit does."""
+    leg = "headers"
+    setup = set_up(context, leg, hide_toolkit=True)
+    if setup.outcome == FAILED:
+        return [setup]
+    folder = context.root / "build" / "headers"
+    configure = ["cmake", "-S", context.root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                 "-DSLIPSTREAM_HIDE_CUDA_TOOLKIT=ON", "-DSLIPSTREAM_BUILD_BENCHMARKS=OFF"]
+    failure = _build(context, leg, configure, folder, [LIBRARY_TARGET])
+    if failure:
+        return [failure]
+    cases = [setup, _headers_used(context, leg, folder)]
+    # Nothing but the library is built, so only what inspects it or the sources can run.
+    return cases + run_tests(folder, context.root, leg, context.jobs, context.name_filter, "^checks$",
+                             log=context.log(leg))
+
+
+def _headers_used(context, leg, folder):
+    """A header that came from a hidden toolkit would hide what tools/setup forgot."""
+    allowed = context.root / "build" / "cuda-headers"
+    listing = run(["ninja", "-C", folder, "-t", "deps"], context.root)
+    used = {pathlib.Path(folder, line.strip()).resolve() for line in listing.output.splitlines()
+            if pathlib.PurePath(line.strip()).name in _CUDA_HEADERS}
+    strangers = sorted(str(path) for path in used if not path.is_relative_to(allowed.resolve()))
+    if strangers:
+        text = "with the toolkit hidden, the build read " + ", ".join(strangers)
+        return Case(leg, "only-fetched-headers", FAILED, listing.seconds, text)
+    if not used:
+        return Case(leg, "only-fetched-headers", FAILED, listing.seconds, "the build read no CUDA header at all")
+    return Case(leg, "only-fetched-headers", PASSED, listing.seconds)
+
+
+def tidy_leg(context):
+    # Sources include headers that the build generates, and the build knows which source includes which header.
+    folder = context.root / "build" / "release"
+    failure = _build(context, "tidy", ["cmake", "--preset", "release"], folder)
+    if failure:
+        return [failure]
+    return tidy.check(folder, context.root, context.jobs, context.tidy_minutes, context.note)
+
+
+LEGS = {
+    "setup": setup_leg,
+    "format": format_leg,
+    "release": lambda context: preset_leg(context, "release"),
+    "tidy": tidy_leg,
+    "headers": headers_leg,
+    "asan": lambda context: preset_leg(context, "asan"),
+    "tsan": lambda context: preset_leg(context, "tsan"),
+}

@@ -1,0 +1,149 @@
+"""tools/test: every test that this machine can run.
+
+Prints a line a leg, then failures with their output, then every skipped test with its reason, and ends with
+"N passed, N failed, N skipped". Writes one JUnit file. Exit status: 0 all passed, 1 something failed or nothing ran,
+2 packages are missing and this is not root.
+"""
+
+import argparse
+import os
+import pathlib
+import signal
+import sys
+import time
+
+import ctest
+import legs
+from cases import FAILED, PASSED, SKIPPED, Case, write_junit
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+_SHOWN_CHARACTERS = 20000
+
+
+def say(*words):
+    print(*words, flush=True)
+
+
+def duration(seconds):
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes:.0f} min {rest:.0f} s" if minutes else f"{rest:.1f} s"
+
+
+def count(cases):
+    return [sum(case.outcome == outcome for case in cases) for outcome in (PASSED, FAILED, SKIPPED)]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(
+        prog="tools/test", description="Run every test that this machine can run, after the set-up that they need.")
+    parser.add_argument("--build", metavar="DIR", type=pathlib.Path,
+                        help="run the tests of this prepared build folder only: no set-up, no compiling, no network")
+    parser.add_argument("--only", metavar="LEG,...", help=f"these legs only, of {','.join(legs.LEGS)}")
+    parser.add_argument("--junit", metavar="FILE", type=pathlib.Path,
+                        help="where the JUnit file goes (default build/junit.xml)")
+    parser.add_argument("--jobs", metavar="N", type=int, default=len(os.sched_getaffinity(0)),
+                        help="compilers and tests at a time (default: the cores this process may use)")
+    parser.add_argument("--filter", metavar="REGEX", help="of the tests in build folders, those whose names match")
+    parser.add_argument("--tidy-minutes", metavar="N", type=float, default=10, help="time for clang-tidy (default 10)")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1:
+        parser.error("--jobs must be at least 1")
+    if options.build and options.only:
+        parser.error("--build runs no legs, so --only has no meaning with it")
+    if options.build and not options.build.is_dir():
+        parser.error(f"--build: there is no folder {options.build}")
+    chosen = options.only.split(",") if options.only else list(legs.LEGS)
+    unknown = [leg for leg in chosen if leg not in legs.LEGS]
+    if unknown:
+        parser.error(f"--only: no leg {', '.join(unknown)}; there are {', '.join(legs.LEGS)}")
+    # Set-up comes first whatever was chosen: where all is there it takes no time.
+    options.legs = [leg for leg in legs.LEGS if leg in chosen or leg == "setup"]
+    return options
+
+
+def run_leg(name, work):
+    """(cases, seconds) of one leg, shown as it goes. `work` takes a function that prints a remark."""
+    say(f"{name} ...")
+    start = time.monotonic()
+    remarks = []
+    try:
+        cases = work(remarks.append)
+    except legs.NeedsRoot:
+        raise
+    except Exception as error:  # a fault of the runner is a failure of the leg, and the other legs still run
+        import traceback
+
+        cases = [Case(name, "runner", FAILED, 0.0, f"{error}\n{traceback.format_exc()}")]
+    seconds = time.monotonic() - start
+    passed, failed, skipped = count(cases)
+    verdict = "FAILED" if failed else "ok"
+    say(f"  {verdict}: {passed} passed, {failed} failed, {skipped} skipped, in {duration(seconds)}"
+        + (f" ({'; '.join(remarks)})" if remarks else ""))
+    for case in cases:
+        if case.outcome == FAILED:
+            text = case.text.rstrip()
+            if len(text) > _SHOWN_CHARACTERS:
+                text = f"... {len(text) - _SHOWN_CHARACTERS} characters before this\n{text[-_SHOWN_CHARACTERS:]}"
+            say(f"  ---- {name}: {case.name} failed")
+            say("\n".join("  | " + line for line in text.splitlines()) or "  | (no output)")
+    return cases, seconds
+
+
+def report(cases, seconds_of_leg, junit):
+    """Prints the end and returns the exit status."""
+    if not any(case.outcome != SKIPPED for case in cases):
+        cases.append(Case("tools/test", "any", FAILED, 0.0, "no test was run"))
+        say("no test was run, which is a failure")
+    write_junit(junit, cases, seconds_of_leg)
+    failures = [case for case in cases if case.outcome == FAILED]
+    if failures:
+        say("failed:")
+        for case in failures:
+            say(f"  {case.leg}: {case.name}")
+    reasons = {}
+    for case in cases:
+        if case.outcome == SKIPPED:
+            reasons.setdefault((case.name, case.text), []).append(case.leg)
+    if reasons:
+        say("skipped:")
+        for (name, reason), in_legs in reasons.items():
+            say(f"  {name} ({', '.join(in_legs)}): {reason}")
+    say(f"results: {junit}; total {duration(sum(seconds_of_leg.values()))}")
+    passed, failed, skipped = count(cases)
+    say(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+def main(arguments):
+    options = parse(arguments)
+    junit = options.junit or (options.build.resolve() if options.build else ROOT / "build") / "junit.xml"
+    cases, seconds_of_leg, status = [], {}, 0
+    if options.build:
+        found, seconds_of_leg["prepared"] = run_leg(
+            "prepared", lambda note: ctest.run_tests(options.build, ROOT, "prepared", options.jobs, options.filter))
+        return report(found, seconds_of_leg, junit)
+    for name in options.legs:
+        try:
+            found, seconds_of_leg[name] = run_leg(
+                name, lambda note: legs.LEGS[name](
+                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note)))
+        except legs.NeedsRoot as needs:
+            cases.append(Case(name, "setup", FAILED, 0.0, str(needs)))
+            report(cases, seconds_of_leg, junit)
+            # Last but for the count: what the reader has to do.
+            print(needs, file=sys.stderr, flush=True)
+            return 2
+        cases += found
+        if name == "setup" and any(case.outcome == FAILED for case in found):
+            say("the other legs need what set-up could not bring, so they were not run")
+            break
+    return report(cases, seconds_of_leg, junit)
+
+
+if __name__ == "__main__":
+    # As an interrupt does: what was started ends too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

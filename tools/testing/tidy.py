@@ -1,0 +1,108 @@
+"""clang-tidy on the files that changed, within a time limit, saying what it looked at."""
+
+import concurrent.futures
+import json
+import pathlib
+import re
+import shlex
+import time
+
+from cases import FAILED, PASSED, SKIPPED, Case
+from command import run
+from sources import changed
+
+CLANG_TIDY = "clang-tidy-14"
+_ONE_FILE_SECONDS = 300
+_OURS = "policy|allocator|transfer|tracer|shim|tools|tests"
+
+
+def translation_units(build, root):
+    """{object file: (source relative to root, [headers relative to root])} as the last build saw them."""
+    units = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        if source.is_relative_to(root) and not source.is_relative_to(root / "build"):
+            # CMake writes "output" from 3.26 on only.
+            words = shlex.split(entry["command"])
+            units[words[words.index("-o") + 1]] = (pathlib.PurePosixPath(source.relative_to(root)), [])
+    listing = run(["ninja", "-C", build, "-t", "deps"], root).output
+    current = None
+    for line in listing.splitlines():
+        if line and not line.startswith(" "):
+            current = units.get(line.split(":", 1)[0])
+        elif line.strip() and current is not None:
+            path = pathlib.Path(build, line.strip()).resolve()
+            if path.is_relative_to(root) and path.relative_to(root).parts[0] in _OURS.split("|"):
+                current[1].append(pathlib.PurePosixPath(path.relative_to(root)))
+    return units
+
+
+def choose(files, units):
+    """(sources to check, headers that no source includes).
+
+    A changed header is checked through one source: the one of its own name, else the one that includes least.
+    """
+    chosen, orphans = [], []
+    sources = {source for source, _ in units.values()}
+    for file in files:
+        if file in sources:
+            chosen.append(file)
+    for file in files:
+        if file in sources:
+            continue
+        users = [(source.stem != file.stem, len(headers), str(source), source) for source, headers in units.values()
+                 if file in headers]
+        if not users:
+            orphans.append(file)
+        elif not any(user[3] in chosen for user in users):
+            chosen.append(min(users)[3])
+    return list(dict.fromkeys(chosen)), orphans
+
+
+def check(build, root, jobs, minutes, note):
+    """The leg's cases. `note` is called with lines for the reader."""
+    start = time.monotonic()
+    try:
+        files, since = changed(root)
+    except ValueError as error:
+        return [Case("tidy", "clang-tidy", FAILED, 0.0, str(error))]
+    sources, orphans = choose(files, translation_units(build, root))
+    if not sources:
+        text = f"nothing to check: {len(files)} C++ files {since}, none in a target of {build}"
+        return [Case("tidy", "clang-tidy", FAILED, 0.0, text)]
+
+    deadline = start + 60 * minutes
+
+    def one(source):
+        if time.monotonic() > deadline:
+            return source, None
+        command = [CLANG_TIDY, "--quiet", "-p", build, f"--header-filter=^{re.escape(str(root))}/({_OURS})/",
+                   "--extra-arg=-Wno-unknown-warning-option", root / source]
+        return source, run(command, root, timeout=_ONE_FILE_SECONDS)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        results = list(pool.map(one, sources))
+    checked = [source for source, result in results if result is not None]
+    missed = [source for source, result in results if result is None]
+    findings = {}
+    for source, result in results:
+        if result is not None and result.status != 0:
+            # One header's finding comes from every source that includes it.
+            for finding in re.split(r"^(?=/\S+:\d+:\d+: )", result.output, flags=re.MULTILINE):
+                if re.match(r"/\S+:\d+:\d+: (warning|error)", finding):
+                    findings.setdefault(finding.strip(), None)
+            if result.timed_out or not findings:
+                findings[f"{source}:\n{result.tail()}"] = None
+
+    note(f"{len(checked)} sources for {len(files)} files {since}: {' '.join(map(str, checked))}")
+    if orphans:
+        note(f"in no target, so not checked: {' '.join(map(str, orphans))}")
+    seconds = time.monotonic() - start
+    if not checked:
+        return [Case("tidy", "clang-tidy", FAILED, seconds, f"{minutes:g} minutes were not enough for one source")]
+    text = "\n\n".join(finding.replace(f"{root}/", "") for finding in findings)
+    cases = [Case("tidy", "clang-tidy", FAILED if findings else PASSED, seconds, text)]
+    if missed:
+        reason = f"{len(missed)} sources not reached in {minutes:g} minutes: {' '.join(map(str, missed))}"
+        cases.append(Case("tidy", "clang-tidy.rest", SKIPPED, 0.0, reason))
+    return cases

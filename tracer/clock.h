@@ -1,0 +1,17 @@
+// The clock of every record.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace slipstream::tracer {
+
+// Nanoseconds of CLOCK_MONOTONIC. Read through the vDSO: no system call, about 20 ns. Any thread, any time.
+inline uint64_t NowNs() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace slipstream::tracer

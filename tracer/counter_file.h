@@ -1,0 +1,47 @@
+// The writing side of a counter file (counter_layout.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tracer/counter_layout.h"
+
+namespace slipstream::tracer {
+
+struct ProcessIdentity {
+  int32_t rank = -1;
+  int32_t local_rank = -1;
+};
+
+// Threading: Create once; AddFact and SetBound under the caller's own order (the shim calls them while it builds its
+//   Runtime and when a library with kernels is loaded); Claim and Release from any thread, lock-free.
+// Ownership: the mapping is never unmapped: threads count into it until the last instruction of the process.
+class CounterFile {
+ public:
+  // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link (S59). The descriptor is
+  // closed again, so that a program that closes every descriptor cannot make us write elsewhere. Returns null
+  // and fills *error on failure.
+  static CounterFile* Create(const std::string& directory, uint32_t max_threads, const ProcessIdentity& identity,
+                             std::string* error);
+
+  // Appends "key=value". Dropped whole when it does not fit. Newlines in the value become spaces.
+  void AddFact(std::string_view key, std::string_view value);
+  void SetBound(HookId id, bool bound);
+
+  // A block for the calling thread alone, or block 0 (shared) when none is free.
+  ThreadBlock* Claim(uint32_t thread_id);
+  void Release(ThreadBlock* block);
+  bool IsShared(const ThreadBlock* block) const { return block == &threads_[0]; }
+
+ private:
+  CounterFile(char* base, uint32_t thread_count);
+
+  FileHeader* header_;
+  NameEntry* names_;
+  char* facts_;
+  ThreadBlock* threads_;
+  uint32_t thread_count_;
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,188 @@
+#include "tracer/counter_reader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+namespace slipstream::tracer {
+namespace {
+
+// More than any writer makes (4096 threads); a larger file is not ours.
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+
+bool ReadWhole(const std::string& path, std::vector<char>* bytes, std::string* error) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    *error = path + ": " + std::strerror(errno);
+    return false;
+  }
+  constexpr size_t kStep = size_t{64} << 10;
+  size_t used = 0;
+  while (true) {
+    bytes->resize(used + kStep);
+    const ssize_t got = read(fd, bytes->data() + used, kStep);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      *error = path + ": " + std::strerror(errno);
+      close(fd);
+      return false;
+    }
+    used += static_cast<size_t>(got);
+    if (got == 0) break;
+    if (used > kMaxFileBytes) {
+      *error = path + ": larger than any counter file";
+      close(fd);
+      return false;
+    }
+  }
+  close(fd);
+  bytes->resize(used);
+  return true;
+}
+
+// A bounded cursor over the bytes: every access is checked.
+class Bytes {
+ public:
+  explicit Bytes(const std::vector<char>& bytes) : bytes_(bytes) {}
+
+  bool Has(size_t offset, size_t length) const { return offset <= bytes_.size() && length <= bytes_.size() - offset; }
+
+  uint64_t U64(size_t offset) const {
+    uint64_t value;
+    std::memcpy(&value, bytes_.data() + offset, sizeof(value));
+    return value;
+  }
+
+  std::string Text(size_t offset, size_t capacity) const {
+    const char* text = bytes_.data() + offset;
+    return std::string(text, strnlen(text, capacity));
+  }
+
+ private:
+  const std::vector<char>& bytes_;
+};
+
+void ParseFacts(std::string_view text, std::vector<Fact>* facts) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    const size_t equals = line.find('=');
+    if (equals != std::string_view::npos) {
+      facts->push_back({std::string(line.substr(0, equals)), std::string(line.substr(equals + 1))});
+    }
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ProcessCounts::FactsOf(const std::string& key) const {
+  std::vector<std::string> values;
+  for (const Fact& fact : facts) {
+    if (fact.key == key) values.push_back(fact.value);
+  }
+  return values;
+}
+
+bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error) {
+  std::vector<char> raw;
+  if (!ReadWhole(path, &raw, error)) return false;
+  const Bytes bytes(raw);
+  if (!bytes.Has(0, sizeof(FileHeader))) {
+    *error = path + ": not a counter file (too short)";
+    return false;
+  }
+  FileHeader header;
+  std::memcpy(static_cast<void*>(&header), raw.data(), sizeof(header));
+  if (header.magic.load(std::memory_order_relaxed) != kCounterMagic) {
+    *error = path + ": not a counter file, or its process ended while making it";
+    return false;
+  }
+  if (header.format != kCounterFormat || header.name_bytes != sizeof(NameEntry) || header.facts_bytes != kFactsBytes) {
+    *error = path + ": written by another version of slipstream (format " + std::to_string(header.format) + ")";
+    return false;
+  }
+  // A block holds its head and one CallCounter a hook; the writer's hook count rules, not ours.
+  constexpr size_t kBlockHead = offsetof(ThreadBlock, hooks);
+  const size_t hooks = header.hook_count;
+  const size_t block = header.thread_block_bytes;
+  const size_t threads_offset = ThreadsOffset(hooks);
+  if (hooks > 65536 || header.thread_count > 65536 || block < kBlockHead + hooks * sizeof(CallCounter) ||
+      !bytes.Has(threads_offset, block * header.thread_count)) {
+    *error = path + ": truncated counter file";
+    return false;
+  }
+
+  *counts = ProcessCounts();
+  counts->pid = header.pid;
+  counts->parent_pid = header.parent_pid;
+  counts->rank = header.rank;
+  counts->local_rank = header.local_rank;
+  counts->start_unix_ns = header.start_unix_ns;
+  counts->executable = std::string(header.executable, strnlen(header.executable, sizeof(header.executable)));
+  const size_t facts_used = std::min<size_t>(header.facts_used.load(std::memory_order_relaxed), kFactsBytes);
+  ParseFacts(std::string_view(raw.data() + FactsOffset(hooks), facts_used), &counts->facts);
+
+  counts->functions.resize(hooks);
+  for (size_t i = 0; i < hooks; ++i) {
+    const size_t at = NamesOffset() + i * sizeof(NameEntry);
+    FunctionCounts& function = counts->functions[i];
+    function.name = bytes.Text(at + offsetof(NameEntry, name), kNameBytes);
+    function.group = bytes.Text(at + offsetof(NameEntry, group_name), sizeof(NameEntry::group_name));
+    function.bound = raw[at + offsetof(NameEntry, bound)] != 0;
+  }
+  counts->copies.resize(kCopyKinds);
+  for (size_t k = 0; k < kCopyKinds; ++k) counts->copies[k].kind = kCopyKindNames[k];
+
+  for (size_t t = 0; t < header.thread_count; ++t) {
+    const size_t base = threads_offset + t * block;
+    for (size_t k = 0; k < kCopyKinds; ++k) {
+      const size_t at = base + offsetof(ThreadBlock, copies) + k * sizeof(CopyCounter);
+      counts->copies[k].calls += bytes.U64(at + offsetof(CopyCounter, calls));
+      counts->copies[k].bytes += bytes.U64(at + offsetof(CopyCounter, bytes));
+    }
+    for (size_t i = 0; i < hooks; ++i) {
+      const size_t at = base + kBlockHead + i * sizeof(CallCounter);
+      FunctionCounts& function = counts->functions[i];
+      function.calls += bytes.U64(at + offsetof(CallCounter, calls));
+      function.errors += bytes.U64(at + offsetof(CallCounter, errors));
+      function.bytes += bytes.U64(at + offsetof(CallCounter, bytes));
+      function.time_ns += bytes.U64(at + offsetof(CallCounter, time_ns));
+    }
+  }
+  return true;
+}
+
+std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems) {
+  std::vector<ProcessCounts> processes;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(directory.c_str()), closedir);
+  if (dir == nullptr) {
+    problems->push_back(directory + ": " + std::strerror(errno));
+    return processes;
+  }
+  const std::string_view suffix(kCounterSuffix);
+  while (const dirent* entry = readdir(dir.get())) {
+    const std::string_view name(entry->d_name);
+    if (name.size() <= suffix.size() || name.substr(name.size() - suffix.size()) != suffix) continue;
+    ProcessCounts counts;
+    std::string error;
+    if (ReadCounterFile(directory + "/" + entry->d_name, &counts, &error)) {
+      processes.push_back(std::move(counts));
+    } else {
+      problems->push_back(error);
+    }
+  }
+  std::sort(processes.begin(), processes.end(), [](const ProcessCounts& a, const ProcessCounts& b) {
+    return a.start_unix_ns != b.start_unix_ns ? a.start_unix_ns < b.start_unix_ns : a.pid < b.pid;
+  });
+  return processes;
+}
+
+}  // namespace slipstream::tracer

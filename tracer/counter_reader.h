@@ -1,0 +1,59 @@
+// The reading side of counter files (counter_layout.h): what `slipstream run` and `slipstream doctor` show.
+//
+// A reader trusts nothing: a file may be torn, truncated, or from another build. Such a file yields an error, never a
+// crash. Threading: pure functions over the file; the writer may still be running, then the numbers are a moment's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracer/counter_layout.h"
+
+namespace slipstream::tracer {
+
+struct FunctionCounts {
+  std::string name;
+  std::string group;
+  bool bound = false;  // the process's runtime has this function
+  uint64_t calls = 0;
+  uint64_t errors = 0;
+  uint64_t bytes = 0;
+  uint64_t time_ns = 0;
+};
+
+struct CopyCounts {
+  std::string kind;
+  uint64_t calls = 0;
+  uint64_t bytes = 0;
+};
+
+struct Fact {
+  std::string key;
+  std::string value;
+};
+
+// Sums over all threads of one process.
+struct ProcessCounts {
+  int32_t pid = 0;
+  int32_t parent_pid = 0;
+  int32_t rank = -1;
+  int32_t local_rank = -1;
+  uint64_t start_unix_ns = 0;
+  std::string executable;
+  std::vector<Fact> facts;
+  std::vector<FunctionCounts> functions;  // every hook, called or not, in the table's order
+  std::vector<CopyCounts> copies;
+
+  // All values of `key`, in order.
+  std::vector<std::string> FactsOf(const std::string& key) const;
+};
+
+// Reads one file. Returns false and fills *error when it is not a whole counter file.
+bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error);
+
+// Reads every counter file of a run's directory, in order of start. Files that cannot be read become
+// lines of *problems.
+std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems);
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,38 @@
+// One hooked call, recorded.
+#pragma once
+
+#include "tracer/clock.h"
+#include "tracer/nvtx_domain.h"
+#include "tracer/tracer.h"
+
+namespace slipstream::tracer {
+
+// Opens at construction, is counted at Close; a span that is never closed (a thread cancelled inside the call) only
+// ends its NVTX range. Lives on the stack of the calling thread.
+class Span {
+ public:
+  Span(Tracer& tracer, HookId id, uint64_t nvtx_bytes) : tracer_(tracer), recording_(tracer.recording()), id_(id) {
+    if (recording_ & kRecordNvtx) tracer_.nvtx()->Push(id_, nvtx_bytes);
+    if (recording_ & kRecordTime) start_ns_ = NowNs();
+  }
+  Span(const Span&) = delete;
+  Span& operator=(const Span&) = delete;
+
+  ~Span() {
+    if (recording_ & kRecordNvtx) tracer_.nvtx()->Pop();
+  }
+
+  void Close(const CallDetail& detail, bool failed) {
+    if (!(recording_ & kRecordCalls)) return;
+    const uint64_t time_ns = recording_ & kRecordTime ? NowNs() - start_ns_ : 0;
+    tracer_.Count(id_, detail, failed, time_ns);
+  }
+
+ private:
+  Tracer& tracer_;
+  const uint32_t recording_;
+  const HookId id_;
+  uint64_t start_ns_ = 0;
+};
+
+}  // namespace slipstream::tracer

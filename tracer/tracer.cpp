@@ -1,0 +1,98 @@
+#include "tracer/tracer.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "tracer/nvtx_domain.h"
+
+namespace slipstream::tracer {
+namespace {
+
+// The calling thread's block.
+constinit thread_local ThreadBlock* t_block = nullptr;
+
+CounterFile* g_file = nullptr;  // for the thread-exit handler, which gets one pointer only
+
+void ReleaseBlock(void* block) {
+  t_block = nullptr;  // a later destructor of this thread that calls CUDA claims a block anew
+  g_file->Release(static_cast<ThreadBlock*>(block));
+}
+
+// One owner: load and store are enough, and cheaper than a locked add.
+void AddOwned(std::atomic<uint64_t>& counter, uint64_t value) {
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+}
+
+void AddShared(std::atomic<uint64_t>& counter, uint64_t value) { counter.fetch_add(value, std::memory_order_relaxed); }
+
+template <void (*Add)(std::atomic<uint64_t>&, uint64_t)>
+void AddCall(ThreadBlock& block, HookId id, const CallDetail& detail, bool failed, uint64_t time_ns) {
+  CallCounter& counter = block.hooks[Index(id)];
+  Add(counter.calls, 1);
+  if (time_ns != 0) Add(counter.time_ns, time_ns);
+  if (failed) {
+    Add(counter.errors, 1);
+    return;
+  }
+  if (detail.bytes != 0) Add(counter.bytes, detail.bytes);
+  if (detail.copy_kind >= 0 && static_cast<size_t>(detail.copy_kind) < kCopyKinds) {
+    CopyCounter& copy = block.copies[detail.copy_kind];
+    Add(copy.calls, 1);
+    Add(copy.bytes, detail.bytes);
+  }
+}
+
+}  // namespace
+
+Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_directory, const ProcessIdentity& identity,
+                      std::string* problem) {
+  auto* tracer = new (std::nothrow) Tracer();
+  if (tracer == nullptr) {
+    *problem = "out of memory";
+    return nullptr;
+  }
+  if (policy.counters != policy::Counters::kOff && !run_directory.empty()) {
+    tracer->file_ = CounterFile::Create(run_directory, static_cast<uint32_t>(policy.max_threads), identity, problem);
+    if (tracer->file_ != nullptr) {
+      g_file = tracer->file_;
+      tracer->has_release_key_ = pthread_key_create(&tracer->release_key_, ReleaseBlock) == 0;
+      tracer->recording_ |= kRecordCalls;
+      if (policy.counters == policy::Counters::kTime) tracer->recording_ |= kRecordTime;
+    }
+  }
+  if (policy.nvtx) {
+    tracer->nvtx_ = NvtxDomain::Open();
+    if (tracer->nvtx_ != nullptr) tracer->recording_ |= kRecordNvtx;
+  }
+  return tracer;
+}
+
+ThreadBlock* Tracer::BlockOfThisThread() {
+  if (t_block != nullptr) [[likely]]
+    return t_block;
+  t_block = file_->Claim(static_cast<uint32_t>(syscall(SYS_gettid)));
+  // pthread_setspecific may allocate for keys above the first 32: once a thread, never again.
+  if (has_release_key_ && !file_->IsShared(t_block)) pthread_setspecific(release_key_, t_block);
+  return t_block;
+}
+
+void Tracer::Count(HookId id, const CallDetail& detail, bool failed, uint64_t time_ns) {
+  ThreadBlock* block = BlockOfThisThread();
+  if (file_->IsShared(block)) {
+    AddCall<AddShared>(*block, id, detail, failed, time_ns);
+  } else {
+    AddCall<AddOwned>(*block, id, detail, failed, time_ns);
+  }
+}
+
+void Tracer::AddFact(std::string_view key, std::string_view value) {
+  if (file_ != nullptr) file_->AddFact(key, value);
+}
+
+void Tracer::SetBound(HookId id, bool bound) {
+  if (file_ != nullptr) file_->SetBound(id, bound);
+}
+
+}  // namespace slipstream::tracer
