@@ -113,7 +113,9 @@ class PreparedFolder(CheckTest):
         text = f'subdirs("sub")\nadd_test(source "grep" "-q" "slipstream" "{built.parent}/CMakeLists.txt")\n'
         (built / "CTestTestfile.cmake").write_text(text)
         built.rename(carried)
-        self.assert_ends(self.run_prepared(carried), 0, "2 passed, 0 failed, 0 skipped")
+        done = self.run_prepared(carried)
+        self.assert_ends(done, 0, "2 passed, 0 failed, 0 skipped")
+        self.assertIn(f"(built in {built} and carried here", done.stdout)
         self.assertEqual((carried / "CTestTestfile.cmake").read_text(), text)
 
     def test_slipstream_variables_do_not_reach_the_tests(self):

@@ -120,7 +120,8 @@ def main(arguments):
     cases, seconds_of_leg, status = [], {}, 0
     if options.build:
         found, seconds_of_leg["prepared"] = run_leg(
-            "prepared", lambda note: ctest.run_tests(options.build, ROOT, "prepared", options.jobs, options.filter))
+            "prepared",
+            lambda note: ctest.run_tests(options.build, ROOT, "prepared", options.jobs, options.filter, note=note))
         return report(found, seconds_of_leg, junit)
     for name in options.legs:
         try:
