@@ -90,6 +90,8 @@ bool LogFile::Open() noexcept {
   if (!S_ISREG(status.st_mode)) return fail("is not a regular file", 0);
   if (status.st_uid != ::geteuid()) return fail("belongs to another user", 0);
   if (status.st_nlink > 1) return fail("has a second hard link", 0);
+  device_ = status.st_dev;
+  inode_ = status.st_ino;
   return true;
 }
 
@@ -111,10 +113,14 @@ bool LogFile::TurnOver() noexcept {
 }
 
 bool LogFile::Append(std::string_view line) noexcept {
-  if (failed_ || (fd_ < 0 && !Open())) return false;
   struct stat status = {};
-  if (::fstat(fd_, &status) != 0) return false;
-  if (static_cast<std::uint64_t>(status.st_size) + line.size() > max_size_ && status.st_size > 0) {
+  if (fd_ >= 0 && (::fstat(fd_, &status) != 0 || status.st_dev != device_ || status.st_ino != inode_)) {
+    fd_ = -1;  // The program's own by now: not ours to write to, nor to close.
+  }
+  if (fd_ < 0) {
+    if (failed_ || !Open() || ::fstat(fd_, &status) != 0) return false;
+  }
+  if (static_cast<std::uint64_t>(status.st_size) + line.size() > max_size_) {
     if (!TurnOver()) return false;
   }
   return WriteQuietly(fd_, line);

@@ -47,6 +47,10 @@ class LogFile {
   const std::string path_before_;
   const std::uint64_t max_size_;
   int fd_ = -1;
+  // Which file that is. A program may close descriptors that it did not open, and have the number stand for another
+  // file.
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
   bool failed_ = false;
   std::string_view error_;
   int error_number_ = 0;

@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -32,6 +33,50 @@ void CopyText(char* to, size_t capacity, std::string_view from) {
   const size_t length = from.size() < capacity ? from.size() : capacity - 1;
   std::memcpy(to, from.data(), length);
   to[length] = '\0';
+}
+
+// A loaded object, found by an address inside it. Not by dladdr: that walks the object's symbols, of which
+// libtorch_cuda has so many that one question takes a millisecond.
+struct Object {
+  uintptr_t begin = 0;  // of its mapping; end is one past it
+  uintptr_t end = 0;
+  const char* name = "";  // the loader's, valid while the object is loaded; empty for the program itself
+  const ElfW(Dyn) * dynamic = nullptr;
+
+  bool Holds(const void* address) const {
+    const auto value = reinterpret_cast<uintptr_t>(address);
+    return value >= begin && value < end;
+  }
+};
+
+struct ObjectQuestion {
+  const void* address;
+  Object answer;
+};
+
+int AnswerObjectQuestion(dl_phdr_info* info, size_t, void* data) {
+  auto* question = static_cast<ObjectQuestion*>(data);
+  Object object;
+  object.begin = UINTPTR_MAX;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& header = info->dlpi_phdr[i];
+    const uintptr_t start = info->dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
+    if (header.p_type != PT_LOAD) continue;
+    if (start < object.begin) object.begin = start;
+    if (start + header.p_memsz > object.end) object.end = start + header.p_memsz;
+  }
+  if (!object.Holds(question->address)) return 0;
+  object.name = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  question->answer = object;
+  return 1;
+}
+
+// An empty range (begin == end) when no loaded object holds the address.
+Object ObjectAt(const void* address) {
+  ObjectQuestion question = {address, {}};
+  dl_iterate_phdr(AnswerObjectQuestion, &question);
+  return question.answer;
 }
 
 // Of an object that is loaded: its own name and the names that it needs, straight from its dynamic section.
@@ -84,22 +129,28 @@ void Remember(const char* path) {
   if (handle == nullptr || dlsym(handle, "cudaMalloc") == nullptr) return;
   RuntimeLibrary& library = g_libraries[index];
   CopyText(library.path, sizeof(library.path), path);
-  link_map* map = nullptr;
-  std::string_view soname;
-  if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr) soname = ReadDynamicNames(map->l_ld).soname;
+  const Object object = ObjectAt(dlsym(handle, "cudaMalloc"));
+  const std::string_view soname = ReadDynamicNames(object.dynamic).soname;
+  library.begin = object.begin;
+  library.end = object.end;
   CopyText(library.soname, sizeof(library.soname), soname.empty() ? BaseName(path) : soname);
   library.handle = handle;
   g_count.store(index + 1, std::memory_order_release);
 }
 
-link_map* ObjectOf(const void* address) {
-  Dl_info info;
-  void* map = nullptr;
-  if (dladdr1(address, &info, &map, RTLD_DL_LINKMAP) == 0) return nullptr;
-  return static_cast<link_map*>(map);
-}
+// Our own mapping, asked for once: end is 0 until then.
+constinit std::atomic<uintptr_t> g_own_begin{0};
+constinit std::atomic<uintptr_t> g_own_end{0};
 
-bool IsOurs(const void* function) { return ObjectOf(function) == ObjectOf(&g_libraries); }
+bool IsOurs(const void* function) {
+  if (g_own_end.load(std::memory_order_acquire) == 0) {
+    const Object self = ObjectAt(&g_libraries);
+    g_own_begin.store(self.begin, std::memory_order_relaxed);
+    g_own_end.store(self.end, std::memory_order_release);
+  }
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  return address >= g_own_begin.load(std::memory_order_relaxed) && address < g_own_end.load(std::memory_order_relaxed);
+}
 
 // What the dynamic linker finds after us in the global scope.
 void* NextInGlobalScope(const char* name) {
@@ -112,58 +163,85 @@ void* FromHandle(void* handle, const char* name) {
   return function != nullptr && !IsOurs(function) ? function : nullptr;
 }
 
-const RuntimeLibrary* LibraryAt(const link_map* map) {
-  for (uint32_t i = 0; map != nullptr && i < g_count.load(std::memory_order_acquire); ++i) {
-    link_map* known = nullptr;
-    if (dlinfo(g_libraries[i].handle, RTLD_DI_LINKMAP, &known) == 0 && known == map) return &g_libraries[i];
+// The known libcudart that holds the function; null: none does.
+const RuntimeLibrary* LibraryHolding(const void* function) {
+  const auto address = reinterpret_cast<uintptr_t>(function);
+  for (uint32_t i = 0; i < g_count.load(std::memory_order_acquire); ++i) {
+    if (address >= g_libraries[i].begin && address < g_libraries[i].end) return &g_libraries[i];
   }
   return nullptr;
 }
 
 // With several libcudarts loaded: the one that the caller names in its DT_NEEDED, or one that it needs indirectly.
 // Null: none.
-const RuntimeLibrary* LinkedLibraryOf(const link_map* caller) {
-  const std::string_view needed = ReadDynamicNames(caller->l_ld).needed_runtime;
+const RuntimeLibrary* LinkedLibraryOf(const Object& caller) {
+  const std::string_view needed = ReadDynamicNames(caller.dynamic).needed_runtime;
   for (uint32_t i = 0; !needed.empty() && i < g_count.load(std::memory_order_acquire); ++i) {
     if (needed == g_libraries[i].soname || needed == BaseName(g_libraries[i].path)) return &g_libraries[i];
   }
-  if (caller->l_name == nullptr || caller->l_name[0] == '\0') return nullptr;
-  void* const handle = dlopen(caller->l_name, RTLD_NOLOAD | RTLD_LAZY);
+  if (caller.name[0] == '\0') return nullptr;
+  void* const handle = dlopen(caller.name, RTLD_NOLOAD | RTLD_LAZY);
   void* const function = FromHandle(handle, "cudaMalloc");  // searches the caller's own dependencies, in order
   if (handle != nullptr) dlclose(handle);
-  return function != nullptr ? LibraryAt(ObjectOf(function)) : nullptr;
+  return LibraryHolding(function);
 }
 
 // A caller that is linked to none (its symbols came from whoever had loaded one globally, as in parts of PyTorch): what
 // the dynamic linker finds for it, else the libcudart that was there first.
 const RuntimeLibrary* UnlinkedLibrary() {
-  void* const function = NextInGlobalScope("cudaMalloc");
-  const RuntimeLibrary* const library = function != nullptr ? LibraryAt(ObjectOf(function)) : nullptr;
+  const RuntimeLibrary* const library = LibraryHolding(NextInGlobalScope("cudaMalloc"));
   return library != nullptr ? library : Resolver::Count() != 0 ? Resolver::At(0) : nullptr;
 }
 
-// Which library a return address is bound to, remembered: (address << 8 | index + 1), direct-mapped. A lost race or a
-// collision costs another look.
-constexpr size_t kCallerCacheSize = 1024;
-constinit std::atomic<uint64_t> g_callers[kCallerCacheSize]{};
-
-const RuntimeLibrary* CachedLibraryOf(const void* caller) {
-  const auto address = reinterpret_cast<uintptr_t>(caller);
-  std::atomic<uint64_t>& slot = g_callers[(address >> 2) % kCallerCacheSize];
-  const uint64_t entry = slot.load(std::memory_order_relaxed);
-  if (entry >> 8 == address) return &g_libraries[(entry & 0xff) - 1];
-  const link_map* const map = ObjectOf(caller);
-  const RuntimeLibrary* library = map != nullptr ? LinkedLibraryOf(map) : nullptr;
-  if (library == nullptr && map != nullptr) {
+const RuntimeLibrary* FindLibraryOf(const Object& caller) {
+  const RuntimeLibrary* library = LinkedLibraryOf(caller);
+  if (library == nullptr) {
     Resolver::Scan();  // the caller may have come in together with a libcudart of its own
-    library = LinkedLibraryOf(map);
+    library = LinkedLibraryOf(caller);
   }
-  // Always an answer to remember: an address that is looked up again on every call costs microseconds, not nanoseconds.
-  if (library == nullptr) library = UnlinkedLibrary();
-  if (library != nullptr) {
-    const auto index = static_cast<uint64_t>(library - g_libraries);
-    slot.store(static_cast<uint64_t>(address) << 8 | (index + 1), std::memory_order_relaxed);
+  return library != nullptr ? library : UnlinkedLibrary();
+}
+
+// Which libcudart the calls of an object go to, remembered by the object's whole range: a program has few objects that
+// call CUDA, and thousands of places in them that do. Filled in order, never emptied; a thread that finds the table
+// full, or another thread writing to it, asks the loader. Hazard: an object that is unloaded leaves its entry behind.
+// What is loaded there later is taken for it, which is wrong only
+//   if that calls another libcudart.
+struct Caller {
+  std::atomic<uintptr_t> begin;
+  std::atomic<uintptr_t> end;
+  std::atomic<const RuntimeLibrary*> library;
+};
+constexpr uint32_t kMaxCallers = 64;
+constinit Caller g_callers[kMaxCallers]{};
+constinit std::atomic<uint32_t> g_caller_count{0};
+constinit std::atomic<bool> g_adding_caller{false};
+
+void RememberCaller(const Object& object, const RuntimeLibrary* library) {
+  if (g_adding_caller.exchange(true, std::memory_order_acquire)) return;
+  const uint32_t index = g_caller_count.load(std::memory_order_relaxed);
+  if (index < kMaxCallers) {
+    g_callers[index].begin.store(object.begin, std::memory_order_relaxed);
+    g_callers[index].end.store(object.end, std::memory_order_relaxed);
+    g_callers[index].library.store(library, std::memory_order_relaxed);
+    g_caller_count.store(index + 1, std::memory_order_release);
   }
+  g_adding_caller.store(false, std::memory_order_release);
+}
+
+const RuntimeLibrary* LibraryOfCaller(const void* caller) {
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  const uint32_t count = g_caller_count.load(std::memory_order_acquire);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (address >= g_callers[i].begin.load(std::memory_order_relaxed) &&
+        address < g_callers[i].end.load(std::memory_order_relaxed)) {
+      return g_callers[i].library.load(std::memory_order_relaxed);
+    }
+  }
+  const Object object = ObjectAt(caller);
+  if (object.end == 0) return UnlinkedLibrary();  // code that was made at run time
+  const RuntimeLibrary* library = FindLibraryOf(object);
+  if (library != nullptr) RememberCaller(object, library);
   return library;
 }
 
@@ -206,7 +284,7 @@ void* Resolver::Function(const RuntimeLibrary& sole, HookId id) {
 
 void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   if (Count() == 0) Scan();
-  const RuntimeLibrary* library = CachedLibraryOf(caller);
+  const RuntimeLibrary* library = LibraryOfCaller(caller);
   if (library == nullptr) return NextInGlobalScope(tracer::NameOf(id));  // no libcudart that we know
   return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
 }

@@ -23,6 +23,8 @@ struct RuntimeLibrary {
   // Of its file, for example "libcudart.so.13": what a caller's DT_NEEDED entry says.
   char soname[64];
   void* handle;
+  uintptr_t begin;  // of its mapping; end is one past it
+  uintptr_t end;
   // Resolved on first use; null: not yet.
   mutable std::atomic<void*> functions[tracer::kHookCount];
 };

@@ -203,6 +203,12 @@ INSTANTIATE_TEST_SUITE_P(
              {"policy.toml:2:32: not TOML: cannot redefine existing string 'level'"}},
         // Syntax. What else is wrong is reported too.
         Case{"Header", "version = 1\n[log\nlevel = \"x\"\n", {"policy.toml:2:5: not TOML: expected ']', saw '\\n'"}},
+        // What toml++ 3.3 leaves undefined outside of quotes.
+        Case{"LetterOutsideOfQuotes",
+             "version = 1\né = 1\nenabled = falseé\n[é]\n",
+             {"policy.toml:2:1: not TOML: expected keys, tables, whitespace or comments, saw 'é'",
+              "policy.toml:3:11: \"enabled\": found falseé (not a TOML value), expected true or false",
+              "policy.toml:4:2: not TOML: expected bare key starting character or string delimiter, saw 'é'"}},
         Case{"HeaderOfADot",
              "version = 1\n[.]\n",
              {"policy.toml:2:2: not TOML: expected bare key starting character or string delimiter, saw '.'"}},

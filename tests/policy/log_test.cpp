@@ -5,11 +5,15 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
 #include <regex>
 #include <sstream>
 #include <string>
@@ -89,6 +93,18 @@ TEST(Log, ALineHasTimeProcessAndLevel) {
   EXPECT_TRUE(std::regex_match(lines[1], std::regex(time + "warning: two"))) << lines[1];
   EXPECT_TRUE(std::regex_match(lines[2], std::regex(time + "info: three"))) << lines[2];
   EXPECT_TRUE(std::regex_match(lines[3], std::regex(time + "debug: four"))) << lines[3];
+}
+
+TEST(Log, TheTimeIsUtcWhateverTheTimeZone) {
+  const Finished child = InChild([] {
+    ::setenv("TZ", "ELSEWHERE-12", 1);
+    ConfigureLog({.level = LogLevel::kInfo});
+    LogInfo("x");
+    return 0;
+  });
+  std::tm written = {};
+  ASSERT_NE(::strptime(child.err.c_str(), "%Y-%m-%dT%H:%M:%S", &written), nullptr) << child.err;
+  EXPECT_LT(std::abs(std::difftime(::timegm(&written), std::time(nullptr))), 600.0) << child.err;
 }
 
 TEST(Log, AMessageIsOneLineOfPrintableTextAndNoFormatString) {
@@ -268,6 +284,56 @@ TEST(Log, AFileFoundFullIsTurnedOver) {
   EXPECT_EQ(child.exit_code(), 0);
   EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
   EXPECT_EQ(ReadFile(folder / "log.1").size(), 65536U);
+}
+
+// Two descriptors in one process are as two processes: one has the file that the other has turned over.
+TEST(Log, AFileThatAnotherTurnedOverIsLeftToIt) {
+  const Folder folder;
+  const std::string line = std::string(99, 'x') + "\n";
+  LogFile first(folder / "log", 1000);
+  LogFile second(folder / "log", 1000);
+  ASSERT_TRUE(second.Append(line));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(first.Append(line));
+  ASSERT_EQ(ReadFile(folder / "log.1").size(), 1000U);
+  ASSERT_EQ(ReadFile(folder / "log").size(), 100U);
+  EXPECT_TRUE(second.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log.1").size(), 1000U);
+  EXPECT_EQ(ReadFile(folder / "log").size(), 200U);
+}
+
+TEST(Log, WhileAnotherTurnsTheFileOverALineIsLostAndTheSizeObeyed) {
+  const Folder folder;
+  const std::string line = std::string(99, 'x') + "\n";
+  LogFile log(folder / "log", 1000);
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(log.Append(line));
+  const int other = ::open((folder / "log").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_FALSE(log.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log").size(), 1000U);
+  ::close(other);
+  EXPECT_TRUE(log.Append(line));
+  EXPECT_EQ(ReadFile(folder / "log").size(), 100U);
+}
+
+// Programs that become daemons close every descriptor, and the next file that they open has the number of ours.
+TEST(Log, ADescriptorThatTheProgramTookIsNotWritten) {
+  const Folder folder;
+  const std::string path = folder / "log";
+  const Finished child = InChild([&] {
+    LogFile log(path, 65536);
+    const int number = ::dup(STDERR_FILENO);  // The one that the log will get.
+    ::close(number);
+    if (!log.Append("one\n")) return 1;
+    if (::close(number) != 0) return 2;
+    if (!log.Append("two\n")) return 3;
+    ::close(number);
+    if (::open((folder / "precious").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600) != number) return 4;
+    if (!log.Append("three\n")) return 5;
+    return ::write(number, "mine\n", 5) == 5 ? 0 : 6;
+  });
+  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(ReadFile(folder / "precious"), "mine\n");
+  EXPECT_EQ(ReadFile(path), "one\ntwo\nthree\n");
 }
 
 TEST(Log, SeveralProcessesShareAFile) {

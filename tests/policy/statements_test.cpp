@@ -24,6 +24,7 @@ TEST(Statements, EachLineIsOneUnlessAValueGoesOn) {
   EXPECT_EQ(LinesOf("a=[1,\n2]\nb=2"), (Lines{{1, 2}, {3, 3}}));
   EXPECT_EQ(LinesOf("a='''\n[\n'''\nb=2"), (Lines{{1, 3}, {4, 4}}));
   EXPECT_EQ(LinesOf("a=\"\"\"\n\\\"\"\"\n\"\"\"\"\"\nb=2"), (Lines{{1, 3}, {4, 4}}));
+  EXPECT_EQ(LinesOf("a=[\"\"\"x\"\"\"\"]\nb=2"), (Lines{{1, 1}, {2, 2}}));
   EXPECT_EQ(LinesOf("a=\"[\" # [\nb=2"), (Lines{{1, 1}, {2, 2}}));
   // Unfinished ones: a header and a string end with the line, an array and a block with the text.
   EXPECT_EQ(LinesOf("[a\nb=2"), (Lines{{1, 1}, {2, 2}}));

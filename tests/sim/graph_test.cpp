@@ -74,6 +74,23 @@ TEST_F(GraphTest, BranchesHaveNoOrder) {
   EXPECT_TRUE(first_two);
 }
 
+// An executable does not run beside itself, on whatever streams it is launched.
+TEST_F(GraphTest, TwoLaunchesOfOneExecutableAreSerialised) {
+  Log log;
+  const cudaGraphExec_t exec = Capture([&] {
+    EXPECT_EQ(LaunchAppend(&log, 1, a_), cudaSuccess);
+    EXPECT_EQ(LaunchAppend(&log, 2, a_), cudaSuccess);
+  });
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    OK(simSetSeed(seed));
+    log.entries.clear();
+    OK(cudaGraphLaunch(exec, a_));
+    OK(cudaGraphLaunch(exec, b_));
+    OK(cudaStreamSynchronize(b_));
+    EXPECT_EQ(log.entries, (std::vector<int>{1, 2, 1, 2})) << seed;
+  }
+}
+
 TEST_F(GraphTest, BuiltByHandFromEveryNodeType) {
   cudaGraph_t graph = nullptr;
   OK(cudaGraphCreate(&graph, 0));

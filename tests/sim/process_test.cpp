@@ -50,17 +50,17 @@ int WaitForOwnHostFunction() {
   return 0;
 }
 
-// Two kernels of 20 ms on one stream, a 20 ms copy beside them.
+// Two kernels of 150 ms on one stream, a copy of 210 ms beside them.
 int Timed() {
   simRegisterKernel(
-      Address(&Fill), "slow", [](const simLaunch*, void**) {}, nullptr, 0, 20000000);
+      Address(&Fill), "slow", [](const simLaunch*, void**) {}, nullptr, 0, 150000000);
   void* device = nullptr;
   void* pinned = nullptr;
   cudaStream_t compute = nullptr;
   cudaStream_t copy = nullptr;
   cudaEvent_t start = nullptr;
   cudaEvent_t end = nullptr;
-  const size_t bytes = size_t{2} << 20;  // at 0.1 GB/s: 21 ms
+  const size_t bytes = size_t{2} << 20;  // at 0.01 GB/s: 210 ms
   if (cudaMalloc(&device, bytes) != cudaSuccess || cudaMallocHost(&pinned, bytes) != cudaSuccess ||
       cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking) != cudaSuccess ||
       cudaStreamCreateWithFlags(&copy, cudaStreamNonBlocking) != cudaSuccess ||
@@ -73,7 +73,7 @@ int Timed() {
   cudaLaunchKernel(Address(&Fill), dim3(1), dim3(1), nullptr, 0, compute);
   cudaEventRecord(end, compute);
   cudaMemcpyAsync(device, pinned, bytes, cudaMemcpyHostToDevice, copy);
-  if (Milliseconds(begin) > 15) {
+  if (Milliseconds(begin) > 140) {
     return 3;  // submitting does not wait
   }
   if (cudaStreamQuery(copy) != cudaErrorNotReady) {
@@ -83,8 +83,8 @@ int Timed() {
   const double took = Milliseconds(begin);
   float ms = 0;
   cudaEventElapsedTime(&ms, start, end);
-  // Lower bounds hold on any machine; overlap shows in that the copy's time was not added.
-  if (took < 39 || ms < 39 || ms > 60) {
+  // The device's own clock is exact whatever the host is busy with; of the host's only a lower bound holds.
+  if (took < 299 || ms < 299 || ms > 301) {
     return 5;
   }
   return simPendingOperations(nullptr) == 0 ? 0 : 6;
@@ -106,7 +106,7 @@ const std::map<std::string, std::function<int()>>& Roles() {
   return roles;
 }
 
-const int child_verdict = [] {
+const int kChildVerdict = [] {
   if (const char* role = std::getenv("SIM_PROCESS_ROLE")) {
     std::exit(Roles().at(role)());  // exit: what is written at the end is part of the test
   }
@@ -181,7 +181,7 @@ TEST_F(ProcessTest, AnIdleProgramGetsOnOnlyWhenAskedTo) {
 }
 
 TEST_F(ProcessTest, TimedModeTakesTheTimeItSays) {
-  EXPECT_EQ(RunChild("timed", {{"SIMCUDA_MODE", "timed"}, {"SIMCUDA_BANDWIDTH", "0.1"}}), 0);
+  EXPECT_EQ(RunChild("timed", {{"SIMCUDA_MODE", "timed"}, {"SIMCUDA_BANDWIDTH", "0.01"}}), 0);
 }
 
 TEST_F(ProcessTest, TimedModeCanBeSwitchedOnAndOff) {

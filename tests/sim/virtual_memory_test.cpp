@@ -40,6 +40,7 @@ TEST_F(VirtualMemoryTest, TwoMapsOfOneHandleShowTheSameBytes) {
 
 TEST_F(VirtualMemoryTest, WithoutAccessWorkFaults) {
   OK(cuMemMap(range_, kGranule, 0, handle_, 0));
+  RETURNS(cudaErrorInvalidValue, cudaMemcpyAsync(Pointer(range_), pinned_, 16, cudaMemcpyHostToDevice, a_));
   OK(LaunchFill(Pointer(range_), 1, 7, a_));
   RETURNS(cudaErrorIllegalAddress, cudaStreamSynchronize(a_));
 }

@@ -32,8 +32,8 @@ class CounterFileTest : public ::testing::Test {
 
   // Counter files are never destroyed; kept here, so that the leak checker finds them.
   CounterFile* Create(uint32_t max_threads, std::string* error, const ProcessIdentity& identity = {}) {
-    static std::vector<CounterFile*> kept;
-    return kept.emplace_back(CounterFile::Create(directory_, max_threads, identity, error));
+    static auto* const kept = new std::vector<CounterFile*>;
+    return kept->emplace_back(CounterFile::Create(directory_, max_threads, identity, error));
   }
 
   // One file with known contents; returns its path.

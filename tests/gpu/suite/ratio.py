@@ -42,7 +42,7 @@ def workloads(suite):
         "resnet50": (
             {
                 "program": resnet,
-                "arguments": "--model resnet50 --batch 64 --autocast --workers 4".split(),
+                "arguments": "--model resnet50 --batch 64 --autocast --workers 0 --in-memory 8".split(),
                 "warm_up": 20,
             },
             True,

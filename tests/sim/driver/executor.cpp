@@ -76,17 +76,19 @@ void EngineLoop(int device, Engine engine) {
       continue;
     }
     uint64_t& engine_free = world.devices[device].engine_free_ns[static_cast<int>(engine)];
-    const uint64_t end = std::max(op->ready_ns, engine_free) + op->work.duration_ns;
+    const uint64_t start = std::max(op->ready_ns, engine_free);
+    const uint64_t end = start + op->work.duration_ns;
     const bool broken = op->context->sticky != CUDA_SUCCESS;
     lock.unlock();
+    const uint64_t body_start = NowNs(world);
     if (op->work.body && !broken) {
       RunBody(*op);
     }
-    const uint64_t body_end = NowNs(world);
+    const uint64_t body_ns = NowNs(world) - body_start;
     SleepUntil(end);
     lock.lock();
     // A body that takes longer than the kernel's declared duration makes the kernel longer.
-    op->end_ns = std::max(end, body_end);
+    op->end_ns = std::max(end, start + body_ns);
     engine_free = op->end_ns;
     CompleteTimed(world, op);
   }

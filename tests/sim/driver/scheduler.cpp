@@ -48,6 +48,7 @@ void Complete(World& world, const OpPtr& first) {
     op->dependencies.clear();
     op->work.body = nullptr;
     op->work.condition = nullptr;
+    op->stream = nullptr;  // its tail may be this operation: a circle
     for (const OpPtr& dependent : dependents) {
       dependent->ready_ns = std::max(dependent->ready_ns, op->end_ns);
       if (--dependent->unmet > 0) {
@@ -105,8 +106,8 @@ OpPtr Pick(World& world, bool only_needed) {
 
 // Seeds 0, 4, 8.. run nothing that nobody asked for; the others now and then let unrelated work overtake.
 bool LetUnrelatedRun(World& world) {
-  static const uint64_t kChanceOfEight[] = {0, 1, 2, 4};
-  return Random(world, 8) < kChanceOfEight[world.settings.seed % 4];
+  static const uint64_t chance_of_eight[] = {0, 1, 2, 4};
+  return Random(world, 8) < chance_of_eight[world.settings.seed % 4];
 }
 
 }  // namespace
