@@ -51,6 +51,13 @@ class PreparedFolder(CheckTest):
         self.assert_ends(done, 1, "1 passed, 1 failed, 0 skipped")
         self.assertIn("prepared: bad failed\n  | the reason of it\n", done.stdout)
 
+    def test_a_long_failure_shows_its_beginning_and_its_end(self):
+        done = self.run_tests(self.add_test("bad", "echo it begins; seq 1 20000; echo it ends; exit 1"))
+        self.assertIn("  | it begins\n", done.stdout)
+        self.assertIn("characters ...\n", done.stdout)
+        self.assertIn("  | it ends\n", done.stdout)
+        self.assertLess(len(done.stdout), 60000)
+
     def test_a_skip_shows_its_reason(self):
         done = self.run_tests(
             self.add_test("good", "true"),
@@ -113,7 +120,9 @@ class PreparedFolder(CheckTest):
         text = f'subdirs("sub")\nadd_test(source "grep" "-q" "slipstream" "{built.parent}/CMakeLists.txt")\n'
         (built / "CTestTestfile.cmake").write_text(text)
         built.rename(carried)
-        self.assert_ends(self.run_prepared(carried), 0, "2 passed, 0 failed, 0 skipped")
+        done = self.run_prepared(carried)
+        self.assert_ends(done, 0, "2 passed, 0 failed, 0 skipped")
+        self.assertIn(f"(built in {built} and carried here", done.stdout)
         self.assertEqual((carried / "CTestTestfile.cmake").read_text(), text)
 
     def test_slipstream_variables_do_not_reach_the_tests(self):

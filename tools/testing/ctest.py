@@ -77,8 +77,8 @@ def test_environment():
     return kept
 
 
-def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(), log=None):
-    """Every test of the folder as cases. `prefix` is a command that ctest is run under."""
+def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(), log=None, note=None):
+    """Every test of the folder as cases. `prefix` is a command that ctest is run under; `note` takes a remark."""
     build = pathlib.Path(build).resolve()
     if not (build / "CTestTestfile.cmake").exists():
         return [Case(leg, "ctest", FAILED, 0.0, f"{build} is no build folder with tests: no CTestTestfile.cmake in it")]
@@ -88,6 +88,8 @@ def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(),
         moved_from = cached(build, "CMAKE_CACHEFILE_DIR")
         if moved_from and not _same_folder(moved_from, build):
             folder = relocated(build, source, scratch)
+            if note:
+                note(f"built in {moved_from} and carried here: a test with that path compiled into it fails")
         junit = scratch / "ctest.xml"
         command = [*prefix, "ctest", "--test-dir", folder, "-j", jobs, "--output-junit", junit, *_OUTPUT_LIMITS]
         if name_filter:

@@ -17,7 +17,8 @@ import legs
 from cases import FAILED, PASSED, SKIPPED, Case, write_junit
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-_SHOWN_CHARACTERS = 20000
+# Of a failure, at its beginning (where a sanitiser says what is wrong) and at its end (where a program says how it ended).
+_SHOWN_CHARACTERS = 8000
 
 
 def say(*words):
@@ -82,8 +83,9 @@ def run_leg(name, work):
     for case in cases:
         if case.outcome == FAILED:
             text = case.text.rstrip()
-            if len(text) > _SHOWN_CHARACTERS:
-                text = f"... {len(text) - _SHOWN_CHARACTERS} characters before this\n{text[-_SHOWN_CHARACTERS:]}"
+            left_out = len(text) - 2 * _SHOWN_CHARACTERS
+            if left_out > 0:
+                text = f"{text[:_SHOWN_CHARACTERS]}\n... {left_out} characters ...\n{text[-_SHOWN_CHARACTERS:]}"
             say(f"  ---- {name}: {case.name} failed")
             say("\n".join("  | " + line for line in text.splitlines()) or "  | (no output)")
     return cases, seconds
@@ -120,7 +122,8 @@ def main(arguments):
     cases, seconds_of_leg, status = [], {}, 0
     if options.build:
         found, seconds_of_leg["prepared"] = run_leg(
-            "prepared", lambda note: ctest.run_tests(options.build, ROOT, "prepared", options.jobs, options.filter))
+            "prepared",
+            lambda note: ctest.run_tests(options.build, ROOT, "prepared", options.jobs, options.filter, note=note))
         return report(found, seconds_of_leg, junit)
     for name in options.legs:
         try:
