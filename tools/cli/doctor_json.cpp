@@ -1,32 +1,21 @@
-#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "tools/cli/doctor.h"
-#include "tools/cli/summary.h"
+#include "tools/cli/process_json.h"
 
 namespace slipstream::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json ProcessJson(const tracer::ProcessCounts& process) {
-  Json runtimes = Json::array();
-  for (const std::string& fact : process.FactsOf("runtime")) {
-    const RuntimeFact runtime = ParseRuntimeFact(fact);
-    runtimes.push_back({{"path", runtime.path}, {"version", runtime.version}});
-  }
   Json hooks = Json::array();
   for (const tracer::FunctionCounts& function : process.functions) {
     hooks.push_back({{"name", function.name}, {"bound", function.bound}, {"calls", function.calls}});
   }
-  Json facts = Json::object();
-  for (const tracer::Fact& fact : process.facts) {
-    if (fact.key != "runtime") facts[fact.key] = fact.value;
-  }
   return {{"pid", process.pid},
           {"executable", process.executable},
-          {"runtimes", std::move(runtimes)},
-          {"facts", std::move(facts)},
+          {"runtimes", RuntimesJson(process)},
+          {"facts", FactsJson(process)},
           {"hooks", std::move(hooks)}};
 }
 
@@ -61,7 +50,7 @@ std::string ReportJson(const DoctorReport& report) {
                        {"exit_status", report.probe.exit_status},
                        {"output", report.probe.output},
                        {"processes", std::move(processes)}}}};
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(root);
 }
 
 }  // namespace slipstream::cli

@@ -1,12 +1,11 @@
-#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
+#include "tools/cli/process_json.h"
 #include "tools/cli/summary.h"
 
 namespace slipstream::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json FunctionsJson(const tracer::ProcessCounts& process) {
   Json functions = Json::array();
@@ -33,23 +32,14 @@ Json CopiesJson(const tracer::ProcessCounts& process) {
 Json OptionalNumber(int32_t value) { return value < 0 ? Json(nullptr) : Json(value); }
 
 Json ProcessJson(const tracer::ProcessCounts& process) {
-  Json runtimes = Json::array();
-  for (const std::string& fact : process.FactsOf("runtime")) {
-    const RuntimeFact runtime = ParseRuntimeFact(fact);
-    runtimes.push_back({{"path", runtime.path}, {"version", runtime.version}});
-  }
-  Json facts = Json::object();
-  for (const tracer::Fact& fact : process.facts) {
-    if (fact.key != "runtime") facts[fact.key] = fact.value;
-  }
   return {{"pid", process.pid},
           {"parent_pid", process.parent_pid},
           {"rank", OptionalNumber(process.rank)},
           {"local_rank", OptionalNumber(process.local_rank)},
           {"start_unix_ns", process.start_unix_ns},
           {"executable", process.executable},
-          {"runtimes", std::move(runtimes)},
-          {"facts", std::move(facts)},
+          {"runtimes", RuntimesJson(process)},
+          {"facts", FactsJson(process)},
           {"functions", FunctionsJson(process)},
           {"copies", CopiesJson(process)}};
 }
@@ -67,8 +57,7 @@ std::string SummaryJson(const RunSummary& summary) {
                      {"processes", std::move(processes)},
                      {"totals", {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}}},
                      {"problems", summary.problems}};
-  // Paths and names come from the system and need not be UTF-8.
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(root);
 }
 
 }  // namespace slipstream::cli

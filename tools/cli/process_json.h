@@ -1,0 +1,40 @@
+// The parts of a process that the summary and the doctor's report both show as JSON. Included by the two
+// files that make JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "tools/cli/summary.h"
+#include "tracer/counter_reader.h"
+
+namespace slipstream::cli {
+
+using Json = nlohmann::ordered_json;
+
+// [{"path": ..., "version": 13000}, ...]
+inline Json RuntimesJson(const tracer::ProcessCounts& process) {
+  Json runtimes = Json::array();
+  for (const std::string& fact : process.FactsOf("runtime")) {
+    RuntimeFact runtime = ParseRuntimeFact(fact);
+    runtimes.push_back({{"path", std::move(runtime.path)}, {"version", runtime.version}});
+  }
+  return runtimes;
+}
+
+// Every other fact: {"allocator": "off: ...", ...}
+inline Json FactsJson(const tracer::ProcessCounts& process) {
+  Json facts = Json::object();
+  for (const tracer::Fact& fact : process.facts) {
+    if (fact.key != "runtime") facts[fact.key] = fact.value;
+  }
+  return facts;
+}
+
+// Text for a file or a terminal. Paths and names come from the system and need not be UTF-8.
+inline std::string JsonText(const Json& root) {
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace slipstream::cli
