@@ -34,7 +34,7 @@ class Demo(CheckTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("train_loop on timed", done.stdout)
         self.assertIn("[simulated device] cudaMalloc 12 calls", done.stdout)
-        self.assertIn("The 2 losses are identical, digit by digit. [simulated device]", done.stdout)
+        self.assertIn("All 2 losses are identical, digit by digit. [simulated device]", done.stdout)
         # The lines of the programs and of the summary, without titles and commands.
         figures = [line for line in done.stdout.splitlines() if re.search(r"\d", line) and not re.match(r"== |\$ |Your own", line)]
         self.assertGreaterEqual(len(figures), 8)
@@ -47,6 +47,22 @@ class Demo(CheckTest):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("the losses differ", done.stderr)
         self.assertNotIn("identical", done.stdout)
+
+    def test_weights_that_differ(self):
+        self.program("build/examples/train_loop", TRAIN_LOOP + 'echo "weights ${WEIGHTS:-ab12}"\n')
+        self.assertEqual(self.run_demo("--simulated").returncode, 0)
+        self.program("build/slipstream", "export WEIGHTS=ab13; " + SLIPSTREAM)
+        self.assertEqual(self.run_demo("--simulated").returncode, 1)
+
+    def test_a_long_output_is_shortened_and_compared_whole(self):
+        steps = 'for i in $(seq 30); do echo "step $i loss $i${EXTRA:-}"; [ $i = 15 ] && unset EXTRA; done; true\n'
+        self.program("build/examples/train_loop", steps)
+        done = self.run_demo("--simulated")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("All 30 losses are identical", done.stdout)
+        self.assertNotIn("step 15 ", done.stdout)
+        self.program("build/slipstream", "export EXTRA=.5; " + SLIPSTREAM)
+        self.assertEqual(self.run_demo("--simulated").returncode, 1)
 
     def test_a_loss_that_is_missing(self):
         self.program("build/slipstream", SLIPSTREAM.replace('"$@"', '"$@" | head -n 2'))
