@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,9 +35,7 @@ std::vector<std::string> TakeCommand(std::vector<std::string>& arguments, bool* 
   return {};
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   bool has_separator = false;
   const std::vector<std::string> command = TakeCommand(arguments, &has_separator);
@@ -102,4 +101,15 @@ int main(int argc, char** argv) {
   if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
   if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);
   return slipstream::cli::PolicyInit(policy_file, force);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "slipstream: %s\n", error.what());  // out of memory, in practice
+  }
+  return slipstream::cli::kCannotStart;
 }
