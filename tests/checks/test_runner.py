@@ -107,6 +107,10 @@ class PreparedFolder(CheckTest):
         self.assertIn("<&>", by_name["bad"].findtext("failure"))
         self.assertEqual(by_name["skip"].find("skipped").get("message"), "why")
 
+    def test_a_junit_file_that_cannot_be_written(self):
+        done = self.run_tests(self.add_test("a", "true"), arguments=("--junit", "/dev/null/all.xml"))
+        self.assert_ends(done, 1, "1 passed, 1 failed, 0 skipped")
+
     def test_a_folder_that_was_built_elsewhere(self):
         built = self.scratch / "elsewhere" / "build"
         (built / "sub").mkdir(parents=True)
