@@ -220,6 +220,20 @@ class Legs(CheckTest):
         self.assertEqual(case.outcome, FAILED)
         self.assertIn(f"{legs.CLANG_FORMAT} -i b.h", case.text)
 
+    def test_a_header_from_a_hidden_toolkit_is_seen(self):
+        root = self.scratch.resolve()
+        fetched = self.write("build/cuda-headers/nvidia/cu13/include/cuda.h", "")
+        toolkit = self.write("toolkit/cuda-13.0/include/cuda_profiler_api.h", "")
+        link = root / "usr_local_include_profiler_api.h"
+        link.symlink_to(toolkit)
+        ours = self.write("checkout/shim/cuda_names.h", "")
+        system = legs.pathlib.Path("/usr/include/stdio.h")
+        checkout = root / "checkout"
+        (checkout / "build").symlink_to(root / "build")
+        self.assertEqual(legs.strange_headers([fetched, ours, system], checkout), ({fetched.resolve()}, []))
+        self.assertEqual(legs.strange_headers([fetched, link, system], checkout)[1], [toolkit.resolve()])
+        self.assertEqual(legs.strange_headers([ours, system], checkout), (set(), []))
+
     def test_a_leg_that_cannot_build_has_failed(self):
         (case,) = legs.preset_leg(self.context(), "release")
         self.assertEqual((case.name, case.outcome), ("configure", FAILED))
