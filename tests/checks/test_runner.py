@@ -107,6 +107,10 @@ class PreparedFolder(CheckTest):
         self.assertIn("<&>", by_name["bad"].findtext("failure"))
         self.assertEqual(by_name["skip"].find("skipped").get("message"), "why")
 
+    def test_a_junit_file_that_cannot_be_written(self):
+        done = self.run_tests(self.add_test("a", "true"), arguments=("--junit", "/dev/null/all.xml"))
+        self.assert_ends(done, 1, "1 passed, 1 failed, 0 skipped")
+
     def test_a_folder_that_was_built_elsewhere(self):
         built = self.scratch / "elsewhere" / "build"
         (built / "sub").mkdir(parents=True)
@@ -215,6 +219,20 @@ class Legs(CheckTest):
         (case,) = legs.format_leg(self.context())
         self.assertEqual(case.outcome, FAILED)
         self.assertIn(f"{legs.CLANG_FORMAT} -i b.h", case.text)
+
+    def test_a_header_from_a_hidden_toolkit_is_seen(self):
+        root = self.scratch.resolve()
+        fetched = self.write("build/cuda-headers/nvidia/cu13/include/cuda.h", "")
+        toolkit = self.write("toolkit/cuda-13.0/include/cuda_profiler_api.h", "")
+        link = root / "usr_local_include_profiler_api.h"
+        link.symlink_to(toolkit)
+        ours = self.write("checkout/shim/cuda_names.h", "")
+        system = legs.pathlib.Path("/usr/include/stdio.h")
+        checkout = root / "checkout"
+        (checkout / "build").symlink_to(root / "build")
+        self.assertEqual(legs.strange_headers([fetched, ours, system], checkout), ({fetched.resolve()}, []))
+        self.assertEqual(legs.strange_headers([fetched, link, system], checkout)[1], [toolkit.resolve()])
+        self.assertEqual(legs.strange_headers([ours, system], checkout), (set(), []))
 
     def test_a_leg_that_cannot_build_has_failed(self):
         (case,) = legs.preset_leg(self.context(), "release")

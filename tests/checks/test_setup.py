@@ -24,7 +24,7 @@ class Setup(CheckTest):
             if path:
                 (self.bin / name).symlink_to(path)
         self.write("tools/setup", (ROOT / "tools" / "setup").read_text()).chmod(0o755)
-        for header in ("cuda.h", "cuda_runtime_api.h", "crt/host_defines.h", "cupti.h", "nvtx3/nvToolsExt.h"):
+        for header in ("cuda.h", "cuda_runtime_api.h", "cuda_profiler_api.h", "crt/host_defines.h", "cupti.h", "nvtx3/nvToolsExt.h"):
             self.write(f"toolkit/include/{header}", "")
 
     def command(self, name, script):
@@ -99,7 +99,7 @@ class Setup(CheckTest):
         done = self.run_setup_without_toolkit(
             f'mkdir -p "$2/nvidia/cu13" && {shutil.which("cp")} -r {self.scratch}/toolkit/include "$2/nvidia/cu13/"')
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("cuda-toolkit[cudart,crt,cupti,nvtx]==13.0.*", (self.scratch / "pip").read_text())
+        self.assertIn("cuda-toolkit[cudart,crt,cupti,nvtx,profiler]==13.0.*", (self.scratch / "pip").read_text())
         self.assertTrue((self.scratch / "build/cuda-headers/nvidia/cu13/include/cupti.h").exists())
         self.assertFalse((self.scratch / "build/cuda-headers.new").exists())
 

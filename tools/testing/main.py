@@ -96,7 +96,12 @@ def report(cases, seconds_of_leg, junit):
     if not any(case.outcome != SKIPPED for case in cases):
         cases.append(Case("tools/test", "any", FAILED, 0.0, "no test was run"))
         say("no test was run, which is a failure")
-    write_junit(junit, cases, seconds_of_leg)
+    try:
+        write_junit(junit, cases, seconds_of_leg)
+    except OSError as error:
+        # Whoever reads the file would read an older one.
+        cases.append(Case("tools/test", "junit", FAILED, 0.0, f"{junit}: {error.strerror}"))
+        say(f"the JUnit file could not be written: {junit}: {error.strerror}")
     failures = [case for case in cases if case.outcome == FAILED]
     if failures:
         say("failed:")
