@@ -27,7 +27,6 @@ inline constexpr std::string_view kVariablePrefix = "SLIPSTREAM_";
 inline constexpr const char* kPolicyVariable = "SLIPSTREAM_POLICY";               // path of the policy file
 inline constexpr const char* kDisableVariable = "SLIPSTREAM_DISABLE";             // "1": pass everything through
 inline constexpr const char* kRunDirectoryVariable = "SLIPSTREAM_RUN_DIRECTORY";  // set by `slipstream run`
-inline constexpr const char* kPreloadedByVariable = "SLIPSTREAM_PRELOADED_BY";    // set by `slipstream run`
 
 // A copy of the variables, sorted by name. A name that stands twice in `environ` counts once, the first, as in getenv.
 class Environment {

@@ -212,7 +212,7 @@ class FileReader {
 };
 
 void ReadVariables(const Environment& env, Loaded& loaded) {
-  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable, kPreloadedByVariable};
+  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable};
   const std::size_t reserved = known.size();
   for (const Option& option : Options()) {
     if (option.overridable) known.push_back(VariableOf(option));

@@ -123,7 +123,6 @@ std::string ReferenceMarkdown() {
   variable(kPolicyVariable, "The policy file, where the command line names none. Empty: none.");
   variable(kDisableVariable, "Anything but empty or `0`: every call passes through and no policy is read.");
   variable(kRunDirectoryVariable, "Set by `slipstream run` for the processes that it starts.");
-  variable(kPreloadedByVariable, "Set by `slipstream run` for the processes that it starts.");
   out +=
       "\n## The file\n\n"
       "- `version = " +

@@ -338,8 +338,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                                                        {"SLIPSTREAM_LOG_MAX_SIZE", "1 TiB"},
                                                        {"SLIPSTREAM_POLICY", "/nonexistent"},
                                                        {"SLIPSTREAM_DISABLE", "0"},
-                                                       {"SLIPSTREAM_RUN_DIRECTORY", "/tmp"},
-                                                       {"SLIPSTREAM_PRELOADED_BY", "1"}}));
+                                                       {"SLIPSTREAM_RUN_DIRECTORY", "/tmp"}}));
   EXPECT_EQ(
       Formatted(loaded),
       (Strings{"policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
