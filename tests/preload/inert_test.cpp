@@ -86,7 +86,7 @@ TEST_F(InertTest, S50_NoSystemCallOfOursAfterLoading) {
     const std::string text = ReadFile(place + "/" + name);
     return text.substr(text.find("/proc/self/status"));
   };
-  const auto without_pid = [](std::string text) {
+  const auto without_pid = [](const std::string& text) {
     std::string kept;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {

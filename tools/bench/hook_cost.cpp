@@ -12,20 +12,20 @@
 namespace {
 
 void PeekAtLastError(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(cudaPeekAtLastError());
+  while (state.KeepRunning()) benchmark::DoNotOptimize(cudaPeekAtLastError());
 }
 
 void EventQuery(benchmark::State& state) {
   cudaEvent_t event = nullptr;
   cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
-  for (auto _ : state) benchmark::DoNotOptimize(cudaEventQuery(event));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(cudaEventQuery(event));
   cudaEventDestroy(event);
 }
 
 // Five arguments, and a row with bytes and direction. Zero bytes: nothing moves in a real runtime either.
 void MemcpyAsync(benchmark::State& state) {
   char host[16] = {};
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(cudaMemcpyAsync(host, host, 0, cudaMemcpyHostToHost, nullptr));
   }
 }

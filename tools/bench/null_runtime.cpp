@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#pragma GCC diagnostic ignored "-Wunused-parameter"
 
 #define NULL_EXPORT extern "C" [[gnu::visibility("default")]]
 
@@ -19,8 +18,12 @@ NULL_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 
+template <typename... Arguments>
+cudaError_t Succeed(const Arguments&...) {
+  return cudaSuccess;
+}
 #define HOOK(group, function, parameters, arguments, detail) \
-  NULL_EXPORT cudaError_t function parameters { return cudaSuccess; }
+  NULL_EXPORT cudaError_t function parameters { return Succeed arguments; }
 // Any number of integer arguments may be passed to a function that takes none.
 #define HOOK_WORDS(group, function, words, runtimes, detail)    \
   NULL_EXPORT cudaError_t null_##function() __asm__(#function); \
