@@ -28,8 +28,10 @@ using policy::testing::WriteFile;
 template <typename Command>
 Finished RunCommand(Command command, const std::string& variable = "") {
   return InChild([&] {
-    std::string entry = variable;
-    char* entries[] = {entry.data(), nullptr};
+    static std::string entry;  // static, both: environ outlives this function
+    static char* entries[2];
+    entry = variable;
+    entries[0] = entry.data();
     environ = entries;
     const int status = command();
     ::fflush(nullptr);
