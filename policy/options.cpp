@@ -42,8 +42,11 @@ constexpr std::string_view kInterceptLevels[] = {"runtime"};
 constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
 constexpr std::string_view kAllocatorModes[] = {"off"};
 constexpr std::string_view kAllocatorModesLater[] = {"segments", "stream_ordered"};
-constexpr std::string_view kTransferModes[] = {"off"};
-constexpr std::string_view kTransferModesLater[] = {"on"};
+constexpr std::string_view kHostToDeviceModes[] = {"off", "on"};
+constexpr std::string_view kDeviceToHostModes[] = {"off"};
+constexpr std::string_view kDeviceToHostModesLater[] = {"on"};
+constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
+constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 
 constexpr std::int64_t kKiB = 1024;
@@ -108,12 +111,40 @@ constexpr Option kOptions[] = {
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
                                                  "Who serves device memory; off: the program's own calls.",
                                                  kAllocatorModes, kAllocatorModesLater),
-    Choice<&Policy::transfer, &Transfer::h2d>("transfer", "h2d",
-                                              "Promotion of host to device copies; off: the program's own calls.",
-                                              kTransferModes, kTransferModesLater),
+    Choice<&Policy::transfer, &Transfer::h2d>(
+        "transfer", "h2d", "Promotion of host to device copies from pageable memory; off: the program's own calls.",
+        kHostToDeviceModes),
     Choice<&Policy::transfer, &Transfer::d2h>("transfer", "d2h",
                                               "Promotion of device to host copies; off: the program's own calls.",
-                                              kTransferModes, kTransferModesLater),
+                                              kDeviceToHostModes, kDeviceToHostModesLater),
+    Row<&Policy::transfer, &Transfer::small_copies>("transfer", "small_copies", OptionType::kBool,
+                                                    "Whether copies of up to 64 KiB are promoted."),
+    Row<&Policy::transfer, &Transfer::large_copies>("transfer", "large_copies", OptionType::kBool,
+                                                    "Whether copies of more than 64 KiB are promoted."),
+    Row<&Policy::transfer, &Transfer::skip_synchronize>(
+        "transfer", "skip_synchronize", OptionType::kBool,
+        "Whether the synchronise that follows a promoted copy may be skipped where the program cannot tell. What "
+        "cannot "
+        "be proven: a kernel of the program's own that writes pinned host memory through a raw pointer."),
+    Row<&Policy::transfer, &Transfer::skip_with_rdma>(
+        "transfer", "skip_with_rdma", OptionType::kBool,
+        "Skip also in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy)."),
+    Choice<&Policy::transfer, &Transfer::hmm>(
+        "transfer", "hmm",
+        "Where the device could reach ordinary host memory by itself (HMM): leave every copy alone, or assume that the "
+        "program does not use that until it prefetches or advises such memory.",
+        kHmmModes),
+    Number<&Policy::transfer, &Transfer::threads>(
+        "transfer", "threads", OptionType::kInteger,
+        "Threads that copy into staging memory, the calling one included; 0: by the processors the process may use.", 0,
+        64),
+    Number<&Policy::transfer, &Transfer::max_pinned>("transfer", "max_pinned", OptionType::kSize,
+                                                     "Pinned staging memory of the process, at most.", 8 * kKiB * kKiB,
+                                                     64 * kGiB),
+    Choice<&Policy::transfer, &Transfer::start>(
+        "transfer", "start",
+        "When staging memory is made: by a thread of its own, while copies go their old way, or at the first copy.",
+        kTransferStarts),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
         kCounters),
