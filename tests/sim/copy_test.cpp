@@ -218,5 +218,16 @@ TEST_F(CopyTest, SymbolsAreDeviceMemoryByName) {
   RETURNS(cudaErrorInvalidSymbol, cudaMemcpyToSymbol(back, pageable_.data(), 1, 0, cudaMemcpyHostToDevice));
 }
 
+TEST_F(CopyTest, PageableMemoryIsReachedWithHostPageTables) {
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 1));
+  OK(LaunchFill(pageable_.data(), kBytes, 7, a_));
+  OK(cudaMemcpyAsync(device_, pageable_.data(), kBytes, cudaMemcpyHostToDevice, a_));
+  EXPECT_EQ(pageable_[0], 0x11);
+  EXPECT_EQ(Byte(device_), 7);
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0));
+  OK(LaunchFill(pageable_.data(), kBytes, 7, a_));
+  RETURNS(cudaErrorIllegalAddress, cudaStreamSynchronize(a_));
+}
+
 }  // namespace
 }  // namespace simtest

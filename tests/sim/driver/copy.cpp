@@ -17,7 +17,12 @@ Place PlaceOf(World& world, uintptr_t address, int* device) {
   if (allocation == nullptr) {
     bool known = false;
     Translate(world, address, 0, &known);
-    return known ? Place::kDevice : Place::kPageable;
+    if (known) {
+      return Place::kDevice;
+    }
+    // With ATS a copy engine reads ordinary memory where it lies, when it gets there: like pinned memory (not
+    // measured).
+    return DeviceUsesHostPageTables(world) ? Place::kPinned : Place::kPageable;
   }
   *device = allocation->device;
   switch (allocation->kind) {
@@ -29,12 +34,6 @@ Place PlaceOf(World& world, uintptr_t address, int* device) {
     default:
       return Place::kDevice;
   }
-}
-
-bool DeviceReadsPageable(World& world) {
-  const auto& attributes = world.devices[0].attributes;
-  const auto found = attributes.find(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  return found != attributes.end() && found->second != 0;
 }
 
 CUresult CheckSide(World& world, uintptr_t address, size_t span, Side side) {

@@ -17,11 +17,9 @@ Allocation* Managed(World& world, CUdeviceptr pointer, size_t count) {
 
 // Plain host memory of a device that reaches it by itself takes every hint, and forgets it.
 bool PageableHint(World& world, CUdeviceptr pointer) {
-  const auto& attributes = world.devices[0].attributes;
-  const auto found = attributes.find(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   bool known = false;
   Translate(world, pointer, 0, &known);
-  return !known && found != attributes.end() && found->second != 0;
+  return !known && DeviceReadsPageable(world);
 }
 
 CUresult Prefetch(CUdeviceptr pointer, size_t count, CUmemLocation location, CUstream handle) {

@@ -332,6 +332,9 @@ Allocation* FindAllocation(World& world, uintptr_t address);
 void ReleaseAllocation(World& world, uintptr_t base);
 // As ReleaseAllocation, and its pool (if any) is told.
 void FreeNow(World& world, uintptr_t base);
+// Whether the device reaches plain host memory (HMM), and whether by the host's own page tables (ATS).
+bool DeviceReadsPageable(World& world);
+bool DeviceUsesHostPageTables(World& world);
 void Poison(World& world, std::byte* bytes, size_t count, int value);
 // Where the simulator finds [address, address + bytes), or null if that is not inside one live allocation. For an
 // address that is nobody's (plain host memory): the address itself.
