@@ -1,13 +1,13 @@
 // Whether some stream of the process is being captured into a graph.
 //
-// A context-wide event or wait during a capture fails and breaks the capture (measured), so whoever makes one holds this
-// lock shared, and whoever begins a capture holds it exclusively. Unsure counts as live: a capture whose end was not
-// seen stays counted.
-// Threading: any thread.
+// A context-wide event or wait during a capture fails and breaks the capture (measured), so whoever makes one holds
+// this lock shared, and whoever begins a capture holds it exclusively. Unsure counts as live: a capture whose end was
+// not seen stays counted. Threading: any thread.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <shared_mutex>
 #include <vector>
 
@@ -18,8 +18,8 @@ namespace slipstream::transfer {
 class CaptureWatch {
  public:
   // Calls begin() and counts a capture that it began.
-  template <typename Begin>
-  auto Begin(const StreamKey& stream, const Begin& begin) {
+  template <typename BeginIt>
+  auto Begin(const StreamKey& stream, const BeginIt& begin) {
     const std::unique_lock lock(mutex_);
     const auto result = begin();
     if (result == 0) Opened(stream);

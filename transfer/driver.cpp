@@ -5,7 +5,8 @@
 namespace slipstream::transfer {
 namespace {
 
-// cuda.h renames some functions by macros (cuMemHostRegister is cuMemHostRegister_v2): the table names what is exported.
+// cuda.h renames some functions by macros (cuMemHostRegister is cuMemHostRegister_v2): the table names what is
+// exported.
 #define SLIPSTREAM_TEXT(name) #name
 
 template <typename Function>

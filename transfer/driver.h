@@ -2,8 +2,8 @@
 //
 // Driver entry points only (S15): the runtime's last error is never touched. They come from the libcuda that is already
 // in the process; nothing is linked, nothing is loaded.
-// Threading: filled once, then constant. Streams are passed by explicit handles (stream_ref.h), so the plain names serve
-// legacy and per-thread default streams alike.
+// Threading: filled once, then constant. Streams are passed by explicit handles (stream_ref.h), so the plain names
+// serve legacy and per-thread default streams alike.
 #pragma once
 
 #include <cuda.h>
@@ -11,34 +11,34 @@
 namespace slipstream::transfer {
 
 // Row: member, exported name, whether the engine can do without it.
-#define SLIPSTREAM_DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)                      \
-  REQUIRED(cuCtxGetCurrent, cuCtxGetCurrent)                                 \
-  REQUIRED(cuCtxSetCurrent, cuCtxSetCurrent)                                 \
-  REQUIRED(cuCtxGetDevice, cuCtxGetDevice)                                   \
-  REQUIRED(cuDeviceGetAttribute, cuDeviceGetAttribute)                       \
-  REQUIRED(cuDeviceGetCount, cuDeviceGetCount)                               \
-  REQUIRED(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)           \
-  REQUIRED(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)               \
-  REQUIRED(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)          \
-  REQUIRED(cuDriverGetVersion, cuDriverGetVersion)                           \
-  REQUIRED(cuEventCreate, cuEventCreate)                                     \
-  REQUIRED(cuEventQuery, cuEventQuery)                                       \
-  REQUIRED(cuEventRecord, cuEventRecord)                                     \
-  REQUIRED(cuEventSynchronize, cuEventSynchronize)                           \
-  REQUIRED(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph)     \
-  REQUIRED(cuGraphGetNodes, cuGraphGetNodes)                                 \
-  REQUIRED(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams)           \
-  REQUIRED(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams)           \
-  REQUIRED(cuGraphNodeGetType, cuGraphNodeGetType)                           \
-  REQUIRED(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                          \
-  REQUIRED(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                          \
-  REQUIRED(cuMemHostRegister, cuMemHostRegister_v2)                          \
-  REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                   \
-  REQUIRED(cuStreamCreate, cuStreamCreate)                                   \
-  REQUIRED(cuStreamIsCapturing, cuStreamIsCapturing)                         \
-  REQUIRED(cuStreamQuery, cuStreamQuery)                                     \
+#define SLIPSTREAM_DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)                          \
+  REQUIRED(cuCtxGetCurrent, cuCtxGetCurrent)                                     \
+  REQUIRED(cuCtxSetCurrent, cuCtxSetCurrent)                                     \
+  REQUIRED(cuCtxGetDevice, cuCtxGetDevice)                                       \
+  REQUIRED(cuDeviceGetAttribute, cuDeviceGetAttribute)                           \
+  REQUIRED(cuDeviceGetCount, cuDeviceGetCount)                                   \
+  REQUIRED(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)               \
+  REQUIRED(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                   \
+  REQUIRED(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)              \
+  REQUIRED(cuDriverGetVersion, cuDriverGetVersion)                               \
+  REQUIRED(cuEventCreate, cuEventCreate)                                         \
+  REQUIRED(cuEventQuery, cuEventQuery)                                           \
+  REQUIRED(cuEventRecord, cuEventRecord)                                         \
+  REQUIRED(cuEventSynchronize, cuEventSynchronize)                               \
+  REQUIRED(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph)         \
+  REQUIRED(cuGraphGetNodes, cuGraphGetNodes)                                     \
+  REQUIRED(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams)               \
+  REQUIRED(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams)               \
+  REQUIRED(cuGraphNodeGetType, cuGraphNodeGetType)                               \
+  REQUIRED(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                              \
+  REQUIRED(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                              \
+  REQUIRED(cuMemHostRegister, cuMemHostRegister_v2)                              \
+  REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                       \
+  REQUIRED(cuStreamCreate, cuStreamCreate)                                       \
+  REQUIRED(cuStreamIsCapturing, cuStreamIsCapturing)                             \
+  REQUIRED(cuStreamQuery, cuStreamQuery)                                         \
   REQUIRED(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \
-  OPTIONAL(cuCtxRecordEvent, cuCtxRecordEvent)                               \
+  OPTIONAL(cuCtxRecordEvent, cuCtxRecordEvent)                                   \
   OPTIONAL(cuCtxWaitEvent, cuCtxWaitEvent)
 
 struct Driver {

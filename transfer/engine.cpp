@@ -58,6 +58,17 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
   });
 }
 
+void Engine::HostEffectAnywhere() {
+  if (!Tracking()) return;
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    FenceRef fence;
+    // During a capture nobody can say when it is over: then it never is.
+    captures_.Without([&] { fence = fences_.RecordContext(context_); });
+    effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
+  });
+}
+
 void Engine::WritesTo(const void* destination, size_t span, cudaStream_t stream, bool per_thread) {
   if (!Tracking() || destination == nullptr || span == 0) return;
   switch (KindOf(driver_, destination)) {

@@ -2,16 +2,17 @@
 // users.
 //
 // A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
-// synchronise that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and paid by
-// the same thread before anything that could show the difference. Everything that cannot be proven goes the program's own
-// way: the real call.
+// synchronise that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and paid
+// by the same thread before anything that could show the difference. Everything that cannot be proven goes the
+// program's own way: the real call.
 //
 // The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
 //
 // Threading: every function from any thread, before or after a context exists (S56). No lock is held while calling
 //   anything that waits for the device (S55).
 // Ownership: never destroyed. Real functions come as arguments; nothing here calls upward.
-// Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would be.
+// Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would
+// be.
 //   Trouble of the engine's own (no memory, a driver call that fails) makes it stand aside.
 #pragma once
 
@@ -78,6 +79,8 @@ class Engine {
   // `span` bytes from `destination` are written, which is host memory or not.
   void WritesTo(const void* destination, size_t span, cudaStream_t stream, bool per_thread);
   void HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread);
+  // The same, anywhere and on any stream.
+  void HostEffectAnywhere();
 
   // -- synchronises and queries
   // Whether the call is to return success without being made.
@@ -146,7 +149,8 @@ class Engine {
   bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
   Phase phase() const { return phase_.load(std::memory_order_seq_cst); }
   bool Serving() const { return phase() == Phase::kServing && Alive(); }
-  // Effects count from the moment in which the engine begins to start; what is older is covered by a fence of that time.
+  // Effects count from the moment in which the engine begins to start; what is older is covered by a fence of that
+  // time.
   bool Tracking() const { return phase() != Phase::kUnstarted && Alive(); }
   bool DriverThere();
   void TurnOff(Decision reason);
@@ -230,7 +234,7 @@ class Engine {
   std::mutex grow_mutex_;
   std::condition_variable grow_wanted_;
   std::atomic<size_t> wanted_bytes_{0};  // of the ring
-  bool grower_started_ = false;  // under grow_mutex_
+  bool grower_started_ = false;          // under grow_mutex_
   std::atomic<bool> growth_failed_{false};
   std::atomic<uint32_t> growing_{0};  // 1: memory is being pinned
 };

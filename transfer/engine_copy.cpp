@@ -45,13 +45,9 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   ThreadState& thread = Identified();
   if (thread.candidate.valid) DropCandidate(thread);
   const CUstream handle = Explicit(stream, per_thread);
-  const Request request = {static_cast<char*>(destination),
-                           static_cast<const char*>(source),
-                           bytes,
-                           kind,
-                           stream,
-                           handle,
-                           KeyOf(handle, thread.id)};
+  const Request request = {
+      static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
+      KeyOf(handle, thread.id)};
   const bool possible = (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
                         source != nullptr && destination != nullptr && Alive();
   if (!possible) return OtherCopy(real, request, per_thread);
@@ -108,8 +104,8 @@ Decision Engine::WhyNot(const Request& request, Destination* destination) {
   } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
     return Decision::kAsideSource;
   }
-  *destination = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, device_,
-                               context_);
+  *destination =
+      DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, device_, context_);
   if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kAsideDestination;
 
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -125,8 +121,7 @@ Decision Engine::WhyNot(const Request& request, Destination* destination) {
 bool Engine::Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
   const RelaxedCapture relaxed(driver_);
   WantStaging(request.bytes);
-  return request.bytes <= kSmallCopyBytes ? PromoteSmall(request, fence)
-                                          : PromoteLarge(real, request, fence, result);
+  return request.bytes <= kSmallCopyBytes ? PromoteSmall(request, fence) : PromoteLarge(real, request, fence, result);
 }
 
 // In the caller's stream, so that the destination is written when the program's own copy would have written it (S07).
@@ -160,8 +155,8 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     return false;
   }
   *fence = fences_.Record(request.stream);
-  // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as it
-  // is, gets no synchronise skipped.
+  // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
+  // it is, gets no synchronise skipped.
   if (*fence) small_.Commit(place, *fence);
   Count(Decision::kPromotedSmall, request.bytes);
   return true;
@@ -218,8 +213,8 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
     return false;
   }
   // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
-  *result = real(request.destination + staged, request.source + staged, request.bytes - staged, request.kind,
-                 request.given);
+  *result =
+      real(request.destination + staged, request.source + staged, request.bytes - staged, request.kind, request.given);
   *fence = *result == cudaSuccess ? fences_.Record(request.stream) : FenceRef();
   Count(Decision::kPromotedPart, staged);
   return true;

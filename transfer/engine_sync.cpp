@@ -15,9 +15,8 @@ constexpr Decision kSkip = Decision::kCount;  // no reason not to
 
 // Libraries through which another host or process may read device memory without any CUDA call of this process (S22).
 // NVSHMEM's host library alone is in every PyTorch process; its transports and bootstraps come when it is used.
-constexpr std::string_view kRdmaLibraries[] = {"libucp.so",        "libuct.so",        "libmpi.so",
-                                               "libmpi_",          "libmpich",         "libgdrapi.so",
-                                               "nvshmem_transport", "nvshmem_bootstrap"};
+constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "libmpi.so",         "libmpi_",
+                                               "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
 
 struct LoadedObjects {
   uint64_t loaded = 0;  // how many ever were

@@ -1,8 +1,9 @@
-// When the program's events were last recorded, as numbers of one counter: so that a query of an event that was recorded
-// after a skipped synchronise need not wait for anything (S13).
+// When the program's events were last recorded, as numbers of one counter: so that a query of an event that was
+// recorded after a skipped synchronise need not wait for anything (S13).
 //
 // Threading: any thread.
-// Hazard: an event that is recorded where no hook sees it is unknown, or known by an older number; both count as recorded
+// Hazard: an event that is recorded where no hook sees it is unknown, or known by an older number; both count as
+// recorded
 //   early, which makes a query wait for what the program's own synchronise had waited for, no more.
 #pragma once
 

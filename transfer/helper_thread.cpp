@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <initializer_list>
+
 namespace slipstream::transfer {
 
 bool StartHelperThread(const char* name, void* (*body)(void*), void* argument) {

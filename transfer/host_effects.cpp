@@ -30,9 +30,8 @@ bool HostEffects::MayWrite(HostEffectKind kind, const AddressRange& range) {
   if (count_.load(std::memory_order_acquire) == 0) return false;
   const std::lock_guard lock(mutex_);
   if (!Prune()) return false;
-  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.kind == kind && entry.range.Overlaps(range);
-  });
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& entry) { return entry.kind == kind && entry.range.Overlaps(range); });
 }
 
 bool HostEffects::OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences) {

@@ -1,10 +1,9 @@
-// Work of the device that the host can see the results of without asking: copies to pinned memory, host functions, graphs
-// that hold such, and the like, of every stream of the process (S10, S03, S04).
+// Work of the device that the host can see the results of without asking: copies to pinned memory, host functions,
+// graphs that hold such, and the like, of every stream of the process (S10, S03, S04).
 //
-// What one thread submits to one stream runs in order, so of each kind its newest fence stands for the older ones, with a
-// range that covers them all.
-// Threading: any thread. The lock is held while the driver is asked whether a fence has passed; nothing that
-// synchronises is called under it (S55).
+// What one thread submits to one stream runs in order, so of each kind its newest fence stands for the older ones, with
+// a range that covers them all. Threading: any thread. The lock is held while the driver is asked whether a fence has
+// passed; nothing that synchronises is called under it (S55).
 #pragma once
 
 #include <atomic>
@@ -25,8 +24,8 @@ enum class HostEffectKind : uint8_t {
 
 class HostEffects {
  public:
-  // `fence` is behind the work on its stream, recorded by `thread`. Without a fence (the driver refused one) it counts as
-  // unfinished for good.
+  // `fence` is behind the work on its stream, recorded by `thread`. Without a fence (the driver refused one) it counts
+  // as unfinished for good.
   void Add(const StreamKey& stream, uint64_t thread, HostEffectKind kind, const AddressRange& range, FenceRef fence);
 
   // Whether unfinished work of the kind may write the range.

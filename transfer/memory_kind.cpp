@@ -38,8 +38,7 @@ bool IsDeviceMemory(const Driver& driver, CUdeviceptr address) {
   return KindOf(driver, reinterpret_cast<const void*>(address)) == MemoryKind::kDevice;
 }
 
-Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device,
-                          CUcontext context) {
+Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device, CUcontext context) {
   unsigned type = 0;
   unsigned managed = 0;
   unsigned sync_memops = 0;
@@ -62,8 +61,8 @@ Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t byte
   Destination destination;
   const bool same_context = owner == nullptr || owner == context;
   const bool inside = address >= begin && bytes <= size && address - begin <= size - bytes;
-  destination.plain = Kind(type, managed) == MemoryKind::kDevice && sync_memops == 0 && ordinal == device &&
-                      same_context && inside;
+  destination.plain =
+      Kind(type, managed) == MemoryKind::kDevice && sync_memops == 0 && ordinal == device && same_context && inside;
   destination.shareable_only = legacy_ipc == 0 && pool == nullptr;
   // Memory mapped by hand answers with its whole reservation, mapped or not: at least the end must be there too.
   if (destination.plain && destination.shareable_only) {

@@ -1,8 +1,8 @@
 // How far a stream's host side may run ahead: at most two synchronises owed a stream (S23).
 //
-// A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host prepares
-// the next step, and more would let a fast host fill memory with steps that have not run.
-// Threading: any thread; the lock is held while the driver is asked whether a fence has passed.
+// A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
+// prepares the next step, and more would let a fast host fill memory with steps that have not run. Threading: any
+// thread; the lock is held while the driver is asked whether a fence has passed.
 #pragma once
 
 #include <cstddef>

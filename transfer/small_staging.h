@@ -1,8 +1,8 @@
 // Where small copies wait for their DMA: pages of pinned memory, each filled by one thread for one stream.
 //
-// A page belongs to one thread and one stream while it is open, so the last fence of it stands for all copies in it: they
-// run in the stream's order. It is used again when that fence has passed.
-// Threading: Take and Commit from any thread. The lock is held while the driver is asked whether fences have passed;
+// A page belongs to one thread and one stream while it is open, so the last fence of it stands for all copies in it:
+// they run in the stream's order. It is used again when that fence has passed. Threading: Take and Commit from any
+// thread. The lock is held while the driver is asked whether fences have passed;
 //   nothing that synchronises is called under it (S55).
 #pragma once
 
