@@ -176,7 +176,8 @@ class Engine {
 
   // -- copies (engine_copy.cpp)
   cudaError_t OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread);
-  Decision WhyNot(const Request& request, Destination* destination);
+  Decision WhyNotNow(const Request& request);
+  Decision WhyNotThis(const Request& request, Destination* destination);
   bool Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
   bool PromoteSmall(const Request& request, FenceRef* fence);
   bool PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
@@ -191,7 +192,7 @@ class Engine {
   void PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
   void WaitCounted(const FenceRef& fence, Decision reason);
   bool SeveralContexts();
-  bool RdmaLoaded();
+  bool RdmaLoaded(bool small);
 
   const policy::Transfer policy_;
   const int threads_;
@@ -228,6 +229,7 @@ class Engine {
   std::atomic<bool> system_memory_{false};
   std::atomic<bool> several_contexts_{false};
   std::atomic<uint64_t> objects_looked_at_{0};
+  std::atomic<uint64_t> rdma_looked_ns_{0};
   std::atomic<bool> rdma_{false};
 
   // Growth of staging memory.

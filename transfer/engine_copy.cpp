@@ -12,6 +12,7 @@ namespace {
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
 constexpr size_t kWindowSlots = 32;              // a copy that is longer is staged in several windows
 constexpr size_t kSmallestPiece = size_t{256} << 10;
+constexpr uintptr_t kPageBytes = 4096;  // the smallest there are
 static_assert(kWindowSlots * Ring::kSlotBytes / kSmallestPiece <= CopyJob::kMaxPieces);
 
 // A power of two, so that no piece lies across two slots; four pieces a thread, so that all end at about the same time.
@@ -58,9 +59,11 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   bool promoted = false;
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
-    const Decision why_not = WhyNot(request, &where);
-    if (why_not == kPromote) {
-      promoted = Promote(real, request, &fence, &result);
+    if (const Decision why_not = WhyNotNow(request); why_not == kPromote) {
+      const RelaxedCapture relaxed(driver_);
+      const Decision why_not_this = WhyNotThis(request, &where);
+      promoted = why_not_this == kPromote && Promote(real, request, &fence, &result);
+      if (why_not_this != kPromote && kind == cudaMemcpyHostToDevice) Count(why_not_this, bytes);
     } else if (kind == cudaMemcpyHostToDevice) {
       Count(why_not, bytes);
     }
@@ -71,13 +74,13 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   }
   if (!promoted) return OtherCopy(real, request, per_thread);
   if (result == cudaSuccess && fence) {
-    thread.candidate = {true, where.shareable_only, request.key, fence.Release()};
+    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key, fence.Release()};
   }
   return result;
 }
 
-// The order is that of cost.
-Decision Engine::WhyNot(const Request& request, Destination* destination) {
+// What needs no question about the copy's own memory.
+Decision Engine::WhyNotNow(const Request& request) {
   switch (phase()) {
     case Phase::kServing:
       break;
@@ -92,14 +95,17 @@ Decision Engine::WhyNot(const Request& request, Destination* destination) {
   if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kAsideContext;
-  if (SeveralContexts()) return Decision::kAsideContext;
+  return SeveralContexts() ? Decision::kAsideContext : kPromote;
+}
 
-  const RelaxedCapture relaxed(driver_);
+Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
   const AddressRange source = AddressRange::Of(request.source, request.bytes);
   if (!Broken(Mutant::kS01)) {
+    // Memory is pinned by whole pages.
+    const char* const last = request.source + request.bytes - 1;
+    const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
     const bool pageable = KindOf(driver_, request.source) == MemoryKind::kPageable &&
-                          KindOf(driver_, request.source + request.bytes - 1) == MemoryKind::kPageable &&
-                          !registered_.Overlap(source);
+                          (one_page || KindOf(driver_, last) == MemoryKind::kPageable) && !registered_.Overlap(source);
     if (!pageable) return Decision::kAsideSource;
   } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
     return Decision::kAsideSource;
@@ -119,7 +125,6 @@ Decision Engine::WhyNot(const Request& request, Destination* destination) {
 }
 
 bool Engine::Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
-  const RelaxedCapture relaxed(driver_);
   WantStaging(request.bytes);
   return request.bytes <= kSmallCopyBytes ? PromoteSmall(request, fence) : PromoteLarge(real, request, fence, result);
 }

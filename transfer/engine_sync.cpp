@@ -18,6 +18,8 @@ constexpr Decision kSkip = Decision::kCount;  // no reason not to
 constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "libmpi.so",         "libmpi_",
                                                "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
 
+constexpr uint64_t kRdmaLookNs = 200'000'000;
+
 struct LoadedObjects {
   uint64_t loaded = 0;  // how many ever were
   bool rdma = false;
@@ -62,8 +64,14 @@ bool Engine::SeveralContexts() {
   return false;
 }
 
-bool Engine::RdmaLoaded() {
+// The loader counts what it loads, but walks all its objects to say so: tens of microseconds when they are out of the
+// cache. A small copy asks at most every kRdmaLookNs; a transport that came in since then has its peers to find and the
+// memory to register first, which SYNC_MEMOPS on the destination tells (DestinationAt).
+bool Engine::RdmaLoaded(bool small) {
   if (rdma_.load(std::memory_order_relaxed)) return true;
+  const uint64_t now = NowNs();
+  if (small && now - rdma_looked_ns_.load(std::memory_order_relaxed) < kRdmaLookNs) return false;
+  rdma_looked_ns_.store(now, std::memory_order_relaxed);
   LoadedObjects objects;
   dl_iterate_phdr(CountObjects, &objects);
   if (objects.loaded == objects_looked_at_.load(std::memory_order_relaxed)) return false;
@@ -82,7 +90,7 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {
     if (shared) return Decision::kKeptShared;
-    if (!policy_.skip_with_rdma && RdmaLoaded()) return Decision::kKeptRdma;
+    if (!policy_.skip_with_rdma && RdmaLoaded(candidate.small)) return Decision::kKeptRdma;
   }
   if (SeveralContexts()) return Decision::kKeptContexts;
   if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;

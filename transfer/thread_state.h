@@ -15,6 +15,7 @@ namespace slipstream::transfer {
 struct Candidate {
   bool valid = false;
   bool destination_may_be_shared = false;
+  bool small = false;  // at most kSmallCopyBytes
   StreamKey stream;
   Fence* fence = nullptr;  // behind the copy; held
 };
