@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#pragma GCC visibility push(default)
 extern "C" {
 struct FakeConfComputeState {
   unsigned environment;
