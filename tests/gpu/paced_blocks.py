@@ -19,6 +19,7 @@ def load(path, index):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location(f"workload{index}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # torch.compile looks modules up by name.
     spec.loader.exec_module(module)
     return module
 
