@@ -1,4 +1,6 @@
-"""What slipstream costs a training step whose data is there already: blocks of steps, taken in turn by processes that differ only in slipstream.
+"""What slipstream costs a training step whose data is there already.
+
+Blocks of steps are taken in turn by processes that differ only in slipstream.
 
 One round is one block in each process: bare, slipstream with everything off, slipstream with its default policy, and
 bare again. The order rotates from round to round. A pair is bare's and a variant's block of one round, so whatever
@@ -86,8 +88,9 @@ def measure_group(suite, prefixes, specification, rounds, block_steps):
             measured[workload] = []
             for number in range(rounds[workload]):
                 order = [VARIANTS[(number + place) % len(VARIANTS)] for place in range(len(VARIANTS))]
+                steps = block_steps[workload]
                 measured[workload].append(
-                    {variant: processes[variant].block(workload, LEAD_STEPS, block_steps[workload]) for variant in order}
+                    {variant: processes[variant].block(workload, LEAD_STEPS, steps) for variant in order}
                 )
         return measured
     finally:

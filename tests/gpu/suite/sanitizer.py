@@ -1,5 +1,5 @@
-"""A C++ program with copies of many sizes, on several streams and threads: under slipstream, and under compute-sanitizer
-besides, which checks every access to device memory."""
+"""A CUDA program that copies memory of many sizes, on several streams and threads: under slipstream, and under
+compute-sanitizer besides, which checks every access to device memory."""
 
 import functools
 import glob
