@@ -136,6 +136,13 @@ class Processes(unittest.TestCase):
     def test_when_the_time_is_over_nothing_counts(self):
         turns = self.run_turns({"late": self.example("slow", "slow")}, seconds=0)
         self.assertEqual({"late"}, set(turns.problems))
+        turns = speed.Turns(self.suite, {"late": self.example("slow", "slow")})
+        try:
+            turns.start(time.monotonic() + 60)
+            with self.assertRaisesRegex(Failed, "after 0 of 7 pairs"):
+                turns.measure("late", 7, time.monotonic() - 1)
+        finally:
+            paced.end_all(turns.processes.values())
 
     def test_a_process_that_ends_in_the_middle(self):
         examples = {"x": self.example("slow", "breaks")}
