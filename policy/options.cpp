@@ -42,8 +42,11 @@ constexpr std::string_view kInterceptLevels[] = {"runtime"};
 constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
 constexpr std::string_view kAllocatorModes[] = {"off"};
 constexpr std::string_view kAllocatorModesLater[] = {"segments", "stream_ordered"};
-constexpr std::string_view kTransferModes[] = {"off"};
-constexpr std::string_view kTransferModesLater[] = {"on"};
+constexpr std::string_view kHostToDeviceModes[] = {"off", "on"};
+constexpr std::string_view kDeviceToHostModes[] = {"off"};
+constexpr std::string_view kDeviceToHostModesLater[] = {"on"};
+constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
+constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 
 constexpr std::int64_t kKiB = 1024;
@@ -53,7 +56,9 @@ constexpr Table kTables[] = {
     {"log", "What slipstream says about itself."},
     {"intercept", "Which calls are seen."},
     {"allocator", "Who serves device memory."},
-    {"transfer", "How copies between host and device are made."},
+    {"transfer",
+     "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
+     "program does."},
     {"tracer", "What is recorded about intercepted calls."},
 };
 
@@ -108,12 +113,41 @@ constexpr Option kOptions[] = {
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
                                                  "Who serves device memory; off: the program's own calls.",
                                                  kAllocatorModes, kAllocatorModesLater),
-    Choice<&Policy::transfer, &Transfer::h2d>("transfer", "h2d",
-                                              "Promotion of host to device copies; off: the program's own calls.",
-                                              kTransferModes, kTransferModesLater),
+    Choice<&Policy::transfer, &Transfer::h2d>(
+        "transfer", "h2d",
+        "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",
+        kHostToDeviceModes),
     Choice<&Policy::transfer, &Transfer::d2h>("transfer", "d2h",
-                                              "Promotion of device to host copies; off: the program's own calls.",
-                                              kTransferModes, kTransferModesLater),
+                                              "The same for copies from the device to ordinary host memory.",
+                                              kDeviceToHostModes, kDeviceToHostModesLater),
+    Row<&Policy::transfer, &Transfer::small_copies>("transfer", "small_copies", OptionType::kBool,
+                                                    "false: copies of up to 64 KiB are left alone."),
+    Row<&Policy::transfer, &Transfer::large_copies>("transfer", "large_copies", OptionType::kBool,
+                                                    "false: copies of more than 64 KiB are left alone."),
+    Row<&Policy::transfer, &Transfer::skip_synchronize>(
+        "transfer", "skip_synchronize", OptionType::kBool,
+        "Whether the synchronise behind a promoted copy is skipped where the program cannot tell. Set it to false for "
+        "a program whose own kernels write pinned host memory through a raw pointer: that cannot be seen."),
+    Row<&Policy::transfer, &Transfer::skip_with_rdma>(
+        "transfer", "skip_with_rdma", OptionType::kBool,
+        "true: skip even in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy)."),
+    Choice<&Policy::transfer, &Transfer::hmm>(
+        "transfer", "hmm",
+        "For devices that can reach ordinary host memory by themselves (HMM). assume_private: promote until the "
+        "program prefetches or advises such memory. stand_aside: leave every copy alone there.",
+        kHmmModes),
+    Number<&Policy::transfer, &Transfer::threads>(
+        "transfer", "threads", OptionType::kInteger,
+        "Threads that fill staging memory, the calling one included; 0: by the processors that the process may use.", 0,
+        64),
+    Number<&Policy::transfer, &Transfer::max_pinned>("transfer", "max_pinned", OptionType::kSize,
+                                                     "The most pinned staging memory that the process gets.",
+                                                     8 * kKiB * kKiB, 64 * kGiB),
+    Choice<&Policy::transfer, &Transfer::start>(
+        "transfer", "start",
+        "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "
+        "at the first copy, which waits for it.",
+        kTransferStarts),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
         kCounters),

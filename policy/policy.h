@@ -28,8 +28,15 @@ enum class InterceptLevel : std::uint8_t { kRuntime };
 // Who serves device memory. Pools are not in this version.
 enum class AllocatorMode : std::uint8_t { kOff };
 
-// Whether copies of one direction are promoted. Promotion is not in this version.
-enum class TransferMode : std::uint8_t { kOff };
+// Whether copies of one direction are promoted to pinned, asynchronous ones.
+enum class TransferMode : std::uint8_t { kOff, kOn };
+
+// What to do where the device could reach ordinary host memory by itself (HMM): take it that the program does not use
+// that, until it shows otherwise, or leave every copy alone.
+enum class HmmMode : std::uint8_t { kStandAside, kAssumePrivate };
+
+// When pinned staging memory is made: by a thread of its own while copies still go their old way, or at the first copy.
+enum class TransferStart : std::uint8_t { kBackground, kNow };
 
 // What is counted for each intercepted function.
 enum class Counters : std::uint8_t { kOff, kCalls, kTime };
@@ -61,10 +68,26 @@ struct Allocator {
 };
 
 struct Transfer {
-  // Host to device copies.
-  TransferMode h2d = TransferMode::kOff;
+  // Host to device copies from pageable memory.
+  TransferMode h2d = TransferMode::kOn;
   // Device to host copies.
   TransferMode d2h = TransferMode::kOff;
+  // Whether copies of up to 64 KiB are promoted.
+  bool small_copies = true;
+  // Whether copies of more than 64 KiB are promoted.
+  bool large_copies = true;
+  // Whether the synchronise that follows a promoted copy may be skipped.
+  bool skip_synchronize = true;
+  // Skip also in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy).
+  bool skip_with_rdma = false;
+  // Where the device could reach ordinary host memory by itself.
+  HmmMode hmm = HmmMode::kAssumePrivate;
+  // Threads that copy into staging memory, the calling one included; 0: by the processors the process may use. 0 to 64.
+  int threads = 0;
+  // Pinned staging memory of the process, at most. 8 MiB to 64 GiB.
+  std::uint64_t max_pinned = std::uint64_t{512} << 20;
+  // When staging memory is made.
+  TransferStart start = TransferStart::kBackground;
 
   bool operator==(const Transfer&) const = default;
 };

@@ -61,6 +61,12 @@ void MoveRows(const CopyRequest& request, std::byte* dst, const std::byte* src) 
   }
 }
 
+// Of a pageable source this much is read when an asynchronous copy is submitted, even behind a busy stream; the rest
+// only when the stream gets there. Measured: of 8 MiB behind a 10 ms kernel and a host function that rewrote the
+// source, the first byte was old, the last one new, and the call took 11.7 ms; 1 MiB behind the same was all old, after
+// 0.1 ms.
+constexpr size_t kReadAtCall = size_t{2} << 20;
+
 // Reads the source now, row by row, densely packed; the request then reads from the copy.
 std::shared_ptr<std::vector<std::byte>> Snapshot(CopyRequest* request) {
   auto staged = std::make_shared<std::vector<std::byte>>(request->width * request->height * request->depth);
@@ -177,6 +183,17 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
     lock.unlock();
     staged = Snapshot(&request);
     lock.lock();
+    const bool linear = original.height == 1 && original.depth == 1;
+    if (!blocking && linear && original.width > kReadAtCall) {
+      std::vector<OpPtr> before;
+      StreamDependencies(stream, &before);
+      RunUntilDone(world, lock, before);
+      SIM_TRY(stream->context->sticky)
+      lock.unlock();
+      std::memcpy(staged->data() + kReadAtCall, reinterpret_cast<const std::byte*>(original.src) + kReadAtCall,
+                  original.width - kReadAtCall);
+      lock.lock();
+    }
   }
   OpPtr op;
   SIM_TRY(Enqueue(world, stream, CopyWork(world, request, staged), &op))

@@ -1,0 +1,70 @@
+// What the engine decided about a copy or a synchronise, by reason: the names that summaries and traces show.
+//
+// Threading: constants and pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace slipstream::transfer {
+
+// One row each: enumerator, name, what it means (a line for people).
+#define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                            \
+  ROW(kPromotedSmall, "promoted.small", "copies of up to 64 KiB staged in pinned memory")                             \
+  ROW(kPromotedLarge, "promoted.large", "larger copies staged in pinned memory")                                      \
+  ROW(kPromotedPart, "promoted.part", "copies of which staging memory took the first part only")                      \
+  ROW(kAsideOff, "aside.off", "copies left alone: switched off by the policy")                                        \
+  ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
+  ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \
+  ROW(kAsideSource, "aside.source", "copies left alone: the source is not pageable memory")                           \
+  ROW(kAsideDestination, "aside.destination", "copies left alone: the destination is not plain memory of the device") \
+  ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \
+  ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
+  ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
+  ROW(kAsideContext, "aside.context", "copies left alone: another device or context than the first one")              \
+  ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
+  ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
+  ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
+  ROW(kSkippedRest, "skipped.rest", "synchronises that waited for effects on host memory only")                       \
+  ROW(kKeptOff, "kept.off", "synchronises kept: skipping is switched off by the policy")                              \
+  ROW(kKeptHostEffect, "kept.host_effect", "synchronises kept: another stream may still write host memory")           \
+  ROW(kKeptCapture, "kept.capture", "synchronises kept: a stream is being captured")                                  \
+  ROW(kKeptContexts, "kept.contexts", "synchronises kept: more than one device context")                              \
+  ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \
+  ROW(kKeptShared, "kept.shared", "synchronises kept: memory is shared with other processes or devices")              \
+  ROW(kKeptRdma, "kept.rdma", "synchronises kept: an RDMA transport is loaded")                                       \
+  ROW(kKeptError, "kept.error", "synchronises kept: a driver call failed")                                            \
+  ROW(kPaidSynchronize, "paid.synchronize", "owed waits paid before a synchronise")                                   \
+  ROW(kPaidCopy, "paid.copy", "owed waits paid before a blocking copy")                                               \
+  ROW(kPaidFree, "paid.free", "owed waits paid before memory is freed")                                               \
+  ROW(kPaidShare, "paid.share", "owed waits paid before memory is shared with another process")                       \
+  ROW(kPaidCapture, "paid.capture", "owed waits paid before a capture")                                               \
+  ROW(kPaidReset, "paid.reset", "owed waits paid before a device is reset")                                           \
+  ROW(kPaidProfiler, "paid.profiler", "owed waits paid before a profiler stops")                                      \
+  ROW(kPaidQuery, "paid.query", "owed waits paid because a query asked")                                              \
+  ROW(kPaidThreadExit, "paid.thread_exit", "owed waits paid at the end of a thread")                                  \
+  ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")
+
+enum class Decision : uint8_t {
+#define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,
+  SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+      kCount
+};
+
+inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
+
+struct DecisionText {
+  const char* name;  // "transfer." in front, as files and summaries spell it
+  const char* meaning;
+};
+
+inline constexpr DecisionText kDecisionTexts[kDecisionCount] = {
+#define SLIPSTREAM_ROW(enumerator, name, meaning) {"transfer." name, meaning},
+    SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+};
+
+}  // namespace slipstream::transfer
