@@ -35,16 +35,16 @@ class Identity(unittest.TestCase):
 
     def test_the_engine_must_have_acted(self):
         def seen(**decisions):
-            names = {"slab": "transfer.promoted.slab", "ring": "transfer.promoted.ring", "skipped": "transfer.skipped"}
-            counts = {names[key]: {"count": n, "bytes": 0, "time_ns": 0} for key, n in decisions.items()}
+            names = {"small": "promoted.small", "large": "promoted.large", "skipped": "skipped"}
+            counts = {f"transfer.{names[key]}": {"count": n, "bytes": 0, "time_ns": 0} for key, n in decisions.items()}
             return {"totals": {"functions": [], "decisions": counts}}
 
-        acted = seen(slab=2, ring=3, skipped=4)
+        acted = seen(small=2, large=3, skipped=4)
         self.assertEqual((5, 4), (summary.decided(acted, summary.PROMOTED), summary.decided(acted, summary.SKIPPED)))
         self.assertEqual(0, summary.decided(acted, "transfer.promote"))
         self.assertEqual("5 copies promoted, 4 synchronises skipped", summary.expect_acted(acted))
-        self.assertIn("0 synch", summary.expect_acted(seen(ring=1), skips=False))
-        for idle in (seen(), {"totals": {"functions": []}}, seen(skipped=1), seen(slab=1)):
+        self.assertIn("0 synch", summary.expect_acted(seen(large=1), skips=False))
+        for idle in (seen(), {"totals": {"functions": []}}, seen(skipped=1), seen(small=1)):
             with self.assertRaises(Failed):
                 summary.expect_acted(idle)
 
