@@ -77,6 +77,16 @@ using Waits = Pays<Decision::kPaidSynchronize>::Family<kPerThread>;
 template <bool kPerThread>
 using Frees = Pays<Decision::kPaidFree>::Family<kPerThread>;
 template <bool kPerThread>
+struct FreesDeviceMemory : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* memory) {
+    engine.OtherCall();
+    engine.Pay(Decision::kPaidFree);
+    if (memory != nullptr) engine.BeforeFree();
+    return real(memory);
+  }
+};
+template <bool kPerThread>
 using StopsProfiler = Pays<Decision::kPaidProfiler>::Family<kPerThread>;
 
 // ---- copies
@@ -89,10 +99,9 @@ struct CopyAsync : Row {
   }
 };
 
-// What an asynchronous copy or a memset writes, and where it is enqueued.
-struct Written {
-  const void* destination;
-  size_t span;
+// What an asynchronous copy or a memset touches, and where it is enqueued.
+struct Enqueued {
+  Engine::Touched touched;
   cudaStream_t stream;
 };
 
@@ -100,28 +109,38 @@ inline size_t SpanOf(size_t pitch, size_t width, size_t height) {
   return height == 0 ? 0 : pitch * (height - 1) + width;
 }
 
-inline Written Of3D(const cudaMemcpy3DParms* p, cudaStream_t stream) {
-  if (p == nullptr || p->dstArray != nullptr) return {nullptr, 0, stream};
-  return {p->dstPtr.ptr, p->dstPtr.pitch * p->dstPtr.ysize * (p->dstPos.z + p->extent.depth), stream};
+// From the start of the described memory to the end of its last plane that the copy reaches.
+inline size_t SpanOf(const cudaPitchedPtr& memory, const cudaPos& position, const cudaExtent& extent) {
+  return memory.pitch * memory.ysize * (position.z + extent.depth);
 }
 
-inline Written Of3D(const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
-  if (p == nullptr || p->dstArray != nullptr) return {nullptr, 0, stream};
-  return {p->dstPtr.ptr, p->dstPtr.pitch * p->dstPtr.ysize * (p->dstPos.z + p->extent.depth), stream};
+// cudaMemcpy3DParms and cudaMemcpy3DPeerParms name these fields alike.
+template <typename Parameters>
+Enqueued Of3D(const Parameters* p, cudaStream_t stream) {
+  Engine::Touched touched;
+  if (p != nullptr && p->dstArray == nullptr) {
+    touched.destination = p->dstPtr.ptr;
+    touched.destination_span = SpanOf(p->dstPtr, p->dstPos, p->extent);
+  }
+  if (p != nullptr && p->srcArray == nullptr) {
+    touched.source = p->srcPtr.ptr;
+    touched.source_span = SpanOf(p->srcPtr, p->srcPos, p->extent);
+  }
+  return {touched, stream};
 }
 
-// kWhat turns the call's arguments into a Written.
+// kWhat turns the call's arguments into an Enqueued.
 template <auto kWhat>
-struct Writes {
+struct Touches {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
       engine.OtherCall();
-      const Written written = kWhat(arguments...);
-      engine.BeforeCopyTo(written.destination);
+      const Enqueued enqueued = kWhat(arguments...);
+      engine.BeforeCopyTo(enqueued.touched.destination);
       const cudaError_t result = real(arguments...);
-      if (result == cudaSuccess) engine.WritesTo(written.destination, written.span, written.stream, kPerThread);
+      if (result == cudaSuccess) engine.Touches(enqueued.touched, enqueued.stream, kPerThread);
       return result;
     }
   };
@@ -139,40 +158,50 @@ struct WritesAnywhere : Row {
   }
 };
 
-inline constexpr auto kCopy2D = [](void* dst, size_t dpitch, const void*, size_t, size_t width, size_t height,
-                                   cudaMemcpyKind, cudaStream_t stream) {
-  return Written{dst, SpanOf(dpitch, width, height), stream};
+inline constexpr auto kCopy2D = [](void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+                                   size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{dst, SpanOf(dpitch, width, height), src, SpanOf(spitch, width, height)}, stream};
 };
 inline constexpr auto kCopy3D = [](const auto* p, cudaStream_t stream) { return Of3D(p, stream); };
-inline constexpr auto kCopyPeer = [](void* dst, int, const void*, int, size_t count, cudaStream_t stream) {
-  return Written{dst, count, stream};
+inline constexpr auto kCopyPeer = [](void* dst, int, const void* src, int, size_t count, cudaStream_t stream) {
+  return Enqueued{{dst, count, src, count}, stream};
+};
+// A symbol or an array is memory of the device.
+inline constexpr auto kCopyToSymbol = [](const void*, const void* src, size_t count, size_t, cudaMemcpyKind,
+                                         cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, count}, stream};
 };
 inline constexpr auto kCopyFromSymbol = [](void* dst, const void*, size_t count, size_t, cudaMemcpyKind,
                                            cudaStream_t stream) {
-  return Written{dst, count, stream};
+  return Enqueued{{dst, count, nullptr, 0}, stream};
+};
+inline constexpr auto kCopyToArray = [](cudaArray_t, size_t, size_t, const void* src, size_t count, cudaMemcpyKind,
+                                        cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, count}, stream};
 };
 inline constexpr auto kCopyFromArray = [](void* dst, cudaArray_const_t, size_t, size_t, size_t count, cudaMemcpyKind,
                                           cudaStream_t stream) {
-  return Written{dst, count, stream};
+  return Enqueued{{dst, count, nullptr, 0}, stream};
+};
+inline constexpr auto kCopy2DToArray = [](cudaArray_t, size_t, size_t, const void* src, size_t spitch, size_t width,
+                                          size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, SpanOf(spitch, width, height)}, stream};
 };
 inline constexpr auto kCopy2DFromArray = [](void* dst, size_t dpitch, cudaArray_const_t, size_t, size_t, size_t width,
                                             size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  return Written{dst, SpanOf(dpitch, width, height), stream};
+  return Enqueued{{dst, SpanOf(dpitch, width, height), nullptr, 0}, stream};
 };
 
-// ---- memsets, with a stream or without
+// ---- memsets
 
-inline cudaStream_t StreamOf() { return nullptr; }
-inline cudaStream_t StreamOf(cudaStream_t stream) { return stream; }
-
-inline constexpr auto kSet = [](void* dst, int, size_t count, auto... stream) {
-  return Written{dst, count, StreamOf(stream...)};
+inline constexpr auto kSet = [](void* dst, int, size_t count, cudaStream_t stream) {
+  return Enqueued{{dst, count, nullptr, 0}, stream};
 };
-inline constexpr auto kSet2D = [](void* dst, size_t pitch, int, size_t width, size_t height, auto... stream) {
-  return Written{dst, SpanOf(pitch, width, height), StreamOf(stream...)};
+inline constexpr auto kSet2D = [](void* dst, size_t pitch, int, size_t width, size_t height, cudaStream_t stream) {
+  return Enqueued{{dst, SpanOf(pitch, width, height), nullptr, 0}, stream};
 };
-inline constexpr auto kSet3D = [](cudaPitchedPtr dst, int, cudaExtent extent, auto... stream) {
-  return Written{dst.ptr, dst.pitch * dst.ysize * extent.depth, StreamOf(stream...)};
+inline constexpr auto kSet3D = [](cudaPitchedPtr dst, int, cudaExtent extent, cudaStream_t stream) {
+  return Enqueued{{dst.ptr, SpanOf(dst, cudaPos(), extent), nullptr, 0}, stream};
 };
 
 // ---- host code and graphs
@@ -449,26 +478,26 @@ AROUND_PTDS(cudaMemcpyArrayToArray, BlockingCopy)
 AROUND_PTDS(cudaMemcpy2DToArray, BlockingCopy)
 AROUND_PTDS(cudaMemcpy2DFromArray, BlockingCopy)
 AROUND_PTDS(cudaMemcpy2DArrayToArray, BlockingCopy)
-AROUND_PTSZ(cudaMemcpy2DAsync, Writes<around::kCopy2D>::Family)
-AROUND_PTSZ(cudaMemcpy3DAsync, Writes<around::kCopy3D>::Family)
-AROUND(cudaMemcpyPeerAsync, Writes<around::kCopyPeer>::Family)
-AROUND_PTSZ(cudaMemcpy3DPeerAsync, Writes<around::kCopy3D>::Family)
-AROUND_PTSZ(cudaMemcpyFromSymbolAsync, Writes<around::kCopyFromSymbol>::Family)
-AROUND_PTSZ(cudaMemcpyFromArrayAsync, Writes<around::kCopyFromArray>::Family)
-AROUND_PTSZ(cudaMemcpy2DFromArrayAsync, Writes<around::kCopy2DFromArray>::Family)
-// To a symbol or an array: memory of the device, by its own name.
-AROUND_PTSZ(cudaMemcpyToSymbolAsync, Nothing)
-AROUND_PTSZ(cudaMemcpyToArrayAsync, Nothing)
-AROUND_PTSZ(cudaMemcpy2DToArrayAsync, Nothing)
+AROUND_PTSZ(cudaMemcpy2DAsync, Touches<around::kCopy2D>::Family)
+AROUND_PTSZ(cudaMemcpy3DAsync, Touches<around::kCopy3D>::Family)
+AROUND(cudaMemcpyPeerAsync, Touches<around::kCopyPeer>::Family)
+AROUND_PTSZ(cudaMemcpy3DPeerAsync, Touches<around::kCopy3D>::Family)
+AROUND_PTSZ(cudaMemcpyFromSymbolAsync, Touches<around::kCopyFromSymbol>::Family)
+AROUND_PTSZ(cudaMemcpyFromArrayAsync, Touches<around::kCopyFromArray>::Family)
+AROUND_PTSZ(cudaMemcpy2DFromArrayAsync, Touches<around::kCopy2DFromArray>::Family)
+AROUND_PTSZ(cudaMemcpyToSymbolAsync, Touches<around::kCopyToSymbol>::Family)
+AROUND_PTSZ(cudaMemcpyToArrayAsync, Touches<around::kCopyToArray>::Family)
+AROUND_PTSZ(cudaMemcpy2DToArrayAsync, Touches<around::kCopy2DToArray>::Family)
 AROUND_PTSZ(cudaMemcpyBatchAsync, WritesAnywhere)
 AROUND_PTSZ(cudaMemcpy3DBatchAsync, WritesAnywhere)
 
-AROUND_PTDS(cudaMemset, Writes<around::kSet>::Family)
-AROUND_PTDS(cudaMemset2D, Writes<around::kSet2D>::Family)
-AROUND_PTDS(cudaMemset3D, Writes<around::kSet3D>::Family)
-AROUND_PTSZ(cudaMemsetAsync, Writes<around::kSet>::Family)
-AROUND_PTSZ(cudaMemset2DAsync, Writes<around::kSet2D>::Family)
-AROUND_PTSZ(cudaMemset3DAsync, Writes<around::kSet3D>::Family)
+// Complete when it returns, where it is host memory that is set.
+AROUND_PTDS(cudaMemset, Nothing)
+AROUND_PTDS(cudaMemset2D, Nothing)
+AROUND_PTDS(cudaMemset3D, Nothing)
+AROUND_PTSZ(cudaMemsetAsync, Touches<around::kSet>::Family)
+AROUND_PTSZ(cudaMemset2DAsync, Touches<around::kSet2D>::Family)
+AROUND_PTSZ(cudaMemset3DAsync, Touches<around::kSet3D>::Family)
 
 AROUND_PTSZ(cudaLaunchHostFunc, HostFunction)
 AROUND_PTSZ(cudaStreamAddCallback, HostFunction)
@@ -506,7 +535,7 @@ AROUND_PTSZ(cudaEventRecordWithFlags, RecordsEvent)
 AROUND(cudaEventDestroy, DestroysEvent)
 AROUND(cudaStreamDestroy, DestroysStream)
 
-AROUND(cudaFree, Frees)
+AROUND(cudaFree, FreesDeviceMemory)
 AROUND(cudaFreeArray, Frees)
 AROUND(cudaFreeMipmappedArray, Frees)
 AROUND(cudaFreeHost, Frees)

@@ -69,14 +69,26 @@ void Engine::HostEffectAnywhere() {
   });
 }
 
-void Engine::WritesTo(const void* destination, size_t span, cudaStream_t stream, bool per_thread) {
-  if (!Tracking() || destination == nullptr || span == 0) return;
-  switch (KindOf(driver_, destination)) {
-    case MemoryKind::kDevice:
-    case MemoryKind::kPageable:  // complete before the call returned
-      return;
-    default:
-      HostEffect(HostEffectKind::kWrite, AddressRange::Of(destination, span), stream, per_thread);
+void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_thread) {
+  if (!Tracking()) return;
+  const auto kind_of = [this](const void* memory, size_t span) {
+    return memory == nullptr || span == 0 ? MemoryKind::kDevice : KindOf(driver_, memory);
+  };
+  const MemoryKind destination = kind_of(touched.destination, touched.destination_span);
+  const MemoryKind source = kind_of(touched.source, touched.source_span);
+  // Pageable memory is done with when the call returns, as a destination and as a source; so is a copy from host to
+  // host (CUDA runtime API, API synchronization behavior). A fence of ours behind such a call would be the only work of
+  // an idle stream, and a query would see it.
+  const auto lasts = [](MemoryKind kind) { return kind != MemoryKind::kDevice && kind != MemoryKind::kPageable; };
+  const auto on_host = [](MemoryKind kind) { return kind == MemoryKind::kHost || kind == MemoryKind::kPageable; };
+  if (on_host(destination) && on_host(source)) return;
+  if (destination == MemoryKind::kPageable) return;
+  if (lasts(destination)) {
+    HostEffect(HostEffectKind::kWrite, AddressRange::Of(touched.destination, touched.destination_span), stream,
+               per_thread);
+  }
+  if (lasts(source)) {
+    HostEffect(HostEffectKind::kRead, AddressRange::Of(touched.source, touched.source_span), stream, per_thread);
   }
 }
 

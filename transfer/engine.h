@@ -71,13 +71,22 @@ class Engine {
 
   // -- before calls that wait, or that could show what is owed (S13).
   void Pay(Decision reason);
+  // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been
+  // handed over by the thread that owes: all threads' debts are paid.
+  void BeforeFree();
 
   // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
   void BeforeCopyTo(const void* destination);
 
-  // -- work that the host may see the results of (S10): after the call that enqueued it.
-  // `span` bytes from `destination` are written, which is host memory or not.
-  void WritesTo(const void* destination, size_t span, cudaStream_t stream, bool per_thread);
+  // -- work that meets the host in host memory (S10): after the call that enqueued it.
+  // What a copy or a memset touches. Either side may be NULL: nothing that could be host memory.
+  struct Touched {
+    const void* destination = nullptr;
+    size_t destination_span = 0;
+    const void* source = nullptr;
+    size_t source_span = 0;
+  };
+  void Touches(const Touched& touched, cudaStream_t stream, bool per_thread);
   void HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread);
   // The same, anywhere and on any stream.
   void HostEffectAnywhere();
@@ -141,7 +150,9 @@ class Engine {
   };
 
   static ThreadState& State();
+  struct LastPayment;
   static void ThreadEnds(void* engine);
+  static void* PayForAnother(void* payment);
   ThreadState& Identified();
   StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
     return KeyOf(Explicit(stream, per_thread), Identified().id);

@@ -37,7 +37,9 @@ cudaError_t Engine::OtherCopy(RealCopyAsync* real, const Request& request, bool 
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   BeforeCopyTo(request.destination);
   const cudaError_t result = real(request.destination, request.source, request.bytes, request.kind, request.given);
-  if (result == cudaSuccess) WritesTo(request.destination, request.bytes, request.given, per_thread);
+  if (result == cudaSuccess) {
+    Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
+  }
   return result;
 }
 

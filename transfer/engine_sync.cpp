@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "transfer/engine.h"
+#include "transfer/helper_thread.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -189,6 +190,14 @@ void Engine::Pay(Decision reason) {
   PayWhat(thread, reason, 0);
 }
 
+void Engine::BeforeFree() {
+  if (!Serving() || Broken(Mutant::kS13Free)) return;
+  OrTurnOff([this] {
+    const RelaxedCapture relaxed(driver_);
+    for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, Decision::kPaidFree);
+  });
+}
+
 void Engine::BeforeEventQuery(cudaEvent_t event) {
   ThreadState& thread = State();
   if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
@@ -210,10 +219,43 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
   PayWhat(thread, Decision::kPaidQuery, 0);
 }
 
+// A thread that has ended cannot pay, and whoever joined it may rely on what it waited for. The driver's own state of
+// the thread is gone by now, so another thread calls it.
+struct Engine::LastPayment {
+  explicit LastPayment(Engine* payer) : engine(payer) {}
+
+  Engine* const engine;
+  std::vector<FenceRef> fences;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+void* Engine::PayForAnother(void* argument) {
+  auto* const payment = static_cast<LastPayment*>(argument);
+  for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kPaidThreadExit);
+  const std::lock_guard lock(payment->mutex);
+  payment->done = true;
+  payment->changed.notify_one();  // with the lock held: the payment lives on the stack of the thread that is told
+  return nullptr;
+}
+
 void Engine::ThreadEnds(void* argument) {
   auto* const engine = static_cast<Engine*>(argument);
-  if (getpid() != engine->process_ || !engine->Alive() || Broken(Mutant::kS13Thread)) return;
-  engine->Pay(Decision::kPaidThreadExit);
+  ThreadState& thread = State();
+  if (getpid() != engine->process_ || !engine->Alive()) return;
+  if (thread.candidate.valid) DropCandidate(thread);
+  engine->OrTurnOff([&] {
+    LastPayment payment(engine);
+    for (size_t i = 0; i < thread.owed_count; ++i) {
+      payment.fences.emplace_back(std::exchange(thread.owed[i].fence, nullptr));
+    }
+    thread.owed_count = 0;
+    if (payment.fences.empty() || Broken(Mutant::kS13Thread)) return;
+    if (!StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
+    std::unique_lock lock(payment.mutex);
+    payment.changed.wait(lock, [&] { return payment.done; });
+  });
 }
 
 }  // namespace slipstream::transfer

@@ -8,18 +8,23 @@
 namespace slipstream::transfer {
 namespace {
 
-bool IsHarmlessCopy(const Driver& driver, CUgraphNode node) {
-  CUDA_MEMCPY3D copy = {};
-  if (driver.cuGraphMemcpyNodeGetParams(node, &copy) != CUDA_SUCCESS) return false;
-  switch (copy.dstMemoryType) {
+bool IsOnDevice(const Driver& driver, CUmemorytype type, CUdeviceptr address) {
+  switch (type) {
     case CU_MEMORYTYPE_ARRAY:
       return true;
     case CU_MEMORYTYPE_DEVICE:
     case CU_MEMORYTYPE_UNIFIED:
-      return IsDeviceMemory(driver, copy.dstDevice);
+      return IsDeviceMemory(driver, address);
     default:
       return false;
   }
+}
+
+bool IsHarmlessCopy(const Driver& driver, CUgraphNode node) {
+  CUDA_MEMCPY3D copy = {};
+  return driver.cuGraphMemcpyNodeGetParams(node, &copy) == CUDA_SUCCESS &&
+         IsOnDevice(driver, copy.dstMemoryType, copy.dstDevice) &&
+         IsOnDevice(driver, copy.srcMemoryType, copy.srcDevice);
 }
 
 bool IsHarmlessSet(const Driver& driver, CUgraphNode node) {

@@ -20,6 +20,7 @@ namespace slipstream::transfer {
 enum class HostEffectKind : uint8_t {
   kHostCode,  // a host function may run: it may write anything
   kWrite,     // the device writes the range
+  kRead,      // the device reads the range
 };
 
 class HostEffects {

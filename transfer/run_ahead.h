@@ -5,10 +5,13 @@
 // thread; the lock is held while the driver is asked whether a fence has passed.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
@@ -24,21 +27,41 @@ class RunAhead {
     const std::lock_guard lock(mutex_);
     const auto found = owed_.find(stream);
     if (found == owed_.end()) return {};
-    std::deque<FenceRef>& owed = found->second;
-    while (!owed.empty() && owed.front().Done()) owed.pop_front();
-    if (owed.size() < kOwedAStream) return {};
-    FenceRef oldest = owed.front();
-    owed.pop_front();
-    return oldest;
+    const FenceRef& oldest = found->second[0];
+    return oldest && !oldest.Done() ? oldest : FenceRef();
   }
   void Owe(const StreamKey& stream, const FenceRef& fence) {
     const std::lock_guard lock(mutex_);
-    owed_[stream].push_back(fence);
+    Owed& owed = owed_[stream];
+    owed[0] = std::move(owed[1]);
+    owed[1] = fence;
   }
-  // The stream is being destroyed.
+  // All that is owed by whatever thread and not done.
+  std::vector<FenceRef> Open() {
+    std::vector<FenceRef> open;
+    const std::lock_guard lock(mutex_);
+    std::erase_if(orphans_, [](const FenceRef& fence) { return fence.Done(); });
+    open = orphans_;
+    for (const auto& [stream, owed] : owed_) {
+      for (const FenceRef& fence : owed) {
+        if (fence && !fence.Done()) open.push_back(fence);
+      }
+    }
+    return open;
+  }
+  // The stream is being destroyed: its handle may come back as another stream.
   void Retire(CUstream handle) {
     const std::lock_guard lock(mutex_);
-    std::erase_if(owed_, [handle](const auto& entry) { return entry.first.handle == handle; });
+    for (auto entry = owed_.begin(); entry != owed_.end();) {
+      if (entry->first.handle == handle && handle != nullptr) {
+        for (const FenceRef& fence : entry->second) {
+          if (fence && !fence.Done()) orphans_.push_back(fence);
+        }
+        entry = owed_.erase(entry);
+      } else {
+        ++entry;
+      }
+    }
   }
 
  private:
@@ -47,8 +70,11 @@ class RunAhead {
       return std::hash<const void*>()(key.handle) ^ (std::hash<uint64_t>()(key.thread) << 1);
     }
   };
+  using Owed = std::array<FenceRef, kOwedAStream>;  // the last ones, oldest first
+
   std::mutex mutex_;
-  std::unordered_map<StreamKey, std::deque<FenceRef>, Hash> owed_;
+  std::unordered_map<StreamKey, Owed, Hash> owed_;
+  std::vector<FenceRef> orphans_;  // of streams that are gone
 };
 
 }  // namespace slipstream::transfer

@@ -16,7 +16,8 @@ SmallStaging::Place SmallStaging::Take(const StreamKey& stream, uint64_t thread,
     if (page.used + rounded <= kPageBytes) found = i;
   }
   for (uint32_t i = 0; i < kPages && found == kPages; ++i) {
-    const uint32_t index = (next_ + i) % kPages;
+    // First the page that was used last: the cache still has it.
+    const uint32_t index = (recent_ + i) % kPages;
     Page& page = pages_[index];
     if (!page.Idle()) continue;
     page.stream = stream;
@@ -24,7 +25,7 @@ SmallStaging::Place SmallStaging::Take(const StreamKey& stream, uint64_t thread,
     page.used = 0;
     page.fence = FenceRef();
     found = index;
-    next_ = (index + 1) % kPages;
+    recent_ = index;
   }
   if (found == kPages) return {};
   Page& page = pages_[found];

@@ -59,7 +59,7 @@ class SmallStaging {
   std::atomic<char*> memory_{nullptr};
   std::mutex mutex_;
   std::array<Page, kPages> pages_;
-  uint32_t next_ = 0;  // where the search for an idle page begins
+  uint32_t recent_ = 0;  // the page that was opened last
 };
 
 }  // namespace slipstream::transfer

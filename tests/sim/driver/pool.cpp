@@ -78,10 +78,10 @@ Work FillWork(uintptr_t base, uint64_t id) {
 }
 
 Allocation* ReuseOwn(World& world, Pool* pool, const StreamPtr& stream, size_t bytes) {
-  const size_t reserved = (bytes + 511) / 512 * 512;
+  // Of the same size only: work on the old block is still checked against the allocation at its address.
   for (auto& [base, allocation] : world.allocations) {
     if (allocation.pool == pool && allocation.freed_in_stream && allocation.freed_in == stream->id &&
-        allocation.reserved == reserved) {
+        allocation.bytes == bytes) {
       return &allocation;
     }
   }
