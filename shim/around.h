@@ -137,10 +137,12 @@ struct Touches {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
       engine.OtherCall();
-      const Enqueued enqueued = kWhat(arguments...);
-      engine.BeforeCopyTo(enqueued.touched.destination);
+      // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
+      if (engine.Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
       const cudaError_t result = real(arguments...);
-      if (result == cudaSuccess) engine.Touches(enqueued.touched, enqueued.stream, kPerThread);
+      if (result != cudaSuccess) return result;
+      const Enqueued enqueued = kWhat(arguments...);
+      engine.Touches(enqueued.touched, enqueued.stream, kPerThread);
       return result;
     }
   };
@@ -409,8 +411,9 @@ struct Advises : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(Engine& engine, Real* real, uintptr_t memory, Arguments... arguments) {
     engine.OtherCall();
-    engine.AdvisesMemory(reinterpret_cast<const void*>(memory));
-    return real(memory, arguments...);
+    const cudaError_t result = real(memory, arguments...);
+    if (result == cudaSuccess) engine.AdvisesMemory(reinterpret_cast<const void*>(memory));
+    return result;
   }
 };
 
@@ -420,8 +423,9 @@ struct AdvisesBatch : Row {
   static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t* sizes, size_t count,
                           Arguments... arguments) {
     engine.OtherCall();
-    for (size_t i = 0; memory != nullptr && i < count; ++i) engine.AdvisesMemory(memory[i]);
-    return real(memory, sizes, count, arguments...);
+    const cudaError_t result = real(memory, sizes, count, arguments...);
+    for (size_t i = 0; result == cudaSuccess && i < count; ++i) engine.AdvisesMemory(memory[i]);
+    return result;
   }
 };
 
@@ -433,6 +437,39 @@ struct Shares : Row {
     engine.SharesMemory();
     engine.Pay(Decision::kPaidShare);
     return real(arguments...);
+  }
+};
+
+template <bool kPerThread>
+struct SetsDevice : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, int device) {
+    engine.OtherCall();
+    engine.UsesDevice(device);
+    return real(device);
+  }
+};
+
+// Between two devices, of which either may be used for the first time.
+template <bool kPerThread>
+struct CopiesPeer : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* dst, int dst_device, const void* src, int src_device,
+                          size_t count, cudaStream_t stream) {
+    engine.UsesDevice(dst_device);
+    engine.UsesDevice(src_device);
+    return Touches<kCopyPeer>::Family<kPerThread>::Call(engine, real, dst, dst_device, src, src_device, count, stream);
+  }
+};
+template <bool kPerThread>
+struct CopiesPeer3D : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+    if (engine.Owes() && p != nullptr) {
+      engine.UsesDevice(p->dstDevice);
+      engine.UsesDevice(p->srcDevice);
+    }
+    return Touches<kCopy3D>::Family<kPerThread>::Call(engine, real, p, stream);
   }
 };
 
@@ -480,8 +517,8 @@ AROUND_PTDS(cudaMemcpy2DFromArray, BlockingCopy)
 AROUND_PTDS(cudaMemcpy2DArrayToArray, BlockingCopy)
 AROUND_PTSZ(cudaMemcpy2DAsync, Touches<around::kCopy2D>::Family)
 AROUND_PTSZ(cudaMemcpy3DAsync, Touches<around::kCopy3D>::Family)
-AROUND(cudaMemcpyPeerAsync, Touches<around::kCopyPeer>::Family)
-AROUND_PTSZ(cudaMemcpy3DPeerAsync, Touches<around::kCopy3D>::Family)
+AROUND(cudaMemcpyPeerAsync, CopiesPeer)
+AROUND_PTSZ(cudaMemcpy3DPeerAsync, CopiesPeer3D)
 AROUND_PTSZ(cudaMemcpyFromSymbolAsync, Touches<around::kCopyFromSymbol>::Family)
 AROUND_PTSZ(cudaMemcpyFromArrayAsync, Touches<around::kCopyFromArray>::Family)
 AROUND_PTSZ(cudaMemcpy2DFromArrayAsync, Touches<around::kCopy2DFromArray>::Family)
@@ -579,6 +616,7 @@ AROUND_PTSZ(cudaSignalExternalSemaphoresAsync_v2, Shares)
 AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, Shares)
 AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, Shares)
 
+AROUND(cudaSetDevice, SetsDevice)
 AROUND(cudaDeviceReset, ResetsDevice)
 AROUND(cudaThreadExit, ResetsDevice)
 AROUND(cudaProfilerStop, StopsProfiler)

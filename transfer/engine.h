@@ -62,12 +62,15 @@ class Engine {
   // Any hooked call but those below: a promoted copy's synchronise does not follow immediately any more.
   void OtherCall() {
     ThreadState& thread = State();
-    if (thread.candidate.valid && !Broken(Mutant::kS09)) DropCandidate(thread);
+    if (!Broken(Mutant::kS09)) thread.candidate.valid = false;
   }
 
   // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
   cudaError_t CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                         cudaStream_t stream, bool per_thread);
+
+  // Whether the calling thread owes anything.
+  static bool Owes() { return State().owed_count != 0; }
 
   // -- before calls that wait, or that could show what is owed (S13).
   void Pay(Decision reason);
@@ -125,6 +128,8 @@ class Engine {
   void AdvisesMemory(const void* address);
   // Memory or events are shared with other processes (S22).
   void SharesMemory() { shared_.store(true, std::memory_order_release); }
+  // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
+  void UsesDevice(int device);
   // The device is reset: handles and registrations are gone, and the engine with them.
   void DeviceReset() { TurnOff(Decision::kAsideContext); }
 
@@ -139,6 +144,8 @@ class Engine {
     kOff,
   };
 
+  static ThreadState& State();
+
   struct Request {
     char* destination;
     const char* source;
@@ -149,7 +156,6 @@ class Engine {
     StreamKey key;
   };
 
-  static ThreadState& State();
   struct LastPayment;
   static void ThreadEnds(void* engine);
   static void* PayForAnother(void* payment);
@@ -195,7 +201,6 @@ class Engine {
   size_t StageWindow(const Request& request, size_t offset, const std::vector<char*>& slots, bool* failed);
   CUresult Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes);
   bool ReturnsEarlyByMutant(const Request& request);
-  static void DropCandidate(ThreadState& thread);
 
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
@@ -203,6 +208,8 @@ class Engine {
   void PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
   void WaitCounted(const FenceRef& fence, Decision reason);
   bool SeveralContexts();
+  void SecondContext();
+  void PayForAll(Decision reason);
   bool RdmaLoaded(bool small);
 
   const policy::Transfer policy_;

@@ -23,11 +23,6 @@ size_t PieceBytes(size_t window, int threads) {
 
 }  // namespace
 
-void Engine::DropCandidate(ThreadState& thread) {
-  const FenceRef dropped(thread.candidate.fence);
-  thread.candidate = Candidate();
-}
-
 void Engine::BeforeCopyTo(const void* destination) {
   if (State().owed_count == 0 || !Alive()) return;
   if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kPaidCopy);
@@ -46,7 +41,7 @@ cudaError_t Engine::OtherCopy(RealCopyAsync* real, const Request& request, bool 
 cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
                               cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
   ThreadState& thread = Identified();
-  if (thread.candidate.valid) DropCandidate(thread);
+  thread.candidate.valid = false;
   const CUstream handle = Explicit(stream, per_thread);
   const Request request = {
       static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
@@ -76,7 +71,7 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   }
   if (!promoted) return OtherCopy(real, request, per_thread);
   if (result == cudaSuccess && fence) {
-    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key, fence.Release()};
+    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key};
   }
   return result;
 }

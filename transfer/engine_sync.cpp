@@ -53,16 +53,35 @@ uint64_t NowNs() {
 
 bool Engine::SeveralContexts() {
   if (Broken(Mutant::kS12Contexts)) return false;
-  if (several_contexts_.load(std::memory_order_relaxed)) return true;
+  if (several_contexts_.load(std::memory_order_acquire)) return true;
   for (int device = 0; device < device_count_; ++device) {
     if (device == device_) continue;
     unsigned flags = 0;
     int active = 1;
     if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
-    several_contexts_.store(true, std::memory_order_relaxed);
+    SecondContext();
     return true;
   }
   return false;
+}
+
+// Work of another context is not held behind what is owed here: all of it is paid, and none is made again. A skip that
+// did not see the flag is seen here, or sees it when it has entered its debt.
+void Engine::SecondContext() {
+  several_contexts_.store(true, std::memory_order_seq_cst);
+  PayForAll(Decision::kPaidSynchronize);
+}
+
+void Engine::UsesDevice(int device) {
+  if (!Serving() || device == device_ || several_contexts_.load(std::memory_order_relaxed)) return;
+  if (!Broken(Mutant::kS12Contexts)) SecondContext();
+}
+
+void Engine::PayForAll(Decision reason) {
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, reason);
+  });
 }
 
 // The loader counts what it loads, but walks all its objects to say so: tens of microseconds when they are out of the
@@ -107,8 +126,7 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
   ThreadState& thread = State();
   if (!thread.candidate.valid) return false;
   const Candidate candidate = thread.candidate;
-  thread.candidate = Candidate();
-  const FenceRef fence(candidate.fence);
+  thread.candidate.valid = false;
   if (!Serving() || !(KeyOfStream(stream, per_thread) == candidate.stream)) return false;
   try {
     const RelaxedCapture relaxed(driver_);
@@ -125,16 +143,25 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
     for (const FenceRef& effect : effects) {
       if (!Broken(Mutant::kS10) && effect.Wait() != CUDA_SUCCESS) return false;
     }
-    // All later work of the context behind the copy, as the host's wait would have put it (S12).
-    CUresult held = CUDA_SUCCESS;
-    const bool no_capture = captures_.Without([&] {
-      if (!Broken(Mutant::kS12)) held = driver_.cuCtxWaitEvent(context_, fence.event());
-    });
-    if ((!no_capture && !Broken(Mutant::kS12Contexts)) || held != CUDA_SUCCESS) {
+    // All later work of the context behind all work of the stream, as the host's wait would have put it (S12). That is
+    // more than the copy: another thread may have used the stream since.
+    FenceRef fence;
+    CUresult held = CUDA_ERROR_UNKNOWN;
+    const auto hold = [&] {
+      fence = fences_.Record(candidate.stream.handle);
+      if (fence) held = Broken(Mutant::kS12) ? CUDA_SUCCESS : driver_.cuCtxWaitEvent(context_, fence.event());
+    };
+    const bool no_capture = captures_.Without(hold);
+    if (Broken(Mutant::kS12Contexts) && !no_capture) hold();
+    if (held != CUDA_SUCCESS) {
       Count(no_capture ? Decision::kKeptError : Decision::kKeptCapture);
       return false;
     }
     run_ahead_.Owe(candidate.stream, fence);
+    if (several_contexts_.load(std::memory_order_seq_cst)) {
+      Count(Decision::kKeptContexts);
+      return fence.Wait() == CUDA_SUCCESS;
+    }
     Owe(thread, candidate.stream, fence);
     Count(effects.empty() ? Decision::kSkipped : Decision::kSkippedRest);
     return true;
@@ -192,10 +219,7 @@ void Engine::Pay(Decision reason) {
 
 void Engine::BeforeFree() {
   if (!Serving() || Broken(Mutant::kS13Free)) return;
-  OrTurnOff([this] {
-    const RelaxedCapture relaxed(driver_);
-    for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, Decision::kPaidFree);
-  });
+  PayForAll(Decision::kPaidFree);
 }
 
 void Engine::BeforeEventQuery(cudaEvent_t event) {
@@ -233,6 +257,7 @@ struct Engine::LastPayment {
 
 void* Engine::PayForAnother(void* argument) {
   auto* const payment = static_cast<LastPayment*>(argument);
+  (void)payment->engine->driver_.cuCtxSetCurrent(payment->engine->context_);
   for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kPaidThreadExit);
   const std::lock_guard lock(payment->mutex);
   payment->done = true;
@@ -244,7 +269,6 @@ void Engine::ThreadEnds(void* argument) {
   auto* const engine = static_cast<Engine*>(argument);
   ThreadState& thread = State();
   if (getpid() != engine->process_ || !engine->Alive()) return;
-  if (thread.candidate.valid) DropCandidate(thread);
   engine->OrTurnOff([&] {
     LastPayment payment(engine);
     for (size_t i = 0; i < thread.owed_count; ++i) {

@@ -17,7 +17,6 @@ struct Candidate {
   bool destination_may_be_shared = false;
   bool small = false;  // at most kSmallCopyBytes
   StreamKey stream;
-  Fence* fence = nullptr;  // behind the copy; held
 };
 
 // A synchronise that was skipped: on each stream the newest stands for the older ones.
