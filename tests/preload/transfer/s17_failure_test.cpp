@@ -13,7 +13,7 @@ class Failure : public Rule {
       WarmUp();
     }
     for (const bool every : {false, true}) {
-      for (uint64_t nth = 1; nth <= 6; ++nth) {
+      for (uint64_t nth = 1; nth <= 4; ++nth) {
         for (const size_t bytes : {kSmall, kLarge, kHuge}) {
           SCOPED_TRACE(std::string(function) + (every ? " from call " : " at call ") + std::to_string(nth) + " of " +
                        std::to_string(bytes));
