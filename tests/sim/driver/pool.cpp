@@ -78,8 +78,9 @@ Work FillWork(uintptr_t base, uint64_t id) {
 Allocation* ReuseOwn(World& world, Pool* pool, const StreamPtr& stream, size_t bytes) {
   const size_t reserved = (bytes + 511) / 512 * 512;
   for (auto& [base, allocation] : world.allocations) {
+    // Not for fewer bytes than it has: work on the old allocation that is still pending would reach past the new one's end.
     if (allocation.pool == pool && allocation.freed_in_stream && allocation.freed_in == stream->id &&
-        allocation.reserved == reserved) {
+        allocation.reserved == reserved && allocation.bytes <= bytes) {
       return &allocation;
     }
   }
