@@ -56,7 +56,9 @@ constexpr Table kTables[] = {
     {"log", "What slipstream says about itself."},
     {"intercept", "Which calls are seen."},
     {"allocator", "Who serves device memory."},
-    {"transfer", "How copies between host and device are made."},
+    {"transfer",
+     "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
+     "program does."},
     {"tracer", "What is recorded about intercepted calls."},
 };
 
@@ -112,38 +114,39 @@ constexpr Option kOptions[] = {
                                                  "Who serves device memory; off: the program's own calls.",
                                                  kAllocatorModes, kAllocatorModesLater),
     Choice<&Policy::transfer, &Transfer::h2d>(
-        "transfer", "h2d", "Promotion of host to device copies from pageable memory; off: the program's own calls.",
+        "transfer", "h2d",
+        "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",
         kHostToDeviceModes),
     Choice<&Policy::transfer, &Transfer::d2h>("transfer", "d2h",
-                                              "Promotion of device to host copies; off: the program's own calls.",
+                                              "The same for copies from the device to ordinary host memory.",
                                               kDeviceToHostModes, kDeviceToHostModesLater),
     Row<&Policy::transfer, &Transfer::small_copies>("transfer", "small_copies", OptionType::kBool,
-                                                    "Whether copies of up to 64 KiB are promoted."),
+                                                    "false: copies of up to 64 KiB are left alone."),
     Row<&Policy::transfer, &Transfer::large_copies>("transfer", "large_copies", OptionType::kBool,
-                                                    "Whether copies of more than 64 KiB are promoted."),
+                                                    "false: copies of more than 64 KiB are left alone."),
     Row<&Policy::transfer, &Transfer::skip_synchronize>(
         "transfer", "skip_synchronize", OptionType::kBool,
-        "Whether the synchronise that follows a promoted copy may be skipped where the program cannot tell. What "
-        "cannot "
-        "be proven: a kernel of the program's own that writes pinned host memory through a raw pointer."),
+        "Whether the synchronise behind a promoted copy is skipped where the program cannot tell. Set it to false for "
+        "a program whose own kernels write pinned host memory through a raw pointer: that cannot be seen."),
     Row<&Policy::transfer, &Transfer::skip_with_rdma>(
         "transfer", "skip_with_rdma", OptionType::kBool,
-        "Skip also in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy)."),
+        "true: skip even in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy)."),
     Choice<&Policy::transfer, &Transfer::hmm>(
         "transfer", "hmm",
-        "Where the device could reach ordinary host memory by itself (HMM): leave every copy alone, or assume that the "
-        "program does not use that until it prefetches or advises such memory.",
+        "For devices that can reach ordinary host memory by themselves (HMM). assume_private: promote until the "
+        "program prefetches or advises such memory. stand_aside: leave every copy alone there.",
         kHmmModes),
     Number<&Policy::transfer, &Transfer::threads>(
         "transfer", "threads", OptionType::kInteger,
-        "Threads that copy into staging memory, the calling one included; 0: by the processors the process may use.", 0,
+        "Threads that fill staging memory, the calling one included; 0: by the processors that the process may use.", 0,
         64),
     Number<&Policy::transfer, &Transfer::max_pinned>("transfer", "max_pinned", OptionType::kSize,
-                                                     "Pinned staging memory of the process, at most.", 8 * kKiB * kKiB,
-                                                     64 * kGiB),
+                                                     "The most pinned staging memory that the process gets.",
+                                                     8 * kKiB * kKiB, 64 * kGiB),
     Choice<&Policy::transfer, &Transfer::start>(
         "transfer", "start",
-        "When staging memory is made: by a thread of its own, while copies go their old way, or at the first copy.",
+        "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "
+        "at the first copy, which waits for it.",
         kTransferStarts),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",

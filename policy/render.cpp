@@ -1,5 +1,6 @@
 #include "policy/render.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "policy/environment.h"
@@ -9,6 +10,8 @@
 
 namespace slipstream::policy {
 namespace {
+
+constexpr std::size_t kCommentColumns = 100;
 
 // Calls `use` for every option of a table ("" for those outside of any).
 template <typename Use>
@@ -20,10 +23,23 @@ void ForEachIn(std::string_view table, Use use) {
 
 std::string Default(const Option& option) { return Literal(option, option.get(Policy())); }
 
+// Comment lines of at most kCommentColumns, broken at spaces.
+void AppendComment(std::string& out, std::string_view text) {
+  while (!text.empty()) {
+    std::size_t length = text.size();
+    if (length > kCommentColumns) {
+      length = text.rfind(' ', kCommentColumns);
+      if (length == std::string_view::npos) length = text.size();
+    }
+    out.append("# ").append(text.substr(0, length)).append("\n");
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+}
+
 void AppendSetting(std::string& out, const Option& option) {
-  out.append("# ").append(option.doc).append("\n");
+  AppendComment(out, option.doc);
   if (option.min != option.max || option.type == OptionType::kChoice) {
-    out.append("# Accepts ").append(Expected(option)).append(".\n");
+    AppendComment(out, "Accepts " + Expected(option) + ".");
   }
   // The version is what makes a file a policy; everything else is there to be uncommented.
   if (&option != FindOption("version")) out += '#';
@@ -61,7 +77,8 @@ std::string TemplateToml() {
     out += '\n';
   });
   for (const Table& table : Tables()) {
-    out.append("# ").append(table.doc).append("\n[").append(table.name).append("]\n");
+    AppendComment(out, table.doc);
+    out.append("[").append(table.name).append("]\n");
     ForEachIn(table.name, [&](const Option& option) { AppendSetting(out, option); });
     out += '\n';
   }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -49,6 +50,7 @@ CounterFile::CounterFile(char* base, uint32_t thread_count)
     : header_(reinterpret_cast<FileHeader*>(base)),
       names_(reinterpret_cast<NameEntry*>(base + NamesOffset())),
       facts_(base + FactsOffset(kHookCount)),
+      decisions_(reinterpret_cast<DecisionEntry*>(base + DecisionsOffset(kHookCount))),
       threads_(reinterpret_cast<ThreadBlock*>(base + ThreadsOffset(kHookCount))),
       thread_count_(thread_count) {}
 
@@ -97,6 +99,7 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
   header->thread_count = thread_count;
   header->name_bytes = sizeof(NameEntry);
   header->facts_bytes = kFactsBytes;
+  header->decision_bytes = sizeof(DecisionEntry);
   header->thread_block_bytes = sizeof(ThreadBlock);
   header->pid = getpid();
   header->parent_pid = getppid();
@@ -131,6 +134,22 @@ void CounterFile::AddFact(std::string_view key, std::string_view value) {
 
 void CounterFile::SetBound(HookId id, bool bound) {
   names_[Index(id)].bound.store(bound ? 1 : 0, std::memory_order_relaxed);
+}
+
+void CounterFile::NameDecisions(std::span<const char* const> names) {
+  if (decision_count_ != 0) return;
+  const size_t count = std::min<size_t>(names.size(), kMaxDecisions);
+  for (size_t i = 0; i < count; ++i) CopyText(decisions_[i].name, kNameBytes, names[i]);
+  decision_count_ = count;
+  header_->decision_count.store(static_cast<uint32_t>(count), std::memory_order_release);
+}
+
+void CounterFile::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+  if (index >= decision_count_) return;
+  DecisionEntry& entry = decisions_[index];
+  entry.count.fetch_add(1, std::memory_order_relaxed);
+  if (bytes != 0) entry.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (time_ns != 0) entry.time_ns.fetch_add(time_ns, std::memory_order_relaxed);
 }
 
 ThreadBlock* CounterFile::Claim(uint32_t thread_id) {

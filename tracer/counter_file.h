@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,8 @@ struct ProcessIdentity {
 };
 
 // Threading: Create once; AddFact and SetBound under the caller's own order (the shim calls them while it builds its
-//   Runtime and when a library with kernels is loaded); Claim and Release from any thread, lock-free.
+//   Runtime and when a library with kernels is loaded), NameDecisions once, before any CountDecision; CountDecision,
+//   Claim and Release from any thread, lock-free.
 // Ownership: the mapping is never unmapped: threads count into it until the last instruction of the process.
 class CounterFile {
  public:
@@ -29,6 +31,12 @@ class CounterFile {
   void AddFact(std::string_view key, std::string_view value);
   void SetBound(HookId id, bool bound);
 
+  // Names the rows that CountDecision counts in, by position. Those after the first kMaxDecisions are left out; a name
+  // that is too long is cut. Once: a second call does nothing.
+  void NameDecisions(std::span<const char* const> names);
+  // Adds one decision about `bytes` that cost `time_ns`. An index without a name counts nowhere.
+  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
+
   // A block for the calling thread alone, or block 0 (shared) when none is free.
   ThreadBlock* Claim(uint32_t thread_id);
   void Release(ThreadBlock* block);
@@ -40,8 +48,10 @@ class CounterFile {
   FileHeader* header_;
   NameEntry* names_;
   char* facts_;
+  DecisionEntry* decisions_;
   ThreadBlock* threads_;
   uint32_t thread_count_;
+  size_t decision_count_ = 0;  // not the file's: whoever can write the file must not decide where we write
 };
 
 }  // namespace slipstream::tracer

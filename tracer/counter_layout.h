@@ -7,11 +7,13 @@
 //   FileHeader                      fixed size; magic is written last, so a torn file is recognised
 //   NameEntry[hook_count]           the writer's own table: a reader needs no table of its own
 //   char facts[facts_bytes]         "key=value\n" lines, NUL-padded: runtimes bound, engines and why they stand aside
+//   DecisionEntry[kMaxDecisions]    what an engine decided and how often; the first decision_count are named
 //   ThreadBlock[thread_count]       one per thread; block 0 is shared by the threads that found no free block
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
 // Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
-//   block 0 with relaxed fetch_add; readers read relaxed at any time.
+//   block 0 and the decisions, which belong to the whole process, with relaxed fetch_add; readers read relaxed at any
+//   time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
 
@@ -24,9 +26,10 @@
 namespace slipstream::tracer {
 
 inline constexpr uint64_t kCounterMagic = 0x3152544e434c5353;  // "SSLCNTR1"
-inline constexpr uint32_t kCounterFormat = 1;
+inline constexpr uint32_t kCounterFormat = 2;
 inline constexpr uint32_t kNameBytes = 64;
 inline constexpr uint32_t kFactsBytes = 8192;
+inline constexpr uint32_t kMaxDecisions = 64;
 inline constexpr char kCounterSuffix[] = ".counters";
 
 // Directions of a copy, in the order of cudaMemcpyKind (CUDA Runtime API, data types).
@@ -41,6 +44,7 @@ struct FileHeader {
   uint32_t thread_count;
   uint32_t name_bytes;
   uint32_t facts_bytes;
+  uint32_t decision_bytes;
   uint32_t thread_block_bytes;
   int32_t pid;
   int32_t parent_pid;
@@ -49,7 +53,7 @@ struct FileHeader {
   uint64_t start_unix_ns;
   uint64_t start_monotonic_ns;
   std::atomic<uint32_t> facts_used;
-  uint32_t reserved;
+  std::atomic<uint32_t> decision_count;  // written after the names
   char executable[64];  // base name of the program, NUL-terminated; never its arguments, which may hold secrets
 };
 
@@ -58,6 +62,14 @@ struct NameEntry {
   uint8_t group;               // HookGroup, for colour only: group_name is what counts
   std::atomic<uint8_t> bound;  // 1: the loaded runtime has this function
   char group_name[30];
+};
+
+// A cache line for the name and one for the numbers: threads that decide differently do not share a line.
+struct alignas(64) DecisionEntry {
+  char name[kNameBytes];  // NUL-terminated, dotted: "transfer.promoted.small"
+  std::atomic<uint64_t> count;
+  std::atomic<uint64_t> bytes;
+  std::atomic<uint64_t> time_ns;
 };
 
 struct CallCounter {
@@ -85,6 +97,9 @@ static_assert(sizeof(std::atomic<uint64_t>) == sizeof(uint64_t));
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 constexpr size_t NamesOffset() { return RoundUp(sizeof(FileHeader), 64); }
 constexpr size_t FactsOffset(size_t hook_count) { return NamesOffset() + hook_count * sizeof(NameEntry); }
-constexpr size_t ThreadsOffset(size_t hook_count) { return RoundUp(FactsOffset(hook_count) + kFactsBytes, 64); }
+constexpr size_t DecisionsOffset(size_t hook_count) { return RoundUp(FactsOffset(hook_count) + kFactsBytes, 64); }
+constexpr size_t ThreadsOffset(size_t hook_count) {
+  return DecisionsOffset(hook_count) + kMaxDecisions * sizeof(DecisionEntry);
+}
 
 }  // namespace slipstream::tracer

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace slipstream::tracer {
 namespace {
@@ -105,8 +106,10 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
     *error = path + ": not a counter file, or its process ended while making it";
     return false;
   }
-  if (header.format != kCounterFormat || header.name_bytes != sizeof(NameEntry) || header.facts_bytes != kFactsBytes) {
-    *error = path + ": written by another version of slipstream (format " + std::to_string(header.format) + ")";
+  if (header.format != kCounterFormat || header.name_bytes != sizeof(NameEntry) || header.facts_bytes != kFactsBytes ||
+      header.decision_bytes != sizeof(DecisionEntry)) {
+    *error = path + ": written by another version of slipstream (format " + std::to_string(header.format) +
+             ", this one reads " + std::to_string(kCounterFormat) + ")";
     return false;
   }
   // A block holds its head and one CallCounter a hook; the writer's hook count rules, not ours.
@@ -117,6 +120,11 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
   if (hooks > 65536 || header.thread_count > 65536 || block < kBlockHead + hooks * sizeof(CallCounter) ||
       !bytes.Has(threads_offset, block * header.thread_count)) {
     *error = path + ": truncated counter file";
+    return false;
+  }
+  const size_t decisions = header.decision_count.load(std::memory_order_relaxed);
+  if (decisions > kMaxDecisions) {
+    *error = path + ": damaged counter file (" + std::to_string(decisions) + " decisions)";
     return false;
   }
 
@@ -140,6 +148,15 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
   }
   counts->copies.resize(kCopyKinds);
   for (size_t k = 0; k < kCopyKinds; ++k) counts->copies[k].kind = kCopyKindNames[k];
+
+  for (size_t i = 0; i < decisions; ++i) {
+    const size_t at = DecisionsOffset(hooks) + i * sizeof(DecisionEntry);
+    std::string name = bytes.Text(at + offsetof(DecisionEntry, name), kNameBytes);
+    if (name.empty()) continue;
+    counts->decisions.push_back({std::move(name), bytes.U64(at + offsetof(DecisionEntry, count)),
+                                 bytes.U64(at + offsetof(DecisionEntry, bytes)),
+                                 bytes.U64(at + offsetof(DecisionEntry, time_ns))});
+  }
 
   for (size_t t = 0; t < header.thread_count; ++t) {
     const size_t base = threads_offset + t * block;

@@ -28,6 +28,14 @@ struct CopyCounts {
   uint64_t bytes = 0;
 };
 
+// What an engine decided, under the writer's own name for it ("transfer.promoted.small").
+struct DecisionCounts {
+  std::string name;
+  uint64_t count = 0;
+  uint64_t bytes = 0;    // of what was decided about, where that has a size
+  uint64_t time_ns = 0;  // that carrying it out took, where that is measured
+};
+
 struct Fact {
   std::string key;
   std::string value;
@@ -44,6 +52,7 @@ struct ProcessCounts {
   std::vector<Fact> facts;
   std::vector<FunctionCounts> functions;  // every hook, called or not, in the table's order
   std::vector<CopyCounts> copies;
+  std::vector<DecisionCounts> decisions;  // every decision the process could take, taken or not, in the writer's order
 
   // All values of `key`, in order.
   std::vector<std::string> FactsOf(const std::string& key) const;

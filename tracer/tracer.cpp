@@ -91,6 +91,14 @@ void Tracer::AddFact(std::string_view key, std::string_view value) {
   if (file_ != nullptr) file_->AddFact(key, value);
 }
 
+void Tracer::NameDecisions(std::span<const char* const> names) {
+  if (file_ != nullptr) file_->NameDecisions(names);
+}
+
+void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+  if (file_ != nullptr) file_->CountDecision(index, bytes, time_ns);
+}
+
 void Tracer::SetBound(HookId id, bool bound) {
   if (file_ != nullptr) file_->SetBound(id, bound);
 }

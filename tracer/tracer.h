@@ -1,16 +1,17 @@
 // tracer/: what slipstream records of a process. This depth: calls, errors, bytes and host time of every hooked
-// function, and NVTX ranges; readable while the process runs and after it died in any way.
+// function, what the engines decided, and NVTX ranges; readable while the process runs and after it died in any way.
 //
 // Uses policy/ and the CUDA headers; is used by shim/ (writing) and tools/ (reading). Start reading here, then span.h
 // for the path of one call, counter_layout.h for what is on disk.
 //
-// Threading: Start once; the rest from any thread, lock-free.
+// Threading: Start once, NameDecisions once; the rest from any thread, lock-free.
 // Hazard: everything reached from Span runs inside the user's CUDA calls: no lock, no allocation, no log line there.
 #pragma once
 
 #include <pthread.h>
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -48,6 +49,10 @@ class Tracer {
   // Facts for the summary; nothing without a counter file.
   void AddFact(std::string_view key, std::string_view value);
   void SetBound(HookId id, bool bound);
+  // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
+  void NameDecisions(std::span<const char* const> names);
+  // Counts one decision for the whole process. Lock-free; nothing without a counter file.
+  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
   bool has_counter_file() const { return file_ != nullptr; }
 
  private:

@@ -70,7 +70,8 @@ TEST(PolicyCheck, AMissingFileIsAProblem) {
 
 TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
   const Folder folder;
-  WriteFile(folder / "p.toml", "version = 1\nlog.max_size = 65536\n[environment]\nA = \"b\"\n");
+  WriteFile(folder / "p.toml",
+            "version = 1\nlog.max_size = 65536\n[transfer]\nskip_synchronize = false\n[environment]\nA = \"b\"\n");
   const Finished show = RunCommand(
       [&] {
         if (::chdir(folder.path().c_str()) != 0) return 2;
@@ -79,29 +80,37 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
       "SLIPSTREAM_TRACER_NVTX=false");
   EXPECT_EQ(show.exit_code(), 0) << show.err;
   EXPECT_EQ(show.out,
-            "version             1          p.toml:1\n"
-            "enabled             true       default\n"
-            "log.level           \"off\"      default\n"
-            "log.file            \"\"         default\n"
-            "log.max_size        \"64KiB\"    p.toml:2\n"
-            "intercept.level     \"runtime\"  default\n"
-            "allocator.mode      \"off\"      default\n"
-            "transfer.h2d        \"off\"      default\n"
-            "transfer.d2h        \"off\"      default\n"
-            "tracer.counters     \"time\"     default\n"
-            "tracer.nvtx         false      SLIPSTREAM_TRACER_NVTX\n"
-            "tracer.max_threads  64         default\n"
-            "environment.A       \"b\"        p.toml:4\n");
+            "version                    1                 p.toml:1\n"
+            "enabled                    true              default\n"
+            "log.level                  \"off\"             default\n"
+            "log.file                   \"\"                default\n"
+            "log.max_size               \"64KiB\"           p.toml:2\n"
+            "intercept.level            \"runtime\"         default\n"
+            "allocator.mode             \"off\"             default\n"
+            "transfer.h2d               \"on\"              default\n"
+            "transfer.d2h               \"off\"             default\n"
+            "transfer.small_copies      true              default\n"
+            "transfer.large_copies      true              default\n"
+            "transfer.skip_synchronize  false             p.toml:4\n"
+            "transfer.skip_with_rdma    false             default\n"
+            "transfer.hmm               \"assume_private\"  default\n"
+            "transfer.threads           0                 default\n"
+            "transfer.max_pinned        \"512MiB\"          default\n"
+            "transfer.start             \"background\"      default\n"
+            "tracer.counters            \"time\"            default\n"
+            "tracer.nvtx                false             SLIPSTREAM_TRACER_NVTX\n"
+            "tracer.max_threads         64                default\n"
+            "environment.A              \"b\"               p.toml:6\n");
 }
 
 TEST(PolicyShow, WithoutAPathTakesTheVariable) {
   const Folder folder;
   WriteFile(folder / "p.toml", "version = 1\nenabled = false\n");
   const Finished none = RunCommand([] { return PolicyShow(std::nullopt, false); });
-  EXPECT_NE(none.out.find("enabled             true"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("enabled                    true"), std::string::npos) << none.out;
   const Finished named =
       RunCommand([] { return PolicyShow(std::nullopt, false); }, "SLIPSTREAM_POLICY=" + (folder / "p.toml"));
-  EXPECT_NE(named.out.find("enabled             false"), std::string::npos) << named.out;
+  EXPECT_NE(named.out.find("enabled                    false"), std::string::npos) << named.out;
 }
 
 TEST(PolicyShow, RefusesABrokenPolicy) {

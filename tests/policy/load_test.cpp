@@ -186,8 +186,19 @@ INSTANTIATE_TEST_SUITE_P(
             {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\""}},
         Case{"On",
              "version = 1\ntransfer = { h2d = \"on\", d2h = \"on\" }\n",
-             {"policy.toml:2:20: \"transfer.h2d\": found \"on\" (not in this version), expected \"off\"",
-              "policy.toml:2:32: \"transfer.d2h\": found \"on\" (not in this version), expected \"off\""}},
+             {"policy.toml:2:32: \"transfer.d2h\": found \"on\" (not in this version), expected \"off\""}},
+        Case{"Transfer",
+             "version = 1\n[transfer]\nh2d = \"On\"\nsmall_copies = \"on\"\nskip_syncronize = false\n"
+             "hmm = \"asume_private\"\nthreads = 65\nmax_pinned = \"7MiB\"\nstart = \"never\"\n",
+             {"policy.toml:3:7: \"transfer.h2d\": found \"On\", expected \"off\" or \"on\"; did you mean \"on\"?",
+              "policy.toml:4:16: \"transfer.small_copies\": found \"on\", expected true or false",
+              "policy.toml:5:1: unknown key \"transfer.skip_syncronize\"; did you mean \"transfer.skip_synchronize\"?",
+              "policy.toml:6:7: \"transfer.hmm\": found \"asume_private\", expected \"stand_aside\" or "
+              "\"assume_private\"; did you mean \"assume_private\"?",
+              "policy.toml:7:11: \"transfer.threads\": found 65, expected an integer from 0 to 64",
+              "policy.toml:8:14: \"transfer.max_pinned\": found \"7MiB\", expected a size from 8MiB to 64GiB, as a "
+              "number of bytes or like \"512MiB\"",
+              "policy.toml:9:9: \"transfer.start\": found \"never\", expected \"background\" or \"now\""}},
         // Duplicates.
         Case{"DuplicateKey",
              "version = 1\n[log]\nlevel = \"off\"\n  level = \"off\"\n",
@@ -310,13 +321,25 @@ TEST(Load, EveryValueOfAFileArrives) {
       "[log]\nlevel = \"debug\"\nfile = '/tmp/slipstream.log'\nmax_size = \"1.5MB\"\n"
       "[intercept]\nlevel = \"runtime\"\n"
       "[allocator]\nmode = \"off\"\n"
-      "[transfer]\nh2d = \"off\"\nd2h = \"off\"\n"
+      "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
+      "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
+      "start = \"now\"\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
   expected.enabled = false;
   expected.environment = {{"NVIDIA_TF32_OVERRIDE", "1"}, {"EMPTY", ""}};
   expected.log = {.level = LogLevel::kDebug, .file = "/tmp/slipstream.log", .max_size = 1500000};
+  expected.transfer = {.h2d = TransferMode::kOff,
+                       .d2h = TransferMode::kOff,
+                       .small_copies = false,
+                       .large_copies = false,
+                       .skip_synchronize = false,
+                       .skip_with_rdma = true,
+                       .hmm = HmmMode::kStandAside,
+                       .threads = 3,
+                       .max_pinned = std::uint64_t{1} << 30,
+                       .start = TransferStart::kNow};
   expected.tracer = {.counters = Counters::kCalls, .nvtx = false, .max_threads = 16};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),
@@ -330,6 +353,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
   const Loaded loaded = LoadText(text, "policy.toml",
                                  Environment(Variables{{"SLIPSTREAM_LOG_LEVEL", "debug"},
                                                        {"SLIPSTREAM_TRANSFER_H2D", "on"},
+                                                       {"SLIPSTREAM_TRANSFER_D2H", "on"},
                                                        {"SLIPSTREAM_TRANSFER_HD2", "off"},
                                                        {"SLIPSTREAM_DISABEL", "1"},
                                                        {"SLIPSTREAM_VERSION", "1"},
@@ -348,7 +372,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "
                "itself",
                "environment variable SLIPSTREAM_LOG_MAX_SIZE: found \"1 TiB\", expected " + kSize,
-               "environment variable SLIPSTREAM_TRANSFER_H2D: found \"on\" (not in this version), expected \"off\"",
+               "environment variable SLIPSTREAM_TRANSFER_D2H: found \"on\" (not in this version), expected \"off\"",
                "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
                "\"SLIPSTREAM_TRANSFER_H2D\"?",
                "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));

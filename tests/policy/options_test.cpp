@@ -174,6 +174,18 @@ TEST(Options, TheReferenceIsWhatTheTableSays) {
       << "docs/policy.md is not what policy/options.cpp says: build the target policy-reference";
 }
 
+TEST(Options, TheTemplateFitsAScreen) {
+  const std::string text = TemplateToml();
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    const std::string line = text.substr(begin, end - begin);
+    EXPECT_LE(line.size(), 120U) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+    begin = end + 1;
+  }
+  EXPECT_EQ(begin, text.size()) << "the last line has no end";
+}
+
 TEST(Options, TheTemplateIsTheDefaultsAndSoAreItsCommentedLines) {
   const Environment none(Variables{});
   const std::string text = TemplateToml();

@@ -46,6 +46,36 @@ TEST_F(CopyTest, PageableSourceIsReadBeforeEarlierWorkOfItsStream) {
   EXPECT_EQ(Byte(device_), 0x11);
 }
 
+// Of a long source the first 2 MiB are read at the call and the rest behind the stream's earlier work (measured).
+TEST_F(CopyTest, TheTailOfALongPageableSourceIsReadInStreamOrder) {
+  constexpr size_t kLong = size_t{4} << 20;
+  std::vector<uint8_t> source(kLong, 0x11);
+  uint8_t* device = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&device), kLong));
+  const auto rewrite = [](void* p) { std::memset(p, 7, kLong); };
+  OK(cudaLaunchHostFunc(a_, rewrite, source.data()));
+  OK(cudaMemcpyAsync(device, source.data(), kLong, cudaMemcpyHostToDevice, a_));
+  EXPECT_EQ(source[0], 7);  // the call waited for the host function
+  source.assign(kLong, 0x22);
+  EXPECT_EQ(Byte(device), 0x11);
+  EXPECT_EQ(Byte(device, (size_t{2} << 20) - 1), 0x11);
+  EXPECT_EQ(Byte(device, size_t{2} << 20), 7);
+  EXPECT_EQ(Byte(device, kLong - 1), 7);
+}
+
+// ... and 2 MiB are read at once, all of it, without any waiting.
+TEST_F(CopyTest, TwoMebibytesOfAPageableSourceAreReadAtTheCall) {
+  constexpr size_t kLimit = size_t{2} << 20;
+  std::vector<uint8_t> source(kLimit, 0x11);
+  uint8_t* device = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&device), kLimit));
+  OK(cudaLaunchHostFunc(
+      a_, [](void* p) { std::memset(p, 7, kLimit); }, source.data()));
+  OK(cudaMemcpyAsync(device, source.data(), kLimit, cudaMemcpyHostToDevice, a_));
+  EXPECT_EQ(source[0], 0x11);
+  EXPECT_EQ(Byte(device, kLimit - 1), 0x11);
+}
+
 TEST_F(CopyTest, PinnedDestinationIsWrittenOnlyWhenSomebodyWaits) {
   std::memset(pinned_, 0, kBytes);
   OK(LaunchFill(device_, kBytes, 5, a_));
@@ -186,6 +216,17 @@ TEST_F(CopyTest, SymbolsAreDeviceMemoryByName) {
   EXPECT_EQ(size, 64u);
   RETURNS(cudaErrorInvalidValue, cudaMemcpyToSymbol(&variable_shadow, pageable_.data(), 61, 4, cudaMemcpyHostToDevice));
   RETURNS(cudaErrorInvalidSymbol, cudaMemcpyToSymbol(back, pageable_.data(), 1, 0, cudaMemcpyHostToDevice));
+}
+
+TEST_F(CopyTest, PageableMemoryIsReachedWithHostPageTables) {
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 1));
+  OK(LaunchFill(pageable_.data(), kBytes, 7, a_));
+  OK(cudaMemcpyAsync(device_, pageable_.data(), kBytes, cudaMemcpyHostToDevice, a_));
+  EXPECT_EQ(pageable_[0], 0x11);
+  EXPECT_EQ(Byte(device_), 7);
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 0));
+  OK(LaunchFill(pageable_.data(), kBytes, 7, a_));
+  RETURNS(cudaErrorIllegalAddress, cudaStreamSynchronize(a_));
 }
 
 }  // namespace

@@ -193,5 +193,116 @@ TEST_F(GraphTest, EventNodesRecordAtLaunch) {
   EXPECT_EQ(Byte(device_), 7);
 }
 
+TEST_F(GraphTest, AChildGraphRunsBetweenWhatItsNodeStandsBetween) {
+  Log log;
+  cudaGraph_t graph = nullptr;
+  cudaGraph_t child = nullptr;
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphCreate(&child, 0));
+  const auto append = [&log](cudaGraph_t to, int what, const std::vector<cudaGraphNode_t>& behind) {
+    Log* pointer = &log;
+    void* args[] = {&pointer, &what};
+    cudaKernelNodeParams kernel = {};
+    kernel.func = const_cast<void*>(Address(&Append));
+    kernel.gridDim = kernel.blockDim = dim3(1);
+    kernel.kernelParams = args;
+    cudaGraphNode_t node = nullptr;
+    EXPECT_EQ(cudaGraphAddKernelNode(&node, to, behind.data(), behind.size(), &kernel), cudaSuccess);
+    return node;
+  };
+  append(child, 2, {append(child, 1, {})});
+  cudaGraphNode_t embedded = nullptr;
+  const cudaGraphNode_t first = append(graph, 0, {});
+  OK(cudaGraphAddChildGraphNode(&embedded, graph, &first, 1, child));
+  append(graph, 3, {embedded});
+  append(child, 9, {});  // the node has a clone
+  cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+  OK(cudaGraphNodeGetType(embedded, &type));
+  EXPECT_EQ(type, cudaGraphNodeTypeGraph);
+  cudaGraph_t inner = nullptr;
+  OK(cudaGraphChildGraphNodeGetGraph(embedded, &inner));
+  EXPECT_NE(inner, child);
+  size_t count = 0;
+  OK(cudaGraphGetNodes(inner, nullptr, &count));
+  EXPECT_EQ(count, 2u);
+  RETURNS(cudaErrorInvalidValue, cudaGraphDestroy(inner));
+  RETURNS(cudaErrorInvalidValue, cudaGraphChildGraphNodeGetGraph(first, &inner));
+  OK(cudaGraphDestroy(child));
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphDestroy(graph));
+  RETURNS(cudaErrorInvalidValue, cudaGraphGetNodes(inner, nullptr, &count));  // went with its node
+  OK(cudaGraphLaunch(exec, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(log.entries, (std::vector<int>{0, 1, 2, 3}));
+}
+
+TEST_F(GraphTest, AClonedChildGraphIsAnother) {
+  cudaGraph_t graph = nullptr;
+  cudaGraph_t child = nullptr;
+  cudaGraph_t clone = nullptr;
+  OK(cudaGraphCreate(&graph, 0));
+  OK(cudaGraphCreate(&child, 0));
+  cudaGraphNode_t node = nullptr;
+  OK(cudaGraphAddEmptyNode(&node, child, nullptr, 0));
+  OK(cudaGraphAddChildGraphNode(&node, graph, nullptr, 0, child));
+  cudaGraph_t inner = nullptr;
+  OK(cudaGraphChildGraphNodeGetGraph(node, &inner));
+  OK(cudaGraphClone(&clone, graph));
+  OK(cudaGraphDestroy(graph));
+  size_t count = 1;
+  OK(cudaGraphGetNodes(clone, &node, &count));
+  cudaGraph_t inner_clone = nullptr;
+  OK(cudaGraphChildGraphNodeGetGraph(node, &inner_clone));
+  EXPECT_NE(inner_clone, inner);
+  OK(cudaGraphGetNodes(inner_clone, nullptr, &count));
+  EXPECT_EQ(count, 1u);
+}
+
+// A copy node answers in the words of the call that made it; so what reads it must look at the type first.
+TEST_F(GraphTest, CopyNodesSayOfWhatKindTheirSidesAre) {
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeGlobal));
+  OK(cudaMemcpyAsync(pageable_.data(), device_, 16, cudaMemcpyDeviceToHost, a_));
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(a_, &graph));
+  CUgraphNode node = nullptr;
+  size_t count = 1;
+  OK(cuGraphGetNodes(graph, &node, &count));
+  CUDA_MEMCPY3D copy = {};
+  OK(cuGraphMemcpyNodeGetParams(node, &copy));
+  EXPECT_EQ(copy.dstMemoryType, CU_MEMORYTYPE_HOST);
+  EXPECT_EQ(copy.dstHost, pageable_.data());
+  EXPECT_EQ(copy.dstDevice, 0u);
+  EXPECT_EQ(copy.srcMemoryType, CU_MEMORYTYPE_DEVICE);
+  EXPECT_EQ(copy.srcDevice, reinterpret_cast<CUdeviceptr>(device_));
+  cudaMemcpy3DParms runtime = {};
+  OK(cudaGraphMemcpyNodeGetParams(node, &runtime));
+  EXPECT_EQ(runtime.dstPtr.ptr, pageable_.data());
+  EXPECT_EQ(runtime.srcPtr.ptr, device_);
+}
+
+TEST_F(GraphTest, ACopyNodeOfAnExecutableGetsOtherPointers) {
+  OK(cudaMemsetAsync(device_, 5, kBytes, a_));
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeGlobal));
+  OK(cudaMemcpyAsync(pageable_.data(), device_, 16, cudaMemcpyDeviceToHost, a_));
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(a_, &graph));
+  cudaGraphNode_t node = nullptr;
+  size_t count = 1;
+  OK(cudaGraphGetNodes(graph, &node, &count));
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  OK(cudaGraphExecMemcpyNodeSetParams1D(exec, node, pinned_ + 8, device_, 8, cudaMemcpyDeviceToHost));
+  std::memset(pinned_, 0, 32);
+  OK(cudaGraphLaunch(exec, a_));
+  EXPECT_EQ(pinned_[8], 0);
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(pageable_[0], 0x11);
+  EXPECT_EQ(pinned_[7], 0);
+  EXPECT_EQ(pinned_[8], 5);
+  EXPECT_EQ(pinned_[15], 5);
+  EXPECT_EQ(pinned_[16], 0);
+}
+
 }  // namespace
 }  // namespace simtest

@@ -95,6 +95,77 @@ TEST_F(MemoryTest, PointerAttributesByKindOfMemory) {
   EXPECT_EQ(attributes.hostPointer, managed);
 }
 
+// What a program may ask to learn what it may do with memory (all measured).
+TEST_F(MemoryTest, ManyAttributesInOneCall) {
+  struct Answer {
+    unsigned type = 77;
+    int ipc = 77;
+    int managed = 77;
+    int ordinal = 77;
+    CUmemoryPool pool = reinterpret_cast<CUmemoryPool>(uintptr_t{77});
+    CUdeviceptr start = 77;
+    size_t size = 77;
+  };
+  const auto ask = [](const void* pointer) {
+    Answer answer;
+    CUpointer_attribute attributes[] = {
+        CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
+        CU_POINTER_ATTRIBUTE_IS_MANAGED,     CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void* data[] = {&answer.type, &answer.ipc,   &answer.managed, &answer.ordinal,
+                    &answer.pool, &answer.start, &answer.size};
+    EXPECT_EQ(cuPointerGetAttributes(7, attributes, data, reinterpret_cast<CUdeviceptr>(pointer)), CUDA_SUCCESS);
+    return answer;
+  };
+  const Answer pageable = ask(pageable_.data());  // success, and a type that is none
+  EXPECT_EQ(pageable.type, 0u);
+  EXPECT_EQ(pageable.ipc, 0);
+  EXPECT_EQ(pageable.start, 0u);
+  EXPECT_EQ(pageable.ordinal, -2);
+  const Answer device = ask(device_ + 5);
+  EXPECT_EQ(device.type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
+  EXPECT_EQ(device.ipc, 1);
+  EXPECT_EQ(device.managed, 0);
+  EXPECT_EQ(device.ordinal, 0);
+  EXPECT_EQ(device.pool, nullptr);
+  EXPECT_EQ(device.start, reinterpret_cast<CUdeviceptr>(device_));
+  EXPECT_EQ(device.size, kBytes);
+  const Answer pinned = ask(pinned_);
+  EXPECT_EQ(pinned.type, static_cast<unsigned>(CU_MEMORYTYPE_HOST));
+  EXPECT_EQ(pinned.ipc, 0);
+  void* pooled = nullptr;
+  OK(cudaMallocAsync(&pooled, 512, a_));
+  cudaMemPool_t pool = nullptr;
+  OK(cudaDeviceGetDefaultMemPool(&pool, 0));
+  EXPECT_EQ(ask(pooled).pool, pool);
+  EXPECT_EQ(ask(pooled).ipc, 0);
+}
+
+TEST_F(MemoryTest, SyncMemopsIsAnswered) {
+  const auto address = reinterpret_cast<CUdeviceptr>(device_);
+  int value = 77;
+  OK(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  EXPECT_EQ(value, 0);
+  const unsigned on = 1;
+  OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address));
+  OK(cuPointerGetAttribute(&value, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address + 9));
+  EXPECT_EQ(value, 1);
+}
+
+// A hint about plain host memory is an error, unless the device reaches it by itself.
+TEST_F(MemoryTest, HintsAboutPageableMemory) {
+  cudaMemLocation device = {};
+  device.type = cudaMemLocationTypeDevice;
+  RETURNS(cudaErrorInvalidValue, cudaMemPrefetchAsync(pageable_.data(), kBytes, device, 0, a_));
+  RETURNS(cudaErrorInvalidValue, cudaMemAdvise(pageable_.data(), kBytes, cudaMemAdviseSetReadMostly, device));
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 1));
+  OK(cudaMemPrefetchAsync(pageable_.data(), kBytes, device, 0, a_));
+  OK(cudaMemAdvise(pageable_.data(), kBytes, cudaMemAdviseSetReadMostly, device));
+  RETURNS(cudaErrorInvalidValue, cudaMemPrefetchAsync(device_, kBytes, device, 0, a_));
+  OK(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0));
+}
+
 TEST_F(MemoryTest, ManagedMemoryIsTheHostsTooButNotInOrder) {
   uint8_t* managed = nullptr;
   OK(cudaMallocManaged(reinterpret_cast<void**>(&managed), 64));

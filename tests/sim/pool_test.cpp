@@ -1,4 +1,6 @@
 // Stream-ordered memory.
+#include <unistd.h>
+
 #include "tests/sim/sim_test.h"
 
 namespace simtest {
@@ -63,6 +65,7 @@ TEST_F(PoolTest, FreeOfPoolMemoryWaitsForNothing) {
   OK(LaunchAppend(&log, 1, b_));
   OK(cudaFree(block));
   EXPECT_TRUE(log.entries.empty());
+  simQuiesce();  // the log goes
 }
 
 TEST_F(PoolTest, FreeAsyncTakesOrdinaryMemoryAndNull) {
@@ -123,6 +126,32 @@ TEST_F(PoolTest, OwnPoolsAndWhoIsCurrent) {
   OK(cudaDeviceGetDefaultMemPool(&standard, 0));
   EXPECT_EQ(now, standard);
   RETURNS(cudaErrorInvalidValue, cudaMemPoolDestroy(standard));
+}
+
+TEST_F(PoolTest, APoolMadeToBeSharedCanBeGivenAway) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t own = nullptr;
+  cudaMemPool_t shared = nullptr;
+  OK(cudaMemPoolCreate(&own, &properties));
+  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  OK(cudaMemPoolCreate(&shared, &properties));
+  int file = -1;
+  RETURNS(cudaErrorInvalidValue,
+          cudaMemPoolExportToShareableHandle(&file, own, cudaMemHandleTypePosixFileDescriptor, 0));
+  OK(cudaMemPoolExportToShareableHandle(&file, shared, cudaMemHandleTypePosixFileDescriptor, 0));
+  EXPECT_EQ(close(file), 0);
+  void* block = nullptr;
+  void* private_block = nullptr;
+  OK(cudaMallocFromPoolAsync(&block, 512, shared, a_));
+  OK(cudaMallocFromPoolAsync(&private_block, 512, own, a_));
+  cudaMemPoolPtrExportData data = {};
+  OK(cudaMemPoolExportPointer(&data, block));
+  RETURNS(cudaErrorInvalidValue, cudaMemPoolExportPointer(&data, private_block));
+  uint64_t types = 0;
+  OK(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, reinterpret_cast<CUdeviceptr>(block)));
+  EXPECT_EQ(types, static_cast<uint64_t>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
 }
 
 }  // namespace

@@ -66,6 +66,12 @@ int simPendingOperations(void* stream);
 int simFailCall(const char* function, int code, uint64_t nth, int repeat);
 void simClearFailures(void);
 
+// Calls of the named function (an exported symbol, as above), from anywhere, stop at its entry until simReleaseCalls.
+void simHoldCalls(const char* function);
+// How many stand there now.
+int simHeldCalls(void);
+void simReleaseCalls(void);
+
 // How often the exported function was entered from outside CUDA (calls of a libcudart into libcuda are not), all
 // libraries together; or in one: "libcudart.so.13", "libcudart.so.12", "libcudart_static.a", "libcuda.so.1".
 uint64_t simCallCount(const char* function);

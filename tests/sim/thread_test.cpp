@@ -1,4 +1,5 @@
 // Many threads at once, in both modes: for the sanitizers, and for lost wake-ups.
+#include <atomic>
 #include <thread>
 
 #include "tests/sim/sim_test.h"
@@ -76,6 +77,26 @@ TEST_F(ThreadTest, TimedMode) {
   OK(simSetMode(SIM_TIMED));
   RunAll(30);
   OK(simSetMode(SIM_ADVERSARIAL));
+}
+
+TEST_F(ThreadTest, AHeldCallStandsAtItsEntry) {
+  simHoldCalls("cuMemHostAlloc");
+  std::atomic<bool> done{false};
+  std::thread other([&done] {
+    void* pinned = nullptr;
+    EXPECT_EQ(cuMemHostAlloc(&pinned, 64, 0), CUDA_ERROR_INVALID_CONTEXT);  // its thread has none
+    done = true;
+  });
+  while (simHeldCalls() == 0) {
+    std::this_thread::yield();
+  }
+  EXPECT_FALSE(done);
+  void* memory = nullptr;
+  OK(cudaMalloc(&memory, 64));  // others pass
+  simReleaseCalls();
+  other.join();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(simHeldCalls(), 0);
 }
 
 }  // namespace

@@ -112,5 +112,24 @@ TEST_F(VirtualMemoryTest, AnExportedHandleComesBackAsTheSameMemory) {
   EXPECT_EQ(Byte(Pointer(range_ + kGranule + 3)), 6);
 }
 
+// Measured: the attributes of an address know the reserved range, not the map.
+TEST_F(VirtualMemoryTest, AttributesAnswerForTheWholeReservation) {
+  OK(cuMemMap(range_ + kGranule, kGranule, 0, handle_, 0));
+  OK(cuMemSetAccess(range_ + kGranule, kGranule, &access_, 1));
+  CUdeviceptr start = 0;
+  size_t size = 0;
+  const CUdeviceptr inside = range_ + kGranule + 7;
+  OK(cuPointerGetAttribute(&start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, inside));
+  OK(cuPointerGetAttribute(&size, CU_POINTER_ATTRIBUTE_RANGE_SIZE, inside));
+  EXPECT_EQ(start, range_);
+  EXPECT_EQ(size, 2 * kGranule);
+  int ipc = 77;
+  OK(cuPointerGetAttribute(&ipc, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, inside));
+  EXPECT_EQ(ipc, 0);
+  uint64_t types = 0;
+  OK(cuPointerGetAttribute(&types, CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES, inside));
+  EXPECT_EQ(types, static_cast<uint64_t>(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+}
+
 }  // namespace
 }  // namespace simtest

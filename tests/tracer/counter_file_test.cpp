@@ -9,17 +9,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 #include "tracer/counter_reader.h"
 
 namespace slipstream::tracer {
 namespace {
+
+constexpr const char* kSampleDecisions[] = {"transfer.promoted.small", "transfer.skipped", "transfer.aside.full"};
 
 class CounterFileTest : public ::testing::Test {
  protected:
@@ -52,6 +57,10 @@ class CounterFileTest : public ::testing::Test {
     malloc_counter.time_ns.store(777);
     block->copies[1].calls.store(2);
     block->copies[1].bytes.store(64);
+    file->NameDecisions(kSampleDecisions);
+    file->CountDecision(0, 4096, 55);
+    file->CountDecision(0, 1, 1);
+    file->CountDecision(2, 0, 0);
     return std::filesystem::directory_iterator(directory_)->path();
   }
 
@@ -95,6 +104,85 @@ TEST_F(CounterFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(counts.copies[1].bytes, 64U);
   EXPECT_EQ(counts.FactsOf("runtime"), std::vector<std::string>{"13000 /lib/libcudart.so.13"});
   EXPECT_EQ(counts.FactsOf("note"), std::vector<std::string>{"two lines"});
+}
+
+TEST_F(CounterFileTest, DecisionsAreReadByNameAndTheZeroOnesToo) {
+  const std::string path = WriteSample();
+  ProcessCounts counts;
+  std::string error;
+  ASSERT_TRUE(ReadCounterFile(path, &counts, &error)) << error;
+  ASSERT_EQ(counts.decisions.size(), 3U);
+  EXPECT_EQ(counts.decisions[0].name, "transfer.promoted.small");
+  EXPECT_EQ(counts.decisions[0].count, 2U);
+  EXPECT_EQ(counts.decisions[0].bytes, 4097U);
+  EXPECT_EQ(counts.decisions[0].time_ns, 56U);
+  EXPECT_EQ(counts.decisions[1].name, "transfer.skipped");
+  EXPECT_EQ(counts.decisions[1].count, 0U);
+  EXPECT_EQ(counts.decisions[2].name, "transfer.aside.full");
+  EXPECT_EQ(counts.decisions[2].count, 1U);
+  EXPECT_EQ(counts.decisions[2].bytes, 0U);
+}
+
+TEST_F(CounterFileTest, DecisionsWithoutANameCountNowhere) {
+  std::string error;
+  CounterFile* file = Create(1, &error);
+  ASSERT_NE(file, nullptr) << error;
+  file->CountDecision(0, 1, 1);  // before there are names
+  const std::vector<std::string> names = [] {
+    std::vector<std::string> many;
+    for (size_t i = 0; i < kMaxDecisions + 3; ++i) many.push_back("d" + std::to_string(i));
+    many[1] = std::string(200, 'n');
+    return many;
+  }();
+  std::vector<const char*> pointers;
+  pointers.reserve(names.size());
+  for (const std::string& name : names) pointers.push_back(name.c_str());
+  file->NameDecisions(pointers);
+  file->NameDecisions(std::span(pointers).first(1));  // the second time: nothing
+  for (size_t i = 0; i < kMaxDecisions + 3; ++i) file->CountDecision(i, i, 0);
+  file->CountDecision(~size_t{0}, 1, 1);
+  // What follows the table in the file is block 0: a row too many would have been counted there.
+  ThreadBlock* shared = file->Claim(1);
+  while (!file->IsShared(shared)) shared = file->Claim(1);
+  EXPECT_EQ(shared->owner.load(), 0U);
+  EXPECT_EQ(shared->copies[0].calls.load(), 0U);
+  EXPECT_EQ(shared->hooks[0].calls.load(), 0U);
+
+  std::vector<std::string> problems;
+  const auto processes = ReadRunDirectory(directory_, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  ASSERT_EQ(processes[0].decisions.size(), kMaxDecisions);
+  EXPECT_EQ(processes[0].decisions[0].count, 1U);
+  EXPECT_EQ(processes[0].decisions[1].name, std::string(kNameBytes - 1, 'n'));
+  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].name, "d63");
+  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].bytes, 63U);
+}
+
+TEST_F(CounterFileTest, NoDecisionOfAnyThreadIsLost) {
+  std::string error;
+  CounterFile* file = Create(1, &error);
+  ASSERT_NE(file, nullptr) << error;
+  file->NameDecisions(kSampleDecisions);
+  constexpr int kThreads = 4;
+  constexpr uint64_t kEach = 20'000;
+  std::atomic<int> waiting{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      --waiting;
+      while (waiting.load() != 0) std::this_thread::yield();  // all at once
+      for (uint64_t i = 0; i < kEach; ++i) file->CountDecision(i % 2, 3, 5);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::string> problems;
+  const auto processes = ReadRunDirectory(directory_, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(processes[0].decisions[i].count, kThreads * kEach / 2);
+    EXPECT_EQ(processes[0].decisions[i].bytes, kThreads * kEach / 2 * 3);
+    EXPECT_EQ(processes[0].decisions[i].time_ns, kThreads * kEach / 2 * 5);
+  }
 }
 
 TEST_F(CounterFileTest, FactsThatDoNotFitAreDroppedWhole) {
@@ -203,12 +291,53 @@ TEST_F(CounterFileTest, RandomBytesNeverHurtTheReader) {
 TEST_F(CounterFileTest, AnotherFormatIsNamed) {
   const std::string path = WriteSample();
   std::string bytes = Slurp(path);
-  bytes[offsetof(FileHeader, format)] = 9;
+  bytes[offsetof(FileHeader, format)] = 1;  // the one before decisions
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   std::vector<std::string> problems;
   EXPECT_TRUE(ReadRunDirectory(directory_, &problems).empty());
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_NE(problems[0].find("another version"), std::string::npos) << problems[0];
+  EXPECT_NE(problems[0].find("another version of slipstream (format 1, this one reads 2)"), std::string::npos)
+      << problems[0];
+}
+
+TEST_F(CounterFileTest, DamagedDecisionsAreSaidAndNothingBehindThemIsRead) {
+  const std::string path = WriteSample();
+  const std::string whole = Slurp(path);
+  const auto write = [&](size_t at, uint32_t value) {
+    std::string bytes = whole;
+    std::memcpy(bytes.data() + at, &value, sizeof(value));
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  };
+  ProcessCounts counts;
+  std::string error;
+  for (const uint32_t many : {kMaxDecisions + 1, 0x80000000U, 0xffffffffU}) {
+    write(offsetof(FileHeader, decision_count), many);
+    EXPECT_FALSE(ReadCounterFile(path, &counts, &error));
+    EXPECT_NE(error.find("damaged counter file"), std::string::npos) << error;
+  }
+  write(offsetof(FileHeader, decision_bytes), 64);
+  EXPECT_FALSE(ReadCounterFile(path, &counts, &error));
+  EXPECT_NE(error.find("another version"), std::string::npos) << error;
+  // A name without its end takes nothing of the numbers behind it, and a row without a name is no row.
+  std::string bytes = whole;
+  bytes.replace(DecisionsOffset(kHookCount), kNameBytes, std::string(kNameBytes, 'x'));
+  bytes[DecisionsOffset(kHookCount) + sizeof(DecisionEntry)] = '\0';
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+  error.clear();
+  ASSERT_TRUE(ReadCounterFile(path, &counts, &error)) << error;
+  ASSERT_EQ(counts.decisions.size(), 2U);
+  EXPECT_EQ(counts.decisions[0].name, std::string(kNameBytes, 'x'));
+  EXPECT_EQ(counts.decisions[0].count, 2U);
+  EXPECT_EQ(counts.decisions[1].name, "transfer.aside.full");
+}
+
+TEST_F(CounterFileTest, AProcessThatDiedBeforeItNamedItsDecisionsHasNone) {
+  std::string error;
+  ASSERT_NE(Create(1, &error), nullptr) << error;
+  std::vector<std::string> problems;
+  const auto processes = ReadRunDirectory(directory_, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  EXPECT_TRUE(processes[0].decisions.empty());
 }
 
 }  // namespace

@@ -17,7 +17,12 @@ Place PlaceOf(World& world, uintptr_t address, int* device) {
   if (allocation == nullptr) {
     bool known = false;
     Translate(world, address, 0, &known);
-    return known ? Place::kDevice : Place::kPageable;
+    if (known) {
+      return Place::kDevice;
+    }
+    // With ATS a copy engine reads ordinary memory where it lies, when it gets there: like pinned memory (not
+    // measured).
+    return DeviceUsesHostPageTables(world) ? Place::kPinned : Place::kPageable;
   }
   *device = allocation->device;
   switch (allocation->kind) {
@@ -29,12 +34,6 @@ Place PlaceOf(World& world, uintptr_t address, int* device) {
     default:
       return Place::kDevice;
   }
-}
-
-bool DeviceReadsPageable(World& world) {
-  const auto& attributes = world.devices[0].attributes;
-  const auto found = attributes.find(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  return found != attributes.end() && found->second != 0;
 }
 
 CUresult CheckSide(World& world, uintptr_t address, size_t span, Side side) {
@@ -60,6 +59,12 @@ void MoveRows(const CopyRequest& request, std::byte* dst, const std::byte* src) 
     }
   }
 }
+
+// Of a pageable source this much is read when an asynchronous copy is submitted, even behind a busy stream; the rest
+// only when the stream gets there. Measured: of 8 MiB behind a 10 ms kernel and a host function that rewrote the
+// source, the first byte was old, the last one new, and the call took 11.7 ms; 1 MiB behind the same was all old, after
+// 0.1 ms.
+constexpr size_t kReadAtCall = size_t{2} << 20;
 
 // Reads the source now, row by row, densely packed; the request then reads from the copy.
 std::shared_ptr<std::vector<std::byte>> Snapshot(CopyRequest* request) {
@@ -177,6 +182,17 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
     lock.unlock();
     staged = Snapshot(&request);
     lock.lock();
+    const bool linear = original.height == 1 && original.depth == 1;
+    if (!blocking && linear && original.width > kReadAtCall) {
+      std::vector<OpPtr> before;
+      StreamDependencies(stream, &before);
+      RunUntilDone(world, lock, before);
+      SIM_TRY(stream->context->sticky)
+      lock.unlock();
+      std::memcpy(staged->data() + kReadAtCall, reinterpret_cast<const std::byte*>(original.src) + kReadAtCall,
+                  original.width - kReadAtCall);
+      lock.lock();
+    }
   }
   OpPtr op;
   SIM_TRY(Enqueue(world, stream, CopyWork(world, request, staged), &op))

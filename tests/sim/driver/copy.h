@@ -2,7 +2,7 @@
 //
 // Source of the rules: CUDA driver API, "API synchronization behavior". Where it leaves a choice, the one that forgives
 // a program least is taken: pinned memory is read and written when the operation runs, pageable sources when it is
-// submitted.
+// submitted (what is longer than 2 MiB in two parts: copy.cpp).
 #ifndef TESTS_SIM_DRIVER_COPY_H_
 #define TESTS_SIM_DRIVER_COPY_H_
 

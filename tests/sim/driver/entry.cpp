@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,10 @@ struct Ledger {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Counter>> counters;
   std::vector<Failure> failures;
   std::atomic<bool> any_failure{false};
+  std::string held_function;  // empty: none
+  int held_calls = 0;
+  std::atomic<bool> any_held{false};
+  std::condition_variable released;
   std::vector<Procedure> procedures;
   pid_t owner = getpid();
 };
@@ -81,6 +86,16 @@ int Injected(Ledger& ledger, const std::string& function) {
   return code;
 }
 
+void StandWhileHeld(Ledger& ledger, const std::string& function) {
+  std::unique_lock<std::mutex> lock(ledger.mutex);
+  if (ledger.held_function != function) {
+    return;
+  }
+  ++ledger.held_calls;
+  ledger.released.wait(lock, [&ledger, &function] { return ledger.held_function != function; });
+  --ledger.held_calls;
+}
+
 }  // namespace
 
 Counter* FindCounter(const char* library, const char* function) {
@@ -109,6 +124,9 @@ int EnterCounted(Counter* counter, bool* injected) {
     if (thread.in_device_work) {
       return CUDA_ERROR_NOT_PERMITTED;
     }
+  }
+  if (ledger.any_held.load(std::memory_order_acquire)) {
+    StandWhileHeld(ledger, counter->function);
   }
   if (ledger.any_failure.load(std::memory_order_acquire)) {
     if (const int code = Injected(ledger, counter->function)) {
@@ -184,6 +202,27 @@ SIM_EXPORT void simClearFailures(void) {
   std::lock_guard<std::mutex> guard(ledger.mutex);
   ledger.failures.clear();
   ledger.any_failure.store(false, std::memory_order_release);
+}
+
+SIM_EXPORT void simHoldCalls(const char* function) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  ledger.held_function = function;
+  ledger.any_held.store(true, std::memory_order_release);
+}
+
+SIM_EXPORT int simHeldCalls(void) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  return ledger.held_calls;
+}
+
+SIM_EXPORT void simReleaseCalls(void) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  ledger.held_function.clear();
+  ledger.any_held.store(false, std::memory_order_release);
+  ledger.released.notify_all();
 }
 
 SIM_EXPORT uint64_t simCallCount(const char* function) { return simCallCountIn(nullptr, function); }

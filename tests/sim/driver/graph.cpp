@@ -63,16 +63,46 @@ Graph* NewGraph(World& world) {
   return handle;
 }
 
-void DeleteGraph(World& world, Graph* graph) { world.graphs.erase(graph); }
+void DeleteGraph(World& world, Graph* graph) {
+  for (const auto& node : graph->nodes) {
+    if (node->child != nullptr) {
+      DeleteGraph(world, node->child);
+    }
+  }
+  world.graphs.erase(graph);
+}
 
-bool Compile(const Graph& graph, GraphExec* exec) {
+Graph* CloneGraph(World& world, const Graph& original) {
+  Graph* clone = NewGraph(world);
+  std::unordered_map<const GraphNode*, GraphNode*> copies;
+  for (const auto& node : original.nodes) {
+    GraphNode* copy = AddNode(clone, node->context, node->work, {});
+    copy->type = node->type;
+    copy->memory = node->memory;
+    copy->clone_of = node.get();
+    if (node->child != nullptr) {
+      copy->child = CloneGraph(world, *node->child);
+      copy->child->embedded = true;
+    }
+    copies[node.get()] = copy;
+  }
+  for (const auto& node : original.nodes) {
+    for (const GraphNode* needed : node->dependencies) {
+      copies[node.get()]->dependencies.push_back(copies[needed]);
+    }
+  }
+  return clone;
+}
+
+// Appends the graph's steps behind the steps `before`.
+static bool Append(const Graph& graph, const std::vector<size_t>& before, GraphExec* exec) {
   std::unordered_map<const GraphNode*, size_t> index;
   std::vector<GraphNode*> waiting;
   for (const auto& node : graph.nodes) {
     waiting.push_back(node.get());
   }
   while (!waiting.empty()) {
-    const size_t before = waiting.size();
+    const size_t left = waiting.size();
     std::vector<GraphNode*> later;
     for (GraphNode* node : waiting) {
       const bool ready = std::all_of(node->dependencies.begin(), node->dependencies.end(),
@@ -90,16 +120,31 @@ bool Compile(const Graph& graph, GraphExec* exec) {
       for (const GraphNode* needed : node->dependencies) {
         step.dependencies.push_back(index[needed]);
       }
+      if (step.dependencies.empty()) {
+        step.dependencies = before;
+      }
+      if (node->child != nullptr) {
+        // The child's steps, then this node as the step that joins them.
+        const size_t first = exec->steps.size();
+        if (!Append(*node->child, step.dependencies, exec)) {
+          return false;
+        }
+        for (size_t i = first; i < exec->steps.size(); ++i) {
+          step.dependencies.push_back(i);
+        }
+      }
       index[node] = exec->steps.size();
       exec->steps.push_back(std::move(step));
     }
     waiting = std::move(later);
-    if (waiting.size() == before) {
+    if (waiting.size() == left) {
       return false;
     }
   }
   return true;
 }
+
+bool Compile(const Graph& graph, GraphExec* exec) { return Append(graph, {}, exec); }
 
 CUresult LaunchGraph(World& world, const StreamPtr& stream, GraphExec* exec) {
   if (stream->capture) {
@@ -279,6 +324,17 @@ CUresult SetWork(World& world, const CUDA_MEMSET_NODE_PARAMS* parameters, Work* 
   return MakeSetWork(world, request, work);
 }
 
+CUmemorytype TypeOfSide(CopyRequest::Side side) {
+  switch (side) {
+    case CopyRequest::Side::kHost:
+      return CU_MEMORYTYPE_HOST;
+    case CopyRequest::Side::kDevice:
+      return CU_MEMORYTYPE_DEVICE;
+    default:
+      return CU_MEMORYTYPE_UNIFIED;
+  }
+}
+
 GraphExec::Step* FindStep(GraphExec* exec, CUgraphNode node) {
   for (GraphExec::Step& step : exec->steps) {
     if (step.original == Node(node)) {
@@ -312,7 +368,7 @@ SIM_DRIVER(cuGraphCreate, 10000, cuGraphCreate, (CUgraph * phGraph, unsigned int
 SIM_DRIVER(cuGraphDestroy, 10000, cuGraphDestroy, (CUgraph hGraph), (hGraph)) {
   SIM_USE_CONTEXT()
   Graph* graph = FindGraph(world, hGraph);
-  if (graph == nullptr) {
+  if (graph == nullptr || graph->embedded) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   DeleteGraph(world, graph);
@@ -326,20 +382,7 @@ SIM_DRIVER(cuGraphClone, 10000, cuGraphClone, (CUgraph * phGraphClone, CUgraph o
   if (phGraphClone == nullptr || original == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  Graph* clone = NewGraph(world);
-  std::unordered_map<const GraphNode*, GraphNode*> copies;
-  for (const auto& node : original->nodes) {
-    GraphNode* copy = AddNode(clone, node->context, node->work, {});
-    copy->memory = node->memory;
-    copy->clone_of = node.get();
-    copies[node.get()] = copy;
-  }
-  for (const auto& node : original->nodes) {
-    for (const GraphNode* needed : node->dependencies) {
-      copies[node.get()]->dependencies.push_back(copies[needed]);
-    }
-  }
-  *phGraphClone = reinterpret_cast<CUgraph>(clone);
+  *phGraphClone = reinterpret_cast<CUgraph>(CloneGraph(world, *original));
   return CUDA_SUCCESS;
 }
 
@@ -352,6 +395,9 @@ SIM_DRIVER(cuGraphDestroyNode, 10000, cuGraphDestroyNode, (CUgraphNode hNode), (
   Graph* graph = node->graph;
   for (const auto& other : graph->nodes) {
     std::erase(other->dependencies, node);
+  }
+  if (node->child != nullptr) {
+    DeleteGraph(world, node->child);
   }
   std::erase_if(graph->nodes, [node](const auto& owned) { return owned.get() == node; });
   return CUDA_SUCCESS;
@@ -458,7 +504,34 @@ SIM_DRIVER(cuGraphAddMemFreeNode, 11040, cuGraphAddMemFreeNode,
   return Add(world, context, phGraphNode, hGraph, dependencies, numDependencies, MakeFreeWork(dptr));
 }
 
+SIM_DRIVER(cuGraphAddChildGraphNode, 10000, cuGraphAddChildGraphNode,
+           (CUgraphNode * phGraphNode, CUgraph hGraph, const CUgraphNode* dependencies, size_t numDependencies,
+            CUgraph childGraph),
+           (phGraphNode, hGraph, dependencies, numDependencies, childGraph)) {
+  SIM_USE_CONTEXT()
+  const Graph* child = FindGraph(world, childGraph);
+  if (child == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  SIM_TRY(Add(world, context, phGraphNode, hGraph, dependencies, numDependencies, Work()))
+  GraphNode* node = Node(*phGraphNode);
+  node->type = CU_GRAPH_NODE_TYPE_GRAPH;
+  node->child = CloneGraph(world, *child);
+  node->child->embedded = true;
+  return CUDA_SUCCESS;
+}
+
 // ---- questions
+SIM_DRIVER(cuGraphChildGraphNodeGetGraph, 10000, cuGraphChildGraphNodeGetGraph, (CUgraphNode hNode, CUgraph* phGraph),
+           (hNode, phGraph)) {
+  SIM_USE_CONTEXT()
+  if (hNode == nullptr || phGraph == nullptr || Node(hNode)->child == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *phGraph = reinterpret_cast<CUgraph>(Node(hNode)->child);
+  return CUDA_SUCCESS;
+}
+
 SIM_DRIVER(cuGraphGetNodes, 10000, cuGraphGetNodes, (CUgraph hGraph, CUgraphNode* nodes, size_t* numNodes),
            (hGraph, nodes, numNodes)) {
   SIM_USE_CONTEXT()
@@ -586,11 +659,19 @@ SIM_DRIVER(cuGraphMemcpyNodeGetParams, 10000, cuGraphMemcpyNodeGetParams,
   }
   const CopyRequest& request = *Node(hNode)->work.copy;
   *nodeParams = {};
-  nodeParams->srcMemoryType = nodeParams->dstMemoryType = CU_MEMORYTYPE_UNIFIED;
-  nodeParams->srcDevice = request.src;
-  nodeParams->dstDevice = request.dst;
-  nodeParams->srcHost = reinterpret_cast<const void*>(request.src);
-  nodeParams->dstHost = reinterpret_cast<void*>(request.dst);
+  // Each side in the field that its type says, and in no other.
+  nodeParams->srcMemoryType = TypeOfSide(request.src_side);
+  nodeParams->dstMemoryType = TypeOfSide(request.dst_side);
+  if (nodeParams->srcMemoryType == CU_MEMORYTYPE_HOST) {
+    nodeParams->srcHost = reinterpret_cast<const void*>(request.src);
+  } else {
+    nodeParams->srcDevice = request.src;
+  }
+  if (nodeParams->dstMemoryType == CU_MEMORYTYPE_HOST) {
+    nodeParams->dstHost = reinterpret_cast<void*>(request.dst);
+  } else {
+    nodeParams->dstDevice = request.dst;
+  }
   nodeParams->srcPitch = request.src_pitch;
   nodeParams->dstPitch = request.dst_pitch;
   nodeParams->srcHeight = request.src_pitch != 0 ? request.src_slice / request.src_pitch : 0;
@@ -751,6 +832,21 @@ SIM_DRIVER(cuGraphExecKernelNodeSetParams, 12000, cuGraphExecKernelNodeSetParams
     return CUDA_ERROR_INVALID_VALUE;
   }
   return KernelWork(world, step->context, nodeParams, &step->work);
+}
+
+SIM_DRIVER(cuGraphExecMemcpyNodeSetParams, 10020, cuGraphExecMemcpyNodeSetParams,
+           (CUgraphExec hGraphExec, CUgraphNode hNode, const CUDA_MEMCPY3D* copyParams, CUcontext ctx),
+           (hGraphExec, hNode, copyParams, ctx)) {
+  SIM_USE_CONTEXT()
+  (void)ctx;
+  GraphExec* exec = FindExec(world, hGraphExec);
+  GraphExec::Step* step = exec != nullptr ? FindStep(exec, hNode) : nullptr;
+  if (step == nullptr || step->type != CU_GRAPH_NODE_TYPE_MEMCPY) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CopyRequest request;
+  SIM_TRY(RequestFrom3D(copyParams, &request))
+  return MakeCopyWork(world, request, &step->work);
 }
 
 SIM_DRIVER(cuGraphNodeSetEnabled, 11060, cuGraphNodeSetEnabled,

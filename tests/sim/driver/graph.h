@@ -32,9 +32,11 @@ struct GraphNode {
   std::vector<GraphNode*> dependencies;
   std::shared_ptr<GraphMemory> memory;
   GraphNode* clone_of = nullptr;
+  Graph* child = nullptr;  // a child-graph node's own clone; in World::graphs, and deleted with the node
 };
 
 struct Graph {
+  bool embedded = false;                          // of a child-graph node: not the program's to destroy
   std::vector<std::unique_ptr<GraphNode>> nodes;  // a node after all it depends on, unless edges were added by hand
 };
 
@@ -72,6 +74,7 @@ bool Compile(const Graph& graph, GraphExec* exec);
 CUresult LaunchGraph(World& world, const StreamPtr& stream, GraphExec* exec);
 Graph* NewGraph(World& world);
 void DeleteGraph(World& world, Graph* graph);
+Graph* CloneGraph(World& world, const Graph& original);
 // An allocation node: its memory, and the Work that makes it garbage.
 CUresult MakeAllocWork(World& world, Context* context, size_t bytes, Work* work, std::shared_ptr<GraphMemory>* memory);
 Work MakeFreeWork(CUdeviceptr memory);

@@ -15,8 +15,18 @@ Allocation* Managed(World& world, CUdeviceptr pointer, size_t count) {
   return inside ? allocation : nullptr;
 }
 
+// Plain host memory of a device that reaches it by itself takes every hint, and forgets it.
+bool PageableHint(World& world, CUdeviceptr pointer) {
+  bool known = false;
+  Translate(world, pointer, 0, &known);
+  return !known && DeviceReadsPageable(world);
+}
+
 CUresult Prefetch(CUdeviceptr pointer, size_t count, CUmemLocation location, CUstream handle) {
   SIM_USE_STREAM(handle)
+  if (count > 0 && PageableHint(world, pointer)) {
+    return Enqueue(world, stream, Work(), nullptr);
+  }
   Allocation* allocation = Managed(world, pointer, count);
   if (allocation == nullptr || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -37,6 +47,9 @@ CUmemLocation FromOrdinal(CUdevice device) {
 
 CUresult Advise(CUdeviceptr pointer, size_t count, CUmem_advise advice, CUmemLocation location) {
   SIM_USE_CONTEXT()
+  if (count > 0 && PageableHint(world, pointer)) {
+    return CUDA_SUCCESS;
+  }
   Allocation* allocation = Managed(world, pointer, count);
   if (allocation == nullptr || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;

@@ -117,6 +117,19 @@ void CreateArenas(World& world) {
   }
 }
 
+static bool FirstDeviceHas(World& world, CUdevice_attribute attribute) {
+  const auto found = world.devices[0].attributes.find(attribute);
+  return found != world.devices[0].attributes.end() && found->second != 0;
+}
+
+bool DeviceReadsPageable(World& world) {
+  return FirstDeviceHas(world, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) || DeviceUsesHostPageTables(world);
+}
+
+bool DeviceUsesHostPageTables(World& world) {
+  return FirstDeviceHas(world, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+}
+
 void Poison(World& world, std::byte* bytes, size_t count, int value) {
   if (!world.settings.poison) {
     return;
@@ -258,6 +271,9 @@ extern "C" __attribute__((visibility("default"))) void* simDevicePointer(const v
   std::byte* found = Translate(world, address, bytes, &known);
   const Allocation* allocation = FindAllocation(world, address);
   if (known && found != nullptr && (thread.running == nullptr || Reachable(*thread.running, *allocation))) {
+    return found;
+  }
+  if (!known && pointer != nullptr && DeviceReadsPageable(world)) {
     return found;
   }
   if (thread.running != nullptr) {

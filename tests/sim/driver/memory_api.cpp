@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/sim/driver/pool.h"
 #include "tests/sim/driver/use_context.h"
 
 using namespace simcuda;
@@ -260,6 +261,13 @@ SIM_DRIVER(cuMemAllocManaged, 6000, cuMemAllocManaged, (CUdeviceptr * dptr, size
 
 namespace {
 
+uint64_t AllowedHandleTypes(const Allocation& allocation) {
+  if (allocation.pool != nullptr) {
+    return allocation.pool->handle_types;
+  }
+  return allocation.physical != nullptr ? HandleTypesOf(allocation.physical) : CU_MEM_HANDLE_TYPE_NONE;
+}
+
 CUresult Attribute(World& world, CUpointer_attribute attribute, CUdeviceptr pointer, void* data) {
   const Allocation* allocation = FindAllocation(world, pointer);
   const bool host = allocation != nullptr && allocation->HostSide();
@@ -305,11 +313,15 @@ CUresult Attribute(World& world, CUpointer_attribute attribute, CUdeviceptr poin
       put(allocation->device);
       break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      put(static_cast<CUdeviceptr>(allocation->base));
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: {
+      uintptr_t base = allocation->base;
+      size_t bytes = allocation->bytes;
+      if (allocation->kind == Allocation::Kind::kMapped) {
+        FindReservation(pointer, &base, &bytes);  // the whole reserved range, whatever is mapped of it (measured)
+      }
+      attribute == CU_POINTER_ATTRIBUTE_RANGE_SIZE ? put(bytes) : put(static_cast<CUdeviceptr>(base));
       break;
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      put(allocation->bytes);
-      break;
+    }
     case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS:
       put(static_cast<unsigned>(CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE));
       break;
@@ -317,7 +329,7 @@ CUresult Attribute(World& world, CUpointer_attribute attribute, CUdeviceptr poin
       put(allocation->pool);
       break;
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-      put(0ull);
+      put(AllowedHandleTypes(*allocation));
       break;
     default:
       return CUDA_ERROR_NOT_SUPPORTED;

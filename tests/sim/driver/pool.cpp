@@ -6,6 +6,8 @@
 // has run.
 #include "tests/sim/driver/pool.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -192,7 +194,9 @@ SIM_DRIVER(cuMemPoolCreate, 11020, cuMemPoolCreate, (CUmemoryPool * pool, const 
       poolProps->location.id >= kDeviceCount) {
     return CUDA_ERROR_NOT_SUPPORTED;  // README.md: pools on devices only
   }
-  *pool = Handle(NewPool(world, poolProps->location.id, false));
+  Pool* made = NewPool(world, poolProps->location.id, false);
+  made->handle_types = poolProps->handleTypes;
+  *pool = Handle(made);
   return CUDA_SUCCESS;
 }
 
@@ -214,6 +218,38 @@ SIM_DRIVER(cuMemPoolDestroy, 11020, cuMemPoolDestroy, (CUmemoryPool pool), (pool
     }
   }
   world.pools.erase(found);
+  return CUDA_SUCCESS;
+}
+
+// What a process gives away of its pools. Nobody can take it: another process's pools are not there (README.md).
+SIM_DRIVER(cuMemPoolExportToShareableHandle, 11020, cuMemPoolExportToShareableHandle,
+           (void* handle_out, CUmemoryPool pool, CUmemAllocationHandleType handleType, unsigned long long flags),
+           (handle_out, pool, handleType, flags)) {
+  SIM_USE_CONTEXT()
+  const Pool* found = FindPool(world, pool);
+  if (found == nullptr || handle_out == nullptr || flags != 0 ||
+      handleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || (found->handle_types & handleType) == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const int file = memfd_create("simcuda-pool", MFD_CLOEXEC);
+  if (file < 0) {
+    return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  std::memcpy(handle_out, &file, sizeof file);
+  return CUDA_SUCCESS;
+}
+
+SIM_DRIVER(cuMemPoolExportPointer, 11020, cuMemPoolExportPointer,
+           (CUmemPoolPtrExportData * shareData_out, CUdeviceptr ptr), (shareData_out, ptr)) {
+  SIM_USE_CONTEXT()
+  Allocation* allocation = FindAllocation(world, ptr);
+  if (shareData_out == nullptr || allocation == nullptr || allocation->pool == nullptr ||
+      allocation->pool->handle_types == CU_MEM_HANDLE_TYPE_NONE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  allocation->exported = true;
+  *shareData_out = {};
+  std::memcpy(shareData_out->reserved, &allocation->id, sizeof allocation->id);
   return CUDA_SUCCESS;
 }
 

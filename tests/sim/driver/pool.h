@@ -9,6 +9,7 @@ namespace simcuda {
 struct Pool {
   int device = 0;
   bool is_default = false;
+  CUmemAllocationHandleType handle_types = CU_MEM_HANDLE_TYPE_NONE;
   uint64_t release_threshold = 0;
   uint64_t used = 0;
   uint64_t used_high = 0;

@@ -122,6 +122,17 @@ CUresult CheckProperties(const CUmemAllocationProp* properties) {
 
 }  // namespace
 
+bool FindReservation(uintptr_t address, uintptr_t* base, size_t* bytes) {
+  const Reservation* reservation = Within(address, 1, base);
+  if (reservation == nullptr) {
+    return false;
+  }
+  *bytes = reservation->bytes;
+  return true;
+}
+
+CUmemAllocationHandleType HandleTypesOf(const Physical* physical) { return physical->properties.requestedHandleTypes; }
+
 void ForgetVirtualMemory(World& world) {
   Registry& registry = TheRegistry();
   for (const auto& [base, reservation] : registry.reservations) {

@@ -41,6 +41,7 @@ struct Capture;
 struct GraphNode;
 struct Op;
 struct Pool;
+struct Physical;
 using Lock = std::unique_lock<std::mutex>;
 using OpPtr = std::shared_ptr<Op>;
 using StreamPtr = std::shared_ptr<Stream>;
@@ -125,8 +126,8 @@ struct Allocation {
   int preferred = CU_DEVICE_INVALID;
   int last_prefetch = CU_DEVICE_INVALID;
   bool exported = false;
-  struct Physical* physical = nullptr;  // kMapped: the handle behind it
-  uint64_t freed_in = 0;                // kPooled, freed_in_stream: id of the stream
+  Physical* physical = nullptr;  // kMapped: the handle behind it
+  uint64_t freed_in = 0;         // kPooled, freed_in_stream: id of the stream
   bool HostSide() const { return kind == Kind::kPinned || kind == Kind::kRegistered; }
 };
 
@@ -316,6 +317,10 @@ void Fault(Context* context, CUresult error);
 // ---- memory.cpp
 // Takes the streams out of a capture that nobody can end any more.
 void AbandonCapture(World& world, const StreamPtr& origin);
+// The reserved range that the address lies in; false if in none.
+bool FindReservation(uintptr_t address, uintptr_t* base, size_t* bytes);
+// The handle types that memory behind this handle may be exported as.
+CUmemAllocationHandleType HandleTypesOf(const Physical* physical);
 // Address ranges and physical handles are gone (simReset).
 void ForgetVirtualMemory(World& world);
 void CreateArenas(World& world);
@@ -327,6 +332,9 @@ Allocation* FindAllocation(World& world, uintptr_t address);
 void ReleaseAllocation(World& world, uintptr_t base);
 // As ReleaseAllocation, and its pool (if any) is told.
 void FreeNow(World& world, uintptr_t base);
+// Whether the device reaches plain host memory (HMM), and whether by the host's own page tables (ATS).
+bool DeviceReadsPageable(World& world);
+bool DeviceUsesHostPageTables(World& world);
 void Poison(World& world, std::byte* bytes, size_t count, int value);
 // Where the simulator finds [address, address + bytes), or null if that is not inside one live allocation. For an
 // address that is nobody's (plain host memory): the address itself.

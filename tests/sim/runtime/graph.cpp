@@ -129,6 +129,15 @@ SIM_RT(cudaGraphAddMemcpyNode1D,
   const CUDA_MEMCPY3D copy = Linear(dst, src, count, kind);
   return CU(cuGraphAddMemcpyNode, 10000, pGraphNode, graph, pDependencies, numDependencies, &copy, context);
 }
+SIM_RT(cudaGraphExecMemcpyNodeSetParams1D,
+       (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, void* dst, const void* src, size_t count,
+        cudaMemcpyKind kind),
+       (hGraphExec, node, dst, src, count, kind)) {
+  CUcontext context = nullptr;
+  SIM_RT_TRY(CurrentContext(&context))
+  const CUDA_MEMCPY3D copy = Linear(dst, src, count, kind);
+  return CU(cuGraphExecMemcpyNodeSetParams, 10020, hGraphExec, node, &copy, context);
+}
 SIM_RT(cudaGraphAddMemsetNode,
        (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies, size_t numDependencies,
         const cudaMemsetParams* pMemsetParams),
@@ -180,6 +189,16 @@ SIM_RT(cudaGraphAddMemFreeNode,
             reinterpret_cast<CUdeviceptr>(dptr));
 }
 
+SIM_RT(cudaGraphAddChildGraphNode,
+       (cudaGraphNode_t * pGraphNode, cudaGraph_t graph, const cudaGraphNode_t* pDependencies, size_t numDependencies,
+        cudaGraph_t childGraph),
+       (pGraphNode, graph, pDependencies, numDependencies, childGraph)) {
+  return CU(cuGraphAddChildGraphNode, 10000, pGraphNode, graph, pDependencies, numDependencies, childGraph);
+}
+SIM_RT(cudaGraphChildGraphNodeGetGraph, (cudaGraphNode_t node, cudaGraph_t* pGraph), (node, pGraph)) {
+  return CU(cuGraphChildGraphNodeGetGraph, 10000, node, pGraph);
+}
+
 // What is wanted of a node: a tool that inspects graphs asks these.
 SIM_RT(cudaGraphMemcpyNodeGetParams, (cudaGraphNode_t node, cudaMemcpy3DParms* pNodeParams), (node, pNodeParams)) {
   if (pNodeParams == nullptr) {
@@ -188,10 +207,11 @@ SIM_RT(cudaGraphMemcpyNodeGetParams, (cudaGraphNode_t node, cudaMemcpy3DParms* p
   CUDA_MEMCPY3D driver = {};
   SIM_RT_TRY(CU(cuGraphMemcpyNodeGetParams, 10000, node, &driver))
   *pNodeParams = {};
-  pNodeParams->srcPtr = {reinterpret_cast<void*>(driver.srcDevice), driver.srcPitch, driver.WidthInBytes,
-                         driver.srcHeight};
-  pNodeParams->dstPtr = {reinterpret_cast<void*>(driver.dstDevice), driver.dstPitch, driver.WidthInBytes,
-                         driver.dstHeight};
+  void* src = driver.srcMemoryType == CU_MEMORYTYPE_HOST ? const_cast<void*>(driver.srcHost)
+                                                         : reinterpret_cast<void*>(driver.srcDevice);
+  void* dst = driver.dstMemoryType == CU_MEMORYTYPE_HOST ? driver.dstHost : reinterpret_cast<void*>(driver.dstDevice);
+  pNodeParams->srcPtr = {src, driver.srcPitch, driver.WidthInBytes, driver.srcHeight};
+  pNodeParams->dstPtr = {dst, driver.dstPitch, driver.WidthInBytes, driver.dstHeight};
   pNodeParams->extent = {driver.WidthInBytes, driver.Height, driver.Depth};
   pNodeParams->kind = cudaMemcpyDefault;
   return cudaSuccess;
