@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -106,6 +105,7 @@ struct Executor::Impl {
   std::array<Worker, kMaxThreads - 1> workers;
   const Program* program = nullptr;
   Observations* observations = nullptr;
+  const std::function<void(const Op&)>* announce = nullptr;
 
   std::array<Buffer, kMaxBuffers> buffers;
   std::array<cudaStream_t, kMaxStreams> streams = {};
@@ -114,7 +114,7 @@ struct Executor::Impl {
   std::array<cudaGraphExec_t, kMaxGraphs> execs = {};
   std::array<std::deque<HostJob>, kMaxThreads> jobs;  // of each thread that made them; they stay where they are
 
-  Observations Run(const Program& wanted, uint64_t sim_offset);
+  Observations Run(const Program& wanted, uint64_t sim_offset, const std::function<void(const Op&)>& announcer);
   // Operations [first, last) on the calling thread, or, with `only` >= 0, those of that thread.
   void RunRange(size_t first, size_t last, int only);
   void InOrder();
@@ -152,16 +152,25 @@ uint64_t Observations::Digest() const {
   return digest;
 }
 
-Executor::Executor() : impl_(std::make_unique<Impl>()) { RegisterKernels(); }
+Executor::Executor() : impl_(std::make_unique<Impl>()) {
+  RegisterKernels();
+  // What does not come through the runtime finds a context only on threads that have one.
+  for (int thread = 0; thread < kMaxThreads; ++thread) impl_->OnThread(thread, [] { (void)cudaFree(nullptr); });
+}
 Executor::~Executor() = default;
 
-Observations Executor::Run(const Program& program, uint64_t sim_offset) { return impl_->Run(program, sim_offset); }
+Observations Executor::Run(const Program& program, uint64_t sim_offset,
+                           const std::function<void(const Op&)>& announce) {
+  return impl_->Run(program, sim_offset, announce);
+}
 
-Observations Executor::Impl::Run(const Program& wanted, uint64_t sim_offset) {
+Observations Executor::Impl::Run(const Program& wanted, uint64_t sim_offset,
+                                 const std::function<void(const Op&)>& announcer) {
   Observations result;
   result.operations.resize(wanted.ops.size());
   program = &wanted;
   observations = &result;
+  announce = &announcer;
   simSetSeed(wanted.sim_seed + sim_offset);
   for (int thread = 0; thread < wanted.threads; ++thread) OnThread(thread, [] { (void)cudaGetLastError(); });
   if (wanted.family == Family::kFree) {
@@ -186,7 +195,9 @@ void Executor::Impl::OnThread(int thread, std::function<void()> work) {
 void Executor::Impl::RunRange(size_t first, size_t last, int only) {
   for (size_t i = first; i < last; ++i) {
     const Op& op = program->ops[i];
-    if (only < 0 || op.thread == only) observations->operations[i] = Do(op, i);
+    if (only >= 0 && op.thread != only) continue;
+    if (*announce) (*announce)(op);
+    observations->operations[i] = Do(op, i);
   }
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,8 +42,9 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // `sim_offset` is added to the program's seed for the simulator's scheduler.
-  Observations Run(const Program& program, uint64_t sim_offset);
+  // `sim_offset` is added to the program's seed for the simulator's scheduler. `announce`, where given, is called before
+  // each operation, on its thread.
+  Observations Run(const Program& program, uint64_t sim_offset, const std::function<void(const Op&)>& announce = {});
 
  private:
   struct Impl;

@@ -42,7 +42,10 @@ class Generator {
   void Run() {
     ChooseProfile();
     SetUp();
-    while (made_ < profile_.length && model_.node_count() + 60 < kMaxNodes) Step();
+    while (made_ < profile_.length && model_.node_count() + 60 < kMaxNodes) {
+      Step();
+      ++made_;  // what could not be made counts too, so that every program ends
+    }
   }
 
  private:
@@ -700,7 +703,20 @@ class Generator {
     if (!Add(op)) return;
     capturing_ = true;
     capture_ = op;
+    const size_t begin = program_.ops.size();
+    if (!captured_.empty() && random_.Chance(50)) {
+      // The same once more, with other values: what an update of an executable takes.
+      for (Op again : captured_) {
+        again.thread = op.thread;
+        again.stream = op.stream;
+        again.value = random_.Below(256);
+        Add(again);
+      }
+      EndCapture();
+      return;
+    }
     for (uint64_t left = random_.Between(1, 5); left > 0; --left) CaptureOne();
+    captured_.assign(program_.ops.begin() + static_cast<ptrdiff_t>(begin), program_.ops.end());
     if (random_.Chance(15)) Fork();
     // Other things go on meanwhile.
     if (random_.Chance(30)) {
@@ -812,8 +828,11 @@ class Generator {
     Join();
     capturing_ = false;
     if (!Add(op)) return;
-    if (random_.Chance(30) && UpdateFrom(op.graph)) return;
-    Instantiate(op.graph);
+    if (random_.Chance(60) && UpdateFrom(op.graph)) {
+      Launch();
+    } else {
+      Instantiate(op.graph);
+    }
   }
   bool UpdateFrom(int graph) {
     for (int id = graphs_.first; id <= graphs_.last; ++id) {
@@ -846,13 +865,13 @@ class Generator {
   }
   void EndGraph() {
     Op op = Make(random_.Of({Kind::kGraphDestroy, Kind::kExecDestroy}));
-    op.graph = op.exec = static_cast<int>(random_.Between(graphs_.first, graphs_.first + 1));
-    if (op.kind == Kind::kGraphDestroy) {
-      op.exec = -1;
-    } else {
-      op.graph = -1;
+    for (int id = graphs_.last; id >= graphs_.first; --id) {
+      const bool destroys_graph = op.kind == Kind::kGraphDestroy;
+      if (!(destroys_graph ? model_.graph(id) : model_.exec(id)).alive) continue;
+      (destroys_graph ? op.graph : op.exec) = id;
+      Add(op);
+      return;
     }
-    Add(op);
   }
 
   // ---- objects come and go
@@ -902,9 +921,24 @@ class Generator {
     op.flavor = random_.Chance(65) ? kNonBlocking : kBlocking;
     if (op.stream >= 0) Add(op);
   }
+  // Registered memory is read when the copy runs; once it is pageable again, at the call.
+  void UseRegistered(const Op& made) {
+    for (int round = 0; round < 2; ++round) {
+      Op copy = Make(Kind::kCopyAsync);
+      copy.stream = AnyStream(copy.thread);
+      if (Sides(made.dst, DeviceBuffer(), &copy)) {
+        copy.flavor = kHostToDevice;
+        AddWithOrder(copy);
+      }
+      if (random_.Chance(50)) return;
+      Op end = made;
+      end.kind = Kind::kUnregister;
+      Add(end);
+    }
+  }
   void LifeCycle() {
     Op op = Make(Kind::kFree);
-    switch (random_.Below(9)) {
+    switch (random_.Below(10)) {
       case 0:
       case 1: {
         op.dst = DeviceBuffer();
@@ -929,9 +963,10 @@ class Generator {
       case 4:
         op.kind = Kind::kRegister;
         op.dst = WritablePageable();
-        if (op.dst >= 0) AddWithOrder(op);
+        if (op.dst >= 0 && AddWithOrder(op)) UseRegistered(op);
         break;
       case 5:
+      case 9:
         op.kind = Kind::kUnregister;
         op.dst = FindBuffer(
             [](const Model::Buffer& buffer) { return buffer.place == Place::kPageable && buffer.registered; });
@@ -999,7 +1034,7 @@ class Generator {
       profile_.length = std::min<size_t>(profile_.length, 14);
     }
     profile_.legacy = program_.family != Family::kFree && random_.Chance(55);
-    profile_.graphs = random_.Chance(40);
+    profile_.graphs = random_.Chance(35);
     profile_.bad_calls = program_.family != Family::kFree && random_.Chance(30);
   }
 
@@ -1012,7 +1047,27 @@ class Generator {
     profile_.length += made_;
   }
 
+  void GraphStep() {
+    switch (random_.Below(8)) {
+      case 0:
+      case 1:
+      case 2:
+        BeginCapture();
+        break;
+      case 3:
+        EndGraph();
+        break;
+      default:
+        Launch();
+        break;
+    }
+  }
+
   void Step() {
+    if (profile_.graphs && random_.Chance(25)) {
+      GraphStep();
+      return;
+    }
     const uint64_t draw = random_.Below(100);
     if (draw < 24) {
       BlockingCopy();
@@ -1036,27 +1091,15 @@ class Generator {
       Query();
     } else if (draw < 84) {
       Synchronize();
-    } else if (draw < 91) {
+    } else if (draw < 90) {
       LifeCycle();
-    } else if (draw < 94) {
+    } else if (draw < 92) {
       Errors();
-    } else if (profile_.graphs) {
-      switch (random_.Below(5)) {
-        case 0:
-        case 1:
-          BeginCapture();
-          break;
-        case 2:
-          EndGraph();
-          break;
-        default:
-          Launch();
-          break;
-      }
+    } else if (draw < 95) {
+      Story();
     } else if (profile_.largest > kReadAtCall) {
       LateSource();
     }
-    ++made_;  // what could not be made counts too, so that every program ends
   }
 
   Program& program_;
@@ -1072,7 +1115,8 @@ class Generator {
   bool ordering_ = false;
   bool capturing_ = false;
   Op capture_;
-  Op fork_;  // the record in the other stream; of no stream: none takes part
+  std::vector<Op> captured_;  // by the last capture, before others took part
+  Op fork_;                   // the record in the other stream; of no stream: none takes part
   Op last_copy_;
 };
 

@@ -25,7 +25,7 @@ constexpr const char* kUsage =
     "differential_runner --program FILE                                      programs in text form\n"
     "  --print        the programs in text form, without running them\n"
     "  --check        only whether the programs are determined: exit status 3 and the reason if one is not\n"
-    "  --trace        every observation, behind its operation\n"
+    "  --trace        every observation, behind its operation; on standard error each operation before it begins\n"
     "  --batch K      one digest for K programs\n"
     "  --sim-seed N   added to the seeds of the simulator's scheduler\n"
     "  --strict       exit status 4 if a call fails that should not, or the reverse\n"
@@ -163,7 +163,13 @@ class Runner {
       return kNotDetermined;
     }
     if (options_.check) return 0;
-    const Observations observations = executor_.Run(program, options_.sim_seed);
+    // Said before, so that a crash or a hang has a place.
+    const auto announce = [&program](const differential::Op& op) {
+      const std::string line = "at " + ToText(program, op) + "\n";
+      [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+    };
+    const Observations observations = options_.trace ? executor_.Run(program, options_.sim_seed, announce)
+                                                     : executor_.Run(program, options_.sim_seed);
     if (in_batch_ == 0) {
       first_of_batch_ = program.seed;
       digest_ = 0;
