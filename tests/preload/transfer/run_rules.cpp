@@ -28,6 +28,8 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
+const char* const kMutantVariable = "SLIPSTREAM_TEST_MUTANT";
+
 // Full names of the program's tests that the filter lets through.
 std::vector<std::string> TestsOf(const std::string& program, const std::string& filter) {
   const Finished listed = RunProgram({program, "--gtest_list_tests", "--gtest_filter=" + filter});
@@ -49,10 +51,8 @@ Variables VariablesFor(const std::string& library, const std::string& mutant, co
     variables = slipstream::test::Preload(library);
     variables["SLIPSTREAM_RUN_DIRECTORY"] = slipstream::test::NewDirectory();
     variables["SLIPSTREAM_TRANSFER_START"] = "now";
-    variables["RULES_ENGINE"] = "1";
-  }
-  if (!mutant.empty()) {
-    variables["SLIPSTREAM_TEST_MUTANT"] = mutant;
+    // A broken rule must be found out by what the program observes, not by what the library says of itself.
+    variables[mutant.empty() ? "RULES_ENGINE" : kMutantVariable] = mutant.empty() ? "1" : mutant;
   }
   variables["SIMCUDA_SEED"] = seed;
   return variables;

@@ -35,6 +35,23 @@ TEST_F(Rule, S06_AManagedDestinationIsSeenByTheHost) {
   NEVER_DECIDED(tally, "promoted");
 }
 
+// ... also if no hook saw it come.
+TEST_F(Rule, S06_AManagedDestinationMadeByTheDriver) {
+  CUdeviceptr managed = 0;
+  OK(cuMemAllocManaged(&managed, kLarge, CU_MEM_ATTACH_GLOBAL));
+  auto* const host = reinterpret_cast<uint8_t*>(managed);
+  const Tally tally;
+  source_ = Pattern(kHuge, 5);
+  for (const size_t bytes : {kSmall, kLarge}) {
+    std::memset(host, 0, kLarge);
+    Backlog(a_);
+    OK(CopyUp(host, source_.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_EQ(std::memcmp(host, source_.data(), bytes), 0);
+  }
+  DECIDED(tally, "aside.destination", 2);
+}
+
 TEST_F(Rule, S06_AnotherDevicesMemory) {
   uint8_t* far = nullptr;
   OK(cudaSetDevice(1));
@@ -49,6 +66,32 @@ TEST_F(Rule, S06_AnotherDevicesMemory) {
     EXPECT_TRUE(Holds(far, source_, bytes));
   }
   NEVER_DECIDED(tally, "promoted");
+}
+
+// Memory of another context of this device, whose work is in no order with this one's but by the synchronise.
+TEST_F(Rule, S06_AnotherContextsMemory) {
+  CUcontext own = nullptr;
+  uint8_t* theirs = nullptr;
+  uint8_t* read = nullptr;
+  cudaStream_t stream = nullptr;
+  OK(cuCtxCreate_v4(&own, nullptr, 0, 0));
+  OK(cudaMalloc(reinterpret_cast<void**>(&theirs), kLarge));
+  OK(cudaMalloc(reinterpret_cast<void**>(&read), kLarge));
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OK(cuCtxPopCurrent(nullptr));
+  const Tally tally;
+  source_ = Pattern(kHuge, 6);
+  for (const size_t bytes : {kSmall, kLarge}) {
+    Backlog(a_);
+    OK(CopyUp(theirs, source_.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    OK(cuCtxPushCurrent(own));
+    OK(LaunchMove(read, theirs, bytes, stream));
+    OK(cuCtxPopCurrent(nullptr));
+    WaitElsewhere(stream);
+    EXPECT_TRUE(Holds(read, source_, bytes));
+  }
+  DECIDED(tally, "aside.destination", 2);
 }
 
 TEST_F(Rule, S06_TheEndOfAnAllocation) {
