@@ -48,6 +48,7 @@ def read_arguments():
     parser.add_argument("--watchdog", type=float, default=120, help="seconds without a sign of life that are a hang")
     parser.add_argument("--out", default="differential", help="folder for what is found")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--shrink-seconds", type=float, default=300, help="time for making one program small")
     arguments = parser.parse_args()
     for pair in arguments.environment + arguments.preload_environment:
         if "=" not in pair:
@@ -187,7 +188,8 @@ class Session:
 
     def finish(self, name, text, variant):
         if not self.arguments.no_shrink:
-            text = shrink.shrink(text, self.variants[0], variant, self.orders, self.scratch)
+            text = shrink.shrink(text, self.variants[0], variant, self.orders, self.scratch,
+                                 self.arguments.shrink_seconds)
         result = compare(self.variants[0], variant, text, self.scratch, trace=True)
         lines = [
             f"# Found by the differential test under '{variant.name}': {result.kind}. What it says is a comment, so this file",

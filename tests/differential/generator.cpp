@@ -351,6 +351,12 @@ class Generator {
     Op sync;
     sync.kind = Kind::kStreamSync;
     sync.thread = thread;
+    if (random_.Chance(4)) {
+      // Another stream's first: no synchronise of the copy.
+      sync.stream = AnyStream(thread);
+      Add(sync);
+      if (random_.Chance(50)) return true;
+    }
     sync.stream = stream;
     return Add(sync);
   }
