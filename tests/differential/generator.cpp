@@ -665,15 +665,14 @@ class Generator {
     }
   }
 
-  // A host function that writes the end of a large source while the copy from it waits for the stream: in force, because
-  // only the beginning is read at the call.
+  // A host function that writes the end of a large source while the copy from it waits for the stream: in force,
+  // because only the beginning is read at the call.
   void LateSource() {
     const int src = FindBuffer([](const Model::Buffer& buffer) {
       return buffer.Pageable() && !buffer.read_only && buffer.bytes > kReadAtCall + 1;
     });
-    const int dst = FindBuffer([](const Model::Buffer& buffer) {
-      return buffer.place == Place::kDevice && buffer.bytes > kReadAtCall + 1;
-    });
+    const int dst = FindBuffer(
+        [](const Model::Buffer& buffer) { return buffer.place == Place::kDevice && buffer.bytes > kReadAtCall + 1; });
     if (src < 0 || dst < 0) return;
     Op late = Make(Kind::kHostFunction);
     late.stream = AnyStream(late.thread);

@@ -146,8 +146,7 @@ Verdict Model::Submit(const Op& op, const std::vector<Access>& accesses, const N
       if ((stream.capture_front >> i & 1) != 0) continue;
       for (const Access& mine : accesses) {
         for (const Access& theirs : capture.steps[i].accesses) {
-          const bool overlap =
-              mine.buffer == theirs.buffer && theirs.begin < mine.end && mine.begin < theirs.end;
+          const bool overlap = mine.buffer == theirs.buffer && theirs.begin < mine.end && mine.begin < theirs.end;
           if (overlap && (mine.write || theirs.write)) return Invalid("a race within the graph");
         }
       }
@@ -172,8 +171,8 @@ void Model::WaitFor(const Nodes& nodes, int thread) {
 
 bool Model::UnsafeNow(int thread) const {
   return std::any_of(captures_.begin(), captures_.end(), [thread](const Capture& capture) {
-    return capture.live && (capture.mode == kGlobalCapture ||
-                            (capture.mode == kThreadLocalCapture && capture.thread == thread));
+    return capture.live &&
+           (capture.mode == kGlobalCapture || (capture.mode == kThreadLocalCapture && capture.thread == thread));
   });
 }
 
@@ -537,8 +536,7 @@ Verdict Model::ApplyMemset(const Op& op) {
   if (op.kind == Kind::kMemset) work.stream = kLegacyStream;
   const bool captured = FindStream(work.stream, work.thread)->capture >= 0;
   Nodes behind;
-  const Verdict verdict =
-      Submit(work, {Touching(op.dst, op.dst_offset, op.dst_offset + op.bytes, true)}, {}, &behind);
+  const Verdict verdict = Submit(work, {Touching(op.dst, op.dst_offset, op.dst_offset + op.bytes, true)}, {}, &behind);
   if (verdict != Verdict::kFine) return verdict;
   // "Asynchronous with respect to the host except when the target is pinned host memory"
   if (op.kind == Kind::kMemset && dst.Host()) WaitFor(behind, op.thread);
@@ -622,8 +620,9 @@ Verdict Model::ApplyGraph(const Op& op) {
       Graph& exec = execs_[static_cast<size_t>(op.exec)];
       if (!graph.alive || !exec.alive) return Invalid("nothing to update");
       // Only what is known to be the same shape: a real device refuses some changes that the simulator takes.
-      const bool same = std::equal(graph.steps.begin(), graph.steps.end(), exec.steps.begin(), exec.steps.end(),
-                                   [](const Step& a, const Step& b) { return a.kind == b.kind && a.before == b.before; });
+      const bool same =
+          std::equal(graph.steps.begin(), graph.steps.end(), exec.steps.begin(), exec.steps.end(),
+                     [](const Step& a, const Step& b) { return a.kind == b.kind && a.before == b.before; });
       if (!same) return Invalid("another shape");
       exec.steps = graph.steps;
       return Verdict::kFine;

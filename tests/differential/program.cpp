@@ -11,10 +11,10 @@ namespace {
 struct KindText {
   Kind kind;
   const char* name;
-  // What a line of the kind says, in order: t stream, e event, f second event, g graph, x executable, D buffer without an
-  // offset, d and s destination and source with one, n bytes, 2 the rest of a 2D copy, v value.
+  // What a line of the kind says, in order: t stream, e event, f second event, g graph, x executable, D buffer without
+  // an offset, d and s destination and source with one, n bytes, 2 the rest of a 2D copy, v value.
   const char* fields;
-  const char* word;                  // name of the flavor in the line; null: none
+  const char* word;                   // name of the flavor in the line; null: none
   std::array<const char*, 14> words;  // by flavor
 };
 

@@ -1,6 +1,6 @@
-// A library to be preloaded that skips the synchronise behind a copy from pageable memory where the program cannot tell: an
-// engine in small, of which the differential test must find nothing, and with a rule left out (ENGINE_WITHOUT) must find
-// that:
+// A library to be preloaded that skips the synchronise behind a copy from pageable memory where the program cannot
+// tell: an engine in small, of which the differential test must find nothing, and with a rule left out (ENGINE_WITHOUT)
+// must find that:
 //   effects     what earlier work of the stream reads and writes in host memory is not waited for
 //   other       what other streams read and write there does not keep the synchronise
 //   reads       only what is written counts: pinned memory that an earlier copy has yet to read may be overwritten
@@ -10,7 +10,7 @@
 //   pageable    copies from pinned memory count too
 //   stream      a synchronise of any stream counts as that of the copy's
 //   graphs      launches of graphs have no effects on host memory
-//   frees       memory is freed while a copy to it may not have run (cudaFree of stream-ordered memory waits for nothing)
+//   frees       memory is freed while a copy to it may not have run (cudaFree of pool memory waits for nothing)
 //   mapped      managed and mapped memory, which kernels write unseen, are no reason to stand aside
 // It exists to show that the programs reach what these rules are for.
 #include <cuda.h>
