@@ -91,7 +91,6 @@ class Session:
     def __init__(self, arguments):
         self.arguments = arguments
         self.out = pathlib.Path(arguments.out)
-        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-differential-"))
         pairs = [pair.split("=", 1) for pair in arguments.environment]
         preload_pairs = [pair.split("=", 1) for pair in arguments.preload_environment]
         bare = Variant("bare", arguments.runner, dict(pairs), arguments.watchdog)
@@ -102,6 +101,7 @@ class Session:
         else:
             self.variants = [bare, *orders]
             self.orders = []
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-differential-"))
         self.counts = Counts(arguments.counts, arguments.require) if arguments.counts else None
         self.programs = 0
         self.found = []
@@ -286,14 +286,16 @@ class Session:
 
 def main():
     sys.stdout.reconfigure(line_buffering=True)
-    session = Session(read_arguments())
+    session = None
     try:
+        session = Session(read_arguments())
         return session.run()
     except RunnerError as error:
         print(f"differential.py: {error}", file=sys.stderr)
         return 2
     finally:
-        session.close()
+        if session:
+            session.close()
 
 
 if __name__ == "__main__":

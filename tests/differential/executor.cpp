@@ -142,6 +142,7 @@ struct Executor::Impl {
   unsigned char* Src(const Op& op) { return op.src < 0 ? nullptr : BufferAt(op.src).address + op.src_offset; }
   cudaStream_t StreamOf(const Op& op) const {
     if (op.stream == kThreadStream) return cudaStreamPerThread;
+    if (op.stream == kLegacyHandle) return cudaStreamLegacy;
     return op.stream <= kLegacyStream ? nullptr : streams[static_cast<size_t>(op.stream)];
   }
 };

@@ -56,7 +56,8 @@ bool IsUnsafe(Kind kind) {
 }
 
 bool UsesLegacy(const Op& op) {
-  return op.stream == kLegacyStream || op.kind == Kind::kCopy || op.kind == Kind::kCopy2D || op.kind == Kind::kMemset;
+  return op.stream == kLegacyStream || op.stream == kLegacyHandle || op.kind == Kind::kCopy ||
+         op.kind == Kind::kCopy2D || op.kind == Kind::kMemset;
 }
 
 }  // namespace
@@ -73,6 +74,7 @@ Verdict Model::Invalid(const char* why) {
 
 const Model::Stream* Model::FindStream(int id, int thread) const {
   if (id == kThreadStream) return &thread_streams_[static_cast<size_t>(thread)];
+  if (id == kLegacyHandle) id = kLegacyStream;
   return &streams_[static_cast<size_t>(id)];
 }
 Model::Stream* Model::FindStream(int id, int thread) {
@@ -363,13 +365,15 @@ Verdict Model::ApplyStream(const Op& op) {
   Stream& stream = *FindStream(op.stream, op.thread);
   switch (op.kind) {
     case Kind::kStreamCreate:
-      if (op.stream < kFirstStream || stream.alive) return Invalid("the stream is there already");
+      if (op.stream < kFirstStream || op.stream == kLegacyHandle || stream.alive) {
+        return Invalid("the stream is there already");
+      }
       stream = {};
       stream.alive = true;
       stream.blocking = op.flavor == kBlocking;
       return Verdict::kFine;
     case Kind::kStreamDestroy:
-      if (op.stream < kFirstStream) return Invalid("not a stream of the program's");
+      if (op.stream < kFirstStream || op.stream == kLegacyHandle) return Invalid("not a stream of the program's");
       if (stream.blocking) ghosts_ |= stream.front;
       stream = {};
       return Verdict::kFine;

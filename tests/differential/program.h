@@ -19,7 +19,8 @@ namespace differential {
 inline constexpr int kLegacyStream = 0;
 inline constexpr int kThreadStream = 1;  // cudaStreamPerThread of the operation's thread
 inline constexpr int kFirstStream = 2;
-inline constexpr int kMaxStreams = 16;
+inline constexpr int kMaxStreams = 17;
+inline constexpr int kLegacyHandle = 16;  // the legacy stream by its handle, cudaStreamLegacy, instead of by NULL
 inline constexpr int kMaxBuffers = 64;
 inline constexpr int kMaxEvents = 32;
 inline constexpr int kMaxGraphs = 16;  // graphs, and executables

@@ -27,6 +27,7 @@ SIMPLER_WORDS = [
     ("flags=write_combined", "flags=default"),
     ("from=mapped", "from=heap"),
     ("from=read_only", "from=heap"),
+    ("stream=legacy_handle", "stream=legacy"),
     ("mode=global", "mode=relaxed"),
     ("mode=thread_local", "mode=relaxed"),
     ("malloc_async stream=thread ", "malloc "),
@@ -123,7 +124,7 @@ class Shrinker:
                 if other < thread:
                     lines = self.replace_everywhere(lines, rf"^{thread} ", f"{other} ")
                     lines = self.replace_one_by_one(lines, rf"^{thread} ", f"{other} ")
-        streams = sorted(set(re.findall(r"stream=(s\d+|thread|legacy)", "\n".join(lines))))
+        streams = sorted(set(re.findall(r"stream=(s\d+|thread|legacy_handle|legacy)", "\n".join(lines))))
         for one in streams:
             for other in streams:
                 if other != one:

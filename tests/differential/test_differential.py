@@ -131,6 +131,10 @@ class DifferentialTest(unittest.TestCase):
         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
         self.assertIn("not ordered", done.stderr)
 
+    def test_a_library_that_does_not_exist(self):
+        done = self.differential("--preload", self.scratch / "nothing.so", "--count", 1)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+
     def test_a_runner_that_is_not_there(self):
         done = subprocess.run([sys.executable, HERE / "differential.py", "--runner", "/nowhere", "--count", "1"],
                               capture_output=True, text=True)
