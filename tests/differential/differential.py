@@ -48,6 +48,7 @@ def read_arguments():
     parser.add_argument("--watchdog", type=float, default=120, help="seconds without a sign of life that are a hang")
     parser.add_argument("--out", default="differential", help="folder for what is found")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--shrink-seconds", type=float, default=300, help="time for making one program small")
     arguments = parser.parse_args()
     for pair in arguments.environment + arguments.preload_environment:
         if "=" not in pair:
@@ -90,7 +91,6 @@ class Session:
     def __init__(self, arguments):
         self.arguments = arguments
         self.out = pathlib.Path(arguments.out)
-        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-differential-"))
         pairs = [pair.split("=", 1) for pair in arguments.environment]
         preload_pairs = [pair.split("=", 1) for pair in arguments.preload_environment]
         bare = Variant("bare", arguments.runner, dict(pairs), arguments.watchdog)
@@ -101,6 +101,7 @@ class Session:
         else:
             self.variants = [bare, *orders]
             self.orders = []
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-differential-"))
         self.counts = Counts(arguments.counts, arguments.require) if arguments.counts else None
         self.programs = 0
         self.found = []
@@ -187,7 +188,8 @@ class Session:
 
     def finish(self, name, text, variant):
         if not self.arguments.no_shrink:
-            text = shrink.shrink(text, self.variants[0], variant, self.orders, self.scratch)
+            text = shrink.shrink(text, self.variants[0], variant, self.orders, self.scratch,
+                                 self.arguments.shrink_seconds)
         result = compare(self.variants[0], variant, text, self.scratch, trace=True)
         lines = [
             f"# Found by the differential test under '{variant.name}': {result.kind}. What it says is a comment, so this file",
@@ -284,14 +286,16 @@ class Session:
 
 def main():
     sys.stdout.reconfigure(line_buffering=True)
-    session = Session(read_arguments())
+    session = None
     try:
+        session = Session(read_arguments())
         return session.run()
     except RunnerError as error:
         print(f"differential.py: {error}", file=sys.stderr)
         return 2
     finally:
-        session.close()
+        if session:
+            session.close()
 
 
 if __name__ == "__main__":

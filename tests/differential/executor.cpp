@@ -132,11 +132,17 @@ struct Executor::Impl {
   cudaError_t MakePageable(const Op& op);
   static void FreeHostMemory(const Buffer& buffer);
 
+  // Operations that name no object never look at what they get.
+  template <typename Table>
+  static auto* At(Table* table, int id) {
+    return &(*table)[id < 0 ? 0 : static_cast<size_t>(id)];
+  }
   Buffer& BufferAt(int id) { return buffers[static_cast<size_t>(id)]; }
   unsigned char* Dst(const Op& op) { return BufferAt(op.dst).address + op.dst_offset; }
   unsigned char* Src(const Op& op) { return op.src < 0 ? nullptr : BufferAt(op.src).address + op.src_offset; }
   cudaStream_t StreamOf(const Op& op) const {
     if (op.stream == kThreadStream) return cudaStreamPerThread;
+    if (op.stream == kLegacyHandle) return cudaStreamLegacy;
     return op.stream <= kLegacyStream ? nullptr : streams[static_cast<size_t>(op.stream)];
   }
 };
@@ -247,8 +253,8 @@ Observation Executor::Impl::Do(const Op& op, size_t index) {
       break;
     case Kind::kKernel:
     case Kind::kUnseenKernel:
-      seen.status = LaunchKernel(op.flavor, op.kind == Kind::kUnseenKernel, Dst(op), Src(op), op.bytes, op.value,
-                                 StreamOf(op));
+      seen.status =
+          LaunchKernel(op.flavor, op.kind == Kind::kUnseenKernel, Dst(op), Src(op), op.bytes, op.value, StreamOf(op));
       break;
     case Kind::kHostFunction:
       seen.status = HostFunction(op, index);
@@ -385,8 +391,8 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
 }
 
 cudaError_t Executor::Impl::StreamOrEvent(const Op& op) {
-  cudaStream_t* const stream = op.stream >= 0 ? &streams[static_cast<size_t>(op.stream)] : nullptr;
-  cudaEvent_t* const event = op.event >= 0 ? &events[static_cast<size_t>(op.event)] : nullptr;
+  cudaStream_t* const stream = At(&streams, op.stream);
+  cudaEvent_t* const event = At(&events, op.event);
   switch (op.kind) {
     case Kind::kStreamCreate:
       return cudaStreamCreateWithFlags(stream, op.flavor == kBlocking ? cudaStreamDefault : cudaStreamNonBlocking);
@@ -452,8 +458,8 @@ cudaError_t Executor::Impl::HostFunction(const Op& op, size_t index) {
 }
 
 cudaError_t Executor::Impl::GraphCall(const Op& op) {
-  cudaGraph_t* const graph = op.graph >= 0 ? &graphs[static_cast<size_t>(op.graph)] : nullptr;
-  cudaGraphExec_t* const exec = op.exec >= 0 ? &execs[static_cast<size_t>(op.exec)] : nullptr;
+  cudaGraph_t* const graph = At(&graphs, op.graph);
+  cudaGraphExec_t* const exec = At(&execs, op.exec);
   switch (op.kind) {
     case Kind::kBeginCapture: {
       constexpr cudaStreamCaptureMode kModes[] = {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal,

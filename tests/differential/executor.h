@@ -1,7 +1,7 @@
 // Carries a program out on the CUDA that the process is linked to, and keeps all that it observed.
 //
-// Purpose: the same program gives the same Observations whatever order the device chose, bare or under a preloaded library.
-// Threading: one Executor in a process. Run is called from one thread, which is thread 0 of the programs; the others live as
+// Purpose: the same program gives the same Observations whatever order the device chose, bare or under a library.
+// Threading: one Executor in a process. Run is called from one thread, which is thread 0; the others live as
 //   long as the Executor. In order: each operation begins when the one before it has returned. Without (Family::kFree):
 //   all threads start together and go on by themselves.
 // Ownership: after Run nothing of the program is left, device work included. The device itself is not reset.
@@ -42,8 +42,8 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // `sim_offset` is added to the program's seed for the simulator's scheduler. `announce`, where given, is called before
-  // each operation, on its thread.
+  // `sim_offset` is added to the program's seed for the simulator's scheduler. `announce`, where given, is called
+  // before each operation, on its thread.
   Observations Run(const Program& program, uint64_t sim_offset, const std::function<void(const Op&)>& announce = {});
 
  private:

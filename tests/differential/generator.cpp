@@ -105,11 +105,12 @@ class Generator {
     return FreeNumber(buffers_, [](const Model& model, int id) { return model.buffer(id).alive(); });
   }
 
+  static bool IsLegacy(int stream) { return stream == kLegacyStream || stream == kLegacyHandle; }
   // A stream that exists, most often the one used last.
   int AnyStream(int thread) {
     if (random_.Chance(50) && last_stream_ >= 0 && model_.stream(last_stream_, thread).alive) return last_stream_;
     std::vector<int> found;
-    if (profile_.legacy) found.push_back(kLegacyStream);
+    if (profile_.legacy) found.push_back(random_.Chance(80) ? kLegacyStream : kLegacyHandle);
     if (random_.Chance(30)) found.push_back(kThreadStream);
     for (int id = streams_.first; id <= streams_.last; ++id) {
       if (model_.stream(id, thread).alive) found.push_back(id);
@@ -351,6 +352,12 @@ class Generator {
     Op sync;
     sync.kind = Kind::kStreamSync;
     sync.thread = thread;
+    if (random_.Chance(4)) {
+      // Another stream's first: no synchronise of the copy.
+      sync.stream = AnyStream(thread);
+      Add(sync);
+      if (random_.Chance(50)) return true;
+    }
     sync.stream = stream;
     return Add(sync);
   }
@@ -659,15 +666,14 @@ class Generator {
     }
   }
 
-  // A host function that writes the end of a large source while the copy from it waits for the stream: in force, because
-  // only the beginning is read at the call.
+  // A host function that writes the end of a large source while the copy from it waits for the stream: in force,
+  // because only the beginning is read at the call.
   void LateSource() {
     const int src = FindBuffer([](const Model::Buffer& buffer) {
       return buffer.Pageable() && !buffer.read_only && buffer.bytes > kReadAtCall + 1;
     });
-    const int dst = FindBuffer([](const Model::Buffer& buffer) {
-      return buffer.place == Place::kDevice && buffer.bytes > kReadAtCall + 1;
-    });
+    const int dst = FindBuffer(
+        [](const Model::Buffer& buffer) { return buffer.place == Place::kDevice && buffer.bytes > kReadAtCall + 1; });
     if (src < 0 || dst < 0) return;
     Op late = Make(Kind::kHostFunction);
     late.stream = AnyStream(late.thread);
@@ -697,7 +703,7 @@ class Generator {
   void BeginCapture() {
     Op op = Make(Kind::kBeginCapture);
     op.stream = AnyStream(op.thread);
-    if (op.stream == kLegacyStream || capturing_ || FreeGraph() < 0) return;
+    if (IsLegacy(op.stream) || capturing_ || FreeGraph() < 0) return;
     op.flavor = program_.family == Family::kFree ? static_cast<int>(random_.Of({kThreadLocalCapture, kRelaxedCapture}))
                                                  : static_cast<int>(random_.Below(3));
     if (!Add(op)) return;
@@ -732,7 +738,7 @@ class Generator {
   void Fork() {
     const int event = EventForUse();
     const int stream = AnyStream(capture_.thread);
-    if (event < 0 || stream == capture_.stream || stream == kLegacyStream) return;
+    if (event < 0 || stream == capture_.stream || IsLegacy(stream)) return;
     const Op origin = capture_;
     Op op;
     op.thread = origin.thread;

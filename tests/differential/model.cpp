@@ -56,7 +56,8 @@ bool IsUnsafe(Kind kind) {
 }
 
 bool UsesLegacy(const Op& op) {
-  return op.stream == kLegacyStream || op.kind == Kind::kCopy || op.kind == Kind::kCopy2D || op.kind == Kind::kMemset;
+  return op.stream == kLegacyStream || op.stream == kLegacyHandle || op.kind == Kind::kCopy ||
+         op.kind == Kind::kCopy2D || op.kind == Kind::kMemset;
 }
 
 }  // namespace
@@ -73,6 +74,7 @@ Verdict Model::Invalid(const char* why) {
 
 const Model::Stream* Model::FindStream(int id, int thread) const {
   if (id == kThreadStream) return &thread_streams_[static_cast<size_t>(thread)];
+  if (id == kLegacyHandle) id = kLegacyStream;
   return &streams_[static_cast<size_t>(id)];
 }
 Model::Stream* Model::FindStream(int id, int thread) {
@@ -146,8 +148,7 @@ Verdict Model::Submit(const Op& op, const std::vector<Access>& accesses, const N
       if ((stream.capture_front >> i & 1) != 0) continue;
       for (const Access& mine : accesses) {
         for (const Access& theirs : capture.steps[i].accesses) {
-          const bool overlap =
-              mine.buffer == theirs.buffer && theirs.begin < mine.end && mine.begin < theirs.end;
+          const bool overlap = mine.buffer == theirs.buffer && theirs.begin < mine.end && mine.begin < theirs.end;
           if (overlap && (mine.write || theirs.write)) return Invalid("a race within the graph");
         }
       }
@@ -172,8 +173,8 @@ void Model::WaitFor(const Nodes& nodes, int thread) {
 
 bool Model::UnsafeNow(int thread) const {
   return std::any_of(captures_.begin(), captures_.end(), [thread](const Capture& capture) {
-    return capture.live && (capture.mode == kGlobalCapture ||
-                            (capture.mode == kThreadLocalCapture && capture.thread == thread));
+    return capture.live &&
+           (capture.mode == kGlobalCapture || (capture.mode == kThreadLocalCapture && capture.thread == thread));
   });
 }
 
@@ -364,13 +365,15 @@ Verdict Model::ApplyStream(const Op& op) {
   Stream& stream = *FindStream(op.stream, op.thread);
   switch (op.kind) {
     case Kind::kStreamCreate:
-      if (op.stream < kFirstStream || stream.alive) return Invalid("the stream is there already");
+      if (op.stream < kFirstStream || op.stream == kLegacyHandle || stream.alive) {
+        return Invalid("the stream is there already");
+      }
       stream = {};
       stream.alive = true;
       stream.blocking = op.flavor == kBlocking;
       return Verdict::kFine;
     case Kind::kStreamDestroy:
-      if (op.stream < kFirstStream) return Invalid("not a stream of the program's");
+      if (op.stream < kFirstStream || op.stream == kLegacyHandle) return Invalid("not a stream of the program's");
       if (stream.blocking) ghosts_ |= stream.front;
       stream = {};
       return Verdict::kFine;
@@ -537,8 +540,7 @@ Verdict Model::ApplyMemset(const Op& op) {
   if (op.kind == Kind::kMemset) work.stream = kLegacyStream;
   const bool captured = FindStream(work.stream, work.thread)->capture >= 0;
   Nodes behind;
-  const Verdict verdict =
-      Submit(work, {Touching(op.dst, op.dst_offset, op.dst_offset + op.bytes, true)}, {}, &behind);
+  const Verdict verdict = Submit(work, {Touching(op.dst, op.dst_offset, op.dst_offset + op.bytes, true)}, {}, &behind);
   if (verdict != Verdict::kFine) return verdict;
   // "Asynchronous with respect to the host except when the target is pinned host memory"
   if (op.kind == Kind::kMemset && dst.Host()) WaitFor(behind, op.thread);
@@ -622,8 +624,9 @@ Verdict Model::ApplyGraph(const Op& op) {
       Graph& exec = execs_[static_cast<size_t>(op.exec)];
       if (!graph.alive || !exec.alive) return Invalid("nothing to update");
       // Only what is known to be the same shape: a real device refuses some changes that the simulator takes.
-      const bool same = std::equal(graph.steps.begin(), graph.steps.end(), exec.steps.begin(), exec.steps.end(),
-                                   [](const Step& a, const Step& b) { return a.kind == b.kind && a.before == b.before; });
+      const bool same =
+          std::equal(graph.steps.begin(), graph.steps.end(), exec.steps.begin(), exec.steps.end(),
+                     [](const Step& a, const Step& b) { return a.kind == b.kind && a.before == b.before; });
       if (!same) return Invalid("another shape");
       exec.steps = graph.steps;
       return Verdict::kFine;

@@ -1,8 +1,8 @@
-// What CUDA promises about a program: a happens-before model that refuses every operation whose outcome is not determined.
+// What CUDA promises about a program: a happens-before model that refuses what is not determined.
 //
 // Purpose: a program that the model accepts from its first to its last operation gives the same statuses and the same
-//   bytes in every legal order of the device. The generator asks it before it adds an operation, the shrinker whether what
-//   is left still makes sense.
+//   bytes in every legal order of the device. The generator asks it before it adds an operation, the shrinker whether
+//   what is left still makes sense.
 // How: the host is one line of time (operations are carried out in the program's order, whoever's thread they are on).
 //   Every piece of device work is a node with the set of nodes that come before it; `done` is what the host knows to be
 //   complete. Two accesses to the same bytes, one of them a write, must be ordered.
@@ -22,8 +22,8 @@ namespace differential {
 inline constexpr size_t kMaxNodes = 512;
 using Nodes = std::bitset<kMaxNodes>;
 
-// A copy from pageable memory reads this many bytes of its source at the call at the latest, and the rest not before the
-// stream's earlier work is complete; so measured, an engine must keep it (tests/sim/driver/copy.cpp).
+// A copy from pageable memory reads this many bytes of its source at the call at the latest, and the rest not before
+// the stream's earlier work is complete; so measured, an engine must keep it (tests/sim/driver/copy.cpp).
 inline constexpr size_t kReadAtCall = size_t{2} << 20;
 
 enum class Verdict {

@@ -50,7 +50,8 @@ TEST(Model, OtherStreamsWaitOrRace) {
   DETERMINED(std::string(kUp) + kSync + kElsewhere);
   DETERMINED(std::string(kUp) + "t0 record stream=s2 event=e0\nt0 wait stream=s3 event=e0\n" + kElsewhere);
   DETERMINED(std::string(kUp) + "t0 device_sync\n" + kElsewhere);
-  REFUSED("not ordered", "t0 record stream=s2 event=e0\n" + std::string(kUp) + "t0 wait stream=s3 event=e0\n" + kElsewhere);
+  REFUSED("not ordered",
+          "t0 record stream=s2 event=e0\n" + std::string(kUp) + "t0 wait stream=s3 event=e0\n" + kElsewhere);
   REFUSED("not ordered", std::string(kUp) + "t0 sync stream=s3\n" + kElsewhere);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 namespace differential {
 namespace {
@@ -11,10 +12,10 @@ namespace {
 struct KindText {
   Kind kind;
   const char* name;
-  // What a line of the kind says, in order: t stream, e event, f second event, g graph, x executable, D buffer without an
-  // offset, d and s destination and source with one, n bytes, 2 the rest of a 2D copy, v value.
+  // What a line of the kind says, in order: t stream, e event, f second event, g graph, x executable, D buffer without
+  // an offset, d and s destination and source with one, n bytes, 2 the rest of a 2D copy, v value.
   const char* fields;
-  const char* word;                  // name of the flavor in the line; null: none
+  const char* word;                   // name of the flavor in the line; null: none
   std::array<const char*, 14> words;  // by flavor
 };
 
@@ -83,9 +84,14 @@ const KindText& TextOf(Kind kind) { return kTexts[static_cast<size_t>(kind)]; }
 
 constexpr std::array<const char*, 3> kFamilies = {"main", "free", "managed"};
 
+// The streams that no program makes.
+constexpr std::array<std::pair<int, const char*>, 3> kStreamWords = {
+    {{kLegacyStream, "legacy"}, {kThreadStream, "thread"}, {kLegacyHandle, "legacy_handle"}}};
+
 std::string StreamText(int stream) {
-  if (stream == kLegacyStream) return "legacy";
-  if (stream == kThreadStream) return "thread";
+  for (const auto& [number, word] : kStreamWords) {
+    if (stream == number) return word;
+  }
   return "s" + std::to_string(stream);
 }
 
@@ -129,11 +135,12 @@ bool ToObject(std::string_view text, int limit, int* number) {
 }
 
 bool ToStream(std::string_view text, int* stream) {
-  if (text == "legacy" || text == "thread") {
-    *stream = text == "legacy" ? kLegacyStream : kThreadStream;
+  for (const auto& [number, word] : kStreamWords) {
+    if (text != word) continue;
+    *stream = number;
     return true;
   }
-  return ToObject(text, kMaxStreams, stream) && *stream >= kFirstStream;
+  return ToObject(text, kLegacyHandle, stream) && *stream >= kFirstStream;
 }
 
 bool ToPlace(std::string_view text, int* buffer, size_t* offset) {

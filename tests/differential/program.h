@@ -1,8 +1,8 @@
 // A program of the differential test: CUDA calls and accesses to host memory as plain data, with a text form.
 //
 // Purpose: what generator.h makes, model.h judges, executor.h runs, and a person reads in a report: one line an
-//   operation, `t0 copy_async stream=s2 dst=d0+16 src=p1+3 n=4096 as=h2d`. Objects are numbers; the letter in front of a
-//   buffer's number only says what it was made as (d device, a stream-ordered, p pageable, h pinned, m managed).
+//   operation, `t0 copy_async stream=s2 dst=d0+16 src=p1+3 n=4096 as=h2d`. Objects are numbers; the letter in front of
+//   a buffer's number only says what it was made as (d device, a stream-ordered, p pageable, h pinned, m managed).
 // Threading: plain data.
 // Errors: Parse says which line it does not understand. Whether a program makes sense is the model's to say.
 #pragma once
@@ -19,7 +19,8 @@ namespace differential {
 inline constexpr int kLegacyStream = 0;
 inline constexpr int kThreadStream = 1;  // cudaStreamPerThread of the operation's thread
 inline constexpr int kFirstStream = 2;
-inline constexpr int kMaxStreams = 16;
+inline constexpr int kMaxStreams = 17;
+inline constexpr int kLegacyHandle = 16;  // the legacy stream by its handle, cudaStreamLegacy, instead of by NULL
 inline constexpr int kMaxBuffers = 64;
 inline constexpr int kMaxEvents = 32;
 inline constexpr int kMaxGraphs = 16;  // graphs, and executables
@@ -99,7 +100,7 @@ enum BadFlavor {
   kBadStreamSync,
   kBadPageableSet,  // memset of pageable memory
   kBadEventQuery,
-  kBadFree,         // of the middle of an allocation
+  kBadFree,  // of the middle of an allocation
   kBadBlockingKind,
   kBadLaunch,    // no threads
   kBadFunction,  // a kernel that nobody registered

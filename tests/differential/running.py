@@ -56,8 +56,11 @@ class Variant:
                        self.preload, sim_seed)
 
     def with_preload(self, library, environment):
-        return Variant(pathlib.Path(library).name, self.runner, {**self.environment, **environment}, self.watchdog,
-                       library, self.sim_seed)
+        # The loader passes over a library that is not there, and the test would have tested nothing.
+        path = pathlib.Path(library).absolute()
+        if not path.is_file():
+            raise RunnerError(f"{library}: no such library")
+        return Variant(path.name, self.runner, {**self.environment, **environment}, self.watchdog, path, self.sim_seed)
 
     def with_watchdog(self, seconds):
         return Variant(self.name, self.runner, self.environment, seconds, self.preload, self.sim_seed)

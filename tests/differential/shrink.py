@@ -6,6 +6,7 @@ way it did. So what remains is a program of which CUDA promises what the library
 """
 
 import re
+import time
 
 from running import compare
 
@@ -26,6 +27,7 @@ SIMPLER_WORDS = [
     ("flags=write_combined", "flags=default"),
     ("from=mapped", "from=heap"),
     ("from=read_only", "from=heap"),
+    ("stream=legacy_handle", "stream=legacy"),
     ("mode=global", "mode=relaxed"),
     ("mode=thread_local", "mode=relaxed"),
     ("malloc_async stream=thread ", "malloc "),
@@ -33,7 +35,8 @@ SIMPLER_WORDS = [
 
 
 class Shrinker:
-    def __init__(self, bare, other, orders, scratch):
+    def __init__(self, bare, other, orders, scratch, seconds):
+        self.deadline = time.monotonic() + seconds
         self.bare = bare
         self.patient = other
         self.other = other.with_watchdog(min(other.watchdog, SHRINK_WATCHDOG))
@@ -48,6 +51,8 @@ class Shrinker:
     def fails(self, lines):
         """Whether these lines show the difference."""
         key = "\n".join(lines)
+        if time.monotonic() > self.deadline:
+            return False  # what has been reached by now is what there is
         if key not in self.tried:
             self.tried[key] = self.outcome(lines) == self.kind and all(
                 compare(self.bare, order, key + "\n", self.scratch).kind == "same" for order in self.orders)
@@ -119,7 +124,7 @@ class Shrinker:
                 if other < thread:
                     lines = self.replace_everywhere(lines, rf"^{thread} ", f"{other} ")
                     lines = self.replace_one_by_one(lines, rf"^{thread} ", f"{other} ")
-        streams = sorted(set(re.findall(r"stream=(s\d+|thread|legacy)", "\n".join(lines))))
+        streams = sorted(set(re.findall(r"stream=(s\d+|thread|legacy_handle|legacy)", "\n".join(lines))))
         for one in streams:
             for other in streams:
                 if other != one:
@@ -162,5 +167,5 @@ class Shrinker:
                 return small if compare(self.bare, self.patient, small, self.scratch).kind == self.kind else text
 
 
-def shrink(text, bare, other, orders, scratch):
-    return Shrinker(bare, other, orders, scratch).run(text)
+def shrink(text, bare, other, orders, scratch, seconds):
+    return Shrinker(bare, other, orders, scratch, seconds).run(text)

@@ -1,6 +1,6 @@
-// A library to be preloaded that skips the synchronise behind a copy from pageable memory where the program cannot tell: an
-// engine in small, of which the differential test must find nothing, and with a rule left out (ENGINE_WITHOUT) must find
-// that:
+// A library to be preloaded that skips the synchronise behind a copy from pageable memory where the program cannot
+// tell: an engine in small, of which the differential test must find nothing, and with a rule left out (ENGINE_WITHOUT)
+// must find that:
 //   effects     what earlier work of the stream reads and writes in host memory is not waited for
 //   other       what other streams read and write there does not keep the synchronise
 //   reads       only what is written counts: pinned memory that an earlier copy has yet to read may be overwritten
@@ -10,7 +10,7 @@
 //   pageable    copies from pinned memory count too
 //   stream      a synchronise of any stream counts as that of the copy's
 //   graphs      launches of graphs have no effects on host memory
-//   frees       memory is freed while a copy to it may not have run (cudaFree of stream-ordered memory waits for nothing)
+//   frees       memory is freed while a copy to it may not have run (cudaFree of pool memory waits for nothing)
 //   mapped      managed and mapped memory, which kernels write unseen, are no reason to stand aside
 // It exists to show that the programs reach what these rules are for.
 #include <cuda.h>
@@ -127,9 +127,8 @@ cudaError_t WithEffect(cudaError_t result, cudaStream_t stream) {
   return result;
 }
 
-// Whether the effects allow a skip; those of the stream itself are then complete.
+// Whether the effects allow a skip; those of the stream itself are then complete. The mutex is held.
 bool EffectsAllow(cudaStream_t stream) {
-  const std::lock_guard<std::mutex> lock(mutex);
   std::erase_if(effects, [](const Effect& effect) {
     const bool complete = IsComplete(effect.event);
     if (complete) Destroy(effect.event);
@@ -147,11 +146,10 @@ bool EffectsAllow(cudaStream_t stream) {
 
 bool Skip(cudaStream_t stream) {
   const RelaxedCapture relaxed;
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    if (captures > 0 && !Without("captures")) return false;
-    if (mapped && !Without("mapped")) return false;
-  }
+  // To the end: no capture may begin meanwhile.
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (captures > 0 && !Without("captures")) return false;
+  if (mapped && !Without("mapped")) return false;
   if (!EffectsAllow(stream)) return false;
   const CUevent event = RecordOn(mine.stream);
   if (!Without("order")) {
@@ -159,30 +157,30 @@ bool Skip(cudaStream_t stream) {
     REAL_DRIVER(cuCtxGetCurrent, "cuCtxGetCurrent")(&context);
     REAL_DRIVER(cuCtxWaitEvent, "cuCtxWaitEvent")(context, event);
   }
-  const std::lock_guard<std::mutex> lock(mutex);
   all_owed.push_back({ThisThread(), event});
   return true;
 }
 
-// Waits for what this thread, or every thread, has skipped; whether that was anything.
-bool Pay(bool everybody) {
+// Waits for what this thread, or every thread, has skipped.
+void Pay(bool everybody) {
   const RelaxedCapture relaxed;
   const std::lock_guard<std::mutex> lock(mutex);
-  const size_t before = all_owed.size();
   std::erase_if(all_owed, [everybody, thread = ThisThread()](const Owed& owed) {
     const bool pays = everybody || owed.thread == thread;
     if (pays) WaitFor(owed.event);
     if (pays) Destroy(owed.event);
     return pays;
   });
-  return all_owed.size() < before;
 }
 
 template <typename Ask>
 cudaError_t Asked(const Ask& ask) {
   mine.candidate = false;
   const cudaError_t answer = ask();
-  return answer == cudaErrorNotReady && !Without("queries") && Pay(false) ? ask() : answer;
+  if (answer != cudaErrorNotReady || Without("queries")) return answer;
+  // Asked again even where nothing is owed any more: another thread's free may just have paid it.
+  Pay(false);
+  return ask();
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ Work FillWork(uintptr_t base, uint64_t id) {
 Allocation* ReuseOwn(World& world, Pool* pool, const StreamPtr& stream, size_t bytes) {
   const size_t reserved = (bytes + 511) / 512 * 512;
   for (auto& [base, allocation] : world.allocations) {
-    // Not for fewer bytes than it has: work on the old allocation that is still pending would reach past the new one's end.
+    // Not for fewer bytes than it has: pending work on the old allocation would reach past the end of the new one.
     if (allocation.pool == pool && allocation.freed_in_stream && allocation.freed_in == stream->id &&
         allocation.reserved == reserved && allocation.bytes <= bytes) {
       return &allocation;
