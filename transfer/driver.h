@@ -68,4 +68,23 @@ class RelaxedCapture {
   bool entered_ = false;
 };
 
+// The context is the calling thread's current one, while this lives.
+class CurrentContext {
+ public:
+  CurrentContext(const Driver& driver, CUcontext context) : driver_(driver) {
+    known_ = driver_.cuCtxGetCurrent(&before_) == CUDA_SUCCESS;
+    if (known_ && before_ != context) driver_.cuCtxSetCurrent(context);
+  }
+  ~CurrentContext() {
+    if (known_) driver_.cuCtxSetCurrent(before_);
+  }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+
+ private:
+  const Driver& driver_;
+  CUcontext before_ = nullptr;
+  bool known_ = false;
+};
+
 }  // namespace slipstream::transfer

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
 constexpr size_t kWindowSlots = 32;              // a copy that is longer is staged in several windows
-constexpr size_t kSmallestPiece = size_t{256} << 10;
+constexpr size_t kSmallestPiece = size_t{512} << 10;
 constexpr uintptr_t kPageBytes = 4096;  // the smallest there are
 static_assert(kWindowSlots * Ring::kSlotBytes / kSmallestPiece <= CopyJob::kMaxPieces);
 

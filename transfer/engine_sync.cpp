@@ -79,6 +79,8 @@ void Engine::UsesDevice(int device) {
 
 void Engine::PayForAll(Decision reason) {
   OrTurnOff([&] {
+    // The calling thread may have another device's context, or none yet.
+    const CurrentContext ours(driver_, context_);
     const RelaxedCapture relaxed(driver_);
     for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, reason);
   });

@@ -38,11 +38,11 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
   EXPECT_EQ(off.find("on in the policy"), std::string::npos) << off;
 
   report.probe.processes = {Process("serves: host to device")};
-  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 0}, {"transfer.kept.driver", 2, 0, 0}};
+  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 0}, {"transfer.kept.rdma", 2, 0, 0}};
   const std::string serves = FormatReport(report);
   EXPECT_NE(serves.find("\n  transfer       serves: host to device\n"
                         "                 promoted 2 copies, 64 B: small\n"
-                        "                 kept 2 synchronises: with a driver older than CUDA 12.5\n"),
+                        "                 kept 2 synchronises: with an RDMA transport loaded\n"),
             std::string::npos)
       << serves;
 }
@@ -57,7 +57,7 @@ TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {
 TEST(DoctorTest, JsonHoldsTheDecisions) {
   DoctorReport report = Report();
   report.probe.processes = {Process("serves")};
-  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 5}, {"transfer.kept.driver", 0, 0, 0}};
+  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 5}, {"transfer.kept.rdma", 0, 0, 0}};
   const auto json = nlohmann::json::parse(ReportJson(report));
   EXPECT_EQ(json["transfer_policy"], "on in the policy");
   EXPECT_EQ(json["probe"]["processes"][0]["facts"]["transfer"], "serves");

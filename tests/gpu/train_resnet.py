@@ -35,13 +35,16 @@ def parse(arguments=None):
                         help="cycle through N batches made beforehand, without a loader: for timing a step alone")
     parser.add_argument("--pin", action="store_true", help="tuned by hand: pinned batches, copied without waiting")
     parser.add_argument("--autocast", action="store_true", help="bfloat16 where autocast allows it")
+    parser.add_argument("--channels-last", action="store_true", help="the memory format that tensor cores prefer")
     return parser.parse_args(arguments)
 
 
 def build(args):
     train_common.prepare(args)
     device = torch.device(args.device)
-    model = getattr(torchvision.models, args.model)(weights=None, num_classes=args.classes).to(device)
+    layout = torch.channels_last if args.channels_last else torch.contiguous_format
+    model = getattr(torchvision.models, args.model)(weights=None, num_classes=args.classes)
+    model = model.to(device).to(memory_format=layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     loader = torch.utils.data.DataLoader(
         SyntheticImages(10_000_000, args.size, args.classes, args.seed),
@@ -56,6 +59,7 @@ def build(args):
     def step():
         images, labels = next(batches)
         images, labels = images.to(device, non_blocking=args.pin), labels.to(device, non_blocking=args.pin)
+        images = images.to(memory_format=layout)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.autocast):
             loss = F.cross_entropy(model(images), labels)

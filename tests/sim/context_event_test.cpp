@@ -49,6 +49,20 @@ TEST_F(ContextEventTest, WaitHoldsExistingAndFutureStreamsAndUnseenLaunches) {
   EXPECT_EQ(Byte(other_), 7);
 }
 
+TEST_F(ContextEventTest, TheWaitIsNoWorkOfTheStreamsThatItHolds) {
+  Log log;
+  OK(LaunchAppend(&log, 1, a_));
+  OK(cudaEventRecord(event_, a_));
+  OK(cuCtxWaitEvent(context_, event_));
+  for (cudaStream_t idle : {static_cast<cudaStream_t>(nullptr), b_}) {
+    RETURNS(cudaSuccess, cudaStreamQuery(idle));
+    OK(cudaStreamSynchronize(idle));
+  }
+  EXPECT_TRUE(log.entries.empty());
+  RETURNS(cudaErrorNotReady, cudaStreamQuery(a_));
+  OK(cudaStreamSynchronize(a_));
+}
+
 TEST_F(ContextEventTest, WithoutTheWaitTheSameProgramIsWrong) {
   OK(LaunchFill(device_, kBytes, 7, a_));
   OK(LaunchMove(other_, device_, kBytes, b_));

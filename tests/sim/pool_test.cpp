@@ -35,6 +35,20 @@ TEST_F(PoolTest, AFreedBlockGoesToTheNextAllocationOfItsStreamAtOnce) {
   RETURNS(cudaErrorInvalidValue, cudaFreeAsync(second, a_));
 }
 
+TEST_F(PoolTest, ASmallerAllocationDoesNotCutOffPendingWorkOnTheOneBefore) {
+  void* first = nullptr;
+  void* second = nullptr;
+  OK(cudaMallocAsync(&first, 256, a_));
+  OK(LaunchFill(first, 256, 7, a_));
+  OK(LaunchMove(device_, first, 256, a_));
+  OK(cudaFreeAsync(first, a_));
+  OK(cudaMallocAsync(&second, 100, a_));
+  OK(LaunchFill(second, 100, 8, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(Byte(device_, 255), 7);
+  EXPECT_EQ(Byte(second), 8);
+}
+
 TEST_F(PoolTest, UseAfterTheFreeRanFaults) {
   void* block = nullptr;
   OK(cudaMallocAsync(&block, 256, a_));

@@ -61,8 +61,9 @@ def examples(suite):
         "mobilenet_v2_bf16": Example("train_resnet.py", [*images, "--model", "mobilenet_v2", "--autocast"]),
         "lm": Example("train_lm.py", steps),
         "lm_bf16": Example("train_lm.py", [*steps, "--autocast"]),
+        # Memory that PyTorch maps by hand could be unmapped without a call that is seen: no synchronise is skipped.
         "lm_expandable_segments": Example(
-            "train_lm.py", steps, env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+            "train_lm.py", steps, env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, waits=False
         ),
     }
 

@@ -59,7 +59,7 @@ def loaders(suite):
     return {
         model: Example(
             "train_resnet.py",
-            f"--model {model} --batch 128 --size 224 --workers {WORKERS} --autocast".split(),
+            f"--model {model} --batch 128 --size 224 --workers {WORKERS} --autocast --channels-last".split(),
             128,
             hand_tuned=True,
             lead=PREFETCHED + 4,

@@ -78,10 +78,11 @@ Work FillWork(uintptr_t base, uint64_t id) {
 }
 
 Allocation* ReuseOwn(World& world, Pool* pool, const StreamPtr& stream, size_t bytes) {
-  // Of the same size only: work on the old block is still checked against the allocation at its address.
+  const size_t reserved = (bytes + 511) / 512 * 512;
   for (auto& [base, allocation] : world.allocations) {
+    // Not for fewer bytes than it has: pending work on the old allocation would reach past the end of the new one.
     if (allocation.pool == pool && allocation.freed_in_stream && allocation.freed_in == stream->id &&
-        allocation.bytes == bytes) {
+        allocation.reserved == reserved && allocation.bytes <= bytes) {
       return &allocation;
     }
   }

@@ -45,6 +45,17 @@ StreamPtr NewStream(World& world, Context* context, unsigned flags, int priority
 
 using namespace simcuda;
 
+// What a wait for the stream waits for. The legacy stream is a barrier among blocking streams, and waiting for it is
+// waiting for them. A context-wide wait (cuCtxWaitEvent) holds back later work and is itself no stream's.
+static std::vector<OpPtr> WorkOf(const StreamPtr& stream) {
+  std::vector<OpPtr> work = {stream->tail};
+  if (stream->legacy) {
+    StreamDependencies(stream, &work);
+    std::erase(work, stream->context->barrier);
+  }
+  return work;
+}
+
 static CUresult CreateStream(CUstream* handle, unsigned flags, int priority) {
   SIM_USE_CONTEXT()
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
@@ -89,12 +100,7 @@ SIM_DRIVER_PT(cuStreamSynchronize, 2000, cuStreamSynchronize, _ptsz, (CUstream h
   SIM_USE_STREAM(hStream)
   SIM_TRY(CheckNotCapturing(world, stream))
   SIM_TRY(CheckUnsafeCall(world))
-  // The legacy stream is a barrier among blocking streams, and waiting for it is waiting for them.
-  std::vector<OpPtr> targets = {stream->tail};
-  if (stream->legacy) {
-    StreamDependencies(stream, &targets);
-  }
-  RunUntilDone(world, lock, targets);
+  RunUntilDone(world, lock, WorkOf(stream));
   return stream->context->sticky;
 }
 
@@ -102,13 +108,7 @@ SIM_DRIVER_PT(cuStreamQuery, 2000, cuStreamQuery, _ptsz, (CUstream hStream), (hS
   SIM_USE_STREAM(hStream)
   SIM_TRY(CheckNotCapturing(world, stream))
   SIM_TRY(CheckUnsafeCall(world))
-  std::vector<OpPtr> targets = {stream->tail};
-  if (stream->legacy) {
-    StreamDependencies(stream, &targets);
-    // A wait that the whole context was given is no stream's work (measured: an idle stream answers "ready" while one
-    // is pending).
-    std::erase(targets, stream->context->barrier);
-  }
+  const std::vector<OpPtr> targets = WorkOf(stream);
   const auto pending = std::find_if(targets.begin(), targets.end(), [](const OpPtr& op) { return op && !op->done(); });
   if (pending == targets.end()) {
     return stream->context->sticky;

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""The differential test finds what is broken, makes it small, and says nothing of what is not.
+
+test_differential.py RUNNER BROKEN_LIBRARY SMALL_ENGINE COUNTS LIBRARY [--quick]
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+RUNNER = BROKEN = ENGINE = COUNTS = LIBRARY = None
+
+
+class DifferentialTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-differential-test-"))
+        self.addCleanup(shutil.rmtree, self.scratch)
+
+    def differential(self, *arguments, **variables):
+        command = [sys.executable, HERE / "differential.py", "--runner", RUNNER, "--out", self.scratch, *arguments]
+        return subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**os.environ, **variables})
+
+    def found(self):
+        files = sorted(self.scratch.glob("*.txt"))
+        self.assertEqual(len(files), 1)
+        return files[0]
+
+    def assert_finds(self, done, most_operations, *texts):
+        """A difference, and a program of few operations that has these texts and is itself a program that shows it."""
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        text = self.found().read_text()
+        operations = [line for line in text.splitlines() if re.match(r"t\d ", line)]
+        self.assertLessEqual(len(operations), most_operations, text)
+        for wanted in texts:
+            self.assertTrue(any(re.search(wanted, line) for line in operations), f"{wanted}:\n{text}")
+        self.assertIn("# First difference:", text)
+
+    def broken(self, how, *arguments):
+        return self.differential("--preload", BROKEN, "--count", 60000, "--chunk", 1000, *arguments, BROKEN=how)
+
+    def without(self, rule, *arguments):
+        return self.differential("--preload", ENGINE, "--count", 60000, "--chunk", 1000, "--shrink-seconds", 60, *arguments,
+                                 ENGINE_WITHOUT=rule)
+
+    # ---- broken promises
+    def test_a_synchronise_that_is_dropped_now_and_then(self):
+        self.assert_finds(self.broken("drop_sync"), 9, "as=d2h", " sync ")
+
+    def test_an_engine_without_any_rule(self):
+        self.assert_finds(self.broken("naive_skip"), 14, "copy_async", " sync ")
+
+    def test_a_source_that_is_read_late(self):
+        self.assert_finds(self.broken("late_source"), 8, "copy_async", "write|drop|host_function|sync")
+
+    def test_a_pinned_source_that_is_read_early(self):
+        self.assert_finds(self.broken("early_pinned"), 8, "copy_async .*src=[hp]")
+
+    def test_the_end_of_a_large_source_that_is_read_early(self):
+        self.assert_finds(self.broken("early_tail"), 8, "host_function", "copy_async")
+
+    def test_an_error_that_is_forgotten(self):
+        self.assert_finds(self.broken("wrong_status"), 6, "last_error")
+
+    def test_a_crash(self):
+        done = self.broken("crash")
+        self.assert_finds(done, 8, "copy_async")
+        self.assertIn("SIGABRT", done.stdout)
+        self.assertIn("at t0 copy_async", self.found().read_text())
+
+    def test_a_hang(self):
+        done = self.broken("hang", "--watchdog", 10, "--no-shrink")
+        self.assert_finds(done, 200, "copy_async")
+        self.assertIn("no sign of life", done.stdout)
+
+    def test_what_it_wrote_shows_it_again(self):
+        self.broken("late_source")
+        kept = self.found()
+        text = kept.read_text()
+        done = self.differential("--preload", BROKEN, "--program", kept, "--no-shrink", BROKEN="late_source")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        kept.write_text(text)
+        done = self.differential("--preload", BROKEN, "--program", kept, BROKEN="nothing")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    # ---- what only several programs in one process show
+    def test_a_difference_that_needs_the_programs_before(self):
+        self.assert_finds(self.broken("count_copies", "--shrink-seconds", 3), 10000, "copy_async")
+        self.assertGreater(self.found().read_text().count("\nprogram "), 1)
+
+    # ---- an engine in small
+    def test_an_engine_that_keeps_the_rules(self):
+        for family, count in [("main", 10000), ("free", 1000), ("managed", 1000)]:
+            done = self.differential("--preload", ENGINE, "--family", family, "--count", count)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_an_engine_without_one_of_the_rules(self):
+        for rule in ["effects", "other", "order", "queries", "captures", "pageable", "stream", "graphs", "frees",
+                     "reads"]:
+            with self.subTest(rule=rule):
+                self.assert_finds(self.without(rule), 16, "copy_async", " sync ")
+                self.found().unlink()
+
+    def test_an_engine_that_does_not_mind_mapped_memory(self):
+        self.assert_finds(self.without("mapped", "--family", "managed"), 12, "device_pointer|managed")
+
+    # ---- the test itself
+    def test_a_library_that_was_not_there_is_no_success(self):
+        done = self.differential("--preload", BROKEN, "--counts", COUNTS, "--count", 10, BROKEN="nothing")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("do not show: call cudaMemcpyAsync", done.stdout)
+
+    def test_a_decision_that_was_not_taken_is_no_success(self):
+        done = self.differential("--preload", LIBRARY, "--counts", COUNTS, "--count", 10)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.differential("--preload", LIBRARY, "--counts", COUNTS, "--count", 10, "--require", "transfer.never")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("do not show: decision transfer.never", done.stdout)
+
+    def test_a_program_that_is_not_determined_is_refused(self):
+        program = self.scratch / "race"
+        program.write_text("program seed=0 sim=1 family=main\nt0 stream stream=s2 flags=non_blocking\n"
+                           "t0 malloc dst=d0 n=64\nt0 pinned dst=h1 n=64 value=1 flags=default\n"
+                           "t0 copy_async stream=s2 dst=h1 src=d0 n=64 as=d2h\nt0 read dst=h1 n=64\n")
+        done = self.differential("--program", program)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("not ordered", done.stderr)
+
+    def test_a_library_that_does_not_exist(self):
+        done = self.differential("--preload", self.scratch / "nothing.so", "--count", 1)
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+
+    def test_a_runner_that_is_not_there(self):
+        done = subprocess.run([sys.executable, HERE / "differential.py", "--runner", "/nowhere", "--count", "1"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("/nowhere", done.stderr)
+
+
+# What a build with a sanitiser runs: each process there takes long to start.
+QUICK = ["test_a_synchronise_that_is_dropped_now_and_then", "test_an_error_that_is_forgotten",
+         "test_a_library_that_was_not_there_is_no_success", "test_a_program_that_is_not_determined_is_refused"]
+
+if __name__ == "__main__":
+    quick = "--quick" in sys.argv
+    paths = [argument for argument in sys.argv[1:] if argument != "--quick"]
+    if len(paths) != 5:
+        sys.exit(__doc__)
+    RUNNER, BROKEN, ENGINE, COUNTS, LIBRARY = paths
+    loader = unittest.TestLoader()
+    if quick:
+        suite = unittest.TestSuite(DifferentialTest(name) for name in QUICK)
+    else:
+        suite = loader.loadTestsFromTestCase(DifferentialTest)
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
