@@ -57,13 +57,13 @@ namespace tracer = slipstream::tracer;
 
 // A function of the same signature in every CUDA version: defined under its own name, so that the compiler holds the
 // row against the header's declaration.
-#define HOOK(group, function, parameters, arguments, detail)                                                      \
-  SLIPSTREAM_EXPORT cudaError_t function parameters {                                                             \
-    using Function = decltype(function);                                                                          \
-    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]                           \
-      return real arguments;                                                                                      \
-    return Routed<tracer::HookGroup::group, EnterGate, Function>(                                                 \
-        tracer::HookId::function, __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments); \
+#define HOOK(group, function, parameters, arguments, detail)                                \
+  SLIPSTREAM_EXPORT cudaError_t function parameters {                                       \
+    using Function = decltype(function);                                                    \
+    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]     \
+      return real arguments;                                                                \
+    return Routed<tracer::HookGroup::group, tracer::HookId::function, EnterGate, Function>( \
+        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments);     \
   }
 
 // ", a, b, c" from "(a, b, c)", and nothing from "()".
@@ -75,9 +75,8 @@ namespace tracer = slipstream::tracer;
   SLIPSTREAM_EXPORT cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) __asm__(#function); \
   cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) {                                     \
     using Function = cudaError_t(SLIPSTREAM_WORDS_##words(uintptr_t));                                               \
-    return Routed<tracer::HookGroup::group, Runtime::EnterByCaller, Function>(                                       \
-        tracer::HookId::function, __builtin_return_address(0),                                                       \
-        [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));                                         \
+    return Routed<tracer::HookGroup::group, tracer::HookId::function, Runtime::EnterByCaller, Function>(             \
+        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));            \
   }
 
 #define SLIPSTREAM_WORDS_0(type)

@@ -1,8 +1,8 @@
 // The path of one hooked call. Every wrapper in entry.cpp is one line that comes here.
 //
-//   Straight: gate -> the real function                 nothing is recorded
+//   Straight: gate -> the real function                 nothing is recorded, no engine is on
 //   Routed:   gate -> the real function                 the first call, or one made from inside another hooked call
-//             gate -> span -> the real function -> count
+//             gate -> span -> engine (around.h) -> the real function -> count
 //
 // Threading: any thread, before or after a context exists (S56). No lock, no allocation.
 // Hazard: the straight path must stay a tail call: three loads, two compares, a jump.
@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "shim/around.h"
 #include "shim/detail.h"
 #include "shim/gate.h"
 #include "shim/runtime.h"
@@ -62,20 +63,28 @@ constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
 // have found a weak reference to be null.
 inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 
+// The call itself, by way of the engine that may have something to do around it.
+template <tracer::HookId kId, typename Function, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Function* real, Arguments... arguments) {
+  if (recording & kRouteTransfer) return Around<kId>::Call(Runtime::transfer(), real, arguments...);
+  return real(arguments...);
+}
+
 // Every other way of a call. Out of line, so that the straight path stays short.
-template <tracer::HookGroup kGroup, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
-[[gnu::noinline]] cudaError_t Routed(tracer::HookId id, const void* caller, const Detail& detail,
-                                     Arguments... arguments) {
-  const Route route = kFindRoute(id, caller);
+template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail,
+          typename... Arguments>
+[[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
+  const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchFunction;
   if (route.recording == tracer::kRecordNothing || t_depth != 0) return real(arguments...);
 
   const Reentry inside;
+  if ((route.recording & kRouteTransfer) == route.recording) return Make<kId>(route.recording, real, arguments...);
   const uint64_t nvtx_bytes = route.recording & tracer::kRecordNvtx ? detail().bytes : 0;
-  tracer::Span span(Runtime::tracer(), id, nvtx_bytes);
-  const cudaError_t result = real(arguments...);
+  tracer::Span span(Runtime::tracer(), kId, nvtx_bytes);
+  const cudaError_t result = Make<kId>(route.recording, real, arguments...);
   const bool failed = IsFailure(kGroup, result);
   span.Close(failed ? tracer::CallDetail() : detail(), failed);
   return result;

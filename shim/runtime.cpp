@@ -6,8 +6,10 @@
 
 #include <atomic>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 
@@ -18,6 +20,8 @@
 #include "policy/policy.h"
 #include "shim/gate.h"
 #include "tracer/tracer.h"
+#include "transfer/decision.h"
+#include "transfer/engine.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -26,6 +30,7 @@ namespace {
 using tracer::HookId;
 
 constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
+constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
@@ -63,6 +68,29 @@ void AddRuntimeFacts(tracer::Tracer& tracer) {
   }
 }
 
+void CountDecision(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
+    tracer->CountDecision(static_cast<size_t>(decision), bytes, time_ns);
+  }
+}
+
+// The process is exiting (S53).
+void StopEngines() {
+  TheGate().recording.fetch_and(~kRouteTransfer, std::memory_order_relaxed);
+  if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
+}
+
+// The bits for the gate: the engine's, or none.
+uint32_t StartTransfer(const policy::Transfer& policy, const policy::Environment& environment) {
+  const int ranks_here = FirstNumber(
+      environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  auto* const engine =
+      new (std::nothrow) transfer::Engine(policy, transfer::CopyThreads(policy, ranks_here), CountDecision);
+  if (engine == nullptr || std::atexit(StopEngines) != 0) return 0;
+  g_transfer.store(engine, std::memory_order_release);
+  return kRouteTransfer;
+}
+
 // Everything that may allocate, read files or throw. Returns the recording bits.
 uint32_t Start() {
   const policy::Environment environment = policy::Environment::FromProcess();
@@ -92,7 +120,11 @@ uint32_t Start() {
   if (tracer == nullptr) return tracer::kRecordNothing;
 
   const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
-  const transfer::Standing transfer = transfer::StandingOf(policy.transfer);
+  const transfer::Standing transfer =
+      transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
+  const char* names[transfer::kDecisionCount];
+  for (size_t i = 0; i < transfer::kDecisionCount; ++i) names[i] = transfer::kDecisionTexts[i].name;
+  tracer->NameDecisions(names);
   if (tracer->has_counter_file()) {
     tracer->AddFact("policy", loaded.path.value_or("defaults"));
     tracer->AddFact("allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why);
@@ -107,7 +139,7 @@ uint32_t Start() {
     }
   }
   g_tracer.store(tracer, std::memory_order_release);
-  return tracer->recording();
+  return tracer->recording() | (transfer.serves ? StartTransfer(policy.transfer, environment) : 0);
 }
 
 uint32_t StartOrStandAside() noexcept {
@@ -165,5 +197,7 @@ void* Runtime::EnterRegistration(const void* caller) noexcept {
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
+
+transfer::Engine& Runtime::transfer() noexcept { return *g_transfer.load(std::memory_order_acquire); }
 
 }  // namespace slipstream::shim

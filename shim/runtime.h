@@ -14,14 +14,20 @@
 namespace slipstream::tracer {
 class Tracer;
 }
+namespace slipstream::transfer {
+class Engine;
+}
 
 namespace slipstream::shim {
 
 // What a hook is to do with its call.
 struct Route {
   void* function;      // the real function; null: no libcudart in the process has it
-  uint32_t recording;  // tracer::Recording bits; 0: nothing but the call
+  uint32_t recording;  // tracer::Recording bits and kRouteTransfer; 0: nothing but the call
 };
+
+// Beside the tracer's bits: the transfer engine is on.
+inline constexpr uint32_t kRouteTransfer = 1u << 8;
 
 class Runtime {
  public:
@@ -38,6 +44,9 @@ class Runtime {
 
   // Valid once a Route with recording bits was handed out.
   static tracer::Tracer& tracer() noexcept;
+
+  // Valid once a Route with kRouteTransfer was handed out.
+  static transfer::Engine& transfer() noexcept;
 
  private:
   static void Build() noexcept;

@@ -24,6 +24,7 @@ namespace slipstream::transfer {
   ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
   ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
   ROW(kAsideContext, "aside.context", "copies left alone: another device or context than the first one")              \
+  ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
   ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
   ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
   ROW(kSkippedRest, "skipped.rest", "synchronises that waited for effects on host memory only")                       \
@@ -34,7 +35,6 @@ namespace slipstream::transfer {
   ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \
   ROW(kKeptShared, "kept.shared", "synchronises kept: memory is shared with other processes or devices")              \
   ROW(kKeptRdma, "kept.rdma", "synchronises kept: an RDMA transport is loaded")                                       \
-  ROW(kKeptDriver, "kept.driver", "synchronises kept: the driver is older than CUDA 12.5")                            \
   ROW(kKeptError, "kept.error", "synchronises kept: a driver call failed")                                            \
   ROW(kPaidSynchronize, "paid.synchronize", "owed waits paid before a synchronise")                                   \
   ROW(kPaidCopy, "paid.copy", "owed waits paid before a blocking copy")                                               \

@@ -1,12 +1,48 @@
 #include "transfer/transfer.h"
 
-namespace slipstream::transfer {
+#include <sched.h>
 
-Standing StandingOf(const policy::Transfer& policy) {
-  if (policy.h2d == policy::TransferMode::kOff && policy.d2h == policy::TransferMode::kOff) {
-    return {false, "transfer.h2d = \"off\", transfer.d2h = \"off\""};
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "transfer/mutant.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr int kMostThreads = 4;          // more do not make the bus faster
+constexpr int kProcessorsPerThread = 4;  // the rest belongs to the program and its data loaders
+
+int Processors() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
+  const int count = CPU_COUNT(&allowed);
+  // "quota period" in microseconds, or "max period" (cgroup v2).
+  std::ifstream limit("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (!(limit >> quota >> period) || period <= 0) return count;
+  return std::clamp(static_cast<int>(std::floor(quota / period)), 1, count);
+}
+
+}  // namespace
+
+Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking) {
+  if (policy.h2d == policy::TransferMode::kOff) return {false, "transfer.h2d = \"off\", transfer.d2h = \"off\""};
+  if (!launch_blocking.empty() && launch_blocking != "0" && !Broken(Mutant::kS14)) {
+    return {false, "CUDA_LAUNCH_BLOCKING is set"};
   }
-  return {false, "unknown transfer mode"};
+  if (!policy.small_copies && !policy.large_copies) {
+    return {false, "transfer.small_copies = false, transfer.large_copies = false"};
+  }
+  return {true, "host to device copies from pageable memory"};
+}
+
+int CopyThreads(const policy::Transfer& policy, int ranks_here) {
+  if (policy.threads > 0) return policy.threads;
+  return std::clamp(Processors() / std::max(ranks_here, 1) / kProcessorsPerThread, 1, kMostThreads);
 }
 
 }  // namespace slipstream::transfer

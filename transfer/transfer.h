@@ -1,11 +1,12 @@
-// transfer/: which copies are promoted to pinned, asynchronous ones. In this version none: every copy is the program's
-// own call, and this folder holds the decision and its reason, which the summary and `slipstream doctor` show.
+// transfer/: which copies are promoted to pinned, asynchronous ones, and which synchronises the program does not need.
+// Here is the decision for a whole process; engine.h is where a single call is decided.
 //
 // Uses policy/ and the CUDA headers; knows nothing of allocator/, tracer/ or shim/.
 // Threading: pure functions.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "policy/policy.h"
 
@@ -17,6 +18,12 @@ struct Standing {
   std::string why;
 };
 
-Standing StandingOf(const policy::Transfer& policy);
+// `launch_blocking`: the value of CUDA_LAUNCH_BLOCKING, empty when it is not set (S14).
+Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking);
+
+// Threads that copy, the calling one included: what the policy says, or a quarter of the processors that this process
+// may use (its affinity, its share among `ranks_here` processes of the job on this machine, its cgroup), 1 to 4.
+// ranks_here below 1: unknown.
+int CopyThreads(const policy::Transfer& policy, int ranks_here);
 
 }  // namespace slipstream::transfer

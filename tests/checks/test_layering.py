@@ -46,6 +46,11 @@ class Layering(CheckTest):
         self.assert_fine(self.check("tools/cli/a.cpp", '#include "shim/hooks.def"\n'))
         self.assert_finds(self.check("tracer/a.cpp", '#include "shim/hooks.def"\n'), "tracer/ includes shim/hooks.def")
 
+    def test_the_decisions_may_be_read_by_tools_and_not_by_the_tracer(self):
+        self.assert_fine(self.check("tools/reference/a.cpp", '#include "transfer/decision.h"\n'))
+        self.assert_finds(self.check("tools/reference/a.cpp", '#include "transfer/transfer.h"\n'), "tools/ includes transfer/transfer.h")
+        self.assert_finds(self.check("tracer/a.cpp", '#include "transfer/decision.h"\n'), "tracer/ includes transfer/decision.h")
+
     def test_comments_do_not_count(self):
         self.assert_fine(self.check("policy/a.h", '// #include "shim/a.h"\n/*\n#include "shim/a.h"\n*/\n'))
 

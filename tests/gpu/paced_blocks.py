@@ -3,8 +3,8 @@
 SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--batch", "8"]}, ...}. All workloads are
 built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
 standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
-`lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). End of input ends
-the program.
+`lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). With "fetch": true
+batches are only taken from the loader. End of input ends the program.
 """
 
 import gc
@@ -19,6 +19,7 @@ def load(path, index):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
     spec = importlib.util.spec_from_file_location(f"workload{index}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # torch.compile looks modules up by name.
     spec.loader.exec_module(module)
     return module
 
@@ -39,15 +40,18 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         trainer = trainers[request["workload"]]
+        step = trainer.fetch if request.get("fetch") else trainer.step
         gc.collect()
         for _ in range(request["lead"]):
-            trainer.step()
+            step()
         trainer.synchronize()
         start = time.perf_counter()
         for _ in range(request["steps"]):
-            trainer.step()
+            step()
         trainer.synchronize()
         answer({"seconds": time.perf_counter() - start})
+    for trainer in trainers.values():
+        trainer.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What the training programs share: options, seeds, the loop, and the record of a run.
 
-A program builds a Trainer; its step() trains on one batch and returns the loss as a tensor that is still on the device.
+A program builds a Trainer; its step() trains on one batch and returns the loss as a tensor, which may still be on the
+device.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import os
 import platform
 import random
 import time
-from typing import Callable
+from typing import Callable, Optional
 
 import torch
 
@@ -23,6 +24,10 @@ class Trainer:
     step: Callable[[], torch.Tensor]
     batch: int
     device: torch.device
+    # Only fetches the next batch, where a loader delivers it: says whether the loader is what limits a step.
+    fetch: Optional[Callable[[], object]] = None
+    # Ends what the program started beside the loop.
+    close: Callable[[], None] = lambda: None
 
     def synchronize(self):
         if self.device.type == "cuda":
@@ -110,3 +115,4 @@ def train(args, trainer):
         }
         with open(args.out, "w", encoding="utf-8") as file:
             json.dump(record, file, indent=1)
+    trainer.close()

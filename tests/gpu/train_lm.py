@@ -52,6 +52,7 @@ def parse(arguments=None):
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--heads", type=int, default=6)
+    parser.add_argument("--pin", action="store_true", help="tuned by hand: pinned tokens, copied without waiting")
     parser.add_argument("--autocast", action="store_true", help="bfloat16 where autocast allows it")
     return parser.parse_args(arguments)
 
@@ -68,7 +69,10 @@ def build(args):
     def step():
         first = torch.randint(args.vocabulary, (args.batch, 1), generator=starts)
         stride = torch.randint(1, 8, (args.batch, 1), generator=starts)
-        sentence = ((first + stride * ramp) % args.vocabulary).to(device)
+        sentence = (first + stride * ramp) % args.vocabulary
+        if args.pin:
+            sentence = sentence.pin_memory()
+        sentence = sentence.to(device, non_blocking=args.pin)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.autocast):
             logits = model(sentence[:, :-1])

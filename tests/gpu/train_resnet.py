@@ -1,4 +1,4 @@
-"""Trains a ResNet on synthetic images that a DataLoader with worker processes delivers."""
+"""Trains a ResNet or a MobileNetV2 on synthetic images that a DataLoader with worker processes delivers."""
 
 import itertools
 
@@ -27,23 +27,30 @@ class SyntheticImages(torch.utils.data.Dataset):
 
 def parse(arguments=None):
     parser = train_common.parser(__doc__, batch=32)
-    parser.add_argument("--model", default="resnet18", choices=["resnet18", "resnet50"])
+    parser.add_argument("--model", default="resnet18", choices=["resnet18", "resnet50", "mobilenet_v2"])
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--classes", type=int, default=100)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--in-memory", type=int, default=0, metavar="N",
                         help="cycle through N batches made beforehand, without a loader: for timing a step alone")
+    parser.add_argument("--pin", action="store_true", help="tuned by hand: pinned batches, copied without waiting")
     parser.add_argument("--autocast", action="store_true", help="bfloat16 where autocast allows it")
+    parser.add_argument("--channels-last", action="store_true", help="the memory format that tensor cores prefer")
     return parser.parse_args(arguments)
 
 
 def build(args):
     train_common.prepare(args)
     device = torch.device(args.device)
-    model = getattr(torchvision.models, args.model)(weights=None, num_classes=args.classes).to(device)
+    layout = torch.channels_last if args.channels_last else torch.contiguous_format
+    model = getattr(torchvision.models, args.model)(weights=None, num_classes=args.classes)
+    model = model.to(device).to(memory_format=layout)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     loader = torch.utils.data.DataLoader(
-        SyntheticImages(10_000_000, args.size, args.classes, args.seed), batch_size=args.batch, num_workers=args.workers
+        SyntheticImages(10_000_000, args.size, args.classes, args.seed),
+        batch_size=args.batch,
+        num_workers=args.workers,
+        pin_memory=args.pin,
     )
     batches = iter(loader)
     if args.in_memory:
@@ -51,7 +58,8 @@ def build(args):
 
     def step():
         images, labels = next(batches)
-        images, labels = images.to(device), labels.to(device)
+        images, labels = images.to(device, non_blocking=args.pin), labels.to(device, non_blocking=args.pin)
+        images = images.to(memory_format=layout)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.autocast):
             loss = F.cross_entropy(model(images), labels)
@@ -59,7 +67,7 @@ def build(args):
         optimizer.step()
         return loss.detach()
 
-    return train_common.Trainer(model, optimizer, step, args.batch, device)
+    return train_common.Trainer(model, optimizer, step, args.batch, device, fetch=lambda: next(batches))
 
 
 def main():

@@ -1,4 +1,6 @@
 // Many threads at once, in both modes: for the sanitizers, and for lost wake-ups.
+#include <pthread.h>
+
 #include <atomic>
 #include <thread>
 
@@ -97,6 +99,30 @@ TEST_F(ThreadTest, AHeldCallStandsAtItsEntry) {
   other.join();
   EXPECT_TRUE(done);
   EXPECT_EQ(simHeldCalls(), 0);
+}
+
+// Handlers of a thread's end call CUDA, some of them after every C++ destructor.
+TEST_F(ThreadTest, CallsWhileAThreadEnds) {
+  static cudaStream_t stream = nullptr;
+  static std::atomic<int> answers{0};
+  stream = a_;
+  pthread_key_t key;
+  ASSERT_EQ(pthread_key_create(&key, [](void*) { answers += cudaStreamSynchronize(stream) == cudaSuccess ? 1 : 100; }),
+            0);
+  struct AtExit {
+    ~AtExit() { answers += cudaStreamSynchronize(stream) == cudaSuccess ? 10 : 100; }
+  };
+  Log log;
+  OK(LaunchAppend(&log, 1, a_));
+  std::thread([key] {
+    static thread_local AtExit at_exit;
+    (void)at_exit;
+    pthread_setspecific(key, &answers);
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+  }).join();
+  EXPECT_EQ(answers, 11);
+  EXPECT_EQ(log.entries.size(), 1u);
+  pthread_key_delete(key);
 }
 
 }  // namespace

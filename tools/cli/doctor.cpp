@@ -9,10 +9,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "tools/cli/capture.h"
+#include "tools/cli/decisions.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/run.h"
@@ -25,6 +27,7 @@ namespace {
 
 constexpr int kProbeSeconds = 120;
 constexpr size_t kOutputShown = 2000;
+constexpr size_t kColumns = 85;  // of what stands behind a name
 
 // What a probe of PyTorch does: a context, an allocation, a launch, a copy back.
 constexpr char kPyTorchProbe[] = "import torch; x = torch.zeros(16, device='cuda'); print((x + 1).sum().item())";
@@ -164,6 +167,18 @@ std::string CudaVersion(int version) {
 
 std::string Line(const std::string& name, const std::string& text) { return "  " + PadRight(name, 15) + text + "\n"; }
 
+// Without a process the policy is all there is to say; what the engine finds on a device is not ours to guess.
+std::string TransferPolicy(const policy::Loaded& loaded) {
+  if (policy::DisabledByEnvironment()) return "off: SLIPSTREAM_DISABLE is set";
+  if (!loaded.ok()) return "off: the policy cannot be used";
+  if (!loaded.policy.enabled) return "off: enabled = false";
+  const policy::Transfer& transfer = loaded.policy.transfer;
+  if (transfer.h2d == policy::TransferMode::kOff && transfer.d2h == policy::TransferMode::kOff) {
+    return "off: transfer.h2d = \"off\", transfer.d2h = \"off\"";
+  }
+  return "on in the policy; whether it serves shows when a process has used CUDA";
+}
+
 std::string FormatProbe(const ProbeFacts& probe) {
   if (!probe.not_run.empty()) return Line("probe", "not run: " + probe.not_run);
   std::string text = Line("probe", Joined(probe.command, " "));
@@ -191,6 +206,8 @@ std::string FormatProbe(const ProbeFacts& probe) {
     if (!absent.empty()) text += Line("", Joined(absent, " "));
     for (const char* engine : {"allocator", "transfer", "nvtx"}) {
       for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
+      if (std::string_view(engine) != "transfer") continue;
+      for (const std::string& line : TransferLines(process.decisions, kColumns)) text += Line("", line);
     }
   }
   return text;
@@ -206,6 +223,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   const policy::Environment environment = policy::Environment::FromProcess();
   const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
   report.policy = loaded.path.value_or("defaults");
+  report.transfer_policy = TransferPolicy(loaded);
   for (const policy::Problem& problem : loaded.problems) report.policy_problems.push_back(problem.Format());
   report.driver = LookAtDriver();
   report.huge_pages = HugePages();
@@ -262,7 +280,9 @@ std::string FormatReport(const DoctorReport& report) {
   text += Line("huge pages", report.huge_pages);
   text += Line("locked memory", report.locked_memory);
   for (const std::string& note : report.notes) text += Line("note", note);
-  return text + FormatProbe(report.probe);
+  text += FormatProbe(report.probe);
+  if (report.probe.processes.empty()) text += Line("transfer", report.transfer_policy);
+  return text;
 }
 
 int Doctor(const DoctorOptions& options, const std::string& version) {

@@ -44,6 +44,7 @@ struct DoctorReport {
   std::string library;
   std::string policy;                        // file or "defaults"
   std::vector<std::string> policy_problems;  // one line each
+  std::string transfer_policy;               // what the policy alone says of the transfer engine
   DriverFacts driver;
   std::string pytorch;  // version and interpreter, or why there is none
   std::string huge_pages;

@@ -12,11 +12,8 @@ Json ProcessJson(const tracer::ProcessCounts& process) {
   for (const tracer::FunctionCounts& function : process.functions) {
     hooks.push_back({{"name", function.name}, {"bound", function.bound}, {"calls", function.calls}});
   }
-  return {{"pid", process.pid},
-          {"executable", process.executable},
-          {"runtimes", RuntimesJson(process)},
-          {"facts", FactsJson(process)},
-          {"hooks", std::move(hooks)}};
+  return {{"pid", process.pid},          {"executable", process.executable},    {"runtimes", RuntimesJson(process)},
+          {"facts", FactsJson(process)}, {"decisions", DecisionsJson(process)}, {"hooks", std::move(hooks)}};
 }
 
 }  // namespace
@@ -40,6 +37,7 @@ std::string ReportJson(const DoctorReport& report) {
                        {"cuda_version", report.driver.cuda_version},
                        {"error", report.driver.error},
                        {"devices", std::move(devices)}}},
+                     {"transfer_policy", report.transfer_policy},
                      {"pytorch", report.pytorch},
                      {"huge_pages", report.huge_pages},
                      {"locked_memory", report.locked_memory},

@@ -32,6 +32,16 @@ inline Json FactsJson(const tracer::ProcessCounts& process) {
   return facts;
 }
 
+// {"transfer.promoted.small": {"count": ..., "bytes": ..., "time_ns": ...}, ...}; decisions never taken are left out.
+inline Json DecisionsJson(const tracer::ProcessCounts& process) {
+  Json decisions = Json::object();
+  for (const tracer::DecisionCounts& decision : process.decisions) {
+    if (decision.count == 0) continue;
+    decisions[decision.name] = {{"count", decision.count}, {"bytes", decision.bytes}, {"time_ns", decision.time_ns}};
+  }
+  return decisions;
+}
+
 // Text for a file or a terminal. Paths and names come from the system and need not be UTF-8.
 inline std::string JsonText(const Json& root) {
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -6,16 +6,25 @@
 #include <map>
 #include <string_view>
 
+#include "tools/cli/decisions.h"
 #include "tools/cli/text.h"
 
 namespace slipstream::cli {
 namespace {
 
 using tracer::CopyCounts;
+using tracer::DecisionCounts;
 using tracer::FunctionCounts;
 using tracer::ProcessCounts;
 
 constexpr size_t kFunctionsShown = 12;
+constexpr size_t kColumns = 100;
+
+void AddInto(DecisionCounts& sum, const DecisionCounts& part) {
+  sum.count += part.count;
+  sum.bytes += part.bytes;
+  sum.time_ns += part.time_ns;
+}
 
 void AddInto(FunctionCounts& sum, const FunctionCounts& part) {
   sum.calls += part.calls;
@@ -23,6 +32,17 @@ void AddInto(FunctionCounts& sum, const FunctionCounts& part) {
   sum.bytes += part.bytes;
   sum.time_ns += part.time_ns;
   sum.bound = sum.bound || part.bound;
+}
+
+// Adds `part` to the element of its name, or as a new one. `index`: where each name is.
+template <typename Counts>
+void AddByName(std::vector<Counts>& sums, std::map<std::string, size_t>& index, const Counts& part) {
+  const auto [at, added] = index.try_emplace(part.name, sums.size());
+  if (added) {
+    sums.push_back(part);
+  } else {
+    AddInto(sums[at->second], part);
+  }
 }
 
 FunctionCounts SumOf(const std::vector<FunctionCounts>& functions) {
@@ -79,8 +99,19 @@ std::string FormatCopies(const ProcessCounts& total) {
   return text.empty() ? "" : "  copies: " + text + "\n";
 }
 
+// What the transfer engine did, behind its name and below what it said of itself (`shown`).
+std::string FormatTransfer(const ProcessCounts& total, bool shown) {
+  const std::string name = "  transfer: ";
+  std::string text;
+  for (const std::string& line : TransferLines(total.decisions, kColumns - name.size())) {
+    text += (shown ? std::string(name.size(), ' ') : name) + line + "\n";
+    shown = true;
+  }
+  return text;
+}
+
 // The same line for every process is shown once.
-std::string FormatFacts(const std::vector<ProcessCounts>& processes) {
+std::string FormatFacts(const std::vector<ProcessCounts>& processes, const ProcessCounts& total) {
   std::string text;
   for (const char* key : {"runtime", "allocator", "transfer", "policy"}) {
     std::vector<std::string> values;
@@ -98,6 +129,7 @@ std::string FormatFacts(const std::vector<ProcessCounts>& processes) {
         text += std::string("  ") + key + ": " + value + "\n";
       }
     }
+    if (std::string_view(key) == "transfer") text += FormatTransfer(total, !values.empty());
   }
   return text;
 }
@@ -115,16 +147,11 @@ RuntimeFact ParseRuntimeFact(const std::string& fact) {
 
 ProcessCounts Total(const std::vector<ProcessCounts>& processes) {
   ProcessCounts total;
-  std::map<std::string, size_t> index;
+  std::map<std::string, size_t> functions;
+  std::map<std::string, size_t> decisions;
   for (const ProcessCounts& process : processes) {
-    for (const FunctionCounts& function : process.functions) {
-      const auto [at, added] = index.try_emplace(function.name, total.functions.size());
-      if (added) {
-        total.functions.push_back(function);
-      } else {
-        AddInto(total.functions[at->second], function);
-      }
-    }
+    for (const FunctionCounts& function : process.functions) AddByName(total.functions, functions, function);
+    for (const DecisionCounts& decision : process.decisions) AddByName(total.decisions, decisions, decision);
     total.copies.resize(std::max(total.copies.size(), process.copies.size()));
     for (size_t i = 0; i < process.copies.size(); ++i) {
       total.copies[i].kind = process.copies[i].kind;
@@ -159,7 +186,7 @@ std::string FormatSummary(const RunSummary& summary) {
               HumanTime(sum.time_ns) + "\n";
     }
   }
-  return text + FormatFacts(summary.processes);
+  return text + FormatFacts(summary.processes, total);
 }
 
 }  // namespace slipstream::cli

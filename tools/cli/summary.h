@@ -20,8 +20,8 @@ struct RunSummary {
   bool counters_off = false;                     // the policy asked for none
 };
 
-// Sums over processes, function by function and direction by direction; functions in the order of the first
-// process that has them.
+// Sums over processes, function by function, direction by direction and decision by decision; functions and decisions
+// in the order of the first process that has them.
 tracer::ProcessCounts Total(const std::vector<tracer::ProcessCounts>& processes);
 
 // One screen. Every part is shown or summed in a line of its own, so the lines add up to the total.

@@ -41,7 +41,8 @@ Json ProcessJson(const tracer::ProcessCounts& process) {
           {"runtimes", RuntimesJson(process)},
           {"facts", FactsJson(process)},
           {"functions", FunctionsJson(process)},
-          {"copies", CopiesJson(process)}};
+          {"copies", CopiesJson(process)},
+          {"decisions", DecisionsJson(process)}};
 }
 
 }  // namespace
@@ -50,13 +51,15 @@ std::string SummaryJson(const RunSummary& summary) {
   Json processes = Json::array();
   for (const tracer::ProcessCounts& process : summary.processes) processes.push_back(ProcessJson(process));
   const tracer::ProcessCounts total = Total(summary.processes);
-  const Json root = {{"schema", kSummarySchema},
-                     {"command", summary.command},
-                     {"exit_status", summary.exit_status},
-                     {"wall_ns", summary.wall_ns},
-                     {"processes", std::move(processes)},
-                     {"totals", {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}}},
-                     {"problems", summary.problems}};
+  const Json root = {
+      {"schema", kSummarySchema},
+      {"command", summary.command},
+      {"exit_status", summary.exit_status},
+      {"wall_ns", summary.wall_ns},
+      {"processes", std::move(processes)},
+      {"totals",
+       {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}, {"decisions", DecisionsJson(total)}}},
+      {"problems", summary.problems}};
   return JsonText(root);
 }
 

@@ -3,7 +3,7 @@
 import unittest
 
 import support  # noqa: F401
-from suite import harness, identity, outcomes, ratio
+from suite import harness, identity, outcomes, ratio, summary
 from suite.harness import Failed, Result
 
 RECORD = {"losses": [(2.5).hex(), (1.25).hex()], "state_sha256": "aa"}
@@ -22,7 +22,7 @@ class Identity(unittest.TestCase):
         self.assertEqual(1, len(identity.differences(RECORD, {**RECORD, "losses": RECORD["losses"][:1]})))
 
     def test_launches_are_added_over_names(self):
-        summary = {
+        seen = {
             "totals": {
                 "functions": [
                     {"name": "cudaLaunchKernel", "calls": 2},
@@ -31,7 +31,22 @@ class Identity(unittest.TestCase):
                 ]
             }
         }
-        self.assertEqual(5, identity.calls(summary, identity.LAUNCHES))
+        self.assertEqual(5, summary.calls(seen, summary.LAUNCHES))
+
+    def test_the_engine_must_have_acted(self):
+        def seen(**decisions):
+            names = {"small": "promoted.small", "large": "promoted.large", "skipped": "skipped"}
+            counts = {f"transfer.{names[key]}": {"count": n, "bytes": 0, "time_ns": 0} for key, n in decisions.items()}
+            return {"totals": {"functions": [], "decisions": counts}}
+
+        acted = seen(small=2, large=3, skipped=4)
+        self.assertEqual((5, 4), (summary.decided(acted, summary.PROMOTED), summary.decided(acted, summary.SKIPPED)))
+        self.assertEqual(0, summary.decided(acted, "transfer.promote"))
+        self.assertEqual("5 copies promoted, 4 synchronises skipped", summary.expect_acted(acted))
+        self.assertIn("0 synch", summary.expect_acted(seen(large=1), skips=False))
+        for idle in (seen(), {"totals": {"functions": []}}, seen(skipped=1), seen(small=1)):
+            with self.assertRaises(Failed):
+                summary.expect_acted(idle)
 
 
 class Outcomes(unittest.TestCase):

@@ -81,6 +81,14 @@ class Checks(unittest.TestCase):
             self.assertIn("exit status 0", text)
 
 
+    def test_a_policy_is_never_half_written(self):
+        with support.TemporarySuite() as suite:
+            path = suite.policy("x", "version = 1\n")
+            self.assertEqual(path, suite.policy("x", "version = 1\n"))
+            self.assertEqual("version = 1\n", path.read_text())
+            self.assertEqual([path.name], os.listdir(path.parent))
+
+
 class Commands(unittest.TestCase):
     def test_status_output_and_environment(self):
         os.environ["SLIPSTREAM_LEFT_OVER"] = "1"
@@ -154,7 +162,19 @@ class Script(unittest.TestCase):
     def test_lists_its_checks(self):
         names = self.run_script("--list").stdout.split()
         self.assertEqual(len(names), len(set(names)))
-        for name in ("inert.true", "identity.lm", "counts.lm.process", "outcomes.sigterm", "ratio.lm.off"):
+        for name in (
+            "inert.true",
+            "identity.lm",
+            "identity.cuda_graph",
+            "identity.lm_expandable_segments",
+            "sanitizer.memcheck",
+            "counts.lm.process",
+            "outcomes.sigterm",
+            "speed.resnet50",
+            "speed.two_streams",
+            "transfer.blocking_64KiB",
+            "ratio.lm.off",
+        ):
             self.assertIn(name, names)
 
 

@@ -59,6 +59,42 @@ RESULTS = {
         {"name": "outcomes.sigkill", "outcome": "FAIL", "detail": "left | running", "seconds": 0},
     ],
 }
+SPEED = [
+    {
+        "name": "resnet50",
+        "variant": f"throughput.{variant}",
+        "asserted": asserted,
+        "groups": [],
+        "summary": {**SUMMARY, "a_median": a, "b_median": b, "ratio_median": b / a},
+    }
+    for variant, asserted, a, b in (
+        ("slipstream", True, 2000.0, 3000.0),
+        ("hand_tuned", False, 2000.0, 2990.0),
+        ("slipstream_to_hand_tuned", False, 2990.0, 3000.0),
+    )
+] + [
+    {"name": "item", "variant": "step.slipstream", "asserted": True, "groups": [], "summary": SUMMARY},
+    {
+        "name": "blocking 64KiB",
+        "variant": "copy.blocking",
+        "bytes": 65536,
+        "target": 1e-5,
+        "summary": {
+            name: {"repetitions": 16, "median": median, "p90": 2 * median}
+            for name, median in (("bare", 0.064), ("slipstream", 9e-6), ("pinned", 25e-6))
+        },
+    },
+    {
+        "name": "complete 16MiB",
+        "variant": "copy.complete",
+        "bytes": 16_000_000,
+        "target": None,
+        "summary": {
+            name: {"repetitions": 9, "median": median, "p90": median}
+            for name, median in (("bare", 1e-3), ("slipstream", 4e-4), ("pinned", 3.2e-4))
+        },
+    },
+]
 README = f"# title\n{tables.BEGIN}\nold\n{tables.END}\nend\n"
 
 
@@ -100,6 +136,21 @@ class Tables(unittest.TestCase):
         self.assertEqual(0, self.run_main("--check")[0])
         self.run_main()
         self.assertEqual(text, self.readme.read_text())
+
+    def test_speed_where_it_was_measured(self):
+        self.run_main()
+        self.assertNotIn("tuned by hand", self.readme.read_text())
+        self.write({**RESULTS, "benchmarks": RESULTS["benchmarks"] + SPEED})
+        self.assertEqual((0, ""), self.run_main())
+        text = self.readme.read_text()
+        for expected in (
+            "| resnet50 | 2000 | 3000 | 2990 | **1.500** (1.000 to 1.001) | 1.003 (1.000 to 1.001) | 30 |",
+            "| item | 25.100 | 1.000 | 1.000 to 1.001 | 30 |",
+            "| 64KiB | 64.00 ms (128.00 ms) | 9.0 us (18.0 us) | 25.0 us (50.0 us) | 10.0 us |",
+            "| 16MiB | 16.0 | 40.0 | 50.0 | 0.80 |",
+            "| lm | every engine and counter off | 25.100 | 1.0004 | 0.9995 to 1.0011 | 30 |",
+        ):
+            self.assertIn(expected, text)
 
     def test_check_sees_a_changed_figure_on_either_side(self):
         self.run_main()

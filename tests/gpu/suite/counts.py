@@ -1,4 +1,7 @@
-"""slipstream's counts against CUPTI's (the same process) and torch.profiler's (the same steps)."""
+"""slipstream's counts against CUPTI's (the same process) and torch.profiler's (the same steps).
+
+The transfer engine is off here: a copy that it makes by its own means is not the runtime call that CUPTI would see.
+"""
 
 import collections
 import concurrent.futures
@@ -229,6 +232,10 @@ def find_counter(suite):
     raise Skipped("libcupti_count.so is not in the build folder")
 
 
+def counting_policy(suite):
+    return suite.policy("counting", harness.COUNTING_POLICY)
+
+
 def counted_run(suite, name, program, arguments, steps, libcupti):
     """One run under slipstream and CUPTI at once; returns (our counts of the training process, CUPTI's)."""
     directory = suite.scratch(f"counts/{name}/{steps}")
@@ -241,7 +248,7 @@ def counted_run(suite, name, program, arguments, steps, libcupti):
     }
     summary = directory / "summary.json"
     argv = [
-        *suite.run_prefix("--quiet", "--summary", summary),
+        *suite.run_prefix("--quiet", "--policy", counting_policy(suite), "--summary", summary),
         suite.python,
         GPU_TESTS / "cuda_first.py",
         program,
@@ -349,7 +356,8 @@ def program_checks(suite, name, program, arguments, libcupti):
     def unchanged(data):
         """What a user's profiler shows is the same under slipstream."""
         bare = pool.submit(profile, suite, name, program, arguments)
-        under = profile(suite, name, program, arguments, suite.run_prefix("--quiet"))
+        prefix = suite.run_prefix("--quiet", "--policy", counting_policy(suite))
+        under = profile(suite, name, program, arguments, prefix)
         rows = {}
         for category in ("cuda_runtime", "kernel", "gpu_memcpy", "gpu_memset", "cpu_op"):
             a, b = profiler_steps(bare.result(), category), profiler_steps(under, category)

@@ -21,6 +21,22 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
 SCHEMA = "slipstream-gpu-results-1"
 
+# Everything off, and: nothing done about what the program calls, but all of it counted.
+OFF_POLICY = """version = 1
+
+[transfer]
+h2d = "off"
+
+[tracer]
+counters = "off"
+nvtx = false
+"""
+COUNTING_POLICY = """version = 1
+
+[transfer]
+h2d = "off"
+"""
+
 
 class Failed(Exception):
     """The check ran and what it claims does not hold."""
@@ -94,8 +110,8 @@ class Suite:
         self.logs.mkdir()
         self.started = time.monotonic()
         self.deadline = self.started + options.budget
-        # Two commands at a time on two cores, eight on sixteen: beyond that they would only time each other out.
-        self.slots = threading.BoundedSemaphore(max(2, min(8, (os.cpu_count() or 2) // 2)))
+        # Two commands at a time on two cores, twelve on sixteen: beyond that they would only time each other out.
+        self.slots = threading.BoundedSemaphore(max(2, min(12, (os.cpu_count() or 2) * 3 // 4)))
         self.results = {
             "schema": SCHEMA,
             "rehearsal": self.rehearsal,
@@ -125,6 +141,14 @@ class Suite:
 
     def run_prefix(self, *options):
         return [str(self.slipstream), "run", *map(str, options), "--"]
+
+    def policy(self, name, text):
+        """A policy file with this text. Checks that run side by side may ask for the same one."""
+        path = self.scratch("policies") / f"{name}.toml"
+        partial = path.with_suffix(f".{threading.get_ident()}")
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+        return path
 
     # -- commands
 

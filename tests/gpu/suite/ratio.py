@@ -1,4 +1,6 @@
-"""What slipstream costs a training step: blocks of steps, taken in turn by processes that differ only in slipstream.
+"""What slipstream costs a training step whose data is there already.
+
+Blocks of steps are taken in turn by processes that differ only in slipstream.
 
 One round is one block in each process: bare, slipstream with everything off, slipstream with its default policy, and
 bare again. The order rotates from round to round. A pair is bare's and a variant's block of one round, so whatever
@@ -7,28 +9,22 @@ method can see. One set of four processes is a group; every group is started afr
 alone can shift its speed, and the interval is a bootstrap over groups and pairs in them (tools/bench/pairs.py).
 """
 
-import json
-import select
-import subprocess
 import time
 
 import pairs
 
-from . import harness
-from .harness import GPU_TESTS, Failed
-
-OFF_POLICY = """version = 1
-
-[tracer]
-counters = "off"
-nvtx = false
-"""
+from .harness import GPU_TESTS, OFF_POLICY, Failed
+from .paced import Paced, end_all
 
 BARE, OFF, DEFAULT, CONTROL = "bare", "off", "default", "control"
 VARIANTS = (BARE, OFF, DEFAULT, CONTROL)
 BLOCK_SECONDS = 0.5
 LEAD_STEPS = 3
-# T10 and the issue's "0.998-1.002" for engines off; T11 for the default policy, which counts and times every call.
+LEAST_PAIRS = 7
+# What a set takes where that is not known yet.
+FIRST_SET_SECONDS = 62
+# T10 and the issue's "0.998-1.002" for engines off; T11 for the default policy, which counts and times every call and
+# makes copies its own way.
 LIMITS = {OFF: (0.998, 1.002), DEFAULT: (0.0, 1.01), CONTROL: (0.998, 1.002)}
 
 
@@ -69,50 +65,6 @@ def workloads(suite):
     }
 
 
-class Paced:
-    """A paced_blocks.py process and its conversation."""
-
-    def __init__(self, suite, variant, prefix, specification):
-        self.suite = suite
-        self.variant = variant
-        # Hash randomisation alone moves a host-bound step by tenths of a percent; both sides get the same.
-        env = harness.environment_with(
-            {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1" if suite.rehearsal else "4", "PYTHONWARNINGS": "ignore"}
-        )
-        argv = [*prefix, suite.python, GPU_TESTS / "paced_blocks.py", json.dumps(specification)]
-        self.log = open(suite.logs / f"ratio.{variant}.stderr.txt", "ab")  # pylint: disable=consider-using-with
-        self.process = suite.spawn(argv, env, stdin=subprocess.PIPE, stderr=self.log)
-
-    def read(self, timeout):
-        if not select.select([self.process.stdout], [], [], timeout)[0]:
-            raise Failed(f"{self.variant} did not answer within {timeout:.0f} s")
-        line = self.process.stdout.readline()
-        if not line:
-            raise Failed(f"{self.variant} ended: see ratio.{self.variant}.stderr.txt in the logs")
-        try:
-            return json.loads(line)
-        except ValueError:
-            raise Failed(f"{self.variant} printed {line!r:.200}") from None
-
-    def block(self, workload, steps):
-        request = {"workload": workload, "lead": LEAD_STEPS, "steps": steps}
-        self.process.stdin.write(json.dumps(request).encode() + b"\n")
-        self.process.stdin.flush()
-        return self.read(60)["seconds"]
-
-    def end(self):
-        self.process.stdin.close()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            pass
-        self.suite.kill_group(self.process)
-        self.process.stdout.close()
-        self.process.wait()
-        self.suite.forget(self.process)
-        self.log.close()
-
-
 def measure_group(suite, prefixes, specification, rounds, block_steps):
     """One set of processes; rounds and block_steps are by workload, the latter filled at the first use.
 
@@ -121,28 +73,28 @@ def measure_group(suite, prefixes, specification, rounds, block_steps):
     processes = {}
     try:
         for variant in VARIANTS:
-            processes[variant] = Paced(suite, variant, prefixes[variant], specification)
+            processes[variant] = Paced(suite, f"ratio.{variant}", prefixes[variant], specification)
         for process in processes.values():
             process.read(120)
         measured = {}
         for workload in specification:
             if workload not in block_steps:
                 probe = 5
-                seconds = processes[BARE].block(workload, probe) / probe
+                seconds = processes[BARE].block(workload, LEAD_STEPS, probe) / probe
                 block_steps[workload] = max(probe, round(BLOCK_SECONDS / seconds))
             # One round that does not count: the first block after another workload's.
             for process in processes.values():
-                process.block(workload, block_steps[workload])
+                process.block(workload, LEAD_STEPS, block_steps[workload])
             measured[workload] = []
             for number in range(rounds[workload]):
                 order = [VARIANTS[(number + place) % len(VARIANTS)] for place in range(len(VARIANTS))]
+                steps = block_steps[workload]
                 measured[workload].append(
-                    {variant: processes[variant].block(workload, block_steps[workload]) for variant in order}
+                    {variant: processes[variant].block(workload, LEAD_STEPS, steps) for variant in order}
                 )
         return measured
     finally:
-        for process in processes.values():
-            process.end()
+        end_all(processes.values())
 
 
 def verdict(summary, limits):
@@ -163,8 +115,7 @@ def checks(suite):
     block_steps = {}
 
     def measure(data):
-        policy = suite.scratch("ratio") / "off.toml"
-        policy.write_text(OFF_POLICY, encoding="utf-8")
+        policy = suite.policy("off", OFF_POLICY)
         prefixes = {
             BARE: [],
             CONTROL: [],
@@ -172,18 +123,18 @@ def checks(suite):
             DEFAULT: suite.run_prefix("--quiet"),
         }
         specification = {name: specification for name, (specification, _) in workloads(suite).items()}
-        groups, most = (2, 4) if suite.quick else (5, 6)
+        groups, most = (2, 4) if suite.quick else (5, LEAST_PAIRS)
         rounds = {name: most if asserted else 4 for name, (_, asserted) in workloads(suite).items()}
-        # What comes after this (benchmarks in C++) needs its share of the time.
-        reserve = 40
-        longest = 0.0
+        longest = FIRST_SET_SECONDS
         done = 0
-        while done < groups and (done < 2 or suite.remaining() - reserve > longest * 1.1):
+        while done < groups and suite.remaining() > longest * 1.1:
             start = time.monotonic()
             for name, values in measure_group(suite, prefixes, specification, rounds, block_steps).items():
                 measured.setdefault(name, []).append(values)
-            longest = max(longest, time.monotonic() - start)
+            longest = max(longest if done else 0.0, time.monotonic() - start)
             done += 1
+        if not done:
+            raise Failed(f"only {suite.remaining():.0f} s were left: not enough for one set of processes")
         data.update(groups=done, rounds=rounds, block_steps=block_steps)
         for name, all_rounds in measured.items():
             for variant in (OFF, DEFAULT, CONTROL):
@@ -211,7 +162,7 @@ def checks(suite):
             if not found:
                 raise Failed("not measured (ratio.measure failed, or --only left it out)")
             summary = data["summary"] = found[-1]["summary"]
-            if summary["pairs"] < 7:
+            if summary["pairs"] < LEAST_PAIRS and asserted:
                 raise Failed(f"only {summary['pairs']} pairs")
             milliseconds = (
                 f"{summary['a_median'] * 1e3:.3f} ms a step bare, ratio {text(summary)}, {summary['pairs']} pairs"

@@ -1,5 +1,6 @@
 #include "tests/sim/driver/world.h"
 
+#include <limits.h>
 #include <pthread.h>
 
 #include "tests/sim/driver/graph.h"
@@ -34,9 +35,34 @@ World& TheWorld() {
   return *world;
 }
 
+namespace {
+
+thread_local ThreadState* this_thread = nullptr;
+thread_local int rounds_of_exit = 0;
+pthread_key_t exit_key;
+
+// Other libraries' thread-exit handlers may call CUDA, and run in no order that anybody knows: this one waits for the
+// last round that the C library makes.
+void ForgetThread(void* state) {
+  if (++rounds_of_exit < PTHREAD_DESTRUCTOR_ITERATIONS) {
+    pthread_setspecific(exit_key, state);
+    return;
+  }
+  delete this_thread;
+  this_thread = nullptr;
+}
+
+}  // namespace
+
 ThreadState& ThisThread() {
-  static thread_local ThreadState state;
-  return state;
+  static const bool have_key = pthread_key_create(&exit_key, ForgetThread) == 0;
+  if (this_thread == nullptr) {
+    this_thread = new ThreadState;
+    if (have_key) {
+      pthread_setspecific(exit_key, this_thread);
+    }
+  }
+  return *this_thread;
 }
 
 // The streams themselves belong to their contexts; nothing is to be waited for (semantics: thread exit is no

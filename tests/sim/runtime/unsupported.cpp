@@ -1,6 +1,45 @@
-// What the simulated device does not have: arrays, and memory and semaphores of other APIs. The names exist, so that a
-// program links and a hook has something to bind to; the answer is cudaErrorNotSupported (README.md says so).
+// What the simulated device does not have: arrays, changes to single nodes of executable graphs, and memory and
+// semaphores of other APIs. The names exist, so that a program links and a hook has something to bind to; the answer is
+// cudaErrorNotSupported (README.md says so).
 #include "tests/sim/runtime/entry.h"
+
+// Setters of nodes of an executable graph (cudaGraphExecMemcpyNodeSetParams1D is in graph.cpp).
+SIM_RT(cudaGraphExecMemcpyNodeSetParams,
+       (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, const cudaMemcpy3DParms* pNodeParams),
+       (hGraphExec, node, pNodeParams)) {
+  (void)hGraphExec, (void)node, (void)pNodeParams;
+  return cudaErrorNotSupported;
+}
+SIM_RT(cudaGraphExecMemcpyNodeSetParamsToSymbol,
+       (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, const void* symbol, const void* src, size_t count,
+        size_t offset, cudaMemcpyKind kind),
+       (hGraphExec, node, symbol, src, count, offset, kind)) {
+  (void)hGraphExec, (void)node, (void)symbol, (void)src, (void)count, (void)offset, (void)kind;
+  return cudaErrorNotSupported;
+}
+SIM_RT(cudaGraphExecMemcpyNodeSetParamsFromSymbol,
+       (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, void* dst, const void* symbol, size_t count, size_t offset,
+        cudaMemcpyKind kind),
+       (hGraphExec, node, dst, symbol, count, offset, kind)) {
+  (void)hGraphExec, (void)node, (void)dst, (void)symbol, (void)count, (void)offset, (void)kind;
+  return cudaErrorNotSupported;
+}
+SIM_RT(cudaGraphExecMemsetNodeSetParams,
+       (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, const cudaMemsetParams* pNodeParams),
+       (hGraphExec, node, pNodeParams)) {
+  (void)hGraphExec, (void)node, (void)pNodeParams;
+  return cudaErrorNotSupported;
+}
+SIM_RT(cudaGraphExecChildGraphNodeSetParams, (cudaGraphExec_t hGraphExec, cudaGraphNode_t node, cudaGraph_t childGraph),
+       (hGraphExec, node, childGraph)) {
+  (void)hGraphExec, (void)node, (void)childGraph;
+  return cudaErrorNotSupported;
+}
+SIM_RT(cudaGraphExecNodeSetParams, (cudaGraphExec_t graphExec, cudaGraphNode_t node, cudaGraphNodeParams* nodeParams),
+       (graphExec, node, nodeParams)) {
+  (void)graphExec, (void)node, (void)nodeParams;
+  return cudaErrorNotSupported;
+}
 
 SIM_RT(cudaMallocArray,
        (cudaArray_t * array, const cudaChannelFormatDesc* desc, size_t width, size_t height, unsigned int flags),

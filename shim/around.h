@@ -1,0 +1,653 @@
+// What the transfer engine does around a hooked call: which of its functions stands before or after the real one. The
+// rules are the engine's (transfer/engine.h); here is only who calls what.
+//
+// Around<id>::Call makes the call. Most functions have nothing of their own: the engine is told that some call was
+// made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is. Threading:
+// any thread. Hazard: a function that enqueues writes to host memory, waits, frees or shares, and has no row here,
+// makes skipping
+//   unsound. kMustHaveRow below holds the groups in which every function needs one.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/hook_id.h"
+#include "transfer/engine.h"
+
+namespace slipstream::shim {
+
+using transfer::AddressRange;
+using transfer::Decision;
+using transfer::Engine;
+using transfer::HostEffectKind;
+
+namespace around {
+
+// Nothing but: some call was made.
+struct Plain {
+  static constexpr bool kHasRow = false;
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    engine.OtherCall();
+    return real(arguments...);
+  }
+};
+
+struct Row {
+  static constexpr bool kHasRow = true;
+};
+
+// As Plain, on purpose.
+template <bool kPerThread>
+struct Nothing : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    return Plain::Call(engine, real, arguments...);
+  }
+};
+
+// Not even a call between a copy and its synchronise: it only reads the thread's last error.
+template <bool kPerThread>
+struct Silent : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine&, Real* real, Arguments... arguments) {
+    return real(arguments...);
+  }
+};
+
+// What the calling thread owes is paid first.
+template <Decision kReason>
+struct Pays {
+  template <bool kPerThread>
+  struct Family : Row {
+    template <typename Real, typename... Arguments>
+    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+      engine.OtherCall();
+      engine.Pay(kReason);
+      return real(arguments...);
+    }
+  };
+};
+template <bool kPerThread>
+using BlockingCopy = Pays<Decision::kPaidCopy>::Family<kPerThread>;
+template <bool kPerThread>
+using Waits = Pays<Decision::kPaidSynchronize>::Family<kPerThread>;
+template <bool kPerThread>
+using Frees = Pays<Decision::kPaidFree>::Family<kPerThread>;
+template <bool kPerThread>
+struct FreesDeviceMemory : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* memory) {
+    engine.OtherCall();
+    engine.Pay(Decision::kPaidFree);
+    if (memory != nullptr) engine.BeforeFree();
+    return real(memory);
+  }
+};
+template <bool kPerThread>
+using StopsProfiler = Pays<Decision::kPaidProfiler>::Family<kPerThread>;
+
+// ---- copies
+
+template <bool kPerThread>
+struct CopyAsync : Row {
+  static cudaError_t Call(Engine& engine, transfer::RealCopyAsync* real, void* dst, const void* src, size_t count,
+                          cudaMemcpyKind kind, cudaStream_t stream) {
+    return engine.CopyAsync(real, dst, src, count, kind, stream, kPerThread);
+  }
+};
+
+// What an asynchronous copy or a memset touches, and where it is enqueued.
+struct Enqueued {
+  Engine::Touched touched;
+  cudaStream_t stream;
+};
+
+inline size_t SpanOf(size_t pitch, size_t width, size_t height) {
+  return height == 0 ? 0 : pitch * (height - 1) + width;
+}
+
+// From the start of the described memory to the end of its last plane that the copy reaches.
+inline size_t SpanOf(const cudaPitchedPtr& memory, const cudaPos& position, const cudaExtent& extent) {
+  return memory.pitch * memory.ysize * (position.z + extent.depth);
+}
+
+// cudaMemcpy3DParms and cudaMemcpy3DPeerParms name these fields alike.
+template <typename Parameters>
+Enqueued Of3D(const Parameters* p, cudaStream_t stream) {
+  Engine::Touched touched;
+  if (p != nullptr && p->dstArray == nullptr) {
+    touched.destination = p->dstPtr.ptr;
+    touched.destination_span = SpanOf(p->dstPtr, p->dstPos, p->extent);
+  }
+  if (p != nullptr && p->srcArray == nullptr) {
+    touched.source = p->srcPtr.ptr;
+    touched.source_span = SpanOf(p->srcPtr, p->srcPos, p->extent);
+  }
+  return {touched, stream};
+}
+
+// kWhat turns the call's arguments into an Enqueued.
+template <auto kWhat>
+struct Touches {
+  template <bool kPerThread>
+  struct Family : Row {
+    template <typename Real, typename... Arguments>
+    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+      engine.OtherCall();
+      // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
+      if (engine.Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
+      const cudaError_t result = real(arguments...);
+      if (result != cudaSuccess) return result;
+      const Enqueued enqueued = kWhat(arguments...);
+      engine.Touches(enqueued.touched, enqueued.stream, kPerThread);
+      return result;
+    }
+  };
+};
+
+// Enqueues what may write any host memory, on a stream whose place among the arguments depends on the CUDA version.
+template <bool kPerThread>
+struct WritesAnywhere : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(arguments...);
+    if (result == cudaSuccess) engine.HostEffectAnywhere();
+    return result;
+  }
+};
+
+inline constexpr auto kCopy2D = [](void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
+                                   size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{dst, SpanOf(dpitch, width, height), src, SpanOf(spitch, width, height)}, stream};
+};
+inline constexpr auto kCopy3D = [](const auto* p, cudaStream_t stream) { return Of3D(p, stream); };
+inline constexpr auto kCopyPeer = [](void* dst, int, const void* src, int, size_t count, cudaStream_t stream) {
+  return Enqueued{{dst, count, src, count}, stream};
+};
+// A symbol or an array is memory of the device.
+inline constexpr auto kCopyToSymbol = [](const void*, const void* src, size_t count, size_t, cudaMemcpyKind,
+                                         cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, count}, stream};
+};
+inline constexpr auto kCopyFromSymbol = [](void* dst, const void*, size_t count, size_t, cudaMemcpyKind,
+                                           cudaStream_t stream) {
+  return Enqueued{{dst, count, nullptr, 0}, stream};
+};
+inline constexpr auto kCopyToArray = [](cudaArray_t, size_t, size_t, const void* src, size_t count, cudaMemcpyKind,
+                                        cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, count}, stream};
+};
+inline constexpr auto kCopyFromArray = [](void* dst, cudaArray_const_t, size_t, size_t, size_t count, cudaMemcpyKind,
+                                          cudaStream_t stream) {
+  return Enqueued{{dst, count, nullptr, 0}, stream};
+};
+inline constexpr auto kCopy2DToArray = [](cudaArray_t, size_t, size_t, const void* src, size_t spitch, size_t width,
+                                          size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{nullptr, 0, src, SpanOf(spitch, width, height)}, stream};
+};
+inline constexpr auto kCopy2DFromArray = [](void* dst, size_t dpitch, cudaArray_const_t, size_t, size_t, size_t width,
+                                            size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{dst, SpanOf(dpitch, width, height), nullptr, 0}, stream};
+};
+
+// ---- memsets
+
+inline constexpr auto kSet = [](void* dst, int, size_t count, cudaStream_t stream) {
+  return Enqueued{{dst, count, nullptr, 0}, stream};
+};
+inline constexpr auto kSet2D = [](void* dst, size_t pitch, int, size_t width, size_t height, cudaStream_t stream) {
+  return Enqueued{{dst, SpanOf(pitch, width, height), nullptr, 0}, stream};
+};
+inline constexpr auto kSet3D = [](cudaPitchedPtr dst, int, cudaExtent extent, cudaStream_t stream) {
+  return Enqueued{{dst.ptr, SpanOf(dst, cudaPos(), extent), nullptr, 0}, stream};
+};
+
+// ---- host code and graphs
+
+template <bool kPerThread>
+struct HostFunction : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(stream, arguments...);
+    if (result == cudaSuccess) {
+      engine.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), stream, kPerThread);
+    }
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct Instantiates : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t* executable, cudaGraph_t graph,
+                          Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(executable, graph, arguments...);
+    if (result == cudaSuccess) engine.GraphInstantiated(*executable, graph);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct UpdatesGraph : Row {
+  template <typename Real, typename Info>
+  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, cudaGraph_t graph, Info* info) {
+    engine.OtherCall();
+    engine.GraphForgotten(executable);
+    const cudaError_t result = real(executable, graph, info);
+    if (result == cudaSuccess) engine.GraphInstantiated(executable, graph);
+    return result;
+  }
+};
+
+// Changed in a way that is not looked at, or destroyed.
+template <bool kPerThread>
+struct ForgetsGraph : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, Arguments... arguments) {
+    engine.OtherCall();
+    engine.GraphForgotten(executable);
+    return real(executable, arguments...);
+  }
+};
+
+template <bool kPerThread>
+struct LaunchesGraph : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, cudaStream_t stream) {
+    engine.OtherCall();
+    const cudaError_t result = real(executable, stream);
+    if (result == cudaSuccess) engine.GraphLaunched(executable, stream, kPerThread);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct BeginsCapture : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, Arguments... arguments) {
+    engine.OtherCall();
+    return engine.BeginCapture(stream, kPerThread, [&] { return real(stream, arguments...); });
+  }
+};
+
+template <bool kPerThread>
+struct EndsCapture : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, cudaGraph_t* graph) {
+    engine.OtherCall();
+    const cudaError_t result = real(stream, graph);
+    engine.CaptureMayHaveEnded(stream, kPerThread);
+    return result;
+  }
+};
+
+// ---- synchronises and queries
+
+template <bool kPerThread>
+struct SynchronizesStream : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream) {
+    if (engine.SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
+    engine.Pay(Decision::kPaidSynchronize);
+    return real(stream);
+  }
+};
+
+// kBefore lets the engine pay what the answer would show.
+template <auto kBefore>
+struct Asks {
+  template <bool kPerThread>
+  struct Family : Row {
+    template <typename Real, typename... Arguments>
+    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+      engine.OtherCall();
+      // The mutant of S15: the runtime is asked first, and remembers that it answered "not ready".
+      if (Broken(transfer::Mutant::kS15)) (void)real(arguments...);
+      kBefore(engine, kPerThread, arguments...);
+      return real(arguments...);
+    }
+  };
+};
+
+inline constexpr auto kEventQuery = [](Engine& engine, bool, cudaEvent_t event) { engine.BeforeEventQuery(event); };
+inline constexpr auto kStreamQuery = [](Engine& engine, bool per_thread, cudaStream_t stream) {
+  engine.BeforeStreamQuery(stream, per_thread);
+};
+inline constexpr auto kElapsedTime = [](Engine& engine, bool, float*, cudaEvent_t start, cudaEvent_t end) {
+  engine.BeforeEventQuery(start);
+  engine.BeforeEventQuery(end);
+};
+inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, uintptr_t start, uintptr_t end) {
+  engine.BeforeEventQuery(reinterpret_cast<cudaEvent_t>(start));
+  engine.BeforeEventQuery(reinterpret_cast<cudaEvent_t>(end));
+};
+
+// ---- events and streams
+
+template <bool kPerThread>
+struct RecordsEvent : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, cudaEvent_t event, Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(event, arguments...);
+    if (result == cudaSuccess) engine.EventRecorded(event);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct DestroysEvent : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, cudaEvent_t event) {
+    engine.OtherCall();
+    engine.EventDestroyed(event);
+    return real(event);
+  }
+};
+
+template <bool kPerThread>
+struct DestroysStream : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream) {
+    engine.OtherCall();
+    engine.StreamDestroyed(stream);
+    return real(stream);
+  }
+};
+
+// ---- memory, sharing, the device
+
+template <bool kPerThread>
+struct UsesMappedMemory : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    engine.OtherCall();
+    engine.UsesMappedMemory();
+    return real(arguments...);
+  }
+};
+
+template <bool kPerThread>
+struct AllocatesHost : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t size, unsigned int flags) {
+    engine.OtherCall();
+    if ((flags & cudaHostAllocMapped) != 0) engine.UsesMappedMemory();
+    return real(memory, size, flags);
+  }
+};
+
+template <bool kPerThread>
+struct RegistersHost : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* memory, size_t size, unsigned int flags) {
+    engine.OtherCall();
+    const cudaError_t result = real(memory, size, flags);
+    if (result == cudaSuccess) engine.HostRegistered(memory, size, (flags & cudaHostRegisterMapped) != 0);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct UnregistersHost : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* memory) {
+    engine.OtherCall();
+    engine.Pay(Decision::kPaidFree);
+    const cudaError_t result = real(memory);
+    if (result == cudaSuccess) engine.HostUnregistered(memory);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct Advises : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, uintptr_t memory, Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(memory, arguments...);
+    if (result == cudaSuccess) engine.AdvisesMemory(reinterpret_cast<const void*>(memory));
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct AdvisesBatch : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t* sizes, size_t count,
+                          Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(memory, sizes, count, arguments...);
+    for (size_t i = 0; result == cudaSuccess && i < count; ++i) engine.AdvisesMemory(memory[i]);
+    return result;
+  }
+};
+
+template <bool kPerThread>
+struct Shares : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    engine.OtherCall();
+    engine.SharesMemory();
+    engine.Pay(Decision::kPaidShare);
+    return real(arguments...);
+  }
+};
+
+template <bool kPerThread>
+struct SetsDevice : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, int device) {
+    engine.OtherCall();
+    engine.UsesDevice(device);
+    return real(device);
+  }
+};
+
+// Between two devices, of which either may be used for the first time.
+template <bool kPerThread>
+struct CopiesPeer : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, void* dst, int dst_device, const void* src, int src_device,
+                          size_t count, cudaStream_t stream) {
+    engine.UsesDevice(dst_device);
+    engine.UsesDevice(src_device);
+    return Touches<kCopyPeer>::Family<kPerThread>::Call(engine, real, dst, dst_device, src, src_device, count, stream);
+  }
+};
+template <bool kPerThread>
+struct CopiesPeer3D : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+    if (engine.Owes() && p != nullptr) {
+      engine.UsesDevice(p->dstDevice);
+      engine.UsesDevice(p->srcDevice);
+    }
+    return Touches<kCopy3D>::Family<kPerThread>::Call(engine, real, p, stream);
+  }
+};
+
+template <bool kPerThread>
+struct ResetsDevice : Row {
+  template <typename Real>
+  static cudaError_t Call(Engine& engine, Real* real) {
+    engine.OtherCall();
+    engine.Pay(Decision::kPaidReset);
+    engine.DeviceReset();
+    return real();
+  }
+};
+
+}  // namespace around
+
+template <tracer::HookId kId>
+struct Around : around::Plain {};
+
+#define AROUND(function, ...) \
+  template <>                 \
+  struct Around<tracer::HookId::function> : around::__VA_ARGS__<false> {};
+#define AROUND_PTSZ(function, ...) \
+  AROUND(function, __VA_ARGS__)    \
+  template <>                      \
+  struct Around<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
+#define AROUND_PTDS(function, ...) \
+  AROUND(function, __VA_ARGS__)    \
+  template <>                      \
+  struct Around<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
+
+AROUND_PTSZ(cudaMemcpyAsync, CopyAsync)
+AROUND_PTDS(cudaMemcpy, BlockingCopy)
+AROUND_PTDS(cudaMemcpy2D, BlockingCopy)
+AROUND_PTDS(cudaMemcpy3D, BlockingCopy)
+AROUND(cudaMemcpyPeer, BlockingCopy)
+AROUND_PTDS(cudaMemcpy3DPeer, BlockingCopy)
+AROUND_PTDS(cudaMemcpyToSymbol, BlockingCopy)
+AROUND_PTDS(cudaMemcpyFromSymbol, BlockingCopy)
+AROUND_PTDS(cudaMemcpyToArray, BlockingCopy)
+AROUND_PTDS(cudaMemcpyFromArray, BlockingCopy)
+AROUND_PTDS(cudaMemcpyArrayToArray, BlockingCopy)
+AROUND_PTDS(cudaMemcpy2DToArray, BlockingCopy)
+AROUND_PTDS(cudaMemcpy2DFromArray, BlockingCopy)
+AROUND_PTDS(cudaMemcpy2DArrayToArray, BlockingCopy)
+AROUND_PTSZ(cudaMemcpy2DAsync, Touches<around::kCopy2D>::Family)
+AROUND_PTSZ(cudaMemcpy3DAsync, Touches<around::kCopy3D>::Family)
+AROUND(cudaMemcpyPeerAsync, CopiesPeer)
+AROUND_PTSZ(cudaMemcpy3DPeerAsync, CopiesPeer3D)
+AROUND_PTSZ(cudaMemcpyFromSymbolAsync, Touches<around::kCopyFromSymbol>::Family)
+AROUND_PTSZ(cudaMemcpyFromArrayAsync, Touches<around::kCopyFromArray>::Family)
+AROUND_PTSZ(cudaMemcpy2DFromArrayAsync, Touches<around::kCopy2DFromArray>::Family)
+AROUND_PTSZ(cudaMemcpyToSymbolAsync, Touches<around::kCopyToSymbol>::Family)
+AROUND_PTSZ(cudaMemcpyToArrayAsync, Touches<around::kCopyToArray>::Family)
+AROUND_PTSZ(cudaMemcpy2DToArrayAsync, Touches<around::kCopy2DToArray>::Family)
+AROUND_PTSZ(cudaMemcpyBatchAsync, WritesAnywhere)
+AROUND_PTSZ(cudaMemcpy3DBatchAsync, WritesAnywhere)
+
+// Complete when it returns, where it is host memory that is set.
+AROUND_PTDS(cudaMemset, Nothing)
+AROUND_PTDS(cudaMemset2D, Nothing)
+AROUND_PTDS(cudaMemset3D, Nothing)
+AROUND_PTSZ(cudaMemsetAsync, Touches<around::kSet>::Family)
+AROUND_PTSZ(cudaMemset2DAsync, Touches<around::kSet2D>::Family)
+AROUND_PTSZ(cudaMemset3DAsync, Touches<around::kSet3D>::Family)
+
+AROUND_PTSZ(cudaLaunchHostFunc, HostFunction)
+AROUND_PTSZ(cudaStreamAddCallback, HostFunction)
+
+AROUND(cudaGraphInstantiate, Instantiates)
+AROUND(cudaGraphInstantiateWithFlags, Instantiates)
+AROUND_PTSZ(cudaGraphInstantiateWithParams, Instantiates)
+AROUND(cudaGraphExecUpdate, UpdatesGraph)
+AROUND(cudaGraphExecMemcpyNodeSetParams, ForgetsGraph)
+AROUND(cudaGraphExecMemcpyNodeSetParamsToSymbol, ForgetsGraph)
+AROUND(cudaGraphExecMemcpyNodeSetParamsFromSymbol, ForgetsGraph)
+AROUND(cudaGraphExecMemcpyNodeSetParams1D, ForgetsGraph)
+AROUND(cudaGraphExecMemsetNodeSetParams, ForgetsGraph)
+AROUND(cudaGraphExecChildGraphNodeSetParams, ForgetsGraph)
+AROUND(cudaGraphExecNodeSetParams, ForgetsGraph)
+AROUND(cudaGraphExecDestroy, ForgetsGraph)
+AROUND_PTSZ(cudaGraphLaunch, LaunchesGraph)
+AROUND_PTSZ(cudaGraphUpload, Nothing)
+
+AROUND_PTSZ(cudaStreamBeginCapture, BeginsCapture)
+AROUND_PTSZ(cudaStreamBeginCaptureToGraph, BeginsCapture)
+AROUND_PTSZ(cudaStreamEndCapture, EndsCapture)
+
+AROUND_PTSZ(cudaStreamSynchronize, SynchronizesStream)
+AROUND(cudaDeviceSynchronize, Waits)
+AROUND(cudaEventSynchronize, Waits)
+AROUND(cudaThreadSynchronize, Waits)
+AROUND_PTSZ(cudaStreamQuery, Asks<around::kStreamQuery>::Family)
+AROUND(cudaEventQuery, Asks<around::kEventQuery>::Family)
+AROUND(cudaEventElapsedTime, Asks<around::kElapsedTime>::Family)
+AROUND(cudaEventElapsedTime_v2, Asks<around::kElapsedTimeWords>::Family)
+
+AROUND_PTSZ(cudaEventRecord, RecordsEvent)
+AROUND_PTSZ(cudaEventRecordWithFlags, RecordsEvent)
+AROUND(cudaEventDestroy, DestroysEvent)
+AROUND(cudaStreamDestroy, DestroysStream)
+
+AROUND(cudaFree, FreesDeviceMemory)
+AROUND(cudaFreeArray, Frees)
+AROUND(cudaFreeMipmappedArray, Frees)
+AROUND(cudaFreeHost, Frees)
+// In the stream's order, which a skipped synchronise keeps.
+AROUND_PTSZ(cudaFreeAsync, Nothing)
+AROUND(cudaGraphAddMemFreeNode, Nothing)
+
+AROUND(cudaMallocManaged, UsesMappedMemory)
+AROUND(cudaHostGetDevicePointer, UsesMappedMemory)
+AROUND(cudaHostAlloc, AllocatesHost)
+AROUND(cudaHostRegister, RegistersHost)
+AROUND(cudaHostUnregister, UnregistersHost)
+AROUND(cudaMallocHost, Nothing)
+AROUND(cudaHostGetFlags, Nothing)
+
+AROUND_PTSZ(cudaStreamAttachMemAsync, UsesMappedMemory)
+AROUND_PTSZ(cudaMemPrefetchAsync, Advises)
+AROUND_PTSZ(cudaMemPrefetchAsync_v2, Advises)
+AROUND(cudaMemAdvise, Advises)
+AROUND(cudaMemAdvise_v2, Advises)
+AROUND_PTSZ(cudaMemPrefetchBatchAsync, AdvisesBatch)
+AROUND_PTSZ(cudaMemDiscardBatchAsync, AdvisesBatch)
+AROUND_PTSZ(cudaMemDiscardAndPrefetchBatchAsync, AdvisesBatch)
+
+AROUND(cudaMemPoolExportToShareableHandle, Shares)
+AROUND(cudaMemPoolImportFromShareableHandle, Shares)
+AROUND(cudaMemPoolExportPointer, Shares)
+AROUND(cudaMemPoolImportPointer, Shares)
+AROUND(cudaIpcGetMemHandle, Shares)
+AROUND(cudaIpcOpenMemHandle, Shares)
+AROUND(cudaIpcCloseMemHandle, Shares)
+AROUND(cudaIpcGetEventHandle, Shares)
+AROUND(cudaIpcOpenEventHandle, Shares)
+AROUND(cudaImportExternalMemory, Shares)
+AROUND(cudaExternalMemoryGetMappedBuffer, Shares)
+AROUND(cudaDestroyExternalMemory, Shares)
+AROUND(cudaImportExternalSemaphore, Shares)
+AROUND(cudaDestroyExternalSemaphore, Shares)
+AROUND_PTSZ(cudaSignalExternalSemaphoresAsync, Shares)
+AROUND_PTSZ(cudaSignalExternalSemaphoresAsync_v2, Shares)
+AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, Shares)
+AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, Shares)
+
+AROUND(cudaSetDevice, SetsDevice)
+AROUND(cudaDeviceReset, ResetsDevice)
+AROUND(cudaThreadExit, ResetsDevice)
+AROUND(cudaProfilerStop, StopsProfiler)
+
+AROUND(cudaGetLastError, Silent)
+AROUND(cudaPeekAtLastError, Silent)
+
+#undef AROUND
+#undef AROUND_PTSZ
+#undef AROUND_PTDS
+
+// In these groups a function without a row would be a hole.
+constexpr bool MustHaveRow(tracer::HookGroup group) {
+  switch (group) {
+    case tracer::HookGroup::kCopy:
+    case tracer::HookGroup::kSet:
+    case tracer::HookGroup::kFree:
+    case tracer::HookGroup::kHostMemory:
+    case tracer::HookGroup::kManaged:
+    case tracer::HookGroup::kSynchronize:
+    case tracer::HookGroup::kGraph:
+    case tracer::HookGroup::kIpc:
+      return true;
+    default:
+      return false;
+  }
+}
+
+#define HOOK_NAME(group, function)                                                                   \
+  static_assert(Around<tracer::HookId::function>::kHasRow || !MustHaveRow(tracer::HookGroup::group), \
+                "shim/around.h: say what the transfer engine does around this function, or Nothing");
+#include "shim/hooks.def"
+
+}  // namespace slipstream::shim

@@ -1,0 +1,99 @@
+// The transfer engine's decisions, as a person reads them.
+
+#include "tools/cli/decisions.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "transfer/decision.h"
+
+namespace slipstream::cli {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr size_t kWide = 1000;
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
+  for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
+    EXPECT_NE(DecisionPhrase(text.name), "") << text.name << " needs a phrase in tools/cli/decisions.cpp";
+    // The engine's names decide what line they are in.
+    if (std::string_view(text.name).starts_with("transfer.skipped")) continue;
+    const Lines lines = TransferLines({{text.name, 3, 0, 0}}, kWide);
+    ASSERT_EQ(lines.size(), 1U) << text.name;
+    EXPECT_FALSE(lines[0].starts_with("also")) << lines[0];
+    EXPECT_NE(lines[0].find(": " + std::string(DecisionPhrase(text.name))), std::string::npos) << lines[0];
+  }
+}
+
+TEST(DecisionsTest, ARunInWords) {
+  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 24, 4096, 0},
+                           {"transfer.promoted.large", 1180, 92 * kGiB, 0},
+                           {"transfer.aside.starting", 12, 0, 0},
+                           {"transfer.aside.source", 3, 0, 0},
+                           {"transfer.aside.full", 0, 0, 0},
+                           {"transfer.skipped", 1146, 0, 0},
+                           {"transfer.skipped.rest", 4, 0, 0},
+                           {"transfer.kept.host_effect", 54, 0, 0},
+                           {"transfer.paid.free", 2, 0, 1'200'000},
+                           {"transfer.paid.query", 1, 0, 0}},
+                          kWide),
+            (Lines{"promoted 1,204 copies, 92.0 GiB: 1,180 large, 24 small",
+                   "left alone 15 copies: 12 while staging memory was being pinned, 3 from memory that is not pageable",
+                   "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work that writes host memory",
+                   "kept 54 synchronises: while another stream could still write host memory",
+                   "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked"}));
+}
+
+TEST(DecisionsTest, WhatDidNotHappenIsNotMentioned) {
+  EXPECT_EQ(TransferLines({}, kWide), Lines{});
+  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 0, 0, 0}, {"transfer.kept.off", 0, 0, 0}}, kWide), Lines{});
+  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 1, 8, 0}, {"transfer.skipped", 1, 0, 0}}, kWide),
+            (Lines{"promoted 1 copy, 8 B: small", "skipped 1 of 1 synchronise"}));
+  EXPECT_EQ(TransferLines({{"transfer.paid.free", 1, 0, 0}}, kWide),
+            Lines{"waited 1 time for what was owed: before a free"});
+}
+
+TEST(DecisionsTest, NamesOfAnotherBuildAreShownAsTheyAre) {
+  EXPECT_EQ(
+      TransferLines({{"transfer.aside.bad_weather", 2, 0, 0},
+                     {"transfer.aside.full", 1, 0, 0},
+                     {"transfer.verified", 7, 0, 0},
+                     {"allocator.pooled", 9, 0, 0}},
+                    kWide),
+      (Lines{"left alone 3 copies: 2 aside bad weather, 1 while all staging memory was in flight", "also: verified"}));
+}
+
+TEST(DecisionsTest, ManyReasonsAreSummedAndStillAddUp) {
+  std::vector<tracer::DecisionCounts> decisions;
+  for (uint64_t i = 1; i <= 6; ++i) decisions.push_back({"transfer.aside.r" + std::to_string(i), i, 0, 0});
+  EXPECT_EQ(TransferLines(decisions, kWide),
+            Lines{"left alone 21 copies: 6 aside r6, 5 aside r5, 4 aside r4, 3 aside r3, 2 aside r2, 1 aside r1"});
+  decisions.push_back({"transfer.aside.r7", 7, 0, 0});
+  EXPECT_EQ(TransferLines(decisions, kWide),
+            Lines{"left alone 28 copies: 7 aside r7, 6 aside r6, 5 aside r5, 4 aside r4, 3 aside r3, 3 for 2 other "
+                  "reasons"});
+}
+
+TEST(DecisionsTest, LongLinesAreBrokenAtSpaces) {
+  std::vector<tracer::DecisionCounts> decisions;
+  for (const transfer::DecisionText& text : transfer::kDecisionTexts) decisions.push_back({text.name, 1, 1, 1});
+  std::string joined;
+  for (const std::string& line : TransferLines(decisions, 60)) {
+    EXPECT_LE(line.size(), 60U) << line;
+    if (!joined.empty()) joined += line.starts_with("  ") ? " " : "\n";
+    joined += line.starts_with("  ") ? line.substr(2) : line;
+  }
+  std::string whole;
+  for (const std::string& line : TransferLines(decisions, kWide * 10)) whole += (whole.empty() ? "" : "\n") + line;
+  EXPECT_EQ(joined, whole);
+  // A word that does not fit is not taken apart.
+  EXPECT_EQ(TransferLines({{"transfer." + std::string(30, 'x'), 1, 0, 0}}, 10),
+            (Lines{"also:", "  " + std::string(30, 'x')}));
+}
+
+}  // namespace
+}  // namespace slipstream::cli

@@ -1,0 +1,69 @@
+// What `slipstream doctor` says of what it found.
+
+#include "tools/cli/doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace slipstream::cli {
+namespace {
+
+DoctorReport Report() {
+  DoctorReport report;
+  report.slipstream_version = "1.2.3";
+  report.library = "/lib/libslipstream.so";
+  report.policy = "defaults";
+  report.transfer_policy = "on in the policy";
+  return report;
+}
+
+tracer::ProcessCounts Process(const std::string& transfer) {
+  tracer::ProcessCounts process;
+  process.pid = 7;
+  process.executable = "python3";
+  process.functions = {{"cudaMalloc", "allocate", true, 1, 0, 0, 0}};
+  process.facts = {{"allocator", "off: allocator.mode = \"off\""}, {"transfer", transfer}};
+  return process;
+}
+
+TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
+  DoctorReport report = Report();
+  report.probe.command = {"python3"};
+  report.probe.processes = {Process("off: the device reaches host memory by itself (ATS)")};
+  const std::string off = FormatReport(report);
+  EXPECT_NE(off.find("\n  transfer       off: the device reaches host memory by itself (ATS)\n"), std::string::npos)
+      << off;
+  EXPECT_EQ(off.find("on in the policy"), std::string::npos) << off;
+
+  report.probe.processes = {Process("serves: host to device")};
+  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 0}, {"transfer.kept.rdma", 2, 0, 0}};
+  const std::string serves = FormatReport(report);
+  EXPECT_NE(serves.find("\n  transfer       serves: host to device\n"
+                        "                 promoted 2 copies, 64 B: small\n"
+                        "                 kept 2 synchronises: with an RDMA transport loaded\n"),
+            std::string::npos)
+      << serves;
+}
+
+TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {
+  DoctorReport report = Report();
+  report.probe.not_run = "no device";
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("\n  transfer       on in the policy\n"), std::string::npos) << text;
+}
+
+TEST(DoctorTest, JsonHoldsTheDecisions) {
+  DoctorReport report = Report();
+  report.probe.processes = {Process("serves")};
+  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 5}, {"transfer.kept.rdma", 0, 0, 0}};
+  const auto json = nlohmann::json::parse(ReportJson(report));
+  EXPECT_EQ(json["transfer_policy"], "on in the policy");
+  EXPECT_EQ(json["probe"]["processes"][0]["facts"]["transfer"], "serves");
+  EXPECT_EQ(json["probe"]["processes"][0]["decisions"],
+            (nlohmann::json{{"transfer.promoted.small", {{"count", 2}, {"bytes", 64}, {"time_ns", 5}}}}));
+}
+
+}  // namespace
+}  // namespace slipstream::cli

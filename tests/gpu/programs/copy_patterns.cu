@@ -1,0 +1,202 @@
+// Copies from and to pageable memory, of many sizes, among kernels on several streams and threads. The program knows
+// what every byte must be, checks it, and prints one checksum that is the same on every run.
+//
+//   copy_patterns [--out-of-bounds]
+//
+// --out-of-bounds lets a kernel write past its memory, which a memory checker has to find. Exit status: 0 all bytes as
+// expected, 1 not so, 2 a CUDA call failed.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(error));
+  std::exit(2);
+}
+#define CHECK(call) Check((call), #call)
+
+constexpr unsigned kBlocks = 64;
+constexpr unsigned kThreads = 256;
+// Around every size at which a copy may be made in another way.
+constexpr size_t kKiB = 1024;
+constexpr size_t kMiB = 1024 * kKiB;
+constexpr size_t kSizes[] = {1,
+                             3,
+                             4,
+                             255,
+                             4 * kKiB,
+                             64 * kKiB - 1,
+                             64 * kKiB,
+                             64 * kKiB + 1,
+                             1 * kMiB + 3,
+                             2 * kMiB,
+                             4 * kMiB + 1,
+                             9 * kMiB + 5,
+                             24 * kMiB + 7};
+
+__host__ __device__ inline uint8_t Changed(uint8_t value, size_t index, uint8_t salt) {
+  return static_cast<uint8_t>(value * 3 + salt + (index & 0x7F));
+}
+
+// Changes every byte and adds what it found to `sum`.
+__global__ void Change(uint8_t* data, size_t size, uint8_t salt, unsigned long long* sum) {
+  const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
+  unsigned long long found = 0;
+  for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += stride) {
+    found += data[i];
+    data[i] = Changed(data[i], i, salt);
+  }
+  atomicAdd(sum, found);
+}
+
+// Keeps a stream busy, so that what is queued behind it really waits.
+__global__ void Spin(long long cycles) {
+  const long long start = clock64();
+  while (clock64() - start < cycles) {
+  }
+}
+
+struct Expected {
+  unsigned long long sum = 0;
+  bool same = true;
+};
+
+void Fill(std::vector<uint8_t>& memory, size_t size, uint32_t seed) {
+  for (size_t i = 0; i < size; ++i) memory[i] = static_cast<uint8_t>((i * 2654435761U + seed * 40503U) >> 13);
+}
+
+// One thread's streams, memory and running checksum.
+class Worker {
+ public:
+  Worker(int number, bool non_blocking) : number_(number) {
+    CHECK(cudaStreamCreateWithFlags(&stream_, non_blocking ? cudaStreamNonBlocking : cudaStreamDefault));
+    CHECK(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking));
+    CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    CHECK(cudaMalloc(&sum_, sizeof(*sum_)));
+    CHECK(cudaMemset(sum_, 0, sizeof(*sum_)));
+    CHECK(cudaDeviceSynchronize());
+    source_.resize(kSizes[std::size(kSizes) - 1]);
+    result_.resize(source_.size());
+  }
+
+  void Run() {
+    for (size_t size : kSizes) {
+      for (int way = 0; way < 4; ++way) Round(size, way);
+    }
+    unsigned long long sum = 0;
+    CHECK(cudaMemcpy(&sum, sum_, sizeof(sum), cudaMemcpyDeviceToHost));
+    if (sum != expected_.sum) expected_.same = false;
+    CHECK(cudaFree(sum_));
+    CHECK(cudaEventDestroy(event_));
+    CHECK(cudaStreamDestroy(other_));
+    CHECK(cudaStreamDestroy(stream_));
+  }
+
+  const Expected& expected() const { return expected_; }
+
+ private:
+  // Copy in, change twice (on two streams), copy out. `way` says how the copy in is made.
+  void Round(size_t size, int way) {
+    const auto salt = static_cast<uint8_t>(number_ * 16 + way);
+    const size_t offset = way == 3 ? 1 : 0;  // Now and then nothing is aligned.
+    uint8_t* memory = nullptr;
+    CHECK(cudaMalloc(&memory, size + offset));
+    uint8_t* data = memory + offset;
+    Fill(source_, size, static_cast<uint32_t>(number_ * 1000 + size + way));
+    Expect(size, salt);
+    if (way != 0) Spin<<<1, 1, 0, stream_>>>(200000);
+    if (way == 1) {
+      CHECK(cudaMemcpy(data, source_.data(), size, cudaMemcpyHostToDevice));
+      // It may return when the source is read; only this says that the bytes are there, for every stream.
+      CHECK(cudaStreamSynchronize(nullptr));
+    } else {
+      CHECK(cudaMemcpyAsync(data, source_.data(), size, cudaMemcpyHostToDevice, stream_));
+    }
+    if (way != 2) {
+      // The source belongs to the program again, which makes use of it at once.
+      if (way != 1) CHECK(cudaStreamSynchronize(stream_));
+      std::memset(source_.data(), 0xEE, size);
+    }
+    Change<<<kBlocks, kThreads, 0, stream_>>>(data, size, salt, sum_);
+    CHECK(cudaGetLastError());
+    CHECK(cudaEventRecord(event_, stream_));
+    CHECK(cudaStreamWaitEvent(other_, event_, 0));
+    Change<<<kBlocks, kThreads, 0, other_>>>(data, size, static_cast<uint8_t>(salt + 1), sum_);
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpyAsync(result_.data(), data, size, cudaMemcpyDeviceToHost, other_));
+    CHECK(cudaStreamSynchronize(other_));
+    if (std::memcmp(result_.data(), wanted_.data(), size) != 0) {
+      std::fprintf(stderr, "thread %d: %zu bytes copied in way %d are not as expected\n", number_, size, way);
+      expected_.same = false;
+    }
+    CHECK(cudaFree(memory));
+  }
+
+  // What the device must make of source_.
+  void Expect(size_t size, uint8_t salt) {
+    wanted_.assign(source_.begin(), source_.begin() + static_cast<std::ptrdiff_t>(size));
+    for (int time = 0; time < 2; ++time) {
+      for (size_t i = 0; i < size; ++i) {
+        expected_.sum += wanted_[i];
+        wanted_[i] = Changed(wanted_[i], i, static_cast<uint8_t>(salt + time));
+      }
+    }
+  }
+
+  int number_;
+  cudaStream_t stream_ = nullptr;
+  cudaStream_t other_ = nullptr;
+  cudaEvent_t event_ = nullptr;
+  unsigned long long* sum_ = nullptr;
+  std::vector<uint8_t> source_, result_, wanted_;
+  Expected expected_;
+};
+
+void WriteOutOfBounds() {
+  unsigned long long* sum = nullptr;
+  uint8_t* data = nullptr;
+  CHECK(cudaMalloc(&sum, sizeof(*sum)));
+  CHECK(cudaMemset(sum, 0, sizeof(*sum)));
+  CHECK(cudaMalloc(&data, 512));
+  Change<<<kBlocks, kThreads>>>(data, 512 + 64, 0, sum);
+  CHECK(cudaDeviceSynchronize());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "--out-of-bounds") {
+    WriteOutOfBounds();
+    std::puts("wrote out of bounds");
+    return 0;
+  }
+  constexpr int kWorkers = 3;
+  std::vector<Expected> found(kWorkers);
+  std::vector<std::thread> threads;
+  for (int number = 0; number < kWorkers; ++number) {
+    threads.emplace_back([&found, number] {
+      Worker worker(number, number != 0);
+      worker.Run();
+      found[static_cast<size_t>(number)] = worker.expected();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  unsigned long long sum = 0;
+  bool same = true;
+  for (const Expected& expected : found) {
+    sum = sum * 31 + expected.sum;
+    same = same && expected.same;
+  }
+  std::printf("checksum %016llx, %s\n", sum, same ? "all bytes as expected" : "WRONG BYTES");
+  return same ? 0 : 1;
+}

@@ -1,0 +1,92 @@
+"""Processes that work on request, so that several can take turns on one machine."""
+
+import json
+import select
+import subprocess
+import time
+
+from . import harness
+from .harness import GPU_TESTS, Failed
+
+
+class Conversation:
+    """A process that answers each line of JSON on its standard input with one on its standard output.
+
+    `log` names the file for its standard error; environment is added to the clean one.
+    """
+
+    def __init__(self, suite, log, argv, environment):
+        self.suite = suite
+        self.name = log
+        self.ended = False
+        self.log = open(suite.logs / f"{log}.stderr.txt", "ab")  # pylint: disable=consider-using-with
+        self.process = suite.spawn(
+            argv, harness.environment_with(environment), stdin=subprocess.PIPE, stderr=self.log
+        )
+
+    def read(self, timeout):
+        if not select.select([self.process.stdout], [], [], max(0.0, timeout))[0]:
+            raise Failed(f"{self.name} did not answer within {timeout:.0f} s")
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failed(f"{self.name} ended: see {self.name}.stderr.txt in the logs")
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise Failed(f"{self.name} printed {line!r:.200}") from None
+
+    def ask(self, request, timeout=60):
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise Failed(f"{self.name} ended: see {self.name}.stderr.txt in the logs") from None
+        return self.read(timeout)
+
+    def ask_to_end(self):
+        """Closes the process's standard input, at which it ends by itself."""
+        try:
+            self.process.stdin.close()
+        except OSError:
+            pass
+
+    def end(self, timeout=20):
+        self.ended = True
+        self.ask_to_end()
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            pass
+        self.suite.kill_group(self.process)
+        self.process.stdout.close()
+        self.process.wait()
+        self.suite.forget(self.process)
+        self.log.close()
+
+
+class Paced(Conversation):
+    """A paced_blocks.py process."""
+
+    def __init__(self, suite, log, prefix, specification, environment=None):
+        argv = [*prefix, suite.python, GPU_TESTS / "paced_blocks.py", json.dumps(specification)]
+        # Hash randomisation alone moves a host-bound step by tenths of a percent; all sides get the same.
+        common = {
+            "PYTHONHASHSEED": "0",
+            "OMP_NUM_THREADS": "1" if suite.rehearsal else "4",
+            "PYTHONWARNINGS": "ignore",
+        }
+        super().__init__(suite, log, argv, common | (environment or {}))
+
+    def block(self, workload, lead, steps, fetch=False, timeout=60):
+        """Seconds that `steps` steps took after `lead` untimed ones."""
+        return self.ask({"workload": workload, "lead": lead, "steps": steps, "fetch": fetch}, timeout)["seconds"]
+
+
+def end_all(processes, timeout=20):
+    """Ends many at once, within the time of one."""
+    processes = list(processes)
+    for process in processes:
+        process.ask_to_end()
+    deadline = time.monotonic() + timeout
+    for process in processes:
+        process.end(max(0.1, deadline - time.monotonic()))

@@ -1,0 +1,198 @@
+"""A CUDA program that copies memory of many sizes, on several streams and threads: under slipstream, and under
+compute-sanitizer besides, which checks every access to device memory."""
+
+import functools
+import glob
+import os
+import pathlib
+import re
+import threading
+
+from . import harness
+from .harness import GPU_TESTS, Failed, Skipped
+from .summary import expect_acted
+
+SOURCE = GPU_TESTS / "programs" / "copy_patterns.cu"
+EXPECTED = b"all bytes as expected"
+FOUND_ERRORS = 9
+# Errors that calls return are left out: asking the driver what a pointer is gives one for plain host memory, and the
+# program looks at every result itself.
+MEMCHECK = (
+    *("--tool", "memcheck", "--target-processes", "all", "--report-api-errors", "no"),
+    *("--error-exitcode", str(FOUND_ERRORS), "--print-limit", "20"),
+)
+# With no GPU of a kind named here the driver compiles for it at the start.
+NVCC_OPTIONS = (
+    *("-std=c++17", "-cudart", "shared", "-O1", "-lineinfo"),
+    *("-gencode", "arch=compute_80,code=[sm_80,compute_80]", "-gencode", "arch=compute_90,code=sm_90"),
+)
+
+
+def toolkits(suite):
+    """Folders in which a CUDA toolkit may lie, the ones that the user named first, PyTorch's packages last."""
+    named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    usual = ["/usr/local/cuda", *sorted(glob.glob("/usr/local/cuda-*"), reverse=True), "/opt/cuda"]
+    libcupti = suite.results.get("libcupti")
+    packages = [str(pathlib.Path(libcupti).parents[1])] if libcupti else []
+    return [pathlib.Path(folder) for folder in dict.fromkeys([*named, *usual, *packages]) if os.path.isdir(folder)]
+
+
+def find_tool(suite, name):
+    folders = [pathlib.Path(folder) for folder in os.get_exec_path()]
+    for root in toolkits(suite):
+        folders += [root / "bin", root / name, root / "extras" / name]
+    for folder in folders:
+        if (folder / name).is_file() and os.access(folder / name, os.X_OK):
+            return folder / name
+    return None
+
+
+def library_path(suite):
+    """LD_LIBRARY_PATH with the folders that have a libcudart, behind what the user has."""
+    folders = [os.environ.get("LD_LIBRARY_PATH", "")]
+    for root in toolkits(suite):
+        for folder in (root / "lib64", root / "lib"):
+            if glob.glob(str(folder / "libcudart.so.*")):
+                folders.append(str(folder))
+    return ":".join(filter(None, folders))
+
+
+def error_summaries(output):
+    """The numbers of errors that compute-sanitizer reports, one for each process that it watched to its end."""
+    return [int(number) for number in re.findall(rb"ERROR SUMMARY: (\d+) error", output)]
+
+
+def first_finding(output):
+    lines = [line[9:].strip() for line in output.decode(errors="replace").splitlines() if line.startswith("=========")]
+    interesting = [line for line in lines if line and not line.startswith(("COMPUTE-SANITIZER", "ERROR SUMMARY"))]
+    return (interesting or lines or ["nothing"])[0][:200]
+
+
+def result_line(output):
+    """What the program itself printed, among the lines of the tool."""
+    return [line for line in output.splitlines() if line.startswith(b"checksum ")]
+
+
+def memcheck_verdict(result, expected_line):
+    """None when the tool watched a program that did well; Failed when it found something; else why it shows nothing."""
+    summaries = error_summaries(result.stdout + result.stderr)
+    if result.timed_out:
+        return "did not end in time"
+    if any(summaries) or result.status == FOUND_ERRORS:
+        raise Failed(f"memcheck found errors: {first_finding(result.stdout + result.stderr)}")
+    if not summaries:
+        return f"memcheck watched nothing: {first_finding(result.stdout + result.stderr)}"
+    if result.status != 0:
+        return f"exit status {result.status}: {harness.last_line(result.stderr)}"
+    if result_line(result.stdout) != expected_line:
+        raise Failed(f"under memcheck the program printed {result_line(result.stdout)}, bare {expected_line}")
+    return None
+
+
+class Program:
+    """copy_patterns, carried in the build folder or compiled here, at the first use."""
+
+    def __init__(self, suite):
+        self.suite = suite
+        self.env = {"LD_LIBRARY_PATH": library_path(suite) or None}
+        self._lock = threading.Lock()
+
+    def run(self, prefix=(), arguments=(), timeout=60):
+        return self.suite.command(
+            "sanitizer", [*prefix, self.path(), *arguments], env=self.env, timeout=timeout, cwd=self._scratch()
+        )
+
+    def _scratch(self):
+        return self.suite.scratch("sanitizer")
+
+    def path(self):
+        with self._lock:
+            return self._path
+
+    @functools.cached_property
+    def _path(self):
+        carried = self.suite.build / "tests" / "gpu" / "copy_patterns"
+        if os.access(carried, os.X_OK):
+            # It may have been linked for a CUDA that is not here.
+            if self.suite.command("sanitizer", [carried], env=self.env, timeout=60).status == 0:
+                return carried
+        nvcc = find_tool(self.suite, "nvcc")
+        if not nvcc:
+            raise Skipped("the build has no copy_patterns that runs here, and there is no nvcc to compile it")
+        made = self._scratch() / "copy_patterns"
+        result = self.suite.command("sanitizer", [nvcc, *NVCC_OPTIONS, "-o", made, SOURCE], timeout=120)
+        if result.status != 0:
+            raise Skipped(f"nvcc does not compile it here: {harness.last_line(result.stderr)}")
+        return made
+
+    @functools.cached_property
+    def _bare(self):
+        return self.run().expect_success("bare")
+
+    def bare_line(self):
+        """What it prints without slipstream."""
+        result = self._bare
+        line = result_line(result.stdout)
+        if len(line) != 1 or not line[0].endswith(EXPECTED):
+            raise Failed(f"bare, it printed {result.stdout!r:.200}")
+        return line
+
+
+def checks(suite):
+    program = Program(suite)
+
+    def guarded(check):
+        def run(data):
+            if suite.rehearsal:
+                raise Skipped("needs a GPU")
+            return check(data)
+
+        return run
+
+    def under(prefix, summary):
+        """(line that it printed, what the engine did) in a run under slipstream."""
+        result = program.run(prefix).expect_success("under slipstream")
+        return result_line(result.stdout), expect_acted(harness.read_json(summary, "summary"))
+
+    def copies(data):
+        expected = program.bare_line()
+        summary = suite.scratch("sanitizer") / "summary.json"
+        line, acted = under(suite.run_prefix("--quiet", "--summary", summary), summary)
+        data["decisions"] = harness.read_json(summary, "summary")["totals"].get("decisions", {})
+        if line != expected:
+            raise Failed(f"printed {line}, bare {expected}")
+        return f"{line[0].decode()}, as bare; {acted}"
+
+    def memcheck(data):
+        tool = find_tool(suite, "compute-sanitizer")
+        if not tool:
+            raise Skipped("no compute-sanitizer here")
+        watched = [tool, *MEMCHECK]
+        expected = program.bare_line()
+        broken = program.run(watched, ["--out-of-bounds"], timeout=100)
+        data["control"] = error_summaries(broken.stdout + broken.stderr)
+        if broken.status != FOUND_ERRORS:
+            raise Skipped(
+                f"memcheck does not find a write out of bounds here (exit status {broken.status}): "
+                f"{first_finding(broken.stdout + broken.stderr)}"
+            )
+        if reason := memcheck_verdict(program.run(watched, timeout=100), expected):
+            raise Failed(f"bare: {reason}")
+        reasons = []
+        for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
+            summary = suite.scratch("sanitizer") / f"memcheck.{len(reasons)}.json"
+            prefix = suite.run_prefix("--quiet", "--summary", summary)
+            outside_in = [*prefix, *watched] if order.startswith("slipstream") else [*watched, *prefix]
+            reason = memcheck_verdict(program.run(outside_in, timeout=100), expected)
+            if reason is None:
+                try:
+                    acted = expect_acted(harness.read_json(summary, "summary"))
+                except Failed as idle:
+                    reason = str(idle)
+                else:
+                    data["order"] = order
+                    return f"{order}: no error, {expected[0].decode()}; {acted}"
+            reasons.append(f"{order}: {reason}")
+        raise Failed("; ".join(reasons))
+
+    return [("sanitizer.copies", guarded(copies)), ("sanitizer.memcheck", guarded(memcheck))]

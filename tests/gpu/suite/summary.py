@@ -1,0 +1,27 @@
+"""Reads the JSON that `slipstream run --summary` writes."""
+
+from .harness import Failed
+
+LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
+PROMOTED, SKIPPED = "transfer.promoted", "transfer.skipped"
+
+
+def calls(summary, names):
+    """How often the functions were called, over all processes of a summary."""
+    return sum(f["calls"] for f in summary["totals"]["functions"] if f["name"] in names)
+
+
+def decided(summary, name):
+    """How often the engine decided so, over all processes; of a name with parts below it, all of them."""
+    decisions = summary["totals"].get("decisions", {})
+    return sum(d["count"] for key, d in decisions.items() if key == name or key.startswith(name + "."))
+
+
+def expect_acted(summary, skips=True):
+    """What the transfer engine did, in words; Failed when it did nothing, so that the run showed nothing about it."""
+    promoted, skipped = decided(summary, PROMOTED), decided(summary, SKIPPED)
+    if not promoted:
+        raise Failed("the summary shows no promoted copy: the transfer engine did not act")
+    if skips and not skipped:
+        raise Failed(f"{promoted} copies promoted, but no synchronise was skipped")
+    return f"{promoted} copies promoted, {skipped} synchronises skipped"

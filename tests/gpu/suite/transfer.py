@@ -1,0 +1,184 @@
+"""Single copies from pageable memory to the device: how long the host waits (T5), and when the bytes are there (T3).
+
+T5 is measured twice: the two CUDA calls alone (tools/bench/blocking_copies.cpp), held to the target, and the whole of
+PyTorch's `.cuda()`, reported beside what PyTorch needs for a pinned copy that waits for nothing. Bare and slipstream
+take turns.
+"""
+
+import json
+import math
+import statistics
+
+from .harness import GPU_TESTS, Failed, Skipped
+from .paced import Conversation, end_all
+from .sanitizer import library_path
+
+BARE, SLIPSTREAM = "bare", "slipstream"
+KIB, MIB = 1 << 10, 1 << 20
+# T5: seconds of host time in a blocking .cuda() behind a long queue of kernels.
+TARGETS = {4: 10e-6, 64 * KIB: 10e-6, 4 * MIB: 0.3e-3, 64 * MIB: 3e-3}
+COMPLETE = (16 * MIB, 64 * MIB, 256 * MIB)
+# Behind how long a queue: a bare copy that returned sooner would show that there was none.
+QUEUE_SECONDS = 0.064
+TURNS = 4
+
+
+def size_name(size):
+    return f"{size // MIB}MiB" if size >= MIB else f"{size // KIB}KiB" if size >= KIB else f"{size}B"
+
+
+def percentile(values, share):
+    """The smallest value that so large a share of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[math.ceil(share * len(ordered)) - 1]
+
+
+def short(seconds):
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def summary_of(values):
+    return {"repetitions": len(values), "median": statistics.median(values), "p90": percentile(values, 0.9)}
+
+
+def start(suite, variant):
+    prefix = suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
+    argv = [*prefix, suite.python, GPU_TESTS / "programs" / "timed_copies.py", suite.device]
+    return Conversation(suite, f"transfer.{variant}", argv, {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore"})
+
+
+def take_turns(processes, what, size, repetitions, turns):
+    """{variant: seconds}, and with "pinned" those of a pinned copy in the bare process. The first turn warms up."""
+    values = {BARE: [], SLIPSTREAM: [], "pinned": []}
+    request = {"what": what, "bytes": size, "repetitions": repetitions}
+    for turn in range(turns + 1):
+        order = (BARE, SLIPSTREAM, "pinned") if turn % 2 else ("pinned", SLIPSTREAM, BARE)
+        for name in order:
+            process = processes[BARE if name == "pinned" else name]
+            seconds = process.ask({**request, "pinned": name == "pinned"}, timeout=60)["seconds"]
+            if turn:
+                values[name] += seconds
+    return values
+
+
+def checks(suite):
+    turns = 1 if suite.rehearsal else TURNS
+    scale = 1 << 10 if suite.rehearsal else 1  # smaller copies where there is no device
+    measured = {}
+
+    def measure(data):
+        processes = {}
+        try:
+            for variant in (BARE, SLIPSTREAM):
+                processes[variant] = start(suite, variant)
+            for process in processes.values():
+                process.read(90)
+            for size in TARGETS:
+                # At least 15 of each, 16 where a turn is short.
+                repetitions = 4 if size < 64 * MIB else 3
+                values = take_turns(processes, "blocking", max(1, size // scale), repetitions, turns)
+                add("blocking", size, values)
+            for size in COMPLETE:
+                add("complete", size, take_turns(processes, "complete", size // scale, 3, min(turns, 3)))
+        finally:
+            end_all(processes.values())
+        data["measured"] = sorted(f"{what} {size_name(size)}" for what, size in measured)
+        return f"{len(measured)} kinds of copies, {turns} turns each"
+
+    def add(what, size, values):
+        summaries = {name: summary_of(found) for name, found in values.items()}
+        measured[what, size] = summaries
+        suite.add_benchmark(
+            {
+                "name": f"{what} {size_name(size)}",
+                "variant": f"copy.{what}",
+                "unit": "s",
+                "bytes": size,
+                "target": TARGETS.get(size) if what != "complete" else None,
+                "values": values,
+                "summary": summaries,
+            }
+        )
+
+    def of(what, size, data):
+        if (what, size) not in measured:
+            raise Failed("not measured (transfer.measure failed, or --only left it out)")
+        data.update(measured[what, size])
+        return measured[what, size]
+
+    def blocking(size):
+        def check(data):
+            found = of("blocking", size, data)
+            bare, under = found[BARE], found[SLIPSTREAM]
+            data["target_seconds"] = target = TARGETS[size]
+            text = (
+                f"{short(under['median'])} (p90 {short(under['p90'])}) under slipstream, target {short(target)}; "
+                f"bare {short(bare['median'])} (p90 {short(bare['p90'])}); "
+                f"pinned and not waiting {short(found['pinned']['median'])}; {under['repetitions']} repetitions"
+            )
+            if suite.rehearsal:
+                return text + "; a rehearsal: not asserted"
+            if bare["median"] < QUEUE_SECONDS / 2:
+                raise Failed(f"the bare copy did not wait for the queue: nothing is shown; {text}")
+            return text + "; reported, not asserted"
+
+        return check
+
+    def measure_calls(data):
+        program = suite.build / "bench" / "blocking_copies"
+        if not program.exists():
+            raise Skipped(f"{program} is not there")
+        values = {BARE: {}, SLIPSTREAM: {}}
+        env = {"LD_LIBRARY_PATH": library_path(suite)}
+        if suite.rehearsal:
+            raise Skipped("a rehearsal: there is no CUDA runtime")
+        for turn in range(4):
+            for variant in (BARE, SLIPSTREAM) if turn % 2 else (SLIPSTREAM, BARE):
+                prefix = suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
+                result = suite.command("transfer.calls", [*prefix, program, "--repetitions", 5], env=env, timeout=60)
+                result.expect_success(variant)
+                for size, seconds in json.loads(result.stdout).items():
+                    values[variant].setdefault(int(size), []).extend(seconds)
+        for size in TARGETS:
+            add("calls", size, {variant: values[variant][size] for variant in values})
+        return f"{len(values[BARE][4])} repetitions of each"
+
+    def calls(size):
+        def check(data):
+            found = of("calls", size, data)
+            bare, under = found[BARE], found[SLIPSTREAM]
+            data["target_seconds"] = target = TARGETS[size]
+            text = (
+                f"{short(under['median'])} (p90 {short(under['p90'])}) under slipstream, target {short(target)}; "
+                f"bare {short(bare['median'])} (p90 {short(bare['p90'])}); {under['repetitions']} repetitions"
+            )
+            if bare["median"] < QUEUE_SECONDS / 2:
+                raise Failed(f"the bare copy did not wait for the queue: nothing is shown; {text}")
+            if under["median"] > target:
+                raise Failed(f"over the target; {text}")
+            return text
+
+        return check
+
+    def complete(size):
+        def check(data):
+            found = of("complete", size, data)
+
+            def rate(name):
+                return f"{size / found[name]['median'] / 1e9:.1f} GB/s"
+
+            share = found["pinned"]["median"] / found[SLIPSTREAM]["median"]
+            return (
+                f"{rate(SLIPSTREAM)} under slipstream, {rate(BARE)} bare, {rate('pinned')} pinned; "
+                f"{share:.2f} of pinned (target 0.80); reported, not asserted"
+            )
+
+        return check
+
+    return [
+        ("transfer.measure_calls", measure_calls),
+        *((f"transfer.calls_{size_name(size)}", calls(size)) for size in TARGETS),
+        ("transfer.measure", measure),
+        *((f"transfer.blocking_{size_name(size)}", blocking(size)) for size in TARGETS),
+        *((f"transfer.complete_{size_name(size)}", complete(size)) for size in COMPLETE),
+    ]

@@ -1,0 +1,85 @@
+// S02: memory that the device reaches by itself is not staged.
+#include <cstdlib>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class SystemMemory : public Cold {
+ protected:
+  void Start(int attribute) {
+    ASSERT_EQ(simSetDeviceAttribute(0, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 1), 0);
+    ASSERT_EQ(simSetDeviceAttribute(0, attribute, 1), 0);
+    ASSERT_NO_FATAL_FAILURE(Prepare());
+  }
+  void SetUp() override {}
+};
+
+// Copies read ordinary memory when they get there, so a kernel may still write it.
+TEST_F(SystemMemory, S02_WithHostPageTablesTheSourceIsReadInStreamOrder) {
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+  const Tally tally;
+  for (const size_t bytes : {kSmall, kLarge}) {
+    Backlog(a_);
+    OK(LaunchFill(source_.data(), bytes, 7, a_));
+    OK(CopyUp(device_, source_.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_EQ(Pending(a_), 0);
+    EXPECT_TRUE(HoldsOnly(device_, 7, bytes));
+    source_.assign(kHuge, 0x11);
+  }
+  DECIDED(tally, "aside.system_memory", 2);
+  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "skipped");
+}
+
+TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramAdvises) {
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  WarmUp();
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  DECIDED(tally, "promoted.small", 1);
+  OK(AdviseReadMostly(source_.data(), kSmall));
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "aside.system_memory", 1);
+  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
+}
+
+TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  WarmUp();
+  OK(PrefetchToDevice(source_.data(), kSmall, b_));
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "aside.system_memory", 1);
+}
+
+TEST_F(SystemMemory, S02_HmmStandsAsideWhereThePolicySaysSo) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_HMM", "stand_aside", 1), 0);
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "aside.system_memory", 1);
+  NEVER_DECIDED(tally, "promoted");
+}
+
+// Hints about managed memory, which is not ordinary memory, say nothing about the latter.
+TEST_F(SystemMemory, S02_HintsAboutManagedMemoryChangeNothing) {
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  WarmUp();
+  void* managed = nullptr;
+  OK(cudaMallocManaged(&managed, kSmall));
+  OK(PrefetchToDevice(managed, kSmall, b_));
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "promoted.small", 1);
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,80 @@
+// S07: the destination is written in the caller's stream order.
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+TEST_F(Rule, S07_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
+  const Tally tally;
+  source_ = Pattern(kHuge, 1);
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    for (const bool synchronize : {false, true}) {
+      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronise");
+      OK(LaunchFill(device_, bytes, 1, a_));
+      Backlog(a_);
+      OK(LaunchMove(other_, device_, bytes, a_));
+      OK(CopyUp(device_, source_.data(), bytes, a_));
+      if (synchronize) {
+        OK(cudaStreamSynchronize(a_));
+      }
+      OK(LaunchMove(third_, device_, bytes, a_));
+      OK(LaunchFill(device_, bytes, 2, a_));
+      OK(cudaStreamSynchronize(a_));
+      EXPECT_TRUE(HoldsOnly(other_, 1, bytes));
+      EXPECT_TRUE(Holds(third_, source_, bytes));
+      EXPECT_TRUE(HoldsOnly(device_, 2, bytes));
+    }
+  }
+  DECIDED(tally, "promoted.small", 2);
+  DECIDED(tally, "promoted.large", 4);
+}
+
+// One buffer, written again and again while kernels read it.
+TEST_F(Rule, S07_ManyCopiesToOneDestination) {
+  const Tally tally;
+  constexpr int kCopies = 40;
+  for (int i = 0; i < kCopies; ++i) {
+    std::memset(source_.data(), i, kSmall);
+    OK(CopyUp(device_, source_.data(), kSmall, a_));
+    OK(LaunchMove(other_ + static_cast<size_t>(i) * kSmall, device_, kSmall, a_));
+  }
+  OK(cudaStreamSynchronize(a_));
+  for (int i = 0; i < kCopies; ++i) {
+    EXPECT_TRUE(HoldsOnly(other_ + static_cast<size_t>(i) * kSmall, static_cast<uint8_t>(i), kSmall)) << i;
+  }
+  DECIDED(tally, "promoted.small", kCopies);
+}
+
+// The legacy stream waits for the blocking ones and they for it, with a copy in between too.
+TEST_F(Rule, S07_TheLegacyStreamsOrder) {
+  cudaStream_t blocking = nullptr;
+  OK(cudaStreamCreate(&blocking));
+  const Tally tally;
+  source_ = Pattern(kHuge, 2);
+  OK(LaunchFill(device_, kSmall, 1, blocking));
+  Backlog(blocking);
+  OK(LaunchMove(other_, device_, kSmall, blocking));
+  OK(CopyUp(device_, source_.data(), kSmall, nullptr));
+  OK(LaunchMove(third_, device_, kSmall, blocking));
+  OK(cudaStreamSynchronize(blocking));
+  EXPECT_TRUE(HoldsOnly(other_, 1, kSmall));
+  EXPECT_TRUE(Holds(third_, source_, kSmall));
+  DECIDED(tally, "promoted.small", 1);
+}
+
+TEST_F(Rule, S07_ThePerThreadStreamsOrder) {
+  const Tally tally;
+  source_ = Pattern(kHuge, 3);
+  OK(LaunchFill(device_, kSmall, 1, cudaStreamPerThread));
+  Backlog(cudaStreamPerThread);
+  OK(LaunchMove(other_, device_, kSmall, cudaStreamPerThread));
+  OK(CopyUp(device_, source_.data(), kSmall, cudaStreamPerThread));
+  OK(LaunchMove(third_, device_, kSmall, cudaStreamPerThread));
+  OK(cudaStreamSynchronize(cudaStreamPerThread));
+  EXPECT_TRUE(HoldsOnly(other_, 1, kSmall));
+  EXPECT_TRUE(Holds(third_, source_, kSmall));
+  DECIDED(tally, "promoted.small", 1);
+}
+
+}  // namespace
+}  // namespace rules

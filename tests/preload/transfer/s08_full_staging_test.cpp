@@ -1,0 +1,71 @@
+// S08: staging memory that is full is never waited for: what holds it may be waiting for this very thread.
+#include <cstdlib>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class FullStaging : public Rule {
+ protected:
+  FullStaging() { setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB", 1); }
+
+  // Copies behind a wait that only this thread can end, and only after the last of them.
+  void CopyBehindAWaitForTheHost(size_t bytes, int copies) {
+    uint8_t* far = nullptr;
+    OK(cudaMalloc(reinterpret_cast<void**>(&far), bytes * static_cast<size_t>(copies)));
+    auto* const flag = reinterpret_cast<uint32_t*>(pinned_);
+    __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+    OK(cuStreamWaitValue32(a_, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
+    for (int i = 0; i < copies; ++i) {
+      std::memset(source_.data(), i, bytes);
+      OK(CopyUp(far + bytes * static_cast<size_t>(i), source_.data(), bytes, a_));
+    }
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    OK(cudaDeviceSynchronize());
+    for (int i = 0; i < copies; ++i) {
+      EXPECT_TRUE(HoldsOnly(far + bytes * static_cast<size_t>(i), static_cast<uint8_t>(i), bytes)) << i;
+    }
+  }
+};
+
+TEST_F(FullStaging, S08_LargeCopies) {
+  const Tally tally;
+  CopyBehindAWaitForTheHost(kLarge, 64);
+  DECIDED_AT_LEAST(tally, "promoted.large", 1);
+  DECIDED_AT_LEAST(tally, "aside.full", 1);
+}
+
+TEST_F(FullStaging, S08_SmallCopies) {
+  const Tally tally;
+  CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
+  DECIDED_AT_LEAST(tally, "promoted.small", 1);
+  DECIDED_AT_LEAST(tally, "aside.full", 1);
+}
+
+// Staging memory comes back, and serves again.
+TEST_F(FullStaging, S08_FullStagingEmpties) {
+  CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
+  const Tally tally;
+  CopyBehindAWaitForTheHost(size_t{64} << 10, 4);
+  DECIDED(tally, "promoted.small", 4);
+}
+
+// A copy that is longer than what is free is promoted in part, and whole all the same.
+TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
+  constexpr size_t kBytes = size_t{80} << 20;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
+  const auto pattern = Pattern(kBytes, 5);
+  const Tally tally;
+  OK(CopyUp(far, pattern.data(), kBytes, a_));
+  OK(cudaStreamSynchronize(a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(far, pattern));
+  if (Engine()) {
+    EXPECT_EQ(tally.Of("promoted.part") + tally.Of("promoted.large"), 1U) << tally.Text();
+  }
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,73 @@
+// S11: nothing is skipped any more once the program uses memory that kernels and the host share.
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class Mapped : public Rule {
+ protected:
+  // A kernel writes the shared memory before the copy; after the synchronise the host reads it.
+  void ExpectSeen(uint8_t* host, void* device) {
+    const Tally tally;
+    std::memset(host, 0, kSmall);
+    Backlog(a_);
+    OK(LaunchFill(device, kSmall, 7, a_));
+    CopyAndSynchronize(a_);
+    EXPECT_EQ(std::vector<uint8_t>(host, host + kSmall), std::vector<uint8_t>(kSmall, 7));
+    EXPECT_EQ(Pending(a_), 0);
+    DECIDED(tally, "promoted.small", 1);
+    DECIDED(tally, "kept.mapped", 1);
+  }
+};
+
+TEST_F(Mapped, S11_ManagedMemory) {
+  uint8_t* managed = nullptr;
+  OK(cudaMallocManaged(reinterpret_cast<void**>(&managed), kSmall));
+  ExpectSeen(managed, managed);
+  // For good, for nobody can tell which kernel still has the pointer.
+  OK(cudaFree(managed));
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  DECIDED(tally, "kept.mapped", 1);
+}
+
+TEST_F(Mapped, S11_MappedAllocation) {
+  uint8_t* mapped = nullptr;
+  OK(cudaHostAlloc(reinterpret_cast<void**>(&mapped), kSmall, cudaHostAllocMapped));
+  ExpectSeen(mapped, mapped);
+}
+
+TEST_F(Mapped, S11_MappedRegistration) {
+  std::vector<uint8_t> registered(kSmall);
+  OK(cudaHostRegister(registered.data(), kSmall, cudaHostRegisterMapped));
+  ExpectSeen(registered.data(), registered.data());
+  OK(cudaHostUnregister(registered.data()));
+}
+
+TEST_F(Mapped, S11_ADevicePointerToHostMemory) {
+  void* device = nullptr;
+  OK(cudaHostGetDevicePointer(&device, pinned_, 0));
+  ExpectSeen(pinned_, device);
+}
+
+// Used for the first time after something has been skipped.
+TEST_F(Mapped, S11_AfterAFirstSkip) {
+  OweOnA();
+  void* device = nullptr;
+  OK(cudaHostGetDevicePointer(&device, pinned_, 0));
+  ExpectSeen(pinned_, device);
+}
+
+TEST_F(Mapped, S11_OrdinaryPinnedMemoryIsNoReason) {
+  void* more = nullptr;
+  OK(cudaMallocHost(&more, kSmall));
+  OK(cudaHostRegister(source_.data(), kSmall, 0));
+  OK(cudaHostUnregister(source_.data()));
+  const Tally tally;
+  Backlog(a_);
+  CopyAndSynchronize(a_);
+  DECIDED(tally, "skipped", 1);
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,250 @@
+// S12: all later work runs behind what a synchronise would have waited for.
+#include <atomic>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+// In each test another thread waits for the later work, so that it is not the payment of what is owed that brings the
+// order.
+class LaterWork : public Rule {
+ protected:
+  void SetUp() override {
+    Rule::SetUp();
+    source_ = Pattern(kHuge, 6);
+    OK(LaunchFill(device_, kHuge, 1, a_));
+    OK(LaunchFill(other_, kHuge, 2, a_));
+    OK(cudaDeviceSynchronize());
+    OK(simQuiesce());
+  }
+  void SkippedCopy(cudaStream_t stream, size_t bytes = kSmall) {
+    const Tally tally;
+    Backlog(stream);
+    CopyAndSynchronize(stream, bytes);
+    DECIDED(tally, "skipped", 1);
+  }
+};
+
+TEST_F(LaterWork, S12_AKernelOnAnotherStream) {
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    SkippedCopy(a_, bytes);
+    OK(LaunchMove(other_, device_, bytes, b_));
+    WaitElsewhere(b_);
+    EXPECT_TRUE(Holds(other_, source_, bytes)) << bytes;
+    OK(cudaDeviceSynchronize());
+    OK(LaunchFill(device_, kHuge, 1, a_));
+  }
+}
+
+TEST_F(LaterWork, S12_AStreamMadeLater) {
+  SkippedCopy(a_);
+  cudaStream_t later = nullptr;
+  OK(cudaStreamCreateWithFlags(&later, cudaStreamNonBlocking));
+  OK(LaunchMove(other_, device_, kSmall, later));
+  WaitElsewhere(later);
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+}
+
+TEST_F(LaterWork, S12_TheLegacyStream) {
+  SkippedCopy(a_);
+  OK(LaunchMove(other_, device_, kSmall, nullptr));
+  WaitElsewhere(nullptr);
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+}
+
+TEST_F(LaterWork, S12_ACopyOnTheLegacyStream) {
+  SkippedCopy(nullptr);
+  OK(LaunchMove(other_, device_, kSmall, b_));
+  WaitElsewhere(b_);
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+}
+
+TEST_F(LaterWork, S12_AnotherThreadsWork) {
+  SkippedCopy(a_);
+  OnAnotherThread([this] {
+    EXPECT_EQ(LaunchMove(other_, device_, kSmall, cudaStreamPerThread), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(cudaStreamPerThread), cudaSuccess);
+  });
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+}
+
+TEST_F(LaterWork, S12_ACopyAMemsetAndAGraph) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
+  OK(LaunchMove(other_, device_, kSmall, b_));
+  OK(cudaStreamEndCapture(b_, &graph));
+  OK(cudaGraphInstantiate(&exec, graph, 0));
+  SkippedCopy(a_);
+  OK(cudaGraphLaunch(exec, b_));
+  OK(cudaMemcpyAsync(third_, device_, kSmall, cudaMemcpyDeviceToDevice, b_));
+  OK(cudaMemsetAsync(device_, 9, kSmall, b_));
+  WaitElsewhere(b_);
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+  EXPECT_TRUE(Holds(third_, source_, kSmall));
+  EXPECT_TRUE(HoldsOnly(device_, 9, kSmall));
+}
+
+// A library's launch, which no hook sees.
+TEST_F(LaterWork, S12_WorkThatNoHookSees) {
+  SkippedCopy(a_);
+  size_t bytes = kSmall;
+  void* args[] = {&other_, &device_, &bytes};
+  OK(simLaunchUnseen(simtest::Address(&simtest::Move), 1, 32, args, b_));
+  WaitElsewhere(b_);
+  EXPECT_TRUE(Holds(other_, source_, kSmall));
+}
+
+// The synchronise waits for the stream's earlier work too, whoever has submitted it.
+TEST_F(LaterWork, S12_TheStreamsEarlierWork) {
+  Backlog(a_);
+  OK(LaunchFill(third_, kSmall, 7, a_));
+  CopyAndSynchronize(a_);
+  OK(LaunchMove(other_, third_, kSmall, b_));
+  WaitElsewhere(b_);
+  EXPECT_TRUE(HoldsOnly(other_, 7, kSmall));
+}
+
+// A library's launch between the copy and the synchronise: the latter waits for it.
+TEST_F(LaterWork, S12_UnseenWorkBetweenTheCopyAndTheSynchronise) {
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  size_t bytes = kSmall;
+  int value = 7;
+  void* args[] = {&third_, &bytes, &value};
+  OK(simLaunchUnseen(simtest::Address(&simtest::Fill), 1, 32, args, a_));
+  OK(cudaStreamSynchronize(a_));
+  OK(LaunchMove(other_, third_, kSmall, b_));
+  WaitElsewhere(b_);
+  EXPECT_TRUE(HoldsOnly(other_, 7, kSmall));
+}
+
+TEST_F(LaterWork, S12_SeveralCopiesOnSeveralStreams) {
+  cudaStream_t c = nullptr;
+  OK(cudaStreamCreateWithFlags(&c, cudaStreamNonBlocking));
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  OK(cudaStreamSynchronize(a_));
+  Backlog(b_);
+  OK(CopyUp(device_ + kSmall, source_.data() + kSmall, kSmall, b_));
+  OK(cudaStreamSynchronize(b_));
+  OK(LaunchMove(other_, device_, 2 * kSmall, c));
+  WaitElsewhere(c);
+  EXPECT_TRUE(Holds(other_, source_, 2 * kSmall));
+}
+
+// ---- contexts and captures
+class Contexts : public LaterWork {
+ protected:
+  // A second device, its stream, and memory of it that reaches the first one's.
+  void UseSecondDevice() {
+    OK(cudaSetDevice(1));
+    OK(cudaMalloc(reinterpret_cast<void**>(&far_), kSmall));
+    OK(cudaStreamCreateWithFlags(&far_stream_, cudaStreamNonBlocking));
+    OK(cudaDeviceEnablePeerAccess(0, 0));
+  }
+  void ReadFromSecondDevice() { OK(LaunchMove(far_, device_, kSmall, far_stream_)); }
+
+  uint8_t* far_ = nullptr;
+  cudaStream_t far_stream_ = nullptr;
+};
+
+TEST_F(Contexts, S12contexts_AnotherDeviceReadsAfterwards) {
+  UseSecondDevice();
+  OK(cudaSetDevice(0));
+  const Tally tally;
+  Backlog(a_);
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  OK(cudaSetDevice(1));
+  ReadFromSecondDevice();
+  WaitElsewhere(far_stream_, 1);
+  EXPECT_TRUE(Holds(far_, source_, kSmall));
+  NEVER_DECIDED(tally, "skipped");
+}
+
+TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
+  const Tally tally;
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  OnAnotherThread([this] { UseSecondDevice(); }, 1);
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(Pending(a_), 0);
+  OnAnotherThread(
+      [this] {
+        ReadFromSecondDevice();
+        EXPECT_EQ(cudaStreamSynchronize(far_stream_), cudaSuccess);
+      },
+      1);
+  EXPECT_TRUE(Holds(far_, source_, kSmall));
+  DECIDED(tally, "kept.contexts", 1);
+}
+
+// The second context is made when something is already owed.
+TEST_F(Contexts, S12contexts_ASecondContextAfterASkip) {
+  SkippedCopy(a_);
+  UseSecondDevice();
+  ReadFromSecondDevice();
+  WaitElsewhere(far_stream_, 1);
+  EXPECT_TRUE(Holds(far_, source_, kSmall));
+}
+
+TEST_F(Contexts, S12contexts_AnotherThreadsSecondContextAfterASkip) {
+  SkippedCopy(a_);
+  OnAnotherThread(
+      [this] {
+        UseSecondDevice();
+        ReadFromSecondDevice();
+        EXPECT_EQ(cudaStreamSynchronize(far_stream_), cudaSuccess);
+      },
+      1);
+  EXPECT_TRUE(Holds(far_, source_, kSmall));
+}
+
+// Copies in a context that is not the first one's go their own way.
+TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwn) {
+  CUcontext own = nullptr;
+  OK(cuCtxCreate_v4(&own, nullptr, 0, 0));
+  void* memory = nullptr;
+  cudaStream_t stream = nullptr;
+  OK(cudaMalloc(&memory, kSmall));
+  OK(cudaStreamCreate(&stream));
+  const Tally tally;
+  OK(CopyUp(memory, source_.data(), kSmall, stream));
+  OK(cudaStreamSynchronize(stream));
+  EXPECT_EQ(Pending(stream), 0);
+  EXPECT_TRUE(Holds(memory, source_, kSmall));
+  DECIDED(tally, "aside.context", 1);
+  OK(cuCtxDestroy(own));
+}
+
+// A capture that begins between one thread's copy and its synchronise, which CUDA allows, and which must not be broken.
+TEST_F(Contexts, S12contexts_ACaptureBegunBetweenTheCopyAndTheSynchronise) {
+  const Tally tally;
+  Backlog(b_);
+  OK(CopyUp(device_, source_.data(), kSmall, b_));
+  std::atomic<int> step{0};
+  std::thread capturer([&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    step = 1;
+    while (step != 2) {
+      std::this_thread::yield();
+    }
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess);
+  });
+  while (step != 1) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+  EXPECT_EQ(Pending(b_), 0);
+  step = 2;
+  capturer.join();
+  EXPECT_TRUE(Holds(device_, source_, kSmall));
+  DECIDED(tally, "kept.capture", 1);
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,257 @@
+// S13: what is owed is paid by the thread that owes it, before anything that could show the difference.
+#include <cuda_profiler_api.h>
+
+#include <thread>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class Payment : public Rule {
+ protected:
+  // After `call` all that the synchronise had to wait for is done.
+  void PaidBy(const char* decision, const std::function<cudaError_t()>& call) {
+    OweOnA();
+    const Tally tally;
+    RETURNS(cudaSuccess, call());
+    EXPECT_EQ(Pending(a_), 0);
+    EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
+    DECIDED(tally, decision, 1);
+  }
+  void NotPaidBy(const std::function<cudaError_t()>& call) {
+    OweOnA();
+    const Tally tally;
+    RETURNS(cudaSuccess, call());
+    NEVER_DECIDED(tally, "paid");
+    OK(cudaDeviceSynchronize());
+    EXPECT_EQ(Pending(a_), 0);
+  }
+};
+
+// ---- synchronises
+TEST_F(Payment, S13_ADeviceSynchronise) {
+  PaidBy("paid.synchronize", [] { return cudaDeviceSynchronize(); });
+}
+TEST_F(Payment, S13_TheStreamsNextSynchronise) {
+  PaidBy("paid.synchronize", [this] { return cudaStreamSynchronize(a_); });
+}
+TEST_F(Payment, S13_AnotherStreamsSynchronise) {
+  PaidBy("paid.synchronize", [this] { return cudaStreamSynchronize(b_); });
+}
+TEST_F(Payment, S13_AnEventSynchronise) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  OK(cudaEventRecord(event, b_));
+  PaidBy("paid.synchronize", [event] { return cudaEventSynchronize(event); });
+}
+
+// ---- blocking copies and memsets
+TEST_F(Payment, S13_ABlockingCopyToTheHost) {
+  std::vector<uint8_t> back(16);
+  PaidBy("paid.copy", [&] { return cudaMemcpy(back.data(), other_, 16, cudaMemcpyDeviceToHost); });
+}
+TEST_F(Payment, S13_ABlockingCopyToTheDevice) {
+  PaidBy("paid.copy", [this] { return cudaMemcpy(other_, source_.data(), 16, cudaMemcpyHostToDevice); });
+}
+TEST_F(Payment, S13_ABlocking2DCopy) {
+  std::vector<uint8_t> back(64);
+  PaidBy("paid.copy", [&] { return cudaMemcpy2D(back.data(), 8, other_, 8, 8, 8, cudaMemcpyDeviceToHost); });
+}
+TEST_F(Payment, S13_AnAsynchronousCopyToPageableMemory) {
+  std::vector<uint8_t> back(16);
+  PaidBy("paid.copy", [&] { return cudaMemcpyAsync(back.data(), other_, 16, cudaMemcpyDeviceToHost, b_); });
+}
+TEST_F(Payment, S13_WhatASecondThreadReadsIsThere) {
+  OweOnA();
+  std::vector<uint8_t> back(kSmall);
+  OnAnotherThread(
+      [&] { EXPECT_EQ(cudaMemcpyAsync(back.data(), device_, kSmall, cudaMemcpyDeviceToHost, b_), cudaSuccess); });
+  EXPECT_EQ(back, std::vector<uint8_t>(kSmall, 0x11));
+}
+TEST_F(Payment, S13_TwoStreamsAreBothPaid) {
+  OweOnA();
+  Backlog(b_);
+  CopyAndSynchronize(b_);
+  OK(cudaDeviceSynchronize());
+  EXPECT_EQ(Pending(a_) + Pending(b_), 0);
+}
+TEST_F(Payment, S13_ManyStreamsAreAllPaid) {
+  std::vector<cudaStream_t> streams(20);
+  for (cudaStream_t& stream : streams) {
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    Backlog(stream, 8);
+    CopyAndSynchronize(stream);
+  }
+  OK(cudaStreamSynchronize(b_));
+  for (const cudaStream_t stream : streams) {
+    EXPECT_EQ(Pending(stream), 0);
+  }
+}
+
+// ---- frees, exports, captures, resets, profilers
+TEST_F(Payment, S13free_AFree) {
+  PaidBy("paid.free", [this] { return cudaFree(third_); });
+}
+TEST_F(Payment, S13free_AFreeOfPoolMemory) {
+  void* block = nullptr;
+  OK(cudaMallocAsync(&block, kSmall, b_));
+  OK(cudaStreamSynchronize(b_));
+  PaidBy("paid.free", [block] { return cudaFree(block); });
+}
+TEST_F(Payment, S13free_AFreeOfPinnedMemory) {
+  PaidBy("paid.free", [this] { return cudaFreeHost(pinned_); });
+}
+TEST_F(Payment, S13free_AnUnregistration) {
+  std::vector<uint8_t> registered(kSmall);
+  OK(cudaHostRegister(registered.data(), kSmall, 0));
+  PaidBy("paid.free", [&] { return cudaHostUnregister(registered.data()); });
+}
+TEST_F(Payment, S13free_ExportedMemory) {
+  cudaIpcMemHandle_t handle;
+  PaidBy("paid.share", [&] { return cudaIpcGetMemHandle(&handle, device_); });
+}
+TEST_F(Payment, S13free_AnExportedEvent) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
+  cudaIpcEventHandle_t handle;
+  PaidBy("paid.share", [&] { return cudaIpcGetEventHandle(&handle, event); });
+}
+TEST_F(Payment, S13free_AnExportedPool) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
+  properties.location.type = cudaMemLocationTypeDevice;
+  cudaMemPool_t pool = nullptr;
+  OK(cudaMemPoolCreate(&pool, &properties));
+  int file = -1;
+  PaidBy("paid.share",
+         [&] { return cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0); });
+}
+TEST_F(Payment, S13free_ACapture) {
+  PaidBy("paid.capture", [this] { return cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed); });
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(b_, &graph));
+}
+TEST_F(Payment, S13free_AProfilersStop) {
+  PaidBy("paid.profiler", [] { return cudaProfilerStop(); });
+}
+TEST_F(Payment, S13free_AReset) {
+  OweOnA();
+  const Tally tally;
+  OK(cudaDeviceReset());
+  DECIDED(tally, "paid.reset", 1);
+  // A new life.
+  OK(cudaMalloc(reinterpret_cast<void**>(&device_), kSmall));
+  OK(cudaStreamCreate(&a_));
+  CopyAndSynchronize(a_);
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
+}
+
+TEST_F(Payment, S13free_DestroyingAndFreeingInStreamOrderDoNotPay) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  void* block = nullptr;
+  OK(cudaMallocAsync(&block, kSmall, b_));
+  NotPaidBy([event] { return cudaEventDestroy(event); });
+  NotPaidBy([this, block] { return cudaFreeAsync(block, b_); });
+  NotPaidBy([this] { return cudaStreamDestroy(b_); });
+}
+TEST_F(Payment, S13free_AStreamMayBeDestroyedWhileItOwes) {
+  OweOnA();
+  OK(cudaStreamDestroy(a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
+  // Its handle may come back.
+  OK(cudaStreamCreateWithFlags(&a_, cudaStreamNonBlocking));
+  OweOnA();
+  OK(cudaStreamQuery(a_));
+}
+
+// ---- queries
+TEST_F(Payment, S13query_TheStreamIsDone) {
+  OweOnA();
+  const Tally tally;
+  RETURNS(cudaSuccess, cudaStreamQuery(a_));
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "paid.query", 1);
+}
+TEST_F(Payment, S13query_AnEventRecordedBeforeIsDone) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  Backlog(a_);
+  OK(cudaEventRecord(event, a_));
+  OweOnA();
+  const Tally tally;
+  RETURNS(cudaSuccess, cudaEventQuery(event));
+  DECIDED(tally, "paid.query", 1);
+}
+TEST_F(Payment, S13query_TheTimeBetweenEventsRecordedBeforeIsKnown) {
+  cudaEvent_t start = nullptr;
+  cudaEvent_t end = nullptr;
+  OK(cudaEventCreate(&start));
+  OK(cudaEventCreate(&end));
+  OK(cudaEventRecord(start, a_));
+  Backlog(a_);
+  OK(cudaEventRecord(end, a_));
+  OweOnA();
+  float ms = -1;
+  RETURNS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
+  EXPECT_GE(ms, 0.0F);
+}
+// The owed part does not contain it, so its answer is the driver's, and nobody waits.
+TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  OweOnA();
+  Backlog(a_);
+  OK(cudaEventRecord(event, a_));
+  const Tally tally;
+  RETURNS(cudaErrorNotReady, cudaEventQuery(event));
+  (void)cudaGetLastError();
+  DECIDED(tally, "paid.query", 0);
+}
+// A thread that owes nothing gets the driver's answer at once (a watchdog that polls must never block).
+TEST_F(Payment, S13query_AnotherThreadNeverWaits) {
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  OK(cudaEventRecord(event, a_));
+  OweOnA();
+  const Tally tally;
+  OnAnotherThread([&] {
+    (void)cudaEventQuery(event);
+    (void)cudaStreamQuery(a_);
+  });
+  NEVER_DECIDED(tally, "paid");
+  OK(cudaDeviceSynchronize());
+}
+TEST_F(Payment, S13query_AThreadThatOwesOnAnotherStream) {
+  OweOnA();
+  Backlog(b_);
+  const cudaError_t answer = cudaStreamQuery(b_);  // behind what is owed, and not done either
+  EXPECT_TRUE(answer == cudaSuccess || answer == cudaErrorNotReady) << answer;
+  (void)cudaGetLastError();
+  RETURNS(cudaSuccess, cudaStreamQuery(a_));
+}
+
+// ---- the end of a thread
+TEST_F(Payment, S13thread_AThreadsEnd) {
+  const Tally tally;
+  OnAnotherThread([this] { OweOnA(); });
+  EXPECT_EQ(Pending(a_), 0);
+  RETURNS(cudaSuccess, cudaStreamQuery(a_));
+  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
+  DECIDED(tally, "paid.thread_exit", 1);
+}
+TEST_F(Payment, S13thread_AThreadThatOwesOnManyStreams) {
+  OnAnotherThread([this] {
+    OweOnA();
+    Backlog(b_);
+    CopyAndSynchronize(b_);
+  });
+  EXPECT_EQ(Pending(a_) + Pending(b_), 0);
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,123 @@
+// S14: where blocking is asked for, or pinned memory is something else, the engine is off; and errors are not lost.
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class Off : public Cold {
+ protected:
+  void SetUp() override {}
+  void ExpectNothingIsPromoted() {
+    const Tally tally;
+    for (const size_t bytes : {kSmall, kLarge}) {
+      Backlog(a_);
+      CopyAndSynchronize(a_, bytes);
+      EXPECT_EQ(Pending(a_), 0);
+      EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
+    }
+    NEVER_DECIDED(tally, "promoted");
+    NEVER_DECIDED(tally, "skipped");
+  }
+};
+
+TEST_F(Off, S14_LaunchBlocking) {
+  ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "1", 1), 0);
+  Prepare();
+  ExpectNothingIsPromoted();
+}
+
+TEST_F(Off, S14_LaunchBlockingSetToZeroIsNothing) {
+  ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "0", 1), 0);
+  Rule::SetUp();
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "promoted.small", 1);
+}
+
+// The management library of the machine, by its name, is then this one.
+TEST_F(Off, S14_ConfidentialComputing) {
+  ASSERT_EQ(setenv("FAKE_NVML_CONFIDENTIAL", "1", 1), 0);
+  ASSERT_NE(dlopen(FAKE_NVML, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  Prepare();
+  ExpectNothingIsPromoted();
+}
+
+TEST_F(Off, S14_AMachineThatCouldBeConfidentialAndIsNot) {
+  ASSERT_EQ(setenv("FAKE_NVML_CONFIDENTIAL", "0", 1), 0);
+  ASSERT_NE(dlopen(FAKE_NVML, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  Rule::SetUp();
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "promoted.small", 1);
+}
+
+// A kernel's fault reaches the program at the next call that waits, at the latest, and stays.
+TEST_F(Rule, S14_TheErrorOfEarlierWorkIsNotLost) {
+  OK(cudaLaunchKernel(simtest::Address(&simtest::Crash), dim3(1), dim3(1), nullptr, 0, a_));
+  const cudaError_t copy = CopyUp(device_, source_.data(), kSmall, a_);
+  const cudaError_t wait = cudaStreamSynchronize(a_);
+  const cudaError_t device = cudaDeviceSynchronize();
+  EXPECT_TRUE(copy == cudaSuccess || copy == cudaErrorIllegalAddress) << copy;
+  EXPECT_TRUE(wait == cudaSuccess || wait == cudaErrorIllegalAddress) << wait;
+  RETURNS(cudaErrorIllegalAddress, device);
+  for (const size_t bytes : {kSmall, kLarge}) {
+    RETURNS(cudaErrorIllegalAddress, CopyUp(device_, source_.data(), bytes, a_));
+    RETURNS(cudaErrorIllegalAddress, cudaStreamSynchronize(a_));
+    RETURNS(cudaErrorIllegalAddress, cudaGetLastError());
+  }
+}
+
+TEST_F(Rule, S14_AnErrorBehindASkip) {
+  OweOnA();
+  OK(cudaLaunchKernel(simtest::Address(&simtest::Crash), dim3(1), dim3(1), nullptr, 0, b_));
+  RETURNS(cudaErrorIllegalAddress, cudaDeviceSynchronize());
+  RETURNS(cudaErrorIllegalAddress, cudaStreamQuery(a_));
+  RETURNS(cudaErrorIllegalAddress, cudaFree(device_));
+}
+
+// ---- what the policy switches off stays off.
+TEST_F(Off, Policy_NoCopies) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
+  Prepare();
+  ExpectNothingIsPromoted();
+}
+TEST_F(Off, Policy_NoSmallCopies) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SMALL_COPIES", "false", 1), 0);
+  Rule::SetUp();
+  const Tally tally;
+  CopyAndSynchronize(a_, kSmall);
+  EXPECT_EQ(Pending(a_), 0);
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "promoted.small", 0);
+  DECIDED(tally, "promoted.large", 1);
+}
+TEST_F(Off, Policy_NoLargeCopies) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false", 1), 0);
+  Rule::SetUp();
+  const Tally tally;
+  CopyAndSynchronize(a_, kLarge);
+  EXPECT_EQ(Pending(a_), 0);
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "promoted.large", 0);
+}
+TEST_F(Off, Policy_NoSkipping) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1), 0);
+  Rule::SetUp();
+  const Tally tally;
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "kept.off", 1);
+}
+
+}  // namespace
+}  // namespace rules

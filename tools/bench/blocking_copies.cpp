@@ -1,0 +1,104 @@
+// How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two calls
+// that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
+//
+//   blocking_copies [--repetitions N] [--queue BYTES]
+//
+// The queue is device-to-device copies of BYTES in all (default 64 GiB: some 70 ms on an H200). The device is synchronised
+// before each repetition, and what arrived is compared with what the source held. Prints {"bytes": [seconds, ...], ...}.
+// Exit status: 0, 1 wrong bytes, 2 a CUDA call failed or wrong usage.
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kSizes[] = {4, 64 << 10, 4 * kMiB, 64 * kMiB};
+constexpr size_t kQueuePiece = 2048 * kMiB;
+
+void Check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "blocking_copies: %s: error %d\n", what, static_cast<int>(error));
+  std::exit(2);
+}
+#define CHECK(call) Check((call), #call)
+
+struct Queue {
+  void* from = nullptr;
+  void* to = nullptr;
+  size_t piece = 0;
+  size_t bytes = 0;
+
+  void Fill(cudaStream_t stream) const {
+    for (size_t enqueued = 0; enqueued < bytes; enqueued += piece) {
+      CHECK(cudaMemcpyAsync(to, from, piece, cudaMemcpyDeviceToDevice, stream));
+    }
+  }
+};
+
+double Seconds(const Queue& queue, cudaStream_t stream, void* device, std::vector<unsigned char>& source) {
+  CHECK(cudaDeviceSynchronize());
+  queue.Fill(stream);
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(cudaMemcpyAsync(device, source.data(), source.size(), cudaMemcpyHostToDevice, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  size_t repetitions = 16;
+  Queue queue;
+  queue.bytes = 65536 * kMiB;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--repetitions") {
+      repetitions = std::strtoull(argv[i + 1], nullptr, 10);
+    } else if (option == "--queue") {
+      queue.bytes = std::strtoull(argv[i + 1], nullptr, 10);
+    } else {
+      std::fprintf(stderr, "blocking_copies: unknown option %s\n", argv[i]);
+      return 2;
+    }
+  }
+  queue.piece = queue.bytes < kQueuePiece ? queue.bytes : kQueuePiece;
+  cudaStream_t stream = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  void* device = nullptr;
+  CHECK(cudaMalloc(&device, 64 * kMiB));
+  if (queue.piece != 0) {
+    CHECK(cudaMalloc(&queue.from, queue.piece));
+    CHECK(cudaMalloc(&queue.to, queue.piece));
+  }
+  const char* separator = "{";
+  for (const size_t size : kSizes) {
+    std::vector<unsigned char> source(size);
+    std::vector<unsigned char> arrived(size);
+    std::printf("%s\"%zu\": [", separator, size);
+    separator = ", ";
+    // The first ones find staging memory not there yet, and memory that was never touched.
+    const size_t warm_up = 4;
+    for (size_t i = 0; i < repetitions + warm_up; ++i) {
+      std::memset(source.data(), static_cast<int>(i % 251 + 1), size);
+      const double seconds = Seconds(queue, stream, device, source);
+      std::memset(source.data(), 0, size);  // the copy must have what the source held at the call
+      CHECK(cudaMemcpy(arrived.data(), device, size, cudaMemcpyDeviceToHost));
+      for (const unsigned char byte : arrived) {
+        if (byte != i % 251 + 1) {
+          std::fprintf(stderr, "blocking_copies: wrong bytes after a copy of %zu\n", size);
+          return 1;
+        }
+      }
+      if (i >= warm_up) std::printf("%s%.9f", i == warm_up ? "" : ", ", seconds);
+    }
+    std::printf("]");
+  }
+  std::printf("}\n");
+  return 0;
+}

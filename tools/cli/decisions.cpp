@@ -1,0 +1,173 @@
+#include "tools/cli/decisions.h"
+
+#include <algorithm>
+
+#include "tools/cli/text.h"
+
+namespace slipstream::cli {
+namespace {
+
+using tracer::DecisionCounts;
+
+struct Phrase {
+  std::string_view name;
+  std::string_view text;
+};
+
+// In the order of transfer/decision.h, which the tools do not see; a test holds the names against it.
+constexpr Phrase kPhrases[] = {
+    {"transfer.promoted.small", "small"},
+    {"transfer.promoted.large", "large"},
+    {"transfer.promoted.part", "in part"},
+    {"transfer.aside.off", "switched off by the policy"},
+    {"transfer.aside.starting", "while staging memory was being pinned"},
+    {"transfer.aside.full", "while all staging memory was in flight"},
+    {"transfer.aside.source", "from memory that is not pageable"},
+    {"transfer.aside.destination", "to memory that is not plain device memory"},
+    {"transfer.aside.capture", "during a stream capture"},
+    {"transfer.aside.host_effect", "while earlier work could still write the source"},
+    {"transfer.aside.system_memory", "because the device reaches host memory by itself"},
+    {"transfer.aside.context", "on another device or context than the first"},
+    {"transfer.aside.driver", "because the driver is older than CUDA 12.5"},
+    {"transfer.aside.error", "after a failed driver call"},
+    {"transfer.skipped", "skipped"},
+    {"transfer.skipped.rest", "after waiting for work that writes host memory"},
+    {"transfer.kept.off", "switched off by the policy"},
+    {"transfer.kept.host_effect", "while another stream could still write host memory"},
+    {"transfer.kept.capture", "during a stream capture"},
+    {"transfer.kept.contexts", "with more than one device context"},
+    {"transfer.kept.mapped", "with managed or mapped host memory in use"},
+    {"transfer.kept.shared", "with memory shared between processes or devices"},
+    {"transfer.kept.rdma", "with an RDMA transport loaded"},
+    {"transfer.kept.error", "after a failed driver call"},
+    {"transfer.paid.synchronize", "before a synchronise"},
+    {"transfer.paid.copy", "before a blocking copy"},
+    {"transfer.paid.free", "before a free"},
+    {"transfer.paid.share", "before memory was shared with a process"},
+    {"transfer.paid.capture", "before a stream capture"},
+    {"transfer.paid.reset", "before a device reset"},
+    {"transfer.paid.profiler", "before a profiler stopped"},
+    {"transfer.paid.query", "because a query asked"},
+    {"transfer.paid.thread_exit", "at the end of a thread"},
+    {"transfer.paid.bound", "because two were open on a stream"},
+};
+
+constexpr size_t kReasonsShown = 5;
+constexpr std::string_view kEngine = "transfer.";
+constexpr std::string_view kSkipped = "transfer.skipped";
+constexpr std::string_view kSkippedRest = "transfer.skipped.rest";
+
+std::string InWords(std::string_view name) {
+  if (const std::string_view phrase = DecisionPhrase(name); !phrase.empty()) return std::string(phrase);
+  if (name.starts_with(kEngine)) name.remove_prefix(kEngine.size());
+  std::string words(name);
+  for (char& c : words) {
+    if (c == '.' || c == '_') c = ' ';
+  }
+  return words;
+}
+
+// The decisions of one kind, the most frequent first, and their sum.
+struct Kind {
+  std::vector<DecisionCounts> taken;
+  DecisionCounts sum;
+};
+
+void AddTo(Kind& kind, const DecisionCounts& decision) {
+  kind.taken.push_back(decision);
+  kind.sum.count += decision.count;
+  kind.sum.bytes += decision.bytes;
+  kind.sum.time_ns += decision.time_ns;
+}
+
+std::string Counted(uint64_t count, const char* one, const char* many) {
+  return WithThousands(count) + " " + (count == 1 ? one : many);
+}
+
+// ": 12 during ..., 3 after ..., 4 for 2 other reasons"; without a number where there is one reason only.
+std::string Reasons(Kind kind) {
+  std::stable_sort(kind.taken.begin(), kind.taken.end(),
+                   [](const DecisionCounts& a, const DecisionCounts& b) { return a.count > b.count; });
+  const size_t shown = kind.taken.size() <= kReasonsShown + 1 ? kind.taken.size() : kReasonsShown;
+  std::string text;
+  uint64_t rest = kind.sum.count;
+  for (size_t i = 0; i < shown; ++i) {
+    const DecisionCounts& decision = kind.taken[i];
+    text += text.empty() ? ": " : ", ";
+    if (kind.taken.size() > 1) text += WithThousands(decision.count) + " ";
+    text += InWords(decision.name);
+    rest -= decision.count;
+  }
+  if (shown < kind.taken.size()) {
+    text += ", " + WithThousands(rest) + " for " + std::to_string(kind.taken.size() - shown) + " other reasons";
+  }
+  return text;
+}
+
+void AppendWrapped(std::vector<std::string>& lines, std::string text, size_t columns) {
+  while (text.size() > columns) {
+    // Not at the two spaces in front.
+    const size_t space = text.rfind(' ', columns);
+    if (space == std::string::npos || space < 2) break;
+    lines.push_back(text.substr(0, space));
+    text = "  " + text.substr(space + 1);
+  }
+  lines.push_back(std::move(text));
+}
+
+}  // namespace
+
+std::string_view DecisionPhrase(std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(kPhrases), std::end(kPhrases), [name](const Phrase& p) { return p.name == name; });
+  return found == std::end(kPhrases) ? std::string_view() : found->text;
+}
+
+std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
+  Kind promoted;
+  Kind aside;
+  Kind skipped;
+  Kind kept;
+  Kind paid;
+  Kind other;
+  uint64_t after_waiting = 0;
+  for (const DecisionCounts& decision : decisions) {
+    const std::string_view name = decision.name;
+    if (decision.count == 0 || !name.starts_with(kEngine)) continue;
+    if (name == kSkippedRest) after_waiting = decision.count;
+    AddTo(name.starts_with("transfer.promoted.")     ? promoted
+          : name.starts_with("transfer.aside.")      ? aside
+          : name == kSkipped || name == kSkippedRest ? skipped
+          : name.starts_with("transfer.kept.")       ? kept
+          : name.starts_with("transfer.paid.")       ? paid
+                                                     : other,
+          decision);
+  }
+
+  std::vector<std::string> lines;
+  const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
+  const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
+  if (promoted.sum.count != 0) {
+    say("promoted " + Counted(promoted.sum.count, "copy", "copies") + size(promoted) + Reasons(promoted));
+  }
+  if (aside.sum.count != 0) {
+    say("left alone " + Counted(aside.sum.count, "copy", "copies") + size(aside) + Reasons(aside));
+  }
+  if (skipped.sum.count != 0) {
+    std::string text = "skipped " + WithThousands(skipped.sum.count) + " of " +
+                       Counted(skipped.sum.count + kept.sum.count, "synchronise", "synchronises");
+    if (after_waiting != 0) {
+      text += ", " + WithThousands(after_waiting) + " of them " + InWords(kSkippedRest);
+    }
+    say(text);
+  }
+  if (kept.sum.count != 0) say("kept " + Counted(kept.sum.count, "synchronise", "synchronises") + Reasons(kept));
+  if (paid.sum.count != 0) {
+    say("waited " + Counted(paid.sum.count, "time", "times") + " for what was owed" +
+        (paid.sum.time_ns == 0 ? "" : ", " + HumanTime(paid.sum.time_ns)) + Reasons(paid));
+  }
+  if (other.sum.count != 0) say("also" + Reasons(other));
+  return lines;
+}
+
+}  // namespace slipstream::cli

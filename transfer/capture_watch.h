@@ -1,0 +1,51 @@
+// Whether some stream of the process is being captured into a graph.
+//
+// A context-wide event or wait during a capture fails and breaks the capture (measured), so whoever makes one holds
+// this lock shared, and whoever begins a capture holds it exclusively. Unsure counts as live: a capture whose end was
+// not seen stays counted. Threading: any thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+#include <vector>
+
+#include "transfer/stream_ref.h"
+
+namespace slipstream::transfer {
+
+class CaptureWatch {
+ public:
+  // Calls begin() and counts a capture that it began.
+  template <typename BeginIt>
+  auto Begin(const StreamKey& stream, const BeginIt& begin) {
+    const std::unique_lock lock(mutex_);
+    const auto result = begin();
+    if (result == 0) Opened(stream);
+    return result;
+  }
+
+  // The stream is not being captured any more.
+  void Ended(const StreamKey& stream);
+
+  bool live() const { return live_.load(std::memory_order_acquire) != 0; }
+
+  // Calls work() while no capture can begin; false, without calling it, when one is live.
+  template <typename Work>
+  bool Without(const Work& work) {
+    const std::shared_lock lock(mutex_);
+    if (live()) return false;
+    work();
+    return true;
+  }
+
+ private:
+  void Opened(const StreamKey& stream);
+
+  std::shared_mutex mutex_;
+  std::atomic<uint32_t> live_{0};
+  std::vector<StreamKey> streams_;
+};
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,132 @@
+#include "transfer/engine.h"
+
+#include <unistd.h>
+
+#include "policy/log.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constinit thread_local ThreadState t_state;
+
+}  // namespace
+
+Engine::Engine(const policy::Transfer& policy, int threads, CountDecision count)
+    : policy_(policy), threads_(threads < 1 ? 1 : threads), count_(count), process_(getpid()) {
+  has_thread_key_ = pthread_key_create(&thread_key_, ThreadEnds) == 0;
+}
+
+ThreadState& Engine::State() { return t_state; }
+
+ThreadState& Engine::Identified() {
+  ThreadState& thread = t_state;
+  if (thread.id == 0) thread.id = next_thread_.fetch_add(1, std::memory_order_relaxed);
+  return thread;
+}
+
+bool Engine::DriverThere() {
+  if (driver_there_.load(std::memory_order_acquire)) return true;
+  const std::lock_guard lock(start_mutex_);
+  if (!driver_there_.load(std::memory_order_relaxed)) {
+    driver_there_.store(LoadDriver(&driver_), std::memory_order_release);
+  }
+  return driver_there_.load(std::memory_order_relaxed);
+}
+
+void Engine::TurnOff(Decision reason) {
+  off_reason_.store(reason, std::memory_order_relaxed);
+  phase_.store(Phase::kOff, std::memory_order_seq_cst);
+}
+
+void Engine::Stop() {
+  stopped_.store(true, std::memory_order_seq_cst);
+  // The thread that pins memory must be out of the driver before the driver's own exit handlers run.
+  while (growing_.load(std::memory_order_seq_cst) != 0) growing_.wait(1);
+}
+
+void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread) {
+  if (!Tracking()) return;
+  OrTurnOff([&] {
+    const CUstream handle = Explicit(stream, per_thread);
+    ThreadState& thread = Identified();
+    const RelaxedCapture relaxed(driver_);
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (driver_.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
+      return;  // it went into a graph, which is looked at when it is instantiated
+    }
+    effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, fences_.Record(handle));
+  });
+}
+
+void Engine::HostEffectAnywhere() {
+  if (!Tracking()) return;
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    FenceRef fence;
+    // During a capture nobody can say when it is over: then it never is.
+    captures_.Without([&] { fence = fences_.RecordContext(context_); });
+    effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
+  });
+}
+
+void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_thread) {
+  if (!Tracking()) return;
+  const auto kind_of = [this](const void* memory, size_t span) {
+    return memory == nullptr || span == 0 ? MemoryKind::kDevice : KindOf(driver_, memory);
+  };
+  const MemoryKind destination = kind_of(touched.destination, touched.destination_span);
+  const MemoryKind source = kind_of(touched.source, touched.source_span);
+  // Pageable memory is done with when the call returns, as a destination and as a source; so is a copy from host to
+  // host (CUDA runtime API, API synchronization behavior). A fence of ours behind such a call would be the only work of
+  // an idle stream, and a query would see it.
+  const auto lasts = [](MemoryKind kind) { return kind != MemoryKind::kDevice && kind != MemoryKind::kPageable; };
+  const auto on_host = [](MemoryKind kind) { return kind == MemoryKind::kHost || kind == MemoryKind::kPageable; };
+  if (on_host(destination) && on_host(source)) return;
+  if (destination == MemoryKind::kPageable) return;
+  if (lasts(destination)) {
+    HostEffect(HostEffectKind::kWrite, AddressRange::Of(touched.destination, touched.destination_span), stream,
+               per_thread);
+  }
+  if (lasts(source)) {
+    HostEffect(HostEffectKind::kRead, AddressRange::Of(touched.source, touched.source_span), stream, per_thread);
+  }
+}
+
+void Engine::StreamDestroyed(cudaStream_t stream) {
+  const CUstream handle = Explicit(stream, false);
+  effects_.Retire(handle);
+  run_ahead_.Retire(handle);
+  for (size_t i = 0; i < State().owed_count; ++i) {
+    if (State().owed[i].stream.handle == handle) State().owed[i].stream = {};
+  }
+}
+
+void Engine::CaptureMayHaveEnded(cudaStream_t stream, bool per_thread) {
+  if (!captures_.live() || !DriverThere()) return;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const RelaxedCapture relaxed(driver_);
+  if (driver_.cuStreamIsCapturing(Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
+  if (status == CU_STREAM_CAPTURE_STATUS_NONE) captures_.Ended(KeyOfStream(stream, per_thread));
+}
+
+void Engine::GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph) {
+  if (!DriverThere()) return;
+  OrTurnOff([&] { graphs_.Instantiated(driver_, executable, graph); });
+}
+
+void Engine::GraphLaunched(cudaGraphExec_t executable, cudaStream_t stream, bool per_thread) {
+  if (!Tracking() || graphs_.IsHarmless(executable)) return;
+  HostEffect(HostEffectKind::kWrite, AddressRange::All(), stream, per_thread);
+}
+
+void Engine::HostRegistered(const void* address, size_t bytes, bool mapped) {
+  OrTurnOff([&] { registered_.Add(AddressRange::Of(address, bytes)); });
+  if (mapped) UsesMappedMemory();
+}
+
+void Engine::AdvisesMemory(const void* address) {
+  if (!DriverThere()) return;
+  if (KindOf(driver_, address) == MemoryKind::kPageable) system_memory_.store(true, std::memory_order_release);
+}
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,262 @@
+// The transfer engine: what happens around the program's CUDA calls. Start reading here; docs/transfer.md says it for
+// users.
+//
+// A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
+// synchronise that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and paid
+// by the same thread before anything that could show the difference. Everything that cannot be proven goes the
+// program's own way: the real call.
+//
+// The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
+//
+// Threading: every function from any thread, before or after a context exists (S56). No lock is held while calling
+//   anything that waits for the device (S55).
+// Ownership: never destroyed. Real functions come as arguments; nothing here calls upward.
+// Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would
+// be.
+//   Trouble of the engine's own (no memory, a driver call that fails) makes it stand aside.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <pthread.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "policy/policy.h"
+#include "transfer/capture_watch.h"
+#include "transfer/copy_workers.h"
+#include "transfer/decision.h"
+#include "transfer/driver.h"
+#include "transfer/event_marks.h"
+#include "transfer/fence.h"
+#include "transfer/graph_watch.h"
+#include "transfer/host_effects.h"
+#include "transfer/memory_kind.h"
+#include "transfer/mutant.h"
+#include "transfer/registered_ranges.h"
+#include "transfer/ring.h"
+#include "transfer/run_ahead.h"
+#include "transfer/small_staging.h"
+#include "transfer/stream_ref.h"
+#include "transfer/thread_state.h"
+
+namespace slipstream::transfer {
+
+using CountDecision = void (*)(Decision decision, uint64_t bytes, uint64_t time_ns);
+
+using RealCopyAsync = cudaError_t(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t);
+
+class Engine {
+ public:
+  // Makes no CUDA call and starts no thread. `threads`: that copy, the calling one included (at least 1). Never
+  // destroyed.
+  Engine(const policy::Transfer& policy, int threads, CountDecision count);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Any hooked call but those below: a promoted copy's synchronise does not follow immediately any more.
+  void OtherCall() {
+    ThreadState& thread = State();
+    if (!Broken(Mutant::kS09)) thread.candidate.valid = false;
+  }
+
+  // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
+  cudaError_t CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                        cudaStream_t stream, bool per_thread);
+
+  // Whether the calling thread owes anything.
+  static bool Owes() { return State().owed_count != 0; }
+
+  // -- before calls that wait, or that could show what is owed (S13).
+  void Pay(Decision reason);
+  // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been
+  // handed over by the thread that owes: all threads' debts are paid.
+  void BeforeFree();
+
+  // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
+  void BeforeCopyTo(const void* destination);
+
+  // -- work that meets the host in host memory (S10): after the call that enqueued it.
+  // What a copy or a memset touches. Either side may be NULL: nothing that could be host memory.
+  struct Touched {
+    const void* destination = nullptr;
+    size_t destination_span = 0;
+    const void* source = nullptr;
+    size_t source_span = 0;
+  };
+  void Touches(const Touched& touched, cudaStream_t stream, bool per_thread);
+  void HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread);
+  // The same, anywhere and on any stream.
+  void HostEffectAnywhere();
+
+  // -- synchronises and queries
+  // Whether the call is to return success without being made.
+  bool SkipStreamSynchronize(cudaStream_t stream, bool per_thread);
+  // Before the driver is asked: waits for what the calling thread owes, if the answer would show it.
+  void BeforeEventQuery(cudaEvent_t event);
+  void BeforeStreamQuery(cudaStream_t stream, bool per_thread);
+
+  // -- events and streams
+  void EventRecorded(cudaEvent_t event) {
+    OrTurnOff([&] { marks_.Recorded(event); });
+  }
+  void EventDestroyed(cudaEvent_t event) { marks_.Destroyed(event); }
+  void StreamDestroyed(cudaStream_t stream);
+
+  // -- captures and graphs
+  template <typename Begin>
+  cudaError_t BeginCapture(cudaStream_t stream, bool per_thread, const Begin& begin) {
+    Pay(Decision::kPaidCapture);
+    return captures_.Begin(KeyOfStream(stream, per_thread), begin);
+  }
+  void CaptureMayHaveEnded(cudaStream_t stream, bool per_thread);
+  void GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph);
+  void GraphForgotten(cudaGraphExec_t executable) { graphs_.Forget(executable); }
+  void GraphLaunched(cudaGraphExec_t executable, cudaStream_t stream, bool per_thread);
+
+  // -- memory and sharing
+  void HostRegistered(const void* address, size_t bytes, bool mapped);
+  void HostUnregistered(const void* address) { registered_.Remove(address); }
+  // The program uses managed memory, or memory of the host through a device address (S11).
+  void UsesMappedMemory() { mapped_.store(true, std::memory_order_release); }
+  // The program gives advice about, or prefetches, [address, address + bytes) (S02).
+  void AdvisesMemory(const void* address);
+  // Memory or events are shared with other processes (S22).
+  void SharesMemory() { shared_.store(true, std::memory_order_release); }
+  // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
+  void UsesDevice(int device);
+  // The device is reset: handles and registrations are gone, and the engine with them.
+  void DeviceReset() { TurnOff(Decision::kAsideContext); }
+
+  // The process is exiting: nothing is promoted, skipped or paid any more (S53).
+  void Stop();
+
+ private:
+  enum class Phase : uint32_t {
+    kUnstarted,  // no copy was a candidate yet
+    kStarting,   // effects on host memory are tracked
+    kServing,
+    kOff,
+  };
+
+  static ThreadState& State();
+
+  struct Request {
+    char* destination;
+    const char* source;
+    size_t bytes;
+    cudaMemcpyKind kind;
+    cudaStream_t given;
+    CUstream stream;
+    StreamKey key;
+  };
+
+  struct LastPayment;
+  static void ThreadEnds(void* engine);
+  static void* PayForAnother(void* payment);
+  ThreadState& Identified();
+  StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
+    return KeyOf(Explicit(stream, per_thread), Identified().id);
+  }
+  bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
+  Phase phase() const { return phase_.load(std::memory_order_seq_cst); }
+  bool Serving() const { return phase() == Phase::kServing && Alive(); }
+  // Effects count from the moment in which the engine begins to start; what is older is covered by a fence of that
+  // time.
+  bool Tracking() const { return phase() != Phase::kUnstarted && Alive(); }
+  bool DriverThere();
+  void TurnOff(Decision reason);
+  void Count(Decision decision, uint64_t bytes = 0, uint64_t time_ns = 0) const { count_(decision, bytes, time_ns); }
+  // Runs bookkeeping; where memory runs out, the engine is off from then on.
+  template <typename Work>
+  void OrTurnOff(const Work& work) noexcept {
+    try {
+      work();
+    } catch (...) {
+      TurnOff(Decision::kAsideError);
+    }
+  }
+
+  // -- start and growth (engine_start.cpp)
+  void StartIfPossible();
+  bool CanServe(CUcontext context, Decision* why_not);
+  void WantStaging(size_t bytes);
+  void Grow();
+  bool GrowStep();
+  bool StagingIsShort() const;
+  static void* GrowMain(void* engine);
+
+  // -- copies (engine_copy.cpp)
+  cudaError_t OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread);
+  Decision WhyNotNow(const Request& request);
+  Decision WhyNotThis(const Request& request, Destination* destination);
+  bool Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
+  bool PromoteSmall(const Request& request, FenceRef* fence);
+  bool PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
+  size_t StageWindow(const Request& request, size_t offset, const std::vector<char*>& slots, bool* failed);
+  CUresult Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes);
+  bool ReturnsEarlyByMutant(const Request& request);
+
+  // -- skipping and paying (engine_sync.cpp)
+  Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
+  void Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence);
+  void PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
+  void WaitCounted(const FenceRef& fence, Decision reason);
+  bool SeveralContexts();
+  void SecondContext();
+  void PayForAll(Decision reason);
+  bool RdmaLoaded(bool small);
+
+  const policy::Transfer policy_;
+  const int threads_;
+  const CountDecision count_;
+  const pid_t process_;
+  std::atomic<Phase> phase_{Phase::kUnstarted};
+  std::atomic<Decision> off_reason_{Decision::kAsideError};
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> driver_there_{false};
+  std::mutex start_mutex_;
+  Driver driver_;
+  pthread_key_t thread_key_ = 0;
+  bool has_thread_key_ = false;
+  std::atomic<uint64_t> next_thread_{1};
+
+  // Of the one context that is served; constant once the engine serves.
+  CUcontext context_ = nullptr;
+  CUdevice device_ = 0;
+  int device_count_ = 0;
+
+  FencePool fences_{driver_};
+  SmallStaging small_;
+  Ring ring_;
+  CopyWorkers workers_;
+  HostEffects effects_;
+  CaptureWatch captures_;
+  GraphWatch graphs_;
+  EventMarks marks_;
+  RunAhead run_ahead_;
+  RegisteredRanges registered_;
+
+  std::atomic<bool> mapped_{false};
+  std::atomic<bool> shared_{false};
+  std::atomic<bool> system_memory_{false};
+  std::atomic<bool> several_contexts_{false};
+  std::atomic<uint64_t> objects_looked_at_{0};
+  std::atomic<uint64_t> rdma_looked_ns_{0};
+  std::atomic<bool> rdma_{false};
+
+  // Growth of staging memory.
+  std::mutex grow_mutex_;
+  std::condition_variable grow_wanted_;
+  std::atomic<size_t> wanted_bytes_{0};  // of the ring
+  bool grower_started_ = false;          // under grow_mutex_
+  std::atomic<bool> growth_failed_{false};
+  std::atomic<uint32_t> growing_{0};  // 1: memory is being pinned
+};
+
+}  // namespace slipstream::transfer

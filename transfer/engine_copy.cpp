@@ -1,0 +1,239 @@
+// Copies: which are promoted, and how.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "transfer/engine.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr Decision kPromote = Decision::kCount;  // no reason not to
+constexpr size_t kWindowSlots = 32;              // a copy that is longer is staged in several windows
+constexpr size_t kSmallestPiece = size_t{512} << 10;
+constexpr uintptr_t kPageBytes = 4096;  // the smallest there are
+static_assert(kWindowSlots * Ring::kSlotBytes / kSmallestPiece <= CopyJob::kMaxPieces);
+
+// A power of two, so that no piece lies across two slots; four pieces a thread, so that all end at about the same time.
+size_t PieceBytes(size_t window, int threads) {
+  const size_t share = window / (static_cast<size_t>(threads) * 4);
+  return std::clamp(std::bit_floor(std::max(share, size_t{1})), kSmallestPiece, Ring::kSlotBytes);
+}
+
+}  // namespace
+
+void Engine::BeforeCopyTo(const void* destination) {
+  if (State().owed_count == 0 || !Alive()) return;
+  if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kPaidCopy);
+}
+
+cudaError_t Engine::OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread) {
+  if (ReturnsEarlyByMutant(request)) return cudaSuccess;
+  BeforeCopyTo(request.destination);
+  const cudaError_t result = real(request.destination, request.source, request.bytes, request.kind, request.given);
+  if (result == cudaSuccess) {
+    Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
+  }
+  return result;
+}
+
+cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
+                              cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
+  ThreadState& thread = Identified();
+  thread.candidate.valid = false;
+  const CUstream handle = Explicit(stream, per_thread);
+  const Request request = {
+      static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
+      KeyOf(handle, thread.id)};
+  const bool possible = (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
+                        source != nullptr && destination != nullptr && Alive();
+  if (!possible) return OtherCopy(real, request, per_thread);
+
+  FenceRef fence;
+  Destination where;
+  cudaError_t result = cudaSuccess;
+  bool promoted = false;
+  try {
+    if (phase() == Phase::kUnstarted) StartIfPossible();
+    if (const Decision why_not = WhyNotNow(request); why_not == kPromote) {
+      const RelaxedCapture relaxed(driver_);
+      const Decision why_not_this = WhyNotThis(request, &where);
+      promoted = why_not_this == kPromote && Promote(real, request, &fence, &result);
+      if (why_not_this != kPromote && kind == cudaMemcpyHostToDevice) Count(why_not_this, bytes);
+    } else if (kind == cudaMemcpyHostToDevice) {
+      Count(why_not, bytes);
+    }
+  } catch (...) {
+    // Whatever was enqueued, the whole copy behind it writes the same bytes.
+    TurnOff(Decision::kAsideError);
+    promoted = false;
+  }
+  if (!promoted) return OtherCopy(real, request, per_thread);
+  if (result == cudaSuccess && fence) {
+    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key};
+  }
+  return result;
+}
+
+// What needs no question about the copy's own memory.
+Decision Engine::WhyNotNow(const Request& request) {
+  switch (phase()) {
+    case Phase::kServing:
+      break;
+    case Phase::kOff:
+      return off_reason_.load(std::memory_order_relaxed);
+    default:
+      return captures_.live() ? Decision::kAsideCapture : Decision::kAsideStarting;
+  }
+  const bool wanted = request.bytes <= kSmallCopyBytes ? policy_.small_copies : policy_.large_copies;
+  if (!wanted) return Decision::kAsideOff;
+  if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
+  if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kAsideContext;
+  return SeveralContexts() ? Decision::kAsideContext : kPromote;
+}
+
+Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
+  const AddressRange source = AddressRange::Of(request.source, request.bytes);
+  if (!Broken(Mutant::kS01)) {
+    // Memory is pinned by whole pages.
+    const char* const last = request.source + request.bytes - 1;
+    const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
+    const bool pageable = KindOf(driver_, request.source) == MemoryKind::kPageable &&
+                          (one_page || KindOf(driver_, last) == MemoryKind::kPageable) && !registered_.Overlap(source);
+    if (!pageable) return Decision::kAsideSource;
+  } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
+    return Decision::kAsideSource;
+  }
+  *destination =
+      DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, device_, context_);
+  if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kAsideDestination;
+
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
+  if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
+  if ((effects_.MayWrite(HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
+      (effects_.MayWrite(HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
+    return Decision::kAsideHostEffect;
+  }
+  return kPromote;
+}
+
+bool Engine::Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
+  WantStaging(request.bytes);
+  return request.bytes <= kSmallCopyBytes ? PromoteSmall(request, fence) : PromoteLarge(real, request, fence, result);
+}
+
+// In the caller's stream, so that the destination is written when the program's own copy would have written it (S07).
+CUresult Engine::Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes) {
+  CUstream stream = request.stream;
+  if (Broken(Mutant::kS07)) {
+    static CUstream own = nullptr;
+    if (own == nullptr) driver_.cuStreamCreate(&own, CU_STREAM_NON_BLOCKING);
+    stream = own;
+  }
+  const auto destination = reinterpret_cast<CUdeviceptr>(request.destination + offset);
+  const CUresult result = driver_.cuMemcpyHtoDAsync_v2(destination, staged, bytes, stream);
+  return Broken(Mutant::kS17) ? CUDA_SUCCESS : result;
+}
+
+bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
+  SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
+  while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
+    const FenceRef oldest = small_.AnyInFlight();
+    if (oldest) (void)oldest.Wait();
+    place = small_.Take(request.key, Identified().id, request.bytes);
+  }
+  if (place.memory == nullptr) {
+    Count(small_.ready() ? Decision::kAsideFull : Decision::kAsideStarting, request.bytes);
+    return false;
+  }
+  std::memcpy(place.memory, request.source, request.bytes);
+  if (Enqueue(request, 0, place.memory, request.bytes) != CUDA_SUCCESS) {
+    small_.Cancel(place);
+    Count(Decision::kAsideError, request.bytes);
+    return false;
+  }
+  *fence = fences_.Record(request.stream);
+  // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
+  // it is, gets no synchronise skipped.
+  if (*fence) small_.Commit(place, *fence);
+  Count(Decision::kPromotedSmall, request.bytes);
+  return true;
+}
+
+// Fills the slots from `offset` on, each piece enqueued as soon as it is in. Returns the bytes that were enqueued.
+size_t Engine::StageWindow(const Request& request, size_t offset, const std::vector<char*>& slots, bool* failed) {
+  const size_t bytes = std::min(request.bytes - offset, slots.size() * Ring::kSlotBytes);
+  CopyJob job(request.source + offset, bytes, PieceBytes(bytes, threads_), slots.data(), Ring::kSlotBytes);
+  size_t enqueued = 0;
+  workers_.Run(job, [&](uint32_t piece) {
+    const size_t at = offset + job.OffsetOf(piece);
+    *failed = Enqueue(request, at, job.PlaceOf(piece), job.BytesOf(piece)) != CUDA_SUCCESS;
+    if (!*failed) enqueued += job.BytesOf(piece);
+    return !*failed;
+  });
+  return enqueued;
+}
+
+bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
+  size_t staged = 0;
+  bool failed = false;
+  std::vector<char*> slots;
+  slots.reserve(kWindowSlots);
+  while (staged < request.bytes && !failed) {
+    slots.clear();
+    const size_t rest = (request.bytes - staged + Ring::kSlotBytes - 1) / Ring::kSlotBytes;
+    ring_.Take(std::min(rest, kWindowSlots), &slots);
+    if (slots.empty() && Broken(Mutant::kS08) && ring_.capacity() != 0) {
+      ring_.WaitForOldest();
+      continue;
+    }
+    if (slots.empty()) break;  // all are in flight: waiting for them could be waiting for the host (S08)
+    const size_t more = StageWindow(request, staged, slots, &failed);
+    staged += more;
+    *fence = more != 0 ? fences_.Record(request.stream) : FenceRef();
+    if (more == 0) {
+      ring_.Commit(slots, FenceRef());
+    } else if (*fence) {
+      ring_.Commit(slots, *fence);
+    } else {
+      failed = true;  // and the slots are lost: nobody can say when they have been read
+    }
+  }
+  if (staged == request.bytes && !failed) {
+    Count(Decision::kPromotedLarge, request.bytes);
+    return true;
+  }
+  if (staged == 0 || failed) {
+    // S17: the real call, behind what was enqueued, writes the whole again and has the error that the program gets.
+    const Decision starting = ring_.capacity() == 0 ? Decision::kAsideStarting : Decision::kAsideFull;
+    Count(failed ? Decision::kAsideError : starting, request.bytes);
+    *fence = FenceRef();
+    return false;
+  }
+  // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
+  *result =
+      real(request.destination + staged, request.source + staged, request.bytes - staged, request.kind, request.given);
+  *fence = *result == cudaSuccess ? fences_.Record(request.stream) : FenceRef();
+  Count(Decision::kPromotedPart, staged);
+  return true;
+}
+
+// The mutant of S16: a copy to pageable memory that returns before its bytes are there. Nothing in other builds.
+bool Engine::ReturnsEarlyByMutant(const Request& request) {
+  if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
+  if (KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
+  if (KindOf(driver_, request.source) != MemoryKind::kDevice) return false;
+  const SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
+  if (place.memory == nullptr) return false;
+  const auto source = reinterpret_cast<CUdeviceptr>(request.source);
+  (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);
+  small_.Commit(place, fences_.Record(request.stream));
+  std::memcpy(request.destination, place.memory, request.bytes);
+  return true;
+}
+
+}  // namespace slipstream::transfer

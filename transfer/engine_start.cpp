@@ -1,0 +1,166 @@
+// How the engine starts, at the first copy that could be promoted, and how its staging memory grows.
+
+#include <algorithm>
+
+#include "policy/log.h"
+#include "transfer/confidential.h"
+#include "transfer/engine.h"
+#include "transfer/helper_thread.h"
+#include "transfer/pinned_memory.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr int kFirstDriverWithContextEvents = 12050;
+// Of a copy that is longer, this much is in flight at a time: its DMA keeps up with the threads that stage it.
+constexpr size_t kLongestInFlight = size_t{128} << 20;
+// One copy on its way, and one for each of the two synchronises that may be owed (S23).
+constexpr size_t kCopiesInFlight = 3;
+
+size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+bool HasAttribute(const Driver& driver, CUdevice device, CUdevice_attribute attribute) {
+  int value = 0;
+  return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
+}
+
+bool IsPrimary(const Driver& driver, CUdevice device, CUcontext context) {
+  CUcontext primary = nullptr;
+  if (driver.cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
+  driver.cuDevicePrimaryCtxRelease_v2(device);
+  return primary == context;
+}
+
+}  // namespace
+
+bool Engine::CanServe(CUcontext context, Decision* why_not) {
+  *why_not = Decision::kAsideContext;
+  if (driver_.cuCtxGetDevice(&device_) != CUDA_SUCCESS || !IsPrimary(driver_, device_, context)) return false;
+  if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
+
+  *why_not = Decision::kAsideSystemMemory;
+  const bool ats = HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+  const bool hmm = HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  const bool reached = ats || (hmm && policy_.hmm == policy::HmmMode::kStandAside);
+  if (reached && !Broken(Mutant::kS02)) return false;
+
+  *why_not = Decision::kAsideDriver;
+  int version = 0;
+  if (driver_.cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kFirstDriverWithContextEvents) return false;
+  if (driver_.cuCtxRecordEvent == nullptr || driver_.cuCtxWaitEvent == nullptr) return false;
+
+  *why_not = Decision::kAsideOff;
+  return HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+}
+
+void Engine::StartIfPossible() {
+  if (!DriverThere()) return;
+  const std::unique_lock lock(start_mutex_, std::try_to_lock);
+  if (!lock || phase() != Phase::kUnstarted) return;
+  const RelaxedCapture relaxed(driver_);
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
+  Decision why_not = Decision::kAsideError;
+  if (!CanServe(context, &why_not)) {
+    policy::LogInfo(std::string("transfer stands aside: ") + kDecisionTexts[static_cast<size_t>(why_not)].meaning);
+    TurnOff(why_not);
+    return;
+  }
+  context_ = context;
+  // From here on every hook tells of its effects on host memory; what was submitted before is behind one fence that
+  // stands for all of it, on a stream that is nobody's.
+  phase_.store(Phase::kStarting, std::memory_order_seq_cst);
+  FenceRef before;
+  if (!captures_.Without([&] { before = fences_.RecordContext(context); })) {
+    phase_.store(Phase::kUnstarted, std::memory_order_seq_cst);  // a capture is live: with the next copy
+    return;
+  }
+  if (!before) {
+    TurnOff(Decision::kAsideError);
+    return;
+  }
+  effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+  phase_.store(Phase::kServing, std::memory_order_seq_cst);
+}
+
+// Called by a copy that staging memory of the present size does not serve well. Waits for nothing, unless the policy
+// says that memory is made at once.
+void Engine::WantStaging(size_t bytes) {
+  const bool small = bytes <= kSmallCopyBytes;
+  if (growth_failed_.load(std::memory_order_relaxed) || (small && small_.ready())) return;
+  const size_t most = std::max(policy_.max_pinned / Ring::kSegmentBytes * Ring::kSegmentBytes, Ring::kSegmentBytes);
+  const size_t useful = RoundUp(kCopiesInFlight * std::min(bytes, kLongestInFlight), Ring::kSegmentBytes);
+  const size_t wanted = small ? 0 : std::min(useful, most);
+  if (!small && wanted <= ring_.capacity()) return;
+  size_t before = wanted_bytes_.load(std::memory_order_relaxed);
+  while (before < wanted && !wanted_bytes_.compare_exchange_weak(before, wanted)) {
+  }
+
+  if (policy_.start == policy::TransferStart::kNow) {
+    const std::lock_guard lock(grow_mutex_);
+    Grow();
+    return;
+  }
+  const std::unique_lock lock(grow_mutex_, std::try_to_lock);
+  if (!lock) return;  // it is at work, and looks at wanted_bytes_ before it sleeps; else the next copy asks again
+  if (!grower_started_) {
+    grower_started_ = StartHelperThread("slipstream-pin", GrowMain, this);
+    if (!grower_started_) growth_failed_.store(true, std::memory_order_relaxed);
+  }
+  grow_wanted_.notify_one();
+}
+
+bool Engine::StagingIsShort() const { return !small_.ready() || ring_.capacity() < wanted_bytes_.load(); }
+
+// Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held.
+bool Engine::GrowStep() {
+  if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
+  const bool first = !small_.ready();
+  growing_.store(1, std::memory_order_seq_cst);
+  char* const memory = Alive() ? PinSegment(driver_, first ? SmallStaging::kBytes : Ring::kSegmentBytes) : nullptr;
+  growing_.store(0, std::memory_order_seq_cst);
+  growing_.notify_all();
+  if (memory == nullptr) {
+    growth_failed_.store(true, std::memory_order_relaxed);
+    if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
+    return false;
+  }
+  if (first) {
+    small_.Provide(memory);
+  } else {
+    if (ring_.capacity() == 0) workers_.Start(threads_ - 1);
+    ring_.Add(memory);
+  }
+  return true;
+}
+
+void Engine::Grow() {
+  if (!small_.ready() && ConfidentialComputing() && !Broken(Mutant::kS14)) {
+    growth_failed_.store(true, std::memory_order_relaxed);
+    TurnOff(Decision::kAsideOff);  // S14: pinned memory is something else there
+    return;
+  }
+  // A capture that somebody else has open in global mode would be broken by the driver calls of pinning (S05).
+  CUstreamCaptureMode mode =
+      Broken(Mutant::kS05Growth) ? CU_STREAM_CAPTURE_MODE_GLOBAL : CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver_.cuThreadExchangeStreamCaptureMode(&mode);
+  while (GrowStep()) {
+  }
+  driver_.cuThreadExchangeStreamCaptureMode(&mode);
+}
+
+void* Engine::GrowMain(void* argument) {
+  auto* const engine = static_cast<Engine*>(argument);
+  if (engine->driver_.cuCtxSetCurrent(engine->context_) != CUDA_SUCCESS) {
+    engine->growth_failed_.store(true, std::memory_order_relaxed);
+    return nullptr;
+  }
+  std::unique_lock lock(engine->grow_mutex_);
+  for (;;) {
+    engine->OrTurnOff([engine] { engine->Grow(); });
+    if (engine->growth_failed_.load(std::memory_order_relaxed)) return nullptr;
+    engine->grow_wanted_.wait(lock, [engine] { return engine->StagingIsShort(); });
+  }
+}
+
+}  // namespace slipstream::transfer

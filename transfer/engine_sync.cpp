@@ -1,0 +1,287 @@
+// Synchronises: which are skipped, what is owed for them, and when that is paid.
+
+#include <link.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <string_view>
+
+#include "transfer/engine.h"
+#include "transfer/helper_thread.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr Decision kSkip = Decision::kCount;  // no reason not to
+
+// Libraries through which another host or process may read device memory without any CUDA call of this process (S22).
+// NVSHMEM's host library alone is in every PyTorch process; its transports and bootstraps come when it is used.
+constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "libmpi.so",         "libmpi_",
+                                               "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
+
+constexpr uint64_t kRdmaLookNs = 200'000'000;
+
+struct LoadedObjects {
+  uint64_t loaded = 0;  // how many ever were
+  bool rdma = false;
+};
+
+int CountObjects(dl_phdr_info* info, size_t, void* data) {
+  static_cast<LoadedObjects*>(data)->loaded = info->dlpi_adds;
+  return 1;
+}
+
+int LookForRdma(dl_phdr_info* info, size_t, void* data) {
+  const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  const size_t slash = path.rfind('/');
+  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
+  for (const std::string_view library : kRdmaLibraries) {
+    if (name.find(library) == std::string_view::npos) continue;
+    static_cast<LoadedObjects*>(data)->rdma = true;
+    return 1;
+  }
+  return 0;
+}
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+bool Engine::SeveralContexts() {
+  if (Broken(Mutant::kS12Contexts)) return false;
+  if (several_contexts_.load(std::memory_order_acquire)) return true;
+  for (int device = 0; device < device_count_; ++device) {
+    if (device == device_) continue;
+    unsigned flags = 0;
+    int active = 1;
+    if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
+    SecondContext();
+    return true;
+  }
+  return false;
+}
+
+// Work of another context is not held behind what is owed here: all of it is paid, and none is made again. A skip that
+// did not see the flag is seen here, or sees it when it has entered its debt.
+void Engine::SecondContext() {
+  several_contexts_.store(true, std::memory_order_seq_cst);
+  PayForAll(Decision::kPaidSynchronize);
+}
+
+void Engine::UsesDevice(int device) {
+  if (!Serving() || device == device_ || several_contexts_.load(std::memory_order_relaxed)) return;
+  if (!Broken(Mutant::kS12Contexts)) SecondContext();
+}
+
+void Engine::PayForAll(Decision reason) {
+  OrTurnOff([&] {
+    // The calling thread may have another device's context, or none yet.
+    const CurrentContext ours(driver_, context_);
+    const RelaxedCapture relaxed(driver_);
+    for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, reason);
+  });
+}
+
+// The loader counts what it loads, but walks all its objects to say so: tens of microseconds when they are out of the
+// cache. A small copy asks at most every kRdmaLookNs; a transport that came in since then has its peers to find and the
+// memory to register first, which SYNC_MEMOPS on the destination tells (DestinationAt).
+bool Engine::RdmaLoaded(bool small) {
+  if (rdma_.load(std::memory_order_relaxed)) return true;
+  const uint64_t now = NowNs();
+  if (small && now - rdma_looked_ns_.load(std::memory_order_relaxed) < kRdmaLookNs) return false;
+  rdma_looked_ns_.store(now, std::memory_order_relaxed);
+  LoadedObjects objects;
+  dl_iterate_phdr(CountObjects, &objects);
+  if (objects.loaded == objects_looked_at_.load(std::memory_order_relaxed)) return false;
+  dl_iterate_phdr(LookForRdma, &objects);
+  if (objects.rdma) {
+    rdma_.store(true, std::memory_order_relaxed);
+  } else {
+    objects_looked_at_.store(objects.loaded, std::memory_order_relaxed);
+  }
+  return objects.rdma;
+}
+
+Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects) {
+  if (!policy_.skip_synchronize) return Decision::kKeptOff;
+  if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kKeptMapped;
+  const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
+  if (!Broken(Mutant::kS22)) {
+    if (shared) return Decision::kKeptShared;
+    if (!policy_.skip_with_rdma && RdmaLoaded(candidate.small)) return Decision::kKeptRdma;
+  }
+  if (SeveralContexts()) return Decision::kKeptContexts;
+  if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;
+  if (Broken(Mutant::kS10Other)) {
+    effects_.On(candidate.stream, effects);
+  } else if (!effects_.OnlyOn(candidate.stream, effects)) {
+    return Decision::kKeptHostEffect;
+  }
+  return kSkip;
+}
+
+bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
+  ThreadState& thread = State();
+  if (!thread.candidate.valid) return false;
+  const Candidate candidate = thread.candidate;
+  thread.candidate.valid = false;
+  if (!Serving() || !(KeyOfStream(stream, per_thread) == candidate.stream)) return false;
+  try {
+    const RelaxedCapture relaxed(driver_);
+    std::vector<FenceRef> effects;
+    const Decision why_not = WhyNotSkip(candidate, &effects);
+    if (why_not != kSkip) {
+      Count(why_not);
+      return false;
+    }
+    if (const FenceRef oldest = run_ahead_.MustWaitFor(candidate.stream); oldest && !Broken(Mutant::kS23)) {
+      WaitCounted(oldest, Decision::kPaidBound);
+    }
+    // What the host may look at without asking must be there; the device's own results may come later (S10).
+    for (const FenceRef& effect : effects) {
+      if (!Broken(Mutant::kS10) && effect.Wait() != CUDA_SUCCESS) return false;
+    }
+    // All later work of the context behind all work of the stream, as the host's wait would have put it (S12). That is
+    // more than the copy: another thread may have used the stream since.
+    FenceRef fence;
+    CUresult held = CUDA_ERROR_UNKNOWN;
+    const auto hold = [&] {
+      fence = fences_.Record(candidate.stream.handle);
+      if (fence) held = Broken(Mutant::kS12) ? CUDA_SUCCESS : driver_.cuCtxWaitEvent(context_, fence.event());
+    };
+    const bool no_capture = captures_.Without(hold);
+    if (Broken(Mutant::kS12Contexts) && !no_capture) hold();
+    if (held != CUDA_SUCCESS) {
+      Count(no_capture ? Decision::kKeptError : Decision::kKeptCapture);
+      return false;
+    }
+    run_ahead_.Owe(candidate.stream, fence);
+    if (several_contexts_.load(std::memory_order_seq_cst)) {
+      Count(Decision::kKeptContexts);
+      return fence.Wait() == CUDA_SUCCESS;
+    }
+    Owe(thread, candidate.stream, fence);
+    Count(effects.empty() ? Decision::kSkipped : Decision::kSkippedRest);
+    return true;
+  } catch (...) {
+    TurnOff(Decision::kAsideError);
+    return false;
+  }
+}
+
+void Engine::WaitCounted(const FenceRef& fence, Decision reason) {
+  if (fence.Done()) return;
+  const uint64_t start = NowNs();
+  (void)fence.Wait();  // an error is the program's to see, from its own call
+  Count(reason, 0, NowNs() - start);
+}
+
+void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence) {
+  if (has_thread_key_ && thread.owed_count == 0) pthread_setspecific(thread_key_, this);
+  Owed* place = nullptr;
+  for (size_t i = 0; i < thread.owed_count && place == nullptr; ++i) {
+    if (thread.owed[i].stream == stream) place = &thread.owed[i];
+  }
+  if (place == nullptr && thread.owed_count == ThreadState::kMaxOwed) {
+    PayWhat(thread, Decision::kPaidBound, 0);  // a thread with so many streams: nothing is owed any more
+  }
+  if (place == nullptr) place = &thread.owed[thread.owed_count++];
+  const FenceRef older(place->fence);
+  *place = {stream, FenceRef(fence).Release(), marks_.Next()};
+}
+
+// Waits for what the thread owes since `after_mark`.
+void Engine::PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark) {
+  size_t kept = 0;
+  for (size_t i = 0; i < thread.owed_count; ++i) {
+    if (thread.owed[i].mark <= after_mark) {
+      if (kept != i) thread.owed[kept] = thread.owed[i];
+      ++kept;
+      continue;
+    }
+    const FenceRef fence(thread.owed[i].fence);
+    WaitCounted(fence, reason);
+  }
+  for (size_t i = kept; i < thread.owed_count; ++i) thread.owed[i] = Owed();
+  thread.owed_count = kept;
+}
+
+void Engine::Pay(Decision reason) {
+  ThreadState& thread = State();
+  if (thread.owed_count == 0 || !Alive()) return;
+  const bool synchronises = reason == Decision::kPaidSynchronize || reason == Decision::kPaidCopy;
+  if (!synchronises && Broken(Mutant::kS13Free)) return;
+  const RelaxedCapture relaxed(driver_);
+  PayWhat(thread, reason, 0);
+}
+
+void Engine::BeforeFree() {
+  if (!Serving() || Broken(Mutant::kS13Free)) return;
+  PayForAll(Decision::kPaidFree);
+}
+
+void Engine::BeforeEventQuery(cudaEvent_t event) {
+  ThreadState& thread = State();
+  if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
+  const uint64_t mark = marks_.MarkOf(event);
+  const RelaxedCapture relaxed(driver_);
+  bool concerned = false;
+  for (size_t i = 0; i < thread.owed_count; ++i) concerned |= thread.owed[i].mark > mark;
+  if (!concerned || driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
+  PayWhat(thread, Decision::kPaidQuery, mark);
+}
+
+void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
+  ThreadState& thread = State();
+  if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
+  // A stream that is being captured may not be asked; the program's own question has its answer.
+  if (captures_.live()) return;
+  const RelaxedCapture relaxed(driver_);
+  if (driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
+  PayWhat(thread, Decision::kPaidQuery, 0);
+}
+
+// A thread that has ended cannot pay, and whoever joined it may rely on what it waited for. The driver's own state of
+// the thread is gone by now, so another thread calls it.
+struct Engine::LastPayment {
+  explicit LastPayment(Engine* payer) : engine(payer) {}
+
+  Engine* const engine;
+  std::vector<FenceRef> fences;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+void* Engine::PayForAnother(void* argument) {
+  auto* const payment = static_cast<LastPayment*>(argument);
+  (void)payment->engine->driver_.cuCtxSetCurrent(payment->engine->context_);
+  for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kPaidThreadExit);
+  const std::lock_guard lock(payment->mutex);
+  payment->done = true;
+  payment->changed.notify_one();  // with the lock held: the payment lives on the stack of the thread that is told
+  return nullptr;
+}
+
+void Engine::ThreadEnds(void* argument) {
+  auto* const engine = static_cast<Engine*>(argument);
+  ThreadState& thread = State();
+  if (getpid() != engine->process_ || !engine->Alive()) return;
+  engine->OrTurnOff([&] {
+    LastPayment payment(engine);
+    for (size_t i = 0; i < thread.owed_count; ++i) {
+      payment.fences.emplace_back(std::exchange(thread.owed[i].fence, nullptr));
+    }
+    thread.owed_count = 0;
+    if (payment.fences.empty() || Broken(Mutant::kS13Thread)) return;
+    if (!StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
+    std::unique_lock lock(payment.mutex);
+    payment.changed.wait(lock, [&] { return payment.done; });
+  });
+}
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,81 @@
+// Fences: events of the engine's own that say whether work has run.
+//
+// A Fence is shared by whoever waits for it: the slots of a copy, the ledger of a thread, the set of effects. The last
+// holder gives it back to the pool, which records it again for somebody else.
+// Threading: FencePool and FenceRef::Done/Wait from any thread; one FenceRef object by one thread at a time. The pool's
+//   lock is held for a pointer exchange only, never while calling the driver.
+// Ownership: events are created on demand and kept; the pool is never destroyed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "transfer/driver.h"
+
+namespace slipstream::transfer {
+
+class FencePool;
+
+struct Fence {
+  CUevent event = nullptr;
+  std::atomic<uint32_t> references{0};
+  std::atomic<bool> done{false};
+  FencePool* pool = nullptr;
+  Fence* next_free = nullptr;
+};
+
+class FenceRef {
+ public:
+  FenceRef() = default;
+  explicit FenceRef(Fence* fence) : fence_(fence) {}
+  FenceRef(const FenceRef& other) : fence_(other.fence_) {
+    if (fence_ != nullptr) fence_->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  FenceRef(FenceRef&& other) noexcept : fence_(std::exchange(other.fence_, nullptr)) {}
+  FenceRef& operator=(FenceRef other) noexcept {
+    std::swap(fence_, other.fence_);
+    return *this;
+  }
+  ~FenceRef();
+
+  explicit operator bool() const { return fence_ != nullptr; }
+  CUevent event() const { return fence_->event; }
+  // Hands the reference to the caller, who makes a FenceRef of it again.
+  Fence* Release() { return std::exchange(fence_, nullptr); }
+
+  // Whether all work before the fence has run. A driver error (a broken context) is "no".
+  bool Done() const;
+  // Returns when it has, or with the driver's error.
+  CUresult Wait() const;
+
+ private:
+  Fence* fence_ = nullptr;
+};
+
+class FencePool {
+ public:
+  explicit FencePool(const Driver& driver) : driver_(driver) {}
+  FencePool(const FencePool&) = delete;
+  FencePool& operator=(const FencePool&) = delete;
+
+  // Behind all work of the stream (an explicit handle) so far. Empty: the driver refused.
+  FenceRef Record(CUstream stream);
+  // Behind all work of the context so far (cuCtxRecordEvent; cuda.h). Never while a capture is live.
+  FenceRef RecordContext(CUcontext context);
+
+  const Driver& driver() const { return driver_; }
+
+ private:
+  friend class FenceRef;
+
+  Fence* Take();
+  void GiveBack(Fence* fence);
+
+  const Driver& driver_;
+  std::mutex mutex_;
+  Fence* free_ = nullptr;
+};
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,47 @@
+// Rules that can be broken on purpose, so that a test can show that it notices.
+//
+// In the library that users get, Broken() is false at compile time and the code behind it is gone. In the test build
+// (SLIPSTREAM_MUTANTS) the variable SLIPSTREAM_TEST_MUTANT names the one rule that is broken.
+// Threading: any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace slipstream::transfer {
+
+// The rule, as tests name it. A second word says which part of it.
+enum class Mutant : uint8_t {
+  kNone,
+  kS01,          // a pinned or registered source is read early too
+  kS02,          // memory that the device reaches by itself is staged
+  kS03,          // pending host functions are not looked at before the source is read
+  kS04,          // pending copies to host memory are not looked at before the source is read
+  kS05,          // a capturing stream gets its copy at once
+  kS05Growth,    // staging memory is pinned in the thread's own capture mode
+  kS06,          // any destination will do
+  kS07,          // the copy runs on a stream of its own
+  kS08,          // full staging memory is waited for
+  kS09,          // any later synchronise of the stream is a candidate
+  kS10,          // effects on this stream are not waited for
+  kS10Other,     // effects on other streams are not looked at
+  kS11,          // managed and mapped memory are not looked at
+  kS12,          // later work is not held behind the copy
+  kS12Contexts,  // other contexts and captures are not looked at
+  kS13Query,     // queries answer what the driver says
+  kS13Free,      // frees, exports, captures, resets and profilers do not pay
+  kS13Thread,    // a thread's end does not pay
+  kS14,          // CUDA_LAUNCH_BLOCKING is not looked at
+  kS15,          // queries ask the runtime first
+  kS16,          // a copy to pageable host memory returns before it is complete
+  kS17,          // a failed part of a copy is forgotten
+  kS22,          // shared memory is not looked at
+  kS23,          // any number of synchronises may be owed
+};
+
+#ifdef SLIPSTREAM_MUTANTS
+bool Broken(Mutant mutant);
+#else
+constexpr bool Broken(Mutant) { return false; }
+#endif
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,41 @@
+#include "transfer/pinned_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries lack the name
+#endif
+
+namespace slipstream::transfer {
+namespace {
+
+void Populate(char* memory, size_t bytes) {
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (size_t offset = 0; offset < bytes; offset += page) static_cast<volatile char*>(memory)[offset] = 0;
+}
+
+}  // namespace
+
+char* PinSegment(const Driver& driver, size_t bytes) {
+  const size_t reserved = bytes + kHugePageBytes;
+  void* const mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return nullptr;
+  const auto begin = reinterpret_cast<uintptr_t>(mapping);
+  const uintptr_t aligned = (begin + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
+  char* const memory = static_cast<char*>(mapping) + (aligned - begin);
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);
+  (void)madvise(memory, bytes, MADV_DONTFORK);
+  Populate(memory, bytes);
+  // Portable: a second context would see it as pinned too, and not stage its own copies of it.
+  if (driver.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
+    munmap(mapping, reserved);
+    return nullptr;
+  }
+  return memory;
+}
+
+}  // namespace slipstream::transfer

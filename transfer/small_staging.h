@@ -1,0 +1,65 @@
+// Where small copies wait for their DMA: pages of pinned memory, each filled by one thread for one stream.
+//
+// A page belongs to one thread and one stream while it is open, so the last fence of it stands for all copies in it:
+// they run in the stream's order. It is used again when that fence has passed. Threading: Take and Commit from any
+// thread. The lock is held while the driver is asked whether fences have passed;
+//   nothing that synchronises is called under it (S55).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "transfer/fence.h"
+#include "transfer/stream_ref.h"
+
+namespace slipstream::transfer {
+
+inline constexpr size_t kSmallCopyBytes = size_t{64} << 10;
+
+class SmallStaging {
+ public:
+  static constexpr size_t kPageBytes = kSmallCopyBytes;
+  static constexpr size_t kBytes = size_t{4} << 20;
+
+  struct Place {
+    char* memory = nullptr;  // null: every page is in flight
+    uint32_t page = 0;
+  };
+
+  // `memory`: kBytes of pinned memory.
+  void Provide(char* memory);
+  bool ready() const { return memory_.load(std::memory_order_acquire) != nullptr; }
+
+  // Room for `bytes` (at most kSmallCopyBytes). What was taken must be committed or cancelled.
+  Place Take(const StreamKey& stream, uint64_t thread, size_t bytes);
+  // `fence` is behind the copy, on the stream.
+  void Commit(const Place& place, FenceRef fence);
+  // No copy was enqueued.
+  void Cancel(const Place& place);
+
+  // Some page's fence, to wait for; empty when none is in flight. Only the broken rule S08 waits.
+  FenceRef AnyInFlight();
+
+ private:
+  static constexpr uint32_t kPages = kBytes / kPageBytes;
+  static constexpr size_t kAlignment = 64;
+
+  struct Page {
+    StreamKey stream;
+    uint64_t thread = 0;  // 0: nobody's
+    uint32_t used = 0;
+    uint32_t open_copies = 0;  // taken, not committed
+    FenceRef fence;
+
+    bool Idle() const { return open_copies == 0 && (!fence || fence.Done()); }
+  };
+
+  std::atomic<char*> memory_{nullptr};
+  std::mutex mutex_;
+  std::array<Page, kPages> pages_;
+  uint32_t recent_ = 0;  // the page that was opened last
+};
+
+}  // namespace slipstream::transfer

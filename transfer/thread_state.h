@@ -1,0 +1,38 @@
+// What the engine remembers for each thread of the program: the copy it has just promoted, and the waits it owes.
+//
+// Threading: a thread touches its own only. Trivial to construct and destroy: it lives in the static TLS block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transfer/fence.h"
+#include "transfer/stream_ref.h"
+
+namespace slipstream::transfer {
+
+// The promoted copy that a synchronise of the same stream may follow immediately (S09).
+struct Candidate {
+  bool valid = false;
+  bool destination_may_be_shared = false;
+  bool small = false;  // at most kSmallCopyBytes
+  StreamKey stream;
+};
+
+// A synchronise that was skipped: on each stream the newest stands for the older ones.
+struct Owed {
+  StreamKey stream;
+  Fence* fence = nullptr;  // held
+  uint64_t mark = 0;       // of EventMarks' counter
+};
+
+struct ThreadState {
+  static constexpr size_t kMaxOwed = 8;
+
+  uint64_t id = 0;  // the engine's number for the thread; 0: none yet
+  Candidate candidate;
+  Owed owed[kMaxOwed];
+  size_t owed_count = 0;
+};
+
+}  // namespace slipstream::transfer
