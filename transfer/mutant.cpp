@@ -26,7 +26,7 @@ constexpr Name kNames[] = {
 };
 
 Mutant Chosen() {
-  const char* const text = policy::EnvironmentValue("SLIPSTREAM_TEST_MUTANT");
+  const char* const text = policy::EnvironmentValue("TRANSFER_BROKEN_RULE");
   if (text == nullptr) return Mutant::kNone;
   for (const Name& name : kNames) {
     if (name.name == text) return name.mutant;

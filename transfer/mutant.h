@@ -1,7 +1,8 @@
 // Rules that can be broken on purpose, so that a test can show that it notices.
 //
 // In the library that users get, Broken() is false at compile time and the code behind it is gone. In the test build
-// (SLIPSTREAM_MUTANTS) the variable SLIPSTREAM_TEST_MUTANT names the one rule that is broken.
+// (SLIPSTREAM_MUTANTS) the variable TRANSFER_BROKEN_RULE names the one rule that is broken. (Not SLIPSTREAM_...: those
+// are the policy's, and one that it does not know turns everything off.)
 // Threading: any thread.
 #pragma once
 

@@ -46,7 +46,7 @@ def read_arguments():
     parser.add_argument("--require", action="append", default=[], metavar="NAME",
                         help="with --counts: a decision (or the beginning of its name) that must have been taken")
     parser.add_argument("--watchdog", type=float, default=120, help="seconds without a sign of life that are a hang")
-    parser.add_argument("--out", default="differential", help="folder for what is found")
+    parser.add_argument("--out", default="build/differential-found", help="folder for what is found")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--shrink-seconds", type=float, default=300, help="time for making one program small")
     arguments = parser.parse_args()

@@ -81,8 +81,8 @@ Model::Stream* Model::FindStream(int id, int thread) {
   return const_cast<Stream*>(static_cast<const Model*>(this)->FindStream(id, thread));
 }
 
-Nodes Model::Before(const Stream& stream) const {
-  Nodes before = stream.front | done_;
+Nodes Model::Fronts(const Stream& stream) const {
+  Nodes before = stream.front;
   if (IsLegacy(stream)) {
     for (const Stream& other : streams_) {
       if (other.alive && other.blocking) before |= other.front;
@@ -94,10 +94,12 @@ Nodes Model::Before(const Stream& stream) const {
   return before;
 }
 
+Nodes Model::Before(const Stream& stream) const { return Fronts(stream) | done_; }
+
 Nodes Model::Awaited(const Stream& stream) const {
   if (!IsLegacy(stream)) return stream.front;
   // Work left on a destroyed stream may or may not count: claim nothing from it, but do not ask before it is done.
-  return Before(stream) | ghosts_;
+  return Fronts(stream) | ghosts_;
 }
 
 Model::Access Model::Touching(int buffer, size_t begin, size_t end, bool write) const {
@@ -159,7 +161,8 @@ Verdict Model::Submit(const Op& op, const std::vector<Access>& accesses, const N
     behind->reset();
     return Verdict::kFine;
   }
-  const Nodes before = Before(stream) | also;
+  // A wait for an event that is complete is nothing, and then also no barrier between the legacy and other streams.
+  const Nodes before = (op.kind == Kind::kStreamWait ? stream.front | done_ : Before(stream)) | also;
   if (const Verdict verdict = Ordered(accesses, before, false); verdict != Verdict::kFine) return verdict;
   stream.front = closures_[AddNode(before, accesses)];
   *behind = stream.front;
@@ -168,7 +171,7 @@ Verdict Model::Submit(const Op& op, const std::vector<Access>& accesses, const N
 
 void Model::WaitFor(const Nodes& nodes, int thread) {
   done_ |= nodes;
-  done_by_[static_cast<size_t>(thread)] |= nodes;
+  done_by_[static_cast<size_t>(thread)] |= nodes & ~ordered_by_executable_;
 }
 
 bool Model::UnsafeNow(int thread) const {
@@ -359,7 +362,8 @@ Verdict Model::ApplyStream(const Op& op) {
   if (op.kind == Kind::kDeviceSync) {
     Nodes all;
     for (size_t i = 0; i < node_count_; ++i) all.set(i);
-    WaitFor(all, op.thread);
+    done_ |= all;
+    done_by_[static_cast<size_t>(op.thread)] |= all;
     return Verdict::kFine;
   }
   Stream& stream = *FindStream(op.stream, op.thread);
@@ -379,7 +383,7 @@ Verdict Model::ApplyStream(const Op& op) {
       return Verdict::kFine;
     case Kind::kStreamSync:
       // A wait for the legacy stream is one for the blocking streams.
-      WaitFor(IsLegacy(stream) ? Before(stream) : stream.front, op.thread);
+      WaitFor(IsLegacy(stream) ? Fronts(stream) : stream.front, op.thread);
       return Verdict::kFine;
     case Kind::kStreamQuery: {
       // Whether a thread that has not waited itself learns of completion at once is left open.
@@ -503,6 +507,7 @@ Verdict Model::ApplyCopy(const Op& op) {
   std::vector<Access> accesses = {write};
   if (src.Pageable() && !dst.Host() && !captured) {
     // Read at the call, except for what is known to be read in the stream's order.
+    const Nodes fronts = Fronts(stream);
     const Nodes before = Before(stream);
     const bool in_order = !op.Is2D() && !blocking;
     const size_t head_end = in_order ? std::min(src_end, op.src_offset + kReadAtCall) : src_end;
@@ -518,7 +523,7 @@ Verdict Model::ApplyCopy(const Op& op) {
     const Verdict verdict = Submit(work, accesses, {}, &behind);
     if (verdict != Verdict::kFine) return verdict;
     // "A stream sync is performed before the copy is initiated"; of one without a stream only.
-    if (blocking) WaitFor(before, op.thread);
+    if (blocking) WaitFor(fronts, op.thread);
   } else {
     accesses.push_back(read);
     Nodes behind;
@@ -670,6 +675,7 @@ Verdict Model::ApplyLaunch(const Op& op) {
     why_ = "not ordered behind earlier work on the same bytes";
     return Verdict::kRace;
   }
+  ordered_by_executable_ |= exec.last_launch & ~Before(stream);
   std::vector<size_t> nodes;
   for (const Step& step : exec.steps) {
     Nodes behind = before;

@@ -132,7 +132,9 @@ class Model {
   const Stream* FindStream(int id, int thread) const;
   Stream* FindStream(int id, int thread);
 
-  // What work submitted to the stream now comes behind.
+  // The ends of the streams that work submitted to this one now comes behind, and with what the host knows to be
+  // complete.
+  Nodes Fronts(const Stream& stream) const;
   Nodes Before(const Stream& stream) const;
   // What must be complete for a query of the stream to say so.
   Nodes Awaited(const Stream& stream) const;
@@ -179,6 +181,9 @@ class Model {
   Nodes ghosts_;  // left on blocking streams that were destroyed
   Nodes done_;
   std::array<Nodes, kMaxThreads> done_by_;  // by a wait of the thread itself: only it may ask for completion
+  // Known to be before other work only because both launched one executable. Then no query is made: what a library has
+  // put behind the first launch by itself, an event say, the second does not wait for.
+  Nodes ordered_by_executable_;
   bool must_fail_ = false;
   const char* why_ = "";
   Nodes missing_;

@@ -64,6 +64,13 @@ TEST(Model, TheLegacyStreamOrdersBlockingStreamsOnly) {
   REFUSED("not ordered", "t0 copy_async stream=thread dst=d0 src=p2 n=4096 as=h2d\n" + blocking);
 }
 
+TEST(Model, AWaitOnTheLegacyStreamIsNoBarrier) {
+  const std::string before = "t0 record stream=s4 event=e0\nt0 kernel stream=s4 dst=d0 n=64 value=1 does=fill\n";
+  const std::string after = "t0 kernel stream=thread dst=d0 n=64 value=2 does=fill\n";
+  REFUSED("not ordered", before + "t0 wait stream=legacy event=e0\n" + after);
+  DETERMINED(before + "t0 record stream=legacy event=e0\n" + after);
+}
+
 TEST(Model, WhatTheHostReadsMustBeComplete) {
   REFUSED("not ordered", std::string(kDown) + kReadPinned);
   DETERMINED(std::string(kDown) + kSync + kReadPinned);
@@ -76,6 +83,7 @@ TEST(Model, QuestionsHaveOneAnswer) {
   REFUSED("answer", std::string(kUp) + "t0 query stream=s2\n");
   DETERMINED(std::string(kUp) + kSync + "t0 query stream=s2\n");
   REFUSED("answer", std::string(kUp) + kSync + "t1 query stream=s2\n");
+  REFUSED("answer", std::string(kUp) + kSync + "t1 sync stream=legacy\nt1 query stream=s2\n");
   REFUSED("answer", std::string(kUp) + kSync + "t0 record stream=s2 event=e0\nt0 event_query event=e0\n");
   DETERMINED("t0 record stream=s2 event=e0\n" + std::string(kUp) + kSync +
              "t0 event_query event=e0\nt0 elapsed event=e0 end=e0\n");
@@ -95,6 +103,8 @@ TEST(Model, GraphsRunTheirNodesAtEveryLaunch) {
   REFUSED("not ordered", graph + "t0 launch stream=s3 exec=x0\n" + kReadPinned);
   REFUSED("not ordered", graph + "t0 launch stream=s3 exec=x0\n" + kSync + kReadPinned);
   DETERMINED(graph + "t0 launch stream=s3 exec=x0\nt0 launch stream=s2 exec=x0\n" + kSync + kReadPinned);
+  REFUSED("answer",
+          graph + "t0 launch stream=s3 exec=x0\nt0 launch stream=s2 exec=x0\n" + kSync + "t0 query stream=s3\n");
   REFUSED("memory of the graph", graph + "t0 device_sync\nt0 free dst=d0\nt0 launch stream=s2 exec=x0\n");
   REFUSED("left open", "t0 begin_capture stream=s2 mode=relaxed\n");
 }

@@ -179,15 +179,14 @@ class Copies(unittest.TestCase):
             checks["transfer.measure"]({})
             return checks["transfer.blocking_64KiB"]({}), checks["transfer.complete_16MiB"]({})
 
-    def test_within_the_target(self):
+    def test_pytorchs_calls_are_reported(self):
         text, complete = self.measured(0.064, 9e-6)
         self.assertIn("9.0 us (p90 9.0 us) under slipstream, target 10.0 us; bare 64.00 ms", text)
         self.assertIn("reported, not asserted", complete)
 
-    def test_over_the_target_or_behind_no_queue(self):
-        for bare, slipstream in ((0.064, 11e-6), (0.001, 9e-6)):
-            with self.assertRaises(Failed):
-                self.measured(bare, slipstream)
+    def test_behind_no_queue_nothing_is_shown(self):
+        with self.assertRaises(Failed):
+            self.measured(0.001, 9e-6)
 
     def test_bare_and_slipstream_take_turns_and_the_first_does_not_count(self):
         asked = []

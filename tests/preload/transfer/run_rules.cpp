@@ -4,7 +4,7 @@
 //   run_rules PROGRAM FILTER SEEDS [LIBRARY [MUTANT]]
 //
 // PROGRAM is a GoogleTest program (rule_test.h), FILTER one of its filters, SEEDS seeds of the simulated device with
-// commas in between. With a MUTANT (the library's SLIPSTREAM_TEST_MUTANT) the rule is broken and must be found out: at
+// commas in between. With a MUTANT (the library's TRANSFER_BROKEN_RULE) the rule is broken and must be found out: at
 // least one test fails, by a failed expectation, and none crashes. Exit status 0: as it must be.
 #include <cstdio>
 #include <sstream>
@@ -28,7 +28,7 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-const char* const kMutantVariable = "SLIPSTREAM_TEST_MUTANT";
+const char* const kMutantVariable = "TRANSFER_BROKEN_RULE";
 
 // Full names of the program's tests that the filter lets through.
 std::vector<std::string> TestsOf(const std::string& program, const std::string& filter) {

@@ -1,6 +1,7 @@
 // Finds the driver, makes contexts.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <mutex>
 #include <string>
 
@@ -48,9 +49,20 @@ Loaded Load() {
   return loaded;
 }
 
+// Whoever comes first loads it, perhaps several at once: a thread that waited for another one's static object would
+// wait for ever in a child that was forked meanwhile.
 const Loaded& TheLoaded() {
-  static const Loaded loaded = Load();
-  return loaded;
+  static std::atomic<const Loaded*> the_loaded{nullptr};
+  const Loaded* loaded = the_loaded.load(std::memory_order_acquire);
+  if (loaded != nullptr) {
+    return *loaded;
+  }
+  auto* const mine = new Loaded(Load());
+  if (!the_loaded.compare_exchange_strong(loaded, mine, std::memory_order_acq_rel)) {
+    delete mine;
+    return *loaded;
+  }
+  return *mine;
 }
 
 }  // namespace
