@@ -1,11 +1,11 @@
-// How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two calls
-// that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
+// How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two
+// calls that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
 //
 //   blocking_copies [--repetitions N] [--queue BYTES]
 //
-// The queue is device-to-device copies of BYTES in all (default 64 GiB: some 70 ms on an H200). The device is synchronised
-// before each repetition, and what arrived is compared with what the source held. Prints {"bytes": [seconds, ...], ...}.
-// Exit status: 0, 1 wrong bytes, 2 a CUDA call failed or wrong usage.
+// The queue is device-to-device copies of BYTES in all (default 64 GiB: some 70 ms on an H200). The device is
+// synchronised before each repetition, and what arrived is compared with what the source held. Prints {"bytes":
+// [seconds, ...], ...}. Exit status: 0, 1 wrong bytes, 2 a CUDA call failed or wrong usage.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
