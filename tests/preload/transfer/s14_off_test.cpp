@@ -11,6 +11,10 @@ namespace {
 class Off : public Cold {
  protected:
   void SetUp() override {}
+  void PrepareAndWarmUp() {
+    Prepare();
+    WarmUp();
+  }
   void ExpectNothingIsPromoted() {
     const Tally tally;
     for (const size_t bytes : {kSmall, kLarge}) {
@@ -32,7 +36,7 @@ TEST_F(Off, S14_LaunchBlocking) {
 
 TEST_F(Off, S14_LaunchBlockingSetToZeroIsNothing) {
   ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "0", 1), 0);
-  Rule::SetUp();
+  PrepareAndWarmUp();
   const Tally tally;
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
@@ -50,7 +54,7 @@ TEST_F(Off, S14_ConfidentialComputing) {
 TEST_F(Off, S14_AMachineThatCouldBeConfidentialAndIsNot) {
   ASSERT_EQ(setenv("FAKE_NVML_CONFIDENTIAL", "0", 1), 0);
   ASSERT_NE(dlopen(FAKE_NVML, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
-  Rule::SetUp();
+  PrepareAndWarmUp();
   const Tally tally;
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
@@ -89,7 +93,7 @@ TEST_F(Off, Policy_NoCopies) {
 }
 TEST_F(Off, Policy_NoSmallCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SMALL_COPIES", "false", 1), 0);
-  Rule::SetUp();
+  PrepareAndWarmUp();
   const Tally tally;
   CopyAndSynchronize(a_, kSmall);
   EXPECT_EQ(Pending(a_), 0);
@@ -100,7 +104,7 @@ TEST_F(Off, Policy_NoSmallCopies) {
 }
 TEST_F(Off, Policy_NoLargeCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false", 1), 0);
-  Rule::SetUp();
+  PrepareAndWarmUp();
   const Tally tally;
   CopyAndSynchronize(a_, kLarge);
   EXPECT_EQ(Pending(a_), 0);
@@ -111,7 +115,7 @@ TEST_F(Off, Policy_NoLargeCopies) {
 }
 TEST_F(Off, Policy_NoSkipping) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1), 0);
-  Rule::SetUp();
+  PrepareAndWarmUp();
   const Tally tally;
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
