@@ -51,6 +51,7 @@ Variables VariablesFor(const std::string& library, const std::string& mutant, co
     variables = slipstream::test::Preload(library);
     variables["SLIPSTREAM_RUN_DIRECTORY"] = slipstream::test::NewDirectory();
     variables["SLIPSTREAM_TRANSFER_START"] = "now";
+    variables["SLIPSTREAM_TRANSFER_THREADS"] = "3";  // on however few processors
     // A broken rule must be found out by what the program observes, not by what the library says of itself.
     variables[mutant.empty() ? "RULES_ENGINE" : kMutantVariable] = mutant.empty() ? "1" : mutant;
   }
