@@ -84,9 +84,11 @@ void StopEngines() {
 uint32_t StartTransfer(const policy::Transfer& policy, const policy::Environment& environment) {
   const int ranks_here = FirstNumber(
       environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  // Never destroyed: threads may be inside it until the process is gone.
+  if (std::atexit(StopEngines) != 0) return 0;
   auto* const engine =
       new (std::nothrow) transfer::Engine(policy, transfer::CopyThreads(policy, ranks_here), CountDecision);
-  if (engine == nullptr || std::atexit(StopEngines) != 0) return 0;
+  if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);
   return kRouteTransfer;
 }

@@ -41,11 +41,12 @@ class CaptureWatch {
   }
 
  private:
-  void Opened(const StreamKey& stream);
+  void Opened(const StreamKey& stream) noexcept;
 
   std::shared_mutex mutex_;
   std::atomic<uint32_t> live_{0};
   std::vector<StreamKey> streams_;
+  bool lost_one_ = false;  // out of memory: a capture that cannot be counted stays live
 };
 
 }  // namespace slipstream::transfer

@@ -27,9 +27,9 @@ namespace slipstream::transfer {
   ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
   ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
   ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
-  ROW(kSkippedRest, "skipped.rest", "synchronises that waited for effects on host memory only")                       \
+  ROW(kSkippedRest, "skipped.rest", "synchronises that waited only for work on host memory")                          \
   ROW(kKeptOff, "kept.off", "synchronises kept: skipping is switched off by the policy")                              \
-  ROW(kKeptHostEffect, "kept.host_effect", "synchronises kept: another stream may still write host memory")           \
+  ROW(kKeptHostEffect, "kept.host_effect", "synchronises kept: another stream may still use host memory")             \
   ROW(kKeptCapture, "kept.capture", "synchronises kept: a stream is being captured")                                  \
   ROW(kKeptContexts, "kept.contexts", "synchronises kept: more than one device context")                              \
   ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \

@@ -26,7 +26,10 @@ ThreadState& Engine::Identified() {
 
 bool Engine::DriverThere() {
   if (driver_there_.load(std::memory_order_acquire)) return true;
-  const std::lock_guard lock(start_mutex_);
+  // Nobody waits: the loader's lock is taken below, and a thread that holds it, in a constructor that calls CUDA, may
+  // be here too.
+  const std::unique_lock lock(start_mutex_, std::try_to_lock);
+  if (!lock) return driver_there_.load(std::memory_order_acquire);
   if (!driver_there_.load(std::memory_order_relaxed)) {
     driver_there_.store(LoadDriver(&driver_), std::memory_order_release);
   }
@@ -125,8 +128,8 @@ void Engine::HostRegistered(const void* address, size_t bytes, bool mapped) {
 }
 
 void Engine::AdvisesMemory(const void* address) {
-  if (!DriverThere()) return;
-  if (KindOf(driver_, address) == MemoryKind::kPageable) system_memory_.store(true, std::memory_order_release);
+  if (!DriverThere() || KindOf(driver_, address) == MemoryKind::kPageable)
+    system_memory_.store(true, std::memory_order_release);
 }
 
 }  // namespace slipstream::transfer

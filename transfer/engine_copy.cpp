@@ -225,7 +225,7 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
 // The mutant of S16: a copy to pageable memory that returns before its bytes are there. Nothing in other builds.
 bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
-  if (KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
+  if (request.destination == nullptr || KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
   if (KindOf(driver_, request.source) != MemoryKind::kDevice) return false;
   const SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
   if (place.memory == nullptr) return false;

@@ -43,8 +43,8 @@ TEST(DecisionsTest, ARunInWords) {
                           kWide),
             (Lines{"promoted 1,204 copies, 92.0 GiB: 1,180 large, 24 small",
                    "left alone 15 copies: 12 while staging memory was being pinned, 3 from memory that is not pageable",
-                   "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work that writes host memory",
-                   "kept 54 synchronises: while another stream could still write host memory",
+                   "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work on host memory",
+                   "kept 54 synchronises: while another stream could still use host memory",
                    "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked"}));
 }
 

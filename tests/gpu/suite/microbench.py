@@ -1,4 +1,7 @@
-"""Runs the C++ benchmarks of the build (Google Benchmark programs in bench/) and keeps what they print."""
+"""Runs the C++ benchmarks of the build (Google Benchmark programs in bench/) and keeps what they print.
+
+Programs that need a device lie a folder deeper, in bench/gpu/.
+"""
 
 import json
 import os

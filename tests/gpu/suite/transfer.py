@@ -125,7 +125,7 @@ def checks(suite):
         return check
 
     def measure_calls(data):
-        program = suite.build / "bench" / "blocking_copies"
+        program = suite.build / "bench" / "gpu" / "blocking_copies"
         if not program.exists():
             raise Skipped(f"{program} is not there")
         values = {BARE: {}, SLIPSTREAM: {}}
