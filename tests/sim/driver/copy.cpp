@@ -78,7 +78,7 @@ std::shared_ptr<std::vector<std::byte>> Snapshot(CopyRequest* request) {
   return staged;
 }
 
-Work CopyWork(World& world, const CopyRequest& request, std::shared_ptr<std::vector<std::byte>> staged) {
+Work CopyWork(World& world, const CopyRequest& request, const std::shared_ptr<std::vector<std::byte>>& staged) {
   int device = 0;
   const bool from_host = staged != nullptr || PlaceOf(world, request.src, &device) <= Place::kPinned;
   const bool to_host = PlaceOf(world, request.dst, &device) <= Place::kPinned;
