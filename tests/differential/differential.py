@@ -20,6 +20,9 @@ import time
 import shrink
 from running import RunnerError, Variant, compare, first_difference
 
+# Orders of the device in which a program of a file runs under the library.
+KEPT_ORDERS = 12
+
 # Families take turns in a long run; the second number is how many programs of it run for each thousand of the first.
 LONG_RUN_SHARES = {"main": 1000, "free": 100, "managed": 50}
 
@@ -112,10 +115,10 @@ class Session:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     # ---- one piece of work: some programs of one process, every way
-    def run_all(self, source):
-        """The outcomes of one source in every variant, in order."""
+    def run_all(self, source, variants):
+        """The outcomes of one source in the variants, in order."""
         outcomes = []
-        for variant in self.variants:
+        for variant in variants:
             if variant.preload and self.counts:
                 directory = tempfile.mkdtemp(dir=self.scratch)
                 outcomes.append(variant.run(source, {"SLIPSTREAM_RUN_DIRECTORY": directory}))
@@ -130,7 +133,7 @@ class Session:
     def chunk(self, family, seed, count):
         """Runs the programs; whether they were all the same."""
         source = ["--family", family, "--seed", str(seed), "--count", str(count)]
-        outcomes = self.run_all(source)
+        outcomes = self.run_all(source, self.variants)
         if outcomes[0].kind != "finished":
             self.report(family, seed, 0, outcomes, self.variants[1])
             return False
@@ -144,14 +147,24 @@ class Session:
         return True
 
     def kept(self, path):
-        outcomes = self.run_all(["--program", path])
+        """Runs the programs of a file twice in one process: an engine may only begin with what it sees first."""
+        try:
+            text = pathlib.Path(path).read_text()
+        except OSError as error:
+            raise RunnerError(f"{path}: {error.strerror}") from error
+        twice = self.scratch / pathlib.Path(path).name
+        twice.write_text(text + "\n" + text)
+        # Many a difference shows in some orders of the device only; generated programs have each their own.
+        other_orders = [self.variants[-1].with_sim_seed(offset) for offset in range(1, KEPT_ORDERS)]
+        variants = [*self.variants, *(other_orders if self.arguments.preload else [])]
+        outcomes = self.run_all(["--program", twice], variants)
         if outcomes[0].kind != "finished":
             raise RunnerError(f"{path}: {outcomes[0].describe()}")
         with self.lock:
             self.programs += len(outcomes[0].lines)
-        for variant, outcome in zip(self.variants[1:], outcomes[1:]):
+        for variant, outcome in zip(variants[1:], outcomes[1:]):
             if first_difference(outcomes[0], outcome) is not None:
-                self.finish(pathlib.Path(path).stem, pathlib.Path(path).read_text(), variant)
+                self.finish(pathlib.Path(path).stem, twice.read_text(), variant)
                 return False
         return True
 

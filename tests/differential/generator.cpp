@@ -589,6 +589,24 @@ class Generator {
     Add(op);
   }
 
+  // Keeps a stream from being done, even when somebody asks: every question lets the device do a little.
+  void Burst(int stream, int thread) {
+    Op op;
+    op.kind = Kind::kKernel;
+    op.thread = thread;
+    op.stream = stream;
+    op.dst = DeviceBuffer();
+    if (op.dst < 0) return;
+    op.bytes = std::min<size_t>(model_.buffer(op.dst).bytes, 64);
+    op.flavor = kFill;
+    const size_t made = made_;
+    for (uint64_t left = random_.Between(4, 16); left > 0; --left) {
+      op.value = left;
+      if (!AddWithOrder(op)) break;
+    }
+    made_ = made + 1;  // many, but one to the length of the program
+  }
+
   // ---- short stories about work that the host can see
   void Story() {
     const int thread = Thread();
@@ -625,6 +643,7 @@ class Generator {
         break;
     }
     seen = effect.dst;
+    if (random_.Chance(30)) Burst(effect_stream, thread);
     const bool record = random_.Chance(30);
     if (!AddWithOrder(effect)) return;
     Op mark;
@@ -682,6 +701,7 @@ class Generator {
     late.dst_offset = model_.buffer(src).bytes - late.bytes;
     late.flavor = random_.Of({kHostWrite, kCallbackWrite});
     late.value = Value();
+    if (random_.Chance(60)) Burst(late.stream, late.thread);
     if (!AddWithOrder(late)) return;
     Op copy;
     copy.kind = Kind::kCopyAsync;
@@ -1074,6 +1094,10 @@ class Generator {
       GraphStep();
       return;
     }
+    if (profile_.largest > kReadAtCall && random_.Chance(25)) {
+      LateSource();
+      return;
+    }
     const uint64_t draw = random_.Below(100);
     if (draw < 24) {
       BlockingCopy();
@@ -1101,10 +1125,8 @@ class Generator {
       LifeCycle();
     } else if (draw < 92) {
       Errors();
-    } else if (draw < 95) {
+    } else {
       Story();
-    } else if (profile_.largest > kReadAtCall) {
-      LateSource();
     }
   }
 

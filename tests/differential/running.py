@@ -52,7 +52,8 @@ class Variant:
         self.sim_seed = sim_seed
 
     def with_sim_seed(self, sim_seed):
-        return Variant(f"another order of the device ({sim_seed})", self.runner, self.environment, self.watchdog,
+        name = f"{self.name}, " if self.preload else ""
+        return Variant(f"{name}another order of the device ({sim_seed})", self.runner, self.environment, self.watchdog,
                        self.preload, sim_seed)
 
     def with_preload(self, library, environment):
