@@ -99,6 +99,7 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
   const CUstream handle = Explicit(stream, false);
   effects_.Retire(handle);
   run_ahead_.Retire(handle);
+  if (Serving()) small_.Retire(handle);
   for (size_t i = 0; i < State().owed_count; ++i) {
     if (State().owed[i].stream.handle == handle) State().owed[i].stream = {};
   }

@@ -12,8 +12,7 @@
 //   anything that waits for the device (S55).
 // Ownership: never destroyed. Real functions come as arguments; nothing here calls upward.
 // Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would
-// be.
-//   Trouble of the engine's own (no memory, a driver call that fails) makes it stand aside.
+// be. Trouble of the engine's own (no memory, a driver call that fails) makes it stand aside.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -103,7 +102,8 @@ class Engine {
 
   // -- events and streams
   void EventRecorded(cudaEvent_t event) {
-    OrTurnOff([&] { marks_.Recorded(event); });
+    // An event without a mark counts as recorded early, which is right as long as nothing was owed.
+    if (Serving()) OrTurnOff([&] { marks_.Recorded(event); });
   }
   void EventDestroyed(cudaEvent_t event) { marks_.Destroyed(event); }
   void StreamDestroyed(cudaStream_t stream);

@@ -80,11 +80,12 @@ void Engine::StartIfPossible() {
     return;
   }
   effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
-  phase_.store(Phase::kServing, std::memory_order_seq_cst);
+  Phase starting = Phase::kStarting;  // unless the device was reset meanwhile
+  phase_.compare_exchange_strong(starting, Phase::kServing, std::memory_order_seq_cst);
 }
 
-// Called by a copy that staging memory of the present size does not serve well. Waits for nothing, unless the policy
-// says that memory is made at once.
+// Called by a copy that staging memory of the present size does not serve well. Waits for nobody; where the policy says
+// that memory is made at once, the calling thread makes it.
 void Engine::WantStaging(size_t bytes) {
   const bool small = bytes <= kSmallCopyBytes;
   if (growth_failed_.load(std::memory_order_relaxed) || (small && small_.ready())) return;
@@ -96,13 +97,12 @@ void Engine::WantStaging(size_t bytes) {
   while (before < wanted && !wanted_bytes_.compare_exchange_weak(before, wanted)) {
   }
 
+  const std::unique_lock lock(grow_mutex_, std::try_to_lock);
+  if (!lock) return;  // it is at work, and looks at wanted_bytes_ before it ends; else the next copy asks again
   if (policy_.start == policy::TransferStart::kNow) {
-    const std::lock_guard lock(grow_mutex_);
     Grow();
     return;
   }
-  const std::unique_lock lock(grow_mutex_, std::try_to_lock);
-  if (!lock) return;  // it is at work, and looks at wanted_bytes_ before it sleeps; else the next copy asks again
   if (!grower_started_) {
     grower_started_ = StartHelperThread("slipstream-pin", GrowMain, this);
     if (!grower_started_) growth_failed_.store(true, std::memory_order_relaxed);
@@ -112,7 +112,7 @@ void Engine::WantStaging(size_t bytes) {
 
 bool Engine::StagingIsShort() const { return !small_.ready() || ring_.capacity() < wanted_bytes_.load(); }
 
-// Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held.
+// Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   const bool first = !small_.ready();

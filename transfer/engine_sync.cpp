@@ -238,10 +238,10 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
 void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
   ThreadState& thread = State();
   if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
-  // A stream that is being captured may not be asked; the program's own question has its answer.
-  if (captures_.live()) return;
   const RelaxedCapture relaxed(driver_);
-  if (driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
+  // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
+  const bool may_ask = !captures_.live();
+  if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
   PayWhat(thread, Decision::kPaidQuery, 0);
 }
 
@@ -259,7 +259,9 @@ struct Engine::LastPayment {
 
 void* Engine::PayForAnother(void* argument) {
   auto* const payment = static_cast<LastPayment*>(argument);
-  (void)payment->engine->driver_.cuCtxSetCurrent(payment->engine->context_);
+  const Driver& driver = payment->engine->driver_;
+  (void)driver.cuCtxSetCurrent(payment->engine->context_);
+  const RelaxedCapture relaxed(driver);
   for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kPaidThreadExit);
   const std::lock_guard lock(payment->mutex);
   payment->done = true;

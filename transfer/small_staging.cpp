@@ -47,6 +47,13 @@ void SmallStaging::Cancel(const Place& place) {
   --pages_[place.page].open_copies;
 }
 
+void SmallStaging::Retire(CUstream handle) {
+  const std::lock_guard lock(mutex_);
+  for (Page& page : pages_) {
+    if (page.stream.handle == handle) page.thread = 0;  // nobody's: nothing is added to it
+  }
+}
+
 FenceRef SmallStaging::AnyInFlight() {
   const std::lock_guard lock(mutex_);
   for (const Page& page : pages_) {

@@ -1,9 +1,10 @@
 // Where small copies wait for their DMA: pages of pinned memory, each filled by one thread for one stream.
 //
 // A page belongs to one thread and one stream while it is open, so the last fence of it stands for all copies in it:
-// they run in the stream's order. It is used again when that fence has passed. Threading: Take and Commit from any
-// thread. The lock is held while the driver is asked whether fences have passed;
-//   nothing that synchronises is called under it (S55).
+// they run in the stream's order. It is used again when that fence has passed.
+//
+// Threading: every function from any thread. The lock is held while the driver is asked whether fences have passed;
+// nothing that synchronises is called under it (S55).
 #pragma once
 
 #include <array>
@@ -38,6 +39,10 @@ class SmallStaging {
   void Commit(const Place& place, FenceRef fence);
   // No copy was enqueued.
   void Cancel(const Place& place);
+
+  // The stream is being destroyed: its handle may come back as another stream, whose fences say nothing about this
+  // one's copies.
+  void Retire(CUstream handle);
 
   // Some page's fence, to wait for; empty when none is in flight. Only the broken rule S08 waits.
   FenceRef AnyInFlight();

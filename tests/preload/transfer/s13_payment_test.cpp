@@ -1,6 +1,7 @@
 // S13: what is owed is paid by the thread that owes it, before anything that could show the difference.
 #include <cuda_profiler_api.h>
 
+#include <future>
 #include <thread>
 
 #include "tests/preload/transfer/rule_test.h"
@@ -235,7 +236,35 @@ TEST_F(Payment, S13query_AThreadThatOwesOnAnotherStream) {
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
 }
 
+// Another thread's capture does not change what a stream says that this thread has synchronised.
+TEST_F(Payment, S13query_DuringAnotherThreadsCapture) {
+  OweOnA();
+  OnAnotherThread([this] { OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed)); });
+  RETURNS(cudaSuccess, cudaStreamQuery(a_));
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(b_, &graph));
+}
+
 // ---- the end of a thread
+// What is paid there must not break the capture that another thread has begun meanwhile.
+TEST_F(Payment, S13thread_DuringAGlobalCapture) {
+  std::promise<void> owes;
+  std::promise<void> captures;
+  std::thread owing([&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    OweOnA();
+    owes.set_value();
+    captures.get_future().wait();
+  });
+  owes.get_future().wait();
+  const cudaError_t begun = cudaStreamBeginCapture(b_, cudaStreamCaptureModeGlobal);
+  captures.set_value();
+  owing.join();
+  EXPECT_EQ(Pending(a_), 0);
+  OK(begun);
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(b_, &graph));
+}
 TEST_F(Payment, S13thread_AThreadsEnd) {
   const Tally tally;
   OnAnotherThread([this] { OweOnA(); });

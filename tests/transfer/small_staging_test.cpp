@@ -1,0 +1,97 @@
+// Pages of small staging memory: used again only when all that was copied from them has been read.
+
+#include "transfer/small_staging.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+#include <vector>
+
+namespace slipstream::transfer {
+namespace {
+
+std::set<CUevent> g_passed;
+uintptr_t g_events = 0;
+
+CUresult CreateEvent(CUevent* event, unsigned) {
+  *event = reinterpret_cast<CUevent>(++g_events);
+  return CUDA_SUCCESS;
+}
+CUresult RecordEvent(CUevent event, CUstream) {
+  g_passed.erase(event);
+  return CUDA_SUCCESS;
+}
+CUresult QueryEvent(CUevent event) { return g_passed.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+
+class SmallStagingTest : public ::testing::Test {
+ protected:
+  SmallStagingTest() {
+    driver_.cuEventCreate = CreateEvent;
+    driver_.cuEventRecord = RecordEvent;
+    driver_.cuEventQuery = QueryEvent;
+    staging_.Provide(memory_.data());
+  }
+  // A copy that is enqueued; its fence.
+  FenceRef Copy(CUstream stream, uint64_t thread, char** place) {
+    const SmallStaging::Place taken = staging_.Take({stream, 0}, thread, 64);
+    *place = taken.memory;
+    FenceRef fence = fences_.Record(stream);
+    staging_.Commit(taken, fence);
+    return fence;
+  }
+  static void Pass(const FenceRef& fence) { g_passed.insert(fence.event()); }
+
+  Driver driver_;
+  FencePool fences_{driver_};
+  std::vector<char> memory_ = std::vector<char>(SmallStaging::kBytes);
+  SmallStaging staging_;
+  const CUstream stream_ = reinterpret_cast<CUstream>(0x1000);
+};
+
+TEST_F(SmallStagingTest, CopiesOfOneThreadToOneStreamShareAPage) {
+  char* first = nullptr;
+  char* second = nullptr;
+  Copy(stream_, 1, &first);
+  Copy(stream_, 1, &second);
+  EXPECT_EQ(second, first + 64);
+}
+
+TEST_F(SmallStagingTest, OtherThreadsAndStreamsHavePagesOfTheirOwn) {
+  char* first = nullptr;
+  char* thread = nullptr;
+  char* stream = nullptr;
+  Copy(stream_, 1, &first);
+  Copy(stream_, 2, &thread);
+  Copy(reinterpret_cast<CUstream>(0x2000), 1, &stream);
+  EXPECT_GE(static_cast<size_t>(std::abs(thread - first)), SmallStaging::kPageBytes);
+  EXPECT_GE(static_cast<size_t>(std::abs(stream - first)), SmallStaging::kPageBytes);
+}
+
+// A destroyed stream works off what it has; a new one may get its handle, and be done earlier.
+TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
+  char* old_place = nullptr;
+  const FenceRef old_fence = Copy(stream_, 1, &old_place);
+  staging_.Retire(stream_);
+  char* new_place = nullptr;
+  const FenceRef new_fence = Copy(stream_, 1, &new_place);
+  Pass(new_fence);
+  std::set<char*> pages;
+  for (;;) {
+    const SmallStaging::Place taken =
+        staging_.Take({reinterpret_cast<CUstream>(0x3000), 0}, 3, SmallStaging::kPageBytes);
+    if (taken.memory == nullptr) break;
+    pages.insert(taken.memory);
+  }
+  EXPECT_FALSE(pages.contains(old_place));
+  EXPECT_TRUE(pages.contains(new_place));
+}
+
+TEST_F(SmallStagingTest, WhenEveryPageIsInFlightThereIsNone) {
+  size_t pages = 0;
+  while (staging_.Take({stream_, 0}, 1, SmallStaging::kPageBytes).memory != nullptr) ++pages;
+  EXPECT_EQ(pages, SmallStaging::kBytes / SmallStaging::kPageBytes);
+}
+
+}  // namespace
+}  // namespace slipstream::transfer
