@@ -11,7 +11,7 @@ class DocPaths(CheckTest):
         return self.run_check("doc_paths", self.scratch)
 
     def test_plain_text(self):
-        self.assert_fine(self.check("see docs/work/notes.md, $HOME/x, /usr/local/cuda and https://github.com/example/x"))
+        self.assert_fine(self.check("see docs/work-items/notes.md, $HOME/x, /usr/local/cuda and https://github.com/example/x"))
 
     def test_folders(self):
         for folder in ("work", "root", "home"):

@@ -1,5 +1,6 @@
 #include "tests/sim/driver/entry.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <condition_variable>
@@ -34,13 +35,24 @@ struct Ledger {
   std::atomic<bool> any_held{false};
   std::condition_variable released;
   std::vector<Procedure> procedures;
-  pid_t owner = getpid();
+  pid_t owner = 0;  // who used it first
 };
 
 Ledger& TheLedger() {
   static Ledger* const ledger = new Ledger;
   return *ledger;
 }
+
+// A child must find nothing half made, and no mutex of the ledger held by a thread that it does not have.
+[[maybe_unused]] const bool kForkSafe = [] {
+  const auto prepare = [] {
+    TheWorld();
+    ThisThread();
+    TheLedger().mutex.lock();
+  };
+  const auto unlock = [] { TheLedger().mutex.unlock(); };
+  return pthread_atfork(prepare, unlock, unlock) == 0;
+}();
 
 bool WorksAnywhere(const char* function) {
   static const char* const kNames[] = {"cuInit",
@@ -101,6 +113,9 @@ void StandWhileHeld(Ledger& ledger, const std::string& function) {
 Counter* FindCounter(const char* library, const char* function) {
   Ledger& ledger = TheLedger();
   std::lock_guard<std::mutex> guard(ledger.mutex);
+  if (ledger.owner == 0) {
+    ledger.owner = getpid();
+  }
   std::unique_ptr<Counter>& counter = ledger.counters[{library, function}];
   if (!counter) {
     counter = std::make_unique<Counter>();

@@ -1,6 +1,7 @@
 // Finds the driver, makes contexts.
 #include <dlfcn.h>
 
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -50,19 +51,20 @@ Loaded Load() {
 }
 
 // Whoever comes first loads it, perhaps several at once: a thread that waited for another one's static object would
-// wait for ever in a child that was forked meanwhile.
+// wait for ever in a child that was forked meanwhile. Each has a place of its own for what it loads, in the library
+// itself so that unloading the library leaves nothing behind.
 const Loaded& TheLoaded() {
   static std::atomic<const Loaded*> the_loaded{nullptr};
   const Loaded* loaded = the_loaded.load(std::memory_order_acquire);
   if (loaded != nullptr) {
     return *loaded;
   }
-  auto* const mine = new Loaded(Load());
-  if (!the_loaded.compare_exchange_strong(loaded, mine, std::memory_order_acq_rel)) {
-    delete mine;
-    return *loaded;
-  }
-  return *mine;
+  static std::array<Loaded, 64> places;
+  static std::atomic<size_t> taken{0};
+  const size_t place = taken.fetch_add(1, std::memory_order_relaxed);
+  Loaded* const mine = place < places.size() ? &places[place] : new Loaded;
+  *mine = Load();
+  return the_loaded.compare_exchange_strong(loaded, mine, std::memory_order_acq_rel) ? *mine : *loaded;
 }
 
 }  // namespace
