@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <set>
 #include <vector>
 
@@ -24,14 +25,26 @@ CUresult RecordEvent(CUevent event, CUstream) {
 }
 CUresult QueryEvent(CUevent event) { return g_passed.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 
+// As in the engine, none of it is ever destroyed.
+struct Staging {
+  Driver driver;
+  FencePool fences{driver};
+  std::vector<char> memory = std::vector<char>(SmallStaging::kBytes);
+  SmallStaging small;
+};
+
 class SmallStagingTest : public ::testing::Test {
  protected:
-  SmallStagingTest() {
-    driver_.cuEventCreate = CreateEvent;
-    driver_.cuEventRecord = RecordEvent;
-    driver_.cuEventQuery = QueryEvent;
-    staging_.Provide(memory_.data());
+  static Staging& NewStaging() {
+    static auto* const all = new std::deque<Staging>;
+    Staging& staging = all->emplace_back();
+    staging.driver.cuEventCreate = CreateEvent;
+    staging.driver.cuEventRecord = RecordEvent;
+    staging.driver.cuEventQuery = QueryEvent;
+    staging.small.Provide(staging.memory.data());
+    return staging;
   }
+
   // A copy that is enqueued; its fence.
   FenceRef Copy(CUstream stream, uint64_t thread, char** place) {
     const SmallStaging::Place taken = staging_.Take({stream, 0}, thread, 64);
@@ -42,10 +55,9 @@ class SmallStagingTest : public ::testing::Test {
   }
   static void Pass(const FenceRef& fence) { g_passed.insert(fence.event()); }
 
-  Driver driver_;
-  FencePool fences_{driver_};
-  std::vector<char> memory_ = std::vector<char>(SmallStaging::kBytes);
-  SmallStaging staging_;
+  Staging& all_ = NewStaging();
+  SmallStaging& staging_ = all_.small;
+  FencePool& fences_ = all_.fences;
   const CUstream stream_ = reinterpret_cast<CUstream>(0x1000);
 };
 
