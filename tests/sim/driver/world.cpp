@@ -42,9 +42,15 @@ thread_local int rounds_of_exit = 0;
 pthread_key_t exit_key;
 
 // Other libraries' thread-exit handlers may call CUDA, and run in no order that anybody knows: this one waits for the
-// last round that the C library makes.
+// last round that the C library makes. ThreadSanitizer forgets the thread in that round, perhaps before us.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kLastRound = PTHREAD_DESTRUCTOR_ITERATIONS - 1;
+#else
+constexpr int kLastRound = PTHREAD_DESTRUCTOR_ITERATIONS;
+#endif
+
 void ForgetThread(void* state) {
-  if (++rounds_of_exit < PTHREAD_DESTRUCTOR_ITERATIONS) {
+  if (++rounds_of_exit < kLastRound) {
     pthread_setspecific(exit_key, state);
     return;
   }
