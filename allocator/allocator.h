@@ -1,5 +1,5 @@
-// allocator/: who serves device and pinned memory. In this version nobody but the driver: every call passes through,
-// and this folder holds the decision and its reason, which the summary and `slipstream doctor` show.
+// allocator/: who serves device memory. Here is whether this process is served and why (not), which the summary and
+// `slipstream doctor` show; the pool itself begins in segments.h.
 //
 // Uses policy/ and the CUDA headers; knows nothing of transfer/, tracer/ or shim/.
 // Threading: pure functions.

@@ -40,8 +40,8 @@ struct Field {
 constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debug"};
 constexpr std::string_view kInterceptLevels[] = {"runtime"};
 constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
-constexpr std::string_view kAllocatorModes[] = {"off"};
-constexpr std::string_view kAllocatorModesLater[] = {"segments", "stream_ordered"};
+constexpr std::string_view kAllocatorModes[] = {"off", "segments"};
+constexpr std::string_view kAllocatorModesLater[] = {"stream_ordered"};
 constexpr std::string_view kHostToDeviceModes[] = {"off", "on"};
 constexpr std::string_view kDeviceToHostModes[] = {"off"};
 constexpr std::string_view kDeviceToHostModesLater[] = {"on"};
@@ -113,6 +113,22 @@ constexpr Option kOptions[] = {
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
                                                  "Who serves device memory; off: the program's own calls.",
                                                  kAllocatorModes, kAllocatorModesLater),
+    Row<&Policy::allocator, &Allocator::free_synchronizes>(
+        "allocator", "free_synchronizes", OptionType::kBool,
+        "true: a free that the pool serves waits for all work of the device, as the driver's own does. For a program "
+        "that reads managed or mapped memory right after a free, and relies on that wait."),
+    Number<&Policy::allocator, &Allocator::max_idle>(
+        "allocator", "max_idle", OptionType::kSize,
+        "Idle memory that the pool keeps on each device, at most; 0: a quarter of the device's memory.", 0,
+        1024 * kGiB),
+    Number<&Policy::allocator, &Allocator::keep_free>(
+        "allocator", "keep_free", OptionType::kSize,
+        "Memory of each device that idle blocks leave to the driver, for libraries and processes that come without the "
+        "pool.",
+        0, 1024 * kGiB),
+    Number<&Policy::allocator, &Allocator::decay>(
+        "allocator", "decay", OptionType::kInteger,
+        "Seconds after which idle memory that nobody wanted goes back to the driver.", 1, 3600),
     Choice<&Policy::transfer, &Transfer::h2d>(
         "transfer", "h2d",
         "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",

@@ -25,8 +25,8 @@ enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
 // Where calls are intercepted. The driver level is not in this version.
 enum class InterceptLevel : std::uint8_t { kRuntime };
 
-// Who serves device memory. Pools are not in this version.
-enum class AllocatorMode : std::uint8_t { kOff };
+// Who serves device memory: the program's own calls, or a pool of whole driver allocations underneath them.
+enum class AllocatorMode : std::uint8_t { kOff, kSegments };
 
 // Whether copies of one direction are promoted to pinned, asynchronous ones.
 enum class TransferMode : std::uint8_t { kOff, kOn };
@@ -63,6 +63,14 @@ struct Intercept {
 struct Allocator {
   // Who serves device memory.
   AllocatorMode mode = AllocatorMode::kOff;
+  // Whether a free waits for all work of the device, as the driver's own does.
+  bool free_synchronizes = false;
+  // Idle memory that the pool keeps on each device, at most; 0: a quarter of the device's memory. 0 to 1 TiB.
+  std::uint64_t max_idle = 0;
+  // Memory of each device that the pool leaves to the driver, for those whose allocations it does not see. 0 to 1 TiB.
+  std::uint64_t keep_free = std::uint64_t{512} << 20;
+  // Seconds after which idle memory that nobody wanted goes back to the driver. 1 to 3600.
+  int decay = 2;
 
   bool operator==(const Allocator&) const = default;
 };

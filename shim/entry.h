@@ -15,6 +15,7 @@
 #include "shim/around.h"
 #include "shim/detail.h"
 #include "shim/gate.h"
+#include "shim/pooled.h"
 #include "shim/runtime.h"
 #include "tracer/span.h"
 
@@ -63,9 +64,15 @@ constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
 // have found a weak reference to be null.
 inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 
-// The call itself, by way of the engine that may have something to do around it.
+// The call itself, by way of the engines that may have something to do around it.
 template <tracer::HookId kId, typename Function, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Function* real, Arguments... arguments) {
+  if constexpr (Pooled<kId>::kHasRow) {
+    if (recording & kRouteAllocator) {
+      const auto next = [real](Arguments... others) { return Around<kId>::Call(Runtime::transfer(), real, others...); };
+      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), next, arguments...);
+    }
+  }
   if (recording & kRouteTransfer) return Around<kId>::Call(Runtime::transfer(), real, arguments...);
   return real(arguments...);
 }
@@ -81,7 +88,7 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, 
   if (route.recording == tracer::kRecordNothing || t_depth != 0) return real(arguments...);
 
   const Reentry inside;
-  if ((route.recording & kRouteTransfer) == route.recording) return Make<kId>(route.recording, real, arguments...);
+  if ((route.recording & kRouteEngines) == route.recording) return Make<kId>(route.recording, real, arguments...);
   const uint64_t nvtx_bytes = route.recording & tracer::kRecordNvtx ? detail().bytes : 0;
   tracer::Span span(Runtime::tracer(), kId, nvtx_bytes);
   const cudaError_t result = Make<kId>(route.recording, real, arguments...);

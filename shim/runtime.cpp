@@ -14,6 +14,8 @@
 #include <string>
 
 #include "allocator/allocator.h"
+#include "allocator/decision.h"
+#include "allocator/segments.h"
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/log.h"
@@ -22,6 +24,7 @@
 #include "tracer/tracer.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
+#include "transfer/helper_thread.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -31,6 +34,7 @@ using tracer::HookId;
 
 constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
+constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
@@ -68,29 +72,72 @@ void AddRuntimeFacts(tracer::Tracer& tracer) {
   }
 }
 
-void CountDecision(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
-  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
-    tracer->CountDecision(static_cast<size_t>(decision), bytes, time_ns);
+// The engines' decisions, one after the other, in the tracer's one list.
+constexpr size_t kTransferDecisions = 0;
+constexpr size_t kAllocatorDecisions = transfer::kDecisionCount;
+constexpr size_t kDecisions = transfer::kDecisionCount + allocator::kDecisionCount;
+static_assert(kDecisions <= tracer::kMaxDecisions);
+
+void NameDecisions(tracer::Tracer& tracer) {
+  const char* names[kDecisions];
+  for (size_t i = 0; i < transfer::kDecisionCount; ++i) {
+    names[kTransferDecisions + i] = transfer::kDecisionTexts[i].name;
   }
+  for (size_t i = 0; i < allocator::kDecisionCount; ++i) {
+    names[kAllocatorDecisions + i] = allocator::kDecisionTexts[i].name;
+  }
+  tracer.NameDecisions(names);
+}
+
+void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
+    tracer->CountDecision(index, bytes, time_ns);
+  }
+}
+
+void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
+  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns);
+}
+
+void CountAllocator(allocator::Decision decision, uint64_t bytes) {
+  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0);
 }
 
 // The process is exiting (S53).
 void StopEngines() {
-  TheGate().recording.fetch_and(~kRouteTransfer, std::memory_order_relaxed);
+  TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
+  if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
 
-// The bits for the gate: the engine's, or none.
-uint32_t StartTransfer(const policy::Transfer& policy, const policy::Environment& environment) {
+// What the allocator asks of the process.
+bool WithoutCapture(void (*work)(void*), void* argument) {
+  return g_transfer.load(std::memory_order_acquire)->WithoutCapture([=] { work(argument); });
+}
+bool WaitForHostEffects() { return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(); }
+
+// The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
+// the process is gone.
+uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, bool allocator_serves,
+                      const policy::Environment& environment) {
+  if (!transfer_serves && !allocator_serves) return 0;
   const int ranks_here = FirstNumber(
       environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
-  // Never destroyed: threads may be inside it until the process is gone.
   if (std::atexit(StopEngines) != 0) return 0;
+  policy::Transfer transfer = policy.transfer;
+  if (!transfer_serves) transfer.small_copies = transfer.large_copies = transfer.skip_synchronize = false;
   auto* const engine =
-      new (std::nothrow) transfer::Engine(policy, transfer::CopyThreads(policy, ranks_here), CountDecision);
+      new (std::nothrow) transfer::Engine(transfer, transfer::CopyThreads(transfer, ranks_here), CountTransfer);
   if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);
-  return kRouteTransfer;
+  if (!allocator_serves) return kRouteTransfer;
+  const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
+                                                .wait_for_host_effects = WaitForHostEffects,
+                                                .start_thread = transfer::StartHelperThread};
+  auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, surroundings, CountAllocator);
+  if (pool == nullptr) return kRouteTransfer;
+  g_allocator.store(pool, std::memory_order_release);
+  return kRouteEngines;
 }
 
 // Everything that may allocate, read files or throw. Returns the recording bits.
@@ -124,9 +171,7 @@ uint32_t Start() {
   const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
   const transfer::Standing transfer =
       transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
-  const char* names[transfer::kDecisionCount];
-  for (size_t i = 0; i < transfer::kDecisionCount; ++i) names[i] = transfer::kDecisionTexts[i].name;
-  tracer->NameDecisions(names);
+  NameDecisions(*tracer);
   if (tracer->has_counter_file()) {
     tracer->AddFact("policy", loaded.path.value_or("defaults"));
     tracer->AddFact("allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why);
@@ -141,7 +186,7 @@ uint32_t Start() {
     }
   }
   g_tracer.store(tracer, std::memory_order_release);
-  return tracer->recording() | (transfer.serves ? StartTransfer(policy.transfer, environment) : 0);
+  return tracer->recording() | StartEngines(policy, transfer.serves, allocator.serves, environment);
 }
 
 uint32_t StartOrStandAside() noexcept {
@@ -199,6 +244,8 @@ void* Runtime::EnterRegistration(const void* caller) noexcept {
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
+
+allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
 
 transfer::Engine& Runtime::transfer() noexcept { return *g_transfer.load(std::memory_order_acquire); }
 

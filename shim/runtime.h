@@ -17,17 +17,23 @@ class Tracer;
 namespace slipstream::transfer {
 class Engine;
 }
+namespace slipstream::allocator {
+class Segments;
+}
 
 namespace slipstream::shim {
 
 // What a hook is to do with its call.
 struct Route {
   void* function;      // the real function; null: no libcudart in the process has it
-  uint32_t recording;  // tracer::Recording bits and kRouteTransfer; 0: nothing but the call
+  uint32_t recording;  // tracer::Recording bits and kRouteEngines; 0: nothing but the call
 };
 
-// Beside the tracer's bits: the transfer engine is on.
+// Beside the tracer's bits. The transfer engine knows what the process has in flight, for itself and for the allocator:
+// it is told of every call where either is on.
 inline constexpr uint32_t kRouteTransfer = 1u << 8;
+inline constexpr uint32_t kRouteAllocator = 1u << 9;
+inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator;
 
 class Runtime {
  public:
@@ -47,6 +53,9 @@ class Runtime {
 
   // Valid once a Route with kRouteTransfer was handed out.
   static transfer::Engine& transfer() noexcept;
+
+  // Valid once a Route with kRouteAllocator was handed out.
+  static allocator::Segments& allocator() noexcept;
 
  private:
   static void Build() noexcept;

@@ -77,6 +77,10 @@ class Engine {
   // handed over by the thread that owes: all threads' debts are paid.
   void BeforeFree();
 
+  // In place of a free that would have waited for the device: returns when the host can see in host memory all that it
+  // could have seen behind that wait (S30b). False: that cannot be told.
+  bool WaitForHostEffects();
+
   // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
   void BeforeCopyTo(const void* destination);
 
@@ -113,6 +117,11 @@ class Engine {
   cudaError_t BeginCapture(cudaStream_t stream, bool per_thread, const Begin& begin) {
     Pay(Decision::kPaidCapture);
     return captures_.Begin(KeyOfStream(stream, per_thread), begin);
+  }
+  // Calls work() while no capture can begin; false, without calling it, while one is live.
+  template <typename Work>
+  bool WithoutCapture(const Work& work) {
+    return captures_.Without(work);
   }
   void CaptureMayHaveEnded(cudaStream_t stream, bool per_thread);
   void GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph);

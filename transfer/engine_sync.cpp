@@ -224,6 +224,23 @@ void Engine::BeforeFree() {
   PayForAll(Decision::kPaidFree);
 }
 
+bool Engine::WaitForHostEffects() {
+  if (phase() == Phase::kUnstarted) StartIfPossible();
+  if (!Serving() || mapped_.load(std::memory_order_acquire) || shared_.load(std::memory_order_acquire)) return false;
+  try {
+    std::vector<FenceRef> effects;
+    if (!effects_.All(&effects)) return false;
+    if (effects.empty()) return true;
+    const RelaxedCapture relaxed(driver_);
+    for (const FenceRef& effect : effects) {
+      if (effect.Wait() != CUDA_SUCCESS) return false;
+    }
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 void Engine::BeforeEventQuery(cudaEvent_t event) {
   ThreadState& thread = State();
   if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;

@@ -45,6 +45,17 @@ bool HostEffects::OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences)
   return true;
 }
 
+bool HostEffects::All(std::vector<FenceRef>* fences) {
+  if (count_.load(std::memory_order_acquire) == 0) return true;
+  const std::lock_guard lock(mutex_);
+  Prune();
+  for (const Entry& entry : entries_) {
+    if (!entry.fence) return false;
+    fences->push_back(entry.fence);
+  }
+  return true;
+}
+
 void HostEffects::On(const StreamKey& stream, std::vector<FenceRef>* fences) {
   const std::lock_guard lock(mutex_);
   for (const Entry& entry : entries_) {

@@ -35,6 +35,9 @@ class HostEffects {
   // False: some other stream than `stream` has unfinished effects. Else the fences of those of `stream`.
   bool OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences);
 
+  // False: something unfinished has no fence. Else the fences of all that is unfinished, on every stream.
+  bool All(std::vector<FenceRef>* fences);
+
   // The fences of what is unfinished on `stream`, whatever the other ones do. Only the broken rule S10other asks.
   void On(const StreamKey& stream, std::vector<FenceRef>* fences);
 

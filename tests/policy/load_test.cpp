@@ -177,13 +177,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Driver",
              "version = 1\n[intercept]\nlevel = \"driver\"\n",
              {"policy.toml:3:9: \"intercept.level\": found \"driver\" (not in this version), expected \"runtime\""}},
-        Case{"Segments",
-             "version = 1\nallocator.mode = \"segments\"\n",
-             {"policy.toml:2:18: \"allocator.mode\": found \"segments\" (not in this version), expected \"off\""}},
-        Case{
-            "StreamOrdered",
-            "version = 1\nallocator.mode = \"stream_ordered\"\n",
-            {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\""}},
+        Case{"StreamOrdered",
+             "version = 1\nallocator.mode = \"stream_ordered\"\n",
+             {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
+              "or \"segments\""}},
         Case{"On",
              "version = 1\ntransfer = { h2d = \"on\", d2h = \"on\" }\n",
              {"policy.toml:2:32: \"transfer.d2h\": found \"on\" (not in this version), expected \"off\""}},

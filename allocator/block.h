@@ -1,0 +1,39 @@
+// One driver allocation that the pool knows: live in the program's hands, or idle in a free list.
+//
+// Threading: `state` says whose the block is. Live: nobody reads the rest but whoever frees it. In a free list: whoever
+// holds the list's lock. In between it is the thread's that took it.
+#pragma once
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace slipstream::allocator {
+
+class DevicePool;
+
+enum class BlockState : uint8_t {
+  kLive,  // the program's
+  kIdle,  // freed by the program, kept by us
+};
+
+struct Block {
+  CUdeviceptr address = 0;
+  size_t bytes = 0;           // as the driver was asked for them
+  unsigned long long id = 0;  // the driver's, unique in the process: another allocation at this address has another one
+  DevicePool* pool = nullptr;  // of the device that the memory is on
+  std::atomic<BlockState> state{BlockState::kLive};
+  std::atomic<bool> shared{false};  // exported to another process: never used again (S33)
+
+  // While idle: one event a context that could have used the block, behind all work before the free (S30).
+  std::vector<CUevent> fences;
+  size_t fence_count = 0;  // of `fences`; the others are spare
+  bool passed = false;     // all of them were seen to have passed
+  uint64_t idle_since_ns = 0;
+  Block* next = nullptr;  // in a free list
+};
+
+}  // namespace slipstream::allocator

@@ -1,0 +1,52 @@
+// What the allocator decided about an allocation or a free, by reason: the names that summaries and traces show.
+//
+// Threading: constants.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace slipstream::allocator {
+
+// One row each: enumerator, name, what it means (a line for people).
+#define SLIPSTREAM_ALLOCATOR_DECISIONS(ROW)                                                                          \
+  ROW(kReused, "reused", "allocations served with a block whose last work has run")                                  \
+  ROW(kReusedBehind, "reused.behind", "allocations served with a block behind whose last work all later work waits") \
+  ROW(kGrown, "grown", "allocations that the driver served because no block fitted")                                 \
+  ROW(kPassedCapture, "passed.capture", "allocations left to the program's call: a stream is being captured")        \
+  ROW(kPassedContext, "passed.context", "allocations left to the program's call: not a device's primary context")    \
+  ROW(kPassedMemory, "passed.memory", "allocations left to the program's call: the driver has no memory left")       \
+  ROW(kParked, "parked", "frees that waited for nothing and kept the block")                                         \
+  ROW(kFreedCapture, "freed.capture", "real frees: a stream is being captured")                                      \
+  ROW(kFreedShared, "freed.shared", "real frees: the block is shared with another process")                          \
+  ROW(kFreedHostEffect, "freed.host_effect", "real frees: what the host could see cannot be told")                   \
+  ROW(kFreedContext, "freed.context", "real frees: a context's work cannot be fenced")                               \
+  ROW(kFreedCap, "freed.cap", "real frees: enough idle memory is kept")                                              \
+  ROW(kFreedReserve, "freed.reserve", "real frees: the driver has little memory left")                               \
+  ROW(kFreedThread, "freed.thread", "real frees: no thread could be started to look after idle memory")              \
+  ROW(kFreedForeign, "freed.foreign", "real frees: memory that did not come from here")                              \
+  ROW(kTrimmed, "trimmed", "idle blocks given back to the driver because nobody wanted them")                        \
+  ROW(kReclaimed, "reclaimed", "idle blocks given back to the driver because it had no memory left")                 \
+  ROW(kRetried, "retried", "allocations tried again after that")
+
+enum class Decision : uint8_t {
+#define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,
+  SLIPSTREAM_ALLOCATOR_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+      kCount
+};
+
+inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
+
+struct DecisionText {
+  const char* name;  // "allocator." in front, as files and summaries spell it
+  const char* meaning;
+};
+
+inline constexpr DecisionText kDecisionTexts[kDecisionCount] = {
+#define SLIPSTREAM_ROW(enumerator, name, meaning) {"allocator." name, meaning},
+    SLIPSTREAM_ALLOCATOR_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+};
+
+}  // namespace slipstream::allocator

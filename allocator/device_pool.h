@@ -1,0 +1,104 @@
+// The pool of one device: its idle blocks by size, and its figures.
+//
+// Threading: any thread. A list's lock is held to link and unlink, never while calling the driver (S55).
+// Ownership: never destroyed. Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "allocator/block.h"
+#include "allocator/size_class.h"
+
+namespace slipstream::allocator {
+
+// The figures of a device's pool, in bytes and counts.
+struct PoolFigures {
+  uint64_t live_bytes = 0;    // in the program's hands, of the blocks that the pool knows
+  uint64_t idle_bytes = 0;    // kept for it, those of parked blocks included
+  uint64_t parked_bytes = 0;  // of blocks that were not yet seen to be free of work
+  uint64_t peak_idle_bytes = 0;
+  uint64_t trims = 0;    // blocks given back because nobody wanted them
+  uint64_t retries = 0;  // allocations tried again after idle blocks were given back
+};
+
+class DevicePool {
+ public:
+  DevicePool(CUdevice device, CUcontext context, size_t total_bytes)
+      : device_(device), total_bytes_(total_bytes), context_(context) {}
+  DevicePool(const DevicePool&) = delete;
+  DevicePool& operator=(const DevicePool&) = delete;
+
+  CUdevice device() const { return device_; }
+  size_t total_bytes() const { return total_bytes_; }
+  // The device's primary context; null after a reset, until the device is used again.
+  CUcontext context() const { return context_.load(std::memory_order_acquire); }
+  void SetContext(CUcontext context) { context_.store(context, std::memory_order_release); }
+
+  // Makes the block one that Take may find. The newest of its size comes last.
+  void Put(Block* block);
+  // The same for one that was taken and did not do: it is the next to be found again.
+  void PutBack(Block* block);
+  // A block of at least `bytes` and at most `most`: the newest that is known to have passed, so that what is not needed
+  // grows old, else the oldest. Null: none.
+  Block* Take(size_t bytes, size_t most);
+  // Blocks that became idle before the time, one after the other; null: no more.
+  Block* TakeOlderThan(uint64_t time_ns);
+  // Asks passed(block) of each idle block that was not seen to have passed; it is called with a list's lock held.
+  template <typename Passed>
+  void Refresh(const Passed& passed) {
+    for (List& list : lists_) {
+      const std::lock_guard lock(list.mutex);
+      for (Block* block = list.first; block != nullptr; block = block->next) {
+        if (!block->passed && passed(block)) parked_bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+      }
+    }
+  }
+  // Forgets every idle block. They are the map's still.
+  void Clear();
+
+  // Events for fences; null: the driver makes none.
+  std::vector<CUevent> TakeEvents();
+  void GiveEvents(std::vector<CUevent> events);
+
+  void CountLive(int64_t bytes) { live_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  void CountTrim() { trims_.fetch_add(1, std::memory_order_relaxed); }
+  void CountRetry() { retries_.fetch_add(1, std::memory_order_relaxed); }
+  size_t idle_bytes() const { return idle_bytes_.load(std::memory_order_seq_cst); }
+  PoolFigures Figures() const;
+
+  // Free memory of the device when the driver was last asked.
+  std::atomic<size_t> driver_free{SIZE_MAX};
+
+ private:
+  struct alignas(64) List {
+    std::mutex mutex;
+    Block* first = nullptr;
+    Block* last = nullptr;
+  };
+
+  Block* Unlink(List& list, Block* before);
+  void Count(const Block& block);
+  void Uncount(const Block& block);
+
+  const CUdevice device_;
+  const size_t total_bytes_;
+  std::atomic<CUcontext> context_;
+  std::array<List, kSizeClasses> lists_;
+  std::mutex events_mutex_;
+  std::vector<std::vector<CUevent>> spare_events_;
+  std::atomic<uint64_t> live_bytes_{0};
+  std::atomic<uint64_t> idle_bytes_{0};
+  std::atomic<uint64_t> parked_bytes_{0};
+  std::atomic<uint64_t> peak_idle_bytes_{0};
+  std::atomic<uint64_t> trims_{0};
+  std::atomic<uint64_t> retries_{0};
+};
+
+}  // namespace slipstream::allocator

@@ -1,0 +1,37 @@
+// Rules that can be broken on purpose, so that a test can show that it notices.
+//
+// In the library that users get, Broken() is false at compile time and the code behind it is gone. In the test build
+// (SLIPSTREAM_MUTANTS) the variable ALLOCATOR_BROKEN_RULE names the one rule that is broken.
+// Threading: any thread.
+#pragma once
+
+#include <cstdint>
+
+namespace slipstream::allocator {
+
+// The rule, as tests name it. A second word says which part of it.
+enum class Mutant : uint8_t {
+  kNone,
+  kS30,         // a block is handed out before the work in front of its free has run
+  kS30Wait,     // later work is not held behind that work
+  kS30Access,   // other devices' contexts are not looked at
+  kS30b,        // a free does not wait for what the host can see
+  kS31,         // a block of any larger size will do
+  kS32,         // cudaMemGetInfo says what the driver says
+  kS33,         // an exported block is used again
+  kS34,         // a block that is freed twice counts as freed once
+  kS35,         // a block goes to the pool of the device that is current
+  kS36,         // the pool keeps its memory when the driver has none left
+  kS36Decay,    // idle memory is kept for good
+  kS36Cap,      // any amount of idle memory is kept
+  kS36Reserve,  // nothing is left to the driver
+  kS37,         // captures are not looked at
+};
+
+#ifdef SLIPSTREAM_MUTANTS
+bool Broken(Mutant mutant);
+#else
+constexpr bool Broken(Mutant) { return false; }
+#endif
+
+}  // namespace slipstream::allocator

@@ -1,0 +1,363 @@
+#include "allocator/segments.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace slipstream::allocator {
+namespace {
+
+uint64_t NowNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace
+
+Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count)
+    : policy_(policy), surroundings_(surroundings), count_(count) {}
+
+bool Segments::DriverThere() {
+  if (driver_there_.load(std::memory_order_acquire)) return true;
+  // Nobody waits: the loader's lock is taken below, and a thread that holds it, in a constructor that calls CUDA, may
+  // be here too.
+  const std::unique_lock lock(start_mutex_, std::try_to_lock);
+  if (!lock) return driver_there_.load(std::memory_order_acquire);
+  if (driver_there_.load(std::memory_order_relaxed)) return true;
+  if (!LoadDriver(&driver_)) return false;
+  if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
+  if (device_count_ > static_cast<int>(kMostDevices)) return false;
+  driver_there_.store(true, std::memory_order_release);
+  return true;
+}
+
+// ---- contexts
+
+CUcontext Segments::PrimaryContext(CUdevice device) {
+  CUcontext context = primary_[device].load(std::memory_order_acquire);
+  if (context != nullptr) return context;
+  if (driver_.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return nullptr;
+  driver_.cuDevicePrimaryCtxRelease(device);
+  primary_[device].store(context, std::memory_order_release);
+  return context;
+}
+
+DevicePool* Segments::PoolOf(CUdevice device) const { return pools_[device].load(std::memory_order_acquire); }
+
+// Null: the calling thread has no context, or one of its own making.
+DevicePool* Segments::PoolOfCurrent() {
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
+  for (int device = 0; device < device_count_; ++device) {
+    DevicePool* const pool = PoolOf(device);
+    if (pool != nullptr && pool->context() == context) return pool;
+  }
+  CUdevice device = 0;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
+  if (PrimaryContext(device) != context) {
+    other_context_.store(true, std::memory_order_release);
+    return nullptr;
+  }
+  const InContext in(driver_, context);
+  size_t free = 0;
+  size_t total = 0;
+  if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return nullptr;
+  DevicePool* pool = PoolOf(device);
+  if (pool != nullptr) {
+    pool->SetContext(context);  // the device was reset
+    return pool;
+  }
+  auto* const made = new (std::nothrow) DevicePool(device, context, total);
+  if (made == nullptr) return nullptr;
+  made->driver_free.store(free, std::memory_order_relaxed);
+  if (pools_[device].compare_exchange_strong(pool, made, std::memory_order_acq_rel)) return made;
+  delete made;
+  return pool;
+}
+
+// A copy between two devices runs in the context of either, and a kernel reaches a peer's memory: every context that
+// exists may have used the block. False: one cannot be told.
+bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts* contexts) {
+  contexts->handles[0] = pool.context();
+  contexts->count = 1;
+  if (contexts->handles[0] == nullptr || other_context_.load(std::memory_order_acquire)) return false;
+  if (Broken(Mutant::kS30Access)) return true;
+  for (CUdevice device = 0; device < device_count_; ++device) {
+    if (device == pool.device()) continue;
+    unsigned flags = 0;
+    int active = 0;
+    if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS) return false;
+    if (active == 0) continue;
+    const CUcontext context = PrimaryContext(device);
+    if (context == nullptr) return false;
+    contexts->handles[contexts->count++] = context;
+  }
+  return true;
+}
+
+// ---- allocations
+
+// A block that nobody else can use until it is freed again is a waste only where memory is short.
+size_t Segments::MostFor(const DevicePool& pool, size_t bytes) const {
+  if (Broken(Mutant::kS31)) return SIZE_MAX;
+  const bool short_of_memory = pool.driver_free.load(std::memory_order_relaxed) < pool.total_bytes() / 8;
+  return short_of_memory ? bytes : LargestFor(bytes);
+}
+
+// Whether everything that was submitted before the block's free has run.
+bool Segments::Passed(Block* block, bool* broken) {
+  if (block->passed) return true;
+  for (size_t i = 0; i < block->fence_count && !Broken(Mutant::kS30); ++i) {
+    const CUresult result = driver_.cuEventQuery(block->fences[i]);
+    if (result == CUDA_SUCCESS) continue;
+    *broken = result != CUDA_ERROR_NOT_READY;
+    return false;
+  }
+  block->passed = true;
+  return true;
+}
+
+// An idle block may have been released by somebody who does not come through here (cuMemFree), and its address be
+// another allocation's by now.
+bool Segments::IsWhatItWas(const Block& block) {
+  unsigned long long id = 0;
+  return driver_.cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block.address) == CUDA_SUCCESS &&
+         id == block.id;
+}
+
+Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
+  Found found;
+  while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
+    if (!Passed(block, &found.broken)) {
+      pool.PutBack(block);
+      found.pending = true;
+      return found;
+    }
+    if (IsWhatItWas(*block)) {
+      found.block = block;
+      return found;
+    }
+    Delete(block);
+  }
+  return found;
+}
+
+// All later work that could use the block behind all earlier work that could have used it.
+Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
+  Contexts contexts;
+  if (!ContextsWithAccess(pool, &contexts)) return nullptr;
+  while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
+    bool held = true;
+    for (size_t c = 0; c < contexts.count && !Broken(Mutant::kS30Wait); ++c) {
+      for (size_t f = 0; f < block->fence_count; ++f) {
+        held = held && driver_.cuCtxWaitEvent(contexts.handles[c], block->fences[f]) == CUDA_SUCCESS;
+      }
+    }
+    if (!held) {
+      pool.PutBack(block);
+      return nullptr;
+    }
+    if (IsWhatItWas(*block)) return block;
+    Delete(block);
+  }
+  return nullptr;
+}
+
+Block* Segments::Grow(DevicePool& pool, size_t bytes) {
+  const InContext in(driver_, pool.context());
+  CUdeviceptr address = 0;
+  if (driver_.cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return nullptr;
+  auto block = std::unique_ptr<Block>(new (std::nothrow) Block);
+  if (block == nullptr ||
+      driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
+    driver_.cuMemFree(address);
+    return nullptr;
+  }
+  block->address = address;
+  block->bytes = bytes;
+  block->pool = &pool;
+  Block* const made = block.get();
+  try {
+    blocks_.Insert(std::move(block));
+  } catch (...) {
+    driver_.cuMemFree(address);
+    return nullptr;
+  }
+  KeepReserve(pool);
+  return made;
+}
+
+void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
+  pool.CountLive(static_cast<int64_t>(block->bytes));
+  Count(how, block->bytes);
+  auto* const address = reinterpret_cast<void*>(block->address);
+  // From here on the program may free it.
+  block->state.store(BlockState::kLive, std::memory_order_release);
+  return address;
+}
+
+// Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
+// has got back what is idle here.
+void* Segments::Take(size_t bytes) {
+  if (!Alive() || !DriverThere()) return nullptr;
+  DevicePool* const pool = PoolOfCurrent();
+  if (pool == nullptr || other_context_.load(std::memory_order_acquire)) {
+    Count(Decision::kPassedContext, bytes);
+    return nullptr;
+  }
+  Found found;
+  if (!WithoutCapture([&] { found = Find(*pool, bytes); })) {
+    Count(Decision::kPassedCapture, bytes);
+    return nullptr;
+  }
+  if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
+  if (found.broken) return nullptr;  // the program's call finds out
+  if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+  if (found.pending) {
+    Block* block = nullptr;
+    WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
+    if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
+  }
+  // S36: the driver gets back what is idle here, and is asked again.
+  if (!Broken(Mutant::kS36) && Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) != 0) {
+    pool->CountRetry();
+    Count(Decision::kRetried, bytes);
+    if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+  }
+  Count(Decision::kPassedMemory, bytes);
+  return nullptr;
+}
+
+// The program's own call has succeeded: its memory may come back to us.
+void Segments::Adopt(void* address, size_t bytes) {
+  if (!Alive() || !DriverThere()) return;
+  DevicePool* const pool = PoolOfCurrent();
+  if (pool == nullptr) return;
+  try {
+    auto block = std::make_unique<Block>();
+    block->address = reinterpret_cast<CUdeviceptr>(address);
+    block->bytes = bytes;
+    block->pool = pool;
+    if (driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, block->address) != CUDA_SUCCESS) {
+      return;
+    }
+    blocks_.Insert(std::move(block));
+    pool->CountLive(static_cast<int64_t>(bytes));
+  } catch (...) {
+    // No memory to remember it with: its free is the real one.
+  }
+}
+
+// ---- frees
+
+bool Segments::Fence(DevicePool& pool, Block* block) {
+  Contexts contexts;
+  if (!ContextsWithAccess(pool, &contexts)) return false;
+  try {
+    if (block->fences.empty()) block->fences = pool.TakeEvents();
+    while (block->fences.size() < contexts.count) {
+      block->fences.reserve(contexts.count);
+      CUevent event = nullptr;
+      if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+      block->fences.push_back(event);
+    }
+  } catch (...) {
+    return false;
+  }
+  for (size_t i = 0; i < contexts.count; ++i) {
+    if (driver_.cuCtxRecordEvent(contexts.handles[i], block->fences[i]) != CUDA_SUCCESS) return false;
+  }
+  block->fence_count = contexts.count;
+  block->passed = false;
+  return true;
+}
+
+// kParked: no reason not to.
+Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
+  if (block.shared.load(std::memory_order_relaxed) && !Broken(Mutant::kS33)) return Decision::kFreedShared;
+  if (!Broken(Mutant::kS36Cap)) {
+    const size_t cap = policy_.max_idle != 0 ? policy_.max_idle : pool.total_bytes() / 4;
+    if (pool.idle_bytes() + block.bytes > cap) return Decision::kFreedCap;
+  }
+  if (pool.driver_free.load(std::memory_order_relaxed) < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
+    return Decision::kFreedReserve;
+  }
+  if (!trimmer_started_.load(std::memory_order_acquire) && !StartTrimmer()) return Decision::kFreedThread;
+  // S30b: a free that waits for the device is leaned on by programs that look at host memory next.
+  if (Broken(Mutant::kS30b)) return Decision::kParked;
+  if (policy_.free_synchronizes) {
+    const InContext in(driver_, pool.context());
+    return driver_.cuCtxSynchronize() == CUDA_SUCCESS ? Decision::kParked : Decision::kFreedContext;
+  }
+  return surroundings_.wait_for_host_effects() ? Decision::kParked : Decision::kFreedHostEffect;
+}
+
+Segments::Freed Segments::Park(void* memory) {
+  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return Freed::kNot;
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  bool was_idle = false;
+  Block* const block = blocks_.Free(address, &was_idle);
+  if (was_idle) return Broken(Mutant::kS34) ? Freed::kParked : Freed::kTwice;
+  if (block == nullptr) {
+    Count(Decision::kFreedForeign, 0);
+    return Freed::kNot;
+  }
+  DevicePool* pool = block->pool;
+  if (Broken(Mutant::kS35)) {
+    DevicePool* const current = PoolOfCurrent();
+    if (current != nullptr) pool = block->pool = current;
+  }
+  const size_t bytes = block->bytes;
+  pool->CountLive(-static_cast<int64_t>(bytes));
+  Decision decision = WhyNotPark(*pool, *block);
+  if (decision == Decision::kParked) {
+    bool fenced = false;
+    const bool no_capture = WithoutCapture([&] { fenced = Fence(*pool, block); });
+    if (!no_capture)
+      decision = Decision::kFreedCapture;
+    else if (!fenced)
+      decision = Decision::kFreedContext;
+  }
+  Count(decision, bytes);
+  if (decision != Decision::kParked) {
+    Delete(block);
+    return Freed::kNot;
+  }
+  block->idle_since_ns = NowNs();
+  pool->Put(block);
+  if (trimmer_waits_.load(std::memory_order_seq_cst)) WakeTrimmer();
+  return Freed::kParked;
+}
+
+// ---- questions and facts
+
+void Segments::AddIdle(size_t* free, const size_t* total) {
+  if (free == nullptr || !Alive() || !driver_there_.load(std::memory_order_acquire) || Broken(Mutant::kS32)) return;
+  const DevicePool* const pool = PoolOfCurrent();
+  if (pool == nullptr) return;
+  const size_t most = total != nullptr ? *total : pool->total_bytes();
+  const size_t idle = pool->idle_bytes();
+  *free = idle >= most - std::min(*free, most) ? most : *free + idle;
+}
+
+void Segments::Exports(const void* address) {
+  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
+  CUdeviceptr begin = 0;
+  if (driver_.cuMemGetAddressRange(&begin, nullptr, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return;
+  blocks_.MarkShared(begin);
+}
+
+void Segments::DeviceReset() {
+  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
+  DevicePool* const pool = PoolOfCurrent();
+  if (pool == nullptr) return;
+  pool->SetContext(nullptr);
+  primary_[pool->device()].store(nullptr, std::memory_order_release);
+  pool->Clear();
+  blocks_.RemoveAllOf(pool);
+}
+
+}  // namespace slipstream::allocator

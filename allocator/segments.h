@@ -1,0 +1,181 @@
+// The pool underneath the program's own allocator: whole driver allocations, kept when the program frees them and
+// handed out again. Start reading here; docs/allocator.md says it for users.
+//
+// A block goes back to the program only behind everything that was submitted before its free: a free records an event
+// of every context that could have used the block (S30), and an allocation takes blocks whose events have passed; else
+// it asks the driver; else it makes all later work of those contexts wait for a block's events. Nobody waits on the
+// host. What cannot be kept to goes the program's own way: the real call.
+//
+// The rules have numbers (S30 to S37); each stands beside the code that keeps it, with its mutant (mutant.h).
+//
+// Threading: every function from any thread, before or after a context exists (S56). No lock is held while calling
+//   anything that may wait for the device (S55).
+// Ownership: never destroyed. Real functions come as arguments; nothing here calls upward but through Surroundings.
+// Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would
+// be.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "allocator/block_map.h"
+#include "allocator/decision.h"
+#include "allocator/device_pool.h"
+#include "allocator/driver.h"
+#include "allocator/mutant.h"
+#include "allocator/surroundings.h"
+#include "policy/policy.h"
+
+namespace slipstream::allocator {
+
+using CountDecision = void (*)(Decision decision, uint64_t bytes);
+
+class Segments {
+ public:
+  // Makes no CUDA call and starts no thread. Never destroyed.
+  Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count);
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  // cudaMalloc. `real(address, bytes)` makes the program's call.
+  template <typename Real>
+  cudaError_t Allocate(const Real& real, void** address, size_t bytes) {
+    if (address == nullptr || bytes == 0) return real(address, bytes);
+    if (void* const block = Take(bytes)) {
+      *address = block;
+      return cudaSuccess;
+    }
+    const cudaError_t result = real(address, bytes);
+    if (result == cudaSuccess) Adopt(*address, bytes);
+    return result;
+  }
+
+  // cudaFree. `real(address)` makes the program's call.
+  template <typename Real>
+  cudaError_t Free(const Real& real, void* address) {
+    if (address == nullptr) return real(address);
+    switch (Park(address)) {
+      case Freed::kParked:
+        return cudaSuccess;
+      case Freed::kTwice:
+        // S34: no allocation begins in the middle of an idle block, so the answer is that of any bad pointer.
+        return real(static_cast<char*>(address) + 1);
+      case Freed::kNot:
+        break;
+    }
+    return real(address);
+  }
+
+  // After a cudaMemGetInfo that succeeded: idle memory is free for the program (S32).
+  void AddIdle(size_t* free, const size_t* total);
+
+  // Before memory is exported to another process; the address may lie inside an allocation (S33).
+  void Exports(const void* address);
+
+  // Before the current device is reset: its blocks are gone, and nothing is to be done about them (S35).
+  void DeviceReset();
+
+  // Calls visit(device, figures) for each device that has a pool.
+  template <typename Visit>
+  void ForEachPool(const Visit& visit) const {
+    for (const std::atomic<DevicePool*>& place : pools_) {
+      if (const DevicePool* const pool = place.load(std::memory_order_acquire)) visit(pool->device(), pool->Figures());
+    }
+  }
+
+  // The process is exiting: no CUDA call is made any more (S53).
+  void Stop();
+
+ private:
+  static constexpr size_t kMostDevices = 64;
+
+  enum class Freed : uint8_t {
+    kParked,
+    kTwice,
+    kNot,  // the real call is to do it
+  };
+
+  // What a request found among idle blocks.
+  struct Found {
+    Block* block = nullptr;  // to be handed out
+    bool pending = false;    // there is one that has not passed
+    bool broken = false;     // the driver answers with an error
+  };
+
+  bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
+  bool DriverThere();
+  template <typename Work>
+  bool WithoutCapture(const Work& work) const {
+    if (Broken(Mutant::kS37)) {
+      work();
+      return true;
+    }
+    return surroundings_.without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); },
+                                         const_cast<Work*>(&work));
+  }
+  void Count(Decision decision, size_t bytes) const { count_(decision, bytes); }
+
+  // -- allocations
+  void* Take(size_t bytes);
+  void Adopt(void* address, size_t bytes);
+  DevicePool* PoolOfCurrent();
+  DevicePool* PoolOf(CUdevice device) const;
+  Found Find(DevicePool& pool, size_t bytes);
+  Block* TakeBehind(DevicePool& pool, size_t bytes);
+  Block* Grow(DevicePool& pool, size_t bytes);
+  void* HandOut(DevicePool& pool, Block* block, Decision how);
+  bool IsWhatItWas(const Block& block);
+  size_t MostFor(const DevicePool& pool, size_t bytes) const;
+
+  // -- frees
+  Freed Park(void* address);
+  Decision WhyNotPark(const DevicePool& pool, const Block& block);
+  bool Fence(DevicePool& pool, Block* block);
+  bool Passed(Block* block, bool* broken);
+
+  // -- contexts that could use a device's memory
+  struct Contexts {
+    std::array<CUcontext, kMostDevices> handles;
+    size_t count = 0;
+  };
+  bool ContextsWithAccess(const DevicePool& pool, Contexts* contexts);
+  CUcontext PrimaryContext(CUdevice device);
+
+  // -- memory that goes back to the driver (segments_trim.cpp)
+  size_t Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why);
+  void Delete(Block* block);
+  bool StartTrimmer();
+  void WakeTrimmer();
+  void Trim();
+  void KeepReserve(DevicePool& pool);
+  static void* TrimMain(void* segments);
+
+  const policy::Allocator policy_;
+  const Surroundings surroundings_;
+  const CountDecision count_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> driver_there_{false};
+  std::atomic<bool> other_context_{false};  // the program has contexts that are no device's primary one
+  std::mutex start_mutex_;
+  Driver driver_;
+  int device_count_ = 0;  // written before driver_there_
+
+  BlockMap blocks_;
+  std::array<std::atomic<DevicePool*>, kMostDevices> pools_{};
+  std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
+
+  std::mutex trim_mutex_;
+  std::condition_variable trim_wanted_;
+  std::atomic<bool> trimmer_started_{false};
+  std::atomic<bool> trimmer_waits_{true};  // for memory to look after
+  std::atomic<bool> trim_now_{false};
+  std::atomic<uint32_t> trimming_{0};  // 1: in the driver
+};
+
+}  // namespace slipstream::allocator

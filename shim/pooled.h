@@ -1,0 +1,91 @@
+// What the allocator does around a hooked call: which calls its pool answers, and which it has to know of. The rules
+// are the pool's (allocator/segments.h); here is only who calls what.
+//
+// Pooled<id>::Call stands in front of Around<id>::Call, which `next` makes: a call that the pool answers never gets
+// there, and counts for the transfer engine as some other call.
+// Threading: any thread.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "allocator/segments.h"
+#include "tracer/hook_id.h"
+#include "transfer/engine.h"
+
+namespace slipstream::shim {
+
+namespace pooled {
+
+struct NoRow {
+  static constexpr bool kHasRow = false;
+};
+
+struct Allocates {
+  static constexpr bool kHasRow = true;
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void** memory,
+                          size_t bytes) {
+    engine.OtherCall();
+    return pool.Allocate(next, memory, bytes);
+  }
+};
+
+struct Frees {
+  static constexpr bool kHasRow = true;
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void* memory) {
+    engine.OtherCall();
+    return pool.Free(next, memory);
+  }
+};
+
+struct CountsMemory {
+  static constexpr bool kHasRow = true;
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, size_t* free, size_t* total) {
+    const cudaError_t result = next(free, total);
+    if (result == cudaSuccess) pool.AddIdle(free, total);
+    return result;
+  }
+};
+
+struct Exports {
+  static constexpr bool kHasRow = true;
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, cudaIpcMemHandle_t* handle,
+                          void* memory) {
+    pool.Exports(memory);
+    return next(handle, memory);
+  }
+};
+
+struct Resets {
+  static constexpr bool kHasRow = true;
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next) {
+    pool.DeviceReset();
+    return next();
+  }
+};
+
+}  // namespace pooled
+
+template <tracer::HookId kId>
+struct Pooled : pooled::NoRow {};
+
+template <>
+struct Pooled<tracer::HookId::cudaMalloc> : pooled::Allocates {};
+template <>
+struct Pooled<tracer::HookId::cudaFree> : pooled::Frees {};
+template <>
+struct Pooled<tracer::HookId::cudaMemGetInfo> : pooled::CountsMemory {};
+template <>
+struct Pooled<tracer::HookId::cudaIpcGetMemHandle> : pooled::Exports {};
+template <>
+struct Pooled<tracer::HookId::cudaDeviceReset> : pooled::Resets {};
+template <>
+struct Pooled<tracer::HookId::cudaThreadExit> : pooled::Resets {};
+
+}  // namespace slipstream::shim
