@@ -166,28 +166,27 @@ Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   return nullptr;
 }
 
-Block* Segments::Grow(DevicePool& pool, size_t bytes) {
+CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
   const InContext in(driver_, pool.context());
   CUdeviceptr address = 0;
-  if (driver_.cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return nullptr;
-  auto block = std::unique_ptr<Block>(new (std::nothrow) Block);
-  if (block == nullptr ||
-      driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
-    driver_.cuMemFree(address);
-    return nullptr;
-  }
-  block->address = address;
-  block->bytes = bytes;
-  block->pool = &pool;
-  Block* const made = block.get();
+  if (const CUresult result = driver_.cuMemAlloc(&address, bytes); result != CUDA_SUCCESS) return result;
   try {
-    blocks_.Insert(std::move(block));
+    auto block = std::make_unique<Block>();
+    block->address = address;
+    block->bytes = bytes;
+    block->pool = &pool;
+    *made = block.get();
+    const CUresult named = driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    if (named == CUDA_SUCCESS) {
+      blocks_.Insert(std::move(block));
+      KeepReserve(pool);
+      return CUDA_SUCCESS;
+    }
   } catch (...) {
-    driver_.cuMemFree(address);
-    return nullptr;
+    // No memory to remember it with.
   }
-  KeepReserve(pool);
-  return made;
+  driver_.cuMemFree(address);
+  return CUDA_ERROR_UNKNOWN;
 }
 
 void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
@@ -215,9 +214,11 @@ void* Segments::Take(size_t bytes) {
   }
   if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
   if (found.broken) return nullptr;  // the program's call finds out
-  if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+  Block* block = nullptr;
+  CUresult grown = Grow(*pool, bytes, &block);
+  if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+  if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
   if (found.pending) {
-    Block* block = nullptr;
     WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
     if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
   }
@@ -225,7 +226,8 @@ void* Segments::Take(size_t bytes) {
   if (!Broken(Mutant::kS36) && Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) != 0) {
     pool->CountRetry();
     Count(Decision::kRetried, bytes);
-    if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+    grown = Grow(*pool, bytes, &block);
+    if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
   }
   Count(Decision::kPassedMemory, bytes);
   return nullptr;
@@ -354,10 +356,14 @@ void Segments::DeviceReset() {
   if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr) return;
+  // The thread that gives memory back uses the device unknown to the program.
+  paused_.store(true, std::memory_order_seq_cst);
+  AwaitTrimmer();
   pool->SetContext(nullptr);
   primary_[pool->device()].store(nullptr, std::memory_order_release);
   pool->Clear();
   blocks_.RemoveAllOf(pool);
+  paused_.store(false, std::memory_order_seq_cst);
 }
 
 }  // namespace slipstream::allocator

@@ -78,7 +78,7 @@ class Segments {
   // Before memory is exported to another process; the address may lie inside an allocation (S33).
   void Exports(const void* address);
 
-  // Before the current device is reset: its blocks are gone, and nothing is to be done about them (S35).
+  // Before the current device is reset: its blocks are gone with it (S35).
   void DeviceReset();
 
   // Calls visit(device, figures) for each device that has a pool.
@@ -128,7 +128,7 @@ class Segments {
   DevicePool* PoolOf(CUdevice device) const;
   Found Find(DevicePool& pool, size_t bytes);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
-  Block* Grow(DevicePool& pool, size_t bytes);
+  CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
   void* HandOut(DevicePool& pool, Block* block, Decision how);
   bool IsWhatItWas(const Block& block);
   size_t MostFor(const DevicePool& pool, size_t bytes) const;
@@ -154,6 +154,7 @@ class Segments {
   void WakeTrimmer();
   void Trim();
   void KeepReserve(DevicePool& pool);
+  void AwaitTrimmer();
   static void* TrimMain(void* segments);
 
   const policy::Allocator policy_;
@@ -175,6 +176,7 @@ class Segments {
   std::atomic<bool> trimmer_started_{false};
   std::atomic<bool> trimmer_waits_{true};  // for memory to look after
   std::atomic<bool> trim_now_{false};
+  std::atomic<bool> paused_{false};    // a device is being reset
   std::atomic<uint32_t> trimming_{0};  // 1: in the driver
 };
 

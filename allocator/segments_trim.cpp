@@ -108,7 +108,7 @@ void* Segments::TrimMain(void* argument) {
         lock, tick, [segments] { return segments->trim_now_.exchange(false, std::memory_order_relaxed); });
     lock.unlock();
     segments->trimming_.store(1, std::memory_order_seq_cst);
-    if (segments->Alive()) segments->Trim();
+    if (segments->Alive() && !segments->paused_.load(std::memory_order_seq_cst)) segments->Trim();
     segments->trimming_.store(0, std::memory_order_seq_cst);
     segments->trimming_.notify_all();
     lock.lock();
@@ -124,10 +124,13 @@ void* Segments::TrimMain(void* argument) {
   }
 }
 
+void Segments::AwaitTrimmer() {
+  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+}
+
 void Segments::Stop() {
   stopped_.store(true, std::memory_order_seq_cst);
-  // The thread that gives memory back must be out of the driver before the driver's own exit handlers run.
-  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+  AwaitTrimmer();  // before the driver's own exit handlers run
 }
 
 }  // namespace slipstream::allocator
