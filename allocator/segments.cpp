@@ -9,6 +9,8 @@
 namespace slipstream::allocator {
 namespace {
 
+constexpr uint64_t kReportNs = 10'000'000;
+
 uint64_t NowNs() {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -17,8 +19,8 @@ uint64_t NowNs() {
 
 }  // namespace
 
-Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count)
-    : policy_(policy), surroundings_(surroundings), count_(count) {}
+Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports)
+    : policy_(policy), surroundings_(surroundings), reports_(reports) {}
 
 bool Segments::DriverThere() {
   if (driver_there_.load(std::memory_order_acquire)) return true;
@@ -195,7 +197,17 @@ void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
   auto* const address = reinterpret_cast<void*>(block->address);
   // From here on the program may free it.
   block->state.store(BlockState::kLive, std::memory_order_release);
+  if (how != Decision::kReused) Report(pool, false);
   return address;
+}
+
+// What the pool holds, at most every kReportNs unless it is to be said at once.
+void Segments::Report(DevicePool& pool, bool at_once) {
+  const uint64_t now = NowNs();
+  uint64_t before = pool.reported_ns.load(std::memory_order_relaxed);
+  if (!at_once && now - before < kReportNs) return;
+  if (!pool.reported_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+  reports_.holds(pool.device(), pool.Figures());
 }
 
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
@@ -248,6 +260,7 @@ void Segments::Adopt(void* address, size_t bytes) {
     }
     blocks_.Insert(std::move(block));
     pool->CountLive(static_cast<int64_t>(bytes));
+    Report(*pool, false);
   } catch (...) {
     // No memory to remember it with: its free is the real one.
   }
