@@ -157,8 +157,7 @@ void CounterFile::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) 
 void CounterFile::RecordMemory(const MemoryFigures& figures) {
   const uint64_t number = next_sample_.fetch_add(1, std::memory_order_relaxed);
   MemorySample& sample = samples_[(number - 1) % kMemorySamples];
-  sample.number.store(0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  sample.number.exchange(0, std::memory_order_acq_rel);  // before any of the rest
   sample.time_ns.store(NowNs() - header_->start_monotonic_ns, std::memory_order_relaxed);
   sample.live_bytes.store(figures.live_bytes, std::memory_order_relaxed);
   sample.idle_bytes.store(figures.idle_bytes, std::memory_order_relaxed);
