@@ -181,10 +181,10 @@ class Engine {
   Phase phase() const { return phase_.load(std::memory_order_seq_cst); }
   bool Serving() const { return phase() == Phase::kServing && Alive(); }
   // Effects count from the moment in which the engine begins to start; what is older is covered by a fence of that
-  // time.
-  // An engine that a reset turned off before it began has no driver to ask, and nothing to count.
+  // time. An engine that is off needs them no more, and one that a reset turned off early has no driver to ask.
   bool Tracking() const {
-    return phase() != Phase::kUnstarted && driver_there_.load(std::memory_order_acquire) && Alive();
+    const Phase now = phase();
+    return (now == Phase::kStarting || now == Phase::kServing) && Alive();
   }
   bool DriverThere();
   void TurnOff(Decision reason);

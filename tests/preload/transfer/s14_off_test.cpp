@@ -85,6 +85,19 @@ TEST_F(Rule, S14_AnErrorBehindASkip) {
   RETURNS(cudaErrorIllegalAddress, cudaFree(device_));
 }
 
+// The first thing that some programs do with a device is to reset it: what was never started is off then, and work on
+// host memory goes on without it.
+TEST_F(Off, S14_ResetBeforeTheFirstCopy) {
+  OK(cudaDeviceReset());
+  Prepare();
+  OK(cudaMemcpyAsync(pinned_, device_, kSmall, cudaMemcpyDeviceToHost, a_));
+  OK(cudaMemsetAsync(pinned_, 1, kSmall, a_));
+  OK(cudaLaunchHostFunc(
+      a_, [](void*) {}, nullptr));
+  OK(cudaDeviceSynchronize());
+  EXPECT_EQ(pinned_[0], 1);
+}
+
 // ---- what the policy switches off stays off.
 TEST_F(Off, Policy_NoCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
