@@ -177,7 +177,10 @@ class Engine {
   bool Serving() const { return phase() == Phase::kServing && Alive(); }
   // Effects count from the moment in which the engine begins to start; what is older is covered by a fence of that
   // time.
-  bool Tracking() const { return phase() != Phase::kUnstarted && Alive(); }
+  // An engine that a reset turned off before it began has no driver to ask, and nothing to count.
+  bool Tracking() const {
+    return phase() != Phase::kUnstarted && driver_there_.load(std::memory_order_acquire) && Alive();
+  }
   bool DriverThere();
   void TurnOff(Decision reason);
   void Count(Decision decision, uint64_t bytes = 0, uint64_t time_ns = 0) const { count_(decision, bytes, time_ns); }
