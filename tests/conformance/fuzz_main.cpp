@@ -200,7 +200,7 @@ class Worker {
       if (cudaGetLastError() != cudaErrorMemoryAllocation) Fail("the refusal is not the last error");
       if (cudaGetLastError() != cudaSuccess) Fail("the refusal cannot be cleared");
       // What nobody wants must be there for who wants it. Blocks may be larger than asked for by an eighth.
-      if (shared_.options.threads == 1 && wanted < shared_.total / 4 * 3) {
+      if (wanted < shared_.total / 4 * 3) {
         Fail(Text(block) + ": refused, with " + std::to_string(wanted) + " bytes wanted of " +
              std::to_string(shared_.total));
       }
@@ -259,6 +259,12 @@ class Worker {
     Must(cudaEventRecord(block->last, stream), "an event's record");
   }
 
+  static std::string Bytes(const std::vector<uint8_t>& bytes, size_t from) {
+    std::string text;
+    for (size_t i = from; i < bytes.size() && i < from + 8; ++i) text += " " + std::to_string(bytes[i]);
+    return text;
+  }
+
   void Read(const Block& block, cudaStream_t stream) {
     Must(cudaStreamWaitEvent(stream, block.last, 0), "a wait for an event");
     if (!block.salt) return;
@@ -268,9 +274,10 @@ class Worker {
       Must(cudaStreamSynchronize(stream), "a stream's synchronise");
       for (size_t i = 0; i < bytes; ++i) {
         if (found_[i] == PatternByte(*block.salt + end, i)) continue;
-        Fail(Text(block) + ": byte " + std::to_string(i) + " of its " + (end == 0 ? "first" : "last") + " " +
-             std::to_string(bytes) + " is " + std::to_string(found_[i]) + ", must be " +
-             std::to_string(PatternByte(*block.salt + end, i)));
+        std::vector<uint8_t> wanted(bytes);
+        for (size_t k = 0; k < bytes; ++k) wanted[k] = PatternByte(*block.salt + end, k);
+        Fail(Text(block) + ": its " + (end == 0 ? "first " : "last ") + std::to_string(bytes) + " bytes, from byte " +
+             std::to_string(i) + " on, are" + Bytes(found_, i) + ", must be" + Bytes(wanted, i));
       }
     });
   }

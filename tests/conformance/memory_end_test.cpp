@@ -119,6 +119,20 @@ TYPED_TEST(MemoryEnd, ManyPiecesThenMostOfIt) {
   }
 }
 
+// What was freed by one allocator's call is there for every other's.
+TYPED_TEST(MemoryEnd, PiecesOfAnotherAllocatorThenMostOfIt) {
+  for (int round = 0; round < 2; ++round) {
+    std::vector<void*> blocks(8);
+    for (void*& block : blocks) OK(cudaMalloc(&block, this->Part(1, 10)));
+    for (void* const block : blocks) OK(cudaFree(block));
+    const size_t most = this->Part(9, 10);
+    uint8_t* const block = this->Take(most);
+    this->ExpectUsable(block, most);
+    ExpectNoLastError();
+    this->GiveAll({block});
+  }
+}
+
 // There is nothing left but what was freed in front of work that is pending.
 TYPED_TEST(MemoryEnd, TheLastBlockIsFreedUnderPendingWork) {
   for (const auto& [name, stream] : this->AllStreams()) {

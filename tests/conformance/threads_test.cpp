@@ -156,5 +156,30 @@ TYPED_TEST(Threads, MoreThanThereIs) {
   for (int i = 0; i < 2 * kThreads; ++i) ASSERT_NE(this->Take(bytes), nullptr);
 }
 
+// Nobody ever wants more than a share of which there is one for each: nobody is ever refused, whatever the others'
+// frees and allocations are in the middle of.
+TYPED_TEST(Threads, EnoughForEverybody) {
+  if (TypeParam::kStreamOrdered) GTEST_SKIP() << "memory of a stream-ordered free is there when the stream gets to it";
+  const size_t most = this->FreeMemory() / 19 * 2;
+  this->RunAll([most](int index) {
+    std::mt19937 random(static_cast<unsigned>(index));
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    for (int round = 0; round < kRounds / 5; ++round) {
+      const size_t bytes = most - random() % 8 * (most / 50);
+      void* memory = nullptr;
+      ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess)
+          << "thread " << index << ", round " << round << ", " << bytes << " of " << most << " bytes";
+      const uint32_t salt = NewSalt();
+      EXPECT_TRUE(Fill(memory, bytes, salt, stream));
+      EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "thread " << index;
+      EXPECT_OK(TypeParam::Free(memory, stream));
+    }
+    EXPECT_OK(cudaStreamSynchronize(stream));
+    EXPECT_OK(cudaStreamDestroy(stream));
+    ExpectNoLastError();
+  });
+}
+
 }  // namespace
 }  // namespace conformance
