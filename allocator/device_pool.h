@@ -75,6 +75,8 @@ class DevicePool {
 
   // Free memory of the device when the driver was last asked.
   std::atomic<size_t> driver_free{SIZE_MAX};
+  // When its figures were last reported.
+  std::atomic<uint64_t> reported_ns{0};
 
  private:
   struct alignas(64) List {

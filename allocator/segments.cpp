@@ -9,6 +9,8 @@
 namespace slipstream::allocator {
 namespace {
 
+constexpr uint64_t kReportNs = 10'000'000;
+
 uint64_t NowNs() {
   return static_cast<uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -17,8 +19,8 @@ uint64_t NowNs() {
 
 }  // namespace
 
-Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count)
-    : policy_(policy), surroundings_(surroundings), count_(count) {}
+Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports)
+    : policy_(policy), surroundings_(surroundings), reports_(reports) {}
 
 bool Segments::DriverThere() {
   if (driver_there_.load(std::memory_order_acquire)) return true;
@@ -166,28 +168,27 @@ Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   return nullptr;
 }
 
-Block* Segments::Grow(DevicePool& pool, size_t bytes) {
+CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
   const InContext in(driver_, pool.context());
   CUdeviceptr address = 0;
-  if (driver_.cuMemAlloc(&address, bytes) != CUDA_SUCCESS) return nullptr;
-  auto block = std::unique_ptr<Block>(new (std::nothrow) Block);
-  if (block == nullptr ||
-      driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address) != CUDA_SUCCESS) {
-    driver_.cuMemFree(address);
-    return nullptr;
-  }
-  block->address = address;
-  block->bytes = bytes;
-  block->pool = &pool;
-  Block* const made = block.get();
+  if (const CUresult result = driver_.cuMemAlloc(&address, bytes); result != CUDA_SUCCESS) return result;
   try {
-    blocks_.Insert(std::move(block));
+    auto block = std::make_unique<Block>();
+    block->address = address;
+    block->bytes = bytes;
+    block->pool = &pool;
+    *made = block.get();
+    const CUresult named = driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
+    if (named == CUDA_SUCCESS) {
+      blocks_.Insert(std::move(block));
+      KeepReserve(pool);
+      return CUDA_SUCCESS;
+    }
   } catch (...) {
-    driver_.cuMemFree(address);
-    return nullptr;
+    // No memory to remember it with.
   }
-  KeepReserve(pool);
-  return made;
+  driver_.cuMemFree(address);
+  return CUDA_ERROR_UNKNOWN;
 }
 
 void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
@@ -196,7 +197,17 @@ void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
   auto* const address = reinterpret_cast<void*>(block->address);
   // From here on the program may free it.
   block->state.store(BlockState::kLive, std::memory_order_release);
+  if (how != Decision::kReused) Report(pool, false);
   return address;
+}
+
+// What the pool holds, at most every kReportNs unless it is to be said at once.
+void Segments::Report(DevicePool& pool, bool at_once) {
+  const uint64_t now = NowNs();
+  uint64_t before = pool.reported_ns.load(std::memory_order_relaxed);
+  if (!at_once && now - before < kReportNs) return;
+  if (!pool.reported_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+  reports_.holds(pool.device(), pool.Figures());
 }
 
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
@@ -215,9 +226,11 @@ void* Segments::Take(size_t bytes) {
   }
   if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
   if (found.broken) return nullptr;  // the program's call finds out
-  if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+  Block* block = nullptr;
+  CUresult grown = Grow(*pool, bytes, &block);
+  if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+  if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
   if (found.pending) {
-    Block* block = nullptr;
     WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
     if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
   }
@@ -225,7 +238,8 @@ void* Segments::Take(size_t bytes) {
   if (!Broken(Mutant::kS36) && Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) != 0) {
     pool->CountRetry();
     Count(Decision::kRetried, bytes);
-    if (Block* const block = Grow(*pool, bytes)) return HandOut(*pool, block, Decision::kGrown);
+    grown = Grow(*pool, bytes, &block);
+    if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
   }
   Count(Decision::kPassedMemory, bytes);
   return nullptr;
@@ -246,6 +260,7 @@ void Segments::Adopt(void* address, size_t bytes) {
     }
     blocks_.Insert(std::move(block));
     pool->CountLive(static_cast<int64_t>(bytes));
+    Report(*pool, false);
   } catch (...) {
     // No memory to remember it with: its free is the real one.
   }
@@ -354,10 +369,14 @@ void Segments::DeviceReset() {
   if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr) return;
+  // The thread that gives memory back uses the device unknown to the program.
+  paused_.store(true, std::memory_order_seq_cst);
+  AwaitTrimmer();
   pool->SetContext(nullptr);
   primary_[pool->device()].store(nullptr, std::memory_order_release);
   pool->Clear();
   blocks_.RemoveAllOf(pool);
+  paused_.store(false, std::memory_order_seq_cst);
 }
 
 }  // namespace slipstream::allocator

@@ -34,12 +34,18 @@
 
 namespace slipstream::allocator {
 
-using CountDecision = void (*)(Decision decision, uint64_t bytes);
+// Who is told what the pool does. Called from any thread inside the program's calls: no lock, no allocation. None is
+// null.
+struct Reports {
+  void (*decided)(Decision decision, uint64_t bytes);
+  // What the pool of a device holds now: seldom, and whenever much has changed.
+  void (*holds)(CUdevice device, const PoolFigures& figures);
+};
 
 class Segments {
  public:
   // Makes no CUDA call and starts no thread. Never destroyed.
-  Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count);
+  Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports);
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
@@ -78,16 +84,8 @@ class Segments {
   // Before memory is exported to another process; the address may lie inside an allocation (S33).
   void Exports(const void* address);
 
-  // Before the current device is reset: its blocks are gone, and nothing is to be done about them (S35).
+  // Before the current device is reset: its blocks are gone with it (S35).
   void DeviceReset();
-
-  // Calls visit(device, figures) for each device that has a pool.
-  template <typename Visit>
-  void ForEachPool(const Visit& visit) const {
-    for (const std::atomic<DevicePool*>& place : pools_) {
-      if (const DevicePool* const pool = place.load(std::memory_order_acquire)) visit(pool->device(), pool->Figures());
-    }
-  }
 
   // The process is exiting: no CUDA call is made any more (S53).
   void Stop();
@@ -119,7 +117,14 @@ class Segments {
     return surroundings_.without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); },
                                          const_cast<Work*>(&work));
   }
-  void Count(Decision decision, size_t bytes) const { count_(decision, bytes); }
+  template <typename Visit>
+  void ForEachPool(const Visit& visit) {
+    for (const std::atomic<DevicePool*>& place : pools_) {
+      if (DevicePool* const pool = place.load(std::memory_order_acquire)) visit(*pool);
+    }
+  }
+  void Count(Decision decision, size_t bytes) const { reports_.decided(decision, bytes); }
+  void Report(DevicePool& pool, bool at_once);
 
   // -- allocations
   void* Take(size_t bytes);
@@ -128,7 +133,7 @@ class Segments {
   DevicePool* PoolOf(CUdevice device) const;
   Found Find(DevicePool& pool, size_t bytes);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
-  Block* Grow(DevicePool& pool, size_t bytes);
+  CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
   void* HandOut(DevicePool& pool, Block* block, Decision how);
   bool IsWhatItWas(const Block& block);
   size_t MostFor(const DevicePool& pool, size_t bytes) const;
@@ -154,11 +159,12 @@ class Segments {
   void WakeTrimmer();
   void Trim();
   void KeepReserve(DevicePool& pool);
+  void AwaitTrimmer();
   static void* TrimMain(void* segments);
 
   const policy::Allocator policy_;
   const Surroundings surroundings_;
-  const CountDecision count_;
+  const Reports reports_;
   std::atomic<bool> stopped_{false};
   std::atomic<bool> driver_there_{false};
   std::atomic<bool> other_context_{false};  // the program has contexts that are no device's primary one
@@ -175,6 +181,7 @@ class Segments {
   std::atomic<bool> trimmer_started_{false};
   std::atomic<bool> trimmer_waits_{true};  // for memory to look after
   std::atomic<bool> trim_now_{false};
+  std::atomic<bool> paused_{false};    // a device is being reset
   std::atomic<uint32_t> trimming_{0};  // 1: in the driver
 };
 

@@ -80,23 +80,23 @@ void Segments::WakeTrimmer() {
 void Segments::Trim() {
   if (!WithoutCapture([] {})) return;  // with the next round (S37)
   const uint64_t decay_ns = static_cast<uint64_t>(policy_.decay) * 1'000'000'000;
-  for (const std::atomic<DevicePool*>& place : pools_) {
-    DevicePool* const pool = place.load(std::memory_order_acquire);
-    if (pool == nullptr || pool->context() == nullptr || pool->idle_bytes() == 0) continue;
-    const InContext in(driver_, pool->context());
-    pool->Refresh([this](Block* block) {
+  ForEachPool([this, decay_ns](DevicePool& pool) {
+    if (pool.context() == nullptr || pool.idle_bytes() == 0) return;
+    const InContext in(driver_, pool.context());
+    pool.Refresh([this](Block* block) {
       bool broken = false;
       return Passed(block, &broken);
     });
     size_t free = 0;
     size_t total = 0;
-    if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) continue;
+    if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
     const bool reserve = free < policy_.keep_free && !Broken(Mutant::kS36Reserve);
-    if (reserve) Reclaim(*pool, UINT64_MAX, policy_.keep_free - free, Decision::kTrimmed);
+    if (reserve) Reclaim(pool, UINT64_MAX, policy_.keep_free - free, Decision::kTrimmed);
     const uint64_t now = NowNs();
-    if (now > decay_ns && !Broken(Mutant::kS36Decay)) Reclaim(*pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed);
-    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool->driver_free.store(free, std::memory_order_relaxed);
-  }
+    if (now > decay_ns && !Broken(Mutant::kS36Decay)) Reclaim(pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed);
+    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.driver_free.store(free, std::memory_order_relaxed);
+    Report(pool, true);
+  });
 }
 
 void* Segments::TrimMain(void* argument) {
@@ -108,14 +108,14 @@ void* Segments::TrimMain(void* argument) {
         lock, tick, [segments] { return segments->trim_now_.exchange(false, std::memory_order_relaxed); });
     lock.unlock();
     segments->trimming_.store(1, std::memory_order_seq_cst);
-    if (segments->Alive()) segments->Trim();
+    if (segments->Alive() && !segments->paused_.load(std::memory_order_seq_cst)) segments->Trim();
     segments->trimming_.store(0, std::memory_order_seq_cst);
     segments->trimming_.notify_all();
     lock.lock();
     // Said before looking: whoever makes a block idle after that sees it, and wakes this thread.
     segments->trimmer_waits_.store(true, std::memory_order_seq_cst);
     size_t idle = 0;
-    segments->ForEachPool([&idle](CUdevice, const PoolFigures& figures) { idle += figures.idle_bytes; });
+    segments->ForEachPool([&idle](const DevicePool& pool) { idle += pool.idle_bytes(); });
     if (idle != 0 && segments->Alive()) {
       segments->trimmer_waits_.store(false, std::memory_order_seq_cst);
       continue;
@@ -124,10 +124,14 @@ void* Segments::TrimMain(void* argument) {
   }
 }
 
+void Segments::AwaitTrimmer() {
+  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+}
+
 void Segments::Stop() {
   stopped_.store(true, std::memory_order_seq_cst);
-  // The thread that gives memory back must be out of the driver before the driver's own exit handlers run.
-  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+  AwaitTrimmer();  // before the driver's own exit handlers run
+  ForEachPool([this](DevicePool& pool) { Report(pool, true); });
 }
 
 }  // namespace slipstream::allocator

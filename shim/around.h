@@ -440,6 +440,16 @@ struct Shares : Row {
   }
 };
 
+// Events and semaphores, through which another process sees when work has run.
+template <bool kPerThread>
+struct SharesWork : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    engine.SharesWork();
+    return Shares<kPerThread>::Call(engine, real, arguments...);
+  }
+};
+
 template <bool kPerThread>
 struct SetsDevice : Row {
   template <typename Real>
@@ -604,17 +614,17 @@ AROUND(cudaMemPoolImportPointer, Shares)
 AROUND(cudaIpcGetMemHandle, Shares)
 AROUND(cudaIpcOpenMemHandle, Shares)
 AROUND(cudaIpcCloseMemHandle, Shares)
-AROUND(cudaIpcGetEventHandle, Shares)
-AROUND(cudaIpcOpenEventHandle, Shares)
+AROUND(cudaIpcGetEventHandle, SharesWork)
+AROUND(cudaIpcOpenEventHandle, SharesWork)
 AROUND(cudaImportExternalMemory, Shares)
 AROUND(cudaExternalMemoryGetMappedBuffer, Shares)
 AROUND(cudaDestroyExternalMemory, Shares)
-AROUND(cudaImportExternalSemaphore, Shares)
-AROUND(cudaDestroyExternalSemaphore, Shares)
-AROUND_PTSZ(cudaSignalExternalSemaphoresAsync, Shares)
-AROUND_PTSZ(cudaSignalExternalSemaphoresAsync_v2, Shares)
-AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, Shares)
-AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, Shares)
+AROUND(cudaImportExternalSemaphore, SharesWork)
+AROUND(cudaDestroyExternalSemaphore, SharesWork)
+AROUND_PTSZ(cudaSignalExternalSemaphoresAsync, SharesWork)
+AROUND_PTSZ(cudaSignalExternalSemaphoresAsync_v2, SharesWork)
+AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, SharesWork)
+AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, SharesWork)
 
 AROUND(cudaSetDevice, SetsDevice)
 AROUND(cudaDeviceReset, ResetsDevice)

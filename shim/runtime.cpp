@@ -103,6 +103,18 @@ void CountAllocator(allocator::Decision decision, uint64_t bytes) {
   CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0);
 }
 
+void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
+    tracer->RecordMemory({.device = device,
+                          .live_bytes = figures.live_bytes,
+                          .idle_bytes = figures.idle_bytes,
+                          .parked_bytes = figures.parked_bytes,
+                          .peak_idle_bytes = figures.peak_idle_bytes,
+                          .trims = figures.trims,
+                          .retries = figures.retries});
+  }
+}
+
 // The process is exiting (S53).
 void StopEngines() {
   TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
@@ -134,7 +146,8 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, bool a
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .start_thread = transfer::StartHelperThread};
-  auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, surroundings, CountAllocator);
+  auto* const pool = new (std::nothrow)
+      allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
   if (pool == nullptr) return kRouteTransfer;
   g_allocator.store(pool, std::memory_order_release);
   return kRouteEngines;

@@ -51,6 +51,7 @@ CounterFile::CounterFile(char* base, uint32_t thread_count)
       names_(reinterpret_cast<NameEntry*>(base + NamesOffset())),
       facts_(base + FactsOffset(kHookCount)),
       decisions_(reinterpret_cast<DecisionEntry*>(base + DecisionsOffset(kHookCount))),
+      samples_(reinterpret_cast<MemorySample*>(base + MemoryOffset(kHookCount))),
       threads_(reinterpret_cast<ThreadBlock*>(base + ThreadsOffset(kHookCount))),
       thread_count_(thread_count) {}
 
@@ -100,6 +101,7 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
   header->name_bytes = sizeof(NameEntry);
   header->facts_bytes = kFactsBytes;
   header->decision_bytes = sizeof(DecisionEntry);
+  header->sample_bytes = sizeof(MemorySample);
   header->thread_block_bytes = sizeof(ThreadBlock);
   header->pid = getpid();
   header->parent_pid = getppid();
@@ -150,6 +152,22 @@ void CounterFile::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) 
   entry.count.fetch_add(1, std::memory_order_relaxed);
   if (bytes != 0) entry.bytes.fetch_add(bytes, std::memory_order_relaxed);
   if (time_ns != 0) entry.time_ns.fetch_add(time_ns, std::memory_order_relaxed);
+}
+
+void CounterFile::RecordMemory(const MemoryFigures& figures) {
+  const uint64_t number = next_sample_.fetch_add(1, std::memory_order_relaxed);
+  MemorySample& sample = samples_[(number - 1) % kMemorySamples];
+  sample.number.store(0, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
+  sample.time_ns.store(NowNs() - header_->start_monotonic_ns, std::memory_order_relaxed);
+  sample.live_bytes.store(figures.live_bytes, std::memory_order_relaxed);
+  sample.idle_bytes.store(figures.idle_bytes, std::memory_order_relaxed);
+  sample.parked_bytes.store(figures.parked_bytes, std::memory_order_relaxed);
+  sample.peak_idle_bytes.store(figures.peak_idle_bytes, std::memory_order_relaxed);
+  sample.trims.store(static_cast<uint32_t>(figures.trims), std::memory_order_relaxed);
+  sample.retries.store(static_cast<uint32_t>(figures.retries), std::memory_order_relaxed);
+  sample.device.store(figures.device, std::memory_order_relaxed);
+  sample.number.store(number, std::memory_order_release);
 }
 
 ThreadBlock* CounterFile::Claim(uint32_t thread_id) {

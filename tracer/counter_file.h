@@ -1,12 +1,14 @@
 // The writing side of a counter file (counter_layout.h).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "tracer/counter_layout.h"
+#include "tracer/memory_figures.h"
 
 namespace slipstream::tracer {
 
@@ -37,6 +39,9 @@ class CounterFile {
   // Adds one decision about `bytes` that cost `time_ns`. An index without a name counts nowhere.
   void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
 
+  // Adds a sample of now; the oldest one makes room. From any thread, lock-free.
+  void RecordMemory(const MemoryFigures& figures);
+
   // A block for the calling thread alone, or block 0 (shared) when none is free.
   ThreadBlock* Claim(uint32_t thread_id);
   void Release(ThreadBlock* block);
@@ -49,6 +54,8 @@ class CounterFile {
   NameEntry* names_;
   char* facts_;
   DecisionEntry* decisions_;
+  MemorySample* samples_;
+  std::atomic<uint64_t> next_sample_{1};
   ThreadBlock* threads_;
   uint32_t thread_count_;
   size_t decision_count_ = 0;  // not the file's: whoever can write the file must not decide where we write

@@ -8,12 +8,13 @@
 //   NameEntry[hook_count]           the writer's own table: a reader needs no table of its own
 //   char facts[facts_bytes]         "key=value\n" lines, NUL-padded: runtimes bound, engines and why they stand aside
 //   DecisionEntry[kMaxDecisions]    what an engine decided and how often; the first decision_count are named
+//   MemorySample[kMemorySamples]    what the pool of a device held, over time; the newest take the place of the oldest
 //   ThreadBlock[thread_count]       one per thread; block 0 is shared by the threads that found no free block
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
 // Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
-//   block 0 and the decisions, which belong to the whole process, with relaxed fetch_add; readers read relaxed at any
-//   time.
+//   block 0 and the decisions, which belong to the whole process, with relaxed fetch_add; a sample by whoever took its
+//   number. Readers read relaxed at any time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
 
@@ -26,10 +27,11 @@
 namespace slipstream::tracer {
 
 inline constexpr uint64_t kCounterMagic = 0x3152544e434c5353;  // "SSLCNTR1"
-inline constexpr uint32_t kCounterFormat = 2;
+inline constexpr uint32_t kCounterFormat = 3;
 inline constexpr uint32_t kNameBytes = 64;
 inline constexpr uint32_t kFactsBytes = 8192;
 inline constexpr uint32_t kMaxDecisions = 64;
+inline constexpr uint32_t kMemorySamples = 2048;
 inline constexpr char kCounterSuffix[] = ".counters";
 
 // Directions of a copy, in the order of cudaMemcpyKind (CUDA Runtime API, data types).
@@ -45,6 +47,7 @@ struct FileHeader {
   uint32_t name_bytes;
   uint32_t facts_bytes;
   uint32_t decision_bytes;
+  uint32_t sample_bytes;
   uint32_t thread_block_bytes;
   int32_t pid;
   int32_t parent_pid;
@@ -70,6 +73,18 @@ struct alignas(64) DecisionEntry {
   std::atomic<uint64_t> count;
   std::atomic<uint64_t> bytes;
   std::atomic<uint64_t> time_ns;
+};
+
+struct alignas(64) MemorySample {
+  std::atomic<uint64_t> number;   // counted from 1, written last; 0: nothing here, or just being written
+  std::atomic<uint64_t> time_ns;  // since start_monotonic_ns
+  std::atomic<uint64_t> live_bytes;
+  std::atomic<uint64_t> idle_bytes;
+  std::atomic<uint64_t> parked_bytes;
+  std::atomic<uint64_t> peak_idle_bytes;
+  std::atomic<uint32_t> trims;
+  std::atomic<uint32_t> retries;
+  std::atomic<int32_t> device;
 };
 
 struct CallCounter {
@@ -98,8 +113,11 @@ constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to
 constexpr size_t NamesOffset() { return RoundUp(sizeof(FileHeader), 64); }
 constexpr size_t FactsOffset(size_t hook_count) { return NamesOffset() + hook_count * sizeof(NameEntry); }
 constexpr size_t DecisionsOffset(size_t hook_count) { return RoundUp(FactsOffset(hook_count) + kFactsBytes, 64); }
-constexpr size_t ThreadsOffset(size_t hook_count) {
+constexpr size_t MemoryOffset(size_t hook_count) {
   return DecisionsOffset(hook_count) + kMaxDecisions * sizeof(DecisionEntry);
+}
+constexpr size_t ThreadsOffset(size_t hook_count) {
+  return MemoryOffset(hook_count) + kMemorySamples * sizeof(MemorySample);
 }
 
 }  // namespace slipstream::tracer

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -60,6 +61,12 @@ class Bytes {
     return value;
   }
 
+  uint32_t U32(size_t offset) const {
+    uint32_t value;
+    std::memcpy(&value, bytes_.data() + offset, sizeof(value));
+    return value;
+  }
+
   std::string Text(size_t offset, size_t capacity) const {
     const char* text = bytes_.data() + offset;
     return std::string(text, strnlen(text, capacity));
@@ -92,6 +99,14 @@ std::vector<std::string> ProcessCounts::FactsOf(const std::string& key) const {
   return values;
 }
 
+std::vector<MemoryCounts> ProcessCounts::LastMemory() const {
+  std::map<int32_t, MemoryCounts> last;
+  for (const MemoryCounts& sample : memory) last[sample.figures.device] = sample;
+  std::vector<MemoryCounts> samples;
+  for (const auto& [device, sample] : last) samples.push_back(sample);
+  return samples;
+}
+
 bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error) {
   std::vector<char> raw;
   if (!ReadWhole(path, &raw, error)) return false;
@@ -107,7 +122,7 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
     return false;
   }
   if (header.format != kCounterFormat || header.name_bytes != sizeof(NameEntry) || header.facts_bytes != kFactsBytes ||
-      header.decision_bytes != sizeof(DecisionEntry)) {
+      header.decision_bytes != sizeof(DecisionEntry) || header.sample_bytes != sizeof(MemorySample)) {
     *error = path + ": written by another version of slipstream (format " + std::to_string(header.format) +
              ", this one reads " + std::to_string(kCounterFormat) + ")";
     return false;
@@ -157,6 +172,24 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
                                  bytes.U64(at + offsetof(DecisionEntry, bytes)),
                                  bytes.U64(at + offsetof(DecisionEntry, time_ns))});
   }
+
+  for (size_t i = 0; i < kMemorySamples; ++i) {
+    const size_t at = MemoryOffset(hooks) + i * sizeof(MemorySample);
+    MemoryCounts sample;
+    sample.number = bytes.U64(at + offsetof(MemorySample, number));
+    if (sample.number == 0) continue;
+    sample.time_ns = bytes.U64(at + offsetof(MemorySample, time_ns));
+    sample.figures.device = static_cast<int32_t>(bytes.U32(at + offsetof(MemorySample, device)));
+    sample.figures.live_bytes = bytes.U64(at + offsetof(MemorySample, live_bytes));
+    sample.figures.idle_bytes = bytes.U64(at + offsetof(MemorySample, idle_bytes));
+    sample.figures.parked_bytes = bytes.U64(at + offsetof(MemorySample, parked_bytes));
+    sample.figures.peak_idle_bytes = bytes.U64(at + offsetof(MemorySample, peak_idle_bytes));
+    sample.figures.trims = bytes.U32(at + offsetof(MemorySample, trims));
+    sample.figures.retries = bytes.U32(at + offsetof(MemorySample, retries));
+    counts->memory.push_back(sample);
+  }
+  std::sort(counts->memory.begin(), counts->memory.end(),
+            [](const MemoryCounts& a, const MemoryCounts& b) { return a.number < b.number; });
 
   for (size_t t = 0; t < header.thread_count; ++t) {
     const size_t base = threads_offset + t * block;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tracer/counter_layout.h"
+#include "tracer/memory_figures.h"
 
 namespace slipstream::tracer {
 
@@ -36,6 +37,13 @@ struct DecisionCounts {
   uint64_t time_ns = 0;  // that carrying it out took, where that is measured
 };
 
+// What the pool of a device held at one time.
+struct MemoryCounts {
+  uint64_t number = 0;   // 1: the process's first; those before the oldest one here are lost
+  uint64_t time_ns = 0;  // since the process's first CUDA call
+  MemoryFigures figures;
+};
+
 struct Fact {
   std::string key;
   std::string value;
@@ -54,6 +62,10 @@ struct ProcessCounts {
   std::vector<CopyCounts> copies;
   std::vector<DecisionCounts> decisions;  // every decision the process could take, taken or not, in the writer's order
 
+  std::vector<MemoryCounts> memory;  // in the order of time
+
+  // The newest sample of each device, in the order of devices.
+  std::vector<MemoryCounts> LastMemory() const;
   // All values of `key`, in order.
   std::vector<std::string> FactsOf(const std::string& key) const;
 };

@@ -95,6 +95,10 @@ void Tracer::NameDecisions(std::span<const char* const> names) {
   if (file_ != nullptr) file_->NameDecisions(names);
 }
 
+void Tracer::RecordMemory(const MemoryFigures& figures) {
+  if (file_ != nullptr) file_->RecordMemory(figures);
+}
+
 void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
   if (file_ != nullptr) file_->CountDecision(index, bytes, time_ns);
 }

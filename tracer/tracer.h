@@ -53,6 +53,8 @@ class Tracer {
   void NameDecisions(std::span<const char* const> names);
   // Counts one decision for the whole process. Lock-free; nothing without a counter file.
   void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
+  // What the pool of a device holds now. Lock-free; nothing without a counter file.
+  void RecordMemory(const MemoryFigures& figures);
   bool has_counter_file() const { return file_ != nullptr; }
 
  private:

@@ -35,6 +35,7 @@ namespace slipstream::transfer {
   REQUIRED(cuMemHostRegister, cuMemHostRegister_v2)                              \
   REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                       \
   REQUIRED(cuStreamCreate, cuStreamCreate)                                       \
+  REQUIRED(cuStreamGetCtx, cuStreamGetCtx)                                       \
   REQUIRED(cuStreamIsCapturing, cuStreamIsCapturing)                             \
   REQUIRED(cuStreamQuery, cuStreamQuery)                                         \
   REQUIRED(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \

@@ -57,7 +57,13 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
     if (driver_.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
       return;  // it went into a graph, which is looked at when it is instantiated
     }
-    effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, fences_.Record(handle));
+    FenceRef fence = fences_.Record(handle);
+    CUcontext context = nullptr;
+    if (!fence && driver_.cuStreamGetCtx(handle, &context) == CUDA_SUCCESS) {
+      // A stream of another device takes none of our events; its context does (cuda.h, cuCtxRecordEvent).
+      captures_.Without([&] { fence = fences_.RecordContext(context); });
+    }
+    effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, std::move(fence));
   });
 }
 

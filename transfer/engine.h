@@ -135,8 +135,13 @@ class Engine {
   void UsesMappedMemory() { mapped_.store(true, std::memory_order_release); }
   // The program gives advice about, or prefetches, [address, address + bytes) (S02).
   void AdvisesMemory(const void* address);
-  // Memory or events are shared with other processes (S22).
+  // Memory is shared with other processes (S22).
   void SharesMemory() { shared_.store(true, std::memory_order_release); }
+  // So is the order of work: they see when it has run (S10).
+  void SharesWork() {
+    shared_work_.store(true, std::memory_order_release);
+    SharesMemory();
+  }
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
   // The device is reset: handles and registrations are gone, and the engine with them.
@@ -196,6 +201,7 @@ class Engine {
 
   // -- start and growth (engine_start.cpp)
   void StartIfPossible();
+  void AddEffectsOfOtherContexts();
   bool CanServe(CUcontext context, Decision* why_not);
   void WantStaging(size_t bytes);
   void Grow();
@@ -256,6 +262,7 @@ class Engine {
 
   std::atomic<bool> mapped_{false};
   std::atomic<bool> shared_{false};
+  std::atomic<bool> shared_work_{false};
   std::atomic<bool> system_memory_{false};
   std::atomic<bool> several_contexts_{false};
   std::atomic<uint64_t> objects_looked_at_{0};

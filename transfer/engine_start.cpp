@@ -53,6 +53,24 @@ bool Engine::CanServe(CUcontext context, Decision* why_not) {
   return HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
 }
 
+// What other devices were given before has its own fences; one that cannot be fenced counts as unfinished for good.
+void Engine::AddEffectsOfOtherContexts() {
+  for (CUdevice device = 0; device < device_count_; ++device) {
+    unsigned flags = 0;
+    int active = 0;
+    if (device == device_) continue;
+    if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
+    FenceRef before;
+    CUcontext context = nullptr;
+    if (driver_.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) {
+      captures_.Without([&] { before = fences_.RecordContext(context); });
+      driver_.cuDevicePrimaryCtxRelease(device);
+    }
+    const uint64_t nobody = next_thread_.fetch_add(1, std::memory_order_relaxed);  // or one would replace another
+    effects_.Add(StreamKey(), nobody, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+  }
+}
+
 void Engine::StartIfPossible() {
   if (!DriverThere()) return;
   const std::unique_lock lock(start_mutex_, std::try_to_lock);
@@ -80,6 +98,7 @@ void Engine::StartIfPossible() {
     return;
   }
   effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+  AddEffectsOfOtherContexts();
   Phase starting = Phase::kStarting;  // unless the device was reset meanwhile
   phase_.compare_exchange_strong(starting, Phase::kServing, std::memory_order_seq_cst);
 }

@@ -226,7 +226,8 @@ void Engine::BeforeFree() {
 
 bool Engine::WaitForHostEffects() {
   if (phase() == Phase::kUnstarted) StartIfPossible();
-  if (!Serving() || mapped_.load(std::memory_order_acquire) || shared_.load(std::memory_order_acquire)) return false;
+  if (!Serving() || mapped_.load(std::memory_order_acquire) || shared_work_.load(std::memory_order_acquire))
+    return false;
   try {
     std::vector<FenceRef> effects;
     if (!effects_.All(&effects)) return false;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "allocator/decision.h"
 #include "transfer/decision.h"
 
 namespace slipstream::cli {
@@ -46,6 +47,37 @@ TEST(DecisionsTest, ARunInWords) {
                    "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work on host memory",
                    "kept 54 synchronises: while another stream could still use host memory",
                    "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked"}));
+}
+
+TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {
+  for (const allocator::DecisionText& text : allocator::kDecisionTexts) {
+    EXPECT_NE(DecisionPhrase(text.name), "") << text.name << " needs a phrase in tools/cli/decisions.cpp";
+    if (std::string_view(text.name) == "allocator.retried") continue;  // is said with what was given back
+    const Lines lines = AllocatorLines({{text.name, 3, 0, 0}}, kWide);
+    ASSERT_GE(lines.size(), 1U) << text.name;
+    for (const std::string& line : lines) EXPECT_FALSE(line.starts_with("also")) << line;
+  }
+}
+
+TEST(DecisionsTest, TheAllocatorInWords) {
+  EXPECT_EQ(AllocatorLines({{"allocator.reused", 1180, 92 * kGiB, 0},
+                            {"allocator.reused.behind", 20, 8 * kGiB, 0},
+                            {"allocator.grown", 300, 30 * kGiB, 0},
+                            {"allocator.passed.capture", 2, 0, 0},
+                            {"allocator.parked", 1400, 100 * kGiB, 0},
+                            {"allocator.freed.cap", 60, 8 * kGiB, 0},
+                            {"allocator.freed.capture", 1, 0, 0},
+                            {"allocator.trimmed", 12, 2 * kGiB, 0},
+                            {"allocator.reclaimed", 5, 3 * kGiB, 0},
+                            {"allocator.retried", 1, 0, 0}},
+                           kWide),
+            (Lines{"served 1,200 of 1,500 allocations from the pool, 100 GiB, 20 of them behind a wait of the device",
+                   "left alone 2 allocations: during a stream capture", "kept 1,400 of 1,461 freed blocks, 100 GiB",
+                   "freed 61 blocks for real: 60 with enough idle memory kept, 1 during a stream capture",
+                   "gave back 17 blocks, 5.00 GiB: 12 that nobody wanted, 5 when the driver had none left; tried 1 "
+                   "allocation again"}));
+  EXPECT_EQ(AllocatorLines({}, kWide), Lines{});
+  EXPECT_EQ(AllocatorLines({{"transfer.skipped", 1, 0, 0}}, kWide), Lines{});
 }
 
 TEST(DecisionsTest, WhatDidNotHappenIsNotMentioned) {

@@ -74,6 +74,29 @@ TEST(SummaryTest, JsonHoldsTheDecisionsThatWereTaken) {
   EXPECT_TRUE(nlohmann::json::parse(SummaryJson(summary))["totals"]["decisions"].is_object());
 }
 
+TEST(SummaryTest, MemoryOfEachDeviceStandsBelowTheAllocator) {
+  RunSummary summary;
+  summary.processes = {Process(1, {{"a", "copy", true, 1, 0, 10, 100}})};
+  summary.processes[0].facts = {{"allocator", "serves: reason"}};
+  summary.processes[0].decisions = {{"allocator.parked", 2, 8, 0}};
+  summary.processes[0].memory = {
+      {1, 100, {.device = 0, .live_bytes = 1 << 20}},
+      {2, 200, {.device = 0, .live_bytes = 2 << 20, .idle_bytes = 3 << 20, .peak_idle_bytes = 4 << 20}}};
+  const std::string text = FormatSummary(summary);
+  EXPECT_NE(text.find("\n  allocator: serves: reason\n"
+                      "             kept 2 of 2 freed blocks, 8 B\n"
+                      "             device 0: 2.00 MiB live, 3.00 MiB idle at the end, at most 4.00 MiB idle\n"),
+            std::string::npos)
+      << text;
+  const auto json = nlohmann::json::parse(SummaryJson(summary));
+  const auto& memory = json["processes"][0]["memory"];
+  ASSERT_EQ(memory.size(), 2U);
+  EXPECT_EQ(memory[1]["idle_bytes"], 3 << 20);
+  EXPECT_EQ(memory[1]["time_ns"], 200);
+  summary.processes.push_back(summary.processes[0]);
+  EXPECT_NE(FormatSummary(summary).find("             python3 (pid 1), device 0: 2.00 MiB live"), std::string::npos);
+}
+
 TEST(SummaryTest, MoreFunctionsThanFitAreSummedInALine) {
   std::vector<tracer::FunctionCounts> functions;
   for (int i = 0; i < 20; ++i) {

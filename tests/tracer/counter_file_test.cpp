@@ -123,6 +123,57 @@ TEST_F(CounterFileTest, DecisionsAreReadByNameAndTheZeroOnesToo) {
   EXPECT_EQ(counts.decisions[2].bytes, 0U);
 }
 
+TEST_F(CounterFileTest, MemoryIsReadInTheOrderOfTime) {
+  std::string error;
+  CounterFile* file = Create(1, &error);
+  ASSERT_NE(file, nullptr) << error;
+  file->RecordMemory({.device = 1, .live_bytes = 10});
+  file->RecordMemory({.device = 0,
+                      .live_bytes = uint64_t{5} << 32,
+                      .idle_bytes = 6,
+                      .parked_bytes = 7,
+                      .peak_idle_bytes = 8,
+                      .trims = 9,
+                      .retries = 10});
+  file->RecordMemory({.device = 1, .live_bytes = 11});
+  std::vector<std::string> problems;
+  const auto processes = ReadRunDirectory(directory_, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  const std::vector<MemoryCounts>& memory = processes[0].memory;
+  ASSERT_EQ(memory.size(), 3U);
+  EXPECT_EQ(memory[0].number, 1U);
+  EXPECT_EQ(memory[0].figures.device, 1);
+  EXPECT_LE(memory[0].time_ns, memory[1].time_ns);
+  EXPECT_EQ(memory[1].figures.live_bytes, uint64_t{5} << 32);
+  EXPECT_EQ(memory[1].figures.idle_bytes, 6U);
+  EXPECT_EQ(memory[1].figures.parked_bytes, 7U);
+  EXPECT_EQ(memory[1].figures.peak_idle_bytes, 8U);
+  EXPECT_EQ(memory[1].figures.trims, 9U);
+  EXPECT_EQ(memory[1].figures.retries, 10U);
+  const std::vector<MemoryCounts> last = processes[0].LastMemory();
+  ASSERT_EQ(last.size(), 2U);
+  EXPECT_EQ(last[0].figures.device, 0);
+  EXPECT_EQ(last[1].figures.live_bytes, 11U);
+}
+
+TEST_F(CounterFileTest, TheOldestMemorySamplesMakeRoom) {
+  std::string error;
+  CounterFile* file = Create(1, &error);
+  ASSERT_NE(file, nullptr) << error;
+  for (uint64_t i = 1; i <= kMemorySamples + 5; ++i) file->RecordMemory({.live_bytes = i});
+  // What follows the samples in the file is block 0.
+  ThreadBlock* shared = file->Claim(1);
+  while (!file->IsShared(shared)) shared = file->Claim(1);
+  EXPECT_EQ(shared->owner.load(), 0U);
+  std::vector<std::string> problems;
+  const auto processes = ReadRunDirectory(directory_, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  ASSERT_EQ(processes[0].memory.size(), kMemorySamples);
+  EXPECT_EQ(processes[0].memory.front().figures.live_bytes, 6U);
+  EXPECT_EQ(processes[0].memory.front().number, 6U);
+  EXPECT_EQ(processes[0].memory.back().figures.live_bytes, kMemorySamples + 5);
+}
+
 TEST_F(CounterFileTest, DecisionsWithoutANameCountNowhere) {
   std::string error;
   CounterFile* file = Create(1, &error);
@@ -291,12 +342,12 @@ TEST_F(CounterFileTest, RandomBytesNeverHurtTheReader) {
 TEST_F(CounterFileTest, AnotherFormatIsNamed) {
   const std::string path = WriteSample();
   std::string bytes = Slurp(path);
-  bytes[offsetof(FileHeader, format)] = 1;  // the one before decisions
+  bytes[offsetof(FileHeader, format)] = 2;  // the one before memory samples
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
   std::vector<std::string> problems;
   EXPECT_TRUE(ReadRunDirectory(directory_, &problems).empty());
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_NE(problems[0].find("another version of slipstream (format 1, this one reads 2)"), std::string::npos)
+  EXPECT_NE(problems[0].find("another version of slipstream (format 2, this one reads 3)"), std::string::npos)
       << problems[0];
 }
 

@@ -14,7 +14,8 @@ struct Phrase {
   std::string_view text;
 };
 
-// In the order of transfer/decision.h, which the tools do not see; a test holds the names against it.
+// In the order of transfer/decision.h and allocator/decision.h, which the tools do not see; a test holds the names
+// against them.
 constexpr Phrase kPhrases[] = {
     {"transfer.promoted.small", "small"},
     {"transfer.promoted.large", "large"},
@@ -50,6 +51,24 @@ constexpr Phrase kPhrases[] = {
     {"transfer.paid.query", "because a query asked"},
     {"transfer.paid.thread_exit", "at the end of a thread"},
     {"transfer.paid.bound", "because two were open on a stream"},
+    {"allocator.reused", "from the pool"},
+    {"allocator.reused.behind", "behind a wait of the device"},
+    {"allocator.grown", "by the driver"},
+    {"allocator.passed.capture", "during a stream capture"},
+    {"allocator.passed.context", "in a context of the program's own"},
+    {"allocator.passed.memory", "with no memory left in the driver"},
+    {"allocator.parked", "kept"},
+    {"allocator.freed.capture", "during a stream capture"},
+    {"allocator.freed.shared", "of memory shared with a process"},
+    {"allocator.freed.host_effect", "while host memory could still be written unseen"},
+    {"allocator.freed.context", "with a context whose work cannot be fenced"},
+    {"allocator.freed.cap", "with enough idle memory kept"},
+    {"allocator.freed.reserve", "with little memory left in the driver"},
+    {"allocator.freed.thread", "without a thread to look after idle memory"},
+    {"allocator.freed.foreign", "of memory that is not the pool's"},
+    {"allocator.trimmed", "that nobody wanted"},
+    {"allocator.reclaimed", "when the driver had none left"},
+    {"allocator.retried", "tried again"},
 };
 
 constexpr size_t kReasonsShown = 5;
@@ -59,7 +78,7 @@ constexpr std::string_view kSkippedRest = "transfer.skipped.rest";
 
 std::string InWords(std::string_view name) {
   if (const std::string_view phrase = DecisionPhrase(name); !phrase.empty()) return std::string(phrase);
-  if (name.starts_with(kEngine)) name.remove_prefix(kEngine.size());
+  if (const size_t dot = name.find('.'); dot != std::string_view::npos) name.remove_prefix(dot + 1);
   std::string words(name);
   for (char& c : words) {
     if (c == '.' || c == '_') c = ' ';
@@ -165,6 +184,60 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   if (paid.sum.count != 0) {
     say("waited " + Counted(paid.sum.count, "time", "times") + " for what was owed" +
         (paid.sum.time_ns == 0 ? "" : ", " + HumanTime(paid.sum.time_ns)) + Reasons(paid));
+  }
+  if (other.sum.count != 0) say("also" + Reasons(other));
+  return lines;
+}
+
+std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
+  Kind served;
+  Kind left;
+  Kind kept;
+  Kind freed;
+  Kind given_back;
+  Kind other;
+  uint64_t behind = 0;
+  uint64_t grown = 0;
+  uint64_t retried = 0;
+  for (const DecisionCounts& decision : decisions) {
+    const std::string_view name = decision.name;
+    if (decision.count == 0 || !name.starts_with("allocator.")) continue;
+    if (name == "allocator.reused.behind") behind = decision.count;
+    if (name == "allocator.grown") {
+      grown = decision.count;
+    } else if (name == "allocator.retried") {
+      retried = decision.count;
+    } else {
+      AddTo(name.starts_with("allocator.reused")                           ? served
+            : name.starts_with("allocator.passed.")                        ? left
+            : name == "allocator.parked"                                   ? kept
+            : name.starts_with("allocator.freed.")                         ? freed
+            : name == "allocator.trimmed" || name == "allocator.reclaimed" ? given_back
+                                                                           : other,
+            decision);
+    }
+  }
+
+  std::vector<std::string> lines;
+  const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
+  const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
+  if (served.sum.count + grown != 0) {
+    std::string text = "served " + WithThousands(served.sum.count) + " of " +
+                       Counted(served.sum.count + grown, "allocation", "allocations") + " from the pool" + size(served);
+    if (behind != 0) text += ", " + WithThousands(behind) + " of them behind a wait of the device";
+    say(text);
+  }
+  if (left.sum.count != 0) {
+    say("left alone " + Counted(left.sum.count, "allocation", "allocations") + Reasons(left));
+  }
+  if (kept.sum.count + freed.sum.count != 0) {
+    say("kept " + WithThousands(kept.sum.count) + " of " +
+        Counted(kept.sum.count + freed.sum.count, "freed block", "freed blocks") + size(kept));
+  }
+  if (freed.sum.count != 0) say("freed " + Counted(freed.sum.count, "block", "blocks") + " for real" + Reasons(freed));
+  if (given_back.sum.count != 0) {
+    say("gave back " + Counted(given_back.sum.count, "block", "blocks") + size(given_back) + Reasons(given_back) +
+        (retried == 0 ? "" : "; tried " + Counted(retried, "allocation", "allocations") + " again"));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));
   return lines;

@@ -206,8 +206,11 @@ std::string FormatProbe(const ProbeFacts& probe) {
     if (!absent.empty()) text += Line("", Joined(absent, " "));
     for (const char* engine : {"allocator", "transfer", "nvtx"}) {
       for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
-      if (std::string_view(engine) != "transfer") continue;
-      for (const std::string& line : TransferLines(process.decisions, kColumns)) text += Line("", line);
+      const std::vector<std::string> lines =
+          std::string_view(engine) == "transfer"    ? TransferLines(process.decisions, kColumns)
+          : std::string_view(engine) == "allocator" ? AllocatorLines(process.decisions, kColumns)
+                                                    : std::vector<std::string>();
+      for (const std::string& line : lines) text += Line("", line);
     }
   }
   return text;

@@ -42,6 +42,22 @@ inline Json DecisionsJson(const tracer::ProcessCounts& process) {
   return decisions;
 }
 
+// What each device's pool held, in the order of time: [{"time_ns": ..., "device": 0, "live_bytes": ..., ...}, ...]
+inline Json MemoryJson(const tracer::ProcessCounts& process) {
+  Json samples = Json::array();
+  for (const tracer::MemoryCounts& sample : process.memory) {
+    samples.push_back({{"time_ns", sample.time_ns},
+                       {"device", sample.figures.device},
+                       {"live_bytes", sample.figures.live_bytes},
+                       {"idle_bytes", sample.figures.idle_bytes},
+                       {"parked_bytes", sample.figures.parked_bytes},
+                       {"peak_idle_bytes", sample.figures.peak_idle_bytes},
+                       {"trims", sample.figures.trims},
+                       {"retries", sample.figures.retries}});
+  }
+  return samples;
+}
+
 // Text for a file or a terminal. Paths and names come from the system and need not be UTF-8.
 inline std::string JsonText(const Json& root) {
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

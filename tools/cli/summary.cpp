@@ -99,13 +99,29 @@ std::string FormatCopies(const ProcessCounts& total) {
   return text.empty() ? "" : "  copies: " + text + "\n";
 }
 
-// What the transfer engine did, behind its name and below what it said of itself (`shown`).
-std::string FormatTransfer(const ProcessCounts& total, bool shown) {
-  const std::string name = "  transfer: ";
+// What an engine did, behind its name and below what it said of itself (`shown`).
+std::string FormatEngine(const std::string& engine, const std::vector<std::string>& lines, bool shown) {
+  const std::string name = "  " + engine + ": ";
   std::string text;
-  for (const std::string& line : TransferLines(total.decisions, kColumns - name.size())) {
+  for (const std::string& line : lines) {
     text += (shown ? std::string(name.size(), ' ') : name) + line + "\n";
     shown = true;
+  }
+  return text;
+}
+
+// What each device's pool held in the end, below the engine's other lines.
+std::string FormatMemory(const std::vector<ProcessCounts>& processes) {
+  std::string text;
+  for (const ProcessCounts& process : processes) {
+    for (const tracer::MemoryCounts& sample : process.LastMemory()) {
+      const tracer::MemoryFigures& memory = sample.figures;
+      text += std::string(std::string_view("  allocator: ").size(), ' ');
+      if (processes.size() > 1) text += NameOfProcess(process) + ", ";
+      text += "device " + std::to_string(memory.device) + ": " + HumanBytes(memory.live_bytes) + " live, " +
+              HumanBytes(memory.idle_bytes) + " idle at the end, at most " + HumanBytes(memory.peak_idle_bytes) +
+              " idle\n";
+    }
   }
   return text;
 }
@@ -129,7 +145,14 @@ std::string FormatFacts(const std::vector<ProcessCounts>& processes, const Proce
         text += std::string("  ") + key + ": " + value + "\n";
       }
     }
-    if (std::string_view(key) == "transfer") text += FormatTransfer(total, !values.empty());
+    constexpr size_t kTransferColumns = kColumns - std::string_view("  transfer: ").size();
+    constexpr size_t kAllocatorColumns = kColumns - std::string_view("  allocator: ").size();
+    if (std::string_view(key) == "transfer") {
+      text += FormatEngine(key, TransferLines(total.decisions, kTransferColumns), !values.empty());
+    } else if (std::string_view(key) == "allocator") {
+      text += FormatEngine(key, AllocatorLines(total.decisions, kAllocatorColumns), !values.empty());
+      text += FormatMemory(processes);
+    }
   }
   return text;
 }

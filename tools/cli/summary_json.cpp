@@ -42,7 +42,8 @@ Json ProcessJson(const tracer::ProcessCounts& process) {
           {"facts", FactsJson(process)},
           {"functions", FunctionsJson(process)},
           {"copies", CopiesJson(process)},
-          {"decisions", DecisionsJson(process)}};
+          {"decisions", DecisionsJson(process)},
+          {"memory", MemoryJson(process)}};
 }
 
 }  // namespace

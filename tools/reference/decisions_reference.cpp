@@ -1,6 +1,6 @@
-// Writes the table of docs/transfer.md, what the transfer engine decides, from transfer/decision.h:
+// Writes the table of what an engine decides, from its decision.h, into docs/transfer.md or docs/allocator.md:
 //
-//     slipstream_decisions_reference DOCUMENT [OUT]
+//     slipstream_decisions_reference transfer|allocator DOCUMENT [OUT]
 //
 // Replaces what stands between the two marks in DOCUMENT and writes the whole to OUT (default: DOCUMENT itself).
 
@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 
+#include "allocator/decision.h"
 #include "transfer/decision.h"
 
 namespace {
@@ -16,9 +17,10 @@ namespace {
 constexpr char kBegin[] = "<!-- decisions:begin -->\n";
 constexpr char kEnd[] = "<!-- decisions:end -->\n";
 
-std::string Table() {
+template <typename Decisions>
+std::string TableOf(const Decisions& decisions) {
   std::string table = "| name | counts |\n|---|---|\n";
-  for (const slipstream::transfer::DecisionText& decision : slipstream::transfer::kDecisionTexts) {
+  for (const auto& decision : decisions) {
     table += std::string("| `") + decision.name + "` | " + decision.meaning + " |\n";
   }
   return table;
@@ -27,22 +29,25 @@ std::string Table() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2 && argc != 3) {
-    std::cerr << "usage: slipstream_decisions_reference DOCUMENT [OUT]\n";
+  const std::string engine = argc > 1 ? argv[1] : "";
+  if ((argc != 3 && argc != 4) || (engine != "transfer" && engine != "allocator")) {
+    std::cerr << "usage: slipstream_decisions_reference transfer|allocator DOCUMENT [OUT]\n";
     return 2;
   }
-  std::ifstream in(argv[1], std::ios::binary);
+  std::ifstream in(argv[2], std::ios::binary);
   std::ostringstream read;
   read << in.rdbuf();
   std::string text = read.str();
   const size_t begin = text.find(kBegin);
   const size_t end = text.find(kEnd);
   if (!in || begin == std::string::npos || end == std::string::npos || end < begin) {
-    std::cerr << argv[1] << ": cannot be read, or does not have the two marks\n";
+    std::cerr << argv[2] << ": cannot be read, or does not have the two marks\n";
     return 1;
   }
   const size_t from = begin + sizeof(kBegin) - 1;
-  text.replace(from, end - from, Table());
+  text.replace(from, end - from,
+               engine == "transfer" ? TableOf(slipstream::transfer::kDecisionTexts)
+                                    : TableOf(slipstream::allocator::kDecisionTexts));
   const char* const path = argv[argc - 1];
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out << text;

@@ -38,7 +38,7 @@ class Pages {
 };
 
 TEST_F(Rule, S01_APageableSourceIsFreeAtReturn) {
-  const Tally tally;
+  const Tally tally("transfer");
   for (const size_t bytes : kSizes) {
     SCOPED_TRACE(bytes);
     const auto pattern = Pattern(bytes, static_cast<uint32_t>(bytes));
@@ -57,7 +57,7 @@ TEST_F(Rule, S01_APageableSourceIsFreeAtReturn) {
 
 // A kernel writes the pinned source, and the copy behind it in the same stream must read what it wrote.
 TEST_F(Rule, S01_APinnedSourceIsReadInStreamOrder) {
-  const Tally tally;
+  const Tally tally("transfer");
   for (const size_t bytes : {kSmall, kLarge}) {
     std::memset(pinned_, 1, kLarge);
     Backlog(a_);
@@ -72,7 +72,7 @@ TEST_F(Rule, S01_APinnedSourceIsReadInStreamOrder) {
 }
 
 TEST_F(Rule, S01_ARegisteredSourceIsReadInStreamOrder) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(cudaHostRegister(source_.data(), kLarge, 0));
   for (const size_t bytes : {kSmall, kLarge}) {
     std::memset(source_.data(), 1, kLarge);
@@ -88,7 +88,7 @@ TEST_F(Rule, S01_ARegisteredSourceIsReadInStreamOrder) {
 }
 
 TEST_F(Rule, S01_AManagedSourceIsReadInStreamOrder) {
-  const Tally tally;
+  const Tally tally("transfer");
   uint8_t* managed = nullptr;
   OK(cudaMallocManaged(reinterpret_cast<void**>(&managed), kSmall));
   Backlog(a_);
@@ -102,7 +102,7 @@ TEST_F(Rule, S01_AManagedSourceIsReadInStreamOrder) {
 TEST_F(Rule, S01_WhatWasUnregisteredIsPageableAgain) {
   OK(cudaHostRegister(source_.data(), kLarge, 0));
   OK(cudaHostUnregister(source_.data()));
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 1);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   OK(CopyUp(other_, source_.data(), kLarge, a_));
@@ -115,7 +115,7 @@ TEST_F(Rule, S01_WhatWasUnregisteredIsPageableAgain) {
 
 // ---- S19: the default kind is resolved by the pointers.
 TEST_F(Rule, S19_TheDefaultKindFindsItsDirection) {
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 2);
   OK(cudaMemcpyAsync(device_, source_.data(), kSmall, cudaMemcpyDefault, a_));
   OK(cudaStreamSynchronize(a_));
@@ -132,7 +132,7 @@ TEST_F(Rule, S19_TheDefaultKindFindsItsDirection) {
 
 // Measured: the pointers count and not the kind.
 TEST_F(Rule, S19_AKindThatContradictsThePointers) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(LaunchFill(other_, kSmall, 5, a_));
   RETURNS(cudaSuccess, CopyUp(device_, other_, kSmall, a_));
   OK(cudaStreamSynchronize(a_));
@@ -144,7 +144,7 @@ TEST_F(Rule, S19_AKindThatContradictsThePointers) {
 
 // ---- S20: what is nothing, or wrong, ends as the real call ends it.
 TEST_F(Rule, S20_NothingAndNonsense) {
-  const Tally tally;
+  const Tally tally("transfer");
   const auto bad_kind = static_cast<cudaMemcpyKind>(7);  // a value that the type can have
   RETURNS(cudaSuccess, CopyUp(device_, source_.data(), 0, a_));
   RETURNS(cudaSuccess, CopyUp(nullptr, nullptr, 0, a_));
@@ -178,7 +178,7 @@ TEST_F(Rule, S20_AStreamThatIsNone) {
 
 // ---- S21: sources of every sort. Each ends where nothing can be read any more.
 TEST_F(Rule, S21_ReadOnlyFileAndSharedSources) {
-  const Tally tally;
+  const Tally tally("transfer");
   const int file = memfd_create("source", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, static_cast<off_t>(kHuge)), 0);
   uint32_t salt = 10;
@@ -201,7 +201,7 @@ TEST_F(Rule, S21_ReadOnlyFileAndSharedSources) {
 }
 
 TEST_F(Rule, S21_TheSourceMayBeUnmappedAtReturn) {
-  const Tally tally;
+  const Tally tally("transfer");
   for (const size_t bytes : {kSmall, kLarge, kHuge}) {
     const Pages pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     const auto pattern = Pattern(bytes, 3);

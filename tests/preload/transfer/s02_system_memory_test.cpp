@@ -19,7 +19,7 @@ class SystemMemory : public Cold {
 // Copies read ordinary memory when they get there, so a kernel may still write it.
 TEST_F(SystemMemory, S02_WithHostPageTablesTheSourceIsReadInStreamOrder) {
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-  const Tally tally;
+  const Tally tally("transfer");
   for (const size_t bytes : {kSmall, kLarge}) {
     Backlog(a_);
     OK(LaunchFill(source_.data(), bytes, 7, a_));
@@ -37,7 +37,7 @@ TEST_F(SystemMemory, S02_WithHostPageTablesTheSourceIsReadInStreamOrder) {
 TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramAdvises) {
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   WarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   DECIDED(tally, "promoted.small", 1);
   OK(AdviseReadMostly(source_.data(), kSmall));
@@ -52,7 +52,7 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   WarmUp();
   OK(PrefetchToDevice(source_.data(), kSmall, b_));
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "aside.system_memory", 1);
@@ -61,7 +61,7 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
 TEST_F(SystemMemory, S02_HmmStandsAsideWhereThePolicySaysSo) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_HMM", "stand_aside", 1), 0);
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "aside.system_memory", 1);
@@ -75,7 +75,7 @@ TEST_F(SystemMemory, S02_HintsAboutManagedMemoryChangeNothing) {
   void* managed = nullptr;
   OK(cudaMallocManaged(&managed, kSmall));
   OK(PrefetchToDevice(managed, kSmall, b_));
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "promoted.small", 1);

@@ -36,21 +36,21 @@ class PendingWrites : public Rule {
 };
 
 TEST_F(PendingWrites, S03_AHostFunctionBeforeTheCopy) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaLaunchHostFunc(a_, RewriteNode, Tail()));
   ExpectNewTail(tally);
 }
 
 TEST_F(PendingWrites, S03_ACallbackBeforeTheCopy) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaStreamAddCallback(a_, RewriteBack, Tail(), 0));
   ExpectNewTail(tally);
 }
 
 TEST_F(PendingWrites, S03_AHostFunctionThatTheStreamWaitsFor) {
-  const Tally tally;
+  const Tally tally("transfer");
   cudaEvent_t event = nullptr;
   OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   Backlog(b_);
@@ -61,7 +61,7 @@ TEST_F(PendingWrites, S03_AHostFunctionThatTheStreamWaitsFor) {
 }
 
 TEST_F(PendingWrites, S03_AHostFunctionOfAnotherThread) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OnAnotherThread([this] { EXPECT_EQ(cudaLaunchHostFunc(a_, RewriteNode, Tail()), cudaSuccess); });
   ExpectNewTail(tally);
@@ -70,7 +70,7 @@ TEST_F(PendingWrites, S03_AHostFunctionOfAnotherThread) {
 TEST_F(PendingWrites, S03_AHostFunctionInAGraph) {
   const cudaGraphExec_t exec =
       Captured([this] { EXPECT_EQ(cudaLaunchHostFunc(b_, RewriteNode, Tail()), cudaSuccess); });
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaGraphLaunch(exec, a_));
   ExpectNewTail(tally);
@@ -78,7 +78,7 @@ TEST_F(PendingWrites, S03_AHostFunctionInAGraph) {
 
 // Two on one stream: the second one's end is what counts.
 TEST_F(PendingWrites, S03_TheLastOfSeveralHostFunctions) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(cudaLaunchHostFunc(
       a_, [](void*) {}, nullptr));
   Backlog(a_);
@@ -89,7 +89,7 @@ TEST_F(PendingWrites, S03_TheLastOfSeveralHostFunctions) {
 TEST_F(PendingWrites, S03_AHostFunctionThatHasRunIsNoReason) {
   OK(cudaLaunchHostFunc(a_, RewriteNode, Tail()));
   OK(cudaDeviceSynchronize());
-  const Tally tally;
+  const Tally tally("transfer");
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_));
@@ -99,7 +99,7 @@ TEST_F(PendingWrites, S03_AHostFunctionThatHasRunIsNoReason) {
 TEST_F(PendingWrites, S04_AGraphThatCopiesToTheSource) {
   const cudaGraphExec_t exec =
       Captured([this] { EXPECT_EQ(cudaMemcpyAsync(Tail(), other_, kTail, cudaMemcpyDeviceToHost, b_), cudaSuccess); });
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(LaunchFill(other_, kTail, 7, a_));
   OK(cudaGraphLaunch(exec, a_));
@@ -118,7 +118,7 @@ TEST_F(PendingWrites, S04_AGraphWhoseDestinationWasChanged) {
   cudaGraphExec_t exec = nullptr;
   OK(cudaGraphInstantiate(&exec, graph, 0));
   OK(cudaGraphExecMemcpyNodeSetParams1D(exec, node, Tail(), other_, kTail, cudaMemcpyDeviceToHost));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(LaunchFill(other_, kTail, 7, a_));
   OK(cudaGraphLaunch(exec, a_));
@@ -126,7 +126,7 @@ TEST_F(PendingWrites, S04_AGraphWhoseDestinationWasChanged) {
 }
 
 TEST_F(PendingWrites, S04_ABatchThatCopiesToTheSource) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(LaunchFill(other_, kTail, 7, a_));
   OK(CopyBatch(Tail(), other_, kTail, a_));
@@ -135,7 +135,7 @@ TEST_F(PendingWrites, S04_ABatchThatCopiesToTheSource) {
 
 // A pending copy to other memory is no reason to wait with this one.
 TEST_F(PendingWrites, S04_ACopyToElsewhereIsNoReason) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, a_));
   OK(CopyUp(device_, source_.data(), kSmall, a_));

@@ -11,7 +11,7 @@ constexpr cudaStreamCaptureMode kModes[] = {cudaStreamCaptureModeGlobal, cudaStr
 
 // The graph reads the source when it runs, each time.
 TEST_F(Rule, S05_ACapturedCopyReadsItsSourceWhenTheGraphRuns) {
-  const Tally tally;
+  const Tally tally("transfer");
   for (const cudaStreamCaptureMode mode : kModes) {
     for (const size_t bytes : {kSmall, kLarge}) {
       SCOPED_TRACE(std::to_string(mode) + " " + std::to_string(bytes));
@@ -40,7 +40,7 @@ TEST_F(Rule, S05_OnAStreamThatJoinedTheCapture) {
   cudaEvent_t join = nullptr;
   OK(cudaEventCreate(&fork));
   OK(cudaEventCreate(&join));
-  const Tally tally;
+  const Tally tally("transfer");
   OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed));
   OK(cudaEventRecord(fork, a_));
   OK(cudaStreamWaitEvent(b_, fork, 0));
@@ -59,7 +59,7 @@ TEST_F(Rule, S05_OnAStreamThatJoinedTheCapture) {
 }
 
 TEST_F(Rule, S05_ACopyElsewhereLeavesTheCaptureWhole) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed));
   OK(LaunchFill(scratch_, kSmall, 1, a_));
   Backlog(b_);
@@ -89,7 +89,7 @@ TEST_F(Rule, S05_ErrorsOfACaptureAreThoseOfTheRealCalls) {
   RETURNS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(a_, &graph));
   (void)cudaGetLastError();
   // And then it is over.
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
@@ -103,7 +103,7 @@ TEST_F(Rule, S05_CopiesGoOnAfterACapture) {
     OK(cudaStreamBeginCapture(a_, mode));
     OK(cudaStreamEndCapture(a_, &graph));
   }
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   DECIDED(tally, "promoted.small", 1);
   DECIDED(tally, "skipped", 1);

@@ -6,7 +6,7 @@ namespace {
 
 // CUDA: a copy from host memory to host memory is complete when the call returns, asynchronous or not.
 TEST_F(Rule, S06_AHostDestinationIsCompleteAtReturn) {
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 1);
   for (const cudaMemcpyKind kind : {cudaMemcpyHostToDevice, cudaMemcpyDefault}) {
     for (const size_t bytes : {kSmall, kLarge}) {
@@ -23,7 +23,7 @@ TEST_F(Rule, S06_AHostDestinationIsCompleteAtReturn) {
 TEST_F(Rule, S06_AManagedDestinationIsSeenByTheHost) {
   uint8_t* managed = nullptr;
   OK(cudaMallocManaged(reinterpret_cast<void**>(&managed), kLarge));
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 2);
   for (const size_t bytes : {kSmall, kLarge}) {
     std::memset(managed, 0, kLarge);
@@ -40,7 +40,7 @@ TEST_F(Rule, S06_AManagedDestinationMadeByTheDriver) {
   CUdeviceptr managed = 0;
   OK(cuMemAllocManaged(&managed, kLarge, CU_MEM_ATTACH_GLOBAL));
   auto* const host = reinterpret_cast<uint8_t*>(managed);
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 5);
   for (const size_t bytes : {kSmall, kLarge}) {
     std::memset(host, 0, kLarge);
@@ -57,7 +57,7 @@ TEST_F(Rule, S06_AnotherDevicesMemory) {
   OK(cudaSetDevice(1));
   OK(cudaMalloc(reinterpret_cast<void**>(&far), kLarge));
   OK(cudaSetDevice(0));
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 3);
   for (const size_t bytes : {kSmall, kLarge}) {
     Backlog(a_);
@@ -79,7 +79,7 @@ TEST_F(Rule, S06_AnotherContextsMemory) {
   OK(cudaMalloc(reinterpret_cast<void**>(&read), kLarge));
   OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   OK(cuCtxPopCurrent(nullptr));
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 6);
   for (const size_t bytes : {kSmall, kLarge}) {
     Backlog(a_);
@@ -99,7 +99,7 @@ TEST_F(Rule, S06_TheEndOfAnAllocation) {
     uint8_t* exact = nullptr;
     OK(cudaMalloc(reinterpret_cast<void**>(&exact), bytes));
     OK(cudaMemset(exact, 1, bytes));
-    const Tally tally;
+    const Tally tally("transfer");
     RETURNS(cudaErrorInvalidValue, CopyUp(exact, source_.data(), bytes + 1, a_));
     RETURNS(cudaErrorInvalidValue, CopyUp(exact + 1, source_.data(), bytes, a_));
     RETURNS(cudaErrorInvalidValue, cudaGetLastError());
@@ -120,7 +120,7 @@ TEST_F(Rule, S06_TheEndOfAnAllocation) {
 
 // Memory of a stream-ordered pool is the device's as well, from the allocation's place in the stream on.
 TEST_F(Rule, S06_PoolMemory) {
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 4);
   for (const size_t bytes : {kSmall, kLarge}) {
     void* block = nullptr;

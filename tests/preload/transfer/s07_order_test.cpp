@@ -5,7 +5,7 @@ namespace rules {
 namespace {
 
 TEST_F(Rule, S07_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 1);
   for (const size_t bytes : {kSmall, kLarge, kHuge}) {
     for (const bool synchronize : {false, true}) {
@@ -31,7 +31,7 @@ TEST_F(Rule, S07_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
 
 // One buffer, written again and again while kernels read it.
 TEST_F(Rule, S07_ManyCopiesToOneDestination) {
-  const Tally tally;
+  const Tally tally("transfer");
   constexpr int kCopies = 40;
   for (int i = 0; i < kCopies; ++i) {
     std::memset(source_.data(), i, kSmall);
@@ -49,7 +49,7 @@ TEST_F(Rule, S07_ManyCopiesToOneDestination) {
 TEST_F(Rule, S07_TheLegacyStreamsOrder) {
   cudaStream_t blocking = nullptr;
   OK(cudaStreamCreate(&blocking));
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 2);
   OK(LaunchFill(device_, kSmall, 1, blocking));
   Backlog(blocking);
@@ -63,7 +63,7 @@ TEST_F(Rule, S07_TheLegacyStreamsOrder) {
 }
 
 TEST_F(Rule, S07_ThePerThreadStreamsOrder) {
-  const Tally tally;
+  const Tally tally("transfer");
   source_ = Pattern(kHuge, 3);
   OK(LaunchFill(device_, kSmall, 1, cudaStreamPerThread));
   Backlog(cudaStreamPerThread);

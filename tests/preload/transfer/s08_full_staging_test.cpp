@@ -30,14 +30,14 @@ class FullStaging : public Rule {
 };
 
 TEST_F(FullStaging, S08_LargeCopies) {
-  const Tally tally;
+  const Tally tally("transfer");
   CopyBehindAWaitForTheHost(kLarge, 64);
   DECIDED_AT_LEAST(tally, "promoted.large", 1);
   DECIDED_AT_LEAST(tally, "aside.full", 1);
 }
 
 TEST_F(FullStaging, S08_SmallCopies) {
-  const Tally tally;
+  const Tally tally("transfer");
   CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
   DECIDED_AT_LEAST(tally, "promoted.small", 1);
   DECIDED_AT_LEAST(tally, "aside.full", 1);
@@ -46,7 +46,7 @@ TEST_F(FullStaging, S08_SmallCopies) {
 // Staging memory comes back, and serves again.
 TEST_F(FullStaging, S08_FullStagingEmpties) {
   CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
-  const Tally tally;
+  const Tally tally("transfer");
   CopyBehindAWaitForTheHost(size_t{64} << 10, 4);
   DECIDED(tally, "promoted.small", 4);
 }
@@ -57,7 +57,7 @@ TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
   uint8_t* far = nullptr;
   OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
   const auto pattern = Pattern(kBytes, 5);
-  const Tally tally;
+  const Tally tally("transfer");
   OK(CopyUp(far, pattern.data(), kBytes, a_));
   OK(cudaStreamSynchronize(a_));
   OK(cudaDeviceSynchronize());

@@ -5,7 +5,7 @@ namespace rules {
 namespace {
 
 TEST_F(Rule, S09_TheSynchroniseBehindTheCopyIsSkipped) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
   DECIDED(tally, "skipped", 1);
@@ -47,7 +47,7 @@ TEST_F(Rule, S09_AnyCallInBetweenIsOneTooMany) {
   };
   for (const auto& [name, call] : calls) {
     SCOPED_TRACE(name);
-    const Tally tally;
+    const Tally tally("transfer");
     Backlog(a_);
     OK(CopyUp(device_, source_.data(), kSmall, a_));
     OK(call());
@@ -59,7 +59,7 @@ TEST_F(Rule, S09_AnyCallInBetweenIsOneTooMany) {
 }
 
 TEST_F(Rule, S09_AskingForErrorsIsNothingInBetween) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   RETURNS(cudaSuccess, cudaPeekAtLastError());
   RETURNS(cudaSuccess, cudaGetLastError());
@@ -68,7 +68,7 @@ TEST_F(Rule, S09_AskingForErrorsIsNothingInBetween) {
 }
 
 TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
   OK(cudaStreamSynchronize(a_));
@@ -78,7 +78,7 @@ TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
 }
 
 TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   WaitElsewhere(a_);
@@ -87,7 +87,7 @@ TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
 }
 
 TEST_F(Rule, S09_AnotherStreamsSynchroniseIsMade) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   Backlog(b_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
@@ -100,7 +100,7 @@ TEST_F(Rule, S09_AnotherStreamsSynchroniseIsMade) {
 
 // The per-thread streams of two threads have one name.
 TEST_F(Rule, S09_AnotherThreadsPerThreadStreamIsAnotherOne) {
-  const Tally tally;
+  const Tally tally("transfer");
   OK(CopyUp(device_, source_.data(), kSmall, cudaStreamPerThread));
   OnAnotherThread([this] {
     Backlog(cudaStreamPerThread);
@@ -112,7 +112,7 @@ TEST_F(Rule, S09_AnotherThreadsPerThreadStreamIsAnotherOne) {
 }
 
 TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   RETURNS(cudaErrorInvalidValue, CopyUp(nullptr, source_.data(), kSmall, a_));
   OK(cudaStreamSynchronize(a_));
@@ -123,7 +123,7 @@ TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
 
 // A device-wide wait is no synchronise of the stream.
 TEST_F(Rule, S09_ADeviceSynchroniseIsMade) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   OK(cudaDeviceSynchronize());

@@ -35,7 +35,7 @@ class HostEffects : public Rule {
     for (cudaStream_t stream : {a_, cudaStreamPerThread, static_cast<cudaStream_t>(nullptr)}) {
       SCOPED_TRACE(stream == a_ ? "a stream" : stream == nullptr ? "the legacy stream" : "the per-thread stream");
       std::memset(pinned_, 0, kLarge);
-      const Tally tally;
+      const Tally tally("transfer");
       Backlog(stream);
       effect(stream);
       OK(CopyUp(device_, source_.data(), kSmall, stream));
@@ -80,7 +80,7 @@ TEST_F(HostEffects, S10_ACopyOfTheDefaultKindToPinnedMemory) {
 TEST_F(HostEffects, S10_ACopyToRegisteredMemory) {
   std::vector<uint8_t> registered(kSmall, 0);
   OK(cudaHostRegister(registered.data(), kSmall, 0));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaMemcpyAsync(registered.data(), other_, kSmall, cudaMemcpyDeviceToHost, a_));
   CopyAndSynchronize(a_);
@@ -105,7 +105,7 @@ TEST_F(HostEffects, S10_A3DCopy) {
 }
 TEST_F(HostEffects, S10_ABatch) {
   // The legacy stream takes no batches; and what one writes is not looked at.
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyBatch(pinned_, other_, kSmall, a_));
   CopyAndSynchronize(a_);
@@ -145,7 +145,7 @@ TEST_F(HostEffects, S10_ACallback) {
 
 // Several: all of them.
 TEST_F(HostEffects, S10_SeveralEffects) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaMemcpyAsync(pinned_ + kSmall, other_, kSmall, cudaMemcpyDeviceToHost, a_));
   Backlog(a_);
@@ -161,7 +161,7 @@ TEST_F(HostEffects, S10_SeveralEffects) {
 
 // Which thread has asked for the effect does not matter.
 TEST_F(HostEffects, S10_AnEffectOfAnotherThread) {
-  const Tally tally;
+  const Tally tally("transfer");
   OnAnotherThread([this] {
     Backlog(a_);
     EXPECT_EQ(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, a_), cudaSuccess);
@@ -175,7 +175,7 @@ TEST_F(HostEffects, S10_WhatHasRunIsNotWaitedFor) {
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, a_));
   OK(cudaStreamSynchronize(a_));
   OK(simQuiesce());
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
   DECIDED(tally, "skipped", 1);
@@ -183,7 +183,7 @@ TEST_F(HostEffects, S10_WhatHasRunIsNotWaitedFor) {
 
 // Behind the effect, what nobody on the host can see stays owed.
 TEST_F(HostEffects, S10_TheRestIsStillOwed) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, a_));
   Backlog(a_);
@@ -202,7 +202,7 @@ TEST_F(HostEffects, S10_AGraphThatCopiesToPageableMemory) {
   std::vector<uint8_t> pageable(kSmall, 0);
   const cudaGraphExec_t exec = Executable(Captured(
       [&] { EXPECT_EQ(cudaMemcpyAsync(pageable.data(), other_, kSmall, cudaMemcpyDeviceToHost, b_), cudaSuccess); }));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaGraphLaunch(exec, a_));
   // (the engine does not read a source early that the graph might write)
@@ -266,7 +266,7 @@ TEST_F(HostEffects, S10_AGraphThatStaysOnTheDeviceCostsNothing) {
     EXPECT_EQ(cudaMemsetAsync(scratch_, 2, kSmall, b_), cudaSuccess);
     EXPECT_EQ(cudaMemcpyAsync(third_, other_, kSmall, cudaMemcpyDeviceToDevice, b_), cudaSuccess);
   }));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(cudaGraphLaunch(exec, a_));
   CopyAndSynchronize(a_);
@@ -279,7 +279,7 @@ TEST_F(HostEffects, S10_AGraphThatStaysOnTheDeviceCostsNothing) {
 TEST_F(HostEffects, S10other_AnEffectThatTheStreamWaitsFor) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(b_);
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, b_));
   OK(cudaEventRecord(event, b_));
@@ -302,7 +302,7 @@ TEST_F(HostEffects, S10other_AHostFunctionThatTheStreamWaitsFor) {
 TEST_F(HostEffects, S10other_TheLegacyStreamWaitsForBlockingStreams) {
   cudaStream_t blocking = nullptr;
   OK(cudaStreamCreate(&blocking));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(blocking);
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, blocking));
   CopyAndSynchronize(nullptr);

@@ -8,7 +8,7 @@ class Mapped : public Rule {
  protected:
   // A kernel writes the shared memory before the copy; after the synchronise the host reads it.
   void ExpectSeen(uint8_t* host, void* device) {
-    const Tally tally;
+    const Tally tally("transfer");
     std::memset(host, 0, kSmall);
     Backlog(a_);
     OK(LaunchFill(device, kSmall, 7, a_));
@@ -26,7 +26,7 @@ TEST_F(Mapped, S11_ManagedMemory) {
   ExpectSeen(managed, managed);
   // For good, for nobody can tell which kernel still has the pointer.
   OK(cudaFree(managed));
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   DECIDED(tally, "kept.mapped", 1);
 }
@@ -63,7 +63,7 @@ TEST_F(Mapped, S11_OrdinaryPinnedMemoryIsNoReason) {
   OK(cudaMallocHost(&more, kSmall));
   OK(cudaHostRegister(source_.data(), kSmall, 0));
   OK(cudaHostUnregister(source_.data()));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
   DECIDED(tally, "skipped", 1);

@@ -19,7 +19,7 @@ class LaterWork : public Rule {
     OK(simQuiesce());
   }
   void SkippedCopy(cudaStream_t stream, size_t bytes = kSmall) {
-    const Tally tally;
+    const Tally tally("transfer");
     Backlog(stream);
     CopyAndSynchronize(stream, bytes);
     DECIDED(tally, "skipped", 1);
@@ -153,7 +153,7 @@ class Contexts : public LaterWork {
 TEST_F(Contexts, S12contexts_AnotherDeviceReadsAfterwards) {
   UseSecondDevice();
   OK(cudaSetDevice(0));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
@@ -165,7 +165,7 @@ TEST_F(Contexts, S12contexts_AnotherDeviceReadsAfterwards) {
 }
 
 TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   OnAnotherThread([this] { UseSecondDevice(); }, 1);
@@ -210,7 +210,7 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwn) {
   cudaStream_t stream = nullptr;
   OK(cudaMalloc(&memory, kSmall));
   OK(cudaStreamCreate(&stream));
-  const Tally tally;
+  const Tally tally("transfer");
   OK(CopyUp(memory, source_.data(), kSmall, stream));
   OK(cudaStreamSynchronize(stream));
   EXPECT_EQ(Pending(stream), 0);
@@ -221,7 +221,7 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwn) {
 
 // A capture that begins between one thread's copy and its synchronise, which CUDA allows, and which must not be broken.
 TEST_F(Contexts, S12contexts_ACaptureBegunBetweenTheCopyAndTheSynchronise) {
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(b_);
   OK(CopyUp(device_, source_.data(), kSmall, b_));
   std::atomic<int> step{0};

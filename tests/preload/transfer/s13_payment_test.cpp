@@ -14,7 +14,7 @@ class Payment : public Rule {
   // After `call` all that the synchronise had to wait for is done.
   void PaidBy(const char* decision, const std::function<cudaError_t()>& call) {
     OweOnA();
-    const Tally tally;
+    const Tally tally("transfer");
     RETURNS(cudaSuccess, call());
     EXPECT_EQ(Pending(a_), 0);
     EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
@@ -22,7 +22,7 @@ class Payment : public Rule {
   }
   void NotPaidBy(const std::function<cudaError_t()>& call) {
     OweOnA();
-    const Tally tally;
+    const Tally tally("transfer");
     RETURNS(cudaSuccess, call());
     NEVER_DECIDED(tally, "paid");
     OK(cudaDeviceSynchronize());
@@ -139,7 +139,7 @@ TEST_F(Payment, S13free_AProfilersStop) {
 }
 TEST_F(Payment, S13free_AReset) {
   OweOnA();
-  const Tally tally;
+  const Tally tally("transfer");
   OK(cudaDeviceReset());
   DECIDED(tally, "paid.reset", 1);
   // A new life.
@@ -173,7 +173,7 @@ TEST_F(Payment, S13free_AStreamMayBeDestroyedWhileItOwes) {
 // ---- queries
 TEST_F(Payment, S13query_TheStreamIsDone) {
   OweOnA();
-  const Tally tally;
+  const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "paid.query", 1);
@@ -184,7 +184,7 @@ TEST_F(Payment, S13query_AnEventRecordedBeforeIsDone) {
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
   OweOnA();
-  const Tally tally;
+  const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaEventQuery(event));
   DECIDED(tally, "paid.query", 1);
 }
@@ -208,7 +208,7 @@ TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   OweOnA();
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
-  const Tally tally;
+  const Tally tally("transfer");
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
   (void)cudaGetLastError();
   DECIDED(tally, "paid.query", 0);
@@ -219,7 +219,7 @@ TEST_F(Payment, S13query_AnotherThreadNeverWaits) {
   OK(cudaEventCreate(&event));
   OK(cudaEventRecord(event, a_));
   OweOnA();
-  const Tally tally;
+  const Tally tally("transfer");
   OnAnotherThread([&] {
     (void)cudaEventQuery(event);
     (void)cudaStreamQuery(a_);
@@ -266,7 +266,7 @@ TEST_F(Payment, S13thread_DuringAGlobalCapture) {
   OK(cudaStreamEndCapture(b_, &graph));
 }
 TEST_F(Payment, S13thread_AThreadsEnd) {
-  const Tally tally;
+  const Tally tally("transfer");
   OnAnotherThread([this] { OweOnA(); });
   EXPECT_EQ(Pending(a_), 0);
   RETURNS(cudaSuccess, cudaStreamQuery(a_));

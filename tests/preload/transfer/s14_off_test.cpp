@@ -16,7 +16,7 @@ class Off : public Cold {
     WarmUp();
   }
   void ExpectNothingIsPromoted() {
-    const Tally tally;
+    const Tally tally("transfer");
     for (const size_t bytes : {kSmall, kLarge}) {
       Backlog(a_);
       CopyAndSynchronize(a_, bytes);
@@ -37,7 +37,7 @@ TEST_F(Off, S14_LaunchBlocking) {
 TEST_F(Off, S14_LaunchBlockingSetToZeroIsNothing) {
   ASSERT_EQ(setenv("CUDA_LAUNCH_BLOCKING", "0", 1), 0);
   PrepareAndWarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
   DECIDED(tally, "promoted.small", 1);
@@ -55,7 +55,7 @@ TEST_F(Off, S14_AMachineThatCouldBeConfidentialAndIsNot) {
   ASSERT_EQ(setenv("FAKE_NVML_CONFIDENTIAL", "0", 1), 0);
   ASSERT_NE(dlopen(FAKE_NVML, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   PrepareAndWarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
   DECIDED(tally, "promoted.small", 1);
@@ -94,7 +94,7 @@ TEST_F(Off, Policy_NoCopies) {
 TEST_F(Off, Policy_NoSmallCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SMALL_COPIES", "false", 1), 0);
   PrepareAndWarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_, kSmall);
   EXPECT_EQ(Pending(a_), 0);
   OK(CopyUp(device_, source_.data(), kLarge, a_));
@@ -105,7 +105,7 @@ TEST_F(Off, Policy_NoSmallCopies) {
 TEST_F(Off, Policy_NoLargeCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false", 1), 0);
   PrepareAndWarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_, kLarge);
   EXPECT_EQ(Pending(a_), 0);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
@@ -116,7 +116,7 @@ TEST_F(Off, Policy_NoLargeCopies) {
 TEST_F(Off, Policy_NoSkipping) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1), 0);
   PrepareAndWarmUp();
-  const Tally tally;
+  const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "promoted.small", 1);

@@ -33,7 +33,7 @@ namespace {
 class Sharing : public Rule {
  protected:
   void ExpectKept(void* destination, const char* decision = "kept.shared", size_t bytes = kSmall) {
-    const Tally tally;
+    const Tally tally("transfer");
     Backlog(a_);
     OK(CopyUp(destination, source_.data(), bytes, a_));
     OK(cudaStreamSynchronize(a_));
@@ -80,7 +80,7 @@ TEST_F(Sharing, S22_ImportedMemory) {
   ASSERT_EQ(read(from_child[0], &handle, sizeof handle), static_cast<ssize_t>(sizeof handle));
   void* imported = nullptr;
   OK(cudaIpcOpenMemHandle(&imported, handle, cudaIpcMemLazyEnablePeerAccess));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(imported, source_.data(), kSmall, a_));
   OK(cudaStreamSynchronize(a_));
@@ -142,7 +142,7 @@ TEST_F(Sharing, S22_MemoryMappedByHand) {
   OK(cuMemSetAccess(range, kGranule, &access, 1));
   ExpectKept(reinterpret_cast<void*>(range + kGranule - kSmall));
   // Of the reserved range only this part is mapped.
-  const Tally tally;
+  const Tally tally("transfer");
   RETURNS(cudaErrorInvalidValue,
           CopyUp(reinterpret_cast<void*>(range + kGranule - kSmall + 1), source_.data(), kSmall, a_));
   RETURNS(cudaErrorInvalidValue, cudaGetLastError());
@@ -155,7 +155,7 @@ TEST_F(Sharing, S22_MemoryMappedByHand) {
 TEST_F(Sharing, S22_SynchronousMemory) {
   const unsigned on = 1;
   OK(cuPointerSetAttribute(&on, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, reinterpret_cast<CUdeviceptr>(device_)));
-  const Tally tally;
+  const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));  // as the attribute says, before any synchronise

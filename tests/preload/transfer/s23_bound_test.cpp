@@ -21,7 +21,7 @@ class Bound : public Rule {
 };
 
 TEST_F(Bound, S23_TheThirdWaitsForTheFirst) {
-  const Tally tally;
+  const Tally tally("transfer");
   Step(1, a_);
   Step(2, a_);
   DECIDED(tally, "paid.bound", 0);
@@ -45,7 +45,7 @@ TEST_F(Bound, S23_ThreadsShareTheBoundOfAStream) {
 }
 
 TEST_F(Bound, S23_EveryStreamHasItsOwn) {
-  const Tally tally;
+  const Tally tally("transfer");
   Step(1, a_);
   Step(2, b_);
   Step(3, a_);

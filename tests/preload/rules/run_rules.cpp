@@ -1,11 +1,12 @@
 // Runs the rule tests, each in a process of its own: bare, under the library, or under the library with one rule
 // broken.
 //
-//   run_rules PROGRAM FILTER SEEDS [LIBRARY [MUTANT]]
+//   run_rules PROGRAM FILTER SEEDS [LIBRARY [NAME=VALUE...]]
 //
-// PROGRAM is a GoogleTest program (rule_test.h), FILTER one of its filters, SEEDS seeds of the simulated device with
-// commas in between. With a MUTANT (the library's TRANSFER_BROKEN_RULE) the rule is broken and must be found out: at
-// least one test fails, by a failed expectation, and none crashes. Exit status 0: as it must be.
+// PROGRAM is a GoogleTest program (rules.h), FILTER one of its filters, SEEDS seeds of the simulated device with commas
+// in between, NAME=VALUE a variable for the runs under the library. One whose name ends in _BROKEN_RULE breaks a rule,
+// which must be found out: at least one test fails, by a failed expectation, and none crashes. Exit status 0: as it
+// must be.
 #include <cstdio>
 #include <sstream>
 #include <string>
@@ -28,8 +29,6 @@ std::vector<std::string> Split(const std::string& text, char separator) {
   return parts;
 }
 
-const char* const kMutantVariable = "TRANSFER_BROKEN_RULE";
-
 // Full names of the program's tests that the filter lets through.
 std::vector<std::string> TestsOf(const std::string& program, const std::string& filter) {
   const Finished listed = RunProgram({program, "--gtest_list_tests", "--gtest_filter=" + filter});
@@ -45,38 +44,47 @@ std::vector<std::string> TestsOf(const std::string& program, const std::string& 
   return tests;
 }
 
-Variables VariablesFor(const std::string& library, const std::string& mutant, const std::string& seed) {
-  Variables variables;
-  if (!library.empty()) {
-    variables = slipstream::test::Preload(library);
-    variables["SLIPSTREAM_RUN_DIRECTORY"] = slipstream::test::NewDirectory();
-    variables["SLIPSTREAM_TRANSFER_START"] = "now";
-    variables["SLIPSTREAM_TRANSFER_THREADS"] = "3";  // on however few processors
-    // A broken rule must be found out by what the program observes, not by what the library says of itself.
-    variables[mutant.empty() ? "RULES_ENGINE" : kMutantVariable] = mutant.empty() ? "1" : mutant;
-  }
-  variables["SIMCUDA_SEED"] = seed;
-  return variables;
+bool IsMutant(const std::string& name) {
+  const std::string end = "_BROKEN_RULE";
+  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 4 || argc > 6) {
-    std::fputs("run_rules PROGRAM FILTER SEEDS [LIBRARY [MUTANT]]\n", stderr);
+  if (argc < 4) {
+    std::fputs("run_rules PROGRAM FILTER SEEDS [LIBRARY [NAME=VALUE...]]\n", stderr);
     return 2;
   }
   const std::string program = argv[1];
-  const std::string library = argc > 4 ? argv[4] : "";
-  const std::string mutant = argc > 5 ? argv[5] : "";
-  const std::vector<std::string> tests = TestsOf(program, argv[2]);
+  Variables variables;
+  bool mutant = false;
+  if (argc > 4) {
+    variables = slipstream::test::Preload(argv[4]);
+    variables["SLIPSTREAM_RUN_DIRECTORY"] = slipstream::test::NewDirectory();
+  }
+  for (int i = 5; i < argc; ++i) {
+    const std::string text = argv[i];
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) {
+      std::fprintf(stderr, "run_rules: '%s' is no NAME=VALUE\n", argv[i]);
+      return 2;
+    }
+    const std::string name = text.substr(0, equals);
+    variables[name] = text.substr(equals + 1);
+    mutant |= IsMutant(name);
+  }
+  // A broken rule must be found out by what the program observes, not by what the library says of itself.
+  if (argc > 4 && !mutant) {
+    variables["RULES_ENGINE"] = "1";
+  }
   int passed = 0;
   int failed = 0;
   int crashed = 0;
-  for (const std::string& test : tests) {
+  for (const std::string& test : TestsOf(program, argv[2])) {
     for (const std::string& seed : Split(argv[3], ',')) {
-      const Finished run =
-          RunProgram({program, "--gtest_filter=" + test, "--gtest_brief=1"}, VariablesFor(library, mutant, seed));
+      variables["SIMCUDA_SEED"] = seed;
+      const Finished run = RunProgram({program, "--gtest_filter=" + test, "--gtest_brief=1"}, variables);
       ++(run.status == 0 ? passed : run.status == 1 ? failed : crashed);
       if (run.status != 0) {
         std::printf("%s with seed %s ended with %d\n%s%s", test.c_str(), seed.c_str(), run.status, run.out.c_str(),
@@ -87,5 +95,5 @@ int main(int argc, char** argv) {
   std::printf("%d passed, %d failed, %d crashed\n", passed, failed, crashed);
   const bool found_out = failed > 0 && crashed == 0;
   const bool clean = passed > 0 && failed + crashed == 0;
-  return (mutant.empty() ? clean : found_out) ? 0 : 1;
+  return (mutant ? found_out : clean) ? 0 : 1;
 }

@@ -1,0 +1,98 @@
+// What the tests of the memory pool's rules share (rules/rules.h says how they are run).
+//
+// Threading: one fixture, one main thread.
+// Hazard: in the simulator's adversarial mode nothing runs before somebody waits for it. The pool's questions to the
+//   driver let a little run: Backlog() puts more in front than that.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/preload/rules/rules.h"
+
+namespace rules {
+
+using simtest::LaunchFill;
+
+inline constexpr size_t kMiB = size_t{1} << 20;
+inline constexpr size_t kBlock = 4 * kMiB;
+
+#define PARKED(tally, times) DECIDED(tally, "parked", times)
+
+// No CUDA call before SetUp, so that a test can set variables in its constructor.
+class Pool : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    simtest::RegisterKernels();
+    if (std::getenv("SIMCUDA_SEED") == nullptr) {
+      OK(simSetSeed(0));
+    }
+    OK(cudaSetDevice(0));
+    OK(cudaMalloc(reinterpret_cast<void**>(&scratch_), kMiB));
+    OK(cudaStreamCreateWithFlags(&a_, cudaStreamNonBlocking));
+    OK(cudaStreamCreateWithFlags(&b_, cudaStreamNonBlocking));
+    // The first free of a process waits for all that came before, of which the library knows nothing.
+    OK(cudaFree(Malloc(512)));
+    OK(simQuiesce());
+  }
+
+  static uint8_t* Malloc(size_t bytes) {
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, bytes), cudaSuccess);
+    return static_cast<uint8_t*>(memory);
+  }
+
+  // Work that lies in front of what follows on the stream.
+  void Backlog(cudaStream_t stream, int kernels = 64) {
+    for (int i = 0; i < kernels; ++i) {
+      OK(LaunchFill(scratch_, 64, i, stream));
+    }
+  }
+
+  // The device catches up, so that a block that is freed now is free of work when it is wanted.
+  static void FreeWhenIdle(void* memory) {
+    EXPECT_EQ(cudaFree(memory), cudaSuccess);
+    EXPECT_EQ(simQuiesce(), 0);
+  }
+
+  // What the driver itself has left on the current device: what a process without the library would get.
+  static size_t DriverFree() {
+    size_t free = 0;
+    size_t total = 0;
+    EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
+    return free;
+  }
+  static size_t Free() {
+    size_t free = 0;
+    size_t total = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+    return free;
+  }
+
+  // Which driver allocation an address belongs to: no two have the same number in a process.
+  static unsigned long long IdOf(const void* memory) {
+    unsigned long long id = 0;
+    EXPECT_EQ(cuPointerGetAttribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, reinterpret_cast<CUdeviceptr>(memory)),
+              CUDA_SUCCESS);
+    return id;
+  }
+
+  // Takes all memory but about `bytes`.
+  void LeaveFree(size_t bytes) {
+    const size_t free = Free();
+    ASSERT_GT(free, bytes);
+    ballast_ = Malloc(free - bytes);
+  }
+
+  uint8_t* scratch_ = nullptr;
+  uint8_t* ballast_ = nullptr;
+  cudaStream_t a_ = nullptr;
+  cudaStream_t b_ = nullptr;
+};
+
+// Sets a variable of the library's policy before anything has read it.
+inline void SetPolicy(const char* name, const char* value) { setenv(name, value, 1); }
+
+}  // namespace rules

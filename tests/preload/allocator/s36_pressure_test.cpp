@@ -1,0 +1,225 @@
+// S36, S36b: memory that the program has freed is there for whoever needs it. S37: captures.
+#include <future>
+#include <thread>
+
+#include "tests/preload/allocator/pool_test.h"
+
+namespace rules {
+namespace {
+
+class Pressure : public Pool {};
+
+TEST_F(Pressure, S36_IdleMemoryIsGivenBackForALargerBlock) {
+  for (int i = 0; i < 3; ++i) {
+    OK(cudaFree(Malloc((40 + 10 * static_cast<size_t>(i)) * kMiB)));
+  }
+  LeaveFree(200 * kMiB);
+  const Tally tally("allocator");
+  uint8_t* const memory = Malloc(180 * kMiB);
+  OK(cudaMemset(memory, 0x31, 180 * kMiB));
+  // A failed attempt on the way is nobody's error.
+  RETURNS(cudaSuccess, cudaGetLastError());
+  OK(cudaFree(memory));
+}
+
+TEST_F(Pressure, S36_WhatIsPendingIsGivenBackToo) {
+  uint8_t* const old = Malloc(100 * kMiB);
+  LeaveFree(120 * kMiB);
+  Backlog(a_);
+  OK(LaunchFill(old, 4096, 0x11, a_));
+  OK(cudaFree(old));
+  (void)Malloc(200 * kMiB);
+}
+
+// The program's own way out of "out of memory" is what it was: the error, cleared by asking, and smaller steps.
+TEST_F(Pressure, S36_OutOfMemory) {
+  void* memory = nullptr;
+  RETURNS(cudaErrorMemoryAllocation, cudaMalloc(&memory, size_t{2} << 30));
+  RETURNS(cudaErrorMemoryAllocation, cudaGetLastError());
+  RETURNS(cudaSuccess, cudaGetLastError());
+  uint8_t* const all = Malloc(900 * kMiB);
+  RETURNS(cudaErrorMemoryAllocation, cudaMalloc(&memory, 200 * kMiB));
+  RETURNS(cudaErrorMemoryAllocation, cudaGetLastError());
+  OK(cudaFree(all));
+  OK(cudaFree(Malloc(200 * kMiB)));
+  OK(cudaFree(Malloc(900 * kMiB)));
+}
+
+// Others, who do not come through the library, get memory at once up to what the pool may keep...
+TEST_F(Pressure, S36cap_TheRestIsTheDriversAtOnce) {
+  std::vector<uint8_t*> blocks;
+  for (int i = 0; i < 8; ++i) {
+    blocks.push_back(Malloc(100 * kMiB));
+  }
+  for (uint8_t* const block : blocks) {
+    OK(cudaFree(block));
+  }
+  EXPECT_GE(DriverFree(), 700 * kMiB);
+}
+
+class Capped : public Pool {
+ protected:
+  Capped() { SetPolicy("SLIPSTREAM_ALLOCATOR_MAX_IDLE", "64MiB"); }
+};
+
+TEST_F(Capped, S36cap_ByThePolicy) {
+  uint8_t* const first = Malloc(60 * kMiB);
+  uint8_t* const second = Malloc(60 * kMiB);
+  const size_t before = DriverFree();
+  const Tally tally("allocator");
+  OK(cudaFree(first));
+  OK(cudaFree(second));
+  EXPECT_GE(DriverFree(), before + 56 * kMiB);
+  DECIDED(tally, "parked", 1);
+  DECIDED(tally, "freed.cap", 1);
+}
+
+class Decaying : public Pool {
+ protected:
+  Decaying() { SetPolicy("SLIPSTREAM_ALLOCATOR_DECAY", "1"); }
+};
+
+// ...and all of it within seconds.
+TEST_F(Decaying, S36decay_AllOfItIsTheDriversSoon) {
+  uint8_t* const memory = Malloc(64 * kMiB);
+  const size_t before = DriverFree();
+  OK(cudaFree(memory));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (DriverFree() < before + 64 * kMiB && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(DriverFree(), before + 64 * kMiB);
+  OK(cudaFree(Malloc(64 * kMiB)));
+}
+
+class Reserving : public Pool {
+ protected:
+  Reserving() { SetPolicy("SLIPSTREAM_ALLOCATOR_KEEP_FREE", "256MiB"); }
+};
+
+TEST_F(Reserving, S36reserve_NothingIsKeptWhenTheDriverHasLittle) {
+  uint8_t* const memory = Malloc(100 * kMiB);
+  LeaveFree(100 * kMiB);
+  const size_t before = DriverFree();
+  const Tally tally("allocator");
+  OK(cudaFree(memory));
+  EXPECT_GE(DriverFree(), before + 100 * kMiB);
+  DECIDED(tally, "freed.reserve", 1);
+}
+
+// What is idle already is given back when the driver runs low.
+TEST_F(Reserving, S36reserve_IdleMemoryIsGivenBackWhenTheDriverRunsLow) {
+  OK(cudaFree(Malloc(100 * kMiB)));
+  ballast_ = Malloc(700 * kMiB);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (DriverFree() < 256 * kMiB && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(DriverFree(), 256 * kMiB);
+}
+
+class Captures : public Pool {
+ protected:
+  // A capture of another thread's, during which this one allocates and frees.
+  void Around(cudaStreamCaptureMode mode) {
+    uint8_t* const idle = Malloc(kBlock);
+    uint8_t* const live = Malloc(2 * kBlock);
+    OK(cudaFree(idle));
+    std::promise<void> captures;
+    std::promise<void> done;
+    cudaGraph_t graph = nullptr;
+    std::thread other([&] {
+      EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+      EXPECT_EQ(cudaStreamBeginCapture(a_, mode), cudaSuccess);
+      EXPECT_EQ(cudaMemsetAsync(scratch_, 0x51, 64, a_), cudaSuccess);
+      captures.set_value();
+      done.get_future().wait();
+      EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess);
+    });
+    captures.get_future().wait();
+    void* memory = nullptr;
+    EXPECT_EQ(cudaMalloc(&memory, kBlock), cudaSuccess);
+    EXPECT_EQ(cudaFree(live), cudaSuccess);
+    done.set_value();
+    other.join();
+    ASSERT_NE(graph, nullptr);
+    cudaGraphExec_t executable = nullptr;
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    OK(cudaGraphLaunch(executable, b_));
+    OK(cudaStreamSynchronize(b_));
+    EXPECT_TRUE(HoldsOnly(scratch_, 0x51, 64));
+  }
+};
+
+TEST_F(Captures, S37_RelaxedElsewhere) { Around(cudaStreamCaptureModeRelaxed); }
+
+TEST_F(Captures, S37_ThreadLocalElsewhere) { Around(cudaStreamCaptureModeThreadLocal); }
+
+TEST_F(Captures, S37_InTheCapturingThread) {
+  uint8_t* const live = Malloc(kBlock);
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed));
+  OK(cudaMemsetAsync(scratch_, 0x52, 64, a_));
+  uint8_t* const memory = Malloc(kBlock);
+  OK(cudaMemsetAsync(memory, 0x53, kBlock, a_));
+  const Tally tally("allocator");
+  OK(cudaFree(live));
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(a_, &graph));
+  cudaGraphExec_t executable = nullptr;
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphLaunch(executable, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_TRUE(HoldsOnly(memory, 0x53, kBlock));
+  DECIDED(tally, "freed.capture", 1);
+}
+
+// A capture in global mode refuses the call and is broken by it, with the library as without.
+TEST_F(Captures, S37_AGlobalCaptureElsewhere) {
+  OK(cudaFree(Malloc(kBlock)));
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeGlobal));
+  OnAnotherThread([&] {
+    void* memory = nullptr;
+    RETURNS(cudaErrorStreamCaptureUnsupported, cudaMalloc(&memory, kBlock));
+  });
+  cudaGraph_t graph = nullptr;
+  RETURNS(cudaErrorStreamCaptureInvalidated, cudaStreamEndCapture(a_, &graph));
+}
+
+class Off : public Pool {
+ protected:
+  Off() { SetPolicy("SLIPSTREAM_ALLOCATOR_MODE", "off"); }
+};
+
+TEST_F(Off, Policy_OffIsTheProgramsOwnCalls) {
+  uint8_t* const memory = Malloc(kBlock);
+  const size_t before = DriverFree();
+  const Tally tally("allocator");
+  OK(cudaFree(memory));
+  EXPECT_GE(DriverFree(), before + kBlock);
+  NEVER_DECIDED(tally, "");
+}
+
+class WithoutTransfer : public Pool {
+ protected:
+  WithoutTransfer() { SetPolicy("SLIPSTREAM_TRANSFER_H2D", "off"); }
+};
+
+// The pool does not need the other engine's service, only its knowledge.
+TEST_F(WithoutTransfer, Policy_ServesWithoutTransfer) {
+  std::vector<uint8_t> source(4096, 0x61);
+  uint8_t* const memory = Malloc(kBlock);
+  const Tally pool("allocator");
+  const Tally transfer("transfer");
+  OK(cudaMemcpyAsync(memory, source.data(), source.size(), cudaMemcpyHostToDevice, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(Pending(a_), 0);
+  FreeWhenIdle(memory);
+  (void)Malloc(kBlock);
+  DECIDED(pool, "parked", 1);
+  DECIDED(pool, "reused", 1);
+  NEVER_DECIDED(transfer, "promoted");
+  NEVER_DECIDED(transfer, "skipped");
+}
+
+}  // namespace
+}  // namespace rules

@@ -1,0 +1,121 @@
+#include "tests/preload/rules/rules.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "tracer/counter_reader.h"
+
+namespace rules {
+namespace {
+
+std::map<std::string, uint64_t> Decisions() {
+  const char* const directory = std::getenv("SLIPSTREAM_RUN_DIRECTORY");
+  std::map<std::string, uint64_t> decisions;
+  if (!Engine() || directory == nullptr) {
+    return decisions;
+  }
+  std::vector<std::string> problems;
+  for (const auto& process : slipstream::tracer::ReadRunDirectory(directory, &problems)) {
+    if (process.pid != getpid()) {
+      continue;
+    }
+    for (const auto& decision : process.decisions) {
+      decisions[decision.name] = decision.count;
+    }
+  }
+  return decisions;
+}
+
+}  // namespace
+
+bool Engine() {
+  static const bool there = std::getenv("RULES_ENGINE") != nullptr;
+  return there;
+}
+
+Tally::Tally(std::string engine) : prefix_(std::move(engine) + "."), before_(Decisions()) {}
+
+uint64_t Tally::Of(const std::string& name) const {
+  const auto now = Decisions();
+  const auto found = now.find(prefix_ + name);
+  if (found == now.end()) {
+    ADD_FAILURE() << "the library counts no decision named " << name;
+    return 0;
+  }
+  const auto before = before_.find(found->first);
+  return found->second - (before != before_.end() ? before->second : 0);
+}
+
+uint64_t Tally::OfAll(const std::string& prefix) const {
+  uint64_t sum = 0;
+  for (const auto& [name, count] : Decisions()) {
+    if (name.rfind(prefix_ + prefix, 0) == 0) {
+      const auto before = before_.find(name);
+      sum += count - (before != before_.end() ? before->second : 0);
+    }
+  }
+  return sum;
+}
+
+std::string Tally::Text() const {
+  std::string text = "; decided:";
+  for (const auto& [name, count] : Decisions()) {
+    const auto before = before_.find(name);
+    if (const uint64_t since = count - (before != before_.end() ? before->second : 0); since != 0) {
+      text += " " + name + "=" + std::to_string(since);
+    }
+  }
+  return text;
+}
+
+std::vector<uint8_t> Pattern(size_t bytes, uint32_t salt) {
+  std::vector<uint8_t> pattern(bytes);
+  uint32_t state = salt * 2654435761U + 12345;
+  for (uint8_t& byte : pattern) {
+    state = state * 1664525U + 1013904223U;
+    byte = static_cast<uint8_t>(state >> 24);
+  }
+  return pattern;
+}
+
+::testing::AssertionResult Holds(const void* device, const std::vector<uint8_t>& bytes, size_t count) {
+  count = std::min(count, bytes.size());
+  const auto* now = static_cast<const uint8_t*>(simDevicePointer(device, count));
+  if (now == nullptr) {
+    return ::testing::AssertionFailure() << "no device memory";
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (now[i] != bytes[i]) {
+      return ::testing::AssertionFailure()
+             << "byte " << i << " of " << count << " is " << int{now[i]} << " and not " << int{bytes[i]};
+    }
+  }
+  return ::testing::AssertionSuccess();
+}
+
+::testing::AssertionResult HoldsOnly(const void* device, uint8_t value, size_t count) {
+  return Holds(device, std::vector<uint8_t>(count, value));
+}
+
+void OnAnotherThread(const std::function<void()>& work, int device) {
+  std::thread thread([&work, device] {
+    EXPECT_EQ(cudaSetDevice(device), cudaSuccess);
+    work();
+  });
+  thread.join();
+}
+
+void LimitTime() {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+    std::fputs("stuck for a minute\n", stderr);
+    _exit(1);
+  }).detach();
+}
+
+}  // namespace rules
