@@ -1,0 +1,162 @@
+// Starts the conformance tests, or the fuzzer, over one of the things that may stand underneath, and says whether it
+// went as it must.
+//
+//   run_conformance --program PROGRAM [--library LIBRARY --allocator off|segments] [--seeds 0,1] [--filter FILTER]
+//                   [--mutant RULE] [--require DECISION,...] [-- ARGUMENTS]
+//
+// Without a library the program runs bare. Each suite of a GoogleTest program has a process of its own; with arguments
+// after -- there is one process, which gets them. --seeds are orders of the simulated device. With --mutant the rule is
+// broken in the library (ALLOCATOR_BROKEN_RULE) and must be found out: at least one process fails, by a failed
+// expectation, and none crashes. --require names decisions that the library must have taken in all. Exit status 0: as
+// it must be.
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/preload/process.h"
+#include "tracer/counter_reader.h"
+
+namespace {
+
+using slipstream::test::Finished;
+using slipstream::test::RunProgram;
+using slipstream::test::Variables;
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+struct Arguments {
+  std::map<std::string, std::string> options;  // without the dashes
+  std::vector<std::string> rest;
+  std::string Of(const std::string& name) const {
+    const auto found = options.find(name);
+    return found != options.end() ? found->second : "";
+  }
+};
+
+bool Parse(int argc, char** argv, Arguments* arguments) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--") {
+      arguments->rest.assign(argv + i + 1, argv + argc);
+      break;
+    }
+    if (word.rfind("--", 0) != 0 || i + 1 == argc) {
+      return false;
+    }
+    arguments->options[word.substr(2)] = argv[++i];
+  }
+  return !arguments->Of("program").empty();
+}
+
+// Full names of the suites that have a test which the filter lets through.
+std::vector<std::string> SuitesOf(const std::string& program, const std::string& filter) {
+  const Finished listed = RunProgram({program, "--gtest_list_tests", "--gtest_filter=" + filter});
+  std::vector<std::string> suites;
+  for (const std::string& line : Split(listed.out, '\n')) {
+    const std::string name = line.substr(0, line.find(' '));
+    if (!name.empty() && name.back() == '.') {
+      suites.push_back(name);
+    }
+  }
+  return suites;
+}
+
+// "Reuse/CudaMalloc." and "*.APending*" give a filter for what both let through.
+std::string Within(const std::string& suite, const std::string& filter) {
+  const size_t dot = filter.rfind('.');
+  return suite + (dot == std::string::npos ? "*" : filter.substr(dot + 1));
+}
+
+Variables VariablesFor(const Arguments& arguments, const std::string& directory, const std::string& seed) {
+  Variables variables;
+  if (!arguments.Of("library").empty()) {
+    variables = slipstream::test::Preload(arguments.Of("library"));
+    variables["SLIPSTREAM_RUN_DIRECTORY"] = directory;
+    variables["SLIPSTREAM_ALLOCATOR_MODE"] = arguments.Of("allocator");
+    variables["SLIPSTREAM_ALLOCATOR_KEEP_FREE"] = "0B";  // the simulated device is small
+    variables["SLIPSTREAM_ALLOCATOR_DECAY"] = "3600";    // the program decides when memory goes, not the clock
+    variables["SLIPSTREAM_TRANSFER_START"] = "now";
+    variables["ALLOCATOR_BROKEN_RULE"] = arguments.Of("mutant");
+  }
+  if (!seed.empty()) {
+    variables["SIMCUDA_SEED"] = seed;
+  }
+  return variables;
+}
+
+// Adds up what the processes that wrote there have decided.
+void AddDecisions(const std::string& directory, std::map<std::string, uint64_t>* decisions) {
+  std::vector<std::string> problems;
+  for (const auto& process : slipstream::tracer::ReadRunDirectory(directory, &problems)) {
+    for (const auto& decision : process.decisions) {
+      (*decisions)[decision.name] += decision.count;
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  if (!Parse(argc, argv, &arguments)) {
+    std::fputs("run_conformance: wrong usage; see the head of run_conformance.cpp\n", stderr);
+    return 2;
+  }
+  const std::string program = arguments.Of("program");
+  const std::string filter = arguments.Of("filter").empty() ? "*" : arguments.Of("filter");
+  std::vector<std::vector<std::string>> commands;
+  if (!arguments.rest.empty()) {
+    commands.push_back({program});
+    commands.back().insert(commands.back().end(), arguments.rest.begin(), arguments.rest.end());
+  } else {
+    for (const std::string& suite : SuitesOf(program, filter)) {
+      commands.push_back({program, "--gtest_filter=" + Within(suite, filter), "--gtest_brief=1"});
+    }
+  }
+  std::vector<std::string> seeds = Split(arguments.Of("seeds"), ',');
+  if (seeds.empty()) {
+    seeds.emplace_back();
+  }
+  int passed = 0;
+  int failed = 0;
+  int crashed = 0;
+  std::map<std::string, uint64_t> decisions;
+  for (const std::string& seed : seeds) {
+    for (const std::vector<std::string>& command : commands) {
+      const std::string directory = slipstream::test::NewDirectory();
+      const Finished run = RunProgram(command, VariablesFor(arguments, directory, seed));
+      ++(run.status == 0 ? passed : run.status == 1 ? failed : crashed);
+      AddDecisions(directory, &decisions);
+      if (run.status != 0) {
+        std::printf("%s with seed \"%s\" ended with %d\n%s%s", command.size() > 1 ? command[1].c_str() : "",
+                    seed.c_str(), run.status, run.out.c_str(), run.err.c_str());
+      }
+    }
+  }
+  std::printf("%d passed, %d failed, %d crashed\n", passed, failed, crashed);
+  bool required = true;
+  for (const std::string& name : Split(arguments.Of("require"), ',')) {
+    if (decisions["allocator." + name] == 0) {
+      std::printf("the library never decided allocator.%s: nothing is shown\n", name.c_str());
+      required = false;
+    }
+  }
+  for (const auto& [name, count] : decisions) {
+    if (name.rfind("allocator.", 0) == 0 && count != 0) {
+      std::printf("%s %llu\n", name.c_str(), static_cast<unsigned long long>(count));
+    }
+  }
+  const bool found_out = failed > 0 && crashed == 0;
+  const bool clean = passed > 0 && failed + crashed == 0 && required;
+  return (arguments.Of("mutant").empty() ? clean : found_out) ? 0 : 1;
+}
