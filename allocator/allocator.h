@@ -1,5 +1,5 @@
-// allocator/: who serves device memory. Here is whether this process is served and why (not), which the summary and
-// `slipstream doctor` show; the pool itself begins in segments.h.
+// allocator/: who serves device memory and pinned host memory. Here is whether this process is served and why (not),
+// which the summary and `slipstream doctor` show; the pools themselves begin in segments.h and pinned_pool.h.
 //
 // Uses policy/ and the CUDA headers; knows nothing of transfer/, tracer/ or shim/.
 // Threading: pure functions.
@@ -13,7 +13,9 @@ namespace slipstream::allocator {
 
 // Whether the engine serves this process, and why (not).
 struct Standing {
-  bool serves = false;
+  bool serves = false;  // either of the two
+  bool device = false;  // Segments
+  bool pinned = false;  // PinnedPool
   std::string why;
 };
 

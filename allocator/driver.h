@@ -17,6 +17,7 @@ namespace slipstream::allocator {
   ROW(cuCtxSetCurrent, cuCtxSetCurrent)                        \
   ROW(cuCtxSynchronize, cuCtxSynchronize)                      \
   ROW(cuCtxWaitEvent, cuCtxWaitEvent)                          \
+  ROW(cuDeviceGetAttribute, cuDeviceGetAttribute)              \
   ROW(cuDeviceGetCount, cuDeviceGetCount)                      \
   ROW(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)  \
   ROW(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2) \
@@ -26,8 +27,12 @@ namespace slipstream::allocator {
   ROW(cuEventQuery, cuEventQuery)                              \
   ROW(cuMemAlloc, cuMemAlloc_v2)                               \
   ROW(cuMemFree, cuMemFree_v2)                                 \
+  ROW(cuMemFreeHost, cuMemFreeHost)                            \
   ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)           \
   ROW(cuMemGetInfo, cuMemGetInfo_v2)                           \
+  ROW(cuMemHostAlloc, cuMemHostAlloc)                          \
+  ROW(cuMemHostRegister, cuMemHostRegister_v2)                 \
+  ROW(cuMemHostUnregister, cuMemHostUnregister)                \
   ROW(cuPointerGetAttribute, cuPointerGetAttribute)            \
   ROW(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode)
 
@@ -41,12 +46,15 @@ struct Driver {
 // brought events of a whole context.
 bool LoadDriver(Driver* driver);
 
+// Whether calls fall under another thread's stream capture, as the program's own would.
+enum class UnderCapture : bool { kNo, kAsTheProgram };
+
 // While this lives, the calling thread's calls go to the context, and neither fall under another thread's stream
-// capture nor break it.
+// capture nor break it, unless they are to stand for a call of the program's.
 class InContext {
  public:
-  InContext(const Driver& driver, CUcontext context) : driver_(driver) {
-    relaxed_ = driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
+  InContext(const Driver& driver, CUcontext context, UnderCapture capture = UnderCapture::kNo) : driver_(driver) {
+    relaxed_ = capture == UnderCapture::kNo && driver_.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
     known_ = driver_.cuCtxGetCurrent(&before_) == CUDA_SUCCESS;
     if (known_ && before_ != context) driver_.cuCtxSetCurrent(context);
   }

@@ -29,6 +29,9 @@ constexpr Name kNames[] = {
     {"S36cap", Mutant::kS36Cap},
     {"S36reserve", Mutant::kS36Reserve},
     {"S37", Mutant::kS37},
+    {"S42", Mutant::kS42},
+    {"S42flags", Mutant::kS42Flags},
+    {"S42mapped", Mutant::kS42Mapped},
 };
 
 Mutant Chosen() {

@@ -26,6 +26,9 @@ enum class Mutant : uint8_t {
   kS36Cap,      // any amount of idle memory is kept
   kS36Reserve,  // nothing is left to the driver
   kS37,         // captures are not looked at
+  kS42,         // pinned memory is handed out before the work in front of its free has run
+  kS42Flags,    // pinned memory of any flags will do
+  kS42Mapped,   // pinned memory whose device address was taken is used again
 };
 
 #ifdef SLIPSTREAM_MUTANTS

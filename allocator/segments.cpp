@@ -20,32 +20,15 @@ uint64_t NowNs() {
 }  // namespace
 
 Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports)
-    : policy_(policy), surroundings_(surroundings), reports_(reports) {}
-
-bool Segments::DriverThere() {
-  if (driver_there_.load(std::memory_order_acquire)) return true;
-  // Nobody waits: the loader's lock is taken below, and a thread that holds it, in a constructor that calls CUDA, may
-  // be here too.
-  const std::unique_lock lock(start_mutex_, std::try_to_lock);
-  if (!lock) return driver_there_.load(std::memory_order_acquire);
-  if (driver_there_.load(std::memory_order_relaxed)) return true;
-  if (!LoadDriver(&driver_)) return false;
-  if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
-  if (device_count_ > static_cast<int>(kMostDevices)) return false;
-  driver_there_.store(true, std::memory_order_release);
-  return true;
-}
+    : policy_(policy),
+      surroundings_(surroundings),
+      reports_(reports),
+      trimmer_(surroundings, "slipstream-trim", std::chrono::milliseconds(policy.decay * 1000) / 4,
+               {.pool = this,
+                .trim = [](void* self) { static_cast<Segments*>(self)->Trim(); },
+                .idle = [](void* self) { return static_cast<Segments*>(self)->AnythingIdle(); }}) {}
 
 // ---- contexts
-
-CUcontext Segments::PrimaryContext(CUdevice device) {
-  CUcontext context = primary_[device].load(std::memory_order_acquire);
-  if (context != nullptr) return context;
-  if (driver_.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return nullptr;
-  driver_.cuDevicePrimaryCtxRelease(device);
-  primary_[device].store(context, std::memory_order_release);
-  return context;
-}
 
 DevicePool* Segments::PoolOf(CUdevice device) const { return pools_[device].load(std::memory_order_acquire); }
 
@@ -53,16 +36,13 @@ DevicePool* Segments::PoolOf(CUdevice device) const { return pools_[device].load
 DevicePool* Segments::PoolOfCurrent() {
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
-  for (int device = 0; device < device_count_; ++device) {
+  for (int device = 0; device < contexts_.device_count(); ++device) {
     DevicePool* const pool = PoolOf(device);
     if (pool != nullptr && pool->context() == context) return pool;
   }
   CUdevice device = 0;
-  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS) return nullptr;
-  if (PrimaryContext(device) != context) {
-    other_context_.store(true, std::memory_order_release);
-    return nullptr;
-  }
+  context = contexts_.Current(&device);
+  if (context == nullptr) return nullptr;
   const InContext in(driver_, context);
   size_t free = 0;
   size_t total = 0;
@@ -82,22 +62,15 @@ DevicePool* Segments::PoolOfCurrent() {
 
 // A copy between two devices runs in the context of either, and a kernel reaches a peer's memory: every context that
 // exists may have used the block. False: one cannot be told.
-bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts* contexts) {
-  contexts->handles[0] = pool.context();
-  contexts->count = 1;
-  if (contexts->handles[0] == nullptr || other_context_.load(std::memory_order_acquire)) return false;
-  if (Broken(Mutant::kS30Access)) return true;
-  for (CUdevice device = 0; device < device_count_; ++device) {
-    if (device == pool.device()) continue;
-    unsigned flags = 0;
-    int active = 0;
-    if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS) return false;
-    if (active == 0) continue;
-    const CUcontext context = PrimaryContext(device);
-    if (context == nullptr) return false;
-    contexts->handles[contexts->count++] = context;
+bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts) {
+  const CUcontext own = pool.context();
+  if (own == nullptr) return false;
+  if (Broken(Mutant::kS30Access)) {
+    contexts->handles[0] = own;
+    contexts->count = 1;
+    return !contexts_.others();
   }
-  return true;
+  return contexts_.Active(pool.device(), own, contexts);
 }
 
 // ---- allocations
@@ -149,7 +122,7 @@ Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
 
 // All later work that could use the block behind all earlier work that could have used it.
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
-  Contexts contexts;
+  Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return nullptr;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
     bool held = true;
@@ -213,9 +186,9 @@ void Segments::Report(DevicePool& pool, bool at_once) {
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
 // has got back what is idle here.
 void* Segments::Take(size_t bytes) {
-  if (!Alive() || !DriverThere()) return nullptr;
+  if (!Alive() || !contexts_.Find()) return nullptr;
   DevicePool* const pool = PoolOfCurrent();
-  if (pool == nullptr || other_context_.load(std::memory_order_acquire)) {
+  if (pool == nullptr || contexts_.others()) {
     Count(Decision::kPassedContext, bytes);
     return nullptr;
   }
@@ -247,7 +220,7 @@ void* Segments::Take(size_t bytes) {
 
 // The program's own call has succeeded: its memory may come back to us.
 void Segments::Adopt(void* address, size_t bytes) {
-  if (!Alive() || !DriverThere()) return;
+  if (!Alive() || !contexts_.Find()) return;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr) return;
   try {
@@ -269,22 +242,14 @@ void Segments::Adopt(void* address, size_t bytes) {
 // ---- frees
 
 bool Segments::Fence(DevicePool& pool, Block* block) {
-  Contexts contexts;
+  Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return false;
   try {
     if (block->fences.empty()) block->fences = pool.TakeEvents();
-    while (block->fences.size() < contexts.count) {
-      block->fences.reserve(contexts.count);
-      CUevent event = nullptr;
-      if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-      block->fences.push_back(event);
-    }
   } catch (...) {
     return false;
   }
-  for (size_t i = 0; i < contexts.count; ++i) {
-    if (driver_.cuCtxRecordEvent(contexts.handles[i], block->fences[i]) != CUDA_SUCCESS) return false;
-  }
+  if (!contexts_.Fence(contexts, &block->fences)) return false;
   block->fence_count = contexts.count;
   block->passed = false;
   return true;
@@ -300,7 +265,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   if (pool.driver_free.load(std::memory_order_relaxed) < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
     return Decision::kFreedReserve;
   }
-  if (!trimmer_started_.load(std::memory_order_acquire) && !StartTrimmer()) return Decision::kFreedThread;
+  if (!trimmer_.Start()) return Decision::kFreedThread;
   // S30b: a free that waits for the device is leaned on by programs that look at host memory next.
   if (Broken(Mutant::kS30b)) return Decision::kParked;
   if (policy_.free_synchronizes) {
@@ -311,7 +276,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
 }
 
 Segments::Freed Segments::Park(void* memory) {
-  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return Freed::kNot;
+  if (!Alive() || !contexts_.there()) return Freed::kNot;
   const auto address = reinterpret_cast<CUdeviceptr>(memory);
   bool was_idle = false;
   Block* const block = blocks_.Free(address, &was_idle);
@@ -343,14 +308,14 @@ Segments::Freed Segments::Park(void* memory) {
   }
   block->idle_since_ns = NowNs();
   pool->Put(block);
-  if (trimmer_waits_.load(std::memory_order_seq_cst)) WakeTrimmer();
+  trimmer_.MemoryIsIdle();
   return Freed::kParked;
 }
 
 // ---- questions and facts
 
 void Segments::AddIdle(size_t* free, const size_t* total) {
-  if (free == nullptr || !Alive() || !driver_there_.load(std::memory_order_acquire) || Broken(Mutant::kS32)) return;
+  if (free == nullptr || !Alive() || !contexts_.there() || Broken(Mutant::kS32)) return;
   const DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr) return;
   const size_t most = total != nullptr ? *total : pool->total_bytes();
@@ -359,24 +324,22 @@ void Segments::AddIdle(size_t* free, const size_t* total) {
 }
 
 void Segments::Exports(const void* address) {
-  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
+  if (!Alive() || !contexts_.there()) return;
   CUdeviceptr begin = 0;
   if (driver_.cuMemGetAddressRange(&begin, nullptr, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return;
   blocks_.MarkShared(begin);
 }
 
 void Segments::DeviceReset() {
-  if (!Alive() || !driver_there_.load(std::memory_order_acquire)) return;
+  if (!Alive() || !contexts_.there()) return;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr) return;
   // The thread that gives memory back uses the device unknown to the program.
-  paused_.store(true, std::memory_order_seq_cst);
-  AwaitTrimmer();
+  const Trimmer::Pause pause(trimmer_);
   pool->SetContext(nullptr);
-  primary_[pool->device()].store(nullptr, std::memory_order_release);
+  contexts_.Forget(pool->device());
   pool->Clear();
   blocks_.RemoveAllOf(pool);
-  paused_.store(false, std::memory_order_seq_cst);
 }
 
 }  // namespace slipstream::allocator

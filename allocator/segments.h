@@ -19,17 +19,17 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
 #include "allocator/block_map.h"
+#include "allocator/contexts.h"
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
 #include "allocator/driver.h"
 #include "allocator/mutant.h"
 #include "allocator/surroundings.h"
+#include "allocator/trimmer.h"
 #include "policy/policy.h"
 
 namespace slipstream::allocator {
@@ -91,8 +91,6 @@ class Segments {
   void Stop();
 
  private:
-  static constexpr size_t kMostDevices = 64;
-
   enum class Freed : uint8_t {
     kParked,
     kTwice,
@@ -107,7 +105,6 @@ class Segments {
   };
 
   bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
-  bool DriverThere();
   template <typename Work>
   bool WithoutCapture(const Work& work) const {
     if (Broken(Mutant::kS37)) {
@@ -144,45 +141,25 @@ class Segments {
   bool Fence(DevicePool& pool, Block* block);
   bool Passed(Block* block, bool* broken);
 
-  // -- contexts that could use a device's memory
-  struct Contexts {
-    std::array<CUcontext, kMostDevices> handles;
-    size_t count = 0;
-  };
-  bool ContextsWithAccess(const DevicePool& pool, Contexts* contexts);
-  CUcontext PrimaryContext(CUdevice device);
+  bool ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts);
 
   // -- memory that goes back to the driver (segments_trim.cpp)
   size_t Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why);
   void Delete(Block* block);
-  bool StartTrimmer();
-  void WakeTrimmer();
   void Trim();
+  bool AnythingIdle();
   void KeepReserve(DevicePool& pool);
-  void AwaitTrimmer();
-  static void* TrimMain(void* segments);
 
   const policy::Allocator policy_;
   const Surroundings surroundings_;
   const Reports reports_;
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> driver_there_{false};
-  std::atomic<bool> other_context_{false};  // the program has contexts that are no device's primary one
-  std::mutex start_mutex_;
-  Driver driver_;
-  int device_count_ = 0;  // written before driver_there_
+  Contexts contexts_;
+  const Driver& driver_ = contexts_.driver();
 
   BlockMap blocks_;
-  std::array<std::atomic<DevicePool*>, kMostDevices> pools_{};
-  std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
-
-  std::mutex trim_mutex_;
-  std::condition_variable trim_wanted_;
-  std::atomic<bool> trimmer_started_{false};
-  std::atomic<bool> trimmer_waits_{true};  // for memory to look after
-  std::atomic<bool> trim_now_{false};
-  std::atomic<bool> paused_{false};    // a device is being reset
-  std::atomic<uint32_t> trimming_{0};  // 1: in the driver
+  std::array<std::atomic<DevicePool*>, Contexts::kMostDevices> pools_{};
+  Trimmer trimmer_;
 };
 
 }  // namespace slipstream::allocator

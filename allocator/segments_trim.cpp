@@ -56,29 +56,12 @@ void Segments::KeepReserve(DevicePool& pool) {
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
   pool.driver_free.store(free, std::memory_order_relaxed);
   if (free >= policy_.keep_free || pool.idle_bytes() == 0 || Broken(Mutant::kS36Reserve)) return;
-  trim_now_.store(true, std::memory_order_relaxed);
-  WakeTrimmer();
-}
-
-// False: the system gives no thread, so nobody would look after idle memory.
-bool Segments::StartTrimmer() {
-  const std::lock_guard lock(trim_mutex_);
-  if (trimmer_started_.load(std::memory_order_relaxed)) return true;
-  const bool started = surroundings_.start_thread("slipstream-trim", TrimMain, this);
-  trimmer_started_.store(started, std::memory_order_release);
-  return started;
-}
-
-// The lock is held by the trimmer and by other callers for moments only, never around a driver call.
-void Segments::WakeTrimmer() {
-  const std::lock_guard lock(trim_mutex_);
-  trimmer_waits_.store(false, std::memory_order_seq_cst);
-  trim_wanted_.notify_one();
+  trimmer_.TrimNow();
 }
 
 // Gives back what has been idle for the policy's time, and what the driver lacks.
 void Segments::Trim() {
-  if (!WithoutCapture([] {})) return;  // with the next round (S37)
+  if (!Alive() || !WithoutCapture([] {})) return;  // with the next round (S37)
   const uint64_t decay_ns = static_cast<uint64_t>(policy_.decay) * 1'000'000'000;
   ForEachPool([this, decay_ns](DevicePool& pool) {
     if (pool.context() == nullptr || pool.idle_bytes() == 0) return;
@@ -99,38 +82,15 @@ void Segments::Trim() {
   });
 }
 
-void* Segments::TrimMain(void* argument) {
-  auto* const segments = static_cast<Segments*>(argument);
-  const auto tick = std::chrono::milliseconds(segments->policy_.decay * 1000) / 4;
-  std::unique_lock lock(segments->trim_mutex_);
-  for (;;) {
-    segments->trim_wanted_.wait_for(
-        lock, tick, [segments] { return segments->trim_now_.exchange(false, std::memory_order_relaxed); });
-    lock.unlock();
-    segments->trimming_.store(1, std::memory_order_seq_cst);
-    if (segments->Alive() && !segments->paused_.load(std::memory_order_seq_cst)) segments->Trim();
-    segments->trimming_.store(0, std::memory_order_seq_cst);
-    segments->trimming_.notify_all();
-    lock.lock();
-    // Said before looking: whoever makes a block idle after that sees it, and wakes this thread.
-    segments->trimmer_waits_.store(true, std::memory_order_seq_cst);
-    size_t idle = 0;
-    segments->ForEachPool([&idle](const DevicePool& pool) { idle += pool.idle_bytes(); });
-    if (idle != 0 && segments->Alive()) {
-      segments->trimmer_waits_.store(false, std::memory_order_seq_cst);
-      continue;
-    }
-    segments->trim_wanted_.wait(lock, [segments] { return !segments->trimmer_waits_.load(std::memory_order_seq_cst); });
-  }
-}
-
-void Segments::AwaitTrimmer() {
-  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+bool Segments::AnythingIdle() {
+  size_t idle = 0;
+  ForEachPool([&idle](const DevicePool& pool) { idle += pool.idle_bytes(); });
+  return idle != 0;
 }
 
 void Segments::Stop() {
   stopped_.store(true, std::memory_order_seq_cst);
-  AwaitTrimmer();  // before the driver's own exit handlers run
+  trimmer_.Stop();
   ForEachPool([this](DevicePool& pool) { Report(pool, true); });
 }
 

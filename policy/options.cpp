@@ -42,6 +42,7 @@ constexpr std::string_view kInterceptLevels[] = {"runtime"};
 constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments"};
 constexpr std::string_view kAllocatorModesLater[] = {"stream_ordered"};
+constexpr std::string_view kPinnedModes[] = {"off", "pool"};
 constexpr std::string_view kHostToDeviceModes[] = {"off", "on"};
 constexpr std::string_view kDeviceToHostModes[] = {"off"};
 constexpr std::string_view kDeviceToHostModesLater[] = {"on"};
@@ -55,7 +56,7 @@ constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
 constexpr Table kTables[] = {
     {"log", "What slipstream says about itself."},
     {"intercept", "Which calls are seen."},
-    {"allocator", "Who serves device memory."},
+    {"allocator", "Who serves device memory and pinned host memory."},
     {"transfer",
      "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
      "program does."},
@@ -129,6 +130,20 @@ constexpr Option kOptions[] = {
     Number<&Policy::allocator, &Allocator::decay>(
         "allocator", "decay", OptionType::kInteger,
         "Seconds after which idle memory that nobody wanted goes back to the driver.", 1, 3600),
+    Choice<&Policy::allocator, &Allocator::pinned>(
+        "allocator", "pinned",
+        "Who serves pinned host memory; off: the program's own calls. pool: what the program frees is kept for its "
+        "next "
+        "allocation, and large allocations are made the fast way (`pinned_fill_from`).",
+        kPinnedModes),
+    Number<&Policy::allocator, &Allocator::max_idle_pinned>(
+        "allocator", "max_idle_pinned", OptionType::kSize,
+        "Idle pinned memory that the pool keeps in the process, at most.", 0, 1024 * kGiB),
+    Number<&Policy::allocator, &Allocator::pinned_fill_from>(
+        "allocator", "pinned_fill_from", OptionType::kSize,
+        "Pinned allocations of this size and more are made of huge pages that several threads fill (as many as "
+        "`transfer.threads` says), and are registered then; 0: never.",
+        0, 1024 * kGiB),
     Choice<&Policy::transfer, &Transfer::h2d>(
         "transfer", "h2d",
         "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",

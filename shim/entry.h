@@ -67,14 +67,23 @@ inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 // The call itself, by way of the engines that may have something to do around it.
 template <tracer::HookId kId, typename Function, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Function* real, Arguments... arguments) {
+  const auto around = [recording, real](Arguments... others) {
+    return recording & kRouteTransfer ? Around<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
+  };
+  const auto host = [recording, &around](Arguments... others) {
+    if constexpr (PooledHost<kId>::kHasRow) {
+      if (recording & kRoutePinned) {
+        return PooledHost<kId>::Call(Runtime::pinned(), Runtime::transfer(), around, others...);
+      }
+    }
+    return around(others...);
+  };
   if constexpr (Pooled<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      const auto next = [real](Arguments... others) { return Around<kId>::Call(Runtime::transfer(), real, others...); };
-      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), next, arguments...);
+      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), host, arguments...);
     }
   }
-  if (recording & kRouteTransfer) return Around<kId>::Call(Runtime::transfer(), real, arguments...);
-  return real(arguments...);
+  return host(arguments...);
 }
 
 // Every other way of a call. Out of line, so that the straight path stays short.

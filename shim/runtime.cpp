@@ -15,6 +15,7 @@
 
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
+#include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
 #include "policy/environment.h"
 #include "policy/load.h"
@@ -35,6 +36,7 @@ using tracer::HookId;
 constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
+constinit std::atomic<allocator::PinnedPool*> g_pinned{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
@@ -117,7 +119,9 @@ void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
 
 // The process is exiting (S53).
 void StopEngines() {
-  TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
+  // Destructors of the program may still free pinned memory that is the pool's own, which the driver would refuse.
+  TheGate().recording.fetch_and(~kRouteEngines | kRoutePinned, std::memory_order_relaxed);
+  if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
@@ -130,27 +134,35 @@ bool WaitForHostEffects() { return g_transfer.load(std::memory_order_acquire)->W
 
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
-uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, bool allocator_serves,
+uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::Standing& allocator,
                       const policy::Environment& environment) {
-  if (!transfer_serves && !allocator_serves) return 0;
+  if (!transfer_serves && !allocator.serves) return 0;
   const int ranks_here = FirstNumber(
       environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
   if (std::atexit(StopEngines) != 0) return 0;
   policy::Transfer transfer = policy.transfer;
   if (!transfer_serves) transfer.small_copies = transfer.large_copies = transfer.skip_synchronize = false;
-  auto* const engine =
-      new (std::nothrow) transfer::Engine(transfer, transfer::CopyThreads(transfer, ranks_here), CountTransfer);
+  const int threads = transfer::CopyThreads(transfer, ranks_here);
+  auto* const engine = new (std::nothrow) transfer::Engine(transfer, threads, CountTransfer);
   if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);
-  if (!allocator_serves) return kRouteTransfer;
+  uint32_t routes = kRouteTransfer;
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .start_thread = transfer::StartHelperThread};
-  auto* const pool = new (std::nothrow)
-      allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
-  if (pool == nullptr) return kRouteTransfer;
-  g_allocator.store(pool, std::memory_order_release);
-  return kRouteEngines;
+  if (allocator.device) {
+    auto* const pool = new (std::nothrow)
+        allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
+    g_allocator.store(pool, std::memory_order_release);
+    if (pool != nullptr) routes |= kRouteAllocator;
+  }
+  if (allocator.pinned) {
+    auto* const pool =
+        new (std::nothrow) allocator::PinnedPool(policy.allocator, surroundings, threads, CountAllocator);
+    g_pinned.store(pool, std::memory_order_release);
+    if (pool != nullptr) routes |= kRoutePinned;
+  }
+  return routes;
 }
 
 // Everything that may allocate, read files or throw. Returns the recording bits.
@@ -199,7 +211,7 @@ uint32_t Start() {
     }
   }
   g_tracer.store(tracer, std::memory_order_release);
-  return tracer->recording() | StartEngines(policy, transfer.serves, allocator.serves, environment);
+  return tracer->recording() | StartEngines(policy, transfer.serves, allocator, environment);
 }
 
 uint32_t StartOrStandAside() noexcept {
@@ -259,6 +271,8 @@ void* Runtime::EnterRegistration(const void* caller) noexcept {
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
 
 allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
+
+allocator::PinnedPool& Runtime::pinned() noexcept { return *g_pinned.load(std::memory_order_acquire); }
 
 transfer::Engine& Runtime::transfer() noexcept { return *g_transfer.load(std::memory_order_acquire); }
 

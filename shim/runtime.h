@@ -18,8 +18,9 @@ namespace slipstream::transfer {
 class Engine;
 }
 namespace slipstream::allocator {
+class PinnedPool;
 class Segments;
-}
+}  // namespace slipstream::allocator
 
 namespace slipstream::shim {
 
@@ -33,7 +34,8 @@ struct Route {
 // it is told of every call where either is on.
 inline constexpr uint32_t kRouteTransfer = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
-inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator;
+inline constexpr uint32_t kRoutePinned = 1u << 10;
+inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRoutePinned;
 
 class Runtime {
  public:
@@ -56,6 +58,9 @@ class Runtime {
 
   // Valid once a Route with kRouteAllocator was handed out.
   static allocator::Segments& allocator() noexcept;
+
+  // Valid once a Route with kRoutePinned was handed out.
+  static allocator::PinnedPool& pinned() noexcept;
 
  private:
   static void Build() noexcept;

@@ -201,6 +201,34 @@ TEST_F(MemoryTest, RegistrationErrors) {
   RETURNS(cudaErrorHostMemoryNotRegistered, cudaHostUnregister(pageable_.data()));
 }
 
+// What tells registered memory from memory that CUDA allocated (cuda.h): the flags are of allocations only, and either
+// is given back by its own function.
+TEST_F(MemoryTest, RegisteredMemoryIsNotAnAllocation) {
+  OK(cudaHostRegister(pageable_.data(), kBytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
+  cudaPointerAttributes attributes = {};
+  OK(cudaPointerGetAttributes(&attributes, pageable_.data() + 5));
+  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+  EXPECT_EQ(attributes.devicePointer, pageable_.data() + 5);
+  void* mapped = nullptr;
+  OK(cudaHostGetDevicePointer(&mapped, pageable_.data(), 0));
+  EXPECT_EQ(mapped, pageable_.data());
+  unsigned flags = 77;
+  RETURNS(cudaErrorInvalidValue, cudaHostGetFlags(&flags, pageable_.data()));
+  RETURNS(cudaErrorInvalidValue, cudaFreeHost(pageable_.data()));
+  OK(cudaHostUnregister(pageable_.data()));
+  void* portable = nullptr;
+  OK(cudaHostAlloc(&portable, kBytes, cudaHostAllocPortable));
+  OK(cudaHostGetFlags(&flags, static_cast<uint8_t*>(portable) + 5));
+  EXPECT_EQ(flags & cudaHostAllocPortable, unsigned{cudaHostAllocPortable});
+  OK(cudaHostGetFlags(&flags, pinned_));
+  EXPECT_EQ(flags & cudaHostAllocPortable, 0U);
+}
+
+TEST_F(MemoryTest, RegistrationFlagsAreChecked) {
+  RETURNS(cudaErrorInvalidValue, cudaHostRegister(pageable_.data(), kBytes, 1U << 4));
+  OK(cudaHostRegister(pageable_.data(), kBytes, cudaHostRegisterPortable));
+}
+
 TEST_F(MemoryTest, AKernelReachesAPeerOnlyWithAccess) {
   OK(cudaSetDevice(1));
   uint8_t* far = nullptr;

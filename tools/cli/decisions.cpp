@@ -69,6 +69,14 @@ constexpr Phrase kPhrases[] = {
     {"allocator.trimmed", "that nobody wanted"},
     {"allocator.reclaimed", "when the driver had none left"},
     {"allocator.retried", "tried again"},
+    {"allocator.pinned.reused", "from the pool"},
+    {"allocator.pinned.made", "made of huge pages and registered"},
+    {"allocator.pinned.passed", "with no block that fitted"},
+    {"allocator.pinned.passed.pending", "while the device could still use the blocks that fitted"},
+    {"allocator.pinned.parked", "kept"},
+    {"allocator.pinned.freed.mapped", "of memory whose device address the program has"},
+    {"allocator.pinned.freed.cap", "with enough idle pinned memory kept"},
+    {"allocator.pinned.trimmed", "of pinned memory that nobody wanted"},
 };
 
 constexpr size_t kReasonsShown = 5;
@@ -189,54 +197,85 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   return lines;
 }
 
-std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
+namespace {
+
+// What a pool did with one sort of memory.
+struct Pooled {
   Kind served;
+  uint64_t behind = 0;  // of those served
+  uint64_t made = 0;    // served with new memory: the driver's, or the pool's own
   Kind left;
   Kind kept;
   Kind freed;
+};
+
+// `memory`: "" or "pinned ".
+template <typename Say>
+void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) {
+  const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
+  const auto counted = [&memory](uint64_t count, const std::string& what) {
+    return WithThousands(count) + " " + memory + what + (count == 1 ? "" : "s");
+  };
+  const Kind& served = pooled.served;
+  if (served.sum.count + pooled.made != 0) {
+    std::string text = "served " + WithThousands(served.sum.count) + " of " +
+                       counted(served.sum.count + pooled.made, "allocation") + " from the pool" + size(served);
+    if (pooled.behind != 0) text += ", " + WithThousands(pooled.behind) + " of them behind a wait of the device";
+    say(text);
+  }
+  if (pooled.left.sum.count != 0) {
+    say("left alone " + counted(pooled.left.sum.count, "allocation") + Reasons(pooled.left));
+  }
+  if (pooled.kept.sum.count + pooled.freed.sum.count != 0) {
+    say("kept " + WithThousands(pooled.kept.sum.count) + " of " +
+        (memory.empty()
+             ? Counted(pooled.kept.sum.count + pooled.freed.sum.count, "freed block", "freed blocks")
+             : Counted(pooled.kept.sum.count + pooled.freed.sum.count, "freed pinned block", "freed pinned blocks")) +
+        size(pooled.kept));
+  }
+  if (pooled.freed.sum.count != 0) {
+    say("freed " + counted(pooled.freed.sum.count, "block") + " for real" + Reasons(pooled.freed));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
+  Pooled device;
+  Pooled pinned;
   Kind given_back;
   Kind other;
-  uint64_t behind = 0;
-  uint64_t grown = 0;
   uint64_t retried = 0;
   for (const DecisionCounts& decision : decisions) {
-    const std::string_view name = decision.name;
+    std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
-    if (name == "allocator.reused.behind") behind = decision.count;
-    if (name == "allocator.grown") {
-      grown = decision.count;
-    } else if (name == "allocator.retried") {
+    name.remove_prefix(std::string_view("allocator.").size());
+    const bool of_host = name.starts_with("pinned.");
+    if (of_host) name.remove_prefix(std::string_view("pinned.").size());
+    Pooled& pooled = of_host ? pinned : device;
+    if (name == "reused.behind") pooled.behind = decision.count;
+    if (name == "grown" || name == "made") {
+      pooled.made = decision.count;
+    } else if (name == "retried") {
       retried = decision.count;
     } else {
-      AddTo(name.starts_with("allocator.reused")                           ? served
-            : name.starts_with("allocator.passed.")                        ? left
-            : name == "allocator.parked"                                   ? kept
-            : name.starts_with("allocator.freed.")                         ? freed
-            : name == "allocator.trimmed" || name == "allocator.reclaimed" ? given_back
-                                                                           : other,
+      AddTo(name.starts_with("reused")                 ? pooled.served
+            : name.starts_with("passed")               ? pooled.left
+            : name == "parked"                         ? pooled.kept
+            : name.starts_with("freed.")               ? pooled.freed
+            : name == "trimmed" || name == "reclaimed" ? given_back
+                                                       : other,
             decision);
     }
   }
 
   std::vector<std::string> lines;
   const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
-  const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
-  if (served.sum.count + grown != 0) {
-    std::string text = "served " + WithThousands(served.sum.count) + " of " +
-                       Counted(served.sum.count + grown, "allocation", "allocations") + " from the pool" + size(served);
-    if (behind != 0) text += ", " + WithThousands(behind) + " of them behind a wait of the device";
-    say(text);
-  }
-  if (left.sum.count != 0) {
-    say("left alone " + Counted(left.sum.count, "allocation", "allocations") + Reasons(left));
-  }
-  if (kept.sum.count + freed.sum.count != 0) {
-    say("kept " + WithThousands(kept.sum.count) + " of " +
-        Counted(kept.sum.count + freed.sum.count, "freed block", "freed blocks") + size(kept));
-  }
-  if (freed.sum.count != 0) say("freed " + Counted(freed.sum.count, "block", "blocks") + " for real" + Reasons(freed));
+  SayPooled(device, "", say);
+  SayPooled(pinned, "pinned ", say);
   if (given_back.sum.count != 0) {
-    say("gave back " + Counted(given_back.sum.count, "block", "blocks") + size(given_back) + Reasons(given_back) +
+    say("gave back " + Counted(given_back.sum.count, "block", "blocks") +
+        (given_back.sum.bytes == 0 ? "" : ", " + HumanBytes(given_back.sum.bytes)) + Reasons(given_back) +
         (retried == 0 ? "" : "; tried " + Counted(retried, "allocation", "allocations") + " again"));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));

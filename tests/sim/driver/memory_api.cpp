@@ -181,7 +181,9 @@ static CUresult RegisterHost(void* p, size_t bytes, unsigned flags) {
   SIM_USE_CONTEXT()
   SIM_TRY(CheckUnsafeCall(world))
   const auto base = reinterpret_cast<uintptr_t>(p);
-  if (p == nullptr || bytes == 0 || base + bytes < base) {
+  constexpr unsigned kKnownFlags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                   CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+  if (p == nullptr || bytes == 0 || base + bytes < base || (flags & ~kKnownFlags) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   auto next = world.allocations.lower_bound(base);
@@ -237,7 +239,8 @@ SIM_DRIVER(cuMemHostGetDevicePointer, 3020, cuMemHostGetDevicePointer_v2,
 SIM_DRIVER(cuMemHostGetFlags, 2030, cuMemHostGetFlags, (unsigned int* pFlags, void* p), (pFlags, p)) {
   SIM_USE_CONTEXT()
   const Allocation* allocation = FindAllocation(world, reinterpret_cast<uintptr_t>(p));
-  if (pFlags == nullptr || allocation == nullptr || !allocation->HostSide()) {
+  // Of allocations only: registered memory has none (cuda.h).
+  if (pFlags == nullptr || allocation == nullptr || allocation->kind != Allocation::Kind::kPinned) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *pFlags = allocation->flags | CU_MEMHOSTALLOC_DEVICEMAP;  // with unified addressing always mapped

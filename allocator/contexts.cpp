@@ -1,0 +1,73 @@
+#include "allocator/contexts.h"
+
+namespace slipstream::allocator {
+
+bool Contexts::Find() {
+  if (there()) return true;
+  // Nobody waits: the loader's lock is taken below, and a thread that holds it, in a constructor that calls CUDA, may
+  // be here too.
+  const std::unique_lock lock(find_mutex_, std::try_to_lock);
+  if (!lock) return there();
+  if (there_.load(std::memory_order_relaxed)) return true;
+  if (!LoadDriver(&driver_)) return false;
+  if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
+  if (device_count_ > static_cast<int>(kMostDevices)) return false;
+  there_.store(true, std::memory_order_release);
+  return true;
+}
+
+CUcontext Contexts::Primary(CUdevice device) {
+  CUcontext context = primary_[device].load(std::memory_order_acquire);
+  if (context != nullptr) return context;
+  if (driver_.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return nullptr;
+  driver_.cuDevicePrimaryCtxRelease(device);
+  primary_[device].store(context, std::memory_order_release);
+  return context;
+}
+
+CUcontext Contexts::Current(CUdevice* device) {
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
+  if (driver_.cuCtxGetDevice(device) != CUDA_SUCCESS) return nullptr;
+  if (Primary(*device) != context) {
+    others_.store(true, std::memory_order_release);
+    return nullptr;
+  }
+  return context;
+}
+
+bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {
+  contexts->count = 0;
+  if (others()) return false;
+  if (device >= 0) contexts->handles[contexts->count++] = known;
+  for (CUdevice other = 0; other < device_count_; ++other) {
+    if (other == device) continue;
+    unsigned flags = 0;
+    int active = 0;
+    if (driver_.cuDevicePrimaryCtxGetState(other, &flags, &active) != CUDA_SUCCESS) return false;
+    if (active == 0) continue;
+    const CUcontext context = Primary(other);
+    if (context == nullptr) return false;
+    contexts->handles[contexts->count++] = context;
+  }
+  return true;
+}
+
+bool Contexts::Fence(const Set& contexts, std::vector<CUevent>* events) const {
+  try {
+    events->reserve(contexts.count);
+  } catch (...) {
+    return false;
+  }
+  while (events->size() < contexts.count) {
+    CUevent event = nullptr;
+    if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+    events->push_back(event);
+  }
+  for (size_t i = 0; i < contexts.count; ++i) {
+    if (driver_.cuCtxRecordEvent(contexts.handles[i], (*events)[i]) != CUDA_SUCCESS) return false;
+  }
+  return true;
+}
+
+}  // namespace slipstream::allocator

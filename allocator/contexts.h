@@ -1,0 +1,67 @@
+// The driver, and the contexts in which the device could use memory: what every pool asks before it keeps a block.
+//
+// Only primary contexts are served. A program with others may use memory in a context that nobody here can list, so
+// from then on nothing can be fenced.
+// Threading: any thread. No lock is held while calling anything that may wait for the device (S55).
+// Ownership: never destroyed with its pool; contexts are the program's, and are not kept alive from here.
+#pragma once
+
+#include <cuda.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+#include "allocator/driver.h"
+
+namespace slipstream::allocator {
+
+class Contexts {
+ public:
+  static constexpr size_t kMostDevices = 64;
+
+  struct Set {
+    std::array<CUcontext, kMostDevices> handles;
+    size_t count = 0;
+  };
+
+  Contexts() = default;
+  Contexts(const Contexts&) = delete;
+  Contexts& operator=(const Contexts&) = delete;
+
+  // Whether the driver is there. Find looks for it, and waits for nobody: a thread that meets another one in it is told
+  // no.
+  bool there() const { return there_.load(std::memory_order_acquire); }
+  bool Find();
+  // Filled once there() is true.
+  const Driver& driver() const { return driver_; }
+  int device_count() const { return device_count_; }
+
+  // The device's primary context; null: it cannot be told.
+  CUcontext Primary(CUdevice device);
+  // The calling thread's context and its device. Null: it has none, or one of the program's own making.
+  CUcontext Current(CUdevice* device);
+  // Whether the program was seen with contexts that are no device's primary one.
+  bool others() const { return others_.load(std::memory_order_acquire); }
+  // The device is reset: its primary context will be another one.
+  void Forget(CUdevice device) { primary_[device].store(nullptr, std::memory_order_release); }
+
+  // Every primary context that is active. `known` (its device, or -1) is active for sure, and comes first. False: one
+  // cannot be told.
+  bool Active(CUdevice device, CUcontext known, Set* contexts);
+  // One event a context behind all that was submitted to it. `events` grows as needed and keeps what it has; false: a
+  // context cannot be fenced. No capture may be live.
+  bool Fence(const Set& contexts, std::vector<CUevent>* events) const;
+
+ private:
+  std::atomic<bool> there_{false};
+  std::atomic<bool> others_{false};
+  std::mutex find_mutex_;
+  Driver driver_;
+  int device_count_ = 0;  // written before there_
+  std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
+};
+
+}  // namespace slipstream::allocator
