@@ -16,14 +16,14 @@ inline constexpr size_t kSizeClasses = 64 * kClassesPerPower;
 
 // The class of a block of `bytes` (at least 1).
 constexpr size_t SizeClassOf(size_t bytes) {
-  const auto power = static_cast<size_t>(std::bit_width(bytes) - 1);
+  const auto power = static_cast<size_t>(std::bit_width(bytes | 1) - 1);
   const size_t above = bytes - (size_t{1} << power);
   const size_t step = power >= 3 ? above >> (power - 3) : above << (3 - power);
   return power * kClassesPerPower + step;
 }
 
-// A large block may be larger than what was asked for by an eighth, and by no more than kMostWaste: what is not asked for
-// cannot be used by anybody while the block is live. Sizes below kExactBelow come again as they were, and there a
+// A large block may be larger than what was asked for by an eighth, and by no more than kMostWaste: what is not asked
+// for cannot be used by anybody while the block is live. Sizes below kExactBelow come again as they were, and there a
 // program's access behind the end of its memory stays the error that it was.
 inline constexpr size_t kExactBelow = size_t{2} << 20;
 inline constexpr size_t kMostWaste = size_t{32} << 20;
