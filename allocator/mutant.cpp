@@ -30,6 +30,7 @@ constexpr Name kNames[] = {
     {"S36reserve", Mutant::kS36Reserve},
     {"S37", Mutant::kS37},
     {"S42", Mutant::kS42},
+    {"S42contexts", Mutant::kS42Contexts},
     {"S42flags", Mutant::kS42Flags},
     {"S42mapped", Mutant::kS42Mapped},
 };

@@ -12,23 +12,24 @@ namespace slipstream::allocator {
 // The rule, as tests name it. A second word says which part of it.
 enum class Mutant : uint8_t {
   kNone,
-  kS30,         // a block is handed out before the work in front of its free has run
-  kS30Wait,     // later work is not held behind that work
-  kS30Access,   // other devices' contexts are not looked at
-  kS30b,        // a free does not wait for what the host can see
-  kS31,         // a block of any larger size will do
-  kS32,         // cudaMemGetInfo says what the driver says
-  kS33,         // an exported block is used again
-  kS34,         // a block that is freed twice counts as freed once
-  kS35,         // a block goes to the pool of the device that is current
-  kS36,         // the pool keeps its memory when the driver has none left
-  kS36Decay,    // idle memory is kept for good
-  kS36Cap,      // any amount of idle memory is kept
-  kS36Reserve,  // nothing is left to the driver
-  kS37,         // captures are not looked at
-  kS42,         // pinned memory is handed out before the work in front of its free has run
-  kS42Flags,    // pinned memory of any flags will do
-  kS42Mapped,   // pinned memory whose device address was taken is used again
+  kS30,          // a block is handed out before the work in front of its free has run
+  kS30Wait,      // later work is not held behind that work
+  kS30Access,    // other devices' contexts are not looked at
+  kS30b,         // a free does not wait for what the host can see
+  kS31,          // a block of any larger size will do
+  kS32,          // cudaMemGetInfo says what the driver says
+  kS33,          // an exported block is used again
+  kS34,          // a block that is freed twice counts as freed once
+  kS35,          // a block goes to the pool of the device that is current
+  kS36,          // the pool keeps its memory when the driver has none left
+  kS36Decay,     // idle memory is kept for good
+  kS36Cap,       // any amount of idle memory is kept
+  kS36Reserve,   // nothing is left to the driver
+  kS37,          // captures are not looked at
+  kS42,          // pinned memory is handed out before the work in front of its free has run
+  kS42Contexts,  // other devices' contexts are not looked at when pinned memory is freed
+  kS42Flags,     // pinned memory of any flags will do
+  kS42Mapped,    // pinned memory whose device address was taken is used again
 };
 
 #ifdef SLIPSTREAM_MUTANTS

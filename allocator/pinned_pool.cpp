@@ -271,6 +271,10 @@ bool PinnedPool::WaitForDevice() {
 bool PinnedPool::Fence(PinnedBlock* block) {
   Contexts::Set contexts;
   if (!contexts_.Active(-1, nullptr, &contexts)) return false;
+  if (Broken(Mutant::kS42Contexts)) {
+    contexts.handles[0] = block->key.context;
+    contexts.count = 1;
+  }
   if (block->fences.empty()) {
     const std::lock_guard lock(mutex_);
     if (!spare_events_.empty()) {

@@ -1,5 +1,6 @@
 // The pool under cudaHostAlloc, cudaMallocHost and cudaFreeHost: pinned memory is kept when the program frees it and
-// handed out again, and large memory is made in a faster way than the driver's. docs/allocator.md says it for users.
+// handed out again, and large memory is made in a faster way than the driver's. docs/pinned-memory.md says it for
+// users.
 //
 // The processor writes pinned memory without asking anybody, so a block goes back to the program only when everything
 // that was submitted before its free is seen to have run (S42): its fences are asked on the host, and no wait of the

@@ -16,7 +16,7 @@ inline constexpr size_t kSizeClasses = 64 * kClassesPerPower;
 
 // The class of a block of `bytes` (at least 1).
 constexpr size_t SizeClassOf(size_t bytes) {
-  const auto power = static_cast<size_t>(std::bit_width(bytes) - 1);
+  const auto power = static_cast<size_t>(std::bit_width(bytes | 1) - 1);
   const size_t above = bytes - (size_t{1} << power);
   const size_t step = power >= 3 ? above >> (power - 3) : above << (3 - power);
   return power * kClassesPerPower + step;

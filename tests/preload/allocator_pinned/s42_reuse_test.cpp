@@ -49,7 +49,7 @@ TEST_P(PinnedOfSize, S42_AKernelThatNobodySawComesBeforeTheNextUse) {
   EXPECT_TRUE(HoldsOnly(second, 0x22, bytes));
 }
 
-TEST_P(PinnedOfSize, S42_WorkOfAnotherDeviceComesBeforeTheNextUse) {
+TEST_P(PinnedOfSize, S42contexts_WorkOfAnotherDeviceComesBeforeTheNextUse) {
   const size_t bytes = GetParam();
   OK(cudaSetDevice(1));
   cudaStream_t far = nullptr;
@@ -67,10 +67,13 @@ TEST_P(PinnedOfSize, S42_WorkOfAnotherDeviceComesBeforeTheNextUse) {
   OK(cuMemcpyDtoHAsync(first, reinterpret_cast<CUdeviceptr>(there), bytes, far));
   OK(cudaSetDevice(0));
   OK(cudaFreeHost(first));
+  // The first question whether this device is done with the memory may be answered "not ready".
   uint8_t* const second = Allocate(bytes, 0x22);
+  uint8_t* const third = Allocate(bytes, 0x22);
   OK(cudaSetDevice(1));
   OK(cudaStreamSynchronize(far));
   EXPECT_TRUE(HoldsOnly(second, 0x22, bytes));
+  EXPECT_TRUE(HoldsOnly(third, 0x22, bytes));
 }
 
 TEST_P(PinnedOfSize, Others_ReuseOfWhatTheDeviceIsDoneWith) {
