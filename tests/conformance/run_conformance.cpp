@@ -2,13 +2,13 @@
 // went as it must.
 //
 //   run_conformance --program PROGRAM [--library LIBRARY --allocator off|segments] [--seeds 0,1] [--filter FILTER]
-//                   [--mutant RULE] [--require DECISION,...] [-- ARGUMENTS]
+//                   [--set VARIABLE=VALUE,...] [--mutant RULE] [--require DECISION,...] [-- ARGUMENTS]
 //
 // Without a library the program runs bare. Each suite of a GoogleTest program has a process of its own; with arguments
 // after -- there is one process, which gets them. --seeds are orders of the simulated device. With --mutant the rule is
 // broken in the library (ALLOCATOR_BROKEN_RULE) and must be found out: at least one process fails, by a failed
-// expectation, and none crashes. --require names decisions that the library must have taken in all. Exit status 0: as
-// it must be.
+// expectation, and none crashes. --set changes the environment, --require names decisions that the library must have
+// taken in all. Exit status 0: as it must be.
 #include <cstdint>
 #include <cstdio>
 #include <map>
@@ -58,23 +58,20 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   return !arguments->Of("program").empty();
 }
 
-// Full names of the suites that have a test which the filter lets through.
-std::vector<std::string> SuitesOf(const std::string& program, const std::string& filter) {
+// The tests that the filter lets through, one filter for each suite.
+std::vector<std::string> FiltersOf(const std::string& program, const std::string& filter) {
   const Finished listed = RunProgram({program, "--gtest_list_tests", "--gtest_filter=" + filter});
-  std::vector<std::string> suites;
+  std::vector<std::string> filters;
+  std::string suite;
   for (const std::string& line : Split(listed.out, '\n')) {
-    const std::string name = line.substr(0, line.find(' '));
-    if (!name.empty() && name.back() == '.') {
-      suites.push_back(name);
+    if (line.rfind("  ", 0) == 0) {
+      filters.back() += (filters.back().empty() ? "" : ":") + suite + line.substr(2, line.find(' ', 2) - 2);
+    } else if (const std::string name = line.substr(0, line.find(' ')); !name.empty() && name.back() == '.') {
+      suite = name;
+      filters.emplace_back();
     }
   }
-  return suites;
-}
-
-// "Reuse/CudaMalloc." and "*.APending*" give a filter for what both let through.
-std::string Within(const std::string& suite, const std::string& filter) {
-  const size_t dot = filter.rfind('.');
-  return suite + (dot == std::string::npos ? "*" : filter.substr(dot + 1));
+  return filters;
 }
 
 Variables VariablesFor(const Arguments& arguments, const std::string& directory, const std::string& seed) {
@@ -90,6 +87,12 @@ Variables VariablesFor(const Arguments& arguments, const std::string& directory,
   }
   if (!seed.empty()) {
     variables["SIMCUDA_SEED"] = seed;
+  }
+  for (const std::string& change : Split(arguments.Of("set"), ',')) {
+    const size_t equals = change.find('=');
+    if (equals != std::string::npos) {
+      variables[change.substr(0, equals)] = change.substr(equals + 1);
+    }
   }
   return variables;
 }
@@ -119,8 +122,8 @@ int main(int argc, char** argv) {
     commands.push_back({program});
     commands.back().insert(commands.back().end(), arguments.rest.begin(), arguments.rest.end());
   } else {
-    for (const std::string& suite : SuitesOf(program, filter)) {
-      commands.push_back({program, "--gtest_filter=" + Within(suite, filter), "--gtest_brief=1"});
+    for (const std::string& tests : FiltersOf(program, filter)) {
+      commands.push_back({program, "--gtest_filter=" + tests, "--gtest_brief=1"});
     }
   }
   std::vector<std::string> seeds = Split(arguments.Of("seeds"), ',');
@@ -138,8 +141,8 @@ int main(int argc, char** argv) {
       ++(run.status == 0 ? passed : run.status == 1 ? failed : crashed);
       AddDecisions(directory, &decisions);
       if (run.status != 0) {
-        std::printf("%s with seed \"%s\" ended with %d\n%s%s", command.size() > 1 ? command[1].c_str() : "",
-                    seed.c_str(), run.status, run.out.c_str(), run.err.c_str());
+        std::printf("%s with seed \"%s\" ended with %d\n%s%s", command[1].c_str(), seed.c_str(), run.status,
+                    run.out.c_str(), run.err.c_str());
       }
     }
   }

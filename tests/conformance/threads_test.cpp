@@ -165,7 +165,7 @@ TYPED_TEST(Threads, EnoughForEverybody) {
     std::mt19937 random(static_cast<unsigned>(index));
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    for (int round = 0; round < kRounds / 5; ++round) {
+    for (int round = 0; round < kRounds / 10; ++round) {
       const size_t bytes = most - random() % 8 * (most / 50);
       void* memory = nullptr;
       ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess)
