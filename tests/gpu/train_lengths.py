@@ -25,7 +25,7 @@ def parse(arguments=None):
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--cycle", type=int, default=24)
-    parser.add_argument("--headroom", type=float, default=1.08)
+    parser.add_argument("--headroom", type=float, default=1.04)
     return parser.parse_args(arguments)
 
 

@@ -539,6 +539,7 @@ def lengths(suite):
         variants = {BARE: (None, []), POOLED: (POOL_ALONE, [])}
         processes, summaries = started(suite, "lengths", variants, "train_lengths.py", arguments, cycle, deadline)
         try:
+            before = {name: process.report("lengths")["retries"] for name, process in processes.items()}
             found = take_turns(processes, "lengths", cycle, 0, rounds, deadline)
             reports = {name: process.report("lengths") for name, process in processes.items()}
         finally:
@@ -549,7 +550,8 @@ def lengths(suite):
             raise Failed("the losses differ, bare and pooled, or are too few")
         summary = ratio_benchmark(suite, "lengths", "step.pooled", found, BARE, POOLED, cycle, MOST_STEP_TIME)
         data["summary"] = summary
-        retries = {name: report["retries"] for name, report in reports.items()}
+        # Of the steps that were timed.
+        retries = {name: report["retries"] - before[name] for name, report in reports.items()}
         text = (
             f"{len(losses[BARE])} losses equal; {summary['a_median'] * 1e3:.2f} ms a step bare, ratio "
             f"{speed.spread(summary)}, {summary['pairs']} pairs; num_alloc_retries {retries[BARE]} bare, "
