@@ -3,6 +3,8 @@
 from .harness import Failed
 
 LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
+# Of the allocator's decisions, besides those that a check is about.
+SHOWN = ("parked", "reused", "grown", "freed.host_effect", "freed.cap")
 PROMOTED, SKIPPED = "transfer.promoted", "transfer.skipped"
 
 
@@ -30,7 +32,7 @@ def expect_acted(summary, skips=True):
 def expect_pooled(summary, *needed):
     """What the allocator's pool did, in words; Failed when it did not do all that is needed to show something."""
     needed = needed or ("parked", "reused")
-    found = {name: decided(summary, f"allocator.{name}") for name in ("parked", "reused", "grown", *needed)}
+    found = {name: decided(summary, f"allocator.{name}") for name in SHOWN + needed}
     missing = [name for name in needed if not found[name]]
     if missing:
         raise Failed(f"the summary shows no allocator.{' and no allocator.'.join(missing)}: the pool did not act so")
