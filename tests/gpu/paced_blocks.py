@@ -4,7 +4,8 @@ SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--
 built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
 standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
 `lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). With "fetch": true
-batches are only taken from the loader. End of input ends the program.
+batches are only taken from the loader; {"workload": name, "report": true} is answered by what the workload has to tell.
+End of input ends the program.
 """
 
 import gc
@@ -40,6 +41,9 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         trainer = trainers[request["workload"]]
+        if request.get("report"):
+            answer(trainer.report())
+            continue
         step = trainer.fetch if request.get("fetch") else trainer.step
         gc.collect()
         for _ in range(request["lead"]):

@@ -28,6 +28,8 @@ class Trainer:
     fetch: Optional[Callable[[], object]] = None
     # Ends what the program started beside the loop.
     close: Callable[[], None] = lambda: None
+    # What the program has to tell besides times, as JSON can hold it.
+    report: Callable[[], dict] = dict
 
     def synchronize(self):
         if self.device.type == "cuda":
@@ -42,6 +44,9 @@ def parser(description, batch):
     result.add_argument("--seed", type=int, default=1)
     result.add_argument("--deterministic", action="store_true")
     result.add_argument("--device", default="cuda")
+    result.add_argument(
+        "--empty-cache", action="store_true", help="torch.cuda.empty_cache() after every step, as some scripts do"
+    )
     result.add_argument("--out", help="JSON file for losses, hash, times and versions")
     return result
 
@@ -55,6 +60,19 @@ def prepare(args):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = False
+
+
+def emptying(args, step):
+    """The step, with what --empty-cache adds to it."""
+    if not args.empty_cache:
+        return step
+
+    def step_and_empty():
+        loss = step()
+        torch.cuda.empty_cache()  # Does nothing where there is no CUDA.
+        return loss
+
+    return step_and_empty
 
 
 def state_hash(model, optimizer):

@@ -81,7 +81,7 @@ def build(args):
         optimizer.step()
         return loss.detach()
 
-    return train_common.Trainer(model, optimizer, step, args.batch, device)
+    return train_common.Trainer(model, optimizer, train_common.emptying(args, step), args.batch, device)
 
 
 def main():

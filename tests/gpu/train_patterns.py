@@ -338,7 +338,7 @@ def parse(arguments=None):
 def build(args):
     train_common.prepare(args)
     job = Job(args)
-    step = PATTERNS[args.pattern](job)
+    step = train_common.emptying(args, PATTERNS[args.pattern](job))
     return train_common.Trainer(job.model, job.optimizer, step, args.batch, job.device, close=lambda: job.close())
 
 

@@ -67,6 +67,7 @@ def build(args):
         optimizer.step()
         return loss.detach()
 
+    step = train_common.emptying(args, step)
     return train_common.Trainer(model, optimizer, step, args.batch, device, fetch=lambda: next(batches))
 
 

@@ -163,6 +163,8 @@ class Script(unittest.TestCase):
         names = self.run_script("--list").stdout.split()
         self.assertEqual(len(names), len(set(names)))
         for name in (
+            "allocator.race_without_fence",
+            "allocator.pair_idle_20MiB",
             "inert.true",
             "identity.lm",
             "identity.cuda_graph",

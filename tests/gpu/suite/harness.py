@@ -19,6 +19,8 @@ import traceback
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
+# Groups that run only where --only names them: the pool is off by default, and its checks need the time of the others.
+ON_REQUEST = ("allocator",)
 SCHEMA = "slipstream-gpu-results-1"
 
 # Everything off, and: nothing done about what the program calls, but all of it counted.
@@ -132,7 +134,9 @@ class Suite:
     def wanted(self, name):
         """--only takes groups and whole names of checks, `inert` or `inert.bash`."""
         group = name.split(".")[0]
-        return not self.only or any(only in (name, group) or only.startswith(name + ".") for only in self.only)
+        if not self.only:
+            return group not in ON_REQUEST
+        return any(only in (name, group) or only.startswith(name + ".") for only in self.only)
 
     def scratch(self, name):
         directory = self.workdir / name
@@ -289,6 +293,17 @@ class Suite:
     def outcomes(self):
         with self._lock:
             return [check["outcome"] for check in self.results["checks"]]
+
+
+def needs_gpu(suite, check):
+    """The check, skipped in a rehearsal."""
+
+    def guarded(data):
+        if suite.rehearsal:
+            raise Skipped("needs a GPU")
+        return check(data)
+
+    return guarded
 
 
 def read_json(path, what):

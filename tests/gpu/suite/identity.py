@@ -82,9 +82,12 @@ def differences(a, b):
     return found
 
 
-def four_runs(suite, name, example, summary):
-    """The records of the example bare, bare again, under slipstream and with another seed, side by side."""
-    directory = suite.scratch(f"identity/{name}")
+def four_runs(suite, name, example, summary, group, policy):
+    """The records of the example bare, bare again, under slipstream and with another seed, side by side.
+
+    policy: variables for the run under slipstream.
+    """
+    directory = suite.scratch(f"{group}/{name}")
     env = {"PYTHONWARNINGS": "ignore", **example.env}
     if example.compiles:
         env |= {
@@ -93,11 +96,11 @@ def four_runs(suite, name, example, summary):
             "TORCHINDUCTOR_COMPILE_THREADS": "2",
         }
 
-    def run(which, seed, prefix=()):
+    def run(which, seed, prefix=(), changes=None):
         out = directory / f"{which}.json"
         program = [suite.python, GPU_TESTS / example.program, *example.arguments]
         argv = [*prefix, *program, "--deterministic", "--seed", seed, "--out", out]
-        suite.command(f"identity.{name}", argv, env=env, timeout=240).expect_success(which)
+        suite.command(f"{group}.{name}", argv, env=env | (changes or {}), timeout=240).expect_success(which)
         return harness.read_json(out, which)
 
     first = run("bare", 1) if example.compiles else None
@@ -106,15 +109,17 @@ def four_runs(suite, name, example, summary):
         bare = None if first else pool.submit(run, "bare", 1)
         others = [
             pool.submit(run, *what)
-            for what in (("bare_again", 1), ("slipstream", 1, slipstream), ("other_seed", 2))
+            for what in (("bare_again", 1), ("slipstream", 1, slipstream, policy), ("other_seed", 2))
         ]
         return first or bare.result(), *(other.result() for other in others)
 
 
-def identical(suite, name, example):
+def identical(suite, name, example, group="identity", policy=None, acted=None):
+    """The check of one example. acted(summary) says what slipstream did, or raises Failed; by default the copies."""
+
     def check(data):
-        summary = suite.scratch(f"identity/{name}") / "summary.json"
-        bare, again, under, other = four_runs(suite, name, example, summary)
+        summary = suite.scratch(f"{group}/{name}") / "summary.json"
+        bare, again, under, other = four_runs(suite, name, example, summary, group, policy)
         data.update(
             losses=bare["losses"],
             bare=bare["state_sha256"],
@@ -135,7 +140,8 @@ def identical(suite, name, example):
         data["decisions"] = seen["totals"].get("decisions", {})
         if not launches:
             raise Failed("slipstream saw no kernel launch: it was not in the process")
-        return f"{equal}; {launches} launches seen, {expect_acted(seen, example.waits)}"
+        did = acted(seen) if acted else expect_acted(seen, example.waits)
+        return f"{equal}; {launches} launches seen, {did}"
 
     return check
 

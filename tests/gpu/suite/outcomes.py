@@ -8,7 +8,7 @@ import select
 import signal
 
 from . import harness
-from .harness import GPU_TESTS, Failed, Skipped
+from .harness import GPU_TESTS, Failed, Skipped, needs_gpu
 
 PROGRAMS = GPU_TESTS / "programs"
 
@@ -66,15 +66,6 @@ def same(suite, name, argv, status=0, *, stderr=False, timeout=120, says=None, m
         return f"exit status {status}, same output ({len(bare.stdout)} bytes)"
 
     return check
-
-
-def needs_gpu(suite, check):
-    def guarded(data):
-        if suite.rehearsal:
-            raise Skipped("needs a GPU")
-        return check(data)
-
-    return guarded
 
 
 def gone(pid, seconds):

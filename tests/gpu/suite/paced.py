@@ -81,6 +81,10 @@ class Paced(Conversation):
         """Seconds that `steps` steps took after `lead` untimed ones."""
         return self.ask({"workload": workload, "lead": lead, "steps": steps, "fetch": fetch}, timeout)["seconds"]
 
+    def report(self, workload, timeout=60):
+        """What the workload has to tell besides times."""
+        return self.ask({"workload": workload, "report": True}, timeout)
+
 
 def end_all(processes, timeout=20):
     """Ends many at once, within the time of one."""

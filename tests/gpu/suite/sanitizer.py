@@ -9,10 +9,9 @@ import re
 import threading
 
 from . import harness
-from .harness import GPU_TESTS, Failed, Skipped
+from .harness import GPU_TESTS, Failed, Skipped, needs_gpu
 from .summary import expect_acted
 
-SOURCE = GPU_TESTS / "programs" / "copy_patterns.cu"
 EXPECTED = b"all bytes as expected"
 FOUND_ERRORS = 9
 # Errors that calls return are left out: asking the driver what a pointer is gives one for plain host memory, and the
@@ -90,20 +89,28 @@ def memcheck_verdict(result, expected_line):
 
 
 class Program:
-    """copy_patterns, carried in the build folder or compiled here, at the first use."""
+    """A CUDA program of tests/gpu/programs, carried in the build folder or compiled here, at the first use."""
 
-    def __init__(self, suite):
+    def __init__(self, suite, name="copy_patterns", log="sanitizer", trial=()):
+        """trial: arguments with which it runs for a moment, to see whether it does here."""
         self.suite = suite
+        self.name = name
+        self.log = log
+        self.trial = trial
         self.env = {"LD_LIBRARY_PATH": library_path(suite) or None}
         self._lock = threading.Lock()
 
-    def run(self, prefix=(), arguments=(), timeout=60):
+    def run(self, prefix=(), arguments=(), timeout=60, env=None):
         return self.suite.command(
-            "sanitizer", [*prefix, self.path(), *arguments], env=self.env, timeout=timeout, cwd=self._scratch()
+            self.log,
+            [*prefix, self.path(), *arguments],
+            env=self.env | (env or {}),
+            timeout=timeout,
+            cwd=self._scratch(),
         )
 
     def _scratch(self):
-        return self.suite.scratch("sanitizer")
+        return self.suite.scratch(self.log)
 
     def path(self):
         with self._lock:
@@ -111,16 +118,20 @@ class Program:
 
     @functools.cached_property
     def _path(self):
-        carried = self.suite.build / "tests" / "gpu" / "copy_patterns"
+        return self._find()
+
+    def _find(self):
+        carried = self.suite.build / "tests" / "gpu" / self.name
         if os.access(carried, os.X_OK):
             # It may have been linked for a CUDA that is not here.
-            if self.suite.command("sanitizer", [carried], env=self.env, timeout=60).status == 0:
+            if self.suite.command(self.log, [carried, *self.trial], env=self.env, timeout=60).status == 0:
                 return carried
         nvcc = find_tool(self.suite, "nvcc")
         if not nvcc:
-            raise Skipped("the build has no copy_patterns that runs here, and there is no nvcc to compile it")
-        made = self._scratch() / "copy_patterns"
-        result = self.suite.command("sanitizer", [nvcc, *NVCC_OPTIONS, "-o", made, SOURCE], timeout=120)
+            raise Skipped(f"the build has no {self.name} that runs here, and there is no nvcc to compile it")
+        made = self._scratch() / self.name
+        source = GPU_TESTS / "programs" / f"{self.name}.cu"
+        result = self.suite.command(self.log, [nvcc, *NVCC_OPTIONS, "-o", made, source], timeout=120)
         if result.status != 0:
             raise Skipped(f"nvcc does not compile it here: {harness.last_line(result.stderr)}")
         return made
@@ -138,16 +149,45 @@ class Program:
         return line
 
 
+def watched(suite, program, data, policy=None, acted=expect_acted):
+    """memcheck finds no error in the program under slipstream, but does in a run that has one: a line of detail.
+
+    policy: variables for the runs under slipstream. acted(summary) says what slipstream did, or raises Failed.
+    """
+    tool = find_tool(suite, "compute-sanitizer")
+    if not tool:
+        raise Skipped("no compute-sanitizer here")
+    tool = [tool, *MEMCHECK]
+    expected = program.bare_line()
+    broken = program.run(tool, ["--out-of-bounds"], timeout=100)
+    data["control"] = error_summaries(broken.stdout + broken.stderr)
+    if broken.status != FOUND_ERRORS:
+        raise Skipped(
+            f"memcheck does not find a write out of bounds here (exit status {broken.status}): "
+            f"{first_finding(broken.stdout + broken.stderr)}"
+        )
+    if reason := memcheck_verdict(program.run(tool, timeout=100), expected):
+        raise Failed(f"bare: {reason}")
+    reasons = []
+    for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
+        summary = suite.scratch(program.log) / f"memcheck.{len(reasons)}.json"
+        prefix = suite.run_prefix("--quiet", "--summary", summary)
+        outside_in = [*prefix, *tool] if order.startswith("slipstream") else [*tool, *prefix]
+        reason = memcheck_verdict(program.run(outside_in, timeout=100, env=policy), expected)
+        if reason is None:
+            try:
+                did = acted(harness.read_json(summary, "summary"))
+            except Failed as idle:
+                reason = str(idle)
+            else:
+                data["order"] = order
+                return f"{order}: no error, {expected[0].decode()}; {did}"
+        reasons.append(f"{order}: {reason}")
+    raise Failed("; ".join(reasons))
+
+
 def checks(suite):
     program = Program(suite)
-
-    def guarded(check):
-        def run(data):
-            if suite.rehearsal:
-                raise Skipped("needs a GPU")
-            return check(data)
-
-        return run
 
     def under(prefix, summary):
         """(line that it printed, what the engine did) in a run under slipstream."""
@@ -164,35 +204,9 @@ def checks(suite):
         return f"{line[0].decode()}, as bare; {acted}"
 
     def memcheck(data):
-        tool = find_tool(suite, "compute-sanitizer")
-        if not tool:
-            raise Skipped("no compute-sanitizer here")
-        watched = [tool, *MEMCHECK]
-        expected = program.bare_line()
-        broken = program.run(watched, ["--out-of-bounds"], timeout=100)
-        data["control"] = error_summaries(broken.stdout + broken.stderr)
-        if broken.status != FOUND_ERRORS:
-            raise Skipped(
-                f"memcheck does not find a write out of bounds here (exit status {broken.status}): "
-                f"{first_finding(broken.stdout + broken.stderr)}"
-            )
-        if reason := memcheck_verdict(program.run(watched, timeout=100), expected):
-            raise Failed(f"bare: {reason}")
-        reasons = []
-        for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
-            summary = suite.scratch("sanitizer") / f"memcheck.{len(reasons)}.json"
-            prefix = suite.run_prefix("--quiet", "--summary", summary)
-            outside_in = [*prefix, *watched] if order.startswith("slipstream") else [*watched, *prefix]
-            reason = memcheck_verdict(program.run(outside_in, timeout=100), expected)
-            if reason is None:
-                try:
-                    acted = expect_acted(harness.read_json(summary, "summary"))
-                except Failed as idle:
-                    reason = str(idle)
-                else:
-                    data["order"] = order
-                    return f"{order}: no error, {expected[0].decode()}; {acted}"
-            reasons.append(f"{order}: {reason}")
-        raise Failed("; ".join(reasons))
+        return watched(suite, program, data)
 
-    return [("sanitizer.copies", guarded(copies)), ("sanitizer.memcheck", guarded(memcheck))]
+    return [
+        ("sanitizer.copies", needs_gpu(suite, copies)),
+        ("sanitizer.memcheck", needs_gpu(suite, memcheck)),
+    ]

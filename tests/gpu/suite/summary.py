@@ -3,6 +3,8 @@
 from .harness import Failed
 
 LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
+# Of the allocator's decisions, besides those that a check is about.
+SHOWN = ("parked", "reused", "grown", "freed.host_effect", "freed.cap")
 PROMOTED, SKIPPED = "transfer.promoted", "transfer.skipped"
 
 
@@ -25,3 +27,13 @@ def expect_acted(summary, skips=True):
     if skips and not skipped:
         raise Failed(f"{promoted} copies promoted, but no synchronise was skipped")
     return f"{promoted} copies promoted, {skipped} synchronises skipped"
+
+
+def expect_pooled(summary, *needed):
+    """What the allocator's pool did, in words; Failed when it did not do all that is needed to show something."""
+    needed = needed or ("parked", "reused")
+    found = {name: decided(summary, f"allocator.{name}") for name in SHOWN + needed}
+    missing = [name for name in needed if not found[name]]
+    if missing:
+        raise Failed(f"the summary shows no allocator.{' and no allocator.'.join(missing)}: the pool did not act so")
+    return ", ".join(f"{count} {name}" for name, count in found.items() if count)

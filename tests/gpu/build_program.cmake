@@ -6,5 +6,5 @@ execute_process(
   RESULT_VARIABLE failed ERROR_VARIABLE message OUTPUT_QUIET)
 if(failed)
   file(REMOVE ${OUT})
-  message("copy_patterns is left out: ${message}")
+  message("${OUT} is left out: ${message}")
 endif()
