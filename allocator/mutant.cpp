@@ -25,6 +25,7 @@ constexpr Name kNames[] = {
     {"S34", Mutant::kS34},
     {"S35", Mutant::kS35},
     {"S36", Mutant::kS36},
+    {"S36others", Mutant::kS36Others},
     {"S36decay", Mutant::kS36Decay},
     {"S36cap", Mutant::kS36Cap},
     {"S36reserve", Mutant::kS36Reserve},

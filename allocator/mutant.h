@@ -22,6 +22,7 @@ enum class Mutant : uint8_t {
   kS34,          // a block that is freed twice counts as freed once
   kS35,          // a block goes to the pool of the device that is current
   kS36,          // the pool keeps its memory when the driver has none left
+  kS36Others,    // it keeps it when another function than cudaMalloc finds none
   kS36Decay,     // idle memory is kept for good
   kS36Cap,       // any amount of idle memory is kept
   kS36Reserve,   // nothing is left to the driver

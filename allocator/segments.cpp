@@ -312,6 +312,16 @@ Segments::Freed Segments::Park(void* memory) {
   return Freed::kParked;
 }
 
+bool Segments::GiveBack() {
+  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || !WithoutCapture([] {})) return false;
+  DevicePool* const pool = PoolOfCurrent();
+  if (pool == nullptr || Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) == 0) return false;
+  pool->CountRetry();
+  Count(Decision::kRetried, 0);
+  Report(*pool, true);
+  return true;
+}
+
 // ---- questions and facts
 
 void Segments::AddIdle(size_t* free, const size_t* total) {

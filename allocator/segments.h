@@ -78,6 +78,10 @@ class Segments {
     return real(address);
   }
 
+  // Another allocation than cudaMalloc found no memory on the current device: the driver gets back what is idle (S36).
+  // False: there was nothing, or a capture is live, so that another attempt ends as the first.
+  bool GiveBack();
+
   // After a cudaMemGetInfo that succeeded: idle memory is free for the program (S32).
   void AddIdle(size_t* free, const size_t* total);
 

@@ -12,6 +12,7 @@
 
 #include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
+#include "shim/resolver.h"
 #include "tracer/hook_id.h"
 #include "transfer/engine.h"
 
@@ -22,9 +23,12 @@ namespace pooled {
 struct NoRow {
   static constexpr bool kHasRow = false;
 };
-
-struct Allocates {
+struct Row {
   static constexpr bool kHasRow = true;
+  static constexpr bool kTakesReal = false;  // in place of the engine: the real function itself
+};
+
+struct Allocates : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void** memory,
                           size_t bytes) {
@@ -33,8 +37,23 @@ struct Allocates {
   }
 };
 
-struct Frees {
-  static constexpr bool kHasRow = true;
+// Device memory that does not come from the pool, but is not to be missing because of it (S36).
+template <tracer::HookId kId>
+struct AllocatesBeside : Row {
+  static constexpr bool kTakesReal = true;
+  template <typename Next, typename... Arguments>
+  static cudaError_t Call(allocator::Segments& pool, const void* real, const Next& next, Arguments... arguments) {
+    const cudaError_t result = next(arguments...);
+    if (result != cudaErrorMemoryAllocation || !pool.GiveBack()) return result;
+    // That attempt is nobody's error (S15): the runtime that failed forgets it.
+    using LastError = cudaError_t();
+    void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
+    if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+    return next(arguments...);
+  }
+};
+
+struct Frees : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void* memory) {
     engine.OtherCall();
@@ -42,8 +61,7 @@ struct Frees {
   }
 };
 
-struct CountsMemory {
-  static constexpr bool kHasRow = true;
+struct CountsMemory : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, size_t* free, size_t* total) {
     const cudaError_t result = next(free, total);
@@ -52,8 +70,7 @@ struct CountsMemory {
   }
 };
 
-struct Exports {
-  static constexpr bool kHasRow = true;
+struct Exports : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, cudaIpcMemHandle_t* handle,
                           void* memory) {
@@ -62,8 +79,7 @@ struct Exports {
   }
 };
 
-struct Resets {
-  static constexpr bool kHasRow = true;
+struct Resets : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next) {
     pool.DeviceReset();
@@ -73,8 +89,7 @@ struct Resets {
 
 // ---- pinned memory
 
-struct AllocatesHost {
-  static constexpr bool kHasRow = true;
+struct AllocatesHost : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine& engine, const Next& next, void** memory,
                           size_t bytes, unsigned flags) {
@@ -89,8 +104,7 @@ struct AllocatesHost {
   }
 };
 
-struct FreesHost {
-  static constexpr bool kHasRow = true;
+struct FreesHost : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine& engine, const Next& next, void* memory) {
     engine.OtherCall();
@@ -98,8 +112,7 @@ struct FreesHost {
   }
 };
 
-struct TakesDeviceAddress {
-  static constexpr bool kHasRow = true;
+struct TakesDeviceAddress : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, void** device, void* memory,
                           unsigned flags) {
@@ -108,8 +121,7 @@ struct TakesDeviceAddress {
   }
 };
 
-struct AsksHostFlags {
-  static constexpr bool kHasRow = true;
+struct AsksHostFlags : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, unsigned* flags,
                           void* memory) {
@@ -117,16 +129,14 @@ struct AsksHostFlags {
   }
 };
 
-struct UnregistersHost {
-  static constexpr bool kHasRow = true;
+struct UnregistersHost : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, void* memory) {
     return pool.Unregister(next, memory);
   }
 };
 
-struct ResetsHost {
-  static constexpr bool kHasRow = true;
+struct ResetsHost : Row {
   template <typename Next>
   static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next) {
     return pool.DeviceReset(next);
@@ -140,6 +150,20 @@ struct Pooled : pooled::NoRow {};
 
 template <>
 struct Pooled<tracer::HookId::cudaMalloc> : pooled::Allocates {};
+#define ALLOCATES_BESIDE(function) \
+  template <>                      \
+  struct Pooled<tracer::HookId::function> : pooled::AllocatesBeside<tracer::HookId::function> {};
+ALLOCATES_BESIDE(cudaMallocPitch)
+ALLOCATES_BESIDE(cudaMalloc3D)
+ALLOCATES_BESIDE(cudaMallocArray)
+ALLOCATES_BESIDE(cudaMalloc3DArray)
+ALLOCATES_BESIDE(cudaMallocMipmappedArray)
+ALLOCATES_BESIDE(cudaMallocManaged)
+ALLOCATES_BESIDE(cudaMallocAsync)
+ALLOCATES_BESIDE(cudaMallocAsync_ptsz)
+ALLOCATES_BESIDE(cudaMallocFromPoolAsync)
+ALLOCATES_BESIDE(cudaMallocFromPoolAsync_ptsz)
+#undef ALLOCATES_BESIDE
 template <>
 struct Pooled<tracer::HookId::cudaFree> : pooled::Frees {};
 template <>

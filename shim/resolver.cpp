@@ -289,4 +289,13 @@ void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
 }
 
+void* Resolver::Beside(HookId id, const void* function, HookId wanted) {
+  for (uint32_t i = 0; i < Count(); ++i) {
+    const RuntimeLibrary& library = *At(i);
+    if (library.functions[tracer::Index(id)].load(std::memory_order_relaxed) != function) continue;
+    return Count() == 1 ? Function(library, wanted) : FunctionOf(library, wanted);
+  }
+  return nullptr;
+}
+
 }  // namespace slipstream::shim

@@ -48,6 +48,9 @@ class Resolver {
 
   // The function as `caller`, an address inside the calling library, is linked to it. Null: there is none.
   static void* FunctionForCaller(tracer::HookId id, const void* caller);
+
+  // Another function of the libcudart that `function`, its `id`, is from. Null: there is none.
+  static void* Beside(tracer::HookId id, const void* function, tracer::HookId wanted);
 };
 
 }  // namespace slipstream::shim

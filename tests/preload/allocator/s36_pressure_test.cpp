@@ -31,6 +31,30 @@ TEST_F(Pressure, S36_WhatIsPendingIsGivenBackToo) {
   (void)Malloc(200 * kMiB);
 }
 
+// Memory that does not come from cudaMalloc is not to be missing because of what is idle.
+TEST_F(Pressure, S36others_ForOtherAllocations) {
+  const auto with_idle_memory = [this] {
+    uint8_t* const block = Malloc(200 * kMiB);
+    LeaveFree(50 * kMiB);
+    OK(cudaFree(block));
+  };
+  with_idle_memory();
+  void* pitched = nullptr;
+  size_t pitch = 0;
+  RETURNS(cudaSuccess, cudaMallocPitch(&pitched, &pitch, kMiB, 150));
+  RETURNS(cudaSuccess, cudaPeekAtLastError());
+  OK(cudaFree(pitched));
+  OK(cudaFree(ballast_));
+  with_idle_memory();
+  void* ordered = nullptr;
+  RETURNS(cudaSuccess, cudaMallocAsync(&ordered, 150 * kMiB, a_));
+  RETURNS(cudaSuccess, cudaPeekAtLastError());
+  // What is too much for the device stays so.
+  void* more = nullptr;
+  RETURNS(cudaErrorMemoryAllocation, cudaMallocAsync(&more, size_t{2} << 30, a_));
+  RETURNS(cudaErrorMemoryAllocation, cudaGetLastError());
+}
+
 // The program's own way out of "out of memory" is what it was: the error, cleared by asking, and smaller steps.
 TEST_F(Pressure, S36_OutOfMemory) {
   void* memory = nullptr;
