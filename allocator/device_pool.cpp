@@ -1,5 +1,6 @@
 #include "allocator/device_pool.h"
 
+#include <chrono>
 #include <utility>
 
 namespace slipstream::allocator {
@@ -72,6 +73,25 @@ Block* DevicePool::TakeOlderThan(uint64_t time_ns) {
     }
   }
   return nullptr;
+}
+
+void DevicePool::Moved(uint32_t times) {
+  moves_.fetch_add(times, std::memory_order_seq_cst);
+  if (awaiting_.load(std::memory_order_seq_cst) == 0) return;
+  const std::lock_guard lock(moves_mutex_);
+  moved_.notify_all();
+}
+
+bool DevicePool::AwaitMove(uint32_t seen) {
+  constexpr auto kLongest = std::chrono::seconds(1);
+  awaiting_.fetch_add(1, std::memory_order_seq_cst);
+  {
+    std::unique_lock lock(moves_mutex_);
+    moved_.wait_for(lock, kLongest,
+                    [this, seen] { return moves() != seen || moving_.load(std::memory_order_seq_cst) == 0; });
+  }
+  awaiting_.fetch_sub(1, std::memory_order_seq_cst);
+  return moves() != seen;
 }
 
 void DevicePool::Clear() {

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -67,6 +68,28 @@ class DevicePool {
   std::vector<CUevent> TakeEvents();
   void GiveEvents(std::vector<CUevent> events);
 
+  // Memory that a thread has in its hands, neither idle nor the driver's, so that others do not find it. The scope ends
+  // when it is one or the other again.
+  class Move {
+   public:
+    explicit Move(DevicePool& pool) : pool_(pool) { pool_.moving_.fetch_add(1, std::memory_order_seq_cst); }
+    ~Move() {
+      pool_.moving_.fetch_sub(1, std::memory_order_seq_cst);
+      pool_.Moved(0);
+    }
+    Move(const Move&) = delete;
+    Move& operator=(const Move&) = delete;
+
+   private:
+    DevicePool& pool_;
+  };
+  // Memory has become idle or the driver's, `times` times.
+  void Moved(uint32_t times);
+  uint32_t moves() const { return moves_.load(std::memory_order_seq_cst); }
+  // Waits for the threads that have memory in their hands, but not for long: one of them may itself be waiting for work
+  // that the calling thread has yet to submit. Whether there were more moves than `seen` then.
+  bool AwaitMove(uint32_t seen);
+
   void CountLive(int64_t bytes) { live_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void CountTrim() { trims_.fetch_add(1, std::memory_order_relaxed); }
   void CountRetry() { retries_.fetch_add(1, std::memory_order_relaxed); }
@@ -93,6 +116,11 @@ class DevicePool {
   const size_t total_bytes_;
   std::atomic<CUcontext> context_;
   std::array<List, kSizeClasses> lists_;
+  std::atomic<uint32_t> moving_{0};  // threads
+  std::atomic<uint32_t> moves_{0};
+  std::atomic<uint32_t> awaiting_{0};  // threads
+  std::mutex moves_mutex_;
+  std::condition_variable moved_;
   std::mutex events_mutex_;
   std::vector<std::vector<CUevent>> spare_events_;
   std::atomic<uint64_t> live_bytes_{0};

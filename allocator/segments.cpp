@@ -10,6 +10,8 @@ namespace slipstream::allocator {
 namespace {
 
 constexpr uint64_t kReportNs = 10'000'000;
+// Every further round means that another thread has moved memory.
+constexpr int kMostRounds = 64;
 
 uint64_t NowNs() {
   return static_cast<uint64_t>(
@@ -104,10 +106,12 @@ bool Segments::IsWhatItWas(const Block& block) {
 }
 
 Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
+  const DevicePool::Move move(pool);
   Found found;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
     if (!Passed(block, &found.broken)) {
       pool.PutBack(block);
+      pool.Moved(1);
       found.pending = true;
       return found;
     }
@@ -122,6 +126,7 @@ Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
 
 // All later work that could use the block behind all earlier work that could have used it.
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
+  const DevicePool::Move move(pool);
   Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return nullptr;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
@@ -192,27 +197,37 @@ void* Segments::Take(size_t bytes) {
     Count(Decision::kPassedContext, bytes);
     return nullptr;
   }
-  Found found;
-  if (!WithoutCapture([&] { found = Find(*pool, bytes); })) {
-    Count(Decision::kPassedCapture, bytes);
-    return nullptr;
-  }
-  if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
-  if (found.broken) return nullptr;  // the program's call finds out
-  Block* block = nullptr;
-  CUresult grown = Grow(*pool, bytes, &block);
-  if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
-  if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
-  if (found.pending) {
-    WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
-    if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
-  }
-  // S36: the driver gets back what is idle here, and is asked again.
-  if (!Broken(Mutant::kS36) && Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) != 0) {
-    pool->CountRetry();
-    Count(Decision::kRetried, bytes);
-    grown = Grow(*pool, bytes, &block);
+  // Again where memory has moved meanwhile: what one thread has in its hands, to look at it or to give it back, is not
+  // found by another, and a third may take what was given back.
+  for (int round = 0; round < kMostRounds; ++round) {
+    const uint32_t seen = pool->moves();
+    uint32_t own = 0;
+    Found found;
+    if (!WithoutCapture([&] { found = Find(*pool, bytes); })) {
+      Count(Decision::kPassedCapture, bytes);
+      return nullptr;
+    }
+    if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
+    if (found.broken) return nullptr;  // the program's call finds out
+    own += found.pending ? 1 : 0;
+    Block* block = nullptr;
+    CUresult grown = Grow(*pool, bytes, &block);
     if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+    if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+    if (found.pending) {
+      WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
+      if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
+    }
+    // S36: the driver gets back what is idle here, and is asked again.
+    if (Broken(Mutant::kS36)) break;
+    if (Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) != 0) {
+      ++own;
+      pool->CountRetry();
+      Count(Decision::kRetried, bytes);
+      grown = Grow(*pool, bytes, &block);
+      if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+    }
+    if (!pool->AwaitMove(seen + own)) break;
   }
   Count(Decision::kPassedMemory, bytes);
   return nullptr;
@@ -308,6 +323,7 @@ Segments::Freed Segments::Park(void* memory) {
   }
   block->idle_since_ns = NowNs();
   pool->Put(block);
+  pool->Moved(1);
   trimmer_.MemoryIsIdle();
   return Freed::kParked;
 }

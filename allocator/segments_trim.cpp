@@ -31,6 +31,7 @@ void Segments::Delete(Block* block) {
 
 // Releases idle blocks of before the time until `enough_bytes` are released. Returns how many bytes were.
 size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why) {
+  const DevicePool::Move move(pool);
   const InContext in(driver_, pool.context());
   size_t released = 0;
   while (released < enough_bytes) {
@@ -46,6 +47,7 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     if (why == Decision::kTrimmed) pool.CountTrim();
     Count(why, bytes);
   }
+  if (released != 0) pool.Moved(1);
   return released;
 }
 

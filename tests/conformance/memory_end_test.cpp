@@ -119,6 +119,17 @@ TYPED_TEST(MemoryEnd, ManyPiecesThenMostOfIt) {
   }
 }
 
+// It is there for a thread whose first call of all this is.
+TYPED_TEST(MemoryEnd, PiecesThenMostOfItForANewThread) {
+  std::vector<uint8_t*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(this->Take(this->Part(1, 10)));
+  this->GiveAll(blocks);
+  const size_t most = this->Part(9, 10);
+  void* block = nullptr;
+  OnAnotherThread([&] { EXPECT_OK(TypeParam::Allocate(&block, most, this->home_)); });
+  if (block != nullptr) this->GiveAll({static_cast<uint8_t*>(block)});
+}
+
 // What was freed by one allocator's call is there for every other's.
 TYPED_TEST(MemoryEnd, PiecesOfAnotherAllocatorThenMostOfIt) {
   for (int round = 0; round < 2; ++round) {
