@@ -329,7 +329,8 @@ Segments::Freed Segments::Park(void* memory) {
 }
 
 bool Segments::GiveBack() {
-  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || !WithoutCapture([] {})) return false;
+  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36) || !WithoutCapture([] {}))
+    return false;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr || Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) == 0) return false;
   pool->CountRetry();

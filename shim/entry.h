@@ -80,11 +80,8 @@ template <tracer::HookId kId, typename Function, typename... Arguments>
   };
   if constexpr (Pooled<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      if constexpr (Pooled<kId>::kTakesReal) {
-        return Pooled<kId>::Call(Runtime::allocator(), reinterpret_cast<const void*>(real), host, arguments...);
-      } else {
-        return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), host, arguments...);
-      }
+      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), reinterpret_cast<const void*>(real), host,
+                               arguments...);
     }
   }
   return host(arguments...);

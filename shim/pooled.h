@@ -25,37 +25,46 @@ struct NoRow {
 };
 struct Row {
   static constexpr bool kHasRow = true;
-  static constexpr bool kTakesReal = false;  // in place of the engine: the real function itself
 };
+
+// Whether an allocation that found no memory is to be made once more: what was idle has gone back to the driver (S36).
+// The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
+template <tracer::HookId kId>
+bool AgainAfter(cudaError_t result, allocator::Segments& pool, const void* real) {
+  if (result != cudaErrorMemoryAllocation || !pool.GiveBack()) return false;
+  using LastError = cudaError_t();
+  void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
+  if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  return true;
+}
 
 struct Allocates : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void** memory,
-                          size_t bytes) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+                          void** memory, size_t bytes) {
     engine.OtherCall();
+    const cudaError_t result = pool.Allocate(next, memory, bytes);
+    // A thread's first call has no context that the pool could be asked for.
+    if (!AgainAfter<tracer::HookId::cudaMalloc>(result, pool, real)) return result;
     return pool.Allocate(next, memory, bytes);
   }
 };
 
-// Device memory that does not come from the pool, but is not to be missing because of it (S36).
+// Device memory that does not come from the pool, but is not to be missing because of it.
 template <tracer::HookId kId>
 struct AllocatesBeside : Row {
-  static constexpr bool kTakesReal = true;
   template <typename Next, typename... Arguments>
-  static cudaError_t Call(allocator::Segments& pool, const void* real, const Next& next, Arguments... arguments) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void* real, const Next& next,
+                          Arguments... arguments) {
     const cudaError_t result = next(arguments...);
-    if (result != cudaErrorMemoryAllocation || !pool.GiveBack()) return result;
-    // That attempt is nobody's error (S15): the runtime that failed forgets it.
-    using LastError = cudaError_t();
-    void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
-    if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
-    return next(arguments...);
+    return AgainAfter<kId>(result, pool, real) ? next(arguments...) : result;
   }
 };
 
 struct Frees : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const Next& next, void* memory) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void*, const Next& next,
+                          void* memory) {
     engine.OtherCall();
     return pool.Free(next, memory);
   }
@@ -63,7 +72,8 @@ struct Frees : Row {
 
 struct CountsMemory : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, size_t* free, size_t* total) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next, size_t* free,
+                          size_t* total) {
     const cudaError_t result = next(free, total);
     if (result == cudaSuccess) pool.AddIdle(free, total);
     return result;
@@ -72,8 +82,8 @@ struct CountsMemory : Row {
 
 struct Exports : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next, cudaIpcMemHandle_t* handle,
-                          void* memory) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+                          cudaIpcMemHandle_t* handle, void* memory) {
     pool.Exports(memory);
     return next(handle, memory);
   }
@@ -81,7 +91,7 @@ struct Exports : Row {
 
 struct Resets : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const Next& next) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next) {
     pool.DeviceReset();
     return next();
   }

@@ -55,6 +55,18 @@ TEST_F(Pressure, S36others_ForOtherAllocations) {
   RETURNS(cudaErrorMemoryAllocation, cudaGetLastError());
 }
 
+// The first call of a thread finds the pool without knowing a device.
+TEST_F(Pressure, S36others_ForTheFirstCallOfAThread) {
+  uint8_t* const block = Malloc(200 * kMiB);
+  LeaveFree(50 * kMiB);
+  OK(cudaFree(block));
+  std::thread([] {
+    void* memory = nullptr;
+    RETURNS(cudaSuccess, cudaMalloc(&memory, 150 * kMiB));
+    RETURNS(cudaSuccess, cudaPeekAtLastError());
+  }).join();
+}
+
 // The program's own way out of "out of memory" is what it was: the error, cleared by asking, and smaller steps.
 TEST_F(Pressure, S36_OutOfMemory) {
   void* memory = nullptr;
