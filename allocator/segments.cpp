@@ -6,16 +6,9 @@
 #include <new>
 #include <utility>
 
+#include "allocator/clock.h"
+
 namespace slipstream::allocator {
-namespace {
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
-
-}  // namespace
 
 Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, CountDecision count)
     : policy_(policy),
