@@ -6,19 +6,11 @@
 #include <new>
 #include <utility>
 
+#include "allocator/clock.h"
 #include "allocator/host_memory.h"
 #include "allocator/numa.h"
 
 namespace slipstream::allocator {
-namespace {
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
-
-}  // namespace
 
 PinnedPool::PinnedPool(const policy::Allocator& policy, const Surroundings& surroundings, int threads,
                        CountDecision count)

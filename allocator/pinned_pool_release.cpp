@@ -1,22 +1,13 @@
 // Pinned memory that goes back to the system: because nobody has wanted it for a while, because the driver has none
 // left, because it may not be kept, or because its device was reset.
 
-#include <chrono>
 #include <utility>
 
+#include "allocator/clock.h"
 #include "allocator/host_memory.h"
 #include "allocator/pinned_pool.h"
 
 namespace slipstream::allocator {
-namespace {
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
-
-}  // namespace
 
 // The end of a taken block, whose memory is the system's again, or was never ours.
 void PinnedPool::Forget(PinnedBlock* block) {

@@ -6,18 +6,14 @@
 #include <new>
 #include <utility>
 
+#include "allocator/clock.h"
+
 namespace slipstream::allocator {
 namespace {
 
 constexpr uint64_t kReportNs = 10'000'000;
 // Every further round means that another thread has moved memory.
 constexpr int kMostRounds = 64;
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
 
 }  // namespace
 

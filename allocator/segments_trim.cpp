@@ -1,21 +1,12 @@
 // Idle memory that goes back to the driver: because it has none left, or because nobody has wanted it for a while
 // (S36, S36b).
 
-#include <chrono>
 #include <utility>
 
+#include "allocator/clock.h"
 #include "allocator/segments.h"
 
 namespace slipstream::allocator {
-namespace {
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
-}
-
-}  // namespace
 
 // The block's memory is the driver's again, or was never ours.
 void Segments::Delete(Block* block) {

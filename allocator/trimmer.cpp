@@ -25,13 +25,14 @@ void Trimmer::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wanted_.wait_for(lock, interval_, [this] { return now_.exchange(false, std::memory_order_relaxed); });
-    lock.unlock();
-    trimming_.store(1, std::memory_order_seq_cst);
-    const bool trims = !stopped_.load(std::memory_order_seq_cst) && pauses_.load(std::memory_order_seq_cst) == 0;
-    if (trims) owner_.trim(owner_.pool);
-    trimming_.store(0, std::memory_order_seq_cst);
-    trimming_.notify_all();
-    lock.lock();
+    if (!stopped_.load(std::memory_order_seq_cst) && pauses_.load(std::memory_order_seq_cst) == 0) {
+      trimming_ = true;
+      lock.unlock();
+      owner_.trim(owner_.pool);
+      lock.lock();
+      trimming_ = false;
+      left_.notify_all();
+    }
     // Said before looking: whoever makes memory idle after that sees it, and wakes this thread.
     waits_.store(true, std::memory_order_seq_cst);
     if (!stopped_.load(std::memory_order_seq_cst) && owner_.idle(owner_.pool)) {
@@ -44,7 +45,9 @@ void Trimmer::Run() {
 
 // Until the thread is out of the owner's function.
 void Trimmer::Await() {
-  while (trimming_.load(std::memory_order_seq_cst) != 0) trimming_.wait(1);
+  constexpr auto kLongest = std::chrono::seconds(1);
+  std::unique_lock lock(mutex_);
+  left_.wait_for(lock, kLongest, [this] { return !trimming_; });
 }
 
 // Before the driver's own exit handlers run.

@@ -39,7 +39,8 @@ class Trimmer {
     now_.store(true, std::memory_order_relaxed);
     Wake();
   }
-  // Nothing is trimmed any more when this returns.
+  // Nothing is trimmed any more when this returns; but a thread that is stuck in the driver, behind work of the device
+  // that does not end, is left there.
   void Stop();
 
   // Nothing is trimmed while this lives: a device is being reset.
@@ -75,7 +76,8 @@ class Trimmer {
   std::atomic<uint32_t> pauses_{0};
   std::atomic<bool> waits_{true};  // for memory to look after
   std::atomic<bool> now_{false};
-  std::atomic<uint32_t> trimming_{0};  // 1: in the owner's function
+  std::condition_variable left_;
+  bool trimming_ = false;  // in the owner's function; under mutex_
 };
 
 }  // namespace slipstream::allocator

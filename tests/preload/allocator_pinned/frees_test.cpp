@@ -1,4 +1,6 @@
 // What a free answers and promises, and where the pool steps aside (S30b, S34, S36, S37).
+#include <sys/mman.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -81,6 +83,8 @@ TEST_P(PinnedOfSize, Others_ResetTakesTheMemoryAlong) {
   uint8_t* const idle = Allocate(bytes, 0x22);
   OK(cudaFreeHost(idle));
   OK(cudaDeviceReset());
+  EXPECT_NE(msync(live, 4096, MS_ASYNC), 0) << "still mapped";
+  EXPECT_NE(msync(idle, 4096, MS_ASYNC), 0) << "still mapped";
   RETURNS(cudaErrorInvalidValue, cudaFreeHost(live));
   RETURNS(cudaErrorInvalidValue, cudaFreeHost(idle));
   (void)cudaGetLastError();

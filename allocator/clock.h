@@ -1,0 +1,17 @@
+// The time by which idle memory grows old.
+//
+// Threading: any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace slipstream::allocator {
+
+inline uint64_t NowNs() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+}  // namespace slipstream::allocator
