@@ -15,7 +15,7 @@ TYPED_TEST_SUITE(Queries, Allocators, AllocatorNames);
 
 TYPED_TEST(Queries, MemoryGoesAndComesBack) {
   if (TypeParam::kStreamOrdered) GTEST_SKIP() << "what a memory pool holds back is its own affair";
-  for (const size_t bytes : {size_t{8} * kMiB, size_t{64} * kMiB, size_t{200} * kMiB}) {
+  for (const size_t bytes : {size_t{8} * kMiB, size_t{24} * kMiB, size_t{64} * kMiB}) {
     const size_t before = this->FreeMemory();
     uint8_t* const block = this->Take(bytes);
     ASSERT_NE(block, nullptr);
@@ -35,7 +35,7 @@ TYPED_TEST(Queries, MemoryOfManyBlocksComesBack) {
     std::vector<uint8_t*> blocks;
     size_t bytes = 0;
     for (int i = 0; i < 24; ++i) {
-      const size_t size = kMiB + this->random_() % (16 * kMiB);
+      const size_t size = kMiB + this->random_() % (8 * kMiB);
       blocks.push_back(this->Take(size));
       ASSERT_NE(blocks.back(), nullptr);
       bytes += size;
@@ -49,7 +49,7 @@ TYPED_TEST(Queries, MemoryOfManyBlocksComesBack) {
 // A small block is not cut from a large one that was freed, or memory would be gone that nobody uses.
 TYPED_TEST(Queries, ASmallBlockTakesLittle) {
   if (TypeParam::kStreamOrdered) GTEST_SKIP() << "what a memory pool holds back is its own affair";
-  this->Give(this->Take(200 * kMiB));
+  this->Give(this->Take(48 * kMiB));
   const size_t before = this->FreeMemory();
   for (int i = 0; i < 40; ++i) ASSERT_NE(this->Take(kKiB), nullptr);
   EXPECT_LE(before - this->FreeMemory(), MostFor(40 * kKiB));

@@ -85,6 +85,7 @@ Variables VariablesFor(const Arguments& arguments, const std::string& directory,
     variables["SLIPSTREAM_TRANSFER_START"] = "now";
     variables["ALLOCATOR_BROKEN_RULE"] = arguments.Of("mutant");
   }
+  variables["SIMCUDA_MEMORY"] = "256MiB";  // what fills it is done sooner
   if (!seed.empty()) {
     variables["SIMCUDA_SEED"] = seed;
   }
