@@ -119,6 +119,8 @@ void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
 
 // The process is exiting (S53).
 void StopEngines() {
+  // A forked child has none of the threads that would be waited for, and its engines serve nobody.
+  if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   // Destructors of the program may still free pinned memory that is the pool's own, which the driver would refuse.
   TheGate().recording.fetch_and(~kRouteEngines | kRoutePinned, std::memory_order_relaxed);
   if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();

@@ -1,7 +1,12 @@
 // S14: where blocking is asked for, or pinned memory is something else, the engine is off; and errors are not lost.
 #include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/preload/transfer/rule_test.h"
 
@@ -96,6 +101,30 @@ TEST_F(Off, S14_ResetBeforeTheFirstCopy) {
       a_, [](void*) {}, nullptr));
   OK(cudaDeviceSynchronize());
   EXPECT_EQ(pinned_[0], 1);
+}
+
+// A forked child that leaves has none of the threads that its copy of the library may be waiting for.
+TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_START", "background", 1), 0);
+  Prepare();
+  simHoldCalls("cuMemHostRegister_v2");
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  while (Engine() && simHeldCalls() == 0) {
+    std::this_thread::yield();
+  }
+  const pid_t child = fork();
+  if (child == 0) {
+    std::exit(0);  // with its handlers
+  }
+  int status = -1;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (waitpid(child, &status, WNOHANG) == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(status, 0) << "the child hangs";
+  kill(child, SIGKILL);
+  simReleaseCalls();
+  OK(cudaDeviceSynchronize());
 }
 
 // ---- what the policy switches off stays off.
