@@ -7,7 +7,7 @@ void SmallStaging::Provide(char* memory) { memory_.store(memory, std::memory_ord
 SmallStaging::Place SmallStaging::Take(const StreamKey& stream, uint64_t thread, size_t bytes) {
   const auto rounded = static_cast<uint32_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
   const std::lock_guard lock(mutex_);
-  char* const memory = memory_.load(std::memory_order_relaxed);
+  char* const memory = memory_.load(std::memory_order_acquire);  // provided without the lock
   if (memory == nullptr) return {};
   uint32_t found = kPages;
   for (uint32_t i = 0; i < kPages && found == kPages; ++i) {
