@@ -1,7 +1,8 @@
 // The pool of one device: its idle blocks by size, and its figures.
 //
-// Threading: any thread. A list's lock is held to link and unlink, never while calling the driver (S55).
-// Ownership: never destroyed. Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
+// Threading: any thread. A list's lock is held to link and unlink, and while Refresh has the driver asked whether
+// events have passed; never while calling anything that may wait for the device (S55). Ownership: never destroyed.
+// Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
 #pragma once
 
 #include <cuda.h>

@@ -1,7 +1,7 @@
 // Ordinary memory that becomes pinned: filled before it is registered, on huge pages and by several threads.
 //
-// About ten times faster than an allocation of the driver's, and little of it under the driver's locks. A forked child
-// does not inherit it (S51).
+// Little of the work is under the driver's locks, and pages are filled in parallel. A forked child does not inherit it
+// (S51).
 // Threading: any thread. The helper threads of a call are gone when it returns.
 // Ownership: the caller's, until UnmapHost.
 #pragma once

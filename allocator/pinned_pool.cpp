@@ -209,7 +209,7 @@ void* PinnedPool::Take(size_t bytes, unsigned flags) {
     return nullptr;
   }
   Found found;
-  if (!WithoutCapture([&] { found = Find(bytes, key); })) {
+  if (!surroundings_.WithoutCapture([&] { found = Find(bytes, key); })) {
     Count(Decision::kPassedCapture, bytes);
     return nullptr;
   }
@@ -283,7 +283,7 @@ bool PinnedPool::Fence(PinnedBlock* block) {
 // kPinnedParked: no reason not to.
 Decision PinnedPool::WhyNotPark(size_t bytes, bool device_address_taken) {
   if (device_address_taken && !Broken(Mutant::kS42Mapped)) return Decision::kPinnedFreedMapped;
-  if (!WithoutCapture([] {})) return Decision::kFreedCapture;
+  if (!surroundings_.WithoutCapture([] {})) return Decision::kFreedCapture;
   if (idle_bytes_.load(std::memory_order_relaxed) + bytes > policy_.max_idle_pinned && !Broken(Mutant::kS36Cap)) {
     return Decision::kPinnedFreedCap;
   }
@@ -317,7 +317,7 @@ PinnedPool::Freed PinnedPool::Park(char* address) {
   Decision decision = WhyNotPark(bytes, device_address_taken);
   if (decision == Decision::kPinnedParked) {
     bool fenced = false;
-    const bool no_capture = WithoutCapture([&] { fenced = Fence(block); });
+    const bool no_capture = surroundings_.WithoutCapture([&] { fenced = Fence(block); });
     if (!no_capture)
       decision = Decision::kFreedCapture;
     else if (!fenced)

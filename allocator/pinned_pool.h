@@ -1,5 +1,5 @@
 // The pool under cudaHostAlloc, cudaMallocHost and cudaFreeHost: pinned memory is kept when the program frees it and
-// handed out again, and large memory is made in a faster way than the driver's. docs/pinned-memory.md says it for
+// handed out again, and large memory is filled first and registered then. docs/pinned-memory.md says it for
 // users.
 //
 // The processor writes pinned memory without asking anybody, so a block goes back to the program only when everything
@@ -127,15 +127,6 @@ class PinnedPool {
     return (flags & ~(unsigned{cudaHostAllocPortable} | unsigned{cudaHostAllocWriteCombined})) == 0;
   }
   bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
-  template <typename Work>
-  bool WithoutCapture(const Work& work) const {
-    if (Broken(Mutant::kS37)) {
-      work();
-      return true;
-    }
-    return surroundings_.without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); },
-                                         const_cast<Work*>(&work));
-  }
   void Count(Decision decision, size_t bytes) const { count_(decision, bytes); }
 
   // -- allocations

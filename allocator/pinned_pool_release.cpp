@@ -81,7 +81,7 @@ void PinnedPool::ReclaimAll() {
 // Gives back what has been idle for the policy's time. What the device may still use stays for a later round: this
 // thread would wait for it inside the driver.
 void PinnedPool::Trim() {
-  if (!Alive() || !WithoutCapture([] {})) return;  // with the next round (S37)
+  if (!Alive() || !surroundings_.WithoutCapture([] {})) return;  // with the next round (S37)
   const uint64_t decay_ns = static_cast<uint64_t>(policy_.decay) * 1'000'000'000;
   const uint64_t now = NowNs();
   if (now <= decay_ns || Broken(Mutant::kS36Decay)) return;

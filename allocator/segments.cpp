@@ -199,7 +199,7 @@ void* Segments::Take(size_t bytes) {
     const uint32_t seen = pool->moves();
     uint32_t own = 0;
     Found found;
-    if (!WithoutCapture([&] { found = Find(*pool, bytes); })) {
+    if (!surroundings_.WithoutCapture([&] { found = Find(*pool, bytes); })) {
       Count(Decision::kPassedCapture, bytes);
       return nullptr;
     }
@@ -211,7 +211,7 @@ void* Segments::Take(size_t bytes) {
     if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
     if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
     if (found.pending) {
-      WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
+      surroundings_.WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
       if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
     }
     // S36: the driver gets back what is idle here, and is asked again.
@@ -306,7 +306,7 @@ Segments::Freed Segments::Park(void* memory) {
   Decision decision = WhyNotPark(*pool, *block);
   if (decision == Decision::kParked) {
     bool fenced = false;
-    const bool no_capture = WithoutCapture([&] { fenced = Fence(*pool, block); });
+    const bool no_capture = surroundings_.WithoutCapture([&] { fenced = Fence(*pool, block); });
     if (!no_capture)
       decision = Decision::kFreedCapture;
     else if (!fenced)
@@ -325,7 +325,8 @@ Segments::Freed Segments::Park(void* memory) {
 }
 
 bool Segments::GiveBack() {
-  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36) || !WithoutCapture([] {}))
+  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36) ||
+      !surroundings_.WithoutCapture([] {}))
     return false;
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr || Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) == 0) return false;

@@ -109,15 +109,6 @@ class Segments {
   };
 
   bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
-  template <typename Work>
-  bool WithoutCapture(const Work& work) const {
-    if (Broken(Mutant::kS37)) {
-      work();
-      return true;
-    }
-    return surroundings_.without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); },
-                                         const_cast<Work*>(&work));
-  }
   template <typename Visit>
   void ForEachPool(const Visit& visit) {
     for (const std::atomic<DevicePool*>& place : pools_) {

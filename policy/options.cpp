@@ -134,7 +134,7 @@ constexpr Option kOptions[] = {
         "allocator", "pinned",
         "Who serves pinned host memory; off: the program's own calls. pool: what the program frees is kept for its "
         "next "
-        "allocation, and large allocations are made the fast way (`pinned_fill_from`).",
+        "allocation, and large allocations are filled first and registered then (`pinned_fill_from`).",
         kPinnedModes),
     Number<&Policy::allocator, &Allocator::max_idle_pinned>(
         "allocator", "max_idle_pinned", OptionType::kSize,
