@@ -711,11 +711,6 @@ def policy_values(suite):
     return {parts[0]: parts[1] for line in result.stdout.decode().splitlines() if len(parts := line.split()) >= 2}
 
 
-def switched_on(value):
-    """What turns a key on whose value is shown so; None where it is on already."""
-    return {"false": "true", '"off"': "on"}.get(value)
-
-
 def pinned_batch(suite):
     def check(data):
         values = policy_values(suite)
@@ -723,10 +718,7 @@ def pinned_batch(suite):
             raise Failed("`slipstream policy show` lists no allocator.mode: its output is not as expected")
         if "allocator.pinned" not in values:
             raise Skipped("this build's policy has no allocator.pinned: pinned memory is not pooled")
-        policy = dict(POOL)
-        if on := switched_on(values["allocator.pinned"]):
-            policy["SLIPSTREAM_ALLOCATOR_PINNED"] = on
-        data["policy"] = policy
+        policy = data["policy"] = POOL | {"SLIPSTREAM_ALLOCATOR_PINNED": "pool"}
 
         def acted(seen):
             found = {
