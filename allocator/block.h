@@ -9,7 +9,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "allocator/fences.h"
 
 namespace slipstream::allocator {
 
@@ -28,10 +29,9 @@ struct Block {
   std::atomic<BlockState> state{BlockState::kLive};
   std::atomic<bool> shared{false};  // exported to another process: never used again (S33)
 
-  // While idle: one event a context that could have used the block, behind all work before the free (S30).
-  std::vector<CUevent> fences;
-  size_t fence_count = 0;  // of `fences`; the others are spare
-  bool passed = false;     // all of them were seen to have passed
+  // While idle: behind all work before the free that could have used the block (S30).
+  Fences fences;
+  bool passed = false;  // they were seen to have
   uint64_t idle_since_ns = 0;
   Block* next = nullptr;  // in a free list
 };

@@ -39,7 +39,7 @@ CUcontext Contexts::Current(CUdevice* device) {
 bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {
   contexts->count = 0;
   if (others()) return false;
-  if (device >= 0) contexts->handles[contexts->count++] = known;
+  if (device >= 0) contexts->Add(known, device);
   for (CUdevice other = 0; other < device_count_; ++other) {
     if (other == device) continue;
     unsigned flags = 0;
@@ -48,24 +48,7 @@ bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {
     if (active == 0) continue;
     const CUcontext context = Primary(other);
     if (context == nullptr) return false;
-    contexts->handles[contexts->count++] = context;
-  }
-  return true;
-}
-
-bool Contexts::Fence(const Set& contexts, std::vector<CUevent>* events) const {
-  try {
-    events->reserve(contexts.count);
-  } catch (...) {
-    return false;
-  }
-  while (events->size() < contexts.count) {
-    CUevent event = nullptr;
-    if (driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-    events->push_back(event);
-  }
-  for (size_t i = 0; i < contexts.count; ++i) {
-    if (driver_.cuCtxRecordEvent(contexts.handles[i], (*events)[i]) != CUDA_SUCCESS) return false;
+    contexts->Add(context, other);
   }
   return true;
 }

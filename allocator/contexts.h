@@ -11,8 +11,8 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "allocator/driver.h"
 
@@ -23,8 +23,14 @@ class Contexts {
   static constexpr size_t kMostDevices = 64;
 
   struct Set {
-    std::array<CUcontext, kMostDevices> handles;
+    struct Entry {
+      CUcontext context;
+      CUdevice device;
+    };
+    std::array<Entry, kMostDevices> entries;
     size_t count = 0;
+
+    void Add(CUcontext context, CUdevice device) { entries[count++] = {.context = context, .device = device}; }
   };
 
   Contexts() = default;
@@ -46,14 +52,16 @@ class Contexts {
   // Whether the program was seen with contexts that are no device's primary one.
   bool others() const { return others_.load(std::memory_order_acquire); }
   // The device is reset: its primary context will be another one.
-  void Forget(CUdevice device) { primary_[device].store(nullptr, std::memory_order_release); }
+  void Forget(CUdevice device) {
+    primary_[device].store(nullptr, std::memory_order_release);
+    lives_[device].fetch_add(1, std::memory_order_acq_rel);
+  }
+  // Another number after each reset of the device.
+  uint32_t Life(CUdevice device) const { return lives_[device].load(std::memory_order_acquire); }
 
   // Every primary context that is active. `known` (its device, or -1) is active for sure, and comes first. False: one
   // cannot be told.
   bool Active(CUdevice device, CUcontext known, Set* contexts);
-  // One event a context behind all that was submitted to it. `events` grows as needed and keeps what it has; false: a
-  // context cannot be fenced. No capture may be live.
-  bool Fence(const Set& contexts, std::vector<CUevent>* events) const;
 
  private:
   std::atomic<bool> there_{false};
@@ -62,6 +70,7 @@ class Contexts {
   Driver driver_;
   int device_count_ = 0;  // written before there_
   std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
+  std::array<std::atomic<uint32_t>, kMostDevices> lives_{};
 };
 
 }  // namespace slipstream::allocator

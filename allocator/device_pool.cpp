@@ -97,22 +97,22 @@ bool DevicePool::AwaitMove(uint32_t seen) {
 void DevicePool::Clear() {
   while (TakeOlderThan(UINT64_MAX) != nullptr) {
   }
-  const std::lock_guard lock(events_mutex_);
-  spare_events_.clear();
+  const std::lock_guard lock(fences_mutex_);
+  spare_fences_.clear();
   live_bytes_.store(0, std::memory_order_relaxed);
 }
 
-std::vector<CUevent> DevicePool::TakeEvents() {
-  const std::lock_guard lock(events_mutex_);
-  if (spare_events_.empty()) return {};
-  std::vector<CUevent> events = std::move(spare_events_.back());
-  spare_events_.pop_back();
-  return events;
+Fences DevicePool::TakeFences() {
+  const std::lock_guard lock(fences_mutex_);
+  if (spare_fences_.empty()) return {};
+  Fences fences = std::move(spare_fences_.back());
+  spare_fences_.pop_back();
+  return fences;
 }
 
-void DevicePool::GiveEvents(std::vector<CUevent> events) {
-  const std::lock_guard lock(events_mutex_);
-  spare_events_.push_back(std::move(events));
+void DevicePool::GiveFences(Fences fences) {
+  const std::lock_guard lock(fences_mutex_);
+  spare_fences_.push_back(std::move(fences));
 }
 
 PoolFigures DevicePool::Figures() const {

@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -65,9 +66,9 @@ class DevicePool {
   // Forgets every idle block. They are the map's still.
   void Clear();
 
-  // Events for fences; null: the driver makes none.
-  std::vector<CUevent> TakeEvents();
-  void GiveEvents(std::vector<CUevent> events);
+  // Fences whose events may be used again; empty: there are none.
+  Fences TakeFences();
+  void GiveFences(Fences fences);
 
   // Memory that a thread has in its hands, neither idle nor the driver's, so that others do not find it. The scope ends
   // when it is one or the other again.
@@ -97,8 +98,21 @@ class DevicePool {
   size_t idle_bytes() const { return idle_bytes_.load(std::memory_order_seq_cst); }
   PoolFigures Figures() const;
 
-  // Free memory of the device when the driver was last asked.
-  std::atomic<size_t> driver_free{SIZE_MAX};
+  // Free memory of the device: what the driver said when it was last asked, less what was got from it since, plus what
+  // it got back. Others take memory too.
+  size_t driver_free() const { return driver_free_.load(std::memory_order_relaxed); }
+  void DriverSaid(size_t free, uint64_t now_ns) {
+    driver_free_.store(free, std::memory_order_relaxed);
+    asked_ns_.store(now_ns, std::memory_order_relaxed);
+  }
+  uint64_t asked_ns() const { return asked_ns_.load(std::memory_order_relaxed); }
+  void GotFromDriver(size_t bytes) {
+    size_t before = driver_free();
+    while (!driver_free_.compare_exchange_weak(before, before - std::min(before, bytes), std::memory_order_relaxed)) {
+    }
+  }
+  void GaveToDriver(size_t bytes) { driver_free_.fetch_add(bytes, std::memory_order_relaxed); }
+
   // When its figures were last reported.
   std::atomic<uint64_t> reported_ns{0};
 
@@ -122,8 +136,10 @@ class DevicePool {
   std::atomic<uint32_t> awaiting_{0};  // threads
   std::mutex moves_mutex_;
   std::condition_variable moved_;
-  std::mutex events_mutex_;
-  std::vector<std::vector<CUevent>> spare_events_;
+  std::mutex fences_mutex_;
+  std::vector<Fences> spare_fences_;
+  std::atomic<size_t> driver_free_{0};
+  std::atomic<uint64_t> asked_ns_{0};
   std::atomic<uint64_t> live_bytes_{0};
   std::atomic<uint64_t> idle_bytes_{0};
   std::atomic<uint64_t> parked_bytes_{0};

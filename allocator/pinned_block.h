@@ -8,7 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+
+#include "allocator/fences.h"
 
 namespace slipstream::allocator {
 
@@ -36,10 +37,9 @@ struct PinnedBlock {
   bool device_address_taken = false;
   PinnedState state = PinnedState::kTaken;
 
-  // While idle: one event a context, behind all work before the free (S42).
-  std::vector<CUevent> fences;
-  size_t fence_count = 0;  // of `fences`; the others are spare
-  bool passed = false;     // all of them were seen to have passed
+  // While idle: behind all work before the free (S42).
+  Fences fences;
+  bool passed = false;  // they were seen to have
   uint64_t idle_since_ns = 0;
 };
 

@@ -36,14 +36,10 @@ unsigned long long PinnedPool::IdOf(const char* address) const {
 // Whether everything that was submitted before the block's free has run.
 bool PinnedPool::Passed(PinnedBlock* block, bool* broken) {
   if (block->passed || Broken(Mutant::kS42)) return true;
-  for (size_t i = 0; i < block->fence_count; ++i) {
-    const CUresult result = driver_.cuEventQuery(block->fences[i]);
-    if (result == CUDA_SUCCESS) continue;
-    *broken = result != CUDA_ERROR_NOT_READY;
-    return false;
-  }
-  block->passed = true;
-  return true;
+  const Fences::State state = block->fences.Ask(contexts_);
+  *broken = state == Fences::State::kBroken;
+  block->passed = state == Fences::State::kPassed;
+  return block->passed;
 }
 
 // The newest that is known to have passed, so that what is not needed grows old; else the oldest: behind it nothing has
@@ -254,7 +250,7 @@ bool PinnedPool::WaitForDevice() {
   Contexts::Set contexts;
   if (!contexts_.Active(-1, nullptr, &contexts)) return false;
   for (size_t i = 0; i < contexts.count; ++i) {
-    const InContext in(driver_, contexts.handles[i]);
+    const InContext in(driver_, contexts.entries[i].context);
     if (driver_.cuCtxSynchronize() != CUDA_SUCCESS) return false;
   }
   return true;
@@ -264,18 +260,19 @@ bool PinnedPool::Fence(PinnedBlock* block) {
   Contexts::Set contexts;
   if (!contexts_.Active(-1, nullptr, &contexts)) return false;
   if (Broken(Mutant::kS42Contexts)) {
-    contexts.handles[0] = block->key.context;
-    contexts.count = 1;
+    CUdevice device = 0;
+    const CUcontext current = contexts_.Current(&device);
+    contexts.count = 0;
+    contexts.Add(current, device);
   }
   if (block->fences.empty()) {
     const std::lock_guard lock(mutex_);
-    if (!spare_events_.empty()) {
-      block->fences = std::move(spare_events_.back());
-      spare_events_.pop_back();
+    if (!spare_fences_.empty()) {
+      block->fences = std::move(spare_fences_.back());
+      spare_fences_.pop_back();
     }
   }
-  if (!contexts_.Fence(contexts, &block->fences)) return false;
-  block->fence_count = contexts.count;
+  if (!block->fences.Record(contexts_, contexts)) return false;
   block->passed = false;
   return true;
 }

@@ -177,7 +177,7 @@ class PinnedPool {
   std::mutex mutex_;
   std::map<const char*, PinnedBlock*> blocks_;                // owns them, but for a taken or idle one that it lacks
   std::array<std::vector<PinnedBlock*>, kSizeClasses> idle_;  // the newest last
-  std::vector<std::vector<CUevent>> spare_events_;
+  std::vector<Fences> spare_fences_;
   std::array<void*, 2> like_{};  // by whether it is portable
   std::atomic<size_t> idle_bytes_{0};
   Trimmer trimmer_;

@@ -16,7 +16,7 @@ void PinnedPool::Forget(PinnedBlock* block) {
   if (found != blocks_.end() && found->second == block) blocks_.erase(found);
   if (!block->fences.empty()) {
     try {
-      spare_events_.push_back(std::move(block->fences));
+      spare_fences_.push_back(std::move(block->fences));
     } catch (...) {
       // A few events are not used again.
     }
@@ -108,7 +108,6 @@ void PinnedPool::Trim() {
 // unmapped before the device is reset.
 std::vector<PinnedBlock*> PinnedPool::ForgetDevice() {
   std::vector<PinnedBlock*> forgotten;
-  std::vector<PinnedBlock*> others;  // idle: their fences may be events of this device
   CUdevice device = 0;
   if (!Alive() || !contexts_.there()) return forgotten;
   const CUcontext context = contexts_.Current(&device);
@@ -117,7 +116,6 @@ std::vector<PinnedBlock*> PinnedPool::ForgetDevice() {
   try {
     const std::lock_guard lock(mutex_);
     forgotten.reserve(blocks_.size());
-    others.reserve(blocks_.size());
     for (auto next = blocks_.begin(); next != blocks_.end();) {
       PinnedBlock* const block = next->second;
       const bool taken = block->state == PinnedState::kTaken;  // whoever has it finds that it is gone
@@ -126,22 +124,19 @@ std::vector<PinnedBlock*> PinnedPool::ForgetDevice() {
         next = blocks_.erase(next);
         continue;
       }
-      if (block->state == PinnedState::kIdle) others.push_back(block);
       ++next;
     }
     for (std::vector<PinnedBlock*>& list : idle_) {
-      for (PinnedBlock* const block : list) block->state = PinnedState::kTaken;
-      list.clear();
+      std::erase_if(list, [this, context](PinnedBlock* block) {
+        if (block->key.context != context) return false;
+        block->state = PinnedState::kTaken;
+        idle_bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+        return true;
+      });
     }
-    idle_bytes_.store(0, std::memory_order_relaxed);
-    spare_events_.clear();
     like_ = {};
   } catch (...) {
-    return forgotten;  // out of memory before anything was changed; no block is what it was afterwards
-  }
-  for (PinnedBlock* const block : others) {
-    block->fences.clear();
-    (void)ReleaseIdle(block, Decision::kReclaimed);
+    // Out of memory before anything was changed; no block is what it was afterwards.
   }
   return forgotten;
 }

@@ -52,7 +52,7 @@ DevicePool* Segments::PoolOfCurrent() {
   }
   auto* const made = new (std::nothrow) DevicePool(device, context, total);
   if (made == nullptr) return nullptr;
-  made->driver_free.store(free, std::memory_order_relaxed);
+  made->DriverSaid(free, NowNs());
   if (pools_[device].compare_exchange_strong(pool, made, std::memory_order_acq_rel)) return made;
   delete made;
   return pool;
@@ -64,8 +64,8 @@ bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts::Set* context
   const CUcontext own = pool.context();
   if (own == nullptr) return false;
   if (Broken(Mutant::kS30Access)) {
-    contexts->handles[0] = own;
-    contexts->count = 1;
+    contexts->count = 0;
+    contexts->Add(own, pool.device());
     return !contexts_.others();
   }
   return contexts_.Active(pool.device(), own, contexts);
@@ -76,21 +76,17 @@ bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts::Set* context
 // A block that nobody else can use until it is freed again is a waste only where memory is short.
 size_t Segments::MostFor(const DevicePool& pool, size_t bytes) const {
   if (Broken(Mutant::kS31)) return SIZE_MAX;
-  const bool short_of_memory = pool.driver_free.load(std::memory_order_relaxed) < pool.total_bytes() / 8;
+  const bool short_of_memory = pool.driver_free() < pool.total_bytes() / kShort;
   return short_of_memory ? bytes : LargestFor(bytes);
 }
 
 // Whether everything that was submitted before the block's free has run.
 bool Segments::Passed(Block* block, bool* broken) {
   if (block->passed) return true;
-  for (size_t i = 0; i < block->fence_count && !Broken(Mutant::kS30); ++i) {
-    const CUresult result = driver_.cuEventQuery(block->fences[i]);
-    if (result == CUDA_SUCCESS) continue;
-    *broken = result != CUDA_ERROR_NOT_READY;
-    return false;
-  }
-  block->passed = true;
-  return true;
+  const Fences::State state = Broken(Mutant::kS30) ? Fences::State::kPassed : block->fences.Ask(contexts_);
+  *broken = state == Fences::State::kBroken;
+  block->passed = state == Fences::State::kPassed;
+  return block->passed;
 }
 
 // An idle block may have been released by somebody who does not come through here (cuMemFree), and its address be
@@ -126,13 +122,7 @@ Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return nullptr;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
-    bool held = true;
-    for (size_t c = 0; c < contexts.count && !Broken(Mutant::kS30Wait); ++c) {
-      for (size_t f = 0; f < block->fence_count; ++f) {
-        held = held && driver_.cuCtxWaitEvent(contexts.handles[c], block->fences[f]) == CUDA_SUCCESS;
-      }
-    }
-    if (!held) {
+    if (!Broken(Mutant::kS30Wait) && !block->fences.HoldBehind(contexts_, contexts)) {
       pool.PutBack(block);
       return nullptr;
     }
@@ -155,6 +145,7 @@ CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
     const CUresult named = driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
     if (named == CUDA_SUCCESS) {
       blocks_.Insert(std::move(block));
+      pool.GotFromDriver(bytes);
       KeepReserve(pool);
       return CUDA_SUCCESS;
     }
@@ -255,13 +246,8 @@ void Segments::Adopt(void* address, size_t bytes) {
 bool Segments::Fence(DevicePool& pool, Block* block) {
   Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return false;
-  try {
-    if (block->fences.empty()) block->fences = pool.TakeEvents();
-  } catch (...) {
-    return false;
-  }
-  if (!contexts_.Fence(contexts, &block->fences)) return false;
-  block->fence_count = contexts.count;
+  if (block->fences.empty()) block->fences = pool.TakeFences();
+  if (!block->fences.Record(contexts_, contexts)) return false;
   block->passed = false;
   return true;
 }
@@ -273,7 +259,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
     const size_t cap = policy_.max_idle != 0 ? policy_.max_idle : pool.total_bytes() / 4;
     if (pool.idle_bytes() + block.bytes > cap) return Decision::kFreedCap;
   }
-  if (pool.driver_free.load(std::memory_order_relaxed) < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
+  if (pool.driver_free() < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
     return Decision::kFreedReserve;
   }
   if (!trimmer_.Start()) return Decision::kFreedThread;

@@ -128,6 +128,8 @@ class Segments {
   CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
   void* HandOut(DevicePool& pool, Block* block, Decision how);
   bool IsWhatItWas(const Block& block);
+  // Of a device's memory, one part in so many is little.
+  static constexpr size_t kShort = 8;
   size_t MostFor(const DevicePool& pool, size_t bytes) const;
 
   // -- frees

@@ -7,12 +7,18 @@
 #include "allocator/segments.h"
 
 namespace slipstream::allocator {
+namespace {
+
+// How long the driver's answer, with our own changes, is good enough while there is plenty.
+constexpr uint64_t kAskNs = 100'000'000;
+
+}  // namespace
 
 // The block's memory is the driver's again, or was never ours.
 void Segments::Delete(Block* block) {
   if (!block->fences.empty()) {
     try {
-      block->pool->GiveEvents(std::move(block->fences));
+      block->pool->GiveFences(std::move(block->fences));
     } catch (...) {
       // A few events are not used again.
     }
@@ -35,6 +41,7 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     if (!ours) continue;
     if (driver_.cuMemFree(address) != CUDA_SUCCESS) continue;
     released += bytes;
+    pool.GaveToDriver(bytes);
     if (why == Decision::kTrimmed) pool.CountTrim();
     Count(why, bytes);
   }
@@ -42,12 +49,17 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
   return released;
 }
 
-// After the driver gave memory: whether enough is left for those who do not come through here.
+// After the driver gave memory: whether enough is left for those who do not come through here. While there is plenty the
+// driver is not asked every time: a program that builds its model allocates often, and the answer takes the driver some
+// time.
 void Segments::KeepReserve(DevicePool& pool) {
+  const uint64_t now = NowNs();
+  const bool plenty = pool.driver_free() / 2 > policy_.keep_free + pool.total_bytes() / kShort;
+  if (plenty && now - pool.asked_ns() < kAskNs) return;
   size_t free = 0;
   size_t total = 0;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
-  pool.driver_free.store(free, std::memory_order_relaxed);
+  pool.DriverSaid(free, now);
   if (free >= policy_.keep_free || pool.idle_bytes() == 0 || Broken(Mutant::kS36Reserve)) return;
   trimmer_.TrimNow();
 }
@@ -70,7 +82,7 @@ void Segments::Trim() {
     if (reserve) Reclaim(pool, UINT64_MAX, policy_.keep_free - free, Decision::kTrimmed);
     const uint64_t now = NowNs();
     if (now > decay_ns && !Broken(Mutant::kS36Decay)) Reclaim(pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed);
-    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.driver_free.store(free, std::memory_order_relaxed);
+    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.DriverSaid(free, NowNs());
     Report(pool, true);
   });
 }

@@ -57,12 +57,9 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
     if (driver_.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
       return;  // it went into a graph, which is looked at when it is instantiated
     }
-    FenceRef fence = fences_.Record(handle);
     CUcontext context = nullptr;
-    if (!fence && driver_.cuStreamGetCtx(handle, &context) == CUDA_SUCCESS) {
-      // A stream of another device takes none of our events; its context does (cuda.h, cuCtxRecordEvent).
-      captures_.Without([&] { fence = fences_.RecordContext(context); });
-    }
+    FenceRef fence;
+    if (driver_.cuStreamGetCtx(handle, &context) == CUDA_SUCCESS) fence = fences_.Record(context, handle);
     effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, std::move(fence));
   });
 }
@@ -71,9 +68,12 @@ void Engine::HostEffectAnywhere() {
   if (!Tracking()) return;
   OrTurnOff([&] {
     const RelaxedCapture relaxed(driver_);
+    CUcontext context = nullptr;
     FenceRef fence;
     // During a capture nobody can say when it is over: then it never is.
-    captures_.Without([&] { fence = fences_.RecordContext(context_); });
+    if (driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr) {
+      captures_.Without([&] { fence = fences_.RecordContext(context); });
+    }
     effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
   });
 }

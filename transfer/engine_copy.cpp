@@ -156,7 +156,7 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     Count(Decision::kAsideError, request.bytes);
     return false;
   }
-  *fence = fences_.Record(request.stream);
+  *fence = fences_.Record(context_, request.stream);
   // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
   // it is, gets no synchronise skipped.
   if (*fence) small_.Commit(place, *fence);
@@ -194,7 +194,7 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
     if (slots.empty()) break;  // all are in flight: waiting for them could be waiting for the host (S08)
     const size_t more = StageWindow(request, staged, slots, &failed);
     staged += more;
-    *fence = more != 0 ? fences_.Record(request.stream) : FenceRef();
+    *fence = more != 0 ? fences_.Record(context_, request.stream) : FenceRef();
     if (more == 0) {
       ring_.Commit(slots, FenceRef());
     } else if (*fence) {
@@ -217,7 +217,7 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
   // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
   *result =
       real(request.destination + staged, request.source + staged, request.bytes - staged, request.kind, request.given);
-  *fence = *result == cudaSuccess ? fences_.Record(request.stream) : FenceRef();
+  *fence = *result == cudaSuccess ? fences_.Record(context_, request.stream) : FenceRef();
   Count(Decision::kPromotedPart, staged);
   return true;
 }
@@ -231,7 +231,7 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);
-  small_.Commit(place, fences_.Record(request.stream));
+  small_.Commit(place, fences_.Record(context_, request.stream));
   std::memcpy(request.destination, place.memory, request.bytes);
   return true;
 }

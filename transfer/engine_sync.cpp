@@ -150,7 +150,7 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
     FenceRef fence;
     CUresult held = CUDA_ERROR_UNKNOWN;
     const auto hold = [&] {
-      fence = fences_.Record(candidate.stream.handle);
+      fence = fences_.Record(context_, candidate.stream.handle);
       if (fence) held = Broken(Mutant::kS12) ? CUDA_SUCCESS : driver_.cuCtxWaitEvent(context_, fence.event());
     };
     const bool no_capture = captures_.Without(hold);

@@ -23,20 +23,33 @@ CUresult FenceRef::Wait() const {
   return result;
 }
 
-Fence* FencePool::Take() {
-  {
+// With the lock held. May throw.
+Fence*& FencePool::SpareOf(CUcontext context) {
+  for (Spare& spare : spare_) {
+    if (spare.context == context) return spare.first;
+  }
+  return spare_.emplace_back(Spare{.context = context, .first = nullptr}).first;
+}
+
+Fence* FencePool::Take(CUcontext context) {
+  try {
     const std::lock_guard lock(mutex_);
-    if (free_ != nullptr) {
-      Fence* const fence = std::exchange(free_, free_->next_free);
+    Fence*& first = SpareOf(context);
+    if (first != nullptr) {
+      Fence* const fence = std::exchange(first, first->next_free);
       fence->done.store(false, std::memory_order_relaxed);
       fence->references.store(1, std::memory_order_relaxed);
       return fence;
     }
+  } catch (...) {
+    return nullptr;
   }
   auto* const fence = new (std::nothrow) Fence();
   if (fence == nullptr) return nullptr;
   fence->pool = this;
+  fence->context = context;
   fence->references.store(1, std::memory_order_relaxed);
+  const CurrentContext current(driver_, context);
   if (driver_.cuEventCreate(&fence->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
     delete fence;
     return nullptr;
@@ -48,12 +61,13 @@ Fence* FencePool::Take() {
 // enqueued, so recording it again changes nothing for them (cuda.h, cuStreamWaitEvent).
 void FencePool::GiveBack(Fence* fence) {
   const std::lock_guard lock(mutex_);
-  fence->next_free = free_;
-  free_ = fence;
+  Fence*& first = SpareOf(fence->context);  // it is there since the fence was taken
+  fence->next_free = first;
+  first = fence;
 }
 
-FenceRef FencePool::Record(CUstream stream) {
-  Fence* const fence = Take();
+FenceRef FencePool::Record(CUcontext context, CUstream stream) {
+  Fence* const fence = Take(context);
   if (fence == nullptr) return {};
   FenceRef reference(fence);
   if (driver_.cuEventRecord(fence->event, stream) != CUDA_SUCCESS) return {};
@@ -61,7 +75,7 @@ FenceRef FencePool::Record(CUstream stream) {
 }
 
 FenceRef FencePool::RecordContext(CUcontext context) {
-  Fence* const fence = Take();
+  Fence* const fence = Take(context);
   if (fence == nullptr) return {};
   FenceRef reference(fence);
   if (driver_.cuCtxRecordEvent(context, fence->event) != CUDA_SUCCESS) return {};

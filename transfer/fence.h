@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "transfer/driver.h"
 
@@ -22,6 +23,7 @@ struct Fence {
   CUevent event = nullptr;
   std::atomic<uint32_t> references{0};
   std::atomic<bool> done{false};
+  CUcontext context = nullptr;  // in which the event was made
   FencePool* pool = nullptr;
   Fence* next_free = nullptr;
 };
@@ -60,8 +62,9 @@ class FencePool {
   FencePool(const FencePool&) = delete;
   FencePool& operator=(const FencePool&) = delete;
 
-  // Behind all work of the stream (an explicit handle) so far. Empty: the driver refused.
-  FenceRef Record(CUstream stream);
+  // Behind all work of the stream (an explicit handle) so far. An event takes work of its own context only (cuda.h,
+  // cuEventRecord), so `context` must be the stream's. Empty: the driver refused.
+  FenceRef Record(CUcontext context, CUstream stream);
   // Behind all work of the context so far (cuCtxRecordEvent; cuda.h). Never while a capture is live.
   FenceRef RecordContext(CUcontext context);
 
@@ -70,12 +73,19 @@ class FencePool {
  private:
   friend class FenceRef;
 
-  Fence* Take();
+  // Those of a context that are nobody's.
+  struct Spare {
+    CUcontext context;
+    Fence* first;
+  };
+
+  Fence* Take(CUcontext context);
+  Fence*& SpareOf(CUcontext context);
   void GiveBack(Fence* fence);
 
   const Driver& driver_;
   std::mutex mutex_;
-  Fence* free_ = nullptr;
+  std::vector<Spare> spare_;  // one a context, so few
 };
 
 }  // namespace slipstream::transfer

@@ -2,7 +2,8 @@
 
 PyTorch's allocator keeps blocks by size, and sizes change from step to step: when no cached block fits and the part is
 used up, it gives its cached blocks back to the driver and asks again (num_alloc_retries). The part is --headroom times what
-the longest sentence needs, found in one step. A step that runs out of memory even so is counted and done again.
+the allocator takes from the driver for the longest sentence when it begins with nothing cached, found in one step. A step
+that runs out of memory even so is counted, and done again with nothing cached.
 The longest comes once in every --cycle steps; apart from that no cycle is like another, or the allocator would soon have
 a block for everything. The seed decides, so two processes do the same in the same cycle.
 """
@@ -25,7 +26,7 @@ def parse(arguments=None):
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
     parser.add_argument("--cycle", type=int, default=24)
-    parser.add_argument("--headroom", type=float, default=1.04)
+    parser.add_argument("--headroom", type=float, default=1.02)
     return parser.parse_args(arguments)
 
 
@@ -50,10 +51,16 @@ class Memory:
     def limit_to(self, headroom):
         if not self.cuda:
             return
-        self.limit = int(torch.cuda.max_memory_allocated(self.device) * headroom)
+        self.limit = int(torch.cuda.max_memory_reserved(self.device) * headroom)
         total = torch.cuda.get_device_properties(self.device).total_memory
         torch.cuda.empty_cache()
         torch.cuda.set_per_process_memory_fraction(self.limit / total)
+
+    def forget(self):
+        """Nothing cached, and no peak from before."""
+        if self.cuda:
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats(self.device)
 
     def report(self):
         if not self.cuda:
@@ -74,8 +81,9 @@ def build(args):
     train_common.prepare(args)
     device = torch.device(args.device)
     model = train_lm.GPT(args.vocabulary, args.length, args.layers, args.width, args.heads).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
     memory = Memory(device)
+    # Fused: a step takes no memory of its own, so it cannot run out half-way.
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=memory.cuda)
     lengths = lengths_of(args)
     generator = torch.Generator().manual_seed(args.seed)
     losses = []
@@ -92,12 +100,14 @@ def build(args):
         stride = torch.randint(1, 8, (args.batch, 1), generator=generator)
         sentence = ((first + stride * torch.arange(length + 1)) % args.vocabulary).to(device)
         loss = None
+        in_a_row = 0
         while loss is None:
             try:
                 loss = attempt(sentence)
             except torch.OutOfMemoryError:
                 memory.out_of_memory += 1
-                if memory.out_of_memory > 1000:
+                in_a_row += 1
+                if in_a_row > 2:
                     raise
             if loss is None:  # The error held the tensors of the step.
                 optimizer.zero_grad(set_to_none=True)
@@ -109,6 +119,9 @@ def build(args):
     def step():
         return train_on(next(lengths))
 
+    train_on(args.length)  # and the optimizer's state is there
+    optimizer.zero_grad(set_to_none=True)
+    memory.forget()
     train_on(args.length)
     memory.limit_to(args.headroom)
 

@@ -89,6 +89,30 @@ TEST_F(ContextEventTest, NullIsNotTheCurrentContext) {
   RETURNS(CUDA_ERROR_INVALID_CONTEXT, cuCtxWaitEvent(nullptr, event_));
 }
 
+// An event takes the work of its own context only; any context can wait for it (cuda.h).
+TEST_F(ContextEventTest, AnEventIsRecordedInItsOwnContext) {
+  Log log;
+  OK(cudaSetDevice(1));
+  CUcontext theirs = nullptr;
+  OK(cuCtxGetCurrent(&theirs));
+  cudaEvent_t event = nullptr;
+  cudaStream_t stream = nullptr;
+  OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  RETURNS(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(context_, event));
+  RETURNS(CUDA_ERROR_INVALID_HANDLE, cuCtxRecordEvent(theirs, event_));
+  RETURNS(cudaErrorInvalidResourceHandle, cudaEventRecord(event, a_));
+  RETURNS(cudaErrorInvalidResourceHandle, cudaEventRecord(event_, stream));
+  OK(cuCtxRecordEvent(theirs, event));
+  OK(LaunchAppend(&log, 1, stream));
+  OK(cuCtxRecordEvent(theirs, event));
+  OK(cuCtxWaitEvent(context_, event));
+  OK(cudaSetDevice(0));
+  OK(LaunchAppend(&log, 2, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_EQ(log.entries, (std::vector<int>{1, 2}));
+}
+
 TEST_F(ContextEventTest, OtherContextsAreNotHeld) {
   OK(cudaSetDevice(1));
   uint8_t* far = nullptr;

@@ -49,7 +49,7 @@ class SmallStagingTest : public ::testing::Test {
   FenceRef Copy(CUstream stream, uint64_t thread, char** place) {
     const SmallStaging::Place taken = staging_.Take({stream, 0}, thread, 64);
     *place = taken.memory;
-    FenceRef fence = fences_.Record(stream);
+    FenceRef fence = fences_.Record(nullptr, stream);
     staging_.Commit(taken, fence);
     return fence;
   }

@@ -405,23 +405,20 @@ class Once(unittest.TestCase):
             allocator.pinned_batch(suite)({})
 
     def test_pinned_memory_is_switched_on(self):
-        self.assertEqual(
-            ["true", "on", None], [allocator.switched_on(shown) for shown in ("false", '"off"', "true")]
-        )
         for decisions, passes in ((("pinned.reused",), True), (ACTED, False)):
-            shown = "allocator.mode \"off\" default\\nallocator.pinned false default\\n"
+            shown = "allocator.mode \"off\" default\\nallocator.pinned \"off\" default\\n"
             with suite_with(decisions, shown=shown) as suite, contextlib.redirect_stdout(None):
                 suite.python = suite.workdir / "python"
                 suite.python.write_text(
                     "#!/bin/bash\n"
-                    '[ -n "$SLIPSTREAM_ALLOCATOR_MODE" ] && [ "$SLIPSTREAM_ALLOCATOR_PINNED" != true ] && exit 1\n'
+                    '[ -n "$SLIPSTREAM_ALLOCATOR_MODE" ] && [ "$SLIPSTREAM_ALLOCATOR_PINNED" != pool ] && exit 1\n'
                     'echo \'{"first": 1.0, "longest": 1.0, "total": 2.0, "sum": 3}\'\n'
                 )
                 suite.python.chmod(0o755)
                 data = {}
                 if passes:
                     self.assertIn("3 pinned.reused", allocator.pinned_batch(suite)(data))
-                    self.assertEqual("true", data["policy"]["SLIPSTREAM_ALLOCATOR_PINNED"])
+                    self.assertEqual("pool", data["policy"]["SLIPSTREAM_ALLOCATOR_PINNED"])
                 else:
                     with self.assertRaisesRegex(Failed, "no decision about pinned memory"):
                         allocator.pinned_batch(suite)(data)

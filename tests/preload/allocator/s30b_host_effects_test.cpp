@@ -83,6 +83,24 @@ TEST_F(HostEffects, S30b_OnAnotherDevice) {
   EXPECT_EQ(pinned_[0], 0x77);
 }
 
+// With two devices in use a free is kept as with one, on either, whatever the host was told on the other's streams.
+TEST_F(HostEffects, S30b_TwoDevicesAndNothingIsLost) {
+  OK(cudaSetDevice(1));
+  uint8_t* const theirs = Malloc(kMiB);
+  cudaStream_t stream = nullptr;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  OK(cudaMemsetAsync(theirs, 0x77, kMiB, stream));
+  OK(cudaMemcpyAsync(pinned_, theirs, kMiB, cudaMemcpyDeviceToHost, stream));
+  OK(cudaSetDevice(0));
+  OK(cudaMemcpyAsync(pinned_ + kMiB / 2, theirs, kMiB / 2, cudaMemcpyDeviceToHost, stream));
+  const Tally tally("allocator");
+  OK(cudaFree(theirs));
+  OK(cudaFree(block_));
+  EXPECT_EQ(pinned_[0], 0x77);
+  EXPECT_EQ(pinned_[kMiB - 1], 0x77);
+  PARKED(tally, 2);
+}
+
 // A kernel that writes pinned memory through the address that the program asked for: nobody sees which work that is.
 TEST_F(HostEffects, S30b_MappedMemory) {
   void* mapped = nullptr;

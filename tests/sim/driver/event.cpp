@@ -41,7 +41,7 @@ SIM_DRIVER(cuEventDestroy, 4000, cuEventDestroy_v2, (CUevent hEvent), (hEvent)) 
 static CUresult Record(CUevent hEvent, CUstream hStream, unsigned flags) {
   SIM_USE_STREAM(hStream)
   Event* event = FindEvent(world, hEvent);
-  if (event == nullptr || event->context->device != stream->context->device) {
+  if (event == nullptr || event->context != stream->context) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if ((flags & ~static_cast<unsigned>(CU_EVENT_RECORD_EXTERNAL)) != 0) {
@@ -161,7 +161,7 @@ SIM_DRIVER(cuCtxRecordEvent, 12050, cuCtxRecordEvent, (CUcontext hCtx, CUevent h
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   Event* event = FindEvent(world, hEvent);
-  if (event == nullptr) {
+  if (event == nullptr || event->context != context) {  // another context's event (cuda.h)
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if (context->sticky != CUDA_SUCCESS) {

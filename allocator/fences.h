@@ -1,0 +1,56 @@
+// The fences of one block: an event for each context that could have used it, behind all that was submitted to that
+// context before the block was freed (S30, S42).
+//
+// An event belongs to the context that is current when it is made, and only that context's work can be captured in it
+// (cuda.h, cuCtxRecordEvent); any context can wait for it (cuCtxWaitEvent). So a device that comes into use later adds
+// an event, and one that is reset takes its events along: nothing is pending there any more.
+// Threading: one thread at a time, whoever has the block. Ownership: events are kept for the next block, never
+// destroyed.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "allocator/contexts.h"
+
+namespace slipstream::allocator {
+
+class Fences {
+ public:
+  enum class State : uint8_t {
+    kPassed,
+    kPending,
+    kBroken,  // the driver answers with an error
+  };
+
+  // Behind all work of the contexts so far, in place of what it stood behind before. False: a context cannot be fenced.
+  // No capture may be live.
+  bool Record(Contexts& contexts, const Contexts::Set& set);
+
+  // Whether all of that has run.
+  State Ask(const Contexts& contexts) const;
+
+  // Makes all later work of the contexts wait for it. False: a context refuses. No capture may be live.
+  bool HoldBehind(const Contexts& contexts, const Contexts::Set& set) const;
+
+  // Whether there are events to be used again.
+  bool empty() const { return events_.empty(); }
+
+ private:
+  struct Event {
+    CUdevice device;
+    uint32_t life;  // Contexts::Life of the device when it was made
+    CUevent event;
+  };
+
+  bool MakeAt(size_t place, const Contexts& contexts, const Contexts::Set::Entry& entry);
+  static bool Gone(const Contexts& contexts, const Event& event) { return contexts.Life(event.device) != event.life; }
+
+  std::vector<Event> events_;
+  size_t recorded_ = 0;  // the first ones; the others are spare
+};
+
+}  // namespace slipstream::allocator
