@@ -75,9 +75,7 @@ Block* DevicePool::TakeOlderThan(uint64_t time_ns) {
   return nullptr;
 }
 
-void DevicePool::Moved(uint32_t times) {
-  moves_.fetch_add(times, std::memory_order_seq_cst);
-  if (awaiting_.load(std::memory_order_seq_cst) == 0) return;
+void DevicePool::NotifyAwaiting() {
   const std::lock_guard lock(moves_mutex_);
   moved_.notify_all();
 }

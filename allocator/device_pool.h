@@ -77,7 +77,7 @@ class DevicePool {
     explicit Move(DevicePool& pool) : pool_(pool) { pool_.moving_.fetch_add(1, std::memory_order_seq_cst); }
     ~Move() {
       pool_.moving_.fetch_sub(1, std::memory_order_seq_cst);
-      pool_.Moved(0);
+      pool_.Notify();
     }
     Move(const Move&) = delete;
     Move& operator=(const Move&) = delete;
@@ -85,12 +85,29 @@ class DevicePool {
    private:
     DevicePool& pool_;
   };
-  // Memory has become idle or the driver's, `times` times.
-  void Moved(uint32_t times);
+  // Memory has become idle or the driver's.
+  void Moved() {
+    moves_.fetch_add(1, std::memory_order_seq_cst);
+    Notify();
+  }
   uint32_t moves() const { return moves_.load(std::memory_order_seq_cst); }
   // Waits for the threads that have memory in their hands, but not for long: one of them may itself be waiting for work
   // that the calling thread has yet to submit. Whether there were more moves than `seen` then.
   bool AwaitMove(uint32_t seen);
+
+  // A driver's answer that work has passed takes ten times as long as "not yet", and as a wait of the device (H200,
+  // docs/allocator.md). After some answers in a row that it had, a block is taken behind a wait unasked, which is
+  // right in any case and holds nothing up if it has; now and then the driver is asked all the same.
+  bool ExpectsPassed() {
+    const uint32_t in_a_row = passed_in_a_row_.load(std::memory_order_relaxed);
+    if (in_a_row < kExpectAfter) return false;
+    passed_in_a_row_.store(in_a_row + 1, std::memory_order_relaxed);
+    return in_a_row % kAskEvery != 0;
+  }
+  void Answered(bool passed) {
+    const uint32_t in_a_row = passed_in_a_row_.load(std::memory_order_relaxed);
+    passed_in_a_row_.store(passed ? in_a_row + 1 : 0, std::memory_order_relaxed);
+  }
 
   void CountLive(int64_t bytes) { live_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void CountTrim() { trims_.fetch_add(1, std::memory_order_relaxed); }
@@ -123,6 +140,10 @@ class DevicePool {
     Block* last = nullptr;
   };
 
+  void Notify() {
+    if (awaiting_.load(std::memory_order_seq_cst) != 0) NotifyAwaiting();
+  }
+  void NotifyAwaiting();
   Block* Unlink(List& list, Block* before);
   void Count(const Block& block);
   void Uncount(const Block& block);
@@ -131,6 +152,10 @@ class DevicePool {
   const size_t total_bytes_;
   std::atomic<CUcontext> context_;
   std::array<List, kSizeClasses> lists_;
+  static constexpr uint32_t kExpectAfter = 8;
+  static constexpr uint32_t kAskEvery = 16;
+  std::atomic<uint32_t> passed_in_a_row_{0};
+
   std::atomic<uint32_t> moving_{0};  // threads
   std::atomic<uint32_t> moves_{0};
   std::atomic<uint32_t> awaiting_{0};  // threads

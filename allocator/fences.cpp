@@ -9,25 +9,23 @@ bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set:
   const uint32_t life = contexts.Life(entry.device);
   for (size_t i = place; i < events_.size(); ++i) {
     if (events_[i].device != entry.device || events_[i].life != life) continue;
-    std::swap(events_[place], events_[i]);
+    if (i != place) std::swap(events_[place], events_[i]);
     return true;
   }
   const InContext in(contexts.driver(), entry.context);
-  CUevent event = nullptr;
-  if (contexts.driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-  events_.push_back({.device = entry.device, .life = life, .event = event});
-  std::swap(events_[place], events_.back());
+  Event made{.device = entry.device, .life = life, .event = nullptr};
+  if (contexts.driver().cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  try {
+    std::erase_if(events_, [&contexts](const Event& event) { return Gone(contexts, event); });
+    events_.insert(events_.begin() + static_cast<ptrdiff_t>(place), made);
+  } catch (...) {
+    return false;  // and an event is lost, of which there are few
+  }
   return true;
 }
 
 bool Fences::Record(Contexts& contexts, const Contexts::Set& set) {
   recorded_ = 0;
-  std::erase_if(events_, [&contexts](const Event& event) { return Gone(contexts, event); });
-  try {
-    events_.reserve(events_.size() + set.count);
-  } catch (...) {
-    return false;
-  }
   for (size_t i = 0; i < set.count; ++i) {
     if (!MakeAt(i, contexts, set.entries[i])) return false;
     if (contexts.driver().cuCtxRecordEvent(set.entries[i].context, events_[i].event) != CUDA_SUCCESS) return false;

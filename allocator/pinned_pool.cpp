@@ -321,7 +321,7 @@ PinnedPool::Freed PinnedPool::Park(char* address) {
       decision = Decision::kFreedContext;
   }
   if (decision == Decision::kPinnedParked) {
-    block->idle_since_ns = NowNs();
+    block->idle_since_ns = CoarseNowNs();
     if (!PutIdle(block, true)) decision = Decision::kPinnedFreedCap;
   }
   Count(decision, bytes);

@@ -101,10 +101,16 @@ Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
   const DevicePool::Move move(pool);
   Found found;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
-    if (!Passed(block, &found.broken)) {
+    found.behind = !block->passed && pool.ExpectsPassed();
+    if (found.behind) {
+      found.pending = !HoldBehind(pool, *block);
+    } else if (!block->passed) {
+      found.pending = !Passed(block, &found.broken);
+      pool.Answered(!found.pending);
+    }
+    if (found.pending) {
       pool.PutBack(block);
-      pool.Moved(1);
-      found.pending = true;
+      pool.Moved();
       return found;
     }
     if (IsWhatItWas(*block)) {
@@ -117,12 +123,16 @@ Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
 }
 
 // All later work that could use the block behind all earlier work that could have used it.
+bool Segments::HoldBehind(DevicePool& pool, const Block& block) {
+  Contexts::Set contexts;
+  if (Broken(Mutant::kS30Wait) || Broken(Mutant::kS30)) return true;
+  return ContextsWithAccess(pool, &contexts) && block.fences.HoldBehind(contexts_, contexts);
+}
+
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   const DevicePool::Move move(pool);
-  Contexts::Set contexts;
-  if (!ContextsWithAccess(pool, &contexts)) return nullptr;
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
-    if (!Broken(Mutant::kS30Wait) && !block->fences.HoldBehind(contexts_, contexts)) {
+    if (!HoldBehind(pool, *block)) {
       pool.PutBack(block);
       return nullptr;
     }
@@ -162,7 +172,7 @@ void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
   auto* const address = reinterpret_cast<void*>(block->address);
   // From here on the program may free it.
   block->state.store(BlockState::kLive, std::memory_order_release);
-  if (how != Decision::kReused) Report(pool, false);
+  if (how == Decision::kGrown) Report(pool, false);
   return address;
 }
 
@@ -194,7 +204,9 @@ void* Segments::Take(size_t bytes) {
       Count(Decision::kPassedCapture, bytes);
       return nullptr;
     }
-    if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
+    if (found.block != nullptr) {
+      return HandOut(*pool, found.block, found.behind ? Decision::kReusedBehind : Decision::kReused);
+    }
     if (found.broken) return nullptr;  // the program's call finds out
     own += found.pending ? 1 : 0;
     Block* block = nullptr;
@@ -303,9 +315,9 @@ Segments::Freed Segments::Park(void* memory) {
     Delete(block);
     return Freed::kNot;
   }
-  block->idle_since_ns = NowNs();
+  block->idle_since_ns = CoarseNowNs();
   pool->Put(block);
-  pool->Moved(1);
+  pool->Moved();
   trimmer_.MemoryIsIdle();
   return Freed::kParked;
 }

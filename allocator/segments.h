@@ -104,6 +104,7 @@ class Segments {
   // What a request found among idle blocks.
   struct Found {
     Block* block = nullptr;  // to be handed out
+    bool behind = false;     // a wait of the device
     bool pending = false;    // there is one that has not passed
     bool broken = false;     // the driver answers with an error
   };
@@ -124,6 +125,7 @@ class Segments {
   DevicePool* PoolOfCurrent();
   DevicePool* PoolOf(CUdevice device) const;
   Found Find(DevicePool& pool, size_t bytes);
+  bool HoldBehind(DevicePool& pool, const Block& block);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
   CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
   void* HandOut(DevicePool& pool, Block* block, Decision how);

@@ -45,13 +45,13 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     if (why == Decision::kTrimmed) pool.CountTrim();
     Count(why, bytes);
   }
-  if (released != 0) pool.Moved(1);
+  if (released != 0) pool.Moved();
   return released;
 }
 
-// After the driver gave memory: whether enough is left for those who do not come through here. While there is plenty the
-// driver is not asked every time: a program that builds its model allocates often, and the answer takes the driver some
-// time.
+// After the driver gave memory: whether enough is left for those who do not come through here. While there is plenty
+// the driver is not asked every time: a program that builds its model allocates often, and the answer takes the driver
+// some time.
 void Segments::KeepReserve(DevicePool& pool) {
   const uint64_t now = NowNs();
   const bool plenty = pool.driver_free() / 2 > policy_.keep_free + pool.total_bytes() / kShort;

@@ -169,6 +169,21 @@ cudaError_t LaunchDelay(cudaStream_t stream) {
 
 void ForgetKernels() { g_loaded.store(false, std::memory_order_release); }
 
+CUdeviceptr TakeUnseenBut(size_t left) {
+  static const auto take = Need<decltype(&cuMemAlloc)>("cuMemAlloc_v2");
+  static const auto ask = Need<decltype(&cuMemGetInfo)>("cuMemGetInfo_v2");
+  CUdeviceptr memory = 0;
+  size_t free = 0;
+  size_t total = 0;
+  if (ask(&free, &total) != CUDA_SUCCESS || free < 2 * left) return 0;
+  return take(&memory, free - left) == CUDA_SUCCESS ? memory : 0;
+}
+
+void GiveUnseen(CUdeviceptr memory) {
+  static const auto give = Need<decltype(&cuMemFree)>("cuMemFree_v2");
+  (void)give(memory);
+}
+
 CUresult AddressRange(const void* memory, uintptr_t* base, size_t* bytes) {
   static const auto ask = Need<CUresult (*)(CUdeviceptr*, size_t*, CUdeviceptr)>("cuMemGetAddressRange_v2");
   CUdeviceptr begin = 0;

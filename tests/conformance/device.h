@@ -30,6 +30,11 @@ cudaError_t LaunchDelay(cudaStream_t stream);
 // After cudaDeviceReset: kernels are loaded anew.
 void ForgetKernels();
 
+// cuMemAlloc and cuMemFree: device memory that no allocator under test knows of. All that the driver has, but for
+// `left`; 0: it has not much more than that.
+CUdeviceptr TakeUnseenBut(size_t left);
+void GiveUnseen(CUdeviceptr memory);
+
 // cuMemGetAddressRange.
 CUresult AddressRange(const void* memory, uintptr_t* base, size_t* bytes);
 

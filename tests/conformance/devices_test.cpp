@@ -81,7 +81,8 @@ TYPED_TEST(Devices, MemoryIsAccountedToItsDevice) {
   EXPECT_GE(this->FreeMemory() + kSlack, there_before);
 }
 
-// A copy between two devices is in a stream of the one that the freed block is not of.
+// A free does not wait for a copy between two devices that is on a stream of the other one (measured): it is on a
+// stream of this one.
 TYPED_TEST(Devices, FreedUnderAPendingPeerCopy) {
   if (TypeParam::kStreamOrdered) GTEST_SKIP() << "a stream of one device cannot free in order with another's here";
   int can = 0;
@@ -95,10 +96,14 @@ TYPED_TEST(Devices, FreedUnderAPendingPeerCopy) {
     OK(cudaSetDevice(1));
     OK(LaunchDelay(this->there_));
     EXPECT_TRUE(Fill(source, bytes, NewSalt(), this->there_));
-    OK(cudaMemcpyPeerAsync(block, 0, source, 1, bytes, this->there_));
+    cudaEvent_t filled = nullptr;
+    OK(cudaEventCreateWithFlags(&filled, cudaEventDisableTiming));
+    OK(cudaEventRecord(filled, this->there_));
     OK(cudaSetDevice(0));
+    OK(cudaStreamWaitEvent(this->a_, filled, 0));
+    OK(cudaMemcpyPeerAsync(block, 0, source, 1, bytes, this->a_));
     this->Free(0, block);
-    OK(cudaDeviceSynchronize());  // device 0 has done all that it had
+    OK(cudaEventDestroy(filled));
     // Several: whoever asks often enough gets the block.
     std::vector<std::pair<void*, uint32_t>> owned;
     for (int i = 0; i < 8; ++i) {
@@ -165,6 +170,7 @@ TYPED_TEST(DeviceReset, MemoryOfBeforeIsGone) {
 }
 
 TYPED_TEST(DeviceReset, MemoryComesBack) {
+  if (TypeParam::kStreamOrdered) GTEST_SKIP() << "what a memory pool holds back is its own affair";
   const size_t before = this->FreeMemory();
   ASSERT_NE(this->Take(64 * kMiB), nullptr);
   this->Give(this->Take(32 * kMiB));

@@ -10,7 +10,12 @@ class MemoryEnd : public Conformance<Allocator> {
   void SetUp() override {
     Conformance<Allocator>::SetUp();
     OK(cudaDeviceSynchronize());
+    ballast_ = TakeUnseenBut(2048 * kMiB);  // the end of a large device is found sooner
     free_ = this->FreeMemory();
+  }
+  void TearDown() override {
+    Conformance<Allocator>::TearDown();
+    if (ballast_ != 0) GiveUnseen(ballast_);
   }
   // Blocks of the size until there is no more.
   std::vector<uint8_t*> TakeAll(size_t bytes) {
@@ -48,6 +53,7 @@ class MemoryEnd : public Conformance<Allocator> {
   }
 
   size_t free_ = 0;
+  CUdeviceptr ballast_ = 0;
 };
 TYPED_TEST_SUITE(MemoryEnd, Allocators, AllocatorNames);
 

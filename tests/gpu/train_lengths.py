@@ -64,7 +64,7 @@ class Memory:
 
     def report(self):
         if not self.cuda:
-            return {"retries": 0, "out_of_memory": 0}
+            return {"retries": 0, "out_of_memory": 0, "driver_frees": 0}
         stats = torch.cuda.memory_stats(self.device)
         return {
             "retries": stats["num_alloc_retries"],

@@ -245,7 +245,8 @@ class Answers:
         """At first there were two retries, afterwards as many more as it was told."""
         del workload
         self.reports += 1
-        return {**self._report, "retries": 2 + (self._report["retries"] if self.reports > 1 else 0)}
+        more = self.reports > 1
+        return {**self._report, **{key: 2 + (self._report[key] if more else 0) for key in ("retries", "driver_frees")}}
 
     def ask_to_end(self):
         pass
@@ -281,8 +282,8 @@ class Loops(unittest.TestCase):
         losses = [float(number).hex() for number in range(count)]
         other = [*losses[:-1], change] if change else losses
         processes = {
-            "bare": Answers(0.01, {"losses": losses, "retries": retries[0]}),
-            "pooled": Answers(pooled, {"losses": other, "retries": retries[1]}),
+            "bare": Answers(0.01, {"losses": losses, "retries": retries[0], "driver_frees": 9}),
+            "pooled": Answers(pooled, {"losses": other, "retries": retries[1], "driver_frees": 9}),
         }
         return self.run_check(allocator.lengths, processes, **more)
 

@@ -41,7 +41,14 @@ Allocation* FindBase(World& world, uintptr_t base) {
   return found == world.allocations.end() ? nullptr : &found->second;
 }
 
-// Frees wait for the device: for all that the program has submitted, in every context that can see the memory.
+// Frees of device memory wait for all that was submitted to its context. A copy between two devices that is on a stream
+// of the other one is not waited for (measured).
+CUresult WaitForContext(World& world, Lock& lock, Context* owner) {
+  RunUntilDone(world, lock, PendingOf(world, owner));
+  return owner->sticky;
+}
+
+// Frees of memory that every context reaches wait for them all.
 CUresult WaitForAll(World& world, Lock& lock, const Context* owner) {
   RunUntilDone(world, lock, PendingOf(world, nullptr));
   return owner->sticky;
@@ -112,8 +119,9 @@ SIM_DRIVER(cuMemFree, 3020, cuMemFree_v2, (CUdeviceptr dptr), (dptr)) {
     return CUDA_SUCCESS;
   }
   const uint64_t id = allocation->id;
-  const Context* owner = allocation->context;
-  const CUresult result = WaitForAll(world, lock, owner);
+  Context* owner = allocation->context;
+  const bool managed = allocation->kind == Allocation::Kind::kManaged;
+  const CUresult result = managed ? WaitForAll(world, lock, owner) : WaitForContext(world, lock, owner);
   // Another thread may have freed it in the meantime.
   allocation = FindBase(world, dptr);
   if (allocation == nullptr || allocation->id != id) {
