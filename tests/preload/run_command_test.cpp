@@ -181,7 +181,8 @@ TEST(RunCommandTest, TheJsonSummaryEqualsTheSimulatorsCounts) {
   const Finished finished =
       RunUnder({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
                {{"SIMCUDA_COUNTS", place + "/simulator.json"},
-                {"SLIPSTREAM_TRANSFER_H2D", "off"},  // the engine's own calls are the driver's, not the runtime's
+                {"SLIPSTREAM_TRANSFER_H2D", "off"},  // the engines' own calls are the driver's, not the runtime's
+                {"SLIPSTREAM_ALLOCATOR_MODE", "off"},
                 {"RANK", "3"},
                 {"LOCAL_RANK", "1"}});
   EXPECT_EQ(finished.status, 0) << finished.err;

@@ -95,7 +95,23 @@ SPEED = [
         },
     },
 ]
+POOL = {
+    **RESULTS,
+    "checks": [{"name": "allocator.race", "outcome": "PASS", "detail": "", "seconds": 1}],
+    "benchmarks": [
+        {
+            "name": f"{'async' if variant == 'async' else 'malloc'}/{name}",
+            "variant": f"pair.{variant}",
+            "target": 400 if variant == "pooled" else None,
+            "summary": {"p50": p50, "p99": 2 * p50},
+        }
+        for name in ("idle/20MiB/1", "idle/20MiB/16", "behind/1GiB/1")
+        for variant, p50 in (("bare", 47_000.0), ("off", 48_000.0), ("pooled", 380.0), ("async", 470.0))
+    ]
+    + [{"name": "empty_cache", "variant": "step.pooled_every_to_never", "groups": [], "summary": SUMMARY}],
+}
 README = f"# title\n{tables.BEGIN}\nold\n{tables.END}\nend\n"
+POOL_README = f"{README}{tables.POOL_BEGIN}\n{tables.POOL_END}\n"
 
 
 class Tables(unittest.TestCase):
@@ -151,6 +167,24 @@ class Tables(unittest.TestCase):
             "| lm | every engine and counter off | 25.100 | 1.0004 | 0.9995 to 1.0011 | 30 |",
         ):
             self.assertIn(expected, text)
+
+    def test_the_pool_has_a_place_of_its_own(self):
+        self.readme.write_text(POOL_README)
+        self.write(POOL)
+        self.assertEqual((0, ""), self.run_main())
+        text = self.readme.read_text()
+        self.assertTrue(text.startswith(README))
+        for expected in (
+            "| nothing | 20MiB | 47.0 us (94.0 us) | 380 ns (760 ns) | 470 ns (940 ns) |",
+            "| a copy of 2 GiB | 1GiB | 47.0 us (94.0 us) | 380 ns (760 ns) | 470 ns (940 ns) |",
+            "| 16 | 47.0 us (94.0 us) | 380 ns (760 ns) | 470 ns (940 ns) |",
+            "the target is 400 ns",
+            "| `empty_cache()` at every step of ResNet-50 / never, with the pool | 25.100 | 1.000 | 1.000 to 1.001 | 30 |",
+        ):
+            self.assertIn(expected, text)
+        self.assertEqual(0, self.run_main("--check")[0])
+        self.readme.write_text(README)
+        self.assertEqual(2, self.run_main()[0])
 
     def test_check_sees_a_changed_figure_on_either_side(self):
         self.run_main()

@@ -697,7 +697,7 @@ def once(suite, name, argv, key, same, policy, seconds, acted):
 
 
 def start_up(suite):
-    size = 1 << 20 if suite.rehearsal else 8 * GIB
+    size = 1 << 20 if suite.rehearsal else 24 * GIB
     argv = [suite.python, PROGRAMS / "build_model.py", suite.device, size]
     return once(
         suite,

@@ -1,6 +1,6 @@
 """slipstream's counts against CUPTI's (the same process) and torch.profiler's (the same steps).
 
-The transfer engine is off here: a copy that it makes by its own means is not the runtime call that CUPTI would see.
+The engines are off here: what they do by their own means is not the runtime call that CUPTI would see.
 """
 
 import collections

@@ -26,6 +26,9 @@ SCHEMA = "slipstream-gpu-results-1"
 # Everything off, and: nothing done about what the program calls, but all of it counted.
 OFF_POLICY = """version = 1
 
+[allocator]
+mode = "off"
+
 [transfer]
 h2d = "off"
 
@@ -34,6 +37,9 @@ counters = "off"
 nvtx = false
 """
 COUNTING_POLICY = """version = 1
+
+[allocator]
+mode = "off"
 
 [transfer]
 h2d = "off"
