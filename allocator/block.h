@@ -34,6 +34,7 @@ struct Block {
   bool passed = false;  // they were seen to have
   uint64_t idle_since_ns = 0;
   Block* next = nullptr;  // in a free list
+  uint8_t shard = 0;      // of the lists that it was put in
 };
 
 }  // namespace slipstream::allocator

@@ -4,6 +4,17 @@
 #include <utility>
 
 namespace slipstream::allocator {
+namespace {
+
+std::atomic<uint32_t> g_threads{0};
+thread_local uint32_t t_number = 0;  // of the calling thread, from 1
+
+size_t OwnShard() {
+  if (t_number == 0) t_number = g_threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  return t_number % DevicePool::kShards;
+}
+
+}  // namespace
 
 void DevicePool::Count(const Block& block) {
   const uint64_t idle = idle_bytes_.fetch_add(block.bytes, std::memory_order_seq_cst) + block.bytes;
@@ -18,61 +29,109 @@ void DevicePool::Uncount(const Block& block) {
   if (!block.passed) parked_bytes_.fetch_sub(block.bytes, std::memory_order_relaxed);
 }
 
-void DevicePool::Put(Block* block) {
-  Count(*block);
-  List& list = lists_[SizeClassOf(block->bytes)];
-  const std::lock_guard lock(list.mutex);
-  block->next = nullptr;
-  (list.last != nullptr ? list.last->next : list.first) = block;
-  list.last = block;
+void DevicePool::List::PushPassed(Block* block) {
+  block->next = passed;
+  passed = block;
 }
 
-void DevicePool::PutBack(Block* block) {
-  Count(*block);
-  List& list = lists_[SizeClassOf(block->bytes)];
-  const std::lock_guard lock(list.mutex);
-  block->next = list.first;
-  list.first = block;
-  if (list.last == nullptr) list.last = block;
+void DevicePool::List::PushPending(Block* block, bool first) {
+  if (pending == nullptr) {
+    block->next = nullptr;
+    pending = pending_last = block;
+  } else if (first) {
+    block->next = pending;
+    pending = block;
+  } else {
+    block->next = nullptr;
+    pending_last->next = block;
+    pending_last = block;
+  }
 }
 
-// Takes the block behind `before` (null: the first) out of the list.
-Block* DevicePool::Unlink(List& list, Block* before) {
-  Block* const block = before != nullptr ? before->next : list.first;
-  (before != nullptr ? before->next : list.first) = block->next;
-  if (list.last == block) list.last = before;
+Block* DevicePool::List::UnlinkPassed(Block* before) {
+  Block*& link = before != nullptr ? before->next : passed;
+  Block* const block = link;
+  link = block->next;
   block->next = nullptr;
-  Uncount(*block);
   return block;
 }
 
+Block* DevicePool::List::UnlinkPending(Block* before) {
+  Block*& link = before != nullptr ? before->next : pending;
+  Block* const block = link;
+  link = block->next;
+  if (pending_last == block) pending_last = before;
+  block->next = nullptr;
+  return block;
+}
+
+// Of those that have passed first.
+template <typename Wanted>
+Block* DevicePool::List::TakeFirst(const Wanted& wanted) {
+  Block* before = nullptr;
+  for (Block* block = passed; block != nullptr; before = block, block = block->next) {
+    if (wanted(*block)) return UnlinkPassed(before);
+  }
+  before = nullptr;
+  for (Block* block = pending; block != nullptr; before = block, block = block->next) {
+    if (wanted(*block)) return UnlinkPending(before);
+  }
+  return nullptr;
+}
+
+void DevicePool::Link(Block* block, bool newest) {
+  Count(*block);
+  const size_t index = SizeClassOf(block->bytes);
+  Shard& shard = shards_[block->shard];
+  List& list = shard.lists[index];
+  const std::lock_guard lock(list.mutex);
+  if (list.empty()) shard.Fill(index);
+  if (block->passed) {
+    list.PushPassed(block);
+  } else {
+    list.PushPending(block, !newest);
+  }
+}
+
+void DevicePool::Put(Block* block) {
+  block->shard = static_cast<uint8_t>(OwnShard());
+  Link(block, true);
+}
+
+void DevicePool::PutBack(Block* block) { Link(block, false); }
+
 Block* DevicePool::Take(size_t bytes, size_t most) {
+  for (size_t shard = 0; shard < kShards; ++shard) {
+    if (Block* const block = Take(shard, bytes, most)) return block;
+  }
+  return nullptr;
+}
+
+Block* DevicePool::Take(size_t from, size_t bytes, size_t most) {
+  Shard& shard = shards_[(OwnShard() + from) % kShards];
   const size_t last = SizeClassOf(most);
+  const auto fits = [bytes, most](const Block& block) { return block.bytes >= bytes && block.bytes <= most; };
   for (size_t index = SizeClassOf(bytes); index <= last; ++index) {
-    List& list = lists_[index];
+    if (!shard.MayHave(index)) continue;
+    List& list = shard.lists[index];
     const std::lock_guard lock(list.mutex);
-    bool found = false;
-    Block* before_found = nullptr;
-    Block* before = nullptr;
-    for (Block* block = list.first; block != nullptr; before = block, block = block->next) {
-      if (block->bytes < bytes || block->bytes > most || (found && !block->passed)) continue;
-      found = true;
-      before_found = before;
+    if (Block* const found = list.TakeFirst(fits)) {
+      if (list.empty()) shard.Empty(index);
+      Uncount(*found);
+      return found;
     }
-    if (found) return Unlink(list, before_found);
   }
   return nullptr;
 }
 
 Block* DevicePool::TakeOlderThan(uint64_t time_ns) {
-  for (List& list : lists_) {
-    const std::lock_guard lock(list.mutex);
-    Block* before = nullptr;
-    for (Block* block = list.first; block != nullptr; before = block, block = block->next) {
-      if (block->idle_since_ns < time_ns) return Unlink(list, before);
-    }
-  }
-  return nullptr;
+  Block* found = nullptr;
+  ForEachList([&found, time_ns](List& list) {
+    found = list.TakeFirst([time_ns](const Block& block) { return block.idle_since_ns < time_ns; });
+    return found == nullptr;
+  });
+  if (found != nullptr) Uncount(*found);
+  return found;
 }
 
 void DevicePool::NotifyAwaiting() {

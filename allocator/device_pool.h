@@ -1,5 +1,7 @@
 // The pool of one device: its idle blocks by size, and its figures.
 //
+// Idle blocks lie in shards of lists by size. A thread parks in its own shard and looks there first, so that threads
+// seldom meet; what it does not find there it finds in the others.
 // Threading: any thread. A list's lock is held to link and unlink, and while Refresh has the driver asked whether
 // events have passed; never while calling anything that may wait for the device (S55). Ownership: never destroyed.
 // Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
@@ -44,24 +46,36 @@ class DevicePool {
   CUcontext context() const { return context_.load(std::memory_order_acquire); }
   void SetContext(CUcontext context) { context_.store(context, std::memory_order_release); }
 
-  // Makes the block one that Take may find. The newest of its size comes last.
+  // Makes the block one that Take may find, in the calling thread's shard. The newest of its size comes last.
   void Put(Block* block);
-  // The same for one that was taken and did not do: it is the next to be found again.
+  // The same for one that was taken and did not do: it is the next of its shard to be found again.
   void PutBack(Block* block);
-  // A block of at least `bytes` and at most `most`: the newest that is known to have passed, so that what is not needed
-  // grows old, else the oldest. Null: none.
+  // A block of at least `bytes` and at most `most` from a shard, counted from the calling thread's own (0): the newest
+  // that is known to have passed, so that what is not needed grows old, else the oldest. Null: none.
+  static constexpr size_t kShards = 8;
+  Block* Take(size_t shard, size_t bytes, size_t most);
+  // From the first shard that has one.
   Block* Take(size_t bytes, size_t most);
   // Blocks that became idle before the time, one after the other; null: no more.
   Block* TakeOlderThan(uint64_t time_ns);
   // Asks passed(block) of each idle block that was not seen to have passed; it is called with a list's lock held.
   template <typename Passed>
   void Refresh(const Passed& passed) {
-    for (List& list : lists_) {
-      const std::lock_guard lock(list.mutex);
-      for (Block* block = list.first; block != nullptr; block = block->next) {
-        if (!block->passed && passed(block)) parked_bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+    ForEachList([this, &passed](List& list) {
+      Block* before = nullptr;
+      for (Block* block = list.pending; block != nullptr;) {
+        Block* const next = block->next;
+        if (passed(block)) {
+          list.UnlinkPending(before);
+          list.PushPassed(block);
+          parked_bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+        } else {
+          before = block;
+        }
+        block = next;
       }
-    }
+      return true;
+    });
   }
   // Forgets every idle block. They are the map's still.
   void Clear();
@@ -136,22 +150,60 @@ class DevicePool {
  private:
   struct alignas(64) List {
     std::mutex mutex;
-    Block* first = nullptr;
-    Block* last = nullptr;
+    Block* passed = nullptr;        // known to be free of work, the newest first
+    Block* pending = nullptr;       // the others, the oldest first
+    Block* pending_last = nullptr;  // where there are any
+
+    bool empty() const { return passed == nullptr && pending == nullptr; }
+    void PushPassed(Block* block);
+    void PushPending(Block* block, bool first);
+    // The one behind `before`; null: the first.
+    Block* UnlinkPassed(Block* before);
+    Block* UnlinkPending(Block* before);
+    template <typename Wanted>
+    Block* TakeFirst(const Wanted& wanted);
   };
+  struct Shard {
+    std::array<List, kSizeClasses> lists;
+    // A bit for each list that may have a block: set and cleared under the list's lock, read without it.
+    std::array<std::atomic<uint64_t>, kSizeClasses / 64> filled{};
+
+    bool MayHave(size_t index) const {
+      return (filled[index / 64].load(std::memory_order_acquire) >> (index % 64) & 1) != 0;
+    }
+    void Fill(size_t index) { filled[index / 64].fetch_or(uint64_t{1} << (index % 64), std::memory_order_release); }
+    void Empty(size_t index) {
+      filled[index / 64].fetch_and(~(uint64_t{1} << (index % 64)), std::memory_order_release);
+    }
+  };
+
+  // Calls visit(list) for each list that has a block, under its lock, until it returns false.
+  template <typename Visit>
+  void ForEachList(const Visit& visit) {
+    for (Shard& shard : shards_) {
+      for (size_t index = 0; index < kSizeClasses; ++index) {
+        if (!shard.MayHave(index)) continue;
+        List& list = shard.lists[index];
+        const std::lock_guard lock(list.mutex);
+        const bool more = visit(list);
+        if (list.empty()) shard.Empty(index);
+        if (!more) return;
+      }
+    }
+  }
 
   void Notify() {
     if (awaiting_.load(std::memory_order_seq_cst) != 0) NotifyAwaiting();
   }
   void NotifyAwaiting();
-  Block* Unlink(List& list, Block* before);
+  void Link(Block* block, bool newest);
   void Count(const Block& block);
   void Uncount(const Block& block);
 
   const CUdevice device_;
   const size_t total_bytes_;
   std::atomic<CUcontext> context_;
-  std::array<List, kSizeClasses> lists_;
+  std::array<Shard, kShards> shards_;
   static constexpr uint32_t kExpectAfter = 8;
   static constexpr uint32_t kAskEvery = 16;
   std::atomic<uint32_t> passed_in_a_row_{0};

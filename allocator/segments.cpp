@@ -100,26 +100,36 @@ bool Segments::IsWhatItWas(const Block& block) {
 Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
   const DevicePool::Move move(pool);
   Found found;
-  while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
-    found.behind = !block->passed && pool.ExpectsPassed();
-    if (found.behind) {
-      found.pending = !HoldBehind(pool, *block);
-    } else if (!block->passed) {
-      found.pending = !Passed(block, &found.broken);
-      pool.Answered(!found.pending);
+  const size_t most = MostFor(pool, bytes);
+  for (size_t shard = 0; shard < DevicePool::kShards && found.block == nullptr && !found.broken; ++shard) {
+    FindIn(pool, shard, bytes, most, &found);
+  }
+  return found;
+}
+
+// Until a block will do, or is the oldest of its shard and has not passed.
+void Segments::FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found) {
+  while (Block* const block = pool.Take(shard, bytes, most)) {
+    bool ready = block->passed;
+    found->behind = !ready && pool.ExpectsPassed();
+    if (found->behind) {
+      ready = HoldBehind(pool, *block);
+    } else if (!ready) {
+      ready = Passed(block, &found->broken);
+      pool.Answered(ready);
     }
-    if (found.pending) {
+    if (!ready) {
       pool.PutBack(block);
       pool.Moved();
-      return found;
+      ++found->pending;
+      return;
     }
     if (IsWhatItWas(*block)) {
-      found.block = block;
-      return found;
+      found->block = block;
+      return;
     }
     Delete(block);
   }
-  return found;
 }
 
 // All later work that could use the block behind all earlier work that could have used it.
@@ -208,12 +218,12 @@ void* Segments::Take(size_t bytes) {
       return HandOut(*pool, found.block, found.behind ? Decision::kReusedBehind : Decision::kReused);
     }
     if (found.broken) return nullptr;  // the program's call finds out
-    own += found.pending ? 1 : 0;
+    own += found.pending;
     Block* block = nullptr;
     CUresult grown = Grow(*pool, bytes, &block);
     if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
     if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
-    if (found.pending) {
+    if (found.pending != 0) {
       surroundings_.WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
       if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
     }

@@ -105,7 +105,7 @@ class Segments {
   struct Found {
     Block* block = nullptr;  // to be handed out
     bool behind = false;     // a wait of the device
-    bool pending = false;    // there is one that has not passed
+    uint32_t pending = 0;    // so many were looked at that have not passed, and put back
     bool broken = false;     // the driver answers with an error
   };
 
@@ -125,6 +125,7 @@ class Segments {
   DevicePool* PoolOfCurrent();
   DevicePool* PoolOf(CUdevice device) const;
   Found Find(DevicePool& pool, size_t bytes);
+  void FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found);
   bool HoldBehind(DevicePool& pool, const Block& block);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
   CUresult Grow(DevicePool& pool, size_t bytes, Block** block);

@@ -85,6 +85,31 @@ TEST_F(DevicePoolTest, FiguresFollowTheBlocks) {
   EXPECT_EQ(pool_.Take(1, SIZE_MAX), nullptr);
 }
 
+// A thread looks in its own shard first, and finds what another one parked all the same.
+TEST_F(DevicePoolTest, AThreadsOwnBlocksComeFirst) {
+  Block* theirs = nullptr;
+  std::thread([&] { theirs = Idle(kMiB); }).join();
+  Block* const own = Idle(kMiB);
+  ASSERT_NE(own->shard, theirs->shard);
+  EXPECT_EQ(pool_.Take(0, kMiB, kMiB), own);
+  EXPECT_EQ(pool_.Take(0, kMiB, kMiB), nullptr);
+  EXPECT_EQ(pool_.Take(kMiB, kMiB), theirs);
+  pool_.PutBack(theirs);
+  EXPECT_EQ(pool_.Take(0, kMiB, kMiB), nullptr) << "it went back to the shard that it came from";
+  EXPECT_EQ(pool_.TakeOlderThan(1), theirs);
+  EXPECT_EQ(pool_.idle_bytes(), 0U);
+}
+
+TEST_F(DevicePoolTest, WhatIsSeenToHavePassedIsFoundFirst) {
+  Block* const oldest = Idle(kMiB);
+  Block* const second = Idle(kMiB);
+  Block* const third = Idle(kMiB);
+  pool_.Refresh([second](Block* block) { return block->passed = block == second; });
+  EXPECT_EQ(pool_.Take(kMiB, kMiB), second);
+  EXPECT_EQ(pool_.Take(kMiB, kMiB), oldest);
+  EXPECT_EQ(pool_.Take(kMiB, kMiB), third);
+}
+
 // Threads that take and put back lose no block and find none twice.
 TEST_F(DevicePoolTest, ManyThreads) {
   constexpr int kThreads = 4;
