@@ -385,6 +385,24 @@ def pair_checks(suite):
                 )
         return f"{turns} turns of {', '.join(variants)}; pooled: {data['pool']}"
 
+    def driver_calls(data):
+        """What the pool decides by; reported."""
+        program = suite.build / "bench" / "gpu" / "driver_calls"
+        if not program.exists():
+            raise Failed(f"{program} is not there: the build folder that travels must have it")
+        if suite.rehearsal and not (suite.build / "sim").exists():
+            raise Skipped("a rehearsal, and the build has no simulated device")
+        env = simulator(suite, "128GiB") if suite.rehearsal else {"LD_LIBRARY_PATH": library_path(suite) or None}
+        argv = [program, "--benchmark_format=json"]
+        argv += ["--calls", 3, "--piece", 1 << 20] if suite.rehearsal else []
+        result = suite.command("allocator.driver_calls", argv, env=env, timeout=30)
+        result.expect_success("driver_calls")
+        for row in json.loads(result.stdout)["benchmarks"]:
+            name = re.split(r"/(?:iterations|real_time|manual_time)", row["name"])[0]
+            data[name] = row["real_time"]
+            suite.add_benchmark({"name": name, "variant": "driver", "unit": "ns", "ns": row["real_time"]})
+        return ", ".join(f"{name} {ns:.0f} ns" for name, ns in data.items()) + "; reported, not asserted"
+
     def figure(variant, state, size, threads=1):
         calls = "async" if variant == ASYNC else "malloc"
         try:
@@ -422,6 +440,7 @@ def pair_checks(suite):
         ("allocator.pairs", measure),
         *((f"allocator.pair_{state}_{size}", judged(state, size)) for state in ("idle", "behind") for size in SIZES),
         ("allocator.pair_threads", threads),
+        ("allocator.driver_calls", driver_calls),
     ]
 
 

@@ -1,0 +1,235 @@
+// What the driver calls cost that the pool of device memory decides by (docs/allocator.md): fences of a whole context,
+// what an idle block is asked for, and memory itself.
+//
+//   driver_calls [--calls N] [--piece BYTES] [Google Benchmark's options]
+//
+// record              cuCtxRecordEvent
+// ask/fresh           cuEventQuery of an event that has passed, on a context that has had no work
+// ask/passed          the same behind work that has run
+// ask/pending         behind work that has not: copies of BYTES (default 2 GiB) on the device
+// wait                cuCtxWaitEvent
+// buffer_id           cuPointerGetAttribute(CU_POINTER_ATTRIBUTE_BUFFER_ID)
+// memory_info         cuMemGetInfo
+// allocate/SIZE, free/SIZE
+// Times are means of N calls (default 2000; 20 where memory comes and goes).
+// Runs with whatever libcudart.so.13 LD_LIBRARY_PATH has and the libcuda.so.1 that it loads; the runtime that this is
+// linked to does nothing, and is refused.
+// Exit status: 0, 1 a call failed or the device was idle where it should not have been, 2 wrong usage or no runtime.
+#include <benchmark/benchmark.h>
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kMiB = size_t{1} << 20;
+struct Size {
+  size_t bytes;
+  const char* name;
+};
+constexpr Size kSizes[] = {{2 * kMiB, "2MiB"}, {20 * kMiB, "20MiB"}, {256 * kMiB, "256MiB"}, {1024 * kMiB, "1GiB"}};
+constexpr int kAllocations = 20;
+// Pieces that are pending while the driver is asked: about a millisecond each on an H200.
+constexpr int kPieces = 64;
+
+struct Options {
+  int calls = 2000;
+  size_t piece = 2048 * kMiB;
+};
+
+Options options;
+bool failed = false;
+
+struct Driver {
+  decltype(&cuCtxGetCurrent) ctx_get_current;
+  decltype(&cuCtxRecordEvent) ctx_record_event;
+  decltype(&cuCtxWaitEvent) ctx_wait_event;
+  decltype(&cuEventCreate) event_create;
+  decltype(&cuEventQuery) event_query;
+  decltype(&cuMemAlloc) mem_alloc;
+  decltype(&cuMemFree) mem_free;
+  decltype(&cuMemGetInfo) mem_get_info;
+  decltype(&cuPointerGetAttribute) pointer_get_attribute;
+
+  CUcontext context = nullptr;
+  CUevent event = nullptr;
+};
+
+Driver driver;
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+// False: no device, or calls succeed and nothing happens, as in the runtime of bench/null.
+bool Start() {
+  void* memory = nullptr;
+  if (cudaMalloc(&memory, 2 * kMiB) != cudaSuccess || memory == nullptr || cudaFree(memory) != cudaSuccess)
+    return false;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return library != nullptr && Find(library, "cuCtxGetCurrent", &driver.ctx_get_current) &&
+         Find(library, "cuCtxRecordEvent", &driver.ctx_record_event) &&
+         Find(library, "cuCtxWaitEvent", &driver.ctx_wait_event) &&
+         Find(library, "cuEventCreate", &driver.event_create) && Find(library, "cuEventQuery", &driver.event_query) &&
+         Find(library, "cuMemAlloc_v2", &driver.mem_alloc) && Find(library, "cuMemFree_v2", &driver.mem_free) &&
+         Find(library, "cuMemGetInfo_v2", &driver.mem_get_info) &&
+         Find(library, "cuPointerGetAttribute", &driver.pointer_get_attribute) &&
+         driver.ctx_get_current(&driver.context) == CUDA_SUCCESS &&
+         driver.event_create(&driver.event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+         driver.ctx_record_event(driver.context, driver.event) == CUDA_SUCCESS;
+}
+
+bool Ok(benchmark::State& state, bool good, const char* what) {
+  if (good) return true;
+  failed = true;
+  std::fprintf(stderr, "driver_calls: %s\n", what);
+  state.SkipWithError(what);
+  return false;
+}
+#define OK(good) Ok(state, good, #good)
+
+// `call` again and again, between `before` and `after`.
+void Loop(benchmark::State& state, const std::function<bool(benchmark::State&)>& before,
+          const std::function<CUresult()>& call, CUresult answer, const std::function<bool(benchmark::State&)>& after) {
+  const bool good = before(state);
+  CUresult last = answer;
+  while (state.KeepRunning()) {
+    if (!good || last != answer) break;
+    last = call();
+  }
+  if (good && after(state)) (void)Ok(state, last == answer, "a call did not answer as expected");
+}
+
+bool Nothing(benchmark::State&) { return true; }
+
+void Register(const char* name, const std::function<bool(benchmark::State&)>& before,
+              const std::function<CUresult()>& call, CUresult answer = CUDA_SUCCESS,
+              const std::function<bool(benchmark::State&)>& after = Nothing) {
+  benchmark::RegisterBenchmark(name, [=](benchmark::State& state) { Loop(state, before, call, answer, after); })
+      ->Iterations(options.calls)
+      ->UseRealTime();
+}
+
+// Allocations in one benchmark, their frees in another.
+void RegisterMemory(const Size& size) {
+  for (const bool frees : {false, true}) {
+    const std::string name = std::string(frees ? "free/" : "allocate/") + size.name;
+    benchmark::RegisterBenchmark(name.c_str(),
+                                 [frees, size](benchmark::State& state) {
+                                   while (state.KeepRunning()) {
+                                     CUdeviceptr memory = 0;
+                                     const auto start = Clock::now();
+                                     const CUresult allocated = driver.mem_alloc(&memory, size.bytes);
+                                     const auto middle = Clock::now();
+                                     if (!OK(allocated == CUDA_SUCCESS) || !OK(driver.mem_free(memory) == CUDA_SUCCESS))
+                                       return;
+                                     const auto time = frees ? Clock::now() - middle : middle - start;
+                                     state.SetIterationTime(std::chrono::duration<double>(time).count());
+                                   }
+                                 })
+        ->Iterations(std::min(options.calls, kAllocations))
+        ->UseManualTime();
+  }
+}
+
+// Copies on the device, none of which is waited for.
+class Backlog {
+ public:
+  bool Begin(benchmark::State& state) {
+    if (stream_ == nullptr && (!OK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking) == cudaSuccess) ||
+                               !OK(cudaMalloc(&from_, options.piece) == cudaSuccess) ||
+                               !OK(cudaMalloc(&to_, options.piece) == cudaSuccess))) {
+      return false;
+    }
+    for (int i = 0; i < kPieces; ++i) {
+      if (!OK(cudaMemcpyAsync(to_, from_, options.piece, cudaMemcpyDeviceToDevice, stream_) == cudaSuccess))
+        return false;
+    }
+    return OK(driver.ctx_record_event(driver.context, driver.event) == CUDA_SUCCESS);
+  }
+  static bool Run(benchmark::State& state) {
+    return OK(cudaDeviceSynchronize() == cudaSuccess) && OK(cudaEventSynchronize(driver.event) == cudaSuccess);
+  }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  void* from_ = nullptr;
+  void* to_ = nullptr;
+};
+
+// Takes our options out of the command line.
+bool Parse(int* count, char** arguments) {
+  int kept = 1;
+  for (int i = 1; i < *count; ++i) {
+    const bool calls = std::strcmp(arguments[i], "--calls") == 0;
+    if (!calls && std::strcmp(arguments[i], "--piece") != 0) {
+      arguments[kept++] = arguments[i];
+      continue;
+    }
+    char* end = nullptr;
+    const unsigned long long value = i + 1 < *count ? std::strtoull(arguments[++i], &end, 10) : 0;
+    if (end == nullptr || *end != '\0' || value == 0) return false;
+    if (calls) {
+      options.calls = static_cast<int>(std::min<unsigned long long>(value, 1'000'000));
+    } else {
+      options.piece = value;
+    }
+  }
+  *count = kept;
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!Parse(&argc, argv)) {
+    std::fprintf(stderr, "driver_calls: --calls and --piece take a number of 1 or more\n");
+    return 2;
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  if (!Start()) {
+    std::fprintf(stderr, "driver_calls: no CUDA device, or a libcudart.so.13 that does nothing: set LD_LIBRARY_PATH\n");
+    return 2;
+  }
+  static Backlog backlog;
+  static CUdeviceptr memory = 0;
+  const auto record = [] { return driver.ctx_record_event(driver.context, driver.event); };
+  const auto ask = [] { return driver.event_query(driver.event); };
+  const auto wait = [] { return driver.ctx_wait_event(driver.context, driver.event); };
+  const auto behind_work = [](benchmark::State& state) { return backlog.Begin(state) && Backlog::Run(state); };
+  const auto pending = [](benchmark::State& state) { return backlog.Begin(state); };
+  Register("ask/fresh", Backlog::Run, ask);  // first: no work was there
+  Register("record", behind_work, record);
+  Register("ask/passed", behind_work, ask);
+  Register("ask/pending", pending, ask, CUDA_ERROR_NOT_READY, Backlog::Run);
+  Register("wait", behind_work, wait);
+  Register(
+      "buffer_id", [](benchmark::State& state) { return OK(driver.mem_alloc(&memory, 2 * kMiB) == CUDA_SUCCESS); },
+      [] {
+        unsigned long long id = 0;
+        return driver.pointer_get_attribute(&id, CU_POINTER_ATTRIBUTE_BUFFER_ID, memory);
+      },
+      CUDA_SUCCESS, [](benchmark::State& state) { return OK(driver.mem_free(memory) == CUDA_SUCCESS); });
+  Register("memory_info", Nothing, [] {
+    size_t free = 0;
+    size_t total = 0;
+    return driver.mem_get_info(&free, &total);
+  });
+  for (const Size& size : kSizes) RegisterMemory(size);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return failed ? 1 : 0;
+}
