@@ -109,6 +109,7 @@ struct Executor::Impl {
 
   std::array<Buffer, kMaxBuffers> buffers;
   std::array<cudaStream_t, kMaxStreams> streams = {};
+  cudaStream_t fresh = nullptr;  // on which device memory gets its first value
   std::array<cudaEvent_t, kMaxEvents> events = {};
   std::array<cudaGraph_t, kMaxGraphs> graphs = {};
   std::array<cudaGraphExec_t, kMaxGraphs> execs = {};
@@ -162,6 +163,7 @@ Executor::Executor() : impl_(std::make_unique<Impl>()) {
   RegisterKernels();
   // What does not come through the runtime finds a context only on threads that have one.
   for (int thread = 0; thread < kMaxThreads; ++thread) impl_->OnThread(thread, [] { (void)cudaFree(nullptr); });
+  (void)cudaStreamCreateWithFlags(&impl_->fresh, cudaStreamNonBlocking);
 }
 Executor::~Executor() = default;
 
@@ -330,13 +332,20 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
     if (status != cudaSuccess) return;
     buffer = {op.kind, static_cast<unsigned char*>(made), nullptr, op.bytes, op.flavor, false};
     // The value that fresh memory has is nobody's promise.
-    void* bytes = op.kind == Kind::kMalloc ? simDevicePointer(made, op.bytes) : made;
-    if (fill != 0 && bytes != nullptr) FillPattern(bytes, fill, op.value);
+    if (fill != 0) FillPattern(made, fill, op.value);
+  };
+  // The same for memory of the device, which a free before may still have work pending on: nothing but work of the
+  // device comes behind that.
+  const auto keep_device = [&] {
+    keep(0);
+    if (status != cudaSuccess || op.bytes == 0) return;
+    const cudaError_t filled = LaunchKernel(kFill, true, made, nullptr, op.bytes, op.value, fresh);
+    if (filled == cudaSuccess) (void)simSynchronizeUnseen(fresh);
   };
   switch (op.kind) {
     case Kind::kMalloc:
       status = cudaMalloc(&made, op.bytes);
-      keep(op.bytes);
+      keep_device();
       return status;
     case Kind::kMallocAsync:
       status = cudaMallocAsync(&made, op.bytes, StreamOf(op));

@@ -49,6 +49,9 @@ void simFault(const simLaunch* launch, int error);
 // cudart does. `stream` is a cudaStream_t (NULL: the legacy stream of the current context).
 int simLaunchUnseen(const void* host_function, unsigned int grid, unsigned int block, void** args, void* stream);
 
+// Waits for the stream's work, likewise. An error: a bad handle.
+int simSynchronizeUnseen(void* stream);
+
 enum { SIM_ADVERSARIAL = 0, SIM_TIMED = 1 };
 // Both wait for pending work first.
 int simSetMode(int mode);

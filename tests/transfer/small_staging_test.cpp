@@ -15,6 +15,12 @@ namespace {
 std::set<CUevent> g_passed;
 uintptr_t g_events = 0;
 
+CUcontext Context() { return reinterpret_cast<CUcontext>(0x2000); }
+CUresult CurrentContextIs(CUcontext* context) {
+  *context = Context();
+  return CUDA_SUCCESS;
+}
+CUresult SetCurrentContext(CUcontext) { return CUDA_SUCCESS; }
 CUresult CreateEvent(CUevent* event, unsigned) {
   *event = reinterpret_cast<CUevent>(++g_events);
   return CUDA_SUCCESS;
@@ -38,6 +44,8 @@ class SmallStagingTest : public ::testing::Test {
   static Staging& NewStaging() {
     static auto* const all = new std::deque<Staging>;
     Staging& staging = all->emplace_back();
+    staging.driver.cuCtxGetCurrent = CurrentContextIs;
+    staging.driver.cuCtxSetCurrent = SetCurrentContext;
     staging.driver.cuEventCreate = CreateEvent;
     staging.driver.cuEventRecord = RecordEvent;
     staging.driver.cuEventQuery = QueryEvent;
@@ -49,7 +57,7 @@ class SmallStagingTest : public ::testing::Test {
   FenceRef Copy(CUstream stream, uint64_t thread, char** place) {
     const SmallStaging::Place taken = staging_.Take({stream, 0}, thread, 64);
     *place = taken.memory;
-    FenceRef fence = fences_.Record(nullptr, stream);
+    FenceRef fence = fences_.Record(Context(), stream);
     staging_.Commit(taken, fence);
     return fence;
   }

@@ -82,6 +82,17 @@ SIM_EXPORT int simReset(void) {
   return CUDA_SUCCESS;
 }
 
+SIM_EXPORT int simSynchronizeUnseen(void* handle) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  StreamPtr stream;
+  if (const CUresult result = FindStream(world, static_cast<CUstream>(handle), &stream); result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (stream->tail) RunUntilDone(world, lock, {stream->tail});
+  return CUDA_SUCCESS;
+}
+
 SIM_EXPORT int simPendingOperations(void* handle) {
   World& world = TheWorld();
   Lock lock(world.mutex);
