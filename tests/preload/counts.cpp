@@ -44,6 +44,7 @@ CallCounts SimulatorCounts(const std::string& path, const std::string& library) 
 Variables CountingPreload(const std::string& library, const std::string& run_directory) {
   Variables variables = Preload(library);
   variables["SLIPSTREAM_RUN_DIRECTORY"] = run_directory;
+  variables["SLIPSTREAM_ALLOCATOR_MODE"] = "off";  // what a pool answers reaches no runtime
   return variables;
 }
 
