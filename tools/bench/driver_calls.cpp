@@ -23,27 +23,24 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <string>
 
+#include "tools/bench/device_program.h"
+
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using bench::Clock;
+using bench::kMiB;
+using bench::kSizes;
+using bench::Size;
 
-constexpr size_t kMiB = size_t{1} << 20;
-struct Size {
-  size_t bytes;
-  const char* name;
-};
-constexpr Size kSizes[] = {{2 * kMiB, "2MiB"}, {20 * kMiB, "20MiB"}, {256 * kMiB, "256MiB"}, {1024 * kMiB, "1GiB"}};
-constexpr int kAllocations = 20;
+constexpr size_t kAllocations = 20;
 // Pieces that are pending while the driver is asked: about a millisecond each on an H200.
 constexpr int kPieces = 64;
 
 struct Options {
-  int calls = 2000;
+  size_t calls = 2000;
   size_t piece = 2048 * kMiB;
 };
 
@@ -118,7 +115,7 @@ void Register(const char* name, const std::function<bool(benchmark::State&)>& be
               const std::function<CUresult()>& call, CUresult answer = CUDA_SUCCESS,
               const std::function<bool(benchmark::State&)>& after = Nothing) {
   benchmark::RegisterBenchmark(name, [=](benchmark::State& state) { Loop(state, before, call, answer, after); })
-      ->Iterations(options.calls)
+      ->Iterations(static_cast<int64_t>(options.calls))
       ->UseRealTime();
 }
 
@@ -139,7 +136,7 @@ void RegisterMemory(const Size& size) {
                                      state.SetIterationTime(std::chrono::duration<double>(time).count());
                                    }
                                  })
-        ->Iterations(std::min(options.calls, kAllocations))
+        ->Iterations(static_cast<int64_t>(std::min(options.calls, kAllocations)))
         ->UseManualTime();
   }
 }
@@ -169,32 +166,11 @@ class Backlog {
   void* to_ = nullptr;
 };
 
-// Takes our options out of the command line.
-bool Parse(int* count, char** arguments) {
-  int kept = 1;
-  for (int i = 1; i < *count; ++i) {
-    const bool calls = std::strcmp(arguments[i], "--calls") == 0;
-    if (!calls && std::strcmp(arguments[i], "--piece") != 0) {
-      arguments[kept++] = arguments[i];
-      continue;
-    }
-    char* end = nullptr;
-    const unsigned long long value = i + 1 < *count ? std::strtoull(arguments[++i], &end, 10) : 0;
-    if (end == nullptr || *end != '\0' || value == 0) return false;
-    if (calls) {
-      options.calls = static_cast<int>(std::min<unsigned long long>(value, 1'000'000));
-    } else {
-      options.piece = value;
-    }
-  }
-  *count = kept;
-  return true;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!Parse(&argc, argv)) {
+  if (!bench::TakeNumber(&argc, argv, "--calls", &options.calls) ||
+      !bench::TakeNumber(&argc, argv, "--piece", &options.piece)) {
     std::fprintf(stderr, "driver_calls: --calls and --piece take a number of 1 or more\n");
     return 2;
   }

@@ -21,28 +21,25 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "tools/bench/device_program.h"
+
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using bench::Clock;
+using bench::kMiB;
+using bench::kSizes;
+using bench::Size;
 
-constexpr size_t kMiB = size_t{1} << 20;
-struct Size {
-  size_t bytes;
-  const char* name;
-};
-constexpr Size kSizes[] = {{2 * kMiB, "2MiB"}, {20 * kMiB, "20MiB"}, {256 * kMiB, "256MiB"}, {1024 * kMiB, "1GiB"}};
 // A pool that hands out only what the device is done with needs a few blocks until one always is.
 constexpr int kWarmUp = 64;
 // Pairs between two synchronisations, where work is pending.
 constexpr int kBatch = 16;
 
 struct Options {
-  int pairs = 500;
+  size_t pairs = 500;
   size_t piece = 2048 * kMiB;
 };
 
@@ -103,7 +100,8 @@ void Idle(benchmark::State& state, size_t bytes) {
   std::vector<double> pairs;
   cudaStream_t stream = nullptr;
   bool good = OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  for (int i = 0; good && i < std::min(kWarmUp, options.pairs); ++i) good = Pair<Calls>(state, bytes, stream) >= 0;
+  for (size_t i = 0; good && i < std::min<size_t>(kWarmUp, options.pairs); ++i)
+    good = Pair<Calls>(state, bytes, stream) >= 0;
   // Every thread comes to this loop, or the others would wait for it.
   while (state.KeepRunning()) {
     const double ns = Pair<Calls>(state, bytes, stream);
@@ -159,13 +157,13 @@ void Register(const std::string& name) {
     const size_t bytes = size.bytes;
     benchmark::RegisterBenchmark((name + "/idle/" + size.name).c_str(),
                                  [bytes](benchmark::State& state) { Idle<Calls>(state, bytes); })
-        ->Iterations(options.pairs)
+        ->Iterations(static_cast<int64_t>(options.pairs))
         ->ThreadRange(1, 16)
         ->UseManualTime();
     // Not many: each adds work for the device.
     benchmark::RegisterBenchmark((name + "/behind/" + size.name).c_str(),
                                  [bytes](benchmark::State& state) { Behind<Calls>(state, bytes); })
-        ->Iterations(std::min(options.pairs, 4 * kBatch))
+        ->Iterations(static_cast<int64_t>(std::min<size_t>(options.pairs, 4 * kBatch)))
         ->UseManualTime();
   }
 }
@@ -178,28 +176,6 @@ double ClockCost() {
     values.push_back(Nanoseconds(Clock::now() - start));
   }
   return Percentile(values, 0.5);
-}
-
-// Takes our options out of the command line.
-bool Parse(int* count, char** arguments) {
-  int kept = 1;
-  for (int i = 1; i < *count; ++i) {
-    const bool pairs = std::strcmp(arguments[i], "--pairs") == 0;
-    if (!pairs && std::strcmp(arguments[i], "--piece") != 0) {
-      arguments[kept++] = arguments[i];
-      continue;
-    }
-    char* end = nullptr;
-    const unsigned long long value = i + 1 < *count ? std::strtoull(arguments[++i], &end, 10) : 0;
-    if (end == nullptr || *end != '\0' || value == 0) return false;
-    if (pairs) {
-      options.pairs = static_cast<int>(std::min<unsigned long long>(value, 1'000'000));
-    } else {
-      options.piece = value;
-    }
-  }
-  *count = kept;
-  return true;
 }
 
 // False: calls succeed and nothing happens, as in the runtime of bench/null.
@@ -216,7 +192,8 @@ bool RuntimeIsReal() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (!Parse(&argc, argv)) {
+  if (!bench::TakeNumber(&argc, argv, "--pairs", &options.pairs) ||
+      !bench::TakeNumber(&argc, argv, "--piece", &options.piece)) {
     std::fprintf(stderr, "pool_calls: --pairs and --piece take a number of 1 or more\n");
     return 2;
   }
