@@ -34,9 +34,9 @@ using bench::kSizes;
 using bench::Size;
 
 // A pool that hands out only what the device is done with needs a few blocks until one always is.
-constexpr int kWarmUp = 64;
+constexpr size_t kWarmUp = 64;
 // Pairs between two synchronisations, where work is pending.
-constexpr int kBatch = 16;
+constexpr size_t kBatch = 16;
 
 struct Options {
   size_t pairs = 500;
@@ -100,7 +100,7 @@ void Idle(benchmark::State& state, size_t bytes) {
   std::vector<double> pairs;
   cudaStream_t stream = nullptr;
   bool good = OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  for (size_t i = 0; good && i < std::min<size_t>(kWarmUp, options.pairs); ++i)
+  for (size_t i = 0; good && i < std::min(kWarmUp, options.pairs); ++i)
     good = Pair<Calls>(state, bytes, stream) >= 0;
   // Every thread comes to this loop, or the others would wait for it.
   while (state.KeepRunning()) {
@@ -130,7 +130,7 @@ void Behind(benchmark::State& state, size_t bytes) {
     return Pair<Calls>(state, bytes, stream);
   };
   bool good = true;
-  for (int i = 0; good && i < kBatch; ++i) good = pair() >= 0;
+  for (size_t i = 0; good && i < kBatch; ++i) good = pair() >= 0;
   good = good && OK(cudaDeviceSynchronize());
   while (state.KeepRunning()) {
     const double ns = pair();
@@ -163,7 +163,7 @@ void Register(const std::string& name) {
     // Not many: each adds work for the device.
     benchmark::RegisterBenchmark((name + "/behind/" + size.name).c_str(),
                                  [bytes](benchmark::State& state) { Behind<Calls>(state, bytes); })
-        ->Iterations(static_cast<int64_t>(std::min<size_t>(options.pairs, 4 * kBatch)))
+        ->Iterations(static_cast<int64_t>(std::min(options.pairs, 4 * kBatch)))
         ->UseManualTime();
   }
 }
