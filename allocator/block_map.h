@@ -55,12 +55,14 @@ class BlockMap {
     return *was_idle ? nullptr : block;
   }
 
-  // The block at the address becomes one that is not used again.
-  void MarkShared(CUdeviceptr address) {
+  // The block at the address becomes one that is not used again. It is the program's; null: there is none.
+  Block* MarkShared(CUdeviceptr address) {
     Part& part = PartOf(address);
     const std::lock_guard lock(part.mutex);
     const auto found = part.blocks.find(address);
-    if (found != part.blocks.end()) found->second->shared.store(true, std::memory_order_relaxed);
+    if (found == part.blocks.end()) return nullptr;
+    found->second->shared.store(true, std::memory_order_relaxed);
+    return found->second.get();
   }
 
   // Forgets all blocks of the pool.

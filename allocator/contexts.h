@@ -51,12 +51,16 @@ class Contexts {
   CUcontext Current(CUdevice* device);
   // Whether the program was seen with contexts that are no device's primary one.
   bool others() const { return others_.load(std::memory_order_acquire); }
-  // The device is reset: its primary context will be another one.
-  void Forget(CUdevice device) {
+  // The device is being reset: its primary context will be another one. Until the end its work may still run.
+  void BeginReset(CUdevice device) {
     primary_[device].store(nullptr, std::memory_order_release);
     lives_[device].fetch_add(1, std::memory_order_acq_rel);
   }
-  // Another number after each reset of the device.
+  void EndReset(CUdevice device) {
+    primary_[device].store(nullptr, std::memory_order_release);
+    lives_[device].fetch_add(1, std::memory_order_acq_rel);
+  }
+  // Another even number after each reset of the device; an odd one while it is being reset.
   uint32_t Life(CUdevice device) const { return lives_[device].load(std::memory_order_acquire); }
 
   // Every primary context that is active. `known` (its device, or -1) is active for sure, and comes first. False: one

@@ -109,20 +109,6 @@ class DevicePool {
   // that the calling thread has yet to submit. Whether there were more moves than `seen` then.
   bool AwaitMove(uint32_t seen);
 
-  // A driver's answer that work has passed takes ten times as long as "not yet", and as a wait of the device (H200,
-  // docs/allocator.md). After some answers in a row that it had, a block is taken behind a wait unasked, which is
-  // right in any case and holds nothing up if it has; now and then the driver is asked all the same.
-  bool ExpectsPassed() {
-    const uint32_t in_a_row = passed_in_a_row_.load(std::memory_order_relaxed);
-    if (in_a_row < kExpectAfter) return false;
-    passed_in_a_row_.store(in_a_row + 1, std::memory_order_relaxed);
-    return in_a_row % kAskEvery != 0;
-  }
-  void Answered(bool passed) {
-    const uint32_t in_a_row = passed_in_a_row_.load(std::memory_order_relaxed);
-    passed_in_a_row_.store(passed ? in_a_row + 1 : 0, std::memory_order_relaxed);
-  }
-
   void CountLive(int64_t bytes) { live_bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   void CountTrim() { trims_.fetch_add(1, std::memory_order_relaxed); }
   void CountRetry() { retries_.fetch_add(1, std::memory_order_relaxed); }
@@ -204,10 +190,6 @@ class DevicePool {
   const size_t total_bytes_;
   std::atomic<CUcontext> context_;
   std::array<Shard, kShards> shards_;
-  static constexpr uint32_t kExpectAfter = 8;
-  static constexpr uint32_t kAskEvery = 16;
-  std::atomic<uint32_t> passed_in_a_row_{0};
-
   std::atomic<uint32_t> moving_{0};  // threads
   std::atomic<uint32_t> moves_{0};
   std::atomic<uint32_t> awaiting_{0};  // threads

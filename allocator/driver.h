@@ -25,6 +25,7 @@ namespace slipstream::allocator {
   ROW(cuDriverGetVersion, cuDriverGetVersion)                  \
   ROW(cuEventCreate, cuEventCreate)                            \
   ROW(cuEventQuery, cuEventQuery)                              \
+  ROW(cuEventSynchronize, cuEventSynchronize)                  \
   ROW(cuMemAlloc, cuMemAlloc_v2)                               \
   ROW(cuMemFree, cuMemFree_v2)                                 \
   ROW(cuMemFreeHost, cuMemFreeHost)                            \

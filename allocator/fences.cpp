@@ -1,5 +1,6 @@
 #include "allocator/fences.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace slipstream::allocator {
@@ -7,6 +8,7 @@ namespace slipstream::allocator {
 // Puts an event of the context at the place: one that is there already, or a new one.
 bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set::Entry& entry) {
   const uint32_t life = contexts.Life(entry.device);
+  if (life % 2 != 0) return false;  // it is being reset
   for (size_t i = place; i < events_.size(); ++i) {
     if (events_[i].device != entry.device || events_[i].life != life) continue;
     if (i != place) std::swap(events_[place], events_[i]);
@@ -16,7 +18,10 @@ bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set:
   Event made{.device = entry.device, .life = life, .event = nullptr};
   if (contexts.driver().cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
   try {
-    std::erase_if(events_, [&contexts](const Event& event) { return Gone(contexts, event); });
+    // Those in front of the place are recorded already.
+    const auto rest = events_.begin() + static_cast<ptrdiff_t>(place);
+    const auto gone = [&contexts](const Event& event) { return Gone(contexts, event); };
+    events_.erase(std::remove_if(rest, events_.end(), gone), events_.end());
     events_.insert(events_.begin() + static_cast<ptrdiff_t>(place), made);
   } catch (...) {
     return false;  // and an event is lost, of which there are few
@@ -37,18 +42,26 @@ bool Fences::Record(Contexts& contexts, const Contexts::Set& set) {
 Fences::State Fences::Ask(const Contexts& contexts) const {
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i])) continue;
+    if (Going(contexts, events_[i])) return State::kPending;
     const CUresult result = contexts.driver().cuEventQuery(events_[i].event);
     if (result != CUDA_SUCCESS) return result == CUDA_ERROR_NOT_READY ? State::kPending : State::kBroken;
   }
   return State::kPassed;
 }
 
-bool Fences::HoldBehind(const Contexts& contexts, const Contexts::Set& set) const {
-  for (size_t c = 0; c < set.count; ++c) {
-    for (size_t i = 0; i < recorded_; ++i) {
-      if (Gone(contexts, events_[i])) continue;
-      if (contexts.driver().cuCtxWaitEvent(set.entries[c].context, events_[i].event) != CUDA_SUCCESS) return false;
-    }
+bool Fences::HoldBehind(const Contexts& contexts, CUcontext context) const {
+  for (size_t i = 0; i < recorded_; ++i) {
+    if (Gone(contexts, events_[i])) continue;
+    if (Going(contexts, events_[i])) return false;
+    if (contexts.driver().cuCtxWaitEvent(context, events_[i].event) != CUDA_SUCCESS) return false;
+  }
+  return true;
+}
+
+bool Fences::Wait(const Contexts& contexts) const {
+  for (size_t i = 0; i < recorded_; ++i) {
+    if (Gone(contexts, events_[i]) || Going(contexts, events_[i])) continue;
+    if (contexts.driver().cuEventSynchronize(events_[i].event) != CUDA_SUCCESS) return false;
   }
   return true;
 }

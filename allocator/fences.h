@@ -33,8 +33,11 @@ class Fences {
   // Whether all of that has run.
   State Ask(const Contexts& contexts) const;
 
-  // Makes all later work of the contexts wait for it. False: a context refuses. No capture may be live.
-  bool HoldBehind(const Contexts& contexts, const Contexts::Set& set) const;
+  // Makes all later work of the context wait for it. False: the driver refuses. No capture may be live.
+  bool HoldBehind(const Contexts& contexts, CUcontext context) const;
+
+  // Waits for it on the host. False: the driver answers with an error.
+  bool Wait(const Contexts& contexts) const;
 
   // Whether there are events to be used again.
   bool empty() const { return events_.empty(); }
@@ -47,7 +50,13 @@ class Fences {
   };
 
   bool MakeAt(size_t place, const Contexts& contexts, const Contexts::Set::Entry& entry);
-  static bool Gone(const Contexts& contexts, const Event& event) { return contexts.Life(event.device) != event.life; }
+  // Its context is gone, and all work with it.
+  static bool Gone(const Contexts& contexts, const Event& event) {
+    const uint32_t life = contexts.Life(event.device);
+    return life != event.life && life % 2 == 0;
+  }
+  // Its context is going: the event must not be touched, and its work may still run.
+  static bool Going(const Contexts& contexts, const Event& event) { return contexts.Life(event.device) % 2 != 0; }
 
   std::vector<Event> events_;
   size_t recorded_ = 0;  // the first ones; the others are spare

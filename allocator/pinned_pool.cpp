@@ -288,7 +288,7 @@ Decision PinnedPool::WhyNotPark(size_t bytes, bool device_address_taken) {
   // S30b: a free that waits for the device is leaned on by programs that look at host memory next.
   if (Broken(Mutant::kS30b)) return Decision::kPinnedParked;
   if (policy_.free_synchronizes) return WaitForDevice() ? Decision::kPinnedParked : Decision::kFreedContext;
-  return surroundings_.wait_for_host_effects() ? Decision::kPinnedParked : Decision::kFreedHostEffect;
+  return surroundings_.wait_for_host_effects(nullptr) ? Decision::kPinnedParked : Decision::kFreedHostEffect;
 }
 
 PinnedPool::Freed PinnedPool::Park(char* address) {

@@ -98,8 +98,10 @@ class PinnedPool {
   template <typename Real>
   cudaError_t DeviceReset(const Real& real) {
     const Trimmer::Pause pause(trimmer_);
-    std::vector<PinnedBlock*> forgotten = ForgetDevice();
+    CUdevice device = -1;
+    std::vector<PinnedBlock*> forgotten = ForgetDevice(&device);
     const cudaError_t result = real();
+    if (device >= 0) contexts_.EndReset(device);
     // Where the reset failed, the device may still use the memory.
     DeleteAll(&forgotten, result == cudaSuccess);
     return result;
@@ -158,7 +160,7 @@ class PinnedPool {
   void ReclaimAll();
   void Forget(PinnedBlock* block);
   void Trim();
-  std::vector<PinnedBlock*> ForgetDevice();
+  std::vector<PinnedBlock*> ForgetDevice(CUdevice* of);
   static void DeleteAll(std::vector<PinnedBlock*>* blocks, bool unmap);
 
   // A page that the driver allocated with the flags of the memory at the address, if that is registered memory of ours:

@@ -105,14 +105,15 @@ void PinnedPool::Trim() {
 }
 
 // Of the current device. What is returned is in nobody's hands any more, and registered memory among it must not be
-// unmapped before the device is reset.
-std::vector<PinnedBlock*> PinnedPool::ForgetDevice() {
+// unmapped before the device is reset. `*of` is set where there is one.
+std::vector<PinnedBlock*> PinnedPool::ForgetDevice(CUdevice* of) {
   std::vector<PinnedBlock*> forgotten;
   CUdevice device = 0;
   if (!Alive() || !contexts_.there()) return forgotten;
   const CUcontext context = contexts_.Current(&device);
   if (context == nullptr) return forgotten;
-  contexts_.Forget(device);
+  contexts_.BeginReset(device);
+  *of = device;
   try {
     const std::lock_guard lock(mutex_);
     forgotten.reserve(blocks_.size());

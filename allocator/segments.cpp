@@ -110,15 +110,7 @@ Segments::Found Segments::Find(DevicePool& pool, size_t bytes) {
 // Until a block will do, or is the oldest of its shard and has not passed.
 void Segments::FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found) {
   while (Block* const block = pool.Take(shard, bytes, most)) {
-    bool ready = block->passed;
-    found->behind = !ready && pool.ExpectsPassed();
-    if (found->behind) {
-      ready = HoldBehind(pool, *block);
-    } else if (!ready) {
-      ready = Passed(block, &found->broken);
-      pool.Answered(ready);
-    }
-    if (!ready) {
+    if (!Passed(block, &found->broken)) {
       pool.PutBack(block);
       pool.Moved();
       ++found->pending;
@@ -132,17 +124,15 @@ void Segments::FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most,
   }
 }
 
-// All later work that could use the block behind all earlier work that could have used it.
-bool Segments::HoldBehind(DevicePool& pool, const Block& block) {
-  Contexts::Set contexts;
-  if (Broken(Mutant::kS30Wait) || Broken(Mutant::kS30)) return true;
-  return ContextsWithAccess(pool, &contexts) && block.fences.HoldBehind(contexts_, contexts);
-}
-
+// Puts all later work of the device behind all earlier work that could have used the block, which the program may then
+// use at once. Where other devices are, or a network adapter reaches memory, there is something that such a wait cannot
+// hold, now or later; and work of one device must not be held behind another's, which may wait for it (S12). Null then.
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
+  if (contexts_.device_count() != 1 || surroundings_.reached_from_outside()) return nullptr;
+  const CUcontext context = pool.context();
   const DevicePool::Move move(pool);
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
-    if (!HoldBehind(pool, *block)) {
+    if (!Broken(Mutant::kS30Wait) && (context == nullptr || !block->fences.HoldBehind(contexts_, context))) {
       pool.PutBack(block);
       return nullptr;
     }
@@ -182,7 +172,7 @@ void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
   auto* const address = reinterpret_cast<void*>(block->address);
   // From here on the program may free it.
   block->state.store(BlockState::kLive, std::memory_order_release);
-  if (how == Decision::kGrown) Report(pool, false);
+  if (how != Decision::kReused) Report(pool, false);
   return address;
 }
 
@@ -214,9 +204,7 @@ void* Segments::Take(size_t bytes) {
       Count(Decision::kPassedCapture, bytes);
       return nullptr;
     }
-    if (found.block != nullptr) {
-      return HandOut(*pool, found.block, found.behind ? Decision::kReusedBehind : Decision::kReused);
-    }
+    if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
     if (found.broken) return nullptr;  // the program's call finds out
     own += found.pending;
     Block* block = nullptr;
@@ -291,7 +279,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
     const InContext in(driver_, pool.context());
     return driver_.cuCtxSynchronize() == CUDA_SUCCESS ? Decision::kParked : Decision::kFreedContext;
   }
-  return surroundings_.wait_for_host_effects() ? Decision::kParked : Decision::kFreedHostEffect;
+  return surroundings_.wait_for_host_effects(pool.context()) ? Decision::kParked : Decision::kFreedHostEffect;
 }
 
 Segments::Freed Segments::Park(void* memory) {
@@ -359,19 +347,23 @@ void Segments::Exports(const void* address) {
   if (!Alive() || !contexts_.there()) return;
   CUdeviceptr begin = 0;
   if (driver_.cuMemGetAddressRange(&begin, nullptr, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return;
-  blocks_.MarkShared(begin);
+  // Another process's work is behind no wait of ours: what may be pending on a block that was handed out behind one has
+  // to run first, as the free before has waited for it.
+  if (const Block* const block = blocks_.MarkShared(begin)) (void)block->fences.Wait(contexts_);
 }
 
-void Segments::DeviceReset() {
-  if (!Alive() || !contexts_.there()) return;
-  DevicePool* const pool = PoolOfCurrent();
-  if (pool == nullptr) return;
-  // The thread that gives memory back uses the device unknown to the program.
-  const Trimmer::Pause pause(trimmer_);
+DevicePool* Segments::ForgetDevice() {
+  if (!Alive() || !contexts_.there()) return nullptr;
+  CUcontext context = nullptr;
+  DevicePool* pool = PoolOfCurrent();
+  // A thread that has used no device resets the first.
+  if (pool == nullptr && driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == nullptr) pool = PoolOf(0);
+  if (pool == nullptr) return nullptr;
   pool->SetContext(nullptr);
-  contexts_.Forget(pool->device());
+  contexts_.BeginReset(pool->device());
   pool->Clear();
   blocks_.RemoveAllOf(pool);
+  return pool;
 }
 
 }  // namespace slipstream::allocator

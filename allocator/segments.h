@@ -88,8 +88,16 @@ class Segments {
   // Before memory is exported to another process; the address may lie inside an allocation (S33).
   void Exports(const void* address);
 
-  // Before the current device is reset: its blocks are gone with it (S35).
-  void DeviceReset();
+  // Around the reset of the current device, which `real()` makes: its blocks are gone with it (S35).
+  template <typename Real>
+  cudaError_t DeviceReset(const Real& real) {
+    // The thread that gives memory back uses the device unknown to the program.
+    const Trimmer::Pause pause(trimmer_);
+    const DevicePool* const pool = ForgetDevice();
+    const cudaError_t result = real();
+    if (pool != nullptr) contexts_.EndReset(pool->device());
+    return result;
+  }
 
   // The process is exiting: no CUDA call is made any more (S53).
   void Stop();
@@ -104,7 +112,6 @@ class Segments {
   // What a request found among idle blocks.
   struct Found {
     Block* block = nullptr;  // to be handed out
-    bool behind = false;     // a wait of the device
     uint32_t pending = 0;    // so many were looked at that have not passed, and put back
     bool broken = false;     // the driver answers with an error
   };
@@ -126,7 +133,6 @@ class Segments {
   DevicePool* PoolOf(CUdevice device) const;
   Found Find(DevicePool& pool, size_t bytes);
   void FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found);
-  bool HoldBehind(DevicePool& pool, const Block& block);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
   CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
   void* HandOut(DevicePool& pool, Block* block, Decision how);
@@ -141,6 +147,7 @@ class Segments {
   bool Fence(DevicePool& pool, Block* block);
   bool Passed(Block* block, bool* broken);
 
+  DevicePool* ForgetDevice();
   bool ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts);
 
   // -- memory that goes back to the driver (segments_trim.cpp)

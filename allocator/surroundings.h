@@ -3,6 +3,8 @@
 // Threading: the functions may be called from any thread. None is null.
 #pragma once
 
+#include <cuda.h>
+
 #include "allocator/mutant.h"
 
 namespace slipstream::allocator {
@@ -21,9 +23,14 @@ struct Surroundings {
     return without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); }, const_cast<Work*>(&work));
   }
 
-  // Returns when all work has run whose results the host could look at without asking, as a free that waits for the
-  // device would (S30b). False: that cannot be said, so the free must be the real one.
-  bool (*wait_for_host_effects)();
+  // Returns when all work of the context has run whose results the host could look at without asking, as a free that
+  // waits for the context would (S30b); null: of every context. False: that cannot be said, so the free must be the
+  // real one.
+  bool (*wait_for_host_effects)(CUcontext context);
+
+  // Whether something else than work of a device may reach the program's device memory: a transport that does so by
+  // itself is loaded (S22).
+  bool (*reached_from_outside)();
 
   // Starts a thread of slipstream's own, detached, with the program's signals blocked. `name` has at most 15
   // characters.

@@ -92,8 +92,7 @@ struct Exports : Row {
 struct Resets : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next) {
-    pool.DeviceReset();
-    return next();
+    return pool.DeviceReset(next);
   }
 };
 

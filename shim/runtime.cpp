@@ -132,7 +132,10 @@ void StopEngines() {
 bool WithoutCapture(void (*work)(void*), void* argument) {
   return g_transfer.load(std::memory_order_acquire)->WithoutCapture([=] { work(argument); });
 }
-bool WaitForHostEffects() { return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(); }
+bool WaitForHostEffects(CUcontext context) {
+  return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(context);
+}
+bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
 
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
@@ -151,6 +154,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   uint32_t routes = kRouteTransfer;
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .wait_for_host_effects = WaitForHostEffects,
+                                                .reached_from_outside = ReachedFromOutside,
                                                 .start_thread = transfer::StartHelperThread};
   if (allocator.device) {
     auto* const pool = new (std::nothrow)

@@ -75,6 +75,7 @@ void Engine::HostEffectAnywhere() {
       captures_.Without([&] { fence = fences_.RecordContext(context); });
     }
     effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
+    if (several_contexts_.load(std::memory_order_acquire)) AddEffectsOfOtherContexts(context);
   });
 }
 

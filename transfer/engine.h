@@ -78,8 +78,12 @@ class Engine {
   void BeforeFree();
 
   // In place of a free that would have waited for the device: returns when the host can see in host memory all that it
-  // could have seen behind that wait (S30b). False: that cannot be told.
-  bool WaitForHostEffects();
+  // could have seen behind that wait (S30b), which is for one context; null: for every context. False: that cannot be
+  // told.
+  bool WaitForHostEffects(CUcontext context);
+
+  // Whether a transport is loaded that reaches device memory by itself, and the policy heeds that (S22).
+  bool ReachedFromOutside() { return !policy_.skip_with_rdma && RdmaLoaded(false); }
 
   // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
   void BeforeCopyTo(const void* destination);
@@ -201,7 +205,7 @@ class Engine {
 
   // -- start and growth (engine_start.cpp)
   void StartIfPossible();
-  void AddEffectsOfOtherContexts();
+  void AddEffectsOfOtherContexts(CUcontext known);
   bool CanServe(CUcontext context, Decision* why_not);
   void WantStaging(size_t bytes);
   void Grow();

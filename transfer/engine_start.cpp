@@ -53,16 +53,20 @@ bool Engine::CanServe(CUcontext context, Decision* why_not) {
   return HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
 }
 
-// What other devices were given before has its own fences; one that cannot be fenced counts as unfinished for good.
-void Engine::AddEffectsOfOtherContexts() {
+// What the other devices were given so far may do, each behind a fence of its own; one that cannot be fenced counts as
+// unfinished for good.
+void Engine::AddEffectsOfOtherContexts(CUcontext known) {
   for (CUdevice device = 0; device < device_count_; ++device) {
     unsigned flags = 0;
     int active = 0;
-    if (device == device_) continue;
     if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
     FenceRef before;
     CUcontext context = nullptr;
     if (driver_.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) {
+      if (context == known) {
+        driver_.cuDevicePrimaryCtxRelease(device);
+        continue;
+      }
       captures_.Without([&] { before = fences_.RecordContext(context); });
       driver_.cuDevicePrimaryCtxRelease(device);
     }
@@ -98,7 +102,7 @@ void Engine::StartIfPossible() {
     return;
   }
   effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
-  AddEffectsOfOtherContexts();
+  AddEffectsOfOtherContexts(context);
   Phase starting = Phase::kStarting;  // unless the device was reset meanwhile
   phase_.compare_exchange_strong(starting, Phase::kServing, std::memory_order_seq_cst);
 }

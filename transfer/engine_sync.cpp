@@ -224,13 +224,13 @@ void Engine::BeforeFree() {
   PayForAll(Decision::kPaidFree);
 }
 
-bool Engine::WaitForHostEffects() {
+bool Engine::WaitForHostEffects(CUcontext context) {
   if (phase() == Phase::kUnstarted) StartIfPossible();
   if (!Serving() || mapped_.load(std::memory_order_acquire) || shared_work_.load(std::memory_order_acquire))
     return false;
   try {
     std::vector<FenceRef> effects;
-    if (!effects_.All(&effects)) return false;
+    if (!effects_.All(context, &effects)) return false;
     if (effects.empty()) return true;
     const RelaxedCapture relaxed(driver_);
     for (const FenceRef& effect : effects) {

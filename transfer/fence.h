@@ -44,6 +44,8 @@ class FenceRef {
 
   explicit operator bool() const { return fence_ != nullptr; }
   CUevent event() const { return fence_->event; }
+  // Whose work it is behind.
+  CUcontext context() const { return fence_->context; }
   // Hands the reference to the caller, who makes a FenceRef of it again.
   Fence* Release() { return std::exchange(fence_, nullptr); }
 

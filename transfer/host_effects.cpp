@@ -14,7 +14,9 @@ void HostEffects::Add(const StreamKey& stream, uint64_t thread, HostEffectKind k
                       FenceRef fence) {
   const std::lock_guard lock(mutex_);
   const auto earlier = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.kind == kind && entry.thread == thread && entry.stream == stream;
+    const bool both = entry.fence && fence;
+    return entry.kind == kind && entry.thread == thread && entry.stream == stream &&
+           (!both || entry.fence.context() == fence.context());
   });
   if (earlier == entries_.end()) {
     entries_.push_back({stream, thread, kind, range, std::move(fence)});
@@ -45,13 +47,13 @@ bool HostEffects::OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences)
   return true;
 }
 
-bool HostEffects::All(std::vector<FenceRef>* fences) {
+bool HostEffects::All(CUcontext context, std::vector<FenceRef>* fences) {
   if (count_.load(std::memory_order_acquire) == 0) return true;
   const std::lock_guard lock(mutex_);
   Prune();
   for (const Entry& entry : entries_) {
     if (!entry.fence) return false;
-    fences->push_back(entry.fence);
+    if (context == nullptr || entry.fence.context() == context) fences->push_back(entry.fence);
   }
   return true;
 }

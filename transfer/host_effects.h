@@ -25,8 +25,8 @@ enum class HostEffectKind : uint8_t {
 
 class HostEffects {
  public:
-  // `fence` is behind the work on its stream, recorded by `thread`. Without a fence (the driver refused one) it counts
-  // as unfinished for good.
+  // `fence` is behind the work on its stream, recorded by `thread`; what the default streams are called is not enough,
+  // for every context has its own. Without a fence (the driver refused one) it counts as unfinished for good.
   void Add(const StreamKey& stream, uint64_t thread, HostEffectKind kind, const AddressRange& range, FenceRef fence);
 
   // Whether unfinished work of the kind may write the range.
@@ -35,8 +35,9 @@ class HostEffects {
   // False: some other stream than `stream` has unfinished effects. Else the fences of those of `stream`.
   bool OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences);
 
-  // False: something unfinished has no fence. Else the fences of all that is unfinished, on every stream.
-  bool All(std::vector<FenceRef>* fences);
+  // False: something unfinished has no fence. Else the fences of all that is unfinished, on every stream of the
+  // context; null: of every context.
+  bool All(CUcontext context, std::vector<FenceRef>* fences);
 
   // The fences of what is unfinished on `stream`, whatever the other ones do. Only the broken rule S10other asks.
   void On(const StreamKey& stream, std::vector<FenceRef>* fences);

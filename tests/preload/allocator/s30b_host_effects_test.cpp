@@ -83,6 +83,24 @@ TEST_F(HostEffects, S30b_OnAnotherDevice) {
   EXPECT_EQ(pinned_[0], 0x77);
 }
 
+// Both devices have a default stream.
+TEST_F(HostEffects, S30b_TheDefaultStreamsOfTwoDevices) {
+  OK(cudaSetDevice(1));
+  uint8_t* const theirs = Malloc(kMiB);
+  uint8_t* other = nullptr;
+  OK(cudaMallocHost(reinterpret_cast<void**>(&other), kMiB));
+  OK(cudaMemset(theirs, 0x77, kMiB));
+  OK(cudaDeviceSynchronize());
+  OK(cudaSetDevice(0));
+  Backlog(nullptr);
+  OK(cudaMemcpyAsync(pinned_, source_, kMiB, cudaMemcpyDeviceToHost, nullptr));
+  OK(cudaSetDevice(1));
+  OK(cudaMemcpyAsync(other, theirs, kMiB, cudaMemcpyDeviceToHost, nullptr));
+  OK(cudaSetDevice(0));
+  OK(cudaFree(block_));
+  EXPECT_EQ(pinned_[0], 0x44);
+}
+
 // With two devices in use a free is kept as with one, on either, whatever the host was told on the other's streams.
 TEST_F(HostEffects, S30b_TwoDevicesAndNothingIsLost) {
   OK(cudaSetDevice(1));

@@ -106,7 +106,7 @@ using namespace simcuda;
 
 namespace {
 
-bool IsDevice(CUdevice device) { return device >= 0 && device < kDeviceCount; }
+bool IsDevice(CUdevice device) { return device >= 0 && device < TheWorld().settings.devices; }
 
 CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 Context* FromHandle(CUcontext handle) { return reinterpret_cast<Context*>(handle); }
@@ -223,7 +223,7 @@ SIM_DRIVER(cuDeviceGetCount, 2000, cuDeviceGetCount, (int* count), (count)) {
   if (!TheWorld().initialized.load(std::memory_order_acquire)) {
     return CUDA_ERROR_NOT_INITIALIZED;
   }
-  *count = kDeviceCount;
+  *count = TheWorld().settings.devices;
   return CUDA_SUCCESS;
 }
 

@@ -85,6 +85,9 @@ void ReadEnvironment(World& world) {
   if (const char* idle = std::getenv("SIMCUDA_IDLE_PROGRESS_MS")) {
     world.settings.idle_progress_ns = std::strtoull(idle, nullptr, 10) * 1000000;
   }
+  if (const char* devices = std::getenv("SIMCUDA_DEVICES")) {
+    world.settings.devices = std::clamp(std::atoi(devices), 1, kDeviceCount);
+  }
   if (const char* memory = std::getenv("SIMCUDA_MEMORY")) {
     if (const size_t bytes = ParseBytes(memory)) {
       for (Device& device : world.devices) {
