@@ -58,8 +58,12 @@ class Race(sanitizer.Program):
     def __init__(self, suite):
         super().__init__(suite, "reuse_race", "allocator.race", trial=("--rounds", "1", "--bytes", "4096"))
         self.simulated = suite.build / "tests" / "gpu" / "sim" / "reuse_race"
+        # Where a process sees several devices the pool puts nothing behind a wait of one.
         if suite.rehearsal:
-            self.env = simulator(suite, "4GiB")
+            self.env = simulator(suite, "4GiB") | {"SIMCUDA_DEVICES": "1"}
+        else:
+            first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+            self.env = {**self.env, "CUDA_VISIBLE_DEVICES": first}
 
     def _find(self):
         if not self.suite.rehearsal:

@@ -136,6 +136,21 @@ TEST_F(Order, S30wait_OnAStreamThatIsMadeLater) {
   EXPECT_TRUE(HoldsOnly(fresh, 0x22, kBlock));
 }
 
+// The importer's work is behind no wait of this process's.
+TEST_F(Order, S33_NothingIsPendingOnWhatIsExported) {
+  uint8_t* const old = Malloc(kBlock);
+  LeaveFree(kBlock / 2);
+  Backlog(a_);
+  OK(LaunchFill(old, kBlock, 0x11, a_));
+  const Tally tally("allocator");
+  OK(cudaFree(old));
+  uint8_t* const fresh = Malloc(kBlock);
+  DECIDED(tally, "reused.behind", 1);
+  cudaIpcMemHandle_t handle;
+  OK(cudaIpcGetMemHandle(&handle, fresh));
+  EXPECT_EQ(Pending(a_), 0);
+}
+
 class TwoDevices : public Order {
  protected:
   TwoDevices() : Order("2") {}
