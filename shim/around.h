@@ -138,7 +138,7 @@ struct Touches {
     static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
       engine.OtherCall();
       // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
-      if (engine.Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
+      if (Engine::Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
       const cudaError_t result = real(arguments...);
       if (result != cudaSuccess) return result;
       const Enqueued enqueued = kWhat(arguments...);
@@ -475,7 +475,7 @@ template <bool kPerThread>
 struct CopiesPeer3D : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real* real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
-    if (engine.Owes() && p != nullptr) {
+    if (Engine::Owes() && p != nullptr) {
       engine.UsesDevice(p->dstDevice);
       engine.UsesDevice(p->srcDevice);
     }

@@ -22,8 +22,8 @@ CallCounts CountsOf(const tracer::ProcessCounts& process);
 // `library` ("libcudart.so.13"), by function.
 CallCounts SimulatorCounts(const std::string& path, const std::string& library);
 
-// Variables for a bare preload that counts into `run_directory`, as `slipstream run` sets them; the pool of device memory
-// is off.
+// Variables for a bare preload that counts into `run_directory`, as `slipstream run` sets them; the pool of device
+// memory is off.
 Variables CountingPreload(const std::string& library, const std::string& run_directory);
 
 }  // namespace slipstream::test

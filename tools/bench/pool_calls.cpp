@@ -100,8 +100,7 @@ void Idle(benchmark::State& state, size_t bytes) {
   std::vector<double> pairs;
   cudaStream_t stream = nullptr;
   bool good = OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  for (size_t i = 0; good && i < std::min(kWarmUp, options.pairs); ++i)
-    good = Pair<Calls>(state, bytes, stream) >= 0;
+  for (size_t i = 0; good && i < std::min(kWarmUp, options.pairs); ++i) good = Pair<Calls>(state, bytes, stream) >= 0;
   // Every thread comes to this loop, or the others would wait for it.
   while (state.KeepRunning()) {
     const double ns = Pair<Calls>(state, bytes, stream);
