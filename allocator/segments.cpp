@@ -347,9 +347,12 @@ void Segments::Exports(const void* address) {
   if (!Alive() || !contexts_.there()) return;
   CUdeviceptr begin = 0;
   if (driver_.cuMemGetAddressRange(&begin, nullptr, reinterpret_cast<CUdeviceptr>(address)) != CUDA_SUCCESS) return;
-  // Another process's work is behind no wait of ours: what may be pending on a block that was handed out behind one has
-  // to run first, as the free before has waited for it.
-  if (const Block* const block = blocks_.MarkShared(begin)) (void)block->fences.Wait(contexts_);
+  const Block* const block = blocks_.MarkShared(begin);
+  if (block == nullptr || block->passed) return;
+  // It was handed out behind a wait of the device, which another process's work is not behind: what is pending on it
+  // has to run first, as the free before would have waited for it.
+  const InContext in(driver_, block->pool->context());
+  (void)block->fences.Wait(contexts_);
 }
 
 DevicePool* Segments::ForgetDevice() {
