@@ -179,6 +179,10 @@ constexpr Option kOptions[] = {
         "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "
         "at the first copy, which waits for it.",
         kTransferStarts),
+    Row<&Policy::transfer, &Transfer::unmap_in_background>(
+        "transfer", "unmap_in_background", OptionType::kBool,
+        "Whether the shared memory of a batch that loader processes made is given back to the system by a thread of "
+        "slipstream's when the program drops it; false: by the program's own call."),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
         kCounters),

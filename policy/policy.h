@@ -106,6 +106,9 @@ struct Transfer {
   std::uint64_t max_pinned = std::uint64_t{512} << 20;
   // When staging memory is made.
   TransferStart start = TransferStart::kBackground;
+  // Whether shared memory that the program unmaps (batches of its loader processes) is given back to the system by a
+  // thread of ours.
+  bool unmap_in_background = true;
 
   bool operator==(const Transfer&) const = default;
 };

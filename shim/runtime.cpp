@@ -23,6 +23,7 @@
 #include "policy/policy.h"
 #include "shim/gate.h"
 #include "tracer/tracer.h"
+#include "transfer/background_unmap.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
 #include "transfer/helper_thread.h"
@@ -37,6 +38,7 @@ constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
 constinit std::atomic<allocator::PinnedPool*> g_pinned{nullptr};
+constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
@@ -135,6 +137,7 @@ bool WithoutCapture(void (*work)(void*), void* argument) {
 bool WaitForHostEffects(CUcontext context) {
   return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(context);
 }
+bool TransportLoaded() { return g_transfer.load(std::memory_order_acquire)->TransportLoaded(); }
 bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
 
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
@@ -167,6 +170,13 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
         new (std::nothrow) allocator::PinnedPool(policy.allocator, surroundings, threads, CountAllocator);
     g_pinned.store(pool, std::memory_order_release);
     if (pool != nullptr) routes |= kRoutePinned;
+  }
+  if (transfer_serves && policy.transfer.unmap_in_background) {
+    const transfer::BackgroundUnmap::Parts parts = {
+        .count = CountTransfer, .start_thread = transfer::StartHelperThread, .watched = TransportLoaded};
+    auto* const unmap = new (std::nothrow) transfer::BackgroundUnmap(transfer::BackgroundUnmap::MostBytes(), parts);
+    g_unmap.store(unmap, std::memory_order_release);
+    if (unmap != nullptr) routes |= kRouteUnmap;
   }
   return routes;
 }
@@ -246,7 +256,7 @@ void Runtime::Build() noexcept {
     EmptyGateInForkedChildren();
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();
   }  // else: a forked child, which passes through (S51); CUDA itself does not work there either
-  gate.recording.store(recording, std::memory_order_relaxed);
+  gate.recording.store(recording, std::memory_order_release);
   gate.library.store(Resolver::Sole(), std::memory_order_release);
   gate.state.store(GateState::kReady, std::memory_order_release);
 }
@@ -279,6 +289,8 @@ tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_o
 allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
 
 allocator::PinnedPool& Runtime::pinned() noexcept { return *g_pinned.load(std::memory_order_acquire); }
+
+transfer::BackgroundUnmap& Runtime::unmap() noexcept { return *g_unmap.load(std::memory_order_acquire); }
 
 transfer::Engine& Runtime::transfer() noexcept { return *g_transfer.load(std::memory_order_acquire); }
 

@@ -15,8 +15,9 @@ namespace slipstream::tracer {
 class Tracer;
 }
 namespace slipstream::transfer {
+class BackgroundUnmap;
 class Engine;
-}
+}  // namespace slipstream::transfer
 namespace slipstream::allocator {
 class PinnedPool;
 class Segments;
@@ -35,7 +36,8 @@ struct Route {
 inline constexpr uint32_t kRouteTransfer = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRoutePinned = 1u << 10;
-inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRoutePinned;
+inline constexpr uint32_t kRouteUnmap = 1u << 11;
+inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRoutePinned | kRouteUnmap;
 
 class Runtime {
  public:
@@ -61,6 +63,9 @@ class Runtime {
 
   // Valid once a Route with kRoutePinned was handed out.
   static allocator::PinnedPool& pinned() noexcept;
+
+  // Valid once the gate shows kRouteUnmap.
+  static transfer::BackgroundUnmap& unmap() noexcept;
 
  private:
   static void Build() noexcept;

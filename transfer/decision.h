@@ -45,7 +45,9 @@ namespace slipstream::transfer {
   ROW(kPaidProfiler, "paid.profiler", "owed waits paid before a profiler stops")                                      \
   ROW(kPaidQuery, "paid.query", "owed waits paid because a query asked")                                              \
   ROW(kPaidThreadExit, "paid.thread_exit", "owed waits paid at the end of a thread")                                  \
-  ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")
+  ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")                         \
+  ROW(kUnmapped, "unmapped.background", "shared memory of the program's given back by a thread of slipstream's")      \
+  ROW(kUnmappedByCaller, "unmapped.caller", "shared memory given back by the program's call: too much was waiting")
 
 enum class Decision : uint8_t {
 #define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,
@@ -53,6 +55,9 @@ enum class Decision : uint8_t {
 #undef SLIPSTREAM_ROW
       kCount
 };
+
+// Counts one, from any thread.
+using CountDecision = void (*)(Decision decision, uint64_t bytes, uint64_t time_ns);
 
 inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
 

@@ -46,8 +46,6 @@
 
 namespace slipstream::transfer {
 
-using CountDecision = void (*)(Decision decision, uint64_t bytes, uint64_t time_ns);
-
 using RealCopyAsync = cudaError_t(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t);
 
 class Engine {
@@ -83,7 +81,9 @@ class Engine {
   bool WaitForHostEffects(CUcontext context);
 
   // Whether a transport is loaded that reaches device memory by itself, and the policy heeds that (S22).
-  bool ReachedFromOutside() { return !policy_.skip_with_rdma && RdmaLoaded(false); }
+  bool ReachedFromOutside() { return !policy_.skip_with_rdma && TransportLoaded(); }
+  // Whether it is loaded, whatever the policy says.
+  bool TransportLoaded() { return RdmaLoaded(false); }
 
   // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
   void BeforeCopyTo(const void* destination);

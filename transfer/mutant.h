@@ -37,6 +37,10 @@ enum class Mutant : uint8_t {
   kS17,          // a failed part of a copy is forgotten
   kS22,          // shared memory is not looked at
   kS23,          // any number of synchronises may be owed
+  kU1,           // what is unmapped in the background stays where it is meanwhile
+  kU2,           // any shared mapping of a file will do
+  kU3,           // any amount may wait to be given back
+  kU4,           // forked children inherit what waits
 };
 
 #ifdef SLIPSTREAM_MUTANTS

@@ -35,6 +35,13 @@ class Exports(CheckTest):
     def test_one_too_few(self):
         self.assert_finds(self.check(BOTH, "{ global: cudaMalloc; local: *; };"), "cudaFree is a row of the hook table and is not exported")
 
+    def test_a_row_of_the_c_library(self):
+        row = "#ifdef HOOK_LIBC\nHOOK_LIBC(munmap)\n#endif\n"
+        done = self.check(BOTH, table=TABLE + row)
+        self.assert_finds(done, "munmap is a row of the hook table and is not exported")
+        script = "{ global: cudaMalloc; cudaFree; munmap; local: *; };"
+        self.assert_fine(self.check(BOTH + 'extern "C" int munmap() { return 0; }', script, TABLE + row))
+
     def test_a_new_row_without_an_export(self):
         self.assert_finds(self.check(BOTH, table=TABLE + "HOOK(kDevice, cudaSetDevice, (), (), NoDetail())\n"), "cudaSetDevice is a row")
 

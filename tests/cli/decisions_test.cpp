@@ -40,13 +40,17 @@ TEST(DecisionsTest, ARunInWords) {
                            {"transfer.skipped.rest", 4, 0, 0},
                            {"transfer.kept.host_effect", 54, 0, 0},
                            {"transfer.paid.free", 2, 0, 1'200'000},
-                           {"transfer.paid.query", 1, 0, 0}},
+                           {"transfer.paid.query", 1, 0, 0},
+                           {"transfer.unmapped.background", 90, 6 * kGiB, 700'000'000},
+                           {"transfer.unmapped.caller", 2, kGiB, 0}},
                           kWide),
             (Lines{"promoted 1,204 copies, 92.0 GiB: 1,180 large, 24 small",
                    "left alone 15 copies: 12 while staging memory was being pinned, 3 from memory that is not pageable",
                    "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work on host memory",
                    "kept 54 synchronises: while another stream could still use host memory",
-                   "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked"}));
+                   "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked",
+                   "gave back 92 pieces of shared memory, 7.00 GiB, 700 ms: 90 in the background, 2 by the program's "
+                   "call, because too much was waiting"}));
 }
 
 TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {

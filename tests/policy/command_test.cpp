@@ -80,44 +80,45 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
       "SLIPSTREAM_TRACER_NVTX=false");
   EXPECT_EQ(show.exit_code(), 0) << show.err;
   EXPECT_EQ(show.out,
-            "version                      1                 p.toml:1\n"
-            "enabled                      true              default\n"
-            "log.level                    \"off\"             default\n"
-            "log.file                     \"\"                default\n"
-            "log.max_size                 \"64KiB\"           p.toml:2\n"
-            "intercept.level              \"runtime\"         default\n"
-            "allocator.mode               \"off\"             default\n"
-            "allocator.free_synchronizes  false             default\n"
-            "allocator.max_idle           \"0B\"              default\n"
-            "allocator.keep_free          \"512MiB\"          default\n"
-            "allocator.decay              2                 default\n"
-            "allocator.pinned             \"off\"             default\n"
-            "allocator.max_idle_pinned    \"1GiB\"            default\n"
-            "allocator.pinned_fill_from   \"8MiB\"            default\n"
-            "transfer.h2d                 \"on\"              default\n"
-            "transfer.d2h                 \"off\"             default\n"
-            "transfer.small_copies        true              default\n"
-            "transfer.large_copies        true              default\n"
-            "transfer.skip_synchronize    false             p.toml:4\n"
-            "transfer.skip_with_rdma      false             default\n"
-            "transfer.hmm                 \"assume_private\"  default\n"
-            "transfer.threads             0                 default\n"
-            "transfer.max_pinned          \"512MiB\"          default\n"
-            "transfer.start               \"background\"      default\n"
-            "tracer.counters              \"time\"            default\n"
-            "tracer.nvtx                  false             SLIPSTREAM_TRACER_NVTX\n"
-            "tracer.max_threads           64                default\n"
-            "environment.A                \"b\"               p.toml:6\n");
+            "version                       1                 p.toml:1\n"
+            "enabled                       true              default\n"
+            "log.level                     \"off\"             default\n"
+            "log.file                      \"\"                default\n"
+            "log.max_size                  \"64KiB\"           p.toml:2\n"
+            "intercept.level               \"runtime\"         default\n"
+            "allocator.mode                \"off\"             default\n"
+            "allocator.free_synchronizes   false             default\n"
+            "allocator.max_idle            \"0B\"              default\n"
+            "allocator.keep_free           \"512MiB\"          default\n"
+            "allocator.decay               2                 default\n"
+            "allocator.pinned              \"off\"             default\n"
+            "allocator.max_idle_pinned     \"1GiB\"            default\n"
+            "allocator.pinned_fill_from    \"8MiB\"            default\n"
+            "transfer.h2d                  \"on\"              default\n"
+            "transfer.d2h                  \"off\"             default\n"
+            "transfer.small_copies         true              default\n"
+            "transfer.large_copies         true              default\n"
+            "transfer.skip_synchronize     false             p.toml:4\n"
+            "transfer.skip_with_rdma       false             default\n"
+            "transfer.hmm                  \"assume_private\"  default\n"
+            "transfer.threads              0                 default\n"
+            "transfer.max_pinned           \"512MiB\"          default\n"
+            "transfer.start                \"background\"      default\n"
+            "transfer.unmap_in_background  true              default\n"
+            "tracer.counters               \"time\"            default\n"
+            "tracer.nvtx                   false             SLIPSTREAM_TRACER_NVTX\n"
+            "tracer.max_threads            64                default\n"
+            "environment.A                 \"b\"               p.toml:6\n");
 }
 
 TEST(PolicyShow, WithoutAPathTakesTheVariable) {
   const Folder folder;
   WriteFile(folder / "p.toml", "version = 1\nenabled = false\n");
   const Finished none = RunCommand([] { return PolicyShow(std::nullopt, false); });
-  EXPECT_NE(none.out.find("enabled                      true"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("enabled                       true"), std::string::npos) << none.out;
   const Finished named =
       RunCommand([] { return PolicyShow(std::nullopt, false); }, "SLIPSTREAM_POLICY=" + (folder / "p.toml"));
-  EXPECT_NE(named.out.find("enabled                      false"), std::string::npos) << named.out;
+  EXPECT_NE(named.out.find("enabled                       false"), std::string::npos) << named.out;
 }
 
 TEST(PolicyShow, RefusesABrokenPolicy) {

@@ -320,7 +320,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "[allocator]\nmode = \"off\"\npinned = \"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
       "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
-      "start = \"now\"\n"
+      "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
@@ -339,7 +339,8 @@ TEST(Load, EveryValueOfAFileArrives) {
                        .hmm = HmmMode::kStandAside,
                        .threads = 3,
                        .max_pinned = std::uint64_t{1} << 30,
-                       .start = TransferStart::kNow};
+                       .start = TransferStart::kNow,
+                       .unmap_in_background = false};
   expected.tracer = {.counters = Counters::kCalls, .nvtx = false, .max_threads = 16};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),

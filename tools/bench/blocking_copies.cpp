@@ -1,7 +1,9 @@
 // How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two
 // calls that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
 //
-//   blocking_copies [--repetitions N] [--queue BYTES]
+//   blocking_copies [--pinned] [--repetitions N] [--queue BYTES]
+//
+// With --pinned the source is pinned memory and nothing is waited for: the least that a copy can cost on this machine.
 //
 // The queue is device-to-device copies of BYTES in all (default 160 GiB: some 80 ms on an H200). The device is
 // synchronised before each repetition, and what arrived is compared with what the source held. Prints {"bytes":
@@ -41,12 +43,37 @@ struct Queue {
   }
 };
 
-double Seconds(const Queue& queue, cudaStream_t stream, void* device, std::vector<unsigned char>& source) {
+// What is copied: ordinary memory, or pinned memory.
+class Source {
+ public:
+  Source(size_t bytes, bool pinned) : bytes_(bytes) {
+    if (pinned) {
+      CHECK(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault));
+    } else {
+      pageable_.resize(bytes);
+    }
+  }
+  ~Source() {
+    if (pinned_ != nullptr) CHECK(cudaFreeHost(pinned_));
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  void* data() { return pinned_ != nullptr ? pinned_ : pageable_.data(); }
+  size_t size() const { return bytes_; }
+
+ private:
+  const size_t bytes_;
+  void* pinned_ = nullptr;
+  std::vector<unsigned char> pageable_;
+};
+
+double Seconds(const Queue& queue, cudaStream_t stream, void* device, Source& source, bool wait) {
   CHECK(cudaDeviceSynchronize());
   queue.Fill(stream);
   const auto start = std::chrono::steady_clock::now();
   CHECK(cudaMemcpyAsync(device, source.data(), source.size(), cudaMemcpyHostToDevice, stream));
-  CHECK(cudaStreamSynchronize(stream));
+  if (wait) CHECK(cudaStreamSynchronize(stream));
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -56,14 +83,17 @@ int main(int argc, char** argv) {
   size_t repetitions = 16;
   Queue queue;
   queue.bytes = 163840 * kMiB;
-  for (int i = 1; i + 1 < argc; i += 2) {
+  bool pinned = false;
+  for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
-    if (option == "--repetitions") {
-      repetitions = std::strtoull(argv[i + 1], nullptr, 10);
-    } else if (option == "--queue") {
-      queue.bytes = std::strtoull(argv[i + 1], nullptr, 10);
+    if (option == "--pinned") {
+      pinned = true;
+    } else if (option == "--repetitions" && i + 1 < argc) {
+      repetitions = std::strtoull(argv[++i], nullptr, 10);
+    } else if (option == "--queue" && i + 1 < argc) {
+      queue.bytes = std::strtoull(argv[++i], nullptr, 10);
     } else {
-      std::fprintf(stderr, "blocking_copies: unknown option %s\n", argv[i]);
+      std::fprintf(stderr, "blocking_copies: unknown option %s, or its value is missing\n", argv[i]);
       return 2;
     }
   }
@@ -78,7 +108,7 @@ int main(int argc, char** argv) {
   }
   const char* separator = "{";
   for (const size_t size : kSizes) {
-    std::vector<unsigned char> source(size);
+    Source source(size, pinned);
     std::vector<unsigned char> arrived(size);
     std::printf("%s\"%zu\": [", separator, size);
     separator = ", ";
@@ -86,8 +116,9 @@ int main(int argc, char** argv) {
     const size_t warm_up = 4;
     for (size_t i = 0; i < repetitions + warm_up; ++i) {
       std::memset(source.data(), static_cast<int>(i % 251 + 1), size);
-      const double seconds = Seconds(queue, stream, device, source);
-      std::memset(source.data(), 0, size);  // the copy must have what the source held at the call
+      const double seconds = Seconds(queue, stream, device, source, !pinned);
+      if (pinned) CHECK(cudaStreamSynchronize(stream));  // the device reads the source itself
+      std::memset(source.data(), 0, size);               // the copy must have what the source held at the call
       CHECK(cudaMemcpy(arrived.data(), device, size, cudaMemcpyDeviceToHost));
       for (const unsigned char byte : arrived) {
         if (byte != i % 251 + 1) {

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 CUDA12, CUDA13 = 12, 13
-_RUNTIMES = {"kBoth": {CUDA12, CUDA13}, "kCuda12": {CUDA12}, "kCuda13": {CUDA13}}
+_RUNTIMES = {"kBoth": {CUDA12, CUDA13}, "kCuda12": {CUDA12}, "kCuda13": {CUDA13}, "kNone": set()}
 
 # Each row becomes "@ group runtimes name @"; the macros that stand for several rows expand through their own defaults.
 _ROWS = (
@@ -13,12 +13,13 @@ _ROWS = (
     "HOOK_SINCE13(group,function,parameters,arguments,detail)=@ group kCuda13 function @",
     "HOOK_WORDS(group,function,words,runtimes,detail)=@ group runtimes function @",
     "HOOK_CUSTOM(group,function,runtimes)=@ group runtimes function @",
+    "HOOK_LIBC(function)=@ kLibc kNone function @",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """`runtimes` holds the major versions of libcudart that have the function, as the row says."""
+    """`runtimes` holds the major versions of libcudart that have the function, as the row says; none for the C library's."""
 
     name: str
     group: str

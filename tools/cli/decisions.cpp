@@ -51,6 +51,8 @@ constexpr Phrase kPhrases[] = {
     {"transfer.paid.query", "because a query asked"},
     {"transfer.paid.thread_exit", "at the end of a thread"},
     {"transfer.paid.bound", "because two were open on a stream"},
+    {"transfer.unmapped.background", "in the background"},
+    {"transfer.unmapped.caller", "by the program's call, because too much was waiting"},
     {"allocator.reused", "from the pool"},
     {"allocator.reused.behind", "behind a wait of the device"},
     {"allocator.grown", "by the driver"},
@@ -156,6 +158,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind skipped;
   Kind kept;
   Kind paid;
+  Kind unmapped;
   Kind other;
   uint64_t after_waiting = 0;
   for (const DecisionCounts& decision : decisions) {
@@ -167,6 +170,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name == kSkipped || name == kSkippedRest ? skipped
           : name.starts_with("transfer.kept.")       ? kept
           : name.starts_with("transfer.paid.")       ? paid
+          : name.starts_with("transfer.unmapped.")   ? unmapped
                                                      : other,
           decision);
   }
@@ -192,6 +196,10 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   if (paid.sum.count != 0) {
     say("waited " + Counted(paid.sum.count, "time", "times") + " for what was owed" +
         (paid.sum.time_ns == 0 ? "" : ", " + HumanTime(paid.sum.time_ns)) + Reasons(paid));
+  }
+  if (unmapped.sum.count != 0) {
+    say("gave back " + Counted(unmapped.sum.count, "piece", "pieces") + " of shared memory" + size(unmapped) +
+        (unmapped.sum.time_ns == 0 ? "" : ", " + HumanTime(unmapped.sum.time_ns)) + Reasons(unmapped));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));
   return lines;

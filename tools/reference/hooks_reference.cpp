@@ -39,6 +39,12 @@ void Write(std::ostream& out) {
     }
     out << " |\n";
   }
+  out << "\nOf the C library, and neither counted nor traced:";
+#define HOOK_LIBC(function) out << " `" #function "`";
+#include "shim/hooks.def"
+  out << ". They concern the shared memory of batches only\n([transfer.md](transfer.md)); all else goes straight to "
+         "the "
+         "real function.\n";
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class Identity(unittest.TestCase):
     def test_the_engine_must_have_acted(self):
         def seen(**decisions):
             names = {"small": "promoted.small", "large": "promoted.large", "skipped": "skipped"}
+            names["unmapped"] = "unmapped.background"
             counts = {f"transfer.{names[key]}": {"count": n, "bytes": 0, "time_ns": 0} for key, n in decisions.items()}
             return {"totals": {"functions": [], "decisions": counts}}
 
@@ -47,6 +48,11 @@ class Identity(unittest.TestCase):
         for idle in (seen(), {"totals": {"functions": []}}, seen(skipped=1), seen(small=1)):
             with self.assertRaises(Failed):
                 summary.expect_acted(idle)
+        batches = seen(large=3, skipped=4, unmapped=7)
+        self.assertIn("7 batches given back", summary.expect_acted(batches, shared_batches=7))
+        for few in (batches, acted):
+            with self.assertRaises(Failed):
+                summary.expect_acted(few, shared_batches=8)
 
 
 class Outcomes(unittest.TestCase):

@@ -6,6 +6,7 @@ LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
 # Of the allocator's decisions, besides those that a check is about.
 SHOWN = ("parked", "reused", "grown", "freed.host_effect", "freed.cap")
 PROMOTED, SKIPPED = "transfer.promoted", "transfer.skipped"
+UNMAPPED = "transfer.unmapped.background"
 
 
 def calls(summary, names):
@@ -19,14 +20,21 @@ def decided(summary, name):
     return sum(d["count"] for key, d in decisions.items() if key == name or key.startswith(name + "."))
 
 
-def expect_acted(summary, skips=True):
-    """What the transfer engine did, in words; Failed when it did nothing, so that the run showed nothing about it."""
+def expect_acted(summary, skips=True, shared_batches=0):
+    """What the transfer engine did, in words; Failed when it did nothing, so that the run showed nothing about it.
+
+    shared_batches: so many pieces of shared memory, at least, must have been given back in the background.
+    """
     promoted, skipped = decided(summary, PROMOTED), decided(summary, SKIPPED)
     if not promoted:
         raise Failed("the summary shows no promoted copy: the transfer engine did not act")
     if skips and not skipped:
         raise Failed(f"{promoted} copies promoted, but no synchronise was skipped")
-    return f"{promoted} copies promoted, {skipped} synchronises skipped"
+    unmapped = decided(summary, UNMAPPED)
+    if unmapped < shared_batches:
+        raise Failed(f"{unmapped} batches in shared memory given back in the background, not {shared_batches}")
+    given_back = f", {unmapped} batches given back in the background" if unmapped else ""
+    return f"{promoted} copies promoted, {skipped} synchronises skipped{given_back}"
 
 
 def expect_pooled(summary, *needed):
