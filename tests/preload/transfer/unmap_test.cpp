@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -33,9 +34,12 @@ class Unmapping : public Rule {
     const std::string name = "/slipstream-rules-" + std::to_string(getpid());
     fd_ = shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     ASSERT_GE(fd_, 0);
-    if (!with_name) shm_unlink(name.c_str());
+    if (with_name) {
+      name_ = name;
+    } else {
+      shm_unlink(name.c_str());
+    }
     Grow();
-    name_ = name;
   }
   void NewFileElsewhere() {
     if (fd_ >= 0) close(fd_);
@@ -76,6 +80,18 @@ class Unmapping : public Rule {
     }
     return false;
   }
+  // The program's own munmap is made.
+  void ExpectGoneAtOnce(const std::function<void()>& new_file) {
+    const Tally tally("transfer");
+    for (int round = 0; round < kRounds; ++round) {
+      new_file();
+      uint8_t* const batch = UseBatch(1);
+      EXPECT_EQ(munmap(batch, kBatch), 0);
+      EXPECT_FALSE(IsMapped());
+      if (!name_.empty()) shm_unlink(name_.c_str());
+    }
+    NEVER_DECIDED(tally, "unmapped");
+  }
   // Until the library has given back so many since the tally was made.
   static void WaitUntilGivenBack(const Tally& tally, uint64_t batches) {
     while (Engine() && tally.Of("unmapped.background") < batches) std::this_thread::yield();
@@ -112,39 +128,17 @@ TEST_F(Unmapping, U1_TheDeviceHasTheBatch) {
 }
 
 TEST_F(Unmapping, U2_AFileWithANameIsGoneAtOnce) {
-  const Tally tally("transfer");
-  for (int round = 0; round < kRounds; ++round) {
-    NewFile(true);
-    uint8_t* const batch = UseBatch(1);
-    EXPECT_EQ(munmap(batch, kBatch), 0);
-    EXPECT_FALSE(IsMapped());
-    shm_unlink(name_.c_str());
-  }
-  NEVER_DECIDED(tally, "unmapped");
+  ExpectGoneAtOnce([this] { NewFile(true); });
 }
 
 TEST_F(Unmapping, U2_AFileElsewhereIsGoneAtOnce) {
-  const Tally tally("transfer");
-  for (int round = 0; round < kRounds; ++round) {
-    NewFileElsewhere();
-    uint8_t* const batch = UseBatch(1);
-    EXPECT_EQ(munmap(batch, kBatch), 0);
-    EXPECT_FALSE(IsMapped());
-  }
-  NEVER_DECIDED(tally, "unmapped");
+  ExpectGoneAtOnce([this] { NewFileElsewhere(); });
 }
 
 // A transport that caches registrations follows every mapping: nothing goes past it.
 TEST_F(Unmapping, U2_UnderAnRdmaTransport) {
   ASSERT_NE(dlopen(FAKE_UCX, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
-  const Tally tally("transfer");
-  for (int round = 0; round < kRounds; ++round) {
-    NewFile();
-    uint8_t* const batch = UseBatch(1);
-    EXPECT_EQ(munmap(batch, kBatch), 0);
-    EXPECT_FALSE(IsMapped());
-  }
-  NEVER_DECIDED(tally, "unmapped");
+  ExpectGoneAtOnce([this] { NewFile(); });
 }
 
 TEST_F(Unmapping, U4_AForkedChildHasNoneOfIt) {
@@ -183,14 +177,7 @@ class NotUnmapping : public Unmapping {
   void SetUp() override {}
   void ExpectNothingInBackground() {
     Prepare();
-    const Tally tally("transfer");
-    for (int round = 0; round < kRounds; ++round) {
-      NewFile();
-      uint8_t* const batch = UseBatch(1);
-      EXPECT_EQ(munmap(batch, kBatch), 0);
-      EXPECT_FALSE(IsMapped());
-    }
-    NEVER_DECIDED(tally, "unmapped");
+    ExpectGoneAtOnce([this] { NewFile(); });
   }
 };
 
