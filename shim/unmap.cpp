@@ -2,9 +2,8 @@
 // (transfer/background_unmap.h). Every other mapping is a straight call of the real function: so are all of a process
 // that has not used CUDA, and of a forked child, where the gate is closed.
 //
-// Threading: any thread, at any time, before main and inside somebody's memory allocator too. No allocation; the
-// loader's
-//   lock once, as for any lazy binding.
+// Threading: any thread, at any time, before main and inside somebody's memory allocator too. No allocation; once the
+//   lock of the dynamic loader, as for any lazy binding.
 
 #include <dlfcn.h>
 #include <sys/mman.h>
