@@ -17,16 +17,18 @@ size_t OwnShard() {
 }  // namespace
 
 void DevicePool::Count(const Block& block) {
-  const uint64_t idle = idle_bytes_.fetch_add(block.bytes, std::memory_order_seq_cst) + block.bytes;
-  if (!block.passed) parked_bytes_.fetch_add(block.bytes, std::memory_order_relaxed);
+  const size_t taken = TakenFromDriver(block.bytes);
+  const uint64_t idle = idle_bytes_.fetch_add(taken, std::memory_order_seq_cst) + taken;
+  if (!block.passed) parked_bytes_.fetch_add(taken, std::memory_order_relaxed);
   uint64_t peak = peak_idle_bytes_.load(std::memory_order_relaxed);
   while (peak < idle && !peak_idle_bytes_.compare_exchange_weak(peak, idle, std::memory_order_relaxed)) {
   }
 }
 
 void DevicePool::Uncount(const Block& block) {
-  idle_bytes_.fetch_sub(block.bytes, std::memory_order_relaxed);
-  if (!block.passed) parked_bytes_.fetch_sub(block.bytes, std::memory_order_relaxed);
+  const size_t taken = TakenFromDriver(block.bytes);
+  idle_bytes_.fetch_sub(taken, std::memory_order_relaxed);
+  if (!block.passed) parked_bytes_.fetch_sub(taken, std::memory_order_relaxed);
 }
 
 void DevicePool::List::PushPassed(Block* block) {

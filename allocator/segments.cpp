@@ -155,7 +155,7 @@ CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
     const CUresult named = driver_.cuPointerGetAttribute(&block->id, CU_POINTER_ATTRIBUTE_BUFFER_ID, address);
     if (named == CUDA_SUCCESS) {
       blocks_.Insert(std::move(block));
-      pool.GotFromDriver(bytes);
+      pool.GotFromDriver(TakenFromDriver(bytes));
       KeepReserve(pool);
       return CUDA_SUCCESS;
     }
@@ -267,7 +267,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   if (block.shared.load(std::memory_order_relaxed) && !Broken(Mutant::kS33)) return Decision::kFreedShared;
   if (!Broken(Mutant::kS36Cap)) {
     const size_t cap = policy_.max_idle != 0 ? policy_.max_idle : pool.total_bytes() / 4;
-    if (pool.idle_bytes() + block.bytes > cap) return Decision::kFreedCap;
+    if (pool.idle_bytes() + TakenFromDriver(block.bytes) > cap) return Decision::kFreedCap;
   }
   if (pool.driver_free() < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
     return Decision::kFreedReserve;

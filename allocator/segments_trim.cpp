@@ -40,8 +40,8 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     Delete(block);  // first: the driver may give the address out again at once
     if (!ours) continue;
     if (driver_.cuMemFree(address) != CUDA_SUCCESS) continue;
-    released += bytes;
-    pool.GaveToDriver(bytes);
+    released += TakenFromDriver(bytes);
+    pool.GaveToDriver(TakenFromDriver(bytes));
     if (why == Decision::kTrimmed) pool.CountTrim();
     Count(why, bytes);
   }

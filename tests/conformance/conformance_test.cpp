@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <string_view>
 
 namespace conformance {
 
@@ -57,6 +59,11 @@ void ExpectLastError(cudaError_t code) {
 }
 
 void OnAnotherThread(const std::function<void()>& work) { std::thread(work).join(); }
+
+bool OverThePool() {
+  const char* const mode = std::getenv("SLIPSTREAM_ALLOCATOR_MODE");
+  return mode != nullptr && std::string_view(mode) == "segments";
+}
 
 void Device::SetUp() {
   OK(cudaSetDevice(0));

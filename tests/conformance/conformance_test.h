@@ -54,6 +54,9 @@ void ExpectLastError(cudaError_t code);
 
 void OnAnotherThread(const std::function<void()>& work);
 
+// Whether run_conformance has put the library and its pool underneath.
+bool OverThePool();
+
 struct NamedStream {
   const char* name;
   cudaStream_t stream;

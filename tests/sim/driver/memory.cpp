@@ -22,6 +22,13 @@ constexpr uintptr_t kPage = 4096;
 
 size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
+// What an allocation takes of the device's memory. Those of more than 1 MiB are made of pieces of 2 MiB that they share
+// with nobody (measured on an H200 with sizes from 1.1 to 9 MiB: free memory falls by exactly so much).
+size_t TakenFor(Allocation::Kind kind, size_t reserved) {
+  const bool in_pieces = kind == Allocation::Kind::kDevice && reserved > (size_t{1} << 20);
+  return in_pieces ? RoundUp(reserved, size_t{2} << 20) : reserved;
+}
+
 }  // namespace
 
 bool TakeRange(Arena& arena, size_t bytes, uintptr_t* offset) {
@@ -143,14 +150,15 @@ void Poison(World& world, std::byte* bytes, size_t count, int value) {
 Allocation* AllocateDevice(World& world, Context* context, size_t bytes, Allocation::Kind kind) {
   Device& device = *context->device;
   const size_t reserved = RoundUp(bytes, kAlignment);
-  if (reserved < bytes || reserved > device.total_bytes - std::min(device.total_bytes, device.used_bytes)) {
+  const size_t taken = TakenFor(kind, reserved);
+  if (taken < bytes || taken > device.total_bytes - std::min(device.total_bytes, device.used_bytes)) {
     return nullptr;
   }
   uintptr_t offset = 0;
   if (device.arena.base == 0 || !TakeRange(device.arena, reserved + kGuard, &offset)) {
     return nullptr;
   }
-  device.used_bytes += reserved;
+  device.used_bytes += taken;
   Allocation allocation;
   allocation.kind = kind;
   allocation.base = device.arena.base + offset;
@@ -187,7 +195,7 @@ void ReleaseAllocation(World& world, uintptr_t base) {
     case Allocation::Kind::kPooled:
       Poison(world, allocation.alias, allocation.reserved, 0xDF);
       GiveRange(device.arena, allocation.file_offset, allocation.reserved + kGuard);
-      device.used_bytes -= allocation.reserved;
+      device.used_bytes -= TakenFor(allocation.kind, allocation.reserved);
       break;
     case Allocation::Kind::kManaged:
     case Allocation::Kind::kPinned:
