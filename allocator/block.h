@@ -33,6 +33,8 @@ struct Block {
   Fences fences;
   bool passed = false;  // they were seen to have
   uint64_t idle_since_ns = 0;
+  // In place of a time: made in advance and never used, so it does not grow old, and goes only where memory is short.
+  static constexpr uint64_t kNeverOld = UINT64_MAX - 1;
   Block* next = nullptr;  // in a free list
   uint8_t shard = 0;      // of the lists that it was put in
 };

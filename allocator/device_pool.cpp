@@ -159,6 +159,7 @@ void DevicePool::Clear() {
   const std::lock_guard lock(fences_mutex_);
   spare_fences_.clear();
   live_bytes_.store(0, std::memory_order_relaxed);
+  unused_.store(true, std::memory_order_relaxed);
 }
 
 Fences DevicePool::TakeFences() {

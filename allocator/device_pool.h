@@ -68,7 +68,7 @@ class DevicePool {
         if (passed(block)) {
           list.UnlinkPending(before);
           list.PushPassed(block);
-          parked_bytes_.fetch_sub(block->bytes, std::memory_order_relaxed);
+          parked_bytes_.fetch_sub(TakenFromDriver(block->bytes), std::memory_order_relaxed);
         } else {
           before = block;
         }
@@ -76,6 +76,10 @@ class DevicePool {
       }
       return true;
     });
+  }
+  // Whether blocks are to be made in advance (policy: allocator.pre_reserve): true once, and again after Clear.
+  bool FirstUse() {
+    return unused_.load(std::memory_order_relaxed) && unused_.exchange(false, std::memory_order_relaxed);
   }
   // Forgets every idle block. They are the map's still.
   void Clear();
@@ -197,6 +201,7 @@ class DevicePool {
   std::condition_variable moved_;
   std::mutex fences_mutex_;
   std::vector<Fences> spare_fences_;
+  std::atomic<bool> unused_{true};
   std::atomic<size_t> driver_free_{0};
   std::atomic<uint64_t> asked_ns_{0};
   std::atomic<uint64_t> live_bytes_{0};

@@ -166,6 +166,25 @@ CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
   return CUDA_ERROR_UNKNOWN;
 }
 
+// What the program will want: while it builds its model it waits for the driver anyway.
+void Segments::Reserve(DevicePool& pool) {
+  const size_t bytes = policy_.pre_reserve_block;
+  if (policy_.pre_reserve < bytes || !trimmer_.Start()) return;
+  const size_t taken = TakenFromDriver(bytes);
+  for (size_t count = policy_.pre_reserve / bytes; count != 0; --count) {
+    if (pool.idle_bytes() + taken > MostIdle(pool) || pool.driver_free() < policy_.keep_free + taken) break;
+    Block* block = nullptr;
+    if (Grow(pool, bytes, &block) != CUDA_SUCCESS) break;
+    block->state.store(BlockState::kIdle, std::memory_order_release);
+    block->passed = true;
+    block->idle_since_ns = Block::kNeverOld;
+    Count(Decision::kReserved, bytes);
+    pool.Put(block);
+  }
+  pool.Moved();
+  trimmer_.MemoryIsIdle();
+}
+
 void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
   pool.CountLive(static_cast<int64_t>(block->bytes));
   Count(how, block->bytes);
@@ -207,6 +226,10 @@ void* Segments::Take(size_t bytes) {
     if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
     if (found.broken) return nullptr;  // the program's call finds out
     own += found.pending;
+    if (pool->FirstUse() && policy_.pre_reserve != 0) {
+      Reserve(*pool);
+      continue;
+    }
     Block* block = nullptr;
     CUresult grown = Grow(*pool, bytes, &block);
     if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
@@ -262,13 +285,15 @@ bool Segments::Fence(DevicePool& pool, Block* block) {
   return true;
 }
 
+size_t Segments::MostIdle(const DevicePool& pool) const {
+  if (Broken(Mutant::kS36Cap)) return SIZE_MAX;
+  return policy_.max_idle != 0 ? policy_.max_idle : pool.total_bytes() / 4;
+}
+
 // kParked: no reason not to.
 Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   if (block.shared.load(std::memory_order_relaxed) && !Broken(Mutant::kS33)) return Decision::kFreedShared;
-  if (!Broken(Mutant::kS36Cap)) {
-    const size_t cap = policy_.max_idle != 0 ? policy_.max_idle : pool.total_bytes() / 4;
-    if (pool.idle_bytes() + TakenFromDriver(block.bytes) > cap) return Decision::kFreedCap;
-  }
+  if (pool.idle_bytes() + TakenFromDriver(block.bytes) > MostIdle(pool)) return Decision::kFreedCap;
   if (pool.driver_free() < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
     return Decision::kFreedReserve;
   }

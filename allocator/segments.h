@@ -135,6 +135,7 @@ class Segments {
   void FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
   CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
+  void Reserve(DevicePool& pool);
   void* HandOut(DevicePool& pool, Block* block, Decision how);
   bool IsWhatItWas(const Block& block);
   // Of a device's memory, one part in so many is little.
@@ -144,6 +145,7 @@ class Segments {
   // -- frees
   Freed Park(void* address);
   Decision WhyNotPark(const DevicePool& pool, const Block& block);
+  size_t MostIdle(const DevicePool& pool) const;
   bool Fence(DevicePool& pool, Block* block);
   bool Passed(Block* block, bool* broken);
 

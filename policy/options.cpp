@@ -112,7 +112,9 @@ constexpr Option kOptions[] = {
     Choice<&Policy::intercept, &Intercept::level>("intercept", "level", "Which interface is intercepted.",
                                                   kInterceptLevels, kInterceptLevelsLater),
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
-                                                 "Who serves device memory; off: the program's own calls.",
+                                                 "Who serves device memory. segments: a pool of whole driver "
+                                                 "allocations, kept when the program frees them. off: the program's "
+                                                 "own calls.",
                                                  kAllocatorModes, kAllocatorModesLater),
     Row<&Policy::allocator, &Allocator::free_synchronizes>(
         "allocator", "free_synchronizes", OptionType::kBool,
@@ -130,6 +132,16 @@ constexpr Option kOptions[] = {
     Number<&Policy::allocator, &Allocator::decay>(
         "allocator", "decay", OptionType::kInteger,
         "Seconds after which idle memory that nobody wanted goes back to the driver.", 1, 3600),
+    Number<&Policy::allocator, &Allocator::pre_reserve>(
+        "allocator", "pre_reserve", OptionType::kSize,
+        "Memory of each device that the pool takes in advance, when the program first allocates there, and keeps until "
+        "it is used or memory is short; within `max_idle`, and past `keep_free`.",
+        0, 1024 * kGiB),
+    Number<&Policy::allocator, &Allocator::pre_reserve_block>(
+        "allocator", "pre_reserve_block", OptionType::kSize,
+        "In blocks of this size. PyTorch asks for 2 MiB where it needs memory for tensors of up to 1 MiB, for 20 MiB "
+        "where they have up to 10 MiB.",
+        512, 1024 * kGiB),
     Choice<&Policy::allocator, &Allocator::pinned>(
         "allocator", "pinned",
         "Who serves pinned host memory; off: the program's own calls. pool: what the program frees is kept for its "

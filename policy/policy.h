@@ -65,7 +65,7 @@ struct Intercept {
 
 struct Allocator {
   // Who serves device memory.
-  AllocatorMode mode = AllocatorMode::kOff;
+  AllocatorMode mode = AllocatorMode::kSegments;
   // Whether a free waits for all work of the device, as the driver's own does.
   bool free_synchronizes = false;
   // Idle memory that the pool keeps on each device, at most; 0: a quarter of the device's memory. 0 to 1 TiB.
@@ -74,6 +74,10 @@ struct Allocator {
   std::uint64_t keep_free = std::uint64_t{512} << 20;
   // Seconds after which idle memory that nobody wanted goes back to the driver. 1 to 3600.
   int decay = 2;
+  // Memory of each device that the pool takes in advance, when the program first allocates there; 0: none. 0 to 1 TiB.
+  std::uint64_t pre_reserve = 0;
+  // In blocks of this size: what PyTorch asks for when it needs memory for tensors of 1 to 10 MiB. 512 B to 1 TiB.
+  std::uint64_t pre_reserve_block = std::uint64_t{20} << 20;
   // Who serves pinned host memory.
   PinnedMode pinned = PinnedMode::kOff;
   // Idle pinned memory that the pool keeps in the process, at most. 0 to 1 TiB.

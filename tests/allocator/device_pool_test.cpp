@@ -85,6 +85,21 @@ TEST_F(DevicePoolTest, FiguresFollowTheBlocks) {
   EXPECT_EQ(pool_.Take(1, SIZE_MAX), nullptr);
 }
 
+// A block counts as what it takes of the device, whatever becomes of it.
+TEST_F(DevicePoolTest, FiguresAreInTheDriversPieces) {
+  Idle(3 * kMiB);
+  Idle(3 * kMiB + 512);
+  EXPECT_EQ(pool_.idle_bytes(), 8 * kMiB);
+  EXPECT_EQ(pool_.Figures().parked_bytes, 8 * kMiB);
+  EXPECT_NE(pool_.Take(3 * kMiB, 3 * kMiB), nullptr);
+  EXPECT_EQ(pool_.Figures().parked_bytes, 4 * kMiB);
+  pool_.Refresh([](Block* block) { return block->passed = true; });
+  EXPECT_EQ(pool_.Figures().parked_bytes, 0U);
+  EXPECT_NE(pool_.Take(3 * kMiB, 4 * kMiB), nullptr);
+  EXPECT_EQ(pool_.idle_bytes(), 0U);
+  EXPECT_EQ(pool_.Figures().parked_bytes, 0U);
+}
+
 // A thread looks in its own shard first, and finds what another one parked all the same.
 TEST_F(DevicePoolTest, AThreadsOwnBlocksComeFirst) {
   Block* theirs = nullptr;

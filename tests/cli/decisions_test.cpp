@@ -64,7 +64,8 @@ TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {
 }
 
 TEST(DecisionsTest, TheAllocatorInWords) {
-  EXPECT_EQ(AllocatorLines({{"allocator.reused", 1180, 92 * kGiB, 0},
+  EXPECT_EQ(AllocatorLines({{"allocator.reserved", 32, kGiB, 0},
+                            {"allocator.reused", 1180, 92 * kGiB, 0},
                             {"allocator.reused.behind", 20, 8 * kGiB, 0},
                             {"allocator.grown", 300, 30 * kGiB, 0},
                             {"allocator.passed.capture", 2, 0, 0},
@@ -75,7 +76,8 @@ TEST(DecisionsTest, TheAllocatorInWords) {
                             {"allocator.reclaimed", 5, 3 * kGiB, 0},
                             {"allocator.retried", 1, 0, 0}},
                            kWide),
-            (Lines{"served 1,200 of 1,500 allocations from the pool, 100 GiB, 20 of them behind a wait of the device",
+            (Lines{"took 32 blocks, 1.00 GiB, in advance",
+                   "served 1,200 of 1,500 allocations from the pool, 100 GiB, 20 of them behind a wait of the device",
                    "left alone 2 allocations: during a stream capture", "kept 1,400 of 1,461 freed blocks, 100 GiB",
                    "freed 61 blocks for real: 60 with enough idle memory kept, 1 during a stream capture",
                    "gave back 17 blocks, 5.00 GiB: 12 that nobody wanted, 5 when the driver had none left; tried 1 "

@@ -317,7 +317,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "environment = { NVIDIA_TF32_OVERRIDE = \"1\", EMPTY = \"\" }\n"
       "[log]\nlevel = \"debug\"\nfile = '/tmp/slipstream.log'\nmax_size = \"1.5MB\"\n"
       "[intercept]\nlevel = \"runtime\"\n"
-      "[allocator]\nmode = \"off\"\npinned = \"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
+      "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\npinned = \"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
       "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
       "start = \"now\"\nunmap_in_background = false\n"
@@ -327,6 +327,9 @@ TEST(Load, EveryValueOfAFileArrives) {
   expected.enabled = false;
   expected.environment = {{"NVIDIA_TF32_OVERRIDE", "1"}, {"EMPTY", ""}};
   expected.log = {.level = LogLevel::kDebug, .file = "/tmp/slipstream.log", .max_size = 1500000};
+  expected.allocator.mode = AllocatorMode::kOff;
+  expected.allocator.pre_reserve = std::uint64_t{1} << 30;
+  expected.allocator.pre_reserve_block = std::uint64_t{2} << 20;
   expected.allocator.pinned = PinnedMode::kPool;
   expected.allocator.max_idle_pinned = std::uint64_t{64} << 20;
   expected.allocator.pinned_fill_from = 0;

@@ -71,6 +71,7 @@ constexpr Phrase kPhrases[] = {
     {"allocator.trimmed", "that nobody wanted"},
     {"allocator.reclaimed", "when the driver had none left"},
     {"allocator.retried", "tried again"},
+    {"allocator.reserved", "made in advance"},
     {"allocator.pinned.reused", "from the pool"},
     {"allocator.pinned.made", "made of huge pages and registered"},
     {"allocator.pinned.passed", "with no block that fitted"},
@@ -254,6 +255,7 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
   Kind given_back;
   Kind other;
   uint64_t retried = 0;
+  DecisionCounts reserved;
   for (const DecisionCounts& decision : decisions) {
     std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
@@ -266,6 +268,8 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
       pooled.made = decision.count;
     } else if (name == "retried") {
       retried = decision.count;
+    } else if (name == "reserved") {
+      reserved = decision;
     } else {
       AddTo(name.starts_with("reused")                 ? pooled.served
             : name.starts_with("passed")               ? pooled.left
@@ -279,6 +283,9 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
 
   std::vector<std::string> lines;
   const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
+  if (reserved.count != 0) {
+    say("took " + Counted(reserved.count, "block", "blocks") + ", " + HumanBytes(reserved.bytes) + ", in advance");
+  }
   SayPooled(device, "", say);
   SayPooled(pinned, "pinned ", say);
   if (given_back.sum.count != 0) {

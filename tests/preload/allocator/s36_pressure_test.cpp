@@ -128,6 +128,75 @@ TEST_F(Decaying, S36decay_AllOfItIsTheDriversSoon) {
   OK(cudaFree(Malloc(64 * kMiB)));
 }
 
+// Memory that is taken in advance is there for the program, and nobody's when others need it.
+class PreReserving : public Pool {
+ protected:
+  static constexpr size_t kBlocks = 5;
+  static constexpr size_t kBytes = 20 * kMiB;
+  PreReserving() {
+    SetPolicy("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "101MiB");
+    SetPolicy("SLIPSTREAM_ALLOCATOR_DECAY", "1");
+  }
+  // In MiB, of which a few bytes of SetUp's may be one moment more and the next moment less.
+  static size_t Idle() { return (Free() - DriverFree()) / kMiB; }
+  static size_t MadeInAdvance() { return Engine() ? kBlocks * kBytes / kMiB : 0; }
+};
+
+TEST_F(PreReserving, Policy_ServesBlocksMadeInAdvance) {
+  // SetUp has allocated, so they are there.
+  EXPECT_EQ(Idle(), MadeInAdvance());
+  const Tally tally("allocator");
+  std::vector<uint8_t*> blocks;
+  for (size_t i = 0; i < kBlocks; ++i) {
+    blocks.push_back(Malloc(kBytes));
+    OK(cudaMemset(blocks.back(), 0x41, kBytes));
+  }
+  EXPECT_EQ(Idle(), 0U);
+  DECIDED(tally, "reused", kBlocks);
+  NEVER_DECIDED(tally, "reserved");
+  (void)Malloc(kBytes);
+  DECIDED(tally, "grown", 1);
+}
+
+// They do not grow old before they are used: only what was freed goes, though it lies beside them.
+TEST_F(PreReserving, Policy_WhatIsMadeInAdvanceStays) {
+  uint8_t* const other = Malloc(64 * kMiB);
+  const size_t before = DriverFree();
+  OK(cudaFree(other));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (DriverFree() < before + 64 * kMiB && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_GE(DriverFree(), before + 64 * kMiB);
+  EXPECT_EQ(Idle(), MadeInAdvance());
+}
+
+TEST_F(PreReserving, S36_WhatIsMadeInAdvanceIsGivenBackForALargerBlock) {
+  const size_t bytes = Free() - 20 * kMiB;
+  ASSERT_TRUE(!Engine() || bytes > DriverFree());
+  (void)Malloc(bytes);
+}
+
+TEST_F(PreReserving, S35_AgainAfterAReset) {
+  OK(cudaDeviceReset());
+  const Tally tally("allocator");
+  (void)Malloc(kBlock);  // makes the context
+  (void)Malloc(kBlock);
+  DECIDED(tally, "reserved", kBlocks);
+}
+
+class PreReservingMuch : public Pool {
+ protected:
+  PreReservingMuch() { SetPolicy("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "1024GiB"); }
+};
+
+// A quarter of the device, as all that is idle.
+TEST_F(PreReservingMuch, S36cap_OfWhatIsMadeInAdvance) {
+  const size_t idle = Free() - DriverFree();
+  EXPECT_LE(idle, 256 * kMiB);
+  EXPECT_GE(idle, Engine() ? 236 * kMiB : 0);
+}
+
 class Reserving : public Pool {
  protected:
   Reserving() { SetPolicy("SLIPSTREAM_ALLOCATOR_KEEP_FREE", "256MiB"); }
