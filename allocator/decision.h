@@ -13,7 +13,7 @@ namespace slipstream::allocator {
   ROW(kReused, "reused", "allocations served with a block whose last work has run")                                  \
   ROW(kReusedBehind, "reused.behind", "allocations served with a block behind whose last work all later work waits") \
   ROW(kGrown, "grown", "allocations that the driver served because no block fitted")                                 \
-  ROW(kReserved, "reserved", "idle blocks made in advance, when the program first used the device")                   \
+  ROW(kReserved, "reserved", "idle blocks made in advance, when the program first used the device")                  \
   ROW(kPassedCapture, "passed.capture", "allocations left to the program's call: a stream is being captured")        \
   ROW(kPassedContext, "passed.context", "allocations left to the program's call: not a device's primary context")    \
   ROW(kPassedMemory, "passed.memory", "allocations left to the program's call: the driver has no memory left")       \

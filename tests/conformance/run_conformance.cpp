@@ -2,15 +2,19 @@
 // went as it must.
 //
 //   run_conformance --program PROGRAM [--library LIBRARY --allocator off|segments] [--seeds 0,1] [--filter FILTER]
-//                   [--set VARIABLE=VALUE,...] [--mutant RULE] [--require DECISION,...] [-- ARGUMENTS]
+//                   [--set VARIABLE=VALUE,...] [--mutant RULE] [--require DECISION,...] [--limit SECONDS]
+//                   [-- ARGUMENTS]
 //
 // Without a library the program runs bare. Each suite of a GoogleTest program has a process of its own; with arguments
 // after -- there is one process, which gets them. --seeds are orders of the simulated device. With --mutant the rule is
 // broken in the library (ALLOCATOR_BROKEN_RULE) and must be found out: at least one process fails, by a failed
 // expectation, and none crashes. --set changes the environment, --require names decisions that the library must have
-// taken in all. Exit status 0: as it must be.
+// taken in all. A process that takes longer than --limit (120) is killed, and has crashed. Exit status 0: as it must
+// be.
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <sstream>
 #include <string>
@@ -131,6 +135,8 @@ int main(int argc, char** argv) {
   if (seeds.empty()) {
     seeds.emplace_back();
   }
+  const std::string named_limit = arguments.Of("limit");
+  const std::chrono::seconds limit(named_limit.empty() ? 120 : std::atoi(named_limit.c_str()));
   int passed = 0;
   int failed = 0;
   int crashed = 0;
@@ -142,7 +148,7 @@ int main(int argc, char** argv) {
       // With a second device about, the pool puts nothing behind a wait of the device.
       const bool two = command[1].find("Devices/") != std::string::npos;
       variables.emplace("SIMCUDA_DEVICES", two ? "2" : "1");
-      const Finished run = RunProgram(command, variables);
+      const Finished run = RunProgram(command, variables, "", limit);
       ++(run.status == 0 ? passed : run.status == 1 ? failed : crashed);
       AddDecisions(directory, &decisions);
       if (run.status != 0) {

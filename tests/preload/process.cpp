@@ -17,8 +17,6 @@
 namespace slipstream::test {
 namespace {
 
-constexpr auto kLimit = std::chrono::minutes(2);
-
 std::vector<std::string> MergedEnvironment(const Variables& changes) {
   Variables merged;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -57,7 +55,8 @@ struct Directories {
 
 }  // namespace
 
-Finished RunProgram(const std::vector<std::string>& command, const Variables& variables, const std::string& input) {
+Finished RunProgram(const std::vector<std::string>& command, const Variables& variables, const std::string& input,
+                    std::chrono::seconds limit) {
   std::vector<std::string> arguments = command;
   std::vector<std::string> environment = MergedEnvironment(variables);
   int in[2];
@@ -84,7 +83,7 @@ Finished RunProgram(const std::vector<std::string>& command, const Variables& va
 
   std::array<pollfd, 2> waiting = {pollfd{out[0], POLLIN, 0}, pollfd{err[0], POLLIN, 0}};
   std::array<std::string*, 2> texts = {&finished.out, &finished.err};
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + limit;
   while (waiting[0].fd >= 0 || waiting[1].fd >= 0) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());

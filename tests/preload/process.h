@@ -1,6 +1,7 @@
 // Runs real programs for the tests of this folder and keeps what they did.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,9 +17,9 @@ struct Finished {
 using Variables = std::map<std::string, std::string>;
 
 // Runs the command with this process's variables, changed by `variables` (an empty value removes one), standard input
-// from `input`. Killed after two minutes (then status is 137).
+// from `input`. Killed after `limit` (then status is 137).
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables = {},
-                    const std::string& input = "");
+                    const std::string& input = "", std::chrono::seconds limit = std::chrono::minutes(2));
 
 // LD_PRELOAD for the library, with the sanitiser runtime in front where this build has one.
 Variables Preload(const std::string& library);

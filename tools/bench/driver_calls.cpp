@@ -3,14 +3,18 @@
 //
 //   driver_calls [--calls N] [--piece BYTES] [Google Benchmark's options]
 //
-// record              cuCtxRecordEvent
+// record              cuCtxRecordEvent, on a context whose work has run
+// record/pending      behind work that has not: copies of BYTES (default 2 GiB) on the device
+// record/new          the same, each behind a small memset that has just been put there too (not in the time)
 // ask/fresh           cuEventQuery of an event that has passed, on a context that has had no work
 // ask/passed          the same behind work that has run
-// ask/pending         behind work that has not: copies of BYTES (default 2 GiB) on the device
+// ask/pending         behind work that has not
 // wait                cuCtxWaitEvent
 // buffer_id           cuPointerGetAttribute(CU_POINTER_ATTRIBUTE_BUFFER_ID)
 // memory_info         cuMemGetInfo
 // allocate/SIZE, free/SIZE
+// record_ask/threads:N  cuCtxRecordEvent and cuEventQuery of its own event by each of N threads at once, on an idle
+//                     device: less than this no pair of pooled calls can take. The counter "ns" is a pair's mean time.
 // Times are means of N calls (default 2000; 20 where memory comes and goes).
 // Runs with whatever libcudart.so.13 LD_LIBRARY_PATH has and the libcuda.so.1 that it loads; the runtime that this is
 // linked to does nothing, and is refused.
@@ -36,6 +40,8 @@ using bench::kSizes;
 using bench::Size;
 
 constexpr size_t kAllocations = 20;
+// Fewer than a stream takes before a call waits for room.
+constexpr size_t kBehindNewWork = 200;
 // Pieces that are pending while the driver is asked: about a millisecond each on an H200.
 constexpr int kPieces = 64;
 
@@ -156,6 +162,8 @@ class Backlog {
     }
     return OK(driver.ctx_record_event(driver.context, driver.event) == CUDA_SUCCESS);
   }
+  // Behind all of it.
+  bool Add(benchmark::State& state) { return OK(cudaMemsetAsync(to_, 0, 4, stream_) == cudaSuccess); }
   static bool Run(benchmark::State& state) {
     return OK(cudaDeviceSynchronize() == cudaSuccess) && OK(cudaEventSynchronize(driver.event) == cudaSuccess);
   }
@@ -165,6 +173,55 @@ class Backlog {
   void* from_ = nullptr;
   void* to_ = nullptr;
 };
+
+Backlog backlog;
+
+// Threads meet in the driver: what that costs them.
+void RegisterRecordAndAsk() {
+  benchmark::RegisterBenchmark(
+      "record_ask",
+      [](benchmark::State& state) {
+        CUevent event = nullptr;
+        bool good = OK(cudaSetDevice(0) == cudaSuccess) &&
+                    OK(driver.event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS);
+        Clock::duration all{};
+        // Every thread comes to this loop, or the others would wait for it.
+        while (state.KeepRunning()) {
+          const auto start = Clock::now();
+          good = good && OK(driver.ctx_record_event(driver.context, event) == CUDA_SUCCESS);
+          const CUresult answer = driver.event_query(event);  // an event of another thread's work may be behind
+          good = good && OK(answer == CUDA_SUCCESS || answer == CUDA_ERROR_NOT_READY);
+          all += Clock::now() - start;
+          if (!good) break;
+        }
+        const double pairs = static_cast<double>(std::max<int64_t>(1, state.iterations()));
+        state.counters["ns"] = benchmark::Counter(std::chrono::duration<double, std::nano>(all).count() / pairs,
+                                                  benchmark::Counter::kAvgThreads);
+      })
+      ->Iterations(static_cast<int64_t>(options.calls))
+      ->ThreadRange(1, 16)
+      ->UseRealTime();
+}
+
+void RegisterRecordBehindNewWork() {
+  benchmark::RegisterBenchmark("record/new",
+                               [](benchmark::State& state) {
+                                 bool good = backlog.Begin(state);
+                                 while (state.KeepRunning()) {
+                                   good = good && backlog.Add(state);
+                                   if (!good) break;
+                                   const auto start = Clock::now();
+                                   good = OK(driver.ctx_record_event(driver.context, driver.event) == CUDA_SUCCESS);
+                                   const auto time = Clock::now() - start;
+                                   state.SetIterationTime(std::chrono::duration<double>(time).count());
+                                 }
+                                 // All of them behind work that had not run, or the figure says nothing.
+                                 if (good && OK(driver.event_query(driver.event) == CUDA_ERROR_NOT_READY))
+                                   (void)Backlog::Run(state);
+                               })
+      ->Iterations(static_cast<int64_t>(std::min(options.calls, kBehindNewWork)))
+      ->UseManualTime();
+}
 
 }  // namespace
 
@@ -180,7 +237,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "driver_calls: no CUDA device, or a libcudart.so.13 that does nothing: set LD_LIBRARY_PATH\n");
     return 2;
   }
-  static Backlog backlog;
   static CUdeviceptr memory = 0;
   const auto record = [] { return driver.ctx_record_event(driver.context, driver.event); };
   const auto ask = [] { return driver.event_query(driver.event); };
@@ -189,6 +245,8 @@ int main(int argc, char** argv) {
   const auto pending = [](benchmark::State& state) { return backlog.Begin(state); };
   Register("ask/fresh", Backlog::Run, ask);  // first: no work was there
   Register("record", behind_work, record);
+  Register("record/pending", pending, record, CUDA_SUCCESS, Backlog::Run);
+  RegisterRecordBehindNewWork();
   Register("ask/passed", behind_work, ask);
   Register("ask/pending", pending, ask, CUDA_ERROR_NOT_READY, Backlog::Run);
   Register("wait", behind_work, wait);
@@ -204,6 +262,7 @@ int main(int argc, char** argv) {
     size_t total = 0;
     return driver.mem_get_info(&free, &total);
   });
+  RegisterRecordAndAsk();
   for (const Size& size : kSizes) RegisterMemory(size);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();

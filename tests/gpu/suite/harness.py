@@ -19,7 +19,7 @@ import traceback
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
-# Groups that run only where --only names them: the pool is off by default, and its checks need the time of the others.
+# Groups that run only where --only names them: these checks need the time of all the others.
 ON_REQUEST = ("allocator",)
 SCHEMA = "slipstream-gpu-results-1"
 
