@@ -8,11 +8,13 @@
 namespace slipstream::transfer {
 
 bool CopyJob::CopyNext() {
-  const uint32_t piece = next_.fetch_add(1, std::memory_order_relaxed);
-  if (piece >= pieces()) return false;
+  uint32_t piece = next_.load(std::memory_order_relaxed);
+  do {
+    if (piece >= given_.load(std::memory_order_acquire)) return false;
+  } while (!next_.compare_exchange_weak(piece, piece + 1, std::memory_order_relaxed));
   std::memcpy(PlaceOf(piece), source_ + OffsetOf(piece), BytesOf(piece));
   // Sequentially consistent, as is what WaitFor does: either the caller sees the piece or the worker sees the caller.
-  copied_[piece].store(1, std::memory_order_seq_cst);
+  copied_[piece % kMostAhead].store(piece + 1, std::memory_order_seq_cst);
   return true;
 }
 
@@ -27,17 +29,24 @@ void* CopyWorkers::ThreadMain(void* self) {
   return nullptr;
 }
 
+CopyJob* CopyWorkers::FindJob() {
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [](const CopyJob* job) { return job->HasNext(); });
+  return found != jobs_.end() ? *found : nullptr;
+}
+
 void CopyWorkers::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    offered_.wait(lock, [this] { return !jobs_.empty(); });
-    CopyJob& job = *jobs_.front();
-    ++job.workers_;
+    // Said before looking: whoever gives a place after that sees it, and wakes a worker.
+    asleep_.fetch_add(1, std::memory_order_seq_cst);
+    CopyJob* job = nullptr;
+    offered_.wait(lock, [&] { return (job = FindJob()) != nullptr; });
+    asleep_.fetch_sub(1, std::memory_order_seq_cst);
+    ++job->workers_;
     lock.unlock();
-    CopyPieces(job);
+    CopyPieces(*job);
     lock.lock();
-    std::erase(jobs_, &job);  // nothing left to take in it
-    --job.workers_;
+    --job->workers_;
     changed_.notify_all();
   }
 }
@@ -50,29 +59,22 @@ void CopyWorkers::CopyPieces(CopyJob& job) {
   }
 }
 
-void CopyWorkers::Offer(CopyJob& job) {
-  const uint32_t pieces = job.pieces();
-  if (pieces < 2) return;
-  int helpers = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (threads_ == 0) return;
-    jobs_.push_back(&job);
-    helpers = std::min(threads_, static_cast<int>(pieces) - 1);
-  }
-  for (; helpers > 0; --helpers) offered_.notify_one();
+void CopyWorkers::Wake(uint32_t pieces) {
+  uint32_t wanted = std::min(pieces, asleep_.load(std::memory_order_seq_cst));
+  if (wanted == 0) return;
+  { const std::lock_guard lock(mutex_); }  // whoever was about to sleep does
+  for (; wanted > 0; --wanted) offered_.notify_one();
 }
 
 void CopyWorkers::WaitFor(CopyJob& job, uint32_t piece) {
   std::unique_lock lock(mutex_);
   job.caller_waits_.store(true, std::memory_order_seq_cst);
-  changed_.wait(lock, [&] { return job.copied_[piece].load(std::memory_order_seq_cst) != 0; });
+  changed_.wait(lock, [&] { return job.Copied(piece); });
   job.caller_waits_.store(false, std::memory_order_relaxed);
 }
 
 void CopyWorkers::TakeBack(CopyJob& job) {
-  if (job.pieces() < 2) return;
-  job.next_.store(job.pieces(), std::memory_order_relaxed);  // where the caller gave up, nobody takes another piece
+  job.next_.store(UINT32_MAX, std::memory_order_relaxed);  // where the caller gave up, nobody takes another piece
   std::unique_lock lock(mutex_);
   std::erase(jobs_, &job);
   changed_.wait(lock, [&job] { return job.workers_ == 0; });

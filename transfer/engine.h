@@ -220,7 +220,6 @@ class Engine {
   bool Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
   bool PromoteSmall(const Request& request, FenceRef* fence);
   bool PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
-  size_t StageWindow(const Request& request, size_t offset, const std::vector<char*>& slots, bool* failed);
   CUresult Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes);
   bool ReturnsEarlyByMutant(const Request& request);
 

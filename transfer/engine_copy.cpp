@@ -1,7 +1,6 @@
 // Copies: which are promoted, and how.
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "transfer/engine.h"
@@ -10,16 +9,12 @@ namespace slipstream::transfer {
 namespace {
 
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
-constexpr size_t kWindowSlots = 32;              // a copy that is longer is staged in several windows
-constexpr size_t kSmallestPiece = size_t{512} << 10;
-constexpr uintptr_t kPageBytes = 4096;  // the smallest there are
-static_assert(kWindowSlots * Ring::kSlotBytes / kSmallestPiece <= CopyJob::kMaxPieces);
-
-// A power of two, so that no piece lies across two slots; four pieces a thread, so that all end at about the same time.
-size_t PieceBytes(size_t window, int threads) {
-  const size_t share = window / (static_cast<size_t>(threads) * 4);
-  return std::clamp(std::bit_floor(std::max(share, size_t{1})), kSmallestPiece, Ring::kSlotBytes);
-}
+constexpr uint32_t kPiecesAhead = 3;             // for each thread: one that it copies, and what it takes next
+// Small enough that a copy of a few MiB has some for every thread, and that all end at about the same time.
+constexpr size_t kPieceBytes = size_t{512} << 10;
+constexpr auto kPiecesASlot = static_cast<uint32_t>(Ring::kSlotBytes / kPieceBytes);
+constexpr uintptr_t kPageBytes = 4096;                    // the smallest there are
+static_assert(64 * kPiecesAhead <= CopyJob::kMostAhead);  // of the most threads that the policy knows
 
 }  // namespace
 
@@ -164,44 +159,38 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
   return true;
 }
 
-// Fills the slots from `offset` on, each piece enqueued as soon as it is in. Returns the bytes that were enqueued.
-size_t Engine::StageWindow(const Request& request, size_t offset, const std::vector<char*>& slots, bool* failed) {
-  const size_t bytes = std::min(request.bytes - offset, slots.size() * Ring::kSlotBytes);
-  CopyJob job(request.source + offset, bytes, PieceBytes(bytes, threads_), slots.data(), Ring::kSlotBytes);
-  size_t enqueued = 0;
-  workers_.Run(job, [&](uint32_t piece) {
-    const size_t at = offset + job.OffsetOf(piece);
-    *failed = Enqueue(request, at, job.PlaceOf(piece), job.BytesOf(piece)) != CUDA_SUCCESS;
-    if (!*failed) enqueued += job.BytesOf(piece);
-    return !*failed;
-  });
-  return enqueued;
-}
-
 bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
+  CopyJob job(request.source, request.bytes, kPieceBytes, kPiecesAhead * static_cast<uint32_t>(threads_));
+  // On a stream with nothing to do a slot is read while the copy still goes on, and can be used again: then all of it
+  // goes through a few slots that stay in the processors' caches.
+  const bool soon_read = request.bytes > 2 * Ring::kSlotBytes && driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
+  SlotLease slots(ring_);
+  char* slot = nullptr;
   size_t staged = 0;
   bool failed = false;
-  std::vector<char*> slots;
-  slots.reserve(kWindowSlots);
-  while (staged < request.bytes && !failed) {
-    slots.clear();
-    const size_t rest = (request.bytes - staged + Ring::kSlotBytes - 1) / Ring::kSlotBytes;
-    ring_.Take(std::min(rest, kWindowSlots), &slots);
-    if (slots.empty() && Broken(Mutant::kS08) && ring_.capacity() != 0) {
-      ring_.WaitForOldest();
-      continue;
+  const auto place = [&](uint32_t piece) -> char* {
+    if (piece % kPiecesASlot == 0) slot = slots.Take();
+    return slot != nullptr ? slot + piece % kPiecesASlot * kPieceBytes : nullptr;
+  };
+  // What lies in one slot side by side is one DMA.
+  const auto pieces_are_in = [&](uint32_t first, uint32_t end) {
+    while (first < end) {
+      const uint32_t next = std::min(end, (first / kPiecesASlot + 1) * kPiecesASlot);
+      const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
+      failed = Enqueue(request, job.OffsetOf(first), job.PlaceOf(first), bytes) != CUDA_SUCCESS;
+      if (failed) return false;
+      staged += bytes;
+      first = next;
+      if (soon_read && first % kPiecesASlot == 0) slots.ReadUpTo(fences_.Record(context_, request.stream));
     }
-    if (slots.empty()) break;  // all are in flight: waiting for them could be waiting for the host (S08)
-    const size_t more = StageWindow(request, staged, slots, &failed);
-    staged += more;
-    *fence = more != 0 ? fences_.Record(context_, request.stream) : FenceRef();
-    if (more == 0) {
-      ring_.Commit(slots, FenceRef());
-    } else if (*fence) {
-      ring_.Commit(slots, *fence);
-    } else {
-      failed = true;  // and the slots are lost: nobody can say when they have been read
-    }
+    return true;
+  };
+  workers_.Run(job, place, pieces_are_in);
+  *fence = staged != 0 ? fences_.Record(context_, request.stream) : FenceRef();
+  if (*fence || staged == 0) {
+    slots.End(*fence);
+  } else {
+    failed = true;  // and the slots are lost: nobody can say when they have been read
   }
   if (staged == request.bytes && !failed) {
     Count(Decision::kPromotedLarge, request.bytes);

@@ -1,6 +1,8 @@
 #include "transfer/ring.h"
 
-#include <algorithm>
+#include <utility>
+
+#include "transfer/mutant.h"
 
 namespace slipstream::transfer {
 
@@ -10,10 +12,10 @@ void Ring::Add(char* segment) {
   capacity_.fetch_add(kSegmentBytes, std::memory_order_release);
 }
 
-void Ring::Take(size_t count, std::vector<char*>* slots) {
-  const std::lock_guard lock(mutex_);
-  // Streams pass their fences in their own order, so one that is not done says nothing about the next.
-  for (auto lease = in_flight_.begin(); lease != in_flight_.end() && free_.size() < count;) {
+// With the lock held. Streams pass their fences in their own order, so one that is not done says nothing about the
+// next.
+void Ring::Collect() {
+  for (auto lease = in_flight_.begin(); lease != in_flight_.end();) {
     if (lease->fence.Done()) {
       free_.insert(free_.end(), lease->slots.begin(), lease->slots.end());
       lease = in_flight_.erase(lease);
@@ -21,9 +23,15 @@ void Ring::Take(size_t count, std::vector<char*>* slots) {
       ++lease;
     }
   }
-  const size_t taken = std::min(count, free_.size());
-  slots->insert(slots->end(), free_.end() - static_cast<ptrdiff_t>(taken), free_.end());
-  free_.resize(free_.size() - taken);
+}
+
+char* Ring::Take(bool ask_first) {
+  const std::lock_guard lock(mutex_);
+  if (ask_first || free_.empty()) Collect();
+  if (free_.empty()) return nullptr;
+  char* const slot = free_.back();
+  free_.pop_back();
+  return slot;
 }
 
 void Ring::Commit(const std::vector<char*>& slots, const FenceRef& fence) {
@@ -43,6 +51,37 @@ void Ring::WaitForOldest() {
     if (!in_flight_.empty()) oldest = in_flight_.front().fence;
   }
   if (oldest) (void)oldest.Wait();
+}
+
+char* SlotLease::TakeOwn() {
+  if (with_fence_ == 0 || !held_.front().fence || !held_.front().fence.Done()) return nullptr;
+  char* const slot = held_.front().slot;
+  held_.pop_front();
+  --with_fence_;
+  return slot;
+}
+
+char* SlotLease::Take() {
+  char* slot = TakeOwn();
+  if (slot == nullptr) slot = ring_.Take(std::exchange(first_, false));
+  if (slot == nullptr && Broken(Mutant::kS08) && ring_.capacity() != 0) {
+    if (with_fence_ != 0 && held_.front().fence) (void)held_.front().fence.Wait();
+    ring_.WaitForOldest();
+    slot = TakeOwn();
+    if (slot == nullptr) slot = ring_.Take(true);
+  }
+  if (slot != nullptr) held_.push_back({slot, FenceRef()});
+  return slot;
+}
+
+void SlotLease::ReadUpTo(const FenceRef& fence) { held_[with_fence_++].fence = fence; }
+
+void SlotLease::End(const FenceRef& fence) {
+  std::vector<char*> slots;
+  slots.reserve(held_.size());
+  for (const Held& held : held_) slots.push_back(held.slot);
+  ring_.Commit(slots, fence);
+  held_.clear();
 }
 
 }  // namespace slipstream::transfer

@@ -1,7 +1,9 @@
 // Where large copies wait for their DMA: slots of pinned memory, leased to a copy and used again when its fence passed.
 //
-// Threading: Add, Take and Commit from any thread. The lock is held while the driver is asked whether fences have
-//   passed; nothing that synchronises is called under it (S55).
+// Slots that were used last are used first: they may still be in the processors' caches, where both the copy into them
+// and the DMA out of them are faster.
+// Threading: Ring's functions from any thread, a SlotLease by one. The ring's lock is held while the driver is asked
+//   whether fences have passed; nothing that synchronises is called under it (S55).
 // Ownership: slots are never given back to the system.
 #pragma once
 
@@ -24,8 +26,9 @@ class Ring {
   // Bytes in all.
   size_t capacity() const { return capacity_.load(std::memory_order_acquire); }
 
-  // Appends up to `count` free slots to *slots. Asks what is in flight, and waits for nothing (S08).
-  void Take(size_t count, std::vector<char*>* slots);
+  // A free slot; null: all are in flight. Asks what is in flight where none is free, or first of all, and waits for
+  // nothing (S08).
+  char* Take(bool ask_first);
   // The slots hold what is to be read up to `fence`. Without a fence they are free at once.
   void Commit(const std::vector<char*>& slots, const FenceRef& fence);
 
@@ -33,6 +36,8 @@ class Ring {
   void WaitForOldest();
 
  private:
+  void Collect();
+
   struct Lease {
     std::vector<char*> slots;
     FenceRef fence;
@@ -42,6 +47,35 @@ class Ring {
   std::mutex mutex_;
   std::vector<char*> free_;
   std::deque<Lease> in_flight_;
+};
+
+// The slots that one copy has.
+class SlotLease {
+ public:
+  explicit SlotLease(Ring& ring) : ring_(ring) {}
+  SlotLease(const SlotLease&) = delete;
+  SlotLease& operator=(const SlotLease&) = delete;
+
+  // Another slot: one of this copy's whose fence has passed, or one of the ring's. Null: all are in flight, and waiting
+  // for them could be waiting for the host (S08).
+  char* Take();
+  // What the oldest slot without a fence holds is read up to `fence`. An empty one: nobody knows before the end.
+  void ReadUpTo(const FenceRef& fence);
+  // All slots are read up to `fence`. Without a fence they are free at once. Without End they are lost.
+  void End(const FenceRef& fence);
+
+ private:
+  struct Held {
+    char* slot;
+    FenceRef fence;
+  };
+
+  char* TakeOwn();
+
+  Ring& ring_;
+  std::deque<Held> held_;  // the oldest first
+  size_t with_fence_ = 0;  // the first ones, that Take may look at
+  bool first_ = true;
 };
 
 }  // namespace slipstream::transfer

@@ -1,9 +1,11 @@
 // How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two
 // calls that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
 //
-//   blocking_copies [--pinned] [--repetitions N] [--queue BYTES]
+//   blocking_copies [--pinned] [--complete] [--repetitions N] [--queue BYTES]
 //
 // With --pinned the source is pinned memory and nothing is waited for: the least that a copy can cost on this machine.
+//
+// With --complete it is how long until the bytes are on a device with nothing else to do (T3), of 1 MiB to 256 MiB.
 //
 // The queue is device-to-device copies of BYTES in all (default 160 GiB: some 80 ms on an H200). The device is
 // synchronised before each repetition, and what arrived is compared with what the source held. Prints {"bytes":
@@ -14,13 +16,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kSizes[] = {4, 64 << 10, 4 * kMiB, 64 * kMiB};
+constexpr size_t kBlockingSizes[] = {4, 64 << 10, 4 * kMiB, 64 * kMiB};
+constexpr size_t kCompleteSizes[] = {kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB, 256 * kMiB};
 constexpr size_t kQueuePiece = 2048 * kMiB;
 
 void Check(cudaError_t error, const char* what) {
@@ -68,12 +72,15 @@ class Source {
   std::vector<unsigned char> pageable_;
 };
 
-double Seconds(const Queue& queue, cudaStream_t stream, void* device, Source& source, bool wait) {
+enum class Until { kCalled, kReturned, kArrived };
+
+double Seconds(const Queue& queue, cudaStream_t stream, void* device, Source& source, Until until) {
   CHECK(cudaDeviceSynchronize());
   queue.Fill(stream);
   const auto start = std::chrono::steady_clock::now();
   CHECK(cudaMemcpyAsync(device, source.data(), source.size(), cudaMemcpyHostToDevice, stream));
-  if (wait) CHECK(cudaStreamSynchronize(stream));
+  if (until != Until::kCalled) CHECK(cudaStreamSynchronize(stream));
+  if (until == Until::kArrived) CHECK(cudaDeviceSynchronize());
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -84,10 +91,13 @@ int main(int argc, char** argv) {
   Queue queue;
   queue.bytes = 163840 * kMiB;
   bool pinned = false;
+  bool complete = false;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (option == "--pinned") {
       pinned = true;
+    } else if (option == "--complete") {
+      complete = true;
     } else if (option == "--repetitions" && i + 1 < argc) {
       repetitions = std::strtoull(argv[++i], nullptr, 10);
     } else if (option == "--queue" && i + 1 < argc) {
@@ -97,17 +107,20 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
+  if (complete) queue.bytes = 0;
+  const Until until = complete ? Until::kArrived : pinned ? Until::kCalled : Until::kReturned;
+  const std::span<const size_t> sizes = complete ? std::span<const size_t>(kCompleteSizes) : kBlockingSizes;
   queue.piece = queue.bytes < kQueuePiece ? queue.bytes : kQueuePiece;
   cudaStream_t stream = nullptr;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   void* device = nullptr;
-  CHECK(cudaMalloc(&device, 64 * kMiB));
+  CHECK(cudaMalloc(&device, sizes.back()));
   if (queue.piece != 0) {
     CHECK(cudaMalloc(&queue.from, queue.piece));
     CHECK(cudaMalloc(&queue.to, queue.piece));
   }
   const char* separator = "{";
-  for (const size_t size : kSizes) {
+  for (const size_t size : sizes) {
     Source source(size, pinned);
     std::vector<unsigned char> arrived(size);
     std::printf("%s\"%zu\": [", separator, size);
@@ -116,7 +129,7 @@ int main(int argc, char** argv) {
     const size_t warm_up = 4;
     for (size_t i = 0; i < repetitions + warm_up; ++i) {
       std::memset(source.data(), static_cast<int>(i % 251 + 1), size);
-      const double seconds = Seconds(queue, stream, device, source, !pinned);
+      const double seconds = Seconds(queue, stream, device, source, until);
       if (pinned) CHECK(cudaStreamSynchronize(stream));  // the device reads the source itself
       std::memset(source.data(), 0, size);               // the copy must have what the source held at the call
       CHECK(cudaMemcpy(arrived.data(), device, size, cudaMemcpyDeviceToHost));

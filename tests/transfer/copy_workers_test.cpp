@@ -1,0 +1,142 @@
+// Threads that copy: every piece once, in its place, handed over in order, with however many of them.
+
+#include "transfer/copy_workers.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr size_t kPiece = 4096;
+
+std::vector<char> Source(size_t bytes, uint32_t salt) {
+  std::vector<char> source(bytes);
+  for (size_t i = 0; i < bytes; ++i) source[i] = static_cast<char>((i * 2654435761U + salt) >> 13);
+  return source;
+}
+
+// The workers are never destroyed, as in the engine: their threads are there to the end of the process.
+CopyWorkers& Workers(int threads) {
+  static auto* const all = new std::deque<std::pair<int, CopyWorkers>>();
+  for (auto& [count, workers] : *all) {
+    if (count == threads) return workers;
+  }
+  all->emplace_back(std::piecewise_construct, std::forward_as_tuple(threads), std::forward_as_tuple());
+  all->back().second.Start(threads);
+  return all->back().second;
+}
+
+// As the engine goes about it: a place is used again when its piece was handed over.
+class Copy {
+ public:
+  Copy(size_t bytes, uint32_t ahead, uint32_t salt)
+      : source_(Source(bytes, salt)), job_(source_.data(), bytes, kPiece, ahead), places_(ahead * kPiece) {}
+
+  void Run(CopyWorkers& workers) {
+    workers.Run(
+        job_, [this](uint32_t piece) { return piece < give_ ? Place(piece) : nullptr; },
+        [this](uint32_t first, uint32_t end) {
+          EXPECT_EQ(first, handed_over_);
+          EXPECT_LT(first, end);
+          for (; first < end; ++first) {
+            EXPECT_EQ(job_.PlaceOf(first), Place(first));
+            arrived_.insert(arrived_.end(), Place(first), Place(first) + job_.BytesOf(first));
+          }
+          handed_over_ = end;
+          return end < leave_;
+        });
+  }
+
+  bool Whole() const { return arrived_ == source_; }
+  bool BeginsRight() const { return std::equal(arrived_.begin(), arrived_.end(), source_.begin()); }
+  uint32_t handed_over() const { return handed_over_; }
+  const CopyJob& job() const { return job_; }
+  // How many places there are, and behind how many pieces the caller has had enough.
+  uint32_t give_ = UINT32_MAX;
+  uint32_t leave_ = UINT32_MAX;
+
+ private:
+  char* Place(uint32_t piece) { return places_.data() + piece * kPiece % places_.size(); }
+
+  std::vector<char> source_;
+  CopyJob job_;
+  std::vector<char> places_;
+  std::vector<char> arrived_;
+  uint32_t handed_over_ = 0;
+};
+
+class CopyWorkersTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(CopyWorkersTest, EveryPieceArrivesInOrder) {
+  for (const size_t bytes : {size_t{1}, kPiece, kPiece + 1, 7 * kPiece, 1000 * kPiece + 17}) {
+    for (const uint32_t ahead : {1U, 2U, 9U, CopyJob::kMostAhead}) {
+      Copy copy(bytes, ahead, ahead);
+      copy.Run(Workers(GetParam()));
+      EXPECT_TRUE(copy.Whole()) << bytes << " bytes, " << ahead << " ahead";
+      EXPECT_EQ(copy.handed_over(), copy.job().pieces());
+    }
+  }
+}
+
+TEST_P(CopyWorkersTest, EndsWhereThereIsNoPlace) {
+  for (const uint32_t places : {0U, 1U, 5U, 99U}) {
+    Copy copy(100 * kPiece, 8, places);
+    copy.give_ = places;
+    copy.Run(Workers(GetParam()));
+    EXPECT_EQ(copy.handed_over(), places);
+    EXPECT_TRUE(copy.BeginsRight());
+  }
+}
+
+TEST_P(CopyWorkersTest, EndsWhereTheCallerHasHadEnough) {
+  Copy copy(100 * kPiece, 8, 3);
+  copy.leave_ = 20;
+  copy.Run(Workers(GetParam()));
+  EXPECT_GE(copy.handed_over(), 20U);
+  EXPECT_TRUE(copy.BeginsRight());
+}
+
+TEST_P(CopyWorkersTest, NobodyTouchesAJobWhoseCallerThrew) {
+  CopyWorkers& workers = Workers(GetParam());
+  for (int round = 0; round < 50; ++round) {
+    auto source = std::make_unique<std::vector<char>>(Source(64 * kPiece, 1));
+    auto places = std::make_unique<std::vector<char>>(64 * kPiece);
+    auto job = std::make_unique<CopyJob>(source->data(), source->size(), kPiece, 16);
+    const auto place = [&](uint32_t piece) {
+      if (piece == 20) throw std::runtime_error("no more");
+      return places->data() + piece * kPiece;
+    };
+    EXPECT_THROW(workers.Run(*job, place, [](uint32_t, uint32_t) { return true; }), std::runtime_error);
+    job.reset();  // a sanitizer sees who comes late
+    places.reset();
+    source.reset();
+  }
+}
+
+TEST_P(CopyWorkersTest, SeveralCallersAtOnce) {
+  CopyWorkers& workers = Workers(GetParam());
+  std::vector<std::thread> callers;
+  for (uint32_t caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&workers, caller] {
+      for (uint32_t round = 0; round < 30; ++round) {
+        Copy copy((round * 7 % 40 + 1) * kPiece + caller, 1 + round % 12, caller * 100 + round);
+        copy.Run(workers);
+        EXPECT_TRUE(copy.Whole()) << "caller " << caller << ", round " << round;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, CopyWorkersTest, ::testing::Values(0, 1, 3, 8));
+
+}  // namespace
+}  // namespace slipstream::transfer
