@@ -1,20 +1,16 @@
 #include "transfer/copy_workers.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "transfer/helper_thread.h"
 
 namespace slipstream::transfer {
 
-bool CopyJob::CopyNext() {
-  uint32_t piece = next_.load(std::memory_order_relaxed);
+bool CopyJob::TakeNext(uint32_t* piece) {
+  *piece = next_.load(std::memory_order_relaxed);
   do {
-    if (piece >= given_.load(std::memory_order_acquire)) return false;
-  } while (!next_.compare_exchange_weak(piece, piece + 1, std::memory_order_relaxed));
-  std::memcpy(PlaceOf(piece), source_ + OffsetOf(piece), BytesOf(piece));
-  // Sequentially consistent, as is what WaitFor does: either the caller sees the piece or the worker sees the caller.
-  copied_[piece % kMostAhead].store(piece + 1, std::memory_order_seq_cst);
+    if (*piece >= given_.load(std::memory_order_acquire)) return false;
+  } while (!next_.compare_exchange_weak(*piece, *piece + 1, std::memory_order_relaxed));
   return true;
 }
 
@@ -52,7 +48,7 @@ void CopyWorkers::Work() {
 }
 
 void CopyWorkers::CopyPieces(CopyJob& job) {
-  while (job.CopyNext()) {
+  while (job.CopyNext([] {})) {
     if (!job.caller_waits_.load(std::memory_order_seq_cst)) continue;
     { const std::lock_guard lock(mutex_); }  // the caller is in wait() or has yet to look
     changed_.notify_all();

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -39,8 +40,22 @@ class CopyJob {
  private:
   friend class CopyWorkers;
 
-  // Copies the next piece that nobody has taken; false: there is none that has a place.
-  bool CopyNext();
+  // Copies the next piece that nobody has taken, and calls between() after every kStepBytes of it; false: there is none
+  // that has a place.
+  template <typename Between>
+  bool CopyNext(const Between& between) {
+    uint32_t piece = 0;
+    if (!TakeNext(&piece)) return false;
+    const size_t bytes = BytesOf(piece);
+    for (size_t at = 0; at < bytes; at += kStepBytes) {
+      std::memcpy(PlaceOf(piece) + at, source_ + OffsetOf(piece) + at, std::min(kStepBytes, bytes - at));
+      between();
+    }
+    // Sequentially consistent, as is what WaitFor does: either the caller sees the piece or the worker sees the caller.
+    copied_[piece % kMostAhead].store(piece + 1, std::memory_order_seq_cst);
+    return true;
+  }
+  bool TakeNext(uint32_t* piece);
   bool HasNext() const { return next_.load(std::memory_order_relaxed) < given_.load(std::memory_order_seq_cst); }
   // Under its number, because the entry was another piece's before.
   bool Copied(uint32_t piece) const { return copied_[piece % kMostAhead].load(std::memory_order_seq_cst) == piece + 1; }
@@ -48,6 +63,9 @@ class CopyJob {
     places_[piece % kMostAhead] = place;
     given_.store(piece + 1, std::memory_order_seq_cst);
   }
+
+  // Some ten microseconds.
+  static constexpr size_t kStepBytes = size_t{128} << 10;
 
   const char* const source_;
   const size_t bytes_;
@@ -88,10 +106,16 @@ class CopyWorkers {
       // The caller copies one of the first itself.
       if (given != before) Wake(given - before - (before == 0 ? 1 : 0));
       if (in_order == end) break;
-      if (!job.Copied(in_order) && !job.CopyNext()) WaitFor(job, in_order);
-      const uint32_t first = in_order;
-      while (in_order < given && job.Copied(in_order)) ++in_order;
-      if (in_order != first && !pieces_are_in(first, in_order)) break;
+      // What others have copied is handed over while this thread copies.
+      bool wanted = true;
+      const auto hand_over = [&] {
+        const uint32_t first = in_order;
+        while (in_order < given && job.Copied(in_order)) ++in_order;
+        if (in_order != first && wanted) wanted = pieces_are_in(first, in_order);
+      };
+      if (!job.Copied(in_order) && !job.CopyNext(hand_over)) WaitFor(job, in_order);
+      hand_over();
+      if (!wanted) break;
     }
   }
 

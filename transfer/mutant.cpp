@@ -24,6 +24,7 @@ constexpr Name kNames[] = {
     {"S06", Mutant::kS06},
     {"S07", Mutant::kS07},
     {"S08", Mutant::kS08},
+    {"S08early", Mutant::kS08Early},
     {"S09", Mutant::kS09},
     {"S10", Mutant::kS10},
     {"S10other", Mutant::kS10Other},

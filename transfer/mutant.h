@@ -22,6 +22,7 @@ enum class Mutant : uint8_t {
   kS06,          // any destination will do
   kS07,          // the copy runs on a stream of its own
   kS08,          // full staging memory is waited for
+  kS08Early,     // staging memory is used again before it has been read
   kS09,          // any later synchronise of the stream is a candidate
   kS10,          // effects on this stream are not waited for
   kS10Other,     // effects on other streams are not looked at

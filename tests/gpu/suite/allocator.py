@@ -341,7 +341,7 @@ def pair_checks(suite):
     variants = {
         # name -> (prefix?, variables, calls, pairs of a thread): few where each takes long.
         BARE: (False, {}, "malloc", 40),
-        OFF: (True, {}, "malloc", 40),
+        OFF: (True, {"SLIPSTREAM_ALLOCATOR_MODE": "off"}, "malloc", 40),
         POOLED: (True, POOL, "malloc", 1000),
         "pooled_uncounted": (True, POOL | {"SLIPSTREAM_TRACER_COUNTERS": "off"}, "malloc", 1000),
         ASYNC: (False, {}, "async", 1000),

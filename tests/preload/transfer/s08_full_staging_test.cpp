@@ -67,5 +67,39 @@ TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
   }
 }
 
+class Staging : public Rule {};
+
+// On a stream with nothing to do a copy goes on through the slots that have been read already, and no others are
+// overwritten: neither its own...
+TEST_F(Staging, S08early_ALongCopyOnAnIdleStream) {
+  constexpr size_t kBytes = (size_t{96} << 20) + 4711;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
+  const auto pattern = Pattern(kBytes, 6);
+  OK(cudaStreamSynchronize(a_));
+  const Tally tally("transfer");
+  OK(CopyUp(far, pattern.data(), kBytes, a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(far, pattern));
+  DECIDED(tally, "promoted.large", 1);
+}
+
+// ...nor those of a copy before.
+TEST_F(Staging, S08early_OneCopyAfterTheOther) {
+  constexpr int kCopies = 24;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kCopies * kLarge));
+  const Tally tally("transfer");
+  for (int i = 0; i < kCopies; ++i) {
+    std::memset(source_.data(), i + 1, kLarge);
+    OK(CopyUp(far + static_cast<size_t>(i) * kLarge, source_.data(), kLarge, a_));
+  }
+  OK(cudaDeviceSynchronize());
+  for (int i = 0; i < kCopies; ++i) {
+    EXPECT_TRUE(HoldsOnly(far + static_cast<size_t>(i) * kLarge, static_cast<uint8_t>(i + 1), kLarge)) << i;
+  }
+  DECIDED_AT_LEAST(tally, "promoted.large", 1);
+}
+
 }  // namespace
 }  // namespace rules
