@@ -179,7 +179,8 @@ TYPED_TEST(Reuse, AnotherThreadIsTheNewOwner) {
 
 // The old work is in the per-thread stream of a thread that is gone.
 TYPED_TEST(Reuse, AnotherThreadsOwnStreamIsPending) {
-  // Behind the other tests of this suite the thread does not end: it waits in the driver for a lock, bare too (580.159).
+  // Behind the other tests of this suite the thread does not end: it waits in the driver for a lock, bare too
+  // (580.159).
   if (TypeParam::kStreamOrdered && !Simulated()) GTEST_SKIP() << "the driver hangs";
   for (const size_t bytes : kSizes) {
     uint8_t* const block = this->Take(bytes);
