@@ -19,8 +19,8 @@ import traceback
 PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
-# Groups that run only where --only names them: these checks need the time of all the others.
-ON_REQUEST = ("allocator",)
+# Groups that run only where --only names them: each needs the time of all the others.
+ON_REQUEST = ("allocator", "conformance")
 SCHEMA = "slipstream-gpu-results-1"
 
 # Everything off, and: nothing done about what the program calls, but all of it counted.
