@@ -78,8 +78,8 @@ class Segments {
     return real(address);
   }
 
-  // Another allocation than cudaMalloc found no memory on the current device: the driver gets back what is idle (S36).
-  // False: there was nothing, or a capture is live, so that another attempt ends as the first.
+  // An allocation that does not come from the pool found no memory on the current device: the driver gets back what is
+  // idle (S36). False: there was nothing, so that another attempt ends as the first.
   bool GiveBack();
 
   // After a cudaMemGetInfo that succeeded: idle memory is free for the program (S32).

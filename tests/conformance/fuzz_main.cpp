@@ -66,6 +66,12 @@ struct Block {
   cudaEvent_t last = nullptr;    // behind the last work on it
 };
 
+// What the driver takes of the device for a block: pieces of 2 MiB where it is larger than 1 MiB (queries_test.cpp).
+constexpr uint64_t Taken(size_t bytes) {
+  constexpr uint64_t kPiece = uint64_t{2} << 20;
+  return bytes > kPiece / 2 ? (bytes + kPiece - 1) / kPiece * kPiece : bytes;
+}
+
 // What the threads share.
 struct Shared {
   Options options;
@@ -74,10 +80,11 @@ struct Shared {
   std::mutex mutex;
   std::map<uintptr_t, size_t> live;  // of all threads: begin, bytes
   std::vector<Block> handed;         // from one thread to another
-  std::atomic<uint64_t> wanted{0};   // bytes that are live or being asked for
+  std::atomic<uint64_t> wanted{0};   // bytes of the device for what is live or being asked for
   std::atomic<uint32_t> salts{1};
   // Held shared by a capture, alone by what no capture survives.
   std::shared_mutex captures;
+  std::atomic<uint32_t> capturing{0};  // threads
   std::atomic<uint64_t> refused{0};
   std::atomic<uint64_t> allocated{0};
 };
@@ -193,19 +200,21 @@ class Worker {
     block.allocator = &kAllocators[Below(3) != 0 ? 0 : Below(std::size(kAllocators))];
     block.bytes = AnySize();
     const cudaStream_t stream = AnyStream();
-    const uint64_t wanted = shared_.wanted.fetch_add(block.bytes) + block.bytes;
+    const uint64_t wanted = shared_.wanted.fetch_add(Taken(block.bytes)) + Taken(block.bytes);
     void* memory = nullptr;
+    const uint32_t before = shared_.capturing.load();
     const cudaError_t result = block.allocator->allocate(&memory, block.bytes, stream);
     if (result != cudaSuccess) {
-      shared_.wanted.fetch_sub(block.bytes);
+      shared_.wanted.fetch_sub(Taken(block.bytes));
       if (result != cudaErrorMemoryAllocation) Fail(Text(block) + ": " + cudaGetErrorName(result));
       if (cudaGetLastError() != cudaErrorMemoryAllocation) Fail("the refusal is not the last error");
       if (cudaGetLastError() != cudaSuccess) Fail("the refusal cannot be cleared");
-      // What nobody wants must be there for who wants it; as yet by cudaMalloc only (known.* in CMakeLists.txt). Blocks
-      // may be larger than asked for by an eighth.
+      // What nobody wants must be there for who wants it, by cudaMalloc. Blocks may be larger than asked for by an
+      // eighth.
       if (block.allocator == kAllocators && wanted < shared_.total / 4 * 3) {
         Fail(Text(block) + ": refused, with " + std::to_string(wanted) + " bytes wanted of " +
-             std::to_string(shared_.total));
+             std::to_string(shared_.total) + ", " + std::to_string(before) + " and " +
+             std::to_string(shared_.capturing.load()) + " threads capturing before and after");
       }
       shared_.refused.fetch_add(1);
       if (!mine_.empty()) Free(Remove(Below(mine_.size())));
@@ -303,9 +312,9 @@ class Worker {
     if (result != cudaSuccess) Fail(Text(block) + ": its free: " + cudaGetErrorName(result));
     // A stream-ordered free gives nothing back before the stream comes to it.
     if (block.allocator->stream_ordered) {
-      unreturned_ += block.bytes;
+      unreturned_ += Taken(block.bytes);
     } else {
-      shared_.wanted.fetch_sub(block.bytes);
+      shared_.wanted.fetch_sub(Taken(block.bytes));
     }
     Must(cudaEventDestroy(block.last), "an event's destruction");
   }
@@ -346,6 +355,7 @@ class Worker {
     cudaGraph_t graph = nullptr;
     {
       const std::shared_lock lock(shared_.captures);
+      shared_.capturing.fetch_add(1);
       Must(
           cudaStreamBeginCapture(capturing_, relaxed ? cudaStreamCaptureModeRelaxed : cudaStreamCaptureModeThreadLocal),
           "the begin of a capture");
@@ -353,15 +363,16 @@ class Worker {
       if (relaxed) {
         void* memory = nullptr;
         const size_t bytes = shared_.sizes[Below(shared_.sizes.size())];
-        shared_.wanted.fetch_add(bytes);
+        shared_.wanted.fetch_add(Taken(bytes));
         if (cudaMalloc(&memory, bytes) == cudaSuccess) {
           Must(cudaFree(memory), "a free in a relaxed capture");
         } else if (cudaGetLastError() != cudaErrorMemoryAllocation) {
           Fail("an allocation in a relaxed capture was refused");
         }
-        shared_.wanted.fetch_sub(bytes);
+        shared_.wanted.fetch_sub(Taken(bytes));
       }
       Must(cudaStreamEndCapture(capturing_, &graph), "the end of a capture");
+      shared_.capturing.fetch_sub(1);
     }
     cudaGraphExec_t executable = nullptr;
     Must(cudaGraphInstantiate(&executable, graph, 0), "a graph's instantiation");

@@ -278,6 +278,41 @@ TEST_F(Captures, S37_InTheCapturingThread) {
   DECIDED(tally, "freed.capture", 1);
 }
 
+// What was freed before a capture is there for an allocation in it: PyTorch empties its cache right in front of one.
+TEST_F(Captures, S36_IdleMemoryIsGivenBackDuringACapture) {
+  uint8_t* const block = Malloc(200 * kMiB);
+  LeaveFree(50 * kMiB);
+  OK(cudaFree(block));
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed));
+  OK(cudaMemsetAsync(scratch_, 0x54, 64, a_));
+  void* memory = nullptr;
+  RETURNS(cudaSuccess, cudaMalloc(&memory, 150 * kMiB));
+  RETURNS(cudaSuccess, cudaPeekAtLastError());
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(a_, &graph));
+  cudaGraphExec_t executable = nullptr;
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphLaunch(executable, a_));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_TRUE(HoldsOnly(scratch_, 0x54, 64));
+}
+
+// The same for a thread beside one that captures.
+TEST_F(Captures, S36_IdleMemoryIsGivenBackBesideACapture) {
+  uint8_t* const block = Malloc(200 * kMiB);
+  LeaveFree(50 * kMiB);
+  OK(cudaFree(block));
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal));
+  OK(cudaMemsetAsync(scratch_, 0x55, 64, a_));
+  OnAnotherThread([] {
+    void* memory = nullptr;
+    RETURNS(cudaSuccess, cudaMalloc(&memory, 150 * kMiB));
+    RETURNS(cudaSuccess, cudaPeekAtLastError());
+  });
+  cudaGraph_t graph = nullptr;
+  OK(cudaStreamEndCapture(a_, &graph));
+}
+
 // A capture in global mode refuses the call and is broken by it, with the library as without.
 TEST_F(Captures, S37_AGlobalCaptureElsewhere) {
   OK(cudaFree(Malloc(kBlock)));
