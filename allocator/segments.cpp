@@ -170,6 +170,7 @@ CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
 void Segments::Reserve(DevicePool& pool) {
   const size_t bytes = policy_.pre_reserve_block;
   if (policy_.pre_reserve < bytes || !trimmer_.Start()) return;
+  const DevicePool::Move move(pool);
   const size_t taken = TakenFromDriver(bytes);
   for (size_t count = policy_.pre_reserve / bytes; count != 0; --count) {
     if (pool.idle_bytes() + taken > MostIdle(pool) || pool.driver_free() < policy_.keep_free + taken) break;
@@ -226,7 +227,7 @@ void* Segments::Take(size_t bytes) {
     if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
     if (found.broken) return nullptr;  // the program's call finds out
     own += found.pending;
-    if (pool->FirstUse() && policy_.pre_reserve != 0) {
+    if (policy_.pre_reserve != 0 && pool->FirstUse()) {
       Reserve(*pool);
       continue;
     }

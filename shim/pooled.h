@@ -44,7 +44,7 @@ struct Allocates : Row {
                           void** memory, size_t bytes) {
     engine.OtherCall();
     const cudaError_t result = pool.Allocate(next, memory, bytes);
-    // A thread's first call has no context that the pool could be asked for.
+    // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
     if (!AgainAfter<tracer::HookId::cudaMalloc>(result, pool, real)) return result;
     return pool.Allocate(next, memory, bytes);
   }

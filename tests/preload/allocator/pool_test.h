@@ -5,9 +5,11 @@
 //   driver let a little run: Backlog() puts more in front than that.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/preload/rules/rules.h"
@@ -84,6 +86,23 @@ class Pool : public ::testing::Test {
     const size_t free = Free();
     ASSERT_GT(free, bytes);
     ballast_ = Malloc(free - bytes);
+  }
+
+  // 200 MiB are idle, and the driver has 50.
+  void IdleAndLittleElse() {
+    uint8_t* const block = Malloc(200 * kMiB);
+    LeaveFree(50 * kMiB);
+    OK(cudaFree(block));
+  }
+
+  // Whether the driver comes to have so many bytes free.
+  static bool DriverHasSoon(size_t bytes) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (DriverFree() < bytes) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
   }
 
   uint8_t* scratch_ = nullptr;

@@ -33,19 +33,14 @@ TEST_F(Pressure, S36_WhatIsPendingIsGivenBackToo) {
 
 // Memory that does not come from cudaMalloc is not to be missing because of what is idle.
 TEST_F(Pressure, S36others_ForOtherAllocations) {
-  const auto with_idle_memory = [this] {
-    uint8_t* const block = Malloc(200 * kMiB);
-    LeaveFree(50 * kMiB);
-    OK(cudaFree(block));
-  };
-  with_idle_memory();
+  IdleAndLittleElse();
   void* pitched = nullptr;
   size_t pitch = 0;
   RETURNS(cudaSuccess, cudaMallocPitch(&pitched, &pitch, kMiB, 150));
   RETURNS(cudaSuccess, cudaPeekAtLastError());
   OK(cudaFree(pitched));
   OK(cudaFree(ballast_));
-  with_idle_memory();
+  IdleAndLittleElse();
   void* ordered = nullptr;
   RETURNS(cudaSuccess, cudaMallocAsync(&ordered, 150 * kMiB, a_));
   RETURNS(cudaSuccess, cudaPeekAtLastError());
@@ -57,9 +52,7 @@ TEST_F(Pressure, S36others_ForOtherAllocations) {
 
 // The first call of a thread finds the pool without knowing a device.
 TEST_F(Pressure, S36others_ForTheFirstCallOfAThread) {
-  uint8_t* const block = Malloc(200 * kMiB);
-  LeaveFree(50 * kMiB);
-  OK(cudaFree(block));
+  IdleAndLittleElse();
   std::thread([] {
     void* memory = nullptr;
     RETURNS(cudaSuccess, cudaMalloc(&memory, 150 * kMiB));
@@ -120,11 +113,7 @@ TEST_F(Decaying, S36decay_AllOfItIsTheDriversSoon) {
   uint8_t* const memory = Malloc(64 * kMiB);
   const size_t before = DriverFree();
   OK(cudaFree(memory));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (DriverFree() < before + 64 * kMiB && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_GE(DriverFree(), before + 64 * kMiB);
+  EXPECT_TRUE(DriverHasSoon(before + 64 * kMiB));
   OK(cudaFree(Malloc(64 * kMiB)));
 }
 
@@ -163,11 +152,7 @@ TEST_F(PreReserving, Policy_WhatIsMadeInAdvanceStays) {
   uint8_t* const other = Malloc(64 * kMiB);
   const size_t before = DriverFree();
   OK(cudaFree(other));
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (DriverFree() < before + 64 * kMiB && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_GE(DriverFree(), before + 64 * kMiB);
+  EXPECT_TRUE(DriverHasSoon(before + 64 * kMiB));
   EXPECT_EQ(Idle(), MadeInAdvance());
 }
 
@@ -216,11 +201,7 @@ TEST_F(Reserving, S36reserve_NothingIsKeptWhenTheDriverHasLittle) {
 TEST_F(Reserving, S36reserve_IdleMemoryIsGivenBackWhenTheDriverRunsLow) {
   OK(cudaFree(Malloc(100 * kMiB)));
   ballast_ = Malloc(700 * kMiB);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (DriverFree() < 256 * kMiB && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::yield();
-  }
-  EXPECT_GE(DriverFree(), 256 * kMiB);
+  EXPECT_TRUE(DriverHasSoon(256 * kMiB));
 }
 
 class Captures : public Pool {
@@ -280,9 +261,7 @@ TEST_F(Captures, S37_InTheCapturingThread) {
 
 // What was freed before a capture is there for an allocation in it: PyTorch empties its cache right in front of one.
 TEST_F(Captures, S36_IdleMemoryIsGivenBackDuringACapture) {
-  uint8_t* const block = Malloc(200 * kMiB);
-  LeaveFree(50 * kMiB);
-  OK(cudaFree(block));
+  IdleAndLittleElse();
   OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed));
   OK(cudaMemsetAsync(scratch_, 0x54, 64, a_));
   void* memory = nullptr;
@@ -299,9 +278,7 @@ TEST_F(Captures, S36_IdleMemoryIsGivenBackDuringACapture) {
 
 // The same for a thread beside one that captures.
 TEST_F(Captures, S36_IdleMemoryIsGivenBackBesideACapture) {
-  uint8_t* const block = Malloc(200 * kMiB);
-  LeaveFree(50 * kMiB);
-  OK(cudaFree(block));
+  IdleAndLittleElse();
   OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal));
   OK(cudaMemsetAsync(scratch_, 0x55, 64, a_));
   OnAnotherThread([] {
