@@ -43,9 +43,7 @@ constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments"};
 constexpr std::string_view kAllocatorModesLater[] = {"stream_ordered"};
 constexpr std::string_view kPinnedModes[] = {"off", "pool"};
-constexpr std::string_view kHostToDeviceModes[] = {"off", "on"};
-constexpr std::string_view kDeviceToHostModes[] = {"off"};
-constexpr std::string_view kDeviceToHostModesLater[] = {"on"};
+constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
@@ -159,10 +157,12 @@ constexpr Option kOptions[] = {
     Choice<&Policy::transfer, &Transfer::h2d>(
         "transfer", "h2d",
         "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",
-        kHostToDeviceModes),
-    Choice<&Policy::transfer, &Transfer::d2h>("transfer", "d2h",
-                                              "The same for copies from the device to ordinary host memory.",
-                                              kDeviceToHostModes, kDeviceToHostModesLater),
+        kTransferModes),
+    Choice<&Policy::transfer, &Transfer::d2h>(
+        "transfer", "d2h",
+        "Whether copies from the device to ordinary host memory go through pinned memory and are copied out by several "
+        "threads; they are complete when they return, as ever.",
+        kTransferModes),
     Row<&Policy::transfer, &Transfer::small_copies>("transfer", "small_copies", OptionType::kBool,
                                                     "false: copies of up to 64 KiB are left alone."),
     Row<&Policy::transfer, &Transfer::large_copies>("transfer", "large_copies", OptionType::kBool,

@@ -30,7 +30,7 @@ inline constexpr uint64_t kCounterMagic = 0x3152544e434c5353;  // "SSLCNTR1"
 inline constexpr uint32_t kCounterFormat = 3;
 inline constexpr uint32_t kNameBytes = 64;
 inline constexpr uint32_t kFactsBytes = 8192;
-inline constexpr uint32_t kMaxDecisions = 64;
+inline constexpr uint32_t kMaxDecisions = 128;
 inline constexpr uint32_t kMemorySamples = 2048;
 inline constexpr char kCounterSuffix[] = ".counters";
 

@@ -6,6 +6,12 @@
 
 namespace slipstream::transfer {
 
+namespace {
+char g_later;
+}  // namespace
+
+char* const CopyWorkers::kLater = &g_later;
+
 bool CopyJob::TakeNext(uint32_t* piece) {
   *piece = next_.load(std::memory_order_relaxed);
   do {

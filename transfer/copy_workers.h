@@ -1,10 +1,11 @@
-// Threads that copy from the program's memory into staging memory, together with the thread that asked.
+// Threads that copy between the program's memory and staging memory, together with the thread that asked.
 //
 // A job is cut into pieces; whoever is free takes the next one that has a place. The caller gives places as it gets
 // them, a few in advance, and works too, so a job ends even when no thread could be started. Workers sleep while there
 // is nothing to do, take no signals of the program's, and call no CUDA.
 // Threading: Run from any thread, several at a time.
-// Hazard: a bad source address faults in whichever thread reads it, as it may in the driver (S21).
+// Hazard: a bad source address faults in whichever thread reads it, as it may in the driver (S21). A destination is
+// looked at before it is written.
 #pragma once
 
 #include <algorithm>
@@ -17,23 +18,38 @@
 #include <optional>
 #include <vector>
 
+#include "transfer/host_pages.h"
+
 namespace slipstream::transfer {
 
-// One copy: piece i goes from source + i * piece_bytes to the place that it was given.
+// What is done with a piece of the program's memory.
+enum class PieceWork : uint8_t {
+  kIn,     // it is copied to its place
+  kOut,    // its place is copied to it
+  kTouch,  // its pages are made
+};
+
+// One copy: piece i is memory + i * piece_bytes, and the place that it was given.
 class CopyJob {
  public:
   // Pieces that have a place and are not handed over yet, at most.
   static constexpr uint32_t kMostAhead = 256;
 
   // `ahead`: how many pieces are to have a place in front of the one that is handed over next, 1 to kMostAhead.
-  CopyJob(const char* source, size_t bytes, size_t piece_bytes, uint32_t ahead)
-      : source_(source), bytes_(bytes), piece_bytes_(piece_bytes), ahead_(std::clamp(ahead, 1u, kMostAhead)) {}
+  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead)
+      : work_(work),
+        memory_(memory),
+        bytes_(bytes),
+        piece_bytes_(piece_bytes),
+        ahead_(std::clamp(ahead, 1u, kMostAhead)) {}
   CopyJob(const CopyJob&) = delete;
   CopyJob& operator=(const CopyJob&) = delete;
 
   uint32_t pieces() const { return static_cast<uint32_t>((bytes_ + piece_bytes_ - 1) / piece_bytes_); }
   size_t OffsetOf(uint32_t piece) const { return piece * piece_bytes_; }
   size_t BytesOf(uint32_t piece) const { return std::min(piece_bytes_, bytes_ - OffsetOf(piece)); }
+  // Whether some of the program's memory cannot be written. What there is of the pieces is then unknown.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Of a piece that is not handed over yet.
   char* PlaceOf(uint32_t piece) const { return places_[piece % kMostAhead]; }
 
@@ -47,8 +63,13 @@ class CopyJob {
     uint32_t piece = 0;
     if (!TakeNext(&piece)) return false;
     const size_t bytes = BytesOf(piece);
-    for (size_t at = 0; at < bytes; at += kStepBytes) {
-      std::memcpy(PlaceOf(piece) + at, source_ + OffsetOf(piece) + at, std::min(kStepBytes, bytes - at));
+    char* const memory = memory_ + OffsetOf(piece);
+    if (work_ != PieceWork::kIn && !MakeWritable(memory, bytes)) failed_.store(true, std::memory_order_release);
+    const bool out = work_ == PieceWork::kOut;
+    const bool copies = work_ == PieceWork::kIn || (out && !failed());
+    for (size_t at = 0; copies && at < bytes; at += kStepBytes) {
+      char* const place = PlaceOf(piece) + at;
+      std::memcpy(out ? memory + at : place, out ? place : memory + at, std::min(kStepBytes, bytes - at));
       between();
     }
     // Sequentially consistent, as is what WaitFor does: either the caller sees the piece or the worker sees the caller.
@@ -67,7 +88,8 @@ class CopyJob {
   // Some ten microseconds.
   static constexpr size_t kStepBytes = size_t{128} << 10;
 
-  const char* const source_;
+  const PieceWork work_;
+  char* const memory_;
   const size_t bytes_;
   const size_t piece_bytes_;
   const uint32_t ahead_;
@@ -76,6 +98,7 @@ class CopyJob {
   std::atomic<uint32_t> next_{0};
   std::atomic<uint32_t> copied_[kMostAhead] = {};
   std::atomic<bool> caller_waits_{false};
+  std::atomic<bool> failed_{false};
   uint32_t workers_ = 0;  // inside; under the lock of CopyWorkers
 };
 
@@ -84,39 +107,52 @@ class CopyWorkers {
   // Starts `count` threads; as many as the system gives.
   void Start(int count);
 
-  // On the calling thread: place(piece) says where a piece goes, in order; null ends the job in front of it. Then
-  // pieces_are_in(first, end), in order, as soon as they are copied; false ends the job. No thread touches the job or
-  // its memory any more when this returns, or a call throws.
+  // On the calling thread: place(piece, must) says which place a piece has, in order; null ends the job in front of it,
+  // and where it need not answer yet (not `must`) kLater is one. Then pieces_are_in(first, end), in order, as soon as
+  // they are copied; false ends the job. No thread touches the job or its memory any more when this returns, or a call
+  // throws.
+  static char* const kLater;
   template <typename Place, typename PiecesAreIn>
   void Run(CopyJob& job, const Place& place, const PiecesAreIn& pieces_are_in) {
     std::optional<Offer> offer;
     if (job.pieces() > 1) offer.emplace(*this, job);
     uint32_t given = 0;
+    uint32_t in_order = 0;
     uint32_t end = job.pieces();
-    for (uint32_t in_order = 0; in_order < end;) {
+    bool wanted = true;
+    const auto advance = [&](bool must) {
+      const uint32_t first = in_order;
+      while (in_order < given && job.Copied(in_order)) ++in_order;
+      if (in_order != first && wanted) wanted = pieces_are_in(first, in_order);
       const uint32_t before = given;
-      for (; given < end && given - in_order < job.ahead_; ++given) {
-        char* const memory = place(given);
+      while (wanted && given < end && given - in_order < job.ahead_) {
+        char* const memory = place(given, must && given == in_order);
+        if (memory == kLater) break;
         if (memory == nullptr) {
           end = given;
-          break;
+        } else {
+          job.Give(given++, memory);
         }
-        job.Give(given, memory);
       }
       // The caller copies one of the first itself.
       if (given != before) Wake(given - before - (before == 0 ? 1 : 0));
-      if (in_order == end) break;
-      // What others have copied is handed over while this thread copies.
-      bool wanted = true;
-      const auto hand_over = [&] {
-        const uint32_t first = in_order;
-        while (in_order < given && job.Copied(in_order)) ++in_order;
-        if (in_order != first && wanted) wanted = pieces_are_in(first, in_order);
-      };
-      if (!job.Copied(in_order) && !job.CopyNext(hand_over)) WaitFor(job, in_order);
-      hand_over();
-      if (!wanted) break;
+    };
+    for (;;) {
+      advance(true);
+      if (!wanted || in_order == end) break;
+      // What others have done is handed over, and more given to them, while this thread copies.
+      if (!job.Copied(in_order) && !job.CopyNext([&] { advance(false); })) WaitFor(job, in_order);
     }
+  }
+
+  // Workers go through the job's pieces while work() runs on the calling thread; what is not begun then is left.
+  template <typename Work>
+  void Meanwhile(CopyJob& job, const Work& work) {
+    const Offer offer(*this, job);
+    const uint32_t pieces = std::min(job.pieces(), CopyJob::kMostAhead);
+    for (uint32_t piece = 0; piece < pieces; ++piece) job.Give(piece, nullptr);
+    Wake(pieces);
+    work();
   }
 
  private:

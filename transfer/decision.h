@@ -15,6 +15,16 @@ namespace slipstream::transfer {
   ROW(kPromotedSmall, "promoted.small", "copies of up to 64 KiB staged in pinned memory")                             \
   ROW(kPromotedLarge, "promoted.large", "larger copies staged in pinned memory")                                      \
   ROW(kPromotedPart, "promoted.part", "copies of which staging memory took the first part only")                      \
+  ROW(kFetched, "fetched", "copies to pageable memory that came through staging memory")                              \
+  ROW(kLeftMemory, "left.memory",                                                                                     \
+      "copies to the host left alone: not from plain memory of the device to pageable memory")                        \
+  ROW(kLeftSmall, "left.small", "copies to the host left alone: of up to 64 KiB")                                     \
+  ROW(kLeftStaging, "left.staging", "copies to the host left alone: no staging memory is free")                       \
+  ROW(kLeftCapture, "left.capture", "copies to the host left alone: a stream is being captured")                      \
+  ROW(kLeftContext, "left.context", "copies to the host left alone: another device or context than the first one")    \
+  ROW(kLeftKernel, "left.kernel",                                                                                     \
+      "copies to the host left alone: the system cannot prepare pages (before Linux 5.14)")                           \
+  ROW(kLeftError, "left.error", "copies to the host left alone: a call failed, or the memory cannot be written")      \
   ROW(kAsideOff, "aside.off", "copies left alone: switched off by the policy")                                        \
   ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
   ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \

@@ -223,6 +223,11 @@ class Engine {
   CUresult Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes);
   bool ReturnsEarlyByMutant(const Request& request);
 
+  // -- copies to the host (engine_fetch.cpp)
+  bool Fetch(const Request& request);
+  Decision WhyNotFetch(const Request& request);
+  Decision FetchStaged(const Request& request);
+
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
   void Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence);

@@ -4,20 +4,13 @@
 #include <cstring>
 
 #include "transfer/engine.h"
+#include "transfer/pieces.h"
 
 namespace slipstream::transfer {
 namespace {
 
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
-constexpr uint32_t kPiecesAhead = 3;             // for each thread: one that it copies, and what it takes next
-// Small enough that a copy of a few MiB has some for every thread; a long copy is faster in longer ones (measured on an
-// H200's host: 256 MiB at 32 GB/s, not 24).
-constexpr size_t kPieceBytes = size_t{512} << 10;
-constexpr size_t kLongPieceBytes = size_t{1} << 20;
-constexpr size_t kLongCopyBytes = size_t{32} << 20;
-static_assert(Ring::kSlotBytes % kLongPieceBytes == 0);
-constexpr uintptr_t kPageBytes = 4096;                    // the smallest there are
-static_assert(64 * kPiecesAhead <= CopyJob::kMostAhead);  // of the most threads that the policy knows
+constexpr uintptr_t kPageBytes = 4096;           // the smallest there are
 
 }  // namespace
 
@@ -29,6 +22,7 @@ void Engine::BeforeCopyTo(const void* destination) {
 cudaError_t Engine::OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   BeforeCopyTo(request.destination);
+  if (Fetch(request)) return cudaSuccess;
   const cudaError_t result = real(request.destination, request.source, request.bytes, request.kind, request.given);
   if (result == cudaSuccess) {
     Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
@@ -44,7 +38,8 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   const Request request = {
       static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
       KeyOf(handle, thread.id)};
-  const bool possible = (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
+  const bool possible = policy_.h2d == policy::TransferMode::kOn &&
+                        (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
                         source != nullptr && destination != nullptr && Alive();
   if (!possible) return OtherCopy(real, request, per_thread);
 
@@ -163,9 +158,10 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
 }
 
 bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
-  const size_t piece_bytes = request.bytes < kLongCopyBytes ? kPieceBytes : kLongPieceBytes;
+  const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
-  CopyJob job(request.source, request.bytes, piece_bytes, kPiecesAhead * static_cast<uint32_t>(threads_));
+  CopyJob job(PieceWork::kIn, const_cast<char*>(request.source), request.bytes, piece_bytes,
+              kPiecesAhead * static_cast<uint32_t>(threads_));
   // On a stream with nothing to do a slot is read while the copy still goes on, and can be used again: then all of it
   // goes through a few slots that stay in the processors' caches.
   const bool soon_read = request.bytes > 2 * Ring::kSlotBytes && driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
@@ -173,7 +169,7 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
   char* slot = nullptr;
   size_t staged = 0;
   bool failed = false;
-  const auto place = [&](uint32_t piece) -> char* {
+  const auto place = [&](uint32_t piece, bool) -> char* {
     if (piece % pieces_a_slot == 0) slot = slots.Take();
     return slot != nullptr ? slot + piece % pieces_a_slot * piece_bytes : nullptr;
   };

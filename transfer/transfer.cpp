@@ -30,14 +30,18 @@ int Processors() {
 }  // namespace
 
 Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking) {
-  if (policy.h2d == policy::TransferMode::kOff) return {false, "transfer.h2d = \"off\", transfer.d2h = \"off\""};
+  if (policy.h2d == policy::TransferMode::kOff && policy.d2h == policy::TransferMode::kOff)
+    return {false, "transfer.h2d = \"off\", transfer.d2h = \"off\""};
   if (!launch_blocking.empty() && launch_blocking != "0" && !Broken(Mutant::kS14)) {
     return {false, "CUDA_LAUNCH_BLOCKING is set"};
   }
-  if (!policy.small_copies && !policy.large_copies) {
+  const bool to_host = policy.d2h == policy::TransferMode::kOn;
+  if (policy.h2d == policy::TransferMode::kOff) return {true, "copies from the device to pageable memory"};
+  if (!policy.small_copies && !policy.large_copies && !to_host) {
     return {false, "transfer.small_copies = false, transfer.large_copies = false"};
   }
-  return {true, "host to device copies from pageable memory"};
+  return {true,
+          to_host ? "copies between pageable memory and the device" : "host to device copies from pageable memory"};
 }
 
 int CopyThreads(const policy::Transfer& policy, int ranks_here) {

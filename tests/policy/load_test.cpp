@@ -182,8 +182,10 @@ INSTANTIATE_TEST_SUITE_P(
              {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
               "or \"segments\""}},
         Case{"On",
-             "version = 1\ntransfer = { h2d = \"on\", d2h = \"on\" }\n",
-             {"policy.toml:2:32: \"transfer.d2h\": found \"on\" (not in this version), expected \"off\""}},
+             "version = 1\nallocator = { pinned = \"off\", mode = \"stream_ordered\" }\n",
+             {"policy.toml:2:38: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
+              "or "
+              "\"segments\""}},
         Case{"Transfer",
              "version = 1\n[transfer]\nh2d = \"On\"\nsmall_copies = \"on\"\nskip_syncronize = false\n"
              "hmm = \"asume_private\"\nthreads = 65\nmax_pinned = \"7MiB\"\nstart = \"never\"\n",
@@ -319,7 +321,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "[intercept]\nlevel = \"runtime\"\n"
       "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\npinned = "
       "\"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
-      "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
+      "[transfer]\nh2d = \"off\"\nd2h = \"on\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\n");
@@ -335,7 +337,7 @@ TEST(Load, EveryValueOfAFileArrives) {
   expected.allocator.max_idle_pinned = std::uint64_t{64} << 20;
   expected.allocator.pinned_fill_from = 0;
   expected.transfer = {.h2d = TransferMode::kOff,
-                       .d2h = TransferMode::kOff,
+                       .d2h = TransferMode::kOn,
                        .small_copies = false,
                        .large_copies = false,
                        .skip_synchronize = false,
@@ -358,7 +360,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
   const Loaded loaded = LoadText(text, "policy.toml",
                                  Environment(Variables{{"SLIPSTREAM_LOG_LEVEL", "debug"},
                                                        {"SLIPSTREAM_TRANSFER_H2D", "on"},
-                                                       {"SLIPSTREAM_TRANSFER_D2H", "on"},
+                                                       {"SLIPSTREAM_ALLOCATOR_MODE", "stream_ordered"},
                                                        {"SLIPSTREAM_TRANSFER_HD2", "off"},
                                                        {"SLIPSTREAM_DISABEL", "1"},
                                                        {"SLIPSTREAM_VERSION", "1"},
@@ -370,17 +372,19 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                                                        {"SLIPSTREAM_RUN_DIRECTORY", "/tmp"}}));
   EXPECT_EQ(
       Formatted(loaded),
-      (Strings{"policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
-               "environment variable SLIPSTREAM_: not one that slipstream knows",
-               "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
-               "\"SLIPSTREAM_DISABLE\"?",
-               "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "
-               "itself",
-               "environment variable SLIPSTREAM_LOG_MAX_SIZE: found \"1 TiB\", expected " + kSize,
-               "environment variable SLIPSTREAM_TRANSFER_D2H: found \"on\" (not in this version), expected \"off\"",
-               "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
-               "\"SLIPSTREAM_TRANSFER_H2D\"?",
-               "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));
+      (Strings{
+          "policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
+          "environment variable SLIPSTREAM_: not one that slipstream knows",
+          "environment variable SLIPSTREAM_ALLOCATOR_MODE: found \"stream_ordered\" (not in this version), expected "
+          "\"off\" or \"segments\"",
+          "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
+          "\"SLIPSTREAM_DISABLE\"?",
+          "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "
+          "itself",
+          "environment variable SLIPSTREAM_LOG_MAX_SIZE: found \"1 TiB\", expected " + kSize,
+          "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
+          "\"SLIPSTREAM_TRANSFER_H2D\"?",
+          "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));
 }
 
 TEST(Load, SizesOfBothKindsArrive) {

@@ -205,8 +205,8 @@ TEST_F(CounterFileTest, DecisionsWithoutANameCountNowhere) {
   ASSERT_EQ(processes[0].decisions.size(), kMaxDecisions);
   EXPECT_EQ(processes[0].decisions[0].count, 1U);
   EXPECT_EQ(processes[0].decisions[1].name, std::string(kNameBytes - 1, 'n'));
-  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].name, "d63");
-  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].bytes, 63U);
+  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].name, "d127");
+  EXPECT_EQ(processes[0].decisions[kMaxDecisions - 1].bytes, 127U);
 }
 
 TEST_F(CounterFileTest, NoDecisionOfAnyThreadIsLost) {

@@ -38,11 +38,13 @@ CopyWorkers& Workers(int threads) {
 class Copy {
  public:
   Copy(size_t bytes, uint32_t ahead, uint32_t salt)
-      : source_(Source(bytes, salt)), job_(source_.data(), bytes, kPiece, ahead), places_(ahead * kPiece) {}
+      : source_(Source(bytes, salt)),
+        job_(PieceWork::kIn, source_.data(), bytes, kPiece, ahead),
+        places_(ahead * kPiece) {}
 
   void Run(CopyWorkers& workers) {
     workers.Run(
-        job_, [this](uint32_t piece) { return piece < give_ ? Place(piece) : nullptr; },
+        job_, [this](uint32_t piece, bool) { return piece < give_ ? Place(piece) : nullptr; },
         [this](uint32_t first, uint32_t end) {
           EXPECT_EQ(first, handed_over_);
           EXPECT_LT(first, end);
@@ -109,8 +111,8 @@ TEST_P(CopyWorkersTest, NobodyTouchesAJobWhoseCallerThrew) {
   for (int round = 0; round < 50; ++round) {
     auto source = std::make_unique<std::vector<char>>(Source(64 * kPiece, 1));
     auto places = std::make_unique<std::vector<char>>(64 * kPiece);
-    auto job = std::make_unique<CopyJob>(source->data(), source->size(), kPiece, 16);
-    const auto place = [&](uint32_t piece) {
+    auto job = std::make_unique<CopyJob>(PieceWork::kIn, source->data(), source->size(), kPiece, 16);
+    const auto place = [&](uint32_t piece, bool) {
       if (piece == 20) throw std::runtime_error("no more");
       return places->data() + piece * kPiece;
     };

@@ -20,6 +20,14 @@ constexpr Phrase kPhrases[] = {
     {"transfer.promoted.small", "small"},
     {"transfer.promoted.large", "large"},
     {"transfer.promoted.part", "in part"},
+    {"transfer.fetched", "through staging memory"},
+    {"transfer.left.memory", "not from plain device memory to pageable memory"},
+    {"transfer.left.small", "of up to 64 KiB"},
+    {"transfer.left.staging", "with no staging memory free"},
+    {"transfer.left.capture", "during a stream capture"},
+    {"transfer.left.context", "on another device or context than the first"},
+    {"transfer.left.kernel", "because the system cannot prepare pages (before Linux 5.14)"},
+    {"transfer.left.error", "after a failed call, or to memory that cannot be written"},
     {"transfer.aside.off", "switched off by the policy"},
     {"transfer.aside.starting", "while staging memory was being pinned"},
     {"transfer.aside.full", "while all staging memory was in flight"},
@@ -156,6 +164,8 @@ std::string_view DecisionPhrase(std::string_view name) {
 std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
   Kind promoted;
   Kind aside;
+  Kind fetched;
+  Kind left;
   Kind skipped;
   Kind kept;
   Kind paid;
@@ -168,6 +178,8 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
     if (name == kSkippedRest) after_waiting = decision.count;
     AddTo(name.starts_with("transfer.promoted.")     ? promoted
           : name.starts_with("transfer.aside.")      ? aside
+          : name == "transfer.fetched"               ? fetched
+          : name.starts_with("transfer.left.")       ? left
           : name == kSkipped || name == kSkippedRest ? skipped
           : name.starts_with("transfer.kept.")       ? kept
           : name.starts_with("transfer.paid.")       ? paid
@@ -184,6 +196,12 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   }
   if (aside.sum.count != 0) {
     say("left alone " + Counted(aside.sum.count, "copy", "copies") + size(aside) + Reasons(aside));
+  }
+  if (fetched.sum.count != 0) {
+    say("fetched " + Counted(fetched.sum.count, "copy", "copies") + " to the host" + size(fetched) + Reasons(fetched));
+  }
+  if (left.sum.count != 0) {
+    say("left alone " + Counted(left.sum.count, "copy", "copies") + " to the host" + size(left) + Reasons(left));
   }
   if (skipped.sum.count != 0) {
     std::string text = "skipped " + WithThousands(skipped.sum.count) + " of " +

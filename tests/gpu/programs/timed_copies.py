@@ -4,6 +4,7 @@ A line of JSON on standard input is one request, a line on standard output its a
 - {"what": "blocking", "bytes": n, "pinned": false, "repetitions": r}: host time of `.cuda()` of n pageable bytes behind
   about 64 ms of queued kernels; pinned: of a pinned tensor, not blocking, as a program tuned by hand would have it.
 - {"what": "complete", ...}: from the call until the bytes are on the device, which has nothing else to do.
+- {"what": "fetch", ...}: `.cpu()` of n bytes into memory that was never touched; pinned: into a pinned tensor that is there.
 The device is synchronised before every repetition. Every copy's result is compared with what the source held at the
 call, the source being overwritten as soon as the call is back.
 """
@@ -69,7 +70,7 @@ def source_of(device, request):
 
 def check(result, value, request):
     if not bool((result == value).all()):
-        raise SystemExit(f"wrong bytes on the device after {request}")
+        raise SystemExit(f"wrong bytes after {request}")
 
 
 def timed(machine, request, prepare, finish):
@@ -95,6 +96,30 @@ def timed(machine, request, prepare, finish):
     return seconds
 
 
+def fetched(machine, request):
+    """The same for copies to the host."""
+    source = torch.empty(request["bytes"], dtype=torch.uint8, device=machine.device)
+    into = torch.empty(request["bytes"], dtype=torch.uint8)
+    if request["pinned"] and machine.device.type == "cuda":
+        into = into.pin_memory()
+    seconds = []
+    gc.disable()
+    for number in range(request["repetitions"]):
+        value = number % 199 + 1
+        source.fill_(value)
+        machine.synchronize()
+        start = time.perf_counter()
+        if request["pinned"]:
+            result = into.copy_(source)
+        else:
+            result = source.cpu() if machine.device.type == "cuda" else source.clone()
+        seconds.append(time.perf_counter() - start)
+        check(result, value, request)
+        del result
+    gc.enable()
+    return seconds
+
+
 def main():
     machine = Cuda() if sys.argv[1] == "cuda" else Cpu()
     nothing = lambda: None  # noqa: E731
@@ -103,6 +128,8 @@ def main():
         request = json.loads(line)
         if request["what"] == "blocking":
             answer = timed(machine, request, machine.fill_queue, nothing)
+        elif request["what"] == "fetch":
+            answer = fetched(machine, request)
         else:
             answer = timed(machine, request, nothing, machine.synchronize)
         print(json.dumps({"seconds": answer}), flush=True)

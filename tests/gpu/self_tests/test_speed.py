@@ -177,11 +177,14 @@ class Copies(unittest.TestCase):
             }
             checks = dict(transfer.checks(suite))
             checks["transfer.measure"]({})
-            return checks["transfer.blocking_64KiB"]({}), checks["transfer.complete_16MiB"]({})
+            names = ("blocking_64KiB", "complete_16MiB", "fetch_64MiB")
+            return [checks[f"transfer.{name}"]({}) for name in names]
 
     def test_pytorchs_calls_are_reported(self):
-        text, complete = self.measured(0.064, 9e-6)
-        self.assertIn("9.0 us (p90 9.0 us) under slipstream, target 10.0 us; bare 64.00 ms", text)
+        text, complete, fetch = self.measured(0.064, 4e-3)
+        self.assertIn("4.00 ms (p90 4.00 ms) under slipstream, target 10.0 us; bare 64.00 ms", text)
+        self.assertIn("16.8 GB/s under slipstream, 1.0 GB/s bare", fetch)
+        self.assertIn("bare takes 16.0 times as long (target 15)", fetch)
         self.assertIn("reported, not asserted", complete)
 
     def test_behind_no_queue_nothing_is_shown(self):

@@ -1,4 +1,5 @@
-"""Single copies from pageable memory to the device: how long the host waits (T5), and when the bytes are there (T3).
+"""Single copies from pageable memory to the device: how long the host waits (T5), and when the bytes are there (T3);
+and back, into memory that was never touched (T4).
 
 T5 is measured twice: the two CUDA calls alone (tools/bench/blocking_copies.cpp), held to the target, and the whole of
 PyTorch's `.cuda()`, reported. Beside each stands the same for a pinned copy that waits for nothing, the least that one
@@ -18,6 +19,9 @@ KIB, MIB = 1 << 10, 1 << 20
 # T5: seconds of host time in a blocking .cuda() behind a long queue of kernels.
 TARGETS = {4: 10e-6, 64 * KIB: 10e-6, 4 * MIB: 0.3e-3, 64 * MIB: 3e-3}
 COMPLETE = (16 * MIB, 64 * MIB, 256 * MIB)
+# T4: a bare `.cpu()` into fresh memory takes so many times as long.
+FETCH_TIMES = 15
+FETCH_FROM = 64 * MIB
 # Behind how long a queue: a bare copy that returned sooner would show that there was none.
 QUEUE_SECONDS = 0.064
 TURNS = 4
@@ -44,7 +48,8 @@ def summary_of(values):
 def start(suite, variant):
     prefix = suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
     argv = [*prefix, suite.python, GPU_TESTS / "programs" / "timed_copies.py", suite.device]
-    return Conversation(suite, f"transfer.{variant}", argv, {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore"})
+    env = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore", "SLIPSTREAM_TRANSFER_D2H": "on"}
+    return Conversation(suite, f"transfer.{variant}", argv, env)
 
 
 def take_turns(processes, what, size, repetitions, turns):
@@ -80,6 +85,7 @@ def checks(suite):
                 add("blocking", size, values)
             for size in COMPLETE:
                 add("complete", size, take_turns(processes, "complete", size // scale, 3, min(turns, 3)))
+                add("fetch", size, take_turns(processes, "fetch", size // scale, 3, min(turns, 3)))
         finally:
             end_all(processes.values())
         data["measured"] = sorted(f"{what} {size_name(size)}" for what, size in measured)
@@ -94,7 +100,7 @@ def checks(suite):
                 "variant": f"copy.{what}",
                 "unit": "s",
                 "bytes": size,
-                "target": TARGETS.get(size) if what != "complete" else None,
+                "target": TARGETS.get(size) if what in ("blocking", "calls") else None,
                 "values": values,
                 "summary": summaries,
             }
@@ -177,10 +183,24 @@ def checks(suite):
 
         return check
 
+    def fetch(size):
+        def check(data):
+            found = of("fetch", size, data)
+            rates = ", ".join(
+                f"{size / found[name]['median'] / 1e9:.1f} GB/s {text}"
+                for name, text in ((SLIPSTREAM, "under slipstream"), (BARE, "bare"), ("pinned", "into pinned memory"))
+            )
+            times = found[BARE]["median"] / found[SLIPSTREAM]["median"]
+            target = f" (target {FETCH_TIMES})" if size >= FETCH_FROM else ""
+            return f"{rates}; bare takes {times:.1f} times as long{target}; reported, not asserted"
+
+        return check
+
     return [
         ("transfer.measure_calls", measure_calls),
         *((f"transfer.calls_{size_name(size)}", calls(size)) for size in TARGETS),
         ("transfer.measure", measure),
         *((f"transfer.blocking_{size_name(size)}", blocking(size)) for size in TARGETS),
         *((f"transfer.complete_{size_name(size)}", complete(size)) for size in COMPLETE),
+        *((f"transfer.fetch_{size_name(size)}", fetch(size)) for size in COMPLETE),
     ]

@@ -55,6 +55,43 @@ TEST_F(Failure, S17_TheCaptureMode) { FailDuringCopies("cuThreadExchangeStreamCa
 TEST_F(Failure, S17_TheFirstCopyOfAll) { FailDuringCopies("cuMemcpyHtoDAsync_v2", true, false); }
 TEST_F(Failure, S17_TheFirstQuestionOfAll) { FailDuringCopies("cuDeviceGetAttribute", false, false); }
 
+// The same on the way back.
+class FetchFailure : public Failure {
+ protected:
+  FetchFailure() { setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1); }
+  void FailDuringFetches(const char* function, bool own) {
+    WarmUp();
+    OK(CopyUp(other_, source_.data(), kHuge, a_));
+    OK(cudaDeviceSynchronize());
+    for (uint64_t nth = 1; nth <= 6; ++nth) {
+      SCOPED_TRACE(std::string(function) + " at call " + std::to_string(nth));
+      const auto value = static_cast<uint8_t>(nth);
+      OK(LaunchFill(device_, kHuge, value, a_));
+      Backlog(a_, 4);
+      std::vector<uint8_t> back(kHuge, 0);
+      OK(simFailCall(function, cudaErrorUnknown, nth, 0));
+      const cudaError_t copied = cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_);
+      simClearFailures();
+      EXPECT_TRUE(copied == cudaSuccess || (own && copied == cudaErrorUnknown)) << copied;
+      RETURNS(copied, cudaGetLastError());
+      if (copied == cudaSuccess) {
+        EXPECT_EQ(back, std::vector<uint8_t>(kHuge, value));
+      }
+      const Tally tally("transfer");
+      OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
+      EXPECT_EQ(back, std::vector<uint8_t>(kHuge, value));
+      DECIDED(tally, "fetched", 1);
+    }
+  }
+};
+
+TEST_F(FetchFailure, S17_TheCopyItself) { FailDuringFetches("cuMemcpyDtoHAsync_v2", true); }
+TEST_F(FetchFailure, S17_RecordingAnEvent) { FailDuringFetches("cuEventRecord", false); }
+TEST_F(FetchFailure, S17_MakingAnEvent) { FailDuringFetches("cuEventCreate", false); }
+TEST_F(FetchFailure, S17_WaitingForAnEvent) { FailDuringFetches("cuEventSynchronize", false); }
+TEST_F(FetchFailure, S17_AskingForEvents) { FailDuringFetches("cuEventQuery", false); }
+TEST_F(FetchFailure, S17_AskingForPointers) { FailDuringFetches("cuPointerGetAttributes", false); }
+
 // A failure that lasts until the synchronise is over: it is made, or it is skipped and paid; it is never lost.
 TEST_F(Failure, S17_WaitingForAnEvent) {
   WarmUp();

@@ -1,0 +1,129 @@
+// Copies to the host: from the device into staging memory in the caller's stream order, and from there by several
+// threads. They are complete when the call returns, as without the engine (S16).
+
+#include <algorithm>
+#include <vector>
+
+#include "transfer/engine.h"
+#include "transfer/host_pages.h"
+#include "transfer/pieces.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr Decision kFetch = Decision::kCount;  // no reason not to
+// Of pages that are made while the device is still at something else.
+constexpr size_t kTouchedPiece = size_t{4} << 20;
+
+}  // namespace
+
+// Whether the copy was made. What is owed was paid.
+bool Engine::Fetch(const Request& request) {
+  const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
+                        request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
+  if (policy_.d2h != policy::TransferMode::kOn || !possible || !Alive()) return false;
+  try {
+    if (phase() == Phase::kUnstarted) StartIfPossible();
+    if (!Serving()) return false;
+    const RelaxedCapture relaxed(driver_);
+    Decision decision = WhyNotFetch(request);
+    if (decision == kFetch) decision = FetchStaged(request);
+    const bool fetched = decision == Decision::kFetched;
+    if (fetched || request.kind == cudaMemcpyDeviceToHost) Count(decision, request.bytes);
+    return fetched;
+  } catch (...) {
+    // The real call, behind whatever was enqueued, writes all of the destination.
+    TurnOff(Decision::kAsideError);
+    return false;
+  }
+}
+
+Decision Engine::WhyNotFetch(const Request& request) {
+  if (request.bytes <= kSmallCopyBytes) return Decision::kLeftSmall;
+  if (captures_.live()) return Decision::kLeftCapture;
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kLeftContext;
+  if (!CanMakeWritable()) return Decision::kLeftKernel;
+  const bool pageable = KindOf(driver_, request.destination) == MemoryKind::kPageable &&
+                        KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
+                        !registered_.Overlap(AddressRange::Of(request.destination, request.bytes));
+  if (!pageable) return Decision::kLeftMemory;
+  const Destination source =
+      DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source), request.bytes, device_, context_);
+  if (!source.plain) return Decision::kLeftMemory;
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
+  return known && status == CU_STREAM_CAPTURE_STATUS_NONE ? kFetch : Decision::kLeftCapture;
+}
+
+Decision Engine::FetchStaged(const Request& request) {
+  // A few slots do: each is free again when it was copied out.
+  WantStaging(std::min(request.bytes, Ring::kSegmentBytes / 4));
+  const size_t piece_bytes = PieceBytesOf(request.bytes);
+  const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
+  const uint32_t ahead = kPiecesAhead * static_cast<uint32_t>(threads_);
+  CopyJob job(PieceWork::kOut, request.destination, request.bytes, piece_bytes, ahead);
+  SlotLease lease(ring_);
+  std::vector<char*> slots;
+  const uint32_t useful = std::min(job.pieces(), 2 * ahead);
+  while (slots.size() * pieces_a_slot < useful) {
+    char* const slot = lease.Take();
+    if (slot == nullptr) break;
+    slots.push_back(slot);
+  }
+  if (slots.empty()) return Decision::kLeftStaging;
+
+  const auto window = static_cast<uint32_t>(slots.size()) * pieces_a_slot;
+  const auto place_of = [&](uint32_t piece) {
+    return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
+  };
+  std::vector<FenceRef> arrived(window);
+  uint32_t enqueued = 0;
+  uint32_t copied_out = 0;
+  bool failed = false;
+  // A place is used again when the piece that was there has been copied out.
+  const auto enqueue = [&] {
+    const uint32_t end = std::min(job.pieces(), copied_out + (Broken(Mutant::kS08Early) ? 2 * window : window));
+    for (; enqueued < end && !failed; ++enqueued) {
+      const auto from = reinterpret_cast<CUdeviceptr>(request.source + job.OffsetOf(enqueued));
+      FenceRef& fence = arrived[enqueued % window];
+      failed =
+          driver_.cuMemcpyDtoHAsync(place_of(enqueued), from, job.BytesOf(enqueued), request.stream) != CUDA_SUCCESS;
+      if (!failed) fence = fences_.Record(context_, request.stream);
+      failed = failed || !fence;
+    }
+  };
+  const auto place = [&](uint32_t piece, bool must) -> char* {
+    const FenceRef& fence = arrived[piece % window];
+    if (failed || job.failed()) return nullptr;
+    if (Broken(Mutant::kS16) || fence.Done()) return place_of(piece);
+    if (!must) return CopyWorkers::kLater;
+    failed = fence.Wait() != CUDA_SUCCESS;
+    return failed ? nullptr : place_of(piece);
+  };
+  const auto pieces_are_out = [&](uint32_t, uint32_t end) {
+    copied_out = end;
+    enqueue();
+    return !failed && !job.failed();
+  };
+
+  enqueue();
+  AskForHugePages(request.destination, request.bytes);
+  if (!failed && !arrived[0].Done()) {
+    // Whatever the device is at, pages are made meanwhile.
+    CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kTouchedPiece, 1);
+    workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });
+    failed = failed || touch.failed();
+  }
+  if (!failed) workers_.Run(job, place, pieces_are_out);
+  if (!failed && !job.failed() && copied_out == job.pieces()) {
+    lease.End(FenceRef());
+    return Decision::kFetched;
+  }
+  // The real call has the error that the program gets, or writes all of it. Where no fence can be had the slots are
+  // lost: nobody can say when they have been written.
+  if (const FenceRef last = fences_.Record(context_, request.stream)) lease.End(last);
+  return Decision::kLeftError;
+}
+
+}  // namespace slipstream::transfer
