@@ -30,6 +30,8 @@ class Trainer:
     close: Callable[[], None] = lambda: None
     # What the program has to tell besides times, as JSON can hold it.
     report: Callable[[], dict] = dict
+    # Tensors that the program made on the host, by name: part of what a run came to.
+    kept: Callable[[], dict] = dict
 
     def synchronize(self):
         if self.device.type == "cuda":
@@ -75,8 +77,8 @@ def emptying(args, step):
     return step_and_empty
 
 
-def state_hash(model, optimizer):
-    """sha256 over the bytes of all weights, buffers and optimizer state, with their names, types and shapes."""
+def state_hash(model, optimizer, kept=None):
+    """sha256 over the bytes of all weights, buffers, optimizer state and what else is kept, with names, types, shapes."""
     digest = hashlib.sha256()
 
     def add(name, tensor):
@@ -92,6 +94,8 @@ def state_hash(model, optimizer):
                 add(f"{index}.{name}", value)
             else:
                 digest.update(f"{index}.{name} {value!r}\n".encode())
+    for name, tensor in sorted((kept or {}).items()):
+        add(f"kept.{name}", tensor)
     return digest.hexdigest()
 
 
@@ -127,7 +131,7 @@ def train(args, trainer):
         record = {
             "arguments": vars(args),
             "losses": [value.hex() for value in values],
-            "state_sha256": state_hash(trainer.model, trainer.optimizer),
+            "state_sha256": state_hash(trainer.model, trainer.optimizer, trainer.kept()),
             "step_seconds": step_seconds,
             "versions": versions(),
         }
