@@ -57,13 +57,13 @@ class Checks(unittest.TestCase):
                 self.assertTrue((suite.logs / "c.traceback.txt").exists())
 
     def test_only(self):
-        with support.TemporarySuite(only="counts,inert.bash") as suite:
-            wanted = [
-                name
-                for name in ("counts", "counts.lm.process", "inert.bash", "inert.bash_waiting", "ratio.x")
-                if suite.wanted(name)
-            ]
-            self.assertEqual(["counts", "counts.lm.process", "inert.bash"], wanted)
+        with support.TemporarySuite(only="counts,inert.bash,workloads.item") as suite:
+            names = (
+                *("counts", "counts.lm.process", "inert.bash", "inert.bash_waiting", "ratio.x"),
+                *("workloads.item", "workloads.item.gain", "workloads.items.gain"),
+            )
+            wanted = [name for name in names if suite.wanted(name)]
+            self.assertEqual([*names[:3], *names[5:7]], wanted)
 
     def test_after_the_time_is_over_nothing_passes(self):
         with support.TemporarySuite(budget=0) as suite:

@@ -111,8 +111,35 @@ POOL = {
     + [{"name": "ask/passed", "variant": "driver", "unit": "ns", "ns": 1265.4}]
     + [{"name": "empty_cache", "variant": "step.pooled_every_to_never", "groups": [], "summary": SUMMARY}],
 }
+WORKLOADS = {
+    **RESULTS,
+    "checks": [
+        {"name": "workloads.nested.gain", "outcome": "PASS", "detail": "", "seconds": 1, "data": {}},
+        {
+            "name": "workloads.geometric_mean",
+            "outcome": "PASS",
+            "detail": "",
+            "seconds": 1,
+            "data": {"ratios": {"nested": 1.2}, "geometric_mean": 1.2},
+        },
+    ],
+    "benchmarks": [
+        {"name": name, "variant": f"workload.{variant}", "groups": [], "summary": {**SUMMARY, **figures}}
+        for name, variants in (
+            ("nested", ("slipstream", "hand_tuned", "slipstream_to_hand_tuned")),
+            ("two_cores_vision", ("slipstream",)),
+        )
+        for variant, figures in (
+            ("slipstream", {"a_median": 1000.0, "b_median": 1500.0, "ratio_median": 1.5}),
+            ("hand_tuned", {"a_median": 1000.0, "b_median": 1250.0, "ratio_median": 1.25}),
+            ("slipstream_to_hand_tuned", {"a_median": 1250.0, "b_median": 1500.0, "ratio_median": 1.2}),
+        )
+        if variant in variants
+    ],
+}
 README = f"# title\n{tables.BEGIN}\nold\n{tables.END}\nend\n"
 POOL_README = f"{README}{tables.POOL_BEGIN}\n{tables.POOL_END}\n"
+WORKLOADS_README = f"{POOL_README}{tables.WORKLOADS_BEGIN}\n{tables.WORKLOADS_END}\n"
 
 
 class Tables(unittest.TestCase):
@@ -187,6 +214,25 @@ class Tables(unittest.TestCase):
         self.assertEqual(0, self.run_main("--check")[0])
         self.readme.write_text(README)
         self.assertEqual(2, self.run_main()[0])
+
+    def test_workloads_have_a_place_of_their_own(self):
+        self.readme.write_text(WORKLOADS_README)
+        self.write(WORKLOADS)
+        self.assertEqual((0, ""), self.run_main())
+        text = self.readme.read_text()
+        self.assertTrue(text.startswith(POOL_README))
+        for expected in (
+            "| nested | 1000 | 1500 | 1250 | 1.500 (1.000 to 1.001) | 1.200 (1.000 to 1.001) | 30 |",
+            "| two_cores_vision | 1000 | 1500 | - | 1.500 (1.000 to 1.001) | - | 30 |",
+            "over 1 workloads, geometric mean: 1.200.",
+            "| workloads | plain scripts against bare and tuned by hand: same results, throughput | 2 | 0 | 0 |",
+        ):
+            self.assertIn(expected, text)
+        self.assertEqual(0, self.run_main("--check")[0])
+        # Beside other groups they stand where those do.
+        self.write({**RESULTS, "checks": RESULTS["checks"] + WORKLOADS["checks"]})
+        self.assertEqual((0, ""), self.run_main())
+        self.assertIn("| workloads |", self.readme.read_text()[: len(README) + 4000].split(tables.END)[0])
 
     def test_check_sees_a_changed_figure_on_either_side(self):
         self.run_main()

@@ -53,8 +53,10 @@ class Arithmetic(unittest.TestCase):
             self.assertEqual(within, speed.verdict({"ratio_median": ratio}, (None, speed.MOST_STEP_TIME)) is None)
 
     def test_loaders_go_one_by_one_where_shared_memory_is_short(self):
-        examples = {name: speed.Example("x.py", [], 128, hand_tuned=True) for name in "ab"}
+        size = speed.image_bytes(128, 224)
+        examples = {name: speed.Example("x.py", [], 128, hand_tuned=True, shared_batch_bytes=size) for name in "ab"}
         needed = 2 * speed.shared_memory_needed(examples["a"])
+        self.assertEqual(2 * 3 * 24 * 128 * 3 * 224 * 224 * 4, needed)
         self.assertEqual([["a", "b"]], [list(wave) for wave in speed.waves(examples, needed)])
         self.assertEqual([["a"], ["b"]], [list(wave) for wave in speed.waves(examples, needed - 1)])
 

@@ -20,7 +20,7 @@ PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
 # Groups that run only where --only names them: each needs the time of all the others.
-ON_REQUEST = ("allocator", "conformance")
+ON_REQUEST = ("allocator", "conformance", "workloads")
 SCHEMA = "slipstream-gpu-results-1"
 
 # Everything off, and: nothing done about what the program calls, but all of it counted.
@@ -138,11 +138,10 @@ class Suite:
         return max(0.0, self.deadline - time.monotonic())
 
     def wanted(self, name):
-        """--only takes groups and whole names of checks, `inert` or `inert.bash`."""
-        group = name.split(".")[0]
+        """--only takes groups, checks and what their names begin with: `inert`, `inert.bash`, `counts.lm`."""
         if not self.only:
-            return group not in ON_REQUEST
-        return any(only in (name, group) or only.startswith(name + ".") for only in self.only)
+            return name.split(".")[0] not in ON_REQUEST
+        return any(f"{name}.".startswith(only + ".") or only.startswith(name + ".") for only in self.only)
 
     def scratch(self, name):
         directory = self.workdir / name

@@ -33,6 +33,8 @@ class Example:
     shared_batches: int = 0
     # The four runs share compilers' caches, so the first one goes alone; the others then run the same kernels.
     compiles: bool = False
+    # Arguments with which the program does the same training in another way: a fifth run, which must have the same bits.
+    tuning: tuple = ()
 
 
 def pattern(name, arguments):
@@ -92,7 +94,7 @@ def differences(a, b):
 def four_runs(suite, name, example, summary, group, policy):
     """The records of the example bare, bare again, under slipstream and with another seed, side by side.
 
-    policy: variables for the run under slipstream.
+    And, bare, with its tuning, where it has one. policy: variables for the run under slipstream.
     """
     directory = suite.scratch(f"{group}/{name}")
     env = {"PYTHONWARNINGS": "ignore", **example.env}
@@ -103,9 +105,9 @@ def four_runs(suite, name, example, summary, group, policy):
             "TORCHINDUCTOR_COMPILE_THREADS": "2",
         }
 
-    def run(which, seed, prefix=(), changes=None):
+    def run(which, seed, prefix=(), changes=None, more=()):
         out = directory / f"{which}.json"
-        program = [suite.python, GPU_TESTS / example.program, *example.arguments]
+        program = [suite.python, GPU_TESTS / example.program, *example.arguments, *more]
         argv = [*prefix, *program, "--deterministic", "--seed", seed, "--out", out]
         suite.command(f"{group}.{name}", argv, env=env | (changes or {}), timeout=240).expect_success(which)
         return harness.read_json(out, which)
@@ -114,10 +116,10 @@ def four_runs(suite, name, example, summary, group, policy):
     slipstream = suite.run_prefix("--quiet", "--summary", summary)
     with concurrent.futures.ThreadPoolExecutor() as pool:
         bare = None if first else pool.submit(run, "bare", 1)
-        others = [
-            pool.submit(run, *what)
-            for what in (("bare_again", 1), ("slipstream", 1, slipstream, policy), ("other_seed", 2))
-        ]
+        runs = [("bare_again", 1), ("slipstream", 1, slipstream, policy), ("other_seed", 2)]
+        if example.tuning:
+            runs.append(("tuned", 1, (), None, example.tuning))
+        others = [pool.submit(run, *what) for what in runs]
         return first or bare.result(), *(other.result() for other in others)
 
 
@@ -126,7 +128,7 @@ def identical(suite, name, example, group="identity", policy=None, acted=None):
 
     def check(data):
         summary = suite.scratch(f"{group}/{name}") / "summary.json"
-        bare, again, under, other = four_runs(suite, name, example, summary, group, policy)
+        bare, again, under, other, *tuned = four_runs(suite, name, example, summary, group, policy)
         data.update(
             losses=bare["losses"],
             bare=bare["state_sha256"],
@@ -139,7 +141,11 @@ def identical(suite, name, example, group="identity", policy=None, acted=None):
             raise Failed("another seed gave the same losses or the same hash: the comparison cannot fail")
         if found := differences(bare, under):
             raise Failed("bare and slipstream differ: " + "; ".join(found))
+        if tuned and (found := differences(bare, tuned[0])):
+            raise Failed("plain and tuned by hand differ: " + "; ".join(found))
         equal = f"{len(bare['losses'])} losses and {bare['state_sha256'][:12]}… equal; another seed differs"
+        if tuned:
+            equal += "; tuned by hand the same"
         if suite.rehearsal:
             return equal
         seen = harness.read_json(summary, "summary")

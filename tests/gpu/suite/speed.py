@@ -33,8 +33,12 @@ class Example:
     program: str
     arguments: list
     batch: int
-    # Beside it, the same program with --pin.
+    # Beside it, the same program tuned by hand, which these arguments make it.
     hand_tuned: bool = False
+    tuning: tuple = ("--pin",)
+    # Beside the training, what its loader delivers alone; and what a batch of loader processes takes in /dev/shm.
+    fetches: bool = False
+    shared_batch_bytes: int = 0
     # Untimed steps at each turn. With a loader: more than it has ready, so that what is timed is its steady pace.
     lead: int = 4
     # Blocks are a multiple of so many steps, so that what happens every few steps is in each block equally often.
@@ -42,26 +46,46 @@ class Example:
     block_seconds: float = 0.3
     warm_up: int = 12
     env: dict = dataclasses.field(default_factory=dict)
+    # Variables of the run under slipstream alone, and what stands in front of every run.
+    policy: dict = dataclasses.field(default_factory=dict)
+    prefix: tuple = ()
 
     def variants(self):
         return (BARE, SLIPSTREAM, HAND_TUNED) if self.hand_tuned else (BARE, SLIPSTREAM)
 
     def specification(self, variant):
-        arguments = [*self.arguments, *(["--pin"] if variant == HAND_TUNED else [])]
+        arguments = [*self.arguments, *(self.tuning if variant == HAND_TUNED else ())]
         return {"program": str(GPU_TESTS / self.program), "arguments": arguments, "warm_up": self.warm_up}
+
+
+def image_bytes(batch, size, bytes_of_value=4):
+    return batch * 3 * size * size * bytes_of_value
 
 
 def loaders(suite):
     """Models that a loader feeds: name -> Example."""
     if suite.rehearsal:
         tiny = "--device cpu --batch 4 --size 32 --workers 2 --model mobilenet_v2".split()
-        return {"mobilenet_v2": Example("train_resnet.py", tiny, 4, hand_tuned=True, lead=6, warm_up=2)}
+        return {
+            "mobilenet_v2": Example(
+                "train_resnet.py",
+                tiny,
+                4,
+                hand_tuned=True,
+                fetches=True,
+                shared_batch_bytes=image_bytes(4, 32),
+                lead=6,
+                warm_up=2,
+            )
+        }
     return {
         model: Example(
             "train_resnet.py",
             f"--model {model} --batch 128 --size 224 --workers {WORKERS} --autocast --channels-last".split(),
             128,
             hand_tuned=True,
+            fetches=True,
+            shared_batch_bytes=image_bytes(128, 224),
             lead=PREFETCHED + 4,
             # A block begins with an idle device: the first step's latency must not count for much.
             block_seconds=1.3,
@@ -118,7 +142,7 @@ def steps_of_block(block_seconds, seconds_per_step, multiple):
 def shared_memory_needed(example):
     """Bytes in /dev/shm that the loaders of one example's processes hold when their queues are full, and some slack."""
     batches = len(example.variants()) * (PREFETCHED + WORKERS)
-    return batches * example.batch * 3 * 224 * 224 * 4
+    return batches * example.shared_batch_bytes
 
 
 def waves(examples, available):
@@ -143,9 +167,10 @@ class Turns:
     measured: name -> list of rounds {variant: seconds}; problems: name -> why an example could not be measured.
     """
 
-    def __init__(self, suite, examples):
+    def __init__(self, suite, examples, group="speed"):
         self.suite = suite
         self.examples = examples
+        self.group = group
         self.processes = {}
         self.measured = {}
         self.block_steps = {}
@@ -155,14 +180,16 @@ class Turns:
     def start(self, deadline):
         for name, example in self.examples.items():
             for variant in example.variants():
-                prefix = self.suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
-                caches = self.suite.scratch(f"speed/{name}/{variant}")
+                under = variant == SLIPSTREAM
+                prefix = [*example.prefix, *(self.suite.run_prefix("--quiet") if under else [])]
+                caches = self.suite.scratch(f"{self.group}/{name}/{variant}")
                 env = {
                     "TORCHINDUCTOR_CACHE_DIR": caches / "inductor",
                     "TRITON_CACHE_DIR": caches / "triton",
                     **example.env,
+                    **(example.policy if under else {}),
                 }
-                log = f"speed.{name}.{variant}"
+                log = f"{self.group}.{name}.{variant}"
                 specification = {name: example.specification(variant)}
                 self.processes[name, variant] = Paced(self.suite, log, prefix, specification, env)
         until = min(deadline, time.monotonic() + START_SECONDS)
@@ -192,7 +219,7 @@ class Turns:
                 raise Failed(f"its time was over after {number} of {rounds} pairs")
             order = [variants[(number + place) % len(variants)] for place in range(len(variants))]
             measured.append({variant: block(variant, steps) for variant in order})
-        if example.hand_tuned:
+        if example.fetches:
             process = self.processes[name, BARE]
             count = 2 * example.lead
             self.batches_per_second[name] = count / process.block(name, example.lead, count, fetch=True, timeout=30)
@@ -221,14 +248,14 @@ def ratios(rounds, a, b, steps, batch=None):
     return [(batch * steps / r[a], batch * steps / r[b]) for r in rounds]
 
 
-def throughput_benchmarks(name, example, rounds, steps):
-    for variant, a, b, limits in (
-        ("throughput.slipstream", BARE, SLIPSTREAM, (LEAST_THROUGHPUT, None)),
-        ("throughput.hand_tuned", BARE, HAND_TUNED, None),
-        ("throughput.slipstream_to_hand_tuned", HAND_TUNED, SLIPSTREAM, None),
-    ):
+def throughput_benchmarks(name, example, rounds, steps, kind="throughput", gain=(LEAST_THROUGHPUT, None), rest=None):
+    """Of slipstream / bare, tuned by hand / bare and slipstream / tuned by hand; limits of the first and the last."""
+    found = [("slipstream", BARE, SLIPSTREAM, gain)]
+    if example.hand_tuned:
+        found += [("hand_tuned", BARE, HAND_TUNED, None), ("slipstream_to_hand_tuned", HAND_TUNED, SLIPSTREAM, rest)]
+    for variant, a, b, limits in found:
         values = ratios(rounds, a, b, steps, example.batch)
-        yield benchmark(name, variant, "samples/s", steps, values, limits)
+        yield benchmark(name, f"{kind}.{variant}", "samples/s", steps, values, limits)
 
 
 def benchmark(name, variant, unit, steps, values, limits):
@@ -257,6 +284,17 @@ def verdict(summary, limits):
 
 def spread(summary):
     return f"{summary['ratio_median']:.4f} ({summary['ratio_low']:.4f} to {summary['ratio_high']:.4f})"
+
+
+def judge(suite, summary, limits, rounds, text):
+    """The text when the ratio is within its limits and of enough pairs, else Failed."""
+    if suite.rehearsal:
+        return text + "; a rehearsal: not asserted"
+    if summary["pairs"] < rounds:
+        raise Failed(f"only {summary['pairs']} pairs; {text}")
+    if problem := verdict(summary, limits):
+        raise Failed(f"{problem}; {text}")
+    return text
 
 
 def checks(suite):
@@ -304,15 +342,6 @@ def checks(suite):
             raise Failed(problems.get(name, "not measured (--only left out speed.loaders or speed.examples)"))
         return measured[-1]
 
-    def judge(summary, limits, text):
-        if suite.rehearsal:
-            return text + "; a rehearsal: not asserted"
-        if summary["pairs"] < ROUNDS:
-            raise Failed(f"only {summary['pairs']} pairs; {text}")
-        if problem := verdict(summary, limits):
-            raise Failed(f"{problem}; {text}")
-        return text
-
     def throughput(name):
         def check(data):
             gain, tuned, rest = (
@@ -328,7 +357,7 @@ def checks(suite):
                 f"slipstream/tuned {spread(rest['summary'])}, {summary['pairs']} pairs; the loader alone delivers "
                 f"{gain['loader_batches_per_second']:.0f} batches/s"
             )
-            return judge(summary, gain["limits"], text)
+            return judge(suite, summary, gain["limits"], ROUNDS, text)
 
         return check
 
@@ -339,7 +368,7 @@ def checks(suite):
             text = (
                 f"{summary['a_median'] * 1e3:.3f} ms a step bare, ratio {spread(summary)}, {summary['pairs']} pairs"
             )
-            return judge(summary, measured["limits"], text)
+            return judge(suite, summary, measured["limits"], ROUNDS, text)
 
         return check
 
