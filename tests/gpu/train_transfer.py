@@ -488,7 +488,7 @@ def checkpoint(job):
     batches are pinned too.
     """
     args = job.args
-    shape = {"vocabulary": 4096, "heads": max(1, args.width // 64), "pin": job.tuned and job.device.type == "cuda"}
+    shape = {"vocabulary": 4096, "heads": max(1, args.width // 64), "pin": job.tuned}
     lm = train_lm.build(argparse.Namespace(**{**vars(args), **shape, "empty_cache": False}))
     job.model, job.optimizer = lm.model, lm.optimizer
     done = 0

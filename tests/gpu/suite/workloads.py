@@ -274,10 +274,7 @@ def measurements(suite):
 
 
 def examples(suite):
-    """name -> (identity.Example, variables of the run under slipstream, what its summary must show).
-
-    lm is in the group identity.
-    """
+    """name -> (identity.Example, variables of the run under slipstream, what its summary must show)."""
     steps = "6" if suite.rehearsal else "10" if suite.quick else "16"
 
     def example(workload, arguments, tiny, **more):
@@ -299,12 +296,14 @@ def examples(suite):
         "--layers 2 --width 256 --length 64 --every 5 --to-file",
         "--layers 1 --width 64 --length 16 --every 4 --to-file",
     )
+    lm = "--device cpu --batch 2 --layers 1 --width 32 --heads 2 --length 16" if suite.rehearsal else "--autocast"
     net = "--size 32 --width 8"
     found = {
         "vision_uint8": images("uint8", 0),
         "vision_uint8_workers": images("uint8", 4),
         "vision_float32": images("float32", 0),
         "vision_float32_workers": images("float32", 4),
+        "lm": identity.Example("train_lm.py", ["--steps", steps, *lm.split()], tuning=("--pin",)),
         "small_tensors": example("small_tensors", "--layers 2 --width 64 --autocast", "--layers 1 --width 16"),
         "nested": example("nested", "--batch 8 --size 128 --width 16", net),
         "offload": example(
