@@ -1,10 +1,12 @@
-// What the benchmarks share that run on a device: the sizes of memory, and options beside Google Benchmark's.
+// What the benchmarks share that run on a device: the sizes of memory, options beside Google Benchmark's, and times.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 namespace bench {
 
@@ -17,6 +19,27 @@ struct Size {
 };
 inline constexpr Size kSizes[] = {
     {2 * kMiB, "2MiB"}, {20 * kMiB, "20MiB"}, {256 * kMiB, "256MiB"}, {1024 * kMiB, "1GiB"}};
+
+inline double Nanoseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::nano>(duration).count();
+}
+
+// The smallest value that so large a share of them does not exceed; they are sorted.
+inline double Percentile(std::vector<double>& values, double share) {
+  std::sort(values.begin(), values.end());
+  const auto rank = static_cast<size_t>(share * static_cast<double>(values.size()) + 0.999999);
+  return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
+}
+
+// What two clock readings cost, in ns: half of such pairs cost less.
+inline double ClockCost() {
+  std::vector<double> values;
+  for (int i = 0; i < 1001; ++i) {
+    const auto start = Clock::now();
+    values.push_back(Nanoseconds(Clock::now() - start));
+  }
+  return Percentile(values, 0.5);
+}
 
 // Takes `name` and the number of 1 or more that follows it out of the command line, as often as they are there. False:
 // what follows is no such number.

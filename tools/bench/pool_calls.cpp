@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -45,15 +44,6 @@ struct Options {
 
 Options options;
 std::atomic<bool> failed{false};
-
-double Nanoseconds(Clock::duration duration) { return std::chrono::duration<double, std::nano>(duration).count(); }
-
-// The smallest value that so large a share of them does not exceed.
-double Percentile(std::vector<double>& values, double share) {
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(share * static_cast<double>(values.size()) + 0.999999);
-  return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
-}
 
 bool Ok(benchmark::State& state, cudaError_t result, const char* call) {
   if (result == cudaSuccess) return true;
@@ -84,14 +74,14 @@ double Pair(benchmark::State& state, size_t bytes, cudaStream_t stream) {
   const cudaError_t freed = allocated == cudaSuccess ? Calls::Free(memory, stream) : cudaSuccess;
   const auto end = Clock::now();
   if (!Ok(state, allocated, "allocation") || !Ok(state, freed, "free")) return -1;
-  return Nanoseconds(end - start);
+  return bench::Nanoseconds(end - start);
 }
 
 void Report(benchmark::State& state, std::vector<double>& pairs) {
   if (pairs.empty()) return;
   const auto mean = benchmark::Counter::kAvgThreads;
-  state.counters["p50_ns"] = benchmark::Counter(Percentile(pairs, 0.50), mean);
-  state.counters["p99_ns"] = benchmark::Counter(Percentile(pairs, 0.99), mean);
+  state.counters["p50_ns"] = benchmark::Counter(bench::Percentile(pairs, 0.50), mean);
+  state.counters["p99_ns"] = benchmark::Counter(bench::Percentile(pairs, 0.99), mean);
   state.counters["pairs"] = benchmark::Counter(static_cast<double>(pairs.size()), mean);
 }
 
@@ -167,16 +157,6 @@ void Register(const std::string& name) {
   }
 }
 
-// What two clock readings cost, in ns: half of such pairs cost less.
-double ClockCost() {
-  std::vector<double> values;
-  for (int i = 0; i < 1001; ++i) {
-    const auto start = Clock::now();
-    values.push_back(Nanoseconds(Clock::now() - start));
-  }
-  return Percentile(values, 0.5);
-}
-
 // False: calls succeed and nothing happens, as in the runtime of bench/null.
 bool RuntimeIsReal() {
   void* memory = nullptr;
@@ -202,7 +182,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "pool_calls: no CUDA device, or a libcudart.so.13 that does nothing: set LD_LIBRARY_PATH\n");
     return 2;
   }
-  benchmark::AddCustomContext("clock_ns", std::to_string(ClockCost()));
+  benchmark::AddCustomContext("clock_ns", std::to_string(bench::ClockCost()));
   Register<Malloc>("malloc");
   Register<Async>("async");
   benchmark::RunSpecifiedBenchmarks();
