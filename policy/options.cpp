@@ -186,6 +186,18 @@ constexpr Option kOptions[] = {
     Number<&Policy::transfer, &Transfer::max_pinned>("transfer", "max_pinned", OptionType::kSize,
                                                      "The most pinned staging memory that the process gets.",
                                                      8 * kKiB * kKiB, 64 * kGiB),
+    Number<&Policy::transfer, &Transfer::device_staging>(
+        "transfer", "device_staging", OptionType::kSize,
+        "The most memory of the device for copies of 1 MiB and more whose stream is busy: they go there at once, and "
+        "to their destination in the stream's order. In steps of 64 MiB; 0: such copies wait. Taken from free memory "
+        "only, given back when the device is short of it, and not used with `allocator.mode = \"off\"`, where an "
+        "allocation that fails is not seen.",
+        0, 64 * kGiB),
+    Row<&Policy::transfer, &Transfer::verify>(
+        "transfer", "verify", OptionType::kBool,
+        "true: what a promoted copy wrote is read back from the device and compared with what the source held. A "
+        "difference is said on standard error, and the transfer engine switches itself off. It costs the bus the same "
+        "bytes once more."),
     Choice<&Policy::transfer, &Transfer::start>(
         "transfer", "start",
         "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "

@@ -93,7 +93,7 @@ struct Transfer {
   // Host to device copies from pageable memory.
   TransferMode h2d = TransferMode::kOn;
   // Device to host copies.
-  TransferMode d2h = TransferMode::kOff;
+  TransferMode d2h = TransferMode::kOn;
   // Whether copies of up to 64 KiB are promoted.
   bool small_copies = true;
   // Whether copies of more than 64 KiB are promoted.
@@ -108,6 +108,10 @@ struct Transfer {
   int threads = 0;
   // Pinned staging memory of the process, at most. 8 MiB to 64 GiB.
   std::uint64_t max_pinned = std::uint64_t{512} << 20;
+  // Device memory for copies that go ahead of their busy stream, at most; 0: they wait for it. 0 to 64 GiB.
+  std::uint64_t device_staging = std::uint64_t{256} << 20;
+  // Whether every promoted copy is read back and compared.
+  bool verify = false;
   // When staging memory is made.
   TransferStart start = TransferStart::kBackground;
   // Whether shared memory that the program unmaps (batches of its loader processes) is given back to the system by a

@@ -99,6 +99,14 @@ struct CopyAsync : Row {
   }
 };
 
+template <bool kPerThread>
+struct Copy : Row {
+  static cudaError_t Call(Engine& engine, transfer::RealCopy* real, void* dst, const void* src, size_t count,
+                          cudaMemcpyKind kind) {
+    return engine.Copy(real, dst, src, count, kind, kPerThread);
+  }
+};
+
 // What an asynchronous copy or a memset touches, and where it is enqueued.
 struct Enqueued {
   Engine::Touched touched;
@@ -512,7 +520,7 @@ struct Around : around::Plain {};
   struct Around<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
 
 AROUND_PTSZ(cudaMemcpyAsync, CopyAsync)
-AROUND_PTDS(cudaMemcpy, BlockingCopy)
+AROUND_PTDS(cudaMemcpy, Copy)
 AROUND_PTDS(cudaMemcpy2D, BlockingCopy)
 AROUND_PTDS(cudaMemcpy3D, BlockingCopy)
 AROUND(cudaMemcpyPeer, BlockingCopy)

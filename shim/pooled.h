@@ -30,8 +30,10 @@ struct Row {
 // Whether an allocation that found no memory is to be made once more: what was idle has gone back to the driver (S36).
 // The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
 template <tracer::HookId kId>
-bool AgainAfter(cudaError_t result, allocator::Segments& pool, const void* real) {
-  if (result != cudaErrorMemoryAllocation || !pool.GiveBack()) return false;
+bool AgainAfter(cudaError_t result, allocator::Segments& pool, transfer::Engine& engine, const void* real) {
+  if (result != cudaErrorMemoryAllocation) return false;
+  const bool pool_had_some = pool.GiveBack();
+  if (!engine.GiveBackDeviceStaging() && !pool_had_some) return false;
   using LastError = cudaError_t();
   void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
   if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
@@ -43,10 +45,16 @@ struct Allocates : Row {
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
                           void** memory, size_t bytes) {
     engine.OtherCall();
-    const cudaError_t result = pool.Allocate(next, memory, bytes);
+    bool by_driver = false;
+    const auto seen = [&next, &by_driver](auto... arguments) {
+      by_driver = true;
+      return next(arguments...);
+    };
+    cudaError_t result = pool.Allocate(seen, memory, bytes);
     // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
-    if (!AgainAfter<tracer::HookId::cudaMalloc>(result, pool, real)) return result;
-    return pool.Allocate(next, memory, bytes);
+    if (AgainAfter<tracer::HookId::cudaMalloc>(result, pool, engine, real)) result = pool.Allocate(seen, memory, bytes);
+    if (by_driver) engine.AfterAllocation();
+    return result;
   }
 };
 
@@ -54,10 +62,10 @@ struct Allocates : Row {
 template <tracer::HookId kId>
 struct AllocatesBeside : Row {
   template <typename Next, typename... Arguments>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void* real, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
                           Arguments... arguments) {
     const cudaError_t result = next(arguments...);
-    return AgainAfter<kId>(result, pool, real) ? next(arguments...) : result;
+    return AgainAfter<kId>(result, pool, engine, real) ? next(arguments...) : result;
   }
 };
 
@@ -72,10 +80,13 @@ struct Frees : Row {
 
 struct CountsMemory : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next, size_t* free,
-                          size_t* total) {
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void*, const Next& next,
+                          size_t* free, size_t* total) {
     const cudaError_t result = next(free, total);
-    if (result == cudaSuccess) pool.AddIdle(free, total);
+    if (result == cudaSuccess) {
+      pool.AddIdle(free, total);
+      engine.AddDeviceStaging(free, total);
+    }
     return result;
   }
 };

@@ -163,7 +163,10 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     auto* const pool = new (std::nothrow)
         allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
     g_allocator.store(pool, std::memory_order_release);
-    if (pool != nullptr) routes |= kRouteAllocator;
+    if (pool != nullptr) {
+      routes |= kRouteAllocator;
+      engine->AllowDeviceStaging();  // what fails is made again behind it (pooled.h)
+    }
   }
   if (allocator.pinned) {
     auto* const pool =

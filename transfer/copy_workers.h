@@ -5,7 +5,7 @@
 // is nothing to do, take no signals of the program's, and call no CUDA.
 // Threading: Run from any thread, several at a time.
 // Hazard: a bad source address faults in whichever thread reads it, as it may in the driver (S21). A destination is
-// looked at before it is written.
+// looked at before it is written (kOut), or was (kFill).
 #pragma once
 
 #include <algorithm>
@@ -25,29 +25,37 @@ namespace slipstream::transfer {
 // What is done with a piece of the program's memory.
 enum class PieceWork : uint8_t {
   kIn,     // it is copied to its place
-  kOut,    // its place is copied to it
+  kOut,    // its place is copied to it, if it may be written
+  kFill,   // its place is copied to it; it is known that it may be written
   kTouch,  // its pages are made
 };
 
-// One copy: piece i is memory + i * piece_bytes, and the place that it was given.
+// One copy: pieces of piece_bytes, one behind the other, of which the first one may be shorter so that the others begin
+// where it suits them, and the places that they were given.
 class CopyJob {
  public:
   // Pieces that have a place and are not handed over yet, at most.
   static constexpr uint32_t kMostAhead = 256;
 
   // `ahead`: how many pieces are to have a place in front of the one that is handed over next, 1 to kMostAhead.
-  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead)
+  // `first_bytes`: of the first piece, 1 to piece_bytes.
+  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead, size_t first_bytes)
       : work_(work),
         memory_(memory),
         bytes_(bytes),
         piece_bytes_(piece_bytes),
+        missing_(piece_bytes - first_bytes),
         ahead_(std::clamp(ahead, 1u, kMostAhead)) {}
+  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead)
+      : CopyJob(work, memory, bytes, piece_bytes, ahead, piece_bytes) {}
   CopyJob(const CopyJob&) = delete;
   CopyJob& operator=(const CopyJob&) = delete;
 
-  uint32_t pieces() const { return static_cast<uint32_t>((bytes_ + piece_bytes_ - 1) / piece_bytes_); }
-  size_t OffsetOf(uint32_t piece) const { return piece * piece_bytes_; }
-  size_t BytesOf(uint32_t piece) const { return std::min(piece_bytes_, bytes_ - OffsetOf(piece)); }
+  uint32_t pieces() const { return static_cast<uint32_t>((bytes_ + missing_ + piece_bytes_ - 1) / piece_bytes_); }
+  size_t OffsetOf(uint32_t piece) const { return piece == 0 ? 0 : piece * piece_bytes_ - missing_; }
+  size_t BytesOf(uint32_t piece) const {
+    return std::min((piece + 1) * piece_bytes_ - missing_, bytes_) - OffsetOf(piece);
+  }
   // Whether some of the program's memory cannot be written. What there is of the pieces is then unknown.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Of a piece that is not handed over yet.
@@ -64,9 +72,10 @@ class CopyJob {
     if (!TakeNext(&piece)) return false;
     const size_t bytes = BytesOf(piece);
     char* const memory = memory_ + OffsetOf(piece);
-    if (work_ != PieceWork::kIn && !MakeWritable(memory, bytes)) failed_.store(true, std::memory_order_release);
-    const bool out = work_ == PieceWork::kOut;
-    const bool copies = work_ == PieceWork::kIn || (out && !failed());
+    const bool asks = work_ == PieceWork::kOut || work_ == PieceWork::kTouch;
+    if (asks && !MakeWritable(memory, bytes)) failed_.store(true, std::memory_order_release);
+    const bool out = work_ == PieceWork::kOut || work_ == PieceWork::kFill;
+    const bool copies = work_ != PieceWork::kTouch && !failed();
     for (size_t at = 0; copies && at < bytes; at += kStepBytes) {
       char* const place = PlaceOf(piece) + at;
       std::memcpy(out ? memory + at : place, out ? place : memory + at, std::min(kStepBytes, bytes - at));
@@ -92,6 +101,7 @@ class CopyJob {
   char* const memory_;
   const size_t bytes_;
   const size_t piece_bytes_;
+  const size_t missing_;  // of the first piece
   const uint32_t ahead_;
   char* places_[kMostAhead];
   std::atomic<uint32_t> given_{0};
@@ -112,10 +122,11 @@ class CopyWorkers {
   // they are copied; false ends the job. No thread touches the job or its memory any more when this returns, or a call
   // throws.
   static char* const kLater;
+  // `alone`: no worker is woken for it.
   template <typename Place, typename PiecesAreIn>
-  void Run(CopyJob& job, const Place& place, const PiecesAreIn& pieces_are_in) {
+  void Run(CopyJob& job, bool alone, const Place& place, const PiecesAreIn& pieces_are_in) {
     std::optional<Offer> offer;
-    if (job.pieces() > 1) offer.emplace(*this, job);
+    if (job.pieces() > 1 && !alone) offer.emplace(*this, job);
     uint32_t given = 0;
     uint32_t in_order = 0;
     uint32_t end = job.pieces();
@@ -135,7 +146,7 @@ class CopyWorkers {
         }
       }
       // The caller copies one of the first itself.
-      if (given != before) Wake(given - before - (before == 0 ? 1 : 0));
+      if (given != before && offer) Wake(given - before - (before == 0 ? 1 : 0));
     };
     for (;;) {
       advance(true);

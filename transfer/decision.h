@@ -15,6 +15,7 @@ namespace slipstream::transfer {
   ROW(kPromotedSmall, "promoted.small", "copies of up to 64 KiB staged in pinned memory")                             \
   ROW(kPromotedLarge, "promoted.large", "larger copies staged in pinned memory")                                      \
   ROW(kPromotedPart, "promoted.part", "copies of which staging memory took the first part only")                      \
+  ROW(kAhead, "ahead", "of these, copies that went to the device while their stream was busy")                        \
   ROW(kFetched, "fetched", "copies to pageable memory that came through staging memory")                              \
   ROW(kLeftMemory, "left.memory",                                                                                     \
       "copies to the host left alone: not from plain memory of the device to pageable memory")                        \
@@ -22,6 +23,7 @@ namespace slipstream::transfer {
   ROW(kLeftStaging, "left.staging", "copies to the host left alone: no staging memory is free")                       \
   ROW(kLeftCapture, "left.capture", "copies to the host left alone: a stream is being captured")                      \
   ROW(kLeftContext, "left.context", "copies to the host left alone: another device or context than the first one")    \
+  ROW(kLeftSlower, "left.slower", "copies to the host left alone: the program's own call was measured to be faster")  \
   ROW(kLeftKernel, "left.kernel",                                                                                     \
       "copies to the host left alone: the system cannot prepare pages (before Linux 5.14)")                           \
   ROW(kLeftError, "left.error", "copies to the host left alone: a call failed, or the memory cannot be written")      \
@@ -35,6 +37,7 @@ namespace slipstream::transfer {
   ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
   ROW(kAsideContext, "aside.context", "copies left alone: another device or context than the first one")              \
   ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
+  ROW(kAsideVerify, "aside.verify", "copies left alone: a copy before did not arrive as its source was")              \
   ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
   ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
   ROW(kSkippedRest, "skipped.rest", "synchronises that waited only for work on host memory")                          \
@@ -56,6 +59,10 @@ namespace slipstream::transfer {
   ROW(kPaidQuery, "paid.query", "owed waits paid because a query asked")                                              \
   ROW(kPaidThreadExit, "paid.thread_exit", "owed waits paid at the end of a thread")                                  \
   ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")                         \
+  ROW(kVerified, "verified", "promoted copies read back and compared (transfer.verify)")                              \
+  ROW(kVerifiedWrong, "verified.wrong", "promoted copies that did not arrive as their source was")                    \
+  ROW(kUnverified, "unverified", "promoted copies not compared: no staging memory is free")                           \
+  ROW(kGaveBack, "gave_back", "times that device staging memory went back to the driver, which was short of memory")  \
   ROW(kUnmapped, "unmapped.background", "shared memory of the program's given back by a thread of slipstream's")      \
   ROW(kUnmappedByCaller, "unmapped.caller", "shared memory given back by the program's call: too much was waiting")
 

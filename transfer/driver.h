@@ -13,13 +13,13 @@ namespace slipstream::transfer {
 // Row: member, exported name, whether the engine can do without it.
 #define SLIPSTREAM_DRIVER_FUNCTIONS(REQUIRED, OPTIONAL)                          \
   REQUIRED(cuCtxGetCurrent, cuCtxGetCurrent)                                     \
-  REQUIRED(cuCtxSetCurrent, cuCtxSetCurrent)                                     \
   REQUIRED(cuCtxGetDevice, cuCtxGetDevice)                                       \
+  REQUIRED(cuCtxSetCurrent, cuCtxSetCurrent)                                     \
   REQUIRED(cuDeviceGetAttribute, cuDeviceGetAttribute)                           \
   REQUIRED(cuDeviceGetCount, cuDeviceGetCount)                                   \
   REQUIRED(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)               \
-  REQUIRED(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                   \
   REQUIRED(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)              \
+  REQUIRED(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)                   \
   REQUIRED(cuDriverGetVersion, cuDriverGetVersion)                               \
   REQUIRED(cuEventCreate, cuEventCreate)                                         \
   REQUIRED(cuEventQuery, cuEventQuery)                                           \
@@ -30,14 +30,19 @@ namespace slipstream::transfer {
   REQUIRED(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams)               \
   REQUIRED(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams)               \
   REQUIRED(cuGraphNodeGetType, cuGraphNodeGetType)                               \
+  REQUIRED(cuMemAlloc, cuMemAlloc_v2)                                            \
+  REQUIRED(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                              \
   REQUIRED(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                              \
   REQUIRED(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                              \
+  REQUIRED(cuMemFree, cuMemFree_v2)                                              \
+  REQUIRED(cuMemGetInfo, cuMemGetInfo_v2)                                        \
   REQUIRED(cuMemHostRegister, cuMemHostRegister_v2)                              \
   REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                       \
   REQUIRED(cuStreamCreate, cuStreamCreate)                                       \
   REQUIRED(cuStreamGetCtx, cuStreamGetCtx)                                       \
   REQUIRED(cuStreamIsCapturing, cuStreamIsCapturing)                             \
   REQUIRED(cuStreamQuery, cuStreamQuery)                                         \
+  REQUIRED(cuStreamWaitEvent, cuStreamWaitEvent)                                 \
   REQUIRED(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode) \
   OPTIONAL(cuCtxRecordEvent, cuCtxRecordEvent)                                   \
   OPTIONAL(cuCtxWaitEvent, cuCtxWaitEvent)

@@ -30,6 +30,8 @@
 #include "transfer/capture_watch.h"
 #include "transfer/copy_workers.h"
 #include "transfer/decision.h"
+#include "transfer/delivery.h"
+#include "transfer/device_staging.h"
 #include "transfer/driver.h"
 #include "transfer/event_marks.h"
 #include "transfer/fence.h"
@@ -43,10 +45,13 @@
 #include "transfer/small_staging.h"
 #include "transfer/stream_ref.h"
 #include "transfer/thread_state.h"
+#include "transfer/verifier.h"
+#include "transfer/ways.h"
 
 namespace slipstream::transfer {
 
 using RealCopyAsync = cudaError_t(void*, const void*, size_t, cudaMemcpyKind, cudaStream_t);
+using RealCopy = cudaError_t(void*, const void*, size_t, cudaMemcpyKind);
 
 class Engine {
  public:
@@ -65,6 +70,10 @@ class Engine {
   // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
   cudaError_t CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                         cudaStream_t stream, bool per_thread);
+
+  // cudaMemcpy: the same on the default stream, with the synchronise that it contains.
+  cudaError_t Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                   bool per_thread);
 
   // Whether the calling thread owes anything.
   static bool Owes() { return State().owed_count != 0; }
@@ -146,6 +155,16 @@ class Engine {
     shared_work_.store(true, std::memory_order_release);
     SharesMemory();
   }
+  // Somebody sees to it that allocations which fail are made again behind GiveBackDeviceStaging: the engine may take
+  // memory of the device (S36). Before the first copy.
+  void AllowDeviceStaging() { device_staging_allowed_ = true; }
+  // Staging memory of the device goes back to the driver. Waits for the copies that it holds; whether there was any.
+  bool GiveBackDeviceStaging();
+  // After an allocation that the driver made: the same where it has left little.
+  void AfterAllocation();
+  // Of the current device: what GiveBackDeviceStaging would free counts as free (S32), but for more than `total`.
+  void AddDeviceStaging(size_t* free, const size_t* total);
+
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
   // The device is reset: handles and registrations are gone, and the engine with them.
@@ -164,6 +183,13 @@ class Engine {
 
   static ThreadState& State();
 
+  // The program's own call, for some part of the copy.
+  struct Request;
+  struct Real {
+    RealCopyAsync* async;
+    RealCopy* blocking;  // where async is null
+    cudaError_t operator()(const Request& request, size_t from) const;
+  };
   struct Request {
     char* destination;
     const char* source;
@@ -172,7 +198,10 @@ class Engine {
     cudaStream_t given;
     CUstream stream;
     StreamKey key;
+    Real real;
   };
+  Request RequestOf(const Real& real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                    cudaStream_t stream, bool per_thread);
 
   struct LastPayment;
   static void ThreadEnds(void* engine);
@@ -208,25 +237,38 @@ class Engine {
   void AddEffectsOfOtherContexts(CUcontext known);
   bool CanServe(CUcontext context, Decision* why_not);
   void WantStaging(size_t bytes);
+  void WantDeviceStaging(size_t bytes);
+  void AskForGrowth();
+  bool GrowDeviceStep();
   void Grow();
   bool GrowStep();
   bool StagingIsShort() const;
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)
-  cudaError_t OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread);
+  bool CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result);
+  cudaError_t OtherCopy(const Request& request, bool per_thread);
   Decision WhyNotNow(const Request& request);
   Decision WhyNotThis(const Request& request, Destination* destination);
-  bool Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
+  Delivery::To ToOf(const Request& request) const {
+    return {context_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
+  }
   bool PromoteSmall(const Request& request, FenceRef* fence);
-  bool PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result);
-  CUresult Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes);
+  bool PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* result);
   bool ReturnsEarlyByMutant(const Request& request);
 
   // -- copies to the host (engine_fetch.cpp)
-  bool Fetch(const Request& request);
+  // How long the program's own call takes, where that is to be learnt.
+  struct Stopwatch {
+    Ways* learner = nullptr;
+    uint64_t start = 0;
+  };
+  bool Fetch(const Request& request, Stopwatch* watch);
   Decision WhyNotFetch(const Request& request);
   Decision FetchStaged(const Request& request);
+
+  // -- comparing (engine_verify.cpp)
+  void LookAtVerified();
 
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
@@ -260,7 +302,13 @@ class Engine {
   FencePool fences_{driver_};
   SmallStaging small_;
   Ring ring_;
+  DeviceStaging device_staging_{driver_};
+  bool device_staging_allowed_ = false;
+  Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
+  Ways staging_ways_;       // with workers, or without
+  Ways fresh_fetch_ways_;   // through staging memory, or by the program's own call, into memory without pages
+  Ways filled_fetch_ways_;  // and into memory that has some
   HostEffects effects_;
   CaptureWatch captures_;
   GraphWatch graphs_;
@@ -280,8 +328,9 @@ class Engine {
   // Growth of staging memory.
   std::mutex grow_mutex_;
   std::condition_variable grow_wanted_;
-  std::atomic<size_t> wanted_bytes_{0};  // of the ring
-  bool grower_started_ = false;          // under grow_mutex_
+  std::atomic<size_t> wanted_bytes_{0};         // of the ring
+  std::atomic<size_t> wanted_device_bytes_{0};  // of device staging memory
+  bool grower_started_ = false;                 // under grow_mutex_
   std::atomic<bool> growth_failed_{false};
   std::atomic<uint32_t> growing_{0};  // 1: memory is being pinned
 };

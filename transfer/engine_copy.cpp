@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transfer/clock.h"
 #include "transfer/engine.h"
 #include "transfer/pieces.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
 constexpr uintptr_t kPageBytes = 4096;           // the smallest there are
+// The DMA of less is over in the time that it takes to send it ahead.
+constexpr size_t kAheadFrom = size_t{1} << 20;
 
 }  // namespace
 
@@ -19,54 +22,104 @@ void Engine::BeforeCopyTo(const void* destination) {
   if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kPaidCopy);
 }
 
-cudaError_t Engine::OtherCopy(RealCopyAsync* real, const Request& request, bool per_thread) {
+cudaError_t Engine::Real::operator()(const Request& request, size_t from) const {
+  char* const destination = request.destination + from;
+  const char* const source = request.source + from;
+  const size_t bytes = request.bytes - from;
+  return async != nullptr ? async(destination, source, bytes, request.kind, request.given)
+                          : blocking(destination, source, bytes, request.kind);
+}
+
+Engine::Request Engine::RequestOf(const Real& real, void* destination, const void* source, size_t bytes,
+                                  cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
+  const CUstream handle = Explicit(stream, per_thread);
+  return {static_cast<char*>(destination),
+          static_cast<const char*>(source),
+          bytes,
+          kind,
+          stream,
+          handle,
+          KeyOf(handle, Identified().id),
+          real};
+}
+
+cudaError_t Engine::OtherCopy(const Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
-  BeforeCopyTo(request.destination);
-  if (Fetch(request)) return cudaSuccess;
-  const cudaError_t result = real(request.destination, request.source, request.bytes, request.kind, request.given);
-  if (result == cudaSuccess) {
+  if (request.real.async == nullptr) {
+    Pay(Decision::kPaidCopy);
+  } else {
+    BeforeCopyTo(request.destination);
+  }
+  Stopwatch watch;
+  if (Fetch(request, &watch)) return cudaSuccess;
+  const cudaError_t result = request.real(request, 0);
+  if (result != cudaSuccess) return result;
+  if (watch.learner != nullptr) watch.learner->Took(1, request.bytes, NowNs() - watch.start);
+  if (request.real.async != nullptr) {
     Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
   }
   return result;
 }
 
-cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
-                              cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
-  ThreadState& thread = Identified();
-  thread.candidate.valid = false;
-  const CUstream handle = Explicit(stream, per_thread);
-  const Request request = {
-      static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
-      KeyOf(handle, thread.id)};
+// Whether the copy was promoted; *result is then the call's, and *fence behind it, if it could be had. The synchronise
+// behind it may be skipped if the thread's candidate is valid.
+bool Engine::CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result) {
   const bool possible = policy_.h2d == policy::TransferMode::kOn &&
-                        (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
-                        source != nullptr && destination != nullptr && Alive();
-  if (!possible) return OtherCopy(real, request, per_thread);
-
-  FenceRef fence;
+                        (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
+                        request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
+  if (!possible) return false;
+  ThreadState& thread = State();
   Destination where;
-  cudaError_t result = cudaSuccess;
   bool promoted = false;
+  const bool small = request.bytes <= kSmallCopyBytes;
+  if (policy_.verify) LookAtVerified();
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
-    if (const Decision why_not = WhyNotNow(request); why_not == kPromote) {
+    Decision why_not = WhyNotNow(request);
+    if (why_not == kPromote) {
       const RelaxedCapture relaxed(driver_);
-      const Decision why_not_this = WhyNotThis(request, &where);
-      promoted = why_not_this == kPromote && Promote(real, request, &fence, &result);
-      if (why_not_this != kPromote && kind == cudaMemcpyHostToDevice) Count(why_not_this, bytes);
-    } else if (kind == cudaMemcpyHostToDevice) {
-      Count(why_not, bytes);
+      why_not = WhyNotThis(request, &where);
+      if (why_not == kPromote) {
+        WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
+        const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
+        promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence, result);
+        if (promoted && policy_.verify && *result == cudaSuccess && !verifier_.Expect(ToOf(request), sum)) {
+          Count(Decision::kUnverified, request.bytes);
+        }
+      }
     }
+    if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);
   } catch (...) {
     // Whatever was enqueued, the whole copy behind it writes the same bytes.
     TurnOff(Decision::kAsideError);
-    promoted = false;
+    return false;
   }
-  if (!promoted) return OtherCopy(real, request, per_thread);
-  if (result == cudaSuccess && fence) {
-    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key};
+  if (promoted && *result == cudaSuccess && *fence) {
+    thread.candidate = {true, where.shareable_only, small, request.key};
   }
-  return result;
+  return promoted;
+}
+
+cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
+                              cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
+  Identified().candidate.valid = false;
+  const Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
+  FenceRef fence;
+  cudaError_t result = cudaSuccess;
+  return CopyPromoted(request, &fence, &result) ? result : OtherCopy(request, per_thread);
+}
+
+cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
+                         bool per_thread) {
+  Identified().candidate.valid = false;
+  const Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
+  FenceRef fence;
+  cudaError_t result = cudaSuccess;
+  if (!CopyPromoted(request, &fence, &result)) return OtherCopy(request, per_thread);
+  if (result != cudaSuccess || SkipStreamSynchronize(nullptr, per_thread)) return result;
+  Pay(Decision::kPaidCopy);
+  // Where something went wrong, the program's own call has the error that it gets.
+  return fence && fence.Wait() == CUDA_SUCCESS ? result : request.real(request, 0);
 }
 
 // What needs no question about the copy's own memory.
@@ -114,24 +167,6 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
   return kPromote;
 }
 
-bool Engine::Promote(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
-  WantStaging(request.bytes);
-  return request.bytes <= kSmallCopyBytes ? PromoteSmall(request, fence) : PromoteLarge(real, request, fence, result);
-}
-
-// In the caller's stream, so that the destination is written when the program's own copy would have written it (S07).
-CUresult Engine::Enqueue(const Request& request, size_t offset, const char* staged, size_t bytes) {
-  CUstream stream = request.stream;
-  if (Broken(Mutant::kS07)) {
-    static CUstream own = nullptr;
-    if (own == nullptr) driver_.cuStreamCreate(&own, CU_STREAM_NON_BLOCKING);
-    stream = own;
-  }
-  const auto destination = reinterpret_cast<CUdeviceptr>(request.destination + offset);
-  const CUresult result = driver_.cuMemcpyHtoDAsync_v2(destination, staged, bytes, stream);
-  return Broken(Mutant::kS17) ? CUDA_SUCCESS : result;
-}
-
 bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
   SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
   while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
@@ -144,12 +179,13 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     return false;
   }
   std::memcpy(place.memory, request.source, request.bytes);
-  if (Enqueue(request, 0, place.memory, request.bytes) != CUDA_SUCCESS) {
+  Delivery delivery(driver_, fences_, ToOf(request), nullptr);
+  if (!delivery.Add(0, place.memory, request.bytes)) {
     small_.Cancel(place);
     Count(Decision::kAsideError, request.bytes);
     return false;
   }
-  *fence = fences_.Record(context_, request.stream);
+  *fence = delivery.End().delivered;
   // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
   // it is, gets no synchronise skipped.
   if (*fence) small_.Commit(place, *fence);
@@ -157,18 +193,24 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
   return true;
 }
 
-bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef* fence, cudaError_t* result) {
+bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* result) {
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   CopyJob job(PieceWork::kIn, const_cast<char*>(request.source), request.bytes, piece_bytes,
               kPiecesAhead * static_cast<uint32_t>(threads_));
-  // On a stream with nothing to do a slot is read while the copy still goes on, and can be used again: then all of it
-  // goes through a few slots that stay in the processors' caches.
-  const bool soon_read = request.bytes > 2 * Ring::kSlotBytes && driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
+  const CUresult idle = driver_.cuStreamQuery(request.stream);
+  DeviceStaging* ahead = nullptr;
+  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= kAheadFrom) {
+    WantDeviceStaging(request.bytes);
+    if (device_staging_.bytes() != 0) ahead = &device_staging_;
+  }
+  // On a stream with nothing to do, and ahead of one that has, a slot is read while the copy still goes on, and can be
+  // used again: then all of it goes through a few slots that stay in the processors' caches.
+  const bool soon_read = request.bytes > 2 * Ring::kSlotBytes && (idle == CUDA_SUCCESS || ahead != nullptr);
+  Delivery delivery(driver_, fences_, ToOf(request), ahead);
   SlotLease slots(ring_);
   char* slot = nullptr;
   size_t staged = 0;
-  bool failed = false;
   const auto place = [&](uint32_t piece, bool) -> char* {
     if (piece % pieces_a_slot == 0) slot = slots.Take();
     return slot != nullptr ? slot + piece % pieces_a_slot * piece_bytes : nullptr;
@@ -178,21 +220,29 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
     while (first < end) {
       const uint32_t next = std::min(end, (first / pieces_a_slot + 1) * pieces_a_slot);
       const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
-      failed = Enqueue(request, job.OffsetOf(first), job.PlaceOf(first), bytes) != CUDA_SUCCESS;
-      if (failed) return false;
+      if (!delivery.Add(job.OffsetOf(first), job.PlaceOf(first), bytes)) return false;
       staged += bytes;
       first = next;
-      if (soon_read && first % pieces_a_slot == 0) slots.ReadUpTo(fences_.Record(context_, request.stream));
+      if (soon_read && first % pieces_a_slot == 0) slots.ReadUpTo(delivery.Read());
     }
     return true;
   };
-  workers_.Run(job, place, pieces_are_in);
-  *fence = staged != 0 ? fences_.Record(context_, request.stream) : FenceRef();
-  if (*fence || staged == 0) {
-    slots.End(*fence);
+  const bool choose = threads_ > 1 && request.bytes < kLongCopyBytes;
+  const size_t way = choose ? staging_ways_.Choose(request.bytes) : 0;
+  const uint64_t start = choose ? NowNs() : 0;
+  workers_.Run(job, way == 1, place, pieces_are_in);
+  if (choose && staged == request.bytes) staging_ways_.Took(way, request.bytes, NowNs() - start);
+  bool failed = delivery.failed();
+  if (staged != 0 || failed) {
+    const Delivery::Ends ends = delivery.End();
+    // Without a fence the slots are lost: nobody can say when they have been read.
+    if (ends.read) slots.End(ends.read);
+    *fence = ends.delivered;
+    failed = delivery.failed();
   } else {
-    failed = true;  // and the slots are lost: nobody can say when they have been read
+    slots.End(FenceRef());
   }
+  if (delivery.ahead_bytes() != 0) Count(Decision::kAhead, delivery.ahead_bytes());
   if (staged == request.bytes && !failed) {
     Count(Decision::kPromotedLarge, request.bytes);
     return true;
@@ -205,8 +255,7 @@ bool Engine::PromoteLarge(RealCopyAsync* real, const Request& request, FenceRef*
     return false;
   }
   // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
-  *result =
-      real(request.destination + staged, request.source + staged, request.bytes - staged, request.kind, request.given);
+  *result = request.real(request, staged);
   *fence = *result == cudaSuccess ? fences_.Record(context_, request.stream) : FenceRef();
   Count(Decision::kPromotedPart, staged);
   return true;

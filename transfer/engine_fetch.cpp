@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "transfer/clock.h"
 #include "transfer/engine.h"
 #include "transfer/host_pages.h"
 #include "transfer/pieces.h"
@@ -12,13 +13,17 @@ namespace slipstream::transfer {
 namespace {
 
 constexpr Decision kFetch = Decision::kCount;  // no reason not to
-// Of pages that are made while the device is still at something else.
-constexpr size_t kTouchedPiece = size_t{4} << 20;
+// Of memory that may get huge pages each piece is one: two threads that make the same page would both fill it.
+constexpr size_t kHugePieces = kWorthHugePages;
+static_assert(kHugePageBytes == Ring::kSlotBytes);
+
+// From `memory` to the next huge page.
+size_t FirstPiece(const char* memory) { return kHugePageBytes - reinterpret_cast<uintptr_t>(memory) % kHugePageBytes; }
 
 }  // namespace
 
 // Whether the copy was made. What is owed was paid.
-bool Engine::Fetch(const Request& request) {
+bool Engine::Fetch(const Request& request, Stopwatch* watch) {
   const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
   if (policy_.d2h != policy::TransferMode::kOn || !possible || !Alive()) return false;
@@ -27,7 +32,18 @@ bool Engine::Fetch(const Request& request) {
     if (!Serving()) return false;
     const RelaxedCapture relaxed(driver_);
     Decision decision = WhyNotFetch(request);
-    if (decision == kFetch) decision = FetchStaged(request);
+    Ways& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
+    // What a copy takes says something about its way if the device has nothing else to do first.
+    const bool idle = decision == kFetch && driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
+    if (decision == kFetch && ways.Choose(request.bytes) == 1) {
+      decision = Decision::kLeftSlower;
+      if (idle) *watch = {&ways, NowNs()};
+    }
+    if (decision == kFetch) {
+      const uint64_t start = NowNs();
+      decision = FetchStaged(request);
+      if (idle && decision == Decision::kFetched) ways.Took(0, request.bytes, NowNs() - start);
+    }
     const bool fetched = decision == Decision::kFetched;
     if (fetched || request.kind == cudaMemcpyDeviceToHost) Count(decision, request.bytes);
     return fetched;
@@ -58,14 +74,19 @@ Decision Engine::WhyNotFetch(const Request& request) {
 
 Decision Engine::FetchStaged(const Request& request) {
   // A few slots do: each is free again when it was copied out.
-  WantStaging(std::min(request.bytes, Ring::kSegmentBytes / 4));
-  const size_t piece_bytes = PieceBytesOf(request.bytes);
+  WantStaging(std::min(request.bytes, static_cast<size_t>(threads_) * Ring::kSlotBytes));
+  const bool huge = request.bytes >= kHugePieces;
+  const size_t piece_bytes = huge ? kHugePageBytes : PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   const uint32_t ahead = kPiecesAhead * static_cast<uint32_t>(threads_);
-  CopyJob job(PieceWork::kOut, request.destination, request.bytes, piece_bytes, ahead);
+  const size_t first_bytes = huge ? FirstPiece(request.destination) : piece_bytes;
+  // Where pages are huge their making is what takes the time.
+  const bool known = huge && IsWritableMemory(request.destination, request.bytes);
+  CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, request.destination, request.bytes, piece_bytes, ahead,
+              first_bytes);
   SlotLease lease(ring_);
   std::vector<char*> slots;
-  const uint32_t useful = std::min(job.pieces(), 2 * ahead);
+  const uint32_t useful = std::min(job.pieces(), huge ? ahead : 2 * ahead);
   while (slots.size() * pieces_a_slot < useful) {
     char* const slot = lease.Take();
     if (slot == nullptr) break;
@@ -111,11 +132,12 @@ Decision Engine::FetchStaged(const Request& request) {
   AskForHugePages(request.destination, request.bytes);
   if (!failed && !arrived[0].Done()) {
     // Whatever the device is at, pages are made meanwhile.
-    CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kTouchedPiece, 1);
+    CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
+                  FirstPiece(request.destination));
     workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });
     failed = failed || touch.failed();
   }
-  if (!failed) workers_.Run(job, place, pieces_are_out);
+  if (!failed) workers_.Run(job, false, place, pieces_are_out);
   if (!failed && !job.failed() && copied_out == job.pieces()) {
     lease.End(FenceRef());
     return Decision::kFetched;

@@ -120,6 +120,23 @@ void Engine::WantStaging(size_t bytes) {
   while (before < wanted && !wanted_bytes_.compare_exchange_weak(before, wanted)) {
   }
 
+  AskForGrowth();
+}
+
+// The same for a copy of which the stream is busy.
+void Engine::WantDeviceStaging(size_t bytes) {
+  const size_t most = policy_.device_staging / DeviceStaging::kSegmentBytes * DeviceStaging::kSegmentBytes;
+  if (!device_staging_allowed_ || most == 0 || device_staging_.closed()) return;
+  if (growth_failed_.load(std::memory_order_relaxed)) return;
+  const size_t wanted = std::min(RoundUp(kCopiesInFlight * bytes, DeviceStaging::kSegmentBytes), most);
+  if (wanted <= device_staging_.bytes()) return;
+  size_t before = wanted_device_bytes_.load(std::memory_order_relaxed);
+  while (before < wanted && !wanted_device_bytes_.compare_exchange_weak(before, wanted)) {
+  }
+  AskForGrowth();
+}
+
+void Engine::AskForGrowth() {
   const std::unique_lock lock(grow_mutex_, std::try_to_lock);
   if (!lock) return;  // it is at work, and looks at wanted_bytes_ before it ends; else the next copy asks again
   if (policy_.start == policy::TransferStart::kNow) {
@@ -133,12 +150,16 @@ void Engine::WantStaging(size_t bytes) {
   grow_wanted_.notify_one();
 }
 
-bool Engine::StagingIsShort() const { return !small_.ready() || ring_.capacity() < wanted_bytes_.load(); }
+bool Engine::StagingIsShort() const {
+  return !small_.ready() || ring_.capacity() < wanted_bytes_.load() ||
+         (!device_staging_.closed() && device_staging_.bytes() < wanted_device_bytes_.load());
+}
 
 // Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   const bool first = !small_.ready();
+  if (!first && ring_.capacity() >= wanted_bytes_.load()) return GrowDeviceStep();
   growing_.store(1, std::memory_order_seq_cst);
   char* const memory = Alive() ? PinSegment(driver_, first ? SmallStaging::kBytes : Ring::kSegmentBytes) : nullptr;
   growing_.store(0, std::memory_order_seq_cst);
@@ -155,6 +176,44 @@ bool Engine::GrowStep() {
     ring_.Add(memory);
   }
   return true;
+}
+
+bool Engine::GrowDeviceStep() {
+  growing_.store(1, std::memory_order_seq_cst);
+  const bool grown = Alive() && device_staging_.Grow();
+  growing_.store(0, std::memory_order_seq_cst);
+  growing_.notify_all();
+  return grown;
+}
+
+bool Engine::GiveBackDeviceStaging() {
+  if (device_staging_.bytes() == 0 || !Serving() || Broken(Mutant::kS36)) return false;
+  CUdevice device = 0;
+  if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != device_) return false;
+  const CurrentContext ours(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  bool any = false;
+  OrTurnOff([&] { any = device_staging_.GiveBack(); });
+  if (any) Count(Decision::kGaveBack);
+  return any;
+}
+
+void Engine::AfterAllocation() {
+  if (device_staging_.bytes() == 0 || !Serving()) return;
+  size_t free = 0;
+  size_t total = 0;
+  CUdevice device = 0;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != device_) return;
+  if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS || !DeviceStaging::IsShort(free, total)) return;
+  (void)GiveBackDeviceStaging();
+}
+
+void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
+  const size_t bytes = device_staging_.bytes();
+  CUdevice device = 0;
+  if (bytes == 0 || !Serving() || free == nullptr) return;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != device_) return;
+  *free += total != nullptr ? std::min(bytes, *total - *free) : bytes;
 }
 
 void Engine::Grow() {

@@ -3,9 +3,9 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <string_view>
 
+#include "transfer/clock.h"
 #include "transfer/engine.h"
 #include "transfer/helper_thread.h"
 
@@ -41,12 +41,6 @@ int LookForRdma(dl_phdr_info* info, size_t, void* data) {
     return 1;
   }
   return 0;
-}
-
-uint64_t NowNs() {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-          .count());
 }
 
 }  // namespace
@@ -212,6 +206,7 @@ void Engine::PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark) 
 
 void Engine::Pay(Decision reason) {
   ThreadState& thread = State();
+  if (policy_.verify) LookAtVerified();
   if (thread.owed_count == 0 || !Alive()) return;
   const bool synchronises = reason == Decision::kPaidSynchronize || reason == Decision::kPaidCopy;
   if (!synchronises && Broken(Mutant::kS13Free)) return;

@@ -1,5 +1,7 @@
 #include "transfer/host_pages.h"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,10 +14,6 @@ namespace {
 #ifndef MADV_POPULATE_WRITE
 constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14; older headers lack the name
 #endif
-
-constexpr size_t kHugePage = size_t{2} << 20;
-// Less is filled as fast without.
-constexpr size_t kWorthHugePages = size_t{4} << 20;
 
 uintptr_t PageBytes() {
   static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -52,10 +50,54 @@ bool CanMakeWritable() {
   return can;
 }
 
+bool IsWritableMemory(const char* memory, size_t bytes) {
+  // As <linux/fs.h> of Linux 6.11 has it; older headers do not.
+  struct Query {
+    uint64_t size;
+    uint64_t flags;
+    uint64_t address;
+    uint64_t begin;
+    uint64_t end;
+    uint64_t found_flags;
+    uint64_t page_size;
+    uint64_t offset;
+    uint64_t inode;
+    uint32_t device[2];
+    uint32_t name_size;
+    uint32_t build_id_size;
+    uint64_t name_address;
+    uint64_t build_id_address;
+  };
+  constexpr unsigned long kProcmapQuery = _IOWR('f', 17, Query);
+  constexpr uint64_t kWritable = 2;
+  constexpr uint64_t kShared = 8;
+  constexpr int kMostMappings = 16;
+
+  const int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return false;
+  auto at = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t end = at + bytes;
+  for (int i = 0; i < kMostMappings && at < end; ++i) {
+    Query query = {};
+    query.size = sizeof(query);
+    query.address = at;
+    const bool found = ioctl(maps, kProcmapQuery, &query) == 0;
+    if (!found || (query.found_flags & (kWritable | kShared)) != kWritable || query.inode != 0) break;
+    at = query.end;
+  }
+  close(maps);
+  return at >= end;
+}
+
+bool HasPages(const char* memory, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(memory);
+  return IsPresent((begin + bytes / 2) & ~(PageBytes() - 1));
+}
+
 void AskForHugePages(char* memory, size_t bytes) {
   if (bytes < kWorthHugePages) return;
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePageBytes - 1);
   // What has pages keeps them.
   if (end <= begin || IsPresent(begin) || IsPresent(begin + (end - begin) / 2)) return;
   (void)madvise(At(begin), end - begin, MADV_HUGEPAGE);

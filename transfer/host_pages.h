@@ -7,12 +7,25 @@
 
 namespace slipstream::transfer {
 
+inline constexpr size_t kHugePageBytes = size_t{2} << 20;
+// Less is filled as fast without huge pages.
+inline constexpr size_t kWorthHugePages = size_t{8} << 20;
+
 // Makes every page of [memory, memory + bytes) present and writable, and changes no byte. False: some of it may not be
 // written, or is not there, or the kernel cannot do that (before Linux 5.14): then whoever writes finds out.
 bool MakeWritable(char* memory, size_t bytes);
 
 // Whether the kernel can. Asked once.
 bool CanMakeWritable();
+
+// Whether every byte may be written, as the mappings say: then pages are made fastest by writing to them, which takes
+// no lock of the whole process (MakeWritable does, and eight threads stand in each other's way). Private memory without
+// a file only: behind the end of a file pages cannot be made. Linux 6.11 and later can be asked (PROCMAP_QUERY);
+// before, false. A few microseconds.
+bool IsWritableMemory(const char* memory, size_t bytes);
+
+// Whether the memory has been touched, as its middle tells.
+bool HasPages(const char* memory, size_t bytes);
 
 // Where the memory is large and its pages are not there yet, asks for huge ones: a fresh destination is then filled
 // with one fault for each 2 MiB.

@@ -21,6 +21,8 @@ enum class Mutant : uint8_t {
   kS05Growth,    // staging memory is pinned in the thread's own capture mode
   kS06,          // any destination will do
   kS07,          // the copy runs on a stream of its own
+  kS07Ahead,     // what went ahead of the stream is passed on ahead of it too
+  kS07Arrived,   // it is passed on before it has arrived
   kS08,          // full staging memory is waited for
   kS08Early,     // staging memory is used again before it has been read
   kS09,          // any later synchronise of the stream is a candidate
@@ -38,6 +40,8 @@ enum class Mutant : uint8_t {
   kS17,          // a failed part of a copy is forgotten
   kS22,          // shared memory is not looked at
   kS23,          // any number of synchronises may be owed
+  kS36,          // staging memory of the device is kept where an allocation fails
+  kVerify,       // what came back of a copy is not compared
   kU1,           // what is unmapped in the background stays where it is meanwhile
   kU2,           // any shared mapping of a file will do
   kU3,           // any amount may wait to be given back

@@ -9,10 +9,9 @@
 #include <cstddef>
 
 #include "transfer/driver.h"
+#include "transfer/host_pages.h"
 
 namespace slipstream::transfer {
-
-inline constexpr size_t kHugePageBytes = size_t{2} << 20;
 
 // `bytes` is a multiple of kHugePageBytes. Null: no memory, or the driver refuses to register it.
 char* PinSegment(const Driver& driver, size_t bytes);

@@ -11,8 +11,8 @@
 namespace slipstream::transfer {
 namespace {
 
-constexpr int kMostThreads = 4;          // more do not make the bus faster
-constexpr int kProcessorsPerThread = 4;  // the rest belongs to the program and its data loaders
+constexpr int kMostThreads = 8;          // more do not make the bus faster
+constexpr int kProcessorsPerThread = 2;  // the rest belongs to the program and its data loaders
 
 int Processors() {
   cpu_set_t allowed;

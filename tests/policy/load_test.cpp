@@ -321,8 +321,9 @@ TEST(Load, EveryValueOfAFileArrives) {
       "[intercept]\nlevel = \"runtime\"\n"
       "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\npinned = "
       "\"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
-      "[transfer]\nh2d = \"off\"\nd2h = \"on\"\nsmall_copies = false\nlarge_copies = false\n"
+      "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
+      "device_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
@@ -337,7 +338,7 @@ TEST(Load, EveryValueOfAFileArrives) {
   expected.allocator.max_idle_pinned = std::uint64_t{64} << 20;
   expected.allocator.pinned_fill_from = 0;
   expected.transfer = {.h2d = TransferMode::kOff,
-                       .d2h = TransferMode::kOn,
+                       .d2h = TransferMode::kOff,
                        .small_copies = false,
                        .large_copies = false,
                        .skip_synchronize = false,
@@ -345,6 +346,8 @@ TEST(Load, EveryValueOfAFileArrives) {
                        .hmm = HmmMode::kStandAside,
                        .threads = 3,
                        .max_pinned = std::uint64_t{1} << 30,
+                       .device_staging = 0,
+                       .verify = true,
                        .start = TransferStart::kNow,
                        .unmap_in_background = false};
   expected.tracer = {.counters = Counters::kCalls, .nvtx = false, .max_threads = 16};

@@ -64,6 +64,9 @@ int simReset(void);
 // Operations submitted to the stream and not complete; with stream = NULL those of all streams of all contexts.
 int simPendingOperations(void* stream);
 
+// A code that no call returns: a function of the driver says that it was successful, and has done nothing. A fault that
+// nobody reports.
+enum { SIM_LOST = -1 };
 // The `nth` call (1 is the next one) of the named function, from anywhere, returns `code` without doing anything; with
 // `repeat` also every later one. The name is an exported symbol: "cudaMalloc", "cuMemAlloc_v2".
 int simFailCall(const char* function, int code, uint64_t nth, int repeat);

@@ -37,14 +37,14 @@ CopyWorkers& Workers(int threads) {
 // As the engine goes about it: a place is used again when its piece was handed over.
 class Copy {
  public:
-  Copy(size_t bytes, uint32_t ahead, uint32_t salt)
+  Copy(size_t bytes, uint32_t ahead, uint32_t salt, size_t first_bytes = kPiece)
       : source_(Source(bytes, salt)),
-        job_(PieceWork::kIn, source_.data(), bytes, kPiece, ahead),
+        job_(PieceWork::kIn, source_.data(), bytes, kPiece, ahead, first_bytes),
         places_(ahead * kPiece) {}
 
   void Run(CopyWorkers& workers) {
     workers.Run(
-        job_, [this](uint32_t piece, bool) { return piece < give_ ? Place(piece) : nullptr; },
+        job_, alone_, [this](uint32_t piece, bool) { return piece < give_ ? Place(piece) : nullptr; },
         [this](uint32_t first, uint32_t end) {
           EXPECT_EQ(first, handed_over_);
           EXPECT_LT(first, end);
@@ -64,6 +64,7 @@ class Copy {
   // How many places there are, and behind how many pieces the caller has had enough.
   uint32_t give_ = UINT32_MAX;
   uint32_t leave_ = UINT32_MAX;
+  bool alone_ = false;
 
  private:
   char* Place(uint32_t piece) { return places_.data() + piece * kPiece % places_.size(); }
@@ -86,6 +87,28 @@ TEST_P(CopyWorkersTest, EveryPieceArrivesInOrder) {
       EXPECT_EQ(copy.handed_over(), copy.job().pieces());
     }
   }
+}
+
+TEST_P(CopyWorkersTest, TheFirstPieceMayBeShorter) {
+  for (const size_t first : {size_t{1}, size_t{17}, kPiece - 1, kPiece}) {
+    for (const size_t bytes : {size_t{1}, first, first + 1, first + kPiece, first + kPiece + 1, 40 * kPiece}) {
+      Copy copy(bytes, 4, 5, first);
+      EXPECT_EQ(copy.job().BytesOf(0), std::min(first, bytes));
+      if (bytes > first) {
+        EXPECT_EQ(copy.job().OffsetOf(1), first);
+      }
+      copy.Run(Workers(GetParam()));
+      EXPECT_TRUE(copy.Whole()) << bytes << " bytes, " << first << " in the first piece";
+      EXPECT_EQ(copy.handed_over(), copy.job().pieces());
+    }
+  }
+}
+
+TEST_P(CopyWorkersTest, WithoutWorkersTheCallerDoesItAll) {
+  Copy copy(100 * kPiece, 8, 6);
+  copy.alone_ = true;
+  copy.Run(Workers(GetParam()));
+  EXPECT_TRUE(copy.Whole());
 }
 
 TEST_P(CopyWorkersTest, EndsWhereThereIsNoPlace) {
@@ -116,7 +139,7 @@ TEST_P(CopyWorkersTest, NobodyTouchesAJobWhoseCallerThrew) {
       if (piece == 20) throw std::runtime_error("no more");
       return places->data() + piece * kPiece;
     };
-    EXPECT_THROW(workers.Run(*job, place, [](uint32_t, uint32_t) { return true; }), std::runtime_error);
+    EXPECT_THROW(workers.Run(*job, false, place, [](uint32_t, uint32_t) { return true; }), std::runtime_error);
     job.reset();  // a sanitizer sees who comes late
     places.reset();
     source.reset();

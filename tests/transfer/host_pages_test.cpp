@@ -54,6 +54,29 @@ TEST_F(HostPages, WhatMayNotBeWrittenIsTold) {
   EXPECT_FALSE(MakeWritable(nullptr, page_));
 }
 
+TEST_F(HostPages, WhatMayBeWrittenIsKnownBeforehandIfTheKernelSays) {
+  if (!IsWritableMemory(memory_ + 5, kBytes - 5)) GTEST_SKIP() << "the kernel does not say (before Linux 6.11)";
+  EXPECT_EQ(Present(), 0U);  // a question makes no pages
+  ASSERT_EQ(mprotect(memory_ + 4 * page_, page_, PROT_READ), 0);
+  EXPECT_TRUE(IsWritableMemory(memory_, 4 * page_));
+  EXPECT_FALSE(IsWritableMemory(memory_, 4 * page_ + 1));
+  EXPECT_FALSE(IsWritableMemory(memory_ + 4 * page_, 1));
+  EXPECT_TRUE(IsWritableMemory(memory_ + 5 * page_, 3 * page_));
+  ASSERT_EQ(munmap(memory_ + 8 * page_, page_), 0);
+  EXPECT_FALSE(IsWritableMemory(memory_ + 7 * page_, 3 * page_));
+  EXPECT_FALSE(IsWritableMemory(nullptr, page_));
+  const int file = memfd_create("shared", 0);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(ftruncate(file, static_cast<off_t>(page_)), 0);
+  for (const int flags : {MAP_SHARED, MAP_PRIVATE}) {
+    void* const mapped = mmap(nullptr, 4 * page_, PROT_READ | PROT_WRITE, flags, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    EXPECT_FALSE(IsWritableMemory(static_cast<char*>(mapped), page_)) << flags;
+    munmap(mapped, 4 * page_);
+  }
+  close(file);
+}
+
 TEST_F(HostPages, HugeOnesChangeNothingThatIsThere) {
   std::memset(memory_, 0x33, kBytes);
   AskForHugePages(memory_ + 1, kBytes - 2);

@@ -20,12 +20,14 @@ constexpr Phrase kPhrases[] = {
     {"transfer.promoted.small", "small"},
     {"transfer.promoted.large", "large"},
     {"transfer.promoted.part", "in part"},
+    {"transfer.ahead", "ahead of a busy stream"},
     {"transfer.fetched", "through staging memory"},
     {"transfer.left.memory", "not from plain device memory to pageable memory"},
     {"transfer.left.small", "of up to 64 KiB"},
     {"transfer.left.staging", "with no staging memory free"},
     {"transfer.left.capture", "during a stream capture"},
     {"transfer.left.context", "on another device or context than the first"},
+    {"transfer.left.slower", "because that is faster here"},
     {"transfer.left.kernel", "because the system cannot prepare pages (before Linux 5.14)"},
     {"transfer.left.error", "after a failed call, or to memory that cannot be written"},
     {"transfer.aside.off", "switched off by the policy"},
@@ -38,6 +40,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.aside.system_memory", "because the device reaches host memory by itself"},
     {"transfer.aside.context", "on another device or context than the first"},
     {"transfer.aside.driver", "because the driver is older than CUDA 12.5"},
+    {"transfer.aside.verify", "because a copy had arrived wrong"},
     {"transfer.aside.error", "after a failed driver call"},
     {"transfer.skipped", "skipped"},
     {"transfer.skipped.rest", "after waiting for work on host memory"},
@@ -59,6 +62,10 @@ constexpr Phrase kPhrases[] = {
     {"transfer.paid.query", "because a query asked"},
     {"transfer.paid.thread_exit", "at the end of a thread"},
     {"transfer.paid.bound", "because two were open on a stream"},
+    {"transfer.verified", "compared after reading them back"},
+    {"transfer.verified.wrong", "WRONG, which switched the engine off"},
+    {"transfer.unverified", "not compared, with no staging memory free"},
+    {"transfer.gave_back", "device staging memory to the driver"},
     {"transfer.unmapped.background", "in the background"},
     {"transfer.unmapped.caller", "by the program's call, because too much was waiting"},
     {"allocator.reused", "from the pool"},
@@ -94,6 +101,11 @@ constexpr size_t kReasonsShown = 5;
 constexpr std::string_view kEngine = "transfer.";
 constexpr std::string_view kSkipped = "transfer.skipped";
 constexpr std::string_view kSkippedRest = "transfer.skipped.rest";
+constexpr std::string_view kAhead = "transfer.ahead";
+
+bool IsVerification(std::string_view name) {
+  return name.starts_with("transfer.verified") || name == "transfer.unverified";
+}
 
 std::string InWords(std::string_view name) {
   if (const std::string_view phrase = DecisionPhrase(name); !phrase.empty()) return std::string(phrase);
@@ -171,11 +183,15 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind paid;
   Kind unmapped;
   Kind other;
+  Kind verified;
   uint64_t after_waiting = 0;
+  uint64_t ahead = 0;
   for (const DecisionCounts& decision : decisions) {
     const std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with(kEngine)) continue;
     if (name == kSkippedRest) after_waiting = decision.count;
+    if (name == kAhead) ahead = decision.count;
+    if (name == kAhead) continue;
     AddTo(name.starts_with("transfer.promoted.")     ? promoted
           : name.starts_with("transfer.aside.")      ? aside
           : name == "transfer.fetched"               ? fetched
@@ -184,6 +200,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name.starts_with("transfer.kept.")       ? kept
           : name.starts_with("transfer.paid.")       ? paid
           : name.starts_with("transfer.unmapped.")   ? unmapped
+          : IsVerification(name)                     ? verified
                                                      : other,
           decision);
   }
@@ -192,7 +209,8 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
   if (promoted.sum.count != 0) {
-    say("promoted " + Counted(promoted.sum.count, "copy", "copies") + size(promoted) + Reasons(promoted));
+    say("promoted " + Counted(promoted.sum.count, "copy", "copies") + size(promoted) + Reasons(promoted) +
+        (ahead == 0 ? "" : "; " + WithThousands(ahead) + " of them " + InWords(kAhead)));
   }
   if (aside.sum.count != 0) {
     say("left alone " + Counted(aside.sum.count, "copy", "copies") + size(aside) + Reasons(aside));
@@ -219,6 +237,9 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   if (unmapped.sum.count != 0) {
     say("gave back " + Counted(unmapped.sum.count, "piece", "pieces") + " of shared memory" + size(unmapped) +
         (unmapped.sum.time_ns == 0 ? "" : ", " + HumanTime(unmapped.sum.time_ns)) + Reasons(unmapped));
+  }
+  if (verified.sum.count != 0) {
+    say("checked " + Counted(verified.sum.count, "copy", "copies") + Reasons(verified));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));
   return lines;

@@ -77,6 +77,7 @@ class FetchFailure : public Failure {
       if (copied == cudaSuccess) {
         EXPECT_EQ(back, std::vector<uint8_t>(kHuge, value));
       }
+      Backlog(a_, 4);  // or it would be tried out which way is faster
       const Tally tally("transfer");
       OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
       EXPECT_EQ(back, std::vector<uint8_t>(kHuge, value));

@@ -146,7 +146,7 @@ int EnterCounted(Counter* counter, bool* injected) {
   if (ledger.any_failure.load(std::memory_order_acquire)) {
     if (const int code = Injected(ledger, counter->function)) {
       *injected = true;
-      return code;
+      return code == SIM_LOST ? CUDA_SUCCESS : code;
     }
   }
   return 0;

@@ -57,7 +57,7 @@ class Entry {
   ~Entry() { thread_.per_thread_default = before_; }
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
-  bool refused() const { return result_ != 0; }
+  bool refused() const { return injected_ || result_ != 0; }
   CUresult result() const { return static_cast<CUresult>(result_); }
 
  private:

@@ -1,0 +1,149 @@
+// cudaMemcpy to the device: a copy on the default stream with the synchronise in it, by the same rules.
+#include <cstdlib>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+TEST_F(Rule, S12_ABlockingCopyIsPromotedAndItsWaitSkipped) {
+  cudaStream_t blocking = nullptr;
+  OK(cudaStreamCreate(&blocking));
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    SCOPED_TRACE(bytes);
+    const auto pattern = Pattern(bytes, static_cast<uint32_t>(bytes));
+    auto source = pattern;
+    OK(LaunchFill(device_, bytes, 1, blocking));
+    Backlog(blocking);
+    OK(LaunchMove(other_, device_, bytes, blocking));
+    const Tally tally("transfer");
+    OK(cudaMemcpy(device_, source.data(), bytes, cudaMemcpyHostToDevice));
+    DECIDED(tally, "skipped", 1);
+    std::fill(source.begin(), source.end(), uint8_t{0x77});
+    // Any stream, one that does not wait for the default stream too, finds the new bytes.
+    OK(LaunchMove(third_, device_, bytes, b_));
+    OK(cudaStreamSynchronize(b_));
+    EXPECT_TRUE(Holds(third_, pattern));
+    EXPECT_TRUE(HoldsOnly(other_, 1, bytes));
+    OK(cudaDeviceSynchronize());
+  }
+}
+
+TEST_F(Rule, S13_WhatABlockingCopyOwesIsPaidLikeAnyOther) {
+  Backlog(nullptr);
+  const Tally tally("transfer");
+  OK(cudaMemcpy(device_, source_.data(), kSmall, cudaMemcpyHostToDevice));
+  DECIDED(tally, "skipped", 1);
+  // What went before it has run; its own DMA may be on its way, as without the engine.
+  (void)cudaStreamQuery(nullptr);
+  EXPECT_LE(Pending(cudaStreamLegacy), 1);
+  (void)cudaGetLastError();
+}
+
+TEST_F(Rule, S10_ABlockingCopyWaitsForWhatTheHostMayLookAt) {
+  OK(LaunchFill(device_, kSmall, 9, nullptr));
+  Backlog(nullptr);
+  OK(cudaMemcpyAsync(pinned_, device_, kSmall, cudaMemcpyDeviceToHost, nullptr));
+  const Tally tally("transfer");
+  OK(cudaMemcpy(other_, source_.data(), kSmall, cudaMemcpyHostToDevice));
+  EXPECT_EQ(pinned_[0], 9);
+  EXPECT_EQ(pinned_[kSmall - 1], 9);
+  DECIDED(tally, "promoted.small", 1);
+}
+
+// Where the wait may not be skipped it is made, for all that the stream has.
+class Kept : public Rule {
+ protected:
+  Kept() { setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1); }
+};
+
+TEST_F(Kept, Policy_ABlockingCopyWaits) {
+  Backlog(nullptr);
+  const Tally tally("transfer");
+  OK(cudaMemcpy(device_, source_.data(), kSmall, cudaMemcpyHostToDevice));
+  EXPECT_LE(Pending(cudaStreamLegacy), 1);
+  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "kept.off", 1);
+}
+
+TEST_F(Rule, S17_ABlockingCopyOfWhichACallFails) {
+  for (const char* function : {"cuMemcpyHtoDAsync_v2", "cuEventRecord", "cuCtxWaitEvent", "cuEventSynchronize"}) {
+    for (uint64_t nth = 1; nth <= 4; ++nth) {
+      SCOPED_TRACE(std::string(function) + " at call " + std::to_string(nth));
+      const auto pattern = Pattern(kLarge, static_cast<uint32_t>(nth));
+      Backlog(nullptr, 4);
+      OK(simFailCall(function, cudaErrorUnknown, nth, 0));
+      const cudaError_t copied = cudaMemcpy(device_, pattern.data(), kLarge, cudaMemcpyHostToDevice);
+      simClearFailures();
+      OK(copied);
+      OK(cudaGetLastError());
+      OK(cudaDeviceSynchronize());
+      EXPECT_TRUE(Holds(device_, pattern));
+    }
+  }
+}
+
+TEST_F(Rule, S20_BlockingCopiesOfNothingAndFromNowhere) {
+  OK(cudaMemcpy(device_, source_.data(), 0, cudaMemcpyHostToDevice));
+  RETURNS(cudaErrorInvalidValue, cudaMemcpy(nullptr, source_.data(), kSmall, cudaMemcpyHostToDevice));
+  RETURNS(cudaErrorInvalidValue, cudaGetLastError());
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(Rule, S16_ABlockingCopyToTheHostIsComplete) {
+  OK(LaunchFill(device_, kLarge, 5, nullptr));
+  std::vector<uint8_t> back(kLarge, 0);
+  OK(cudaMemcpy(back.data(), device_, kLarge, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(back, std::vector<uint8_t>(kLarge, 5));
+}
+
+// transfer.verify: what was written is read back and compared.
+class Verified : public Rule {
+ protected:
+  Verified() { setenv("SLIPSTREAM_TRANSFER_VERIFY", "true", 1); }
+};
+
+TEST_F(Verified, Policy_CopiesAreCompared) {
+  OK(cudaDeviceSynchronize());  // looks at the warm-up's
+  const Tally tally("transfer");
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    const auto pattern = Pattern(bytes, static_cast<uint32_t>(bytes));
+    OK(CopyUp(device_, pattern.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    OK(cudaDeviceSynchronize());
+    EXPECT_TRUE(Holds(device_, pattern));
+  }
+  OK(cudaDeviceSynchronize());  // looks at what has come back
+  DECIDED(tally, "verified", 3);
+  NEVER_DECIDED(tally, "verified.wrong");
+}
+
+TEST_F(Verified, Verify_ACopyThatNeverArrivedIsFoundAndTheEngineStandsAside) {
+  OK(cudaDeviceSynchronize());
+  testing::internal::CaptureStderr();
+  for (const size_t bytes : {kSmall, kLarge}) {
+    OK(LaunchFill(device_, bytes, 0, a_));
+    OK(cudaDeviceSynchronize());
+    const Tally tally("transfer");
+    OK(simFailCall("cuMemcpyHtoDAsync_v2", SIM_LOST, 1, 0));  // as if the bus had lost it
+    OK(CopyUp(device_, source_.data(), bytes, a_));
+    simClearFailures();
+    OK(cudaStreamSynchronize(a_));
+    OK(cudaDeviceSynchronize());
+    OK(cudaDeviceSynchronize());
+    if (bytes == kSmall) {
+      DECIDED(tally, "verified.wrong", 1);
+      OK(CopyUp(device_, source_.data(), bytes, a_));
+      OK(cudaDeviceSynchronize());
+      EXPECT_TRUE(Holds(device_, source_, bytes));
+      DECIDED(tally, "aside.verify", 1);
+    }
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (std::getenv("LD_PRELOAD") != nullptr) {
+    EXPECT_NE(said.find("a copy of 4096 bytes"), std::string::npos) << said;
+  }
+}
+
+}  // namespace
+}  // namespace rules

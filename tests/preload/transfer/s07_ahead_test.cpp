@@ -1,0 +1,224 @@
+// S07, S36: a copy of which the stream is busy goes to the device at once, and to its destination in the stream's
+// order; the memory that it lies in meanwhile is nobody's loss.
+#include <cstdlib>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+class Ahead : public Rule {
+ protected:
+  Ahead() { setenv("SLIPSTREAM_ALLOCATOR_MODE", "segments", 1); }
+
+  size_t FreeMemory() {
+    size_t free = 0;
+    size_t total = 0;
+    EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+    EXPECT_LE(free, total);
+    return free;
+  }
+  // What the driver has, whatever anybody says of it.
+  size_t DriversFreeMemory() {
+    size_t free = 0;
+    size_t total = 0;
+    EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
+    return free;
+  }
+};
+
+TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
+  uint8_t* far = nullptr;
+  uint8_t* old = nullptr;
+  uint8_t* seen = nullptr;
+  constexpr size_t kMost = 37 * kMiB + 4711;
+  for (uint8_t** buffer : {&far, &old, &seen}) OK(cudaMalloc(reinterpret_cast<void**>(buffer), kMost));
+  const Tally tally("transfer");
+  uint64_t copies = 0;
+  for (const size_t bytes : {kLarge, kHuge, 8 * kMiB, 8 * kMiB + 1, kMost}) {
+    for (const bool synchronize : {false, true}) {
+      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronise");
+      auto source = Pattern(bytes, static_cast<uint32_t>(bytes) + (synchronize ? 1 : 0));
+      const auto expected = source;
+      OK(LaunchFill(far, bytes, 1, a_));
+      Backlog(a_);
+      OK(LaunchMove(old, far, bytes, a_));
+      OK(CopyUp(far, source.data(), bytes, a_));
+      if (synchronize) {
+        OK(cudaStreamSynchronize(a_));
+      }
+      std::fill(source.begin(), source.end(), uint8_t{0x77});
+      ++copies;
+      OK(LaunchMove(seen, far, bytes, a_));
+      OK(LaunchFill(far, bytes, 2, a_));
+      OK(cudaStreamSynchronize(a_));
+      EXPECT_TRUE(HoldsOnly(old, 1, bytes));
+      EXPECT_TRUE(Holds(seen, expected));
+      EXPECT_TRUE(HoldsOnly(far, 2, bytes));
+    }
+  }
+  DECIDED(tally, "promoted.large", copies);
+  DECIDED(tally, "ahead", copies);
+}
+
+// Blocks are used again when what they held was passed on, and not before.
+TEST_F(Ahead, S08early_ManyCopiesOneAfterTheOther) {
+  constexpr int kCopies = 40;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kCopies * kLarge));
+  const Tally tally("transfer");
+  for (int round = 0; round < 3; ++round) {
+    Backlog(a_);
+    for (int i = 0; i < kCopies; ++i) {
+      std::memset(source_.data(), i + round + 1, kLarge);
+      OK(CopyUp(far + static_cast<size_t>(i) * kLarge, source_.data(), kLarge, a_));
+    }
+    OK(cudaDeviceSynchronize());
+    for (int i = 0; i < kCopies; ++i) {
+      EXPECT_TRUE(HoldsOnly(far + static_cast<size_t>(i) * kLarge, static_cast<uint8_t>(i + round + 1), kLarge)) << i;
+    }
+  }
+  DECIDED_AT_LEAST(tally, "ahead", 3);
+}
+
+// The stream that it belongs to waits for its arrival, whatever another one does.
+TEST_F(Ahead, S07arrived_OnTwoStreams) {
+  const Tally tally("transfer");
+  const auto first = Pattern(kHuge, 21);
+  const auto second = Pattern(kHuge, 22);
+  for (int round = 0; round < 8; ++round) {
+    Backlog(a_, 4);
+    Backlog(b_, 4);
+    OK(CopyUp(device_, first.data(), kHuge, a_));
+    OK(CopyUp(other_, second.data(), kHuge, b_));
+    OK(LaunchMove(third_, device_, kHuge, a_));
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_TRUE(Holds(third_, first));
+    OK(LaunchMove(third_, other_, kHuge, b_));
+    OK(cudaStreamSynchronize(b_));
+    EXPECT_TRUE(Holds(third_, second));
+    OK(LaunchFill(device_, kHuge, 0, a_));
+    OK(LaunchFill(other_, kHuge, 0, b_));
+    OK(cudaDeviceSynchronize());
+  }
+  DECIDED_AT_LEAST(tally, "ahead", 16);
+}
+
+TEST_F(Ahead, S36_ItIsFreeMemoryForTheProgram) {
+  const size_t before = FreeMemory();
+  const size_t drivers = DriversFreeMemory();
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  if (Engine()) {
+    EXPECT_LT(DriversFreeMemory(), drivers);
+  }
+  EXPECT_EQ(FreeMemory(), before);
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(Ahead, S36_AnAllocationThatFindsNoMemoryGetsIt) {
+  const size_t before = FreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(LaunchMove(third_, device_, kHuge, a_));
+  void* rest = nullptr;
+  OK(cudaMalloc(&rest, before - 32 * kMiB));
+  OK(cudaGetLastError());
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(third_, source_, kHuge));
+  DECIDED(tally, "gave_back", 1);
+  // None is taken again.
+  OK(cudaFree(rest));
+  const size_t free = DriversFreeMemory();
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  EXPECT_EQ(DriversFreeMemory(), free);
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "ahead", 1);
+}
+
+TEST_F(Ahead, S36_OtherAllocationsToo) {
+  const size_t before = FreeMemory();
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  void* rest = nullptr;
+  OK(cudaMallocAsync(&rest, before - 32 * kMiB, b_));
+  OK(cudaGetLastError());
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(Ahead, Policy_ItIsGivenBackWhenLittleIsLeft) {
+  const size_t before = FreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  void* most = nullptr;
+  OK(cudaMalloc(&most, before - 65 * kMiB));
+  DECIDED(tally, "gave_back", 1);
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(Ahead, Policy_NoneIsTakenWhereLittleIsFree) {
+  void* most = nullptr;
+  OK(cudaMalloc(&most, FreeMemory() - 100 * kMiB));
+  const size_t drivers = DriversFreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_EQ(DriversFreeMemory(), drivers);
+  NEVER_DECIDED(tally, "ahead");
+  EXPECT_TRUE(Holds(device_, source_, kHuge));
+}
+
+class AheadOff : public Ahead {
+ protected:
+  AheadOff() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "0", 1); }
+};
+
+TEST_F(AheadOff, Policy_TheCopyWaitsForItsStream) {
+  const size_t drivers = DriversFreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  EXPECT_EQ(DriversFreeMemory(), drivers);
+  OK(cudaDeviceSynchronize());
+  NEVER_DECIDED(tally, "ahead");
+  DECIDED(tally, "promoted.large", 1);
+}
+
+// Behind a copy ahead that fails at any call, the destination holds the whole copy or the error is the real call's.
+TEST_F(Ahead, S17_AnyCallThatFails) {
+  for (const char* function : {"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2", "cuStreamWaitEvent", "cuEventRecord",
+                               "cuStreamQuery", "cuEventQuery"}) {
+    for (uint64_t nth = 1; nth <= 6; ++nth) {
+      SCOPED_TRACE(std::string(function) + " at call " + std::to_string(nth));
+      source_ = Pattern(kHuge, static_cast<uint32_t>(nth));
+      OK(LaunchFill(device_, kHuge, 1, a_));
+      Backlog(a_, 4);
+      OK(simFailCall(function, cudaErrorUnknown, nth, 0));
+      const cudaError_t copied = CopyUp(device_, source_.data(), kHuge, a_);
+      simClearFailures();
+      EXPECT_TRUE(copied == cudaSuccess || copied == cudaErrorUnknown) << copied;
+      RETURNS(copied, cudaGetLastError());
+      OK(cudaStreamSynchronize(a_));
+      OK(cudaDeviceSynchronize());
+      if (copied == cudaSuccess) {
+        EXPECT_TRUE(Holds(device_, source_, kHuge));
+      }
+    }
+  }
+  // And copies go on.
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(device_, source_, kHuge));
+  DECIDED(tally, "promoted.large", 1);
+}
+
+}  // namespace
+}  // namespace rules

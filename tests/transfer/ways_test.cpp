@@ -1,0 +1,67 @@
+// Of two ways the faster one is found, kept, and looked at again when times change.
+
+#include "transfer/ways.h"
+
+#include <gtest/gtest.h>
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr size_t kBytes = size_t{1} << 20;
+
+// Copies of which the ways take so long; how many of them went the second way.
+int SecondWays(Ways& ways, int copies, uint64_t first_ns, uint64_t second_ns, size_t bytes = kBytes) {
+  int second = 0;
+  for (int i = 0; i < copies; ++i) {
+    const size_t way = ways.Choose(bytes);
+    ways.Took(way, bytes, way == 0 ? first_ns : second_ns);
+    second += way == 1 ? 1 : 0;
+  }
+  return second;
+}
+
+TEST(Ways, BothAreTriedAndTheFasterOneIsTaken) {
+  Ways ways;
+  EXPECT_EQ(ways.Choose(kBytes), 0U);
+  EXPECT_EQ(SecondWays(ways, 2 * Ways::kTrials, 100'000, 50'000), static_cast<int>(Ways::kTrials));
+  EXPECT_GE(SecondWays(ways, 1000, 100'000, 50'000), 980);
+  Ways other;
+  EXPECT_EQ(SecondWays(other, 2 * Ways::kTrials, 50'000, 100'000), static_cast<int>(Ways::kTrials));
+  EXPECT_LE(SecondWays(other, 1000, 50'000, 100'000), 20);
+}
+
+TEST(Ways, TryingTheSlowerOneCostsAboutAHundredth) {
+  Ways ways;
+  SecondWays(ways, 2 * Ways::kTrials, 10'000, 1'000'000);
+  const int tried = SecondWays(ways, 100'000, 10'000, 1'000'000);
+  EXPECT_GE(tried, 1);
+  EXPECT_LE(tried * 990'000.0, 0.011 * 100'000 * 10'000.0);
+}
+
+TEST(Ways, ChangedTimesAreNoticed) {
+  Ways ways;
+  SecondWays(ways, 100, 50'000, 60'000);
+  const int second = SecondWays(ways, 2000, 90'000, 60'000);
+  EXPECT_GE(second, 1800);
+}
+
+TEST(Ways, SizesAreLearntApart) {
+  Ways ways;
+  SecondWays(ways, 100, 50'000, 10'000);
+  EXPECT_EQ(ways.Choose(kBytes), 1U);
+  EXPECT_EQ(ways.Choose(16 * kBytes), 0U);
+  SecondWays(ways, 100, 10'000, 50'000, 16 * kBytes);
+  EXPECT_EQ(ways.Choose(16 * kBytes), 0U);
+  EXPECT_EQ(ways.Choose(kBytes), 1U);
+}
+
+TEST(Ways, AnInterruptedCopyDoesNotTurnTheChoice) {
+  Ways ways;
+  SecondWays(ways, 100, 50'000, 60'000);
+  ways.Took(0, kBytes, 500'000'000);
+  EXPECT_LE(SecondWays(ways, 200, 50'000, 60'000), 60);
+  EXPECT_EQ(SecondWays(ways, 20, 50'000, 60'000), 0);
+}
+
+}  // namespace
+}  // namespace slipstream::transfer
