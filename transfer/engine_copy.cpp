@@ -38,18 +38,18 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   const Request request = {
       static_cast<char*>(destination), static_cast<const char*>(source), bytes, kind, stream, handle,
       KeyOf(handle, thread.id)};
-  const bool possible = policy_.h2d == policy::TransferMode::kOn &&
-                        (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) && bytes != 0 &&
-                        source != nullptr && destination != nullptr && Alive();
+  const bool possible = considers_to_device_ && (kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDefault) &&
+                        bytes != 0 && source != nullptr && destination != nullptr && Alive();
   if (!possible) return OtherCopy(real, request, per_thread);
 
   FenceRef fence;
   Destination where;
+  policy::TransferPlan plan;
   cudaError_t result = cudaSuccess;
   bool promoted = false;
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
-    if (const Decision why_not = WhyNotNow(request); why_not == kPromote) {
+    if (const Decision why_not = WhyNotNow(request, &plan); why_not == kPromote) {
       const RelaxedCapture relaxed(driver_);
       const Decision why_not_this = WhyNotThis(request, &where);
       promoted = why_not_this == kPromote && Promote(real, request, &fence, &result);
@@ -64,13 +64,13 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   }
   if (!promoted) return OtherCopy(real, request, per_thread);
   if (result == cudaSuccess && fence) {
-    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, request.key};
+    thread.candidate = {true, where.shareable_only, bytes <= kSmallCopyBytes, plan, request.key};
   }
   return result;
 }
 
 // What needs no question about the copy's own memory.
-Decision Engine::WhyNotNow(const Request& request) {
+Decision Engine::WhyNotNow(const Request& request, policy::TransferPlan* plan) {
   switch (phase()) {
     case Phase::kServing:
       break;
@@ -79,12 +79,13 @@ Decision Engine::WhyNotNow(const Request& request) {
     default:
       return captures_.live() ? Decision::kAsideCapture : Decision::kAsideStarting;
   }
-  const bool wanted = request.bytes <= kSmallCopyBytes ? policy_.small_copies : policy_.large_copies;
-  if (!wanted) return Decision::kAsideOff;
   if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
   if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kAsideContext;
+  // The context is ours, and so is the device that a rule may name.
+  *plan = PlanFor(policy::Direction::kHostToDevice, request.bytes);
+  if (!plan->promote) return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
   return SeveralContexts() ? Decision::kAsideContext : kPromote;
 }
 

@@ -21,7 +21,7 @@ constexpr size_t kTouchedPiece = size_t{4} << 20;
 bool Engine::Fetch(const Request& request) {
   const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
-  if (policy_.d2h != policy::TransferMode::kOn || !possible || !Alive()) return false;
+  if (!considers_to_host_ || !possible || !Alive()) return false;
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
     if (!Serving()) return false;
@@ -43,6 +43,9 @@ Decision Engine::WhyNotFetch(const Request& request) {
   if (captures_.live()) return Decision::kLeftCapture;
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kLeftContext;
+  if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request.bytes); !plan.promote) {
+    return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
+  }
   if (!CanMakeWritable()) return Decision::kLeftKernel;
   const bool pageable = KindOf(driver_, request.destination) == MemoryKind::kPageable &&
                         KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&

@@ -40,6 +40,8 @@ constexpr Name kNames[] = {
     {"S17", Mutant::kS17},
     {"S22", Mutant::kS22},
     {"S23", Mutant::kS23},
+    {"R1", Mutant::kR1},
+    {"R2", Mutant::kR2},
     {"U1", Mutant::kU1},
     {"U2", Mutant::kU2},
     {"U3", Mutant::kU3},
