@@ -146,7 +146,8 @@ std::string TemplateToml() {
 
 std::string ReferenceMarkdown() {
   std::string out =
-      "<!-- Generated from policy/options.cpp: build the target policy-reference to write it again. -->\n"
+      "<!-- Generated from policy/options.cpp and policy/rule_keys.cpp: build the target policy-reference to write it "
+      "again. -->\n"
       "# Policy\n\n"
       "A policy is one TOML file, named by `slipstream run --policy FILE` or by the variable `SLIPSTREAM_POLICY`. "
       "Without one, the defaults below hold.\n\n"

@@ -31,9 +31,8 @@ ThreadState& Engine::Identified() {
 
 policy::TransferPlan Engine::PlanFor(policy::Direction direction, size_t bytes) const {
   policy::TransferPlan plan = PlanOf(policy_, direction, bytes, device_);
-  const policy::TransferPlan keys = PlanByKeys(policy_, direction, bytes);
-  if (Broken(Mutant::kR1)) plan.promote = keys.promote;
-  if (Broken(Mutant::kR2)) plan.skip_synchronize = keys.skip_synchronize;
+  if (Broken(Mutant::kR1)) plan.promote = PlanByKeys(policy_, direction, bytes).promote;
+  if (Broken(Mutant::kR2)) plan.skip_synchronize = PlanByKeys(policy_, direction, bytes).skip_synchronize;
   return plan;
 }
 

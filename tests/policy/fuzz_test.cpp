@@ -177,7 +177,7 @@ std::string Broken(const std::string& text, const Environment& env, unsigned* ac
           LoadText(version + KeyOf(option) + " = " + Literal(option, value), "p", Environment(Variables{}));
       if (!again.ok() || option.get(again.policy) != value) return "cannot be read back: " + KeyOf(option);
     }
-    if (const std::string broken = BrokenRules(loaded); !broken.empty()) return broken;
+    if (std::string broken = BrokenRules(loaded); !broken.empty()) return broken;
   } else if (loaded.policy.enabled) {
     return "a broken policy is enabled";
   }

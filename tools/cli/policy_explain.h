@@ -24,7 +24,11 @@ struct ExplainOptions {
   bool json = false;
 };
 
-// 0: printed. 1: the policy has problems, or the output cannot be written. 2: an option's value is wrong.
+// `json`: one object: "copy" as asked, "rule" (the first that matches, or null), "promote" and "skip_synchronize"
+// ({"value", "by": the key that decided, or null, "origin"}), "off" (why slipstream is off, or null), "counted" (the
+// name in a summary of a copy that the policy leaves alone, or null), "staging" ({"kind", "piece_bytes", "threads"} or
+// null), "checked" (the names of what a running process is asked besides). 0: printed. 1: the policy has problems, or
+// the output cannot be written. 2: an option's value is wrong.
 int PolicyExplain(const ExplainOptions& options) noexcept;
 
 }  // namespace slipstream::cli
