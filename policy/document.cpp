@@ -84,13 +84,27 @@ Entry MakeEntry(const toml::key& key, const toml::node& node, std::vector<std::s
   return entry;
 }
 
-void Flatten(const toml::table& table, const std::vector<std::string>& above, std::vector<Entry>& out) {
+// `above`: the entry of the table, which what is inside shares the path and the place in an array with.
+void Flatten(const toml::table& table, const Entry& above, std::vector<Entry>& out) {
   for (const auto& [key, node] : table) {
-    if (above.empty() && key.str() == kPutAside) continue;
-    std::vector<std::string> path = above;
+    if (above.path.empty() && key.str() == kPutAside) continue;
+    std::vector<std::string> path = above.path;
     path.emplace_back(key.str());
-    out.push_back(MakeEntry(key, node, path));
-    if (const toml::table* inner = node.as_table()) Flatten(*inner, path, out);
+    Entry entry = MakeEntry(key, node, std::move(path));
+    entry.array_parts = above.array_parts;
+    entry.element = above.element;
+    out.push_back(entry);
+    if (const toml::table* inner = node.as_table()) Flatten(*inner, entry, out);
+    if (!node.is_array_of_tables() || above.element != 0) continue;
+    entry.array_parts = entry.path.size();
+    for (const toml::node& one : *node.as_array()) {
+      ++entry.element;
+      entry.kind = one.as_table()->empty() ? Entry::Kind::kEmptyTable : Entry::Kind::kTable;
+      entry.key_line = entry.line = ToInt(one.source().begin.line);
+      entry.key_column = entry.column = ToInt(one.source().begin.column);
+      out.push_back(entry);
+      Flatten(*one.as_table(), entry, out);
+    }
   }
 }
 
@@ -234,7 +248,7 @@ Document ParseDocument(std::string_view text) {
     }
     const toml::parse_result result = toml::parse(std::string_view(remaining));
     if (result) {
-      Flatten(result.table(), {}, document.entries);
+      Flatten(result.table(), Entry(), document.entries);
       const auto position = [](const Entry& e) { return std::tuple(e.key_line, e.key_column, e.path.size()); };
       std::stable_sort(document.entries.begin(), document.entries.end(),
                        [&](const Entry& a, const Entry& b) { return position(a) < position(b); });

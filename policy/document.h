@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,10 @@ struct Entry {
   int key_column = 1;
   int line = 1;
   int column = 1;
+  // What stands in an array of tables: how many parts of `path` name the array, and which of its tables this is or
+  // stands in, from 1. 0: in none. Arrays of tables inside of such a table are not gone into.
+  std::size_t array_parts = 0;
+  std::size_t element = 0;
 
   // "log.level"; a part that would need quotes in TOML has them.
   std::string Key() const;

@@ -6,6 +6,8 @@
 #include "policy/document.h"
 #include "policy/nearest.h"
 #include "policy/options.h"
+#include "policy/rule_keys.h"
+#include "policy/rule_reader.h"
 #include "policy/source_file.h"
 #include "policy/text.h"
 
@@ -67,17 +69,18 @@ bool CheckCharacters(const std::string& text, const std::string& name, std::vect
 // Goes through one document, entry by entry.
 class FileReader {
  public:
-  FileReader(const std::string& name, Loaded& loaded) : name_(name), loaded_(loaded) {}
+  FileReader(const std::string& name, Loaded& loaded) : name_(name), loaded_(loaded), rules_(name, loaded, found_) {}
 
   void Read(const std::string& text) {
     if (!CheckCharacters(text, name_, loaded_.problems)) return;
     Document document = ParseDocument(text);
     if (!ReadVersion(document)) return;
     for (const Entry& entry : document.entries) ReadEntry(entry);
+    rules_.Finish(document.problems.empty());
     for (Problem& problem : document.problems) {
       problem.file = name_;
       // What is no value at all was meant for a key that we know.
-      const Option* option = problem.found.empty() ? nullptr : FindOption(problem.key);
+      const Option* option = problem.found.empty() ? nullptr : FindOptionOrRuleKey(problem.key);
       if (option != nullptr) problem.expected = Expected(*option);
       found_.push_back(std::move(problem));
     }
@@ -128,7 +131,16 @@ class FileReader {
     return false;
   }
 
+  static const Option* FindOptionOrRuleKey(std::string_view key) {
+    if (const Option* option = FindOption(key)) return option;
+    const std::string rule = std::string(kRuleTable) + ".";
+    const RuleKey* const found = key.starts_with(rule) ? FindRuleKey(key.substr(rule.size())) : nullptr;
+    return found != nullptr ? &found->option : nullptr;
+  }
+
   void ReadEntry(const Entry& entry) {
+    if (rules_.Read(entry)) return;
+    if (entry.element != 0) return;  // in an array of tables, which is refused as a whole
     if (entry.path[0] == kEnvironmentTable && entry.path.size() > 1) {
       if (entry.path.size() == 2) ReadVariable(entry);  // A third part's problem is the second's: a table.
       return;
@@ -209,6 +221,7 @@ class FileReader {
   const std::string& name_;
   Loaded& loaded_;
   std::vector<Problem> found_;
+  RuleReader rules_;
 };
 
 void ReadVariables(const Environment& env, Loaded& loaded) {
@@ -228,6 +241,8 @@ void ReadVariables(const Environment& env, Loaded& loaded) {
     if (option == Options().end()) {
       if (name.starts_with("SLIPSTREAM_ENVIRONMENT_")) {
         problem.what = "[environment] has no overrides: set the variable itself";
+      } else if (name.starts_with("SLIPSTREAM_TRANSFER_RULE")) {
+        problem.what = "[[transfer.rule]] has no overrides: rules stand in the policy file";
       } else {
         problem.what = "not one that slipstream knows";
         problem.suggestion = Nearest(name, known);

@@ -57,7 +57,8 @@ struct Loaded {
   std::optional<std::string> path;
   // Everything that is wrong, in the order of the file, then the variables by name.
   std::vector<Problem> problems;
-  // Origin of every key ("log.level", "environment.NAME"); complete only where ok().
+  // Origin of every key ("log.level", "environment.NAME"), and of each rule with the keys that it sets
+  // ("transfer.rule[1]", "transfer.rule[1].promote"); complete only where ok().
   std::map<std::string, Origin> origins;
   // Memory ran out; `problems` may then be empty although the policy cannot be used.
   bool out_of_memory = false;

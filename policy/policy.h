@@ -5,14 +5,16 @@
 // Threading: plain data. Filled by one thread, then only read.
 // Layers: the bottom one. Includes nothing of ours, and no CUDA header.
 // Rule: a key that nothing obeys does not exist here, and a value that this version cannot honour is refused by Load().
-//   Each field has a row in options.cpp, from which the parser, the overrides, `slipstream policy` and docs/policy.md
-//   come; a test counts the fields against the rows.
+//   Each field has a row in options.cpp, or rule_keys.cpp, from which the parser, the overrides, `slipstream policy`
+//   and docs/policy.md come; a test counts the fields against the rows.
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace slipstream::policy {
 
@@ -89,6 +91,36 @@ struct Allocator {
   bool operator==(const Allocator&) const = default;
 };
 
+// Which copies a rule is about.
+enum class RuleDirection : std::uint8_t { kBoth, kHostToDevice, kDeviceToHost };
+
+// What a rule says of a switch.
+enum class RuleSwitch : std::uint8_t { kUnsaid, kFalse, kTrue };
+
+// One [[transfer.rule]]: what the policy makes of the copies that match. A rule switches a copy off or on; what must
+// hold for a copy to be promoted, or its synchronise to be skipped, holds all the same.
+struct TransferRule {
+  // For people; nothing depends on it.
+  std::string name{};
+  // -- which copies: those for which all of it holds.
+  RuleDirection direction = RuleDirection::kBoth;
+  // Bytes, both ends included.
+  std::uint64_t min_size = 0;
+  std::uint64_t max_size = UINT64_MAX;
+  // The device's ordinal, as the process sees it. 0 to 255.
+  int device = kAnyDevice;
+  // -- what becomes of them. What a rule does not say is as the keys of Transfer say.
+  RuleSwitch promote = RuleSwitch::kUnsaid;
+  RuleSwitch skip_synchronize = RuleSwitch::kUnsaid;
+
+  static constexpr int kAnyDevice = -1;
+
+  bool operator==(const TransferRule&) const = default;
+};
+
+// More rules are refused: each is looked at for every copy.
+inline constexpr std::size_t kMostRules = 64;
+
 struct Transfer {
   // Host to device copies from pageable memory.
   TransferMode h2d = TransferMode::kOn;
@@ -117,6 +149,8 @@ struct Transfer {
   // Whether shared memory that the program unmaps (batches of its loader processes) is given back to the system by a
   // thread of ours.
   bool unmap_in_background = true;
+  // In the order of the file: the first that matches a copy decides (transfer_plan.h).
+  std::vector<TransferRule> rules{};
 
   bool operator==(const Transfer&) const = default;
 };

@@ -6,6 +6,7 @@
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/options.h"
+#include "policy/rule_keys.h"
 #include "policy/value.h"
 
 namespace slipstream::policy {
@@ -46,6 +47,17 @@ void AppendSetting(std::string& out, const Option& option) {
   out.append(option.key).append(" = ").append(Default(option)).append("\n");
 }
 
+// One rule as an example, commented out. It ends its table: what stands behind it would be a rule's key.
+void AppendExampleRule(std::string& out) {
+  AppendComment(out, "Rules for some copies only, as many as wanted, up to " + std::to_string(kMostRules) +
+                         ". The first one that matches a copy decides; what it does not say is as the keys above say.");
+  out.append("#[[").append(kRuleTable).append("]]\n");
+  for (const RuleKey& key : RuleKeys()) {
+    AppendComment(out, key.option.doc);
+    out.append("#").append(key.option.key).append(" = ").append(key.example).append("\n");
+  }
+}
+
 // A vertical bar would end the cell.
 std::string Cell(std::string_view text) {
   std::string out;
@@ -64,6 +76,48 @@ void AppendRows(std::string& out, std::string_view table) {
   });
 }
 
+void AppendRules(std::string& out) {
+  out +=
+      "\n### [[transfer.rule]]\n\n"
+      "What becomes of some copies only. Each `[[transfer.rule]]` in the file is one rule: the keys that say which "
+      "copies it matches (without any: all), and at least one of `promote` and `skip_synchronize`. The first rule that "
+      "matches a copy decides, in the order of the file; what it does not say is as the keys of [transfer] say, and "
+      "rules behind it are not asked. At most " +
+      std::to_string(kMostRules) +
+      " rules.\n\n"
+      "| Key | Accepts | Example | Meaning |\n|---|---|---|---|\n";
+  for (const RuleKey& key : RuleKeys()) {
+    out += "| `" + std::string(key.option.key) + "` | " + Cell(Expected(key.option)) + " | `" +
+           std::string(key.example) + "` | " + Cell(key.option.doc) + " |\n";
+  }
+  out +=
+      "\nFor example, batches are promoted and everything else is left alone, and every wait behind a large one is "
+      "kept:\n\n"
+      "    [transfer]\n"
+      "    h2d = \"off\"\n\n"
+      "    [[transfer.rule]]\n"
+      "    name = \"large batches wait\"\n"
+      "    direction = \"h2d\"\n"
+      "    min_size = \"64MiB\"\n"
+      "    promote = true\n"
+      "    skip_synchronize = false\n\n"
+      "    [[transfer.rule]]\n"
+      "    name = \"batches\"\n"
+      "    direction = \"h2d\"\n"
+      "    min_size = \"1MiB\"\n"
+      "    promote = true\n\n"
+      "`slipstream policy explain --size 80MB --direction h2d --policy FILE` says what becomes of one copy, and which "
+      "line decides it.\n\n"
+      "A rule outranks keys, wherever their values come from, a variable too; it never outranks what must hold for a "
+      "copy to be promoted or for its synchronise to be skipped ([transfer.md](transfer.md)): `promote = true` and "
+      "`skip_synchronize = true` allow, and everything is checked as without a rule. So a rule that nothing would obey "
+      "is refused: `skip_synchronize = true` for copies to the host or for copies that are not promoted, "
+      "`promote = true` for copies to the host of up to 64 KiB, and a rule whose copies are all matched by rules "
+      "before "
+      "it. A program's copies on other devices than its first are left alone whatever a rule says. A rule has no "
+      "variable.\n";
+}
+
 }  // namespace
 
 std::string TemplateToml() {
@@ -80,6 +134,7 @@ std::string TemplateToml() {
     AppendComment(out, table.doc);
     out.append("[").append(table.name).append("]\n");
     ForEachIn(table.name, [&](const Option& option) { AppendSetting(out, option); });
+    if (table.name == "transfer") AppendExampleRule(out);
     out += '\n';
   }
   out +=
@@ -91,13 +146,16 @@ std::string TemplateToml() {
 
 std::string ReferenceMarkdown() {
   std::string out =
-      "<!-- Generated from policy/options.cpp: build the target policy-reference to write it again. -->\n"
+      "<!-- Generated from policy/options.cpp and policy/rule_keys.cpp: build the target policy-reference to write it "
+      "again. -->\n"
       "# Policy\n\n"
       "A policy is one TOML file, named by `slipstream run --policy FILE` or by the variable `SLIPSTREAM_POLICY`. "
       "Without one, the defaults below hold.\n\n"
       "    slipstream policy init policy.toml     # writes every key, commented out at its default\n"
       "    slipstream policy check policy.toml    # says everything that is wrong, with line and column\n"
-      "    slipstream policy show policy.toml     # prints what holds and where each value comes from\n\n"
+      "    slipstream policy show policy.toml     # prints what holds and where each value comes from\n"
+      "    slipstream policy explain --size 80MB --direction h2d --policy policy.toml    # says what becomes of such a "
+      "copy\n\n"
       "A value comes from the default, then the file, then the environment variable; the last one that is set wins. A "
       "policy with anything wrong in it is not used at all: `slipstream run` refuses to start, and a process that has "
       "the library preloaded by other means says so once on standard error and runs as if slipstream were not "
@@ -108,6 +166,7 @@ std::string ReferenceMarkdown() {
   for (const Table& table : Tables()) {
     out.append("\n### [").append(table.name).append("]\n\n").append(table.doc).append("\n\n");
     AppendRows(out, table.name);
+    if (table.name == "transfer") AppendRules(out);
   }
   out +=
       "\n### [environment]\n\n"
@@ -122,13 +181,21 @@ std::string ReferenceMarkdown() {
     for (const std::string_view name : option.later)
       out.append("- `" + KeyOf(option) + " = \"").append(name) += "\"`\n";
   }
+  for (const std::string_view key : RuleKeysLater()) {
+    out.append("- `")
+        .append(key)
+        .append("` in a `[[")
+        .append(kRuleTable)
+        .append("]]`: where in the program a copy is made\n");
+  }
   out +=
       "\n## Sizes\n\n"
       "A number of bytes, or text: digits, a fraction if wanted, a unit. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, "
       "`MB`, `GB` are powers of 1000; `B` is bytes. `\"1.5GB\"` is 1500000000 bytes. A fraction must give whole "
       "bytes.\n\n"
       "## Environment variables\n\n"
-      "Every key but `version` has one: `SLIPSTREAM_`, the table, the key, in capitals. The text needs no quotes and "
+      "Every key but `version` and those of a rule has one: `SLIPSTREAM_`, the table, the key, in capitals. The text "
+      "needs no quotes and "
       "is "
       "checked as the file is. A `SLIPSTREAM_` variable that is not one of them is an error, so that a slip of the "
       "hand "

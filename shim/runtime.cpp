@@ -21,6 +21,7 @@
 #include "policy/load.h"
 #include "policy/log.h"
 #include "policy/policy.h"
+#include "policy/transfer_plan.h"
 #include "shim/gate.h"
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
@@ -149,8 +150,13 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
       environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
   if (std::atexit(StopEngines) != 0) return 0;
   policy::Transfer transfer = policy.transfer;
-  if (!transfer_serves) transfer.small_copies = transfer.large_copies = transfer.skip_synchronize = false;
-  const int threads = transfer::CopyThreads(transfer, ranks_here);
+  if (!transfer_serves) {
+    // It keeps the account of work on host memory for the allocator, and leaves every copy alone.
+    transfer.small_copies = transfer.large_copies = transfer.skip_synchronize = false;
+    transfer.d2h = policy::TransferMode::kOff;
+    transfer.rules.clear();
+  }
+  const int threads = policy::CopyThreads(transfer, ranks_here);
   auto* const engine = new (std::nothrow) transfer::Engine(transfer, threads, CountTransfer);
   if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);

@@ -17,6 +17,8 @@ namespace slipstream::transfer {
   ROW(kPromotedPart, "promoted.part", "copies of which staging memory took the first part only")                      \
   ROW(kAhead, "ahead", "of these, copies that went to the device while their stream was busy")                        \
   ROW(kFetched, "fetched", "copies to pageable memory that came through staging memory")                              \
+  ROW(kLeftOff, "left.off", "copies to the host left alone: switched off by the policy")                              \
+  ROW(kLeftRule, "left.rule", "copies to the host left alone: by a rule of the policy")                               \
   ROW(kLeftMemory, "left.memory",                                                                                     \
       "copies to the host left alone: not from plain memory of the device to pageable memory")                        \
   ROW(kLeftSmall, "left.small", "copies to the host left alone: of up to 64 KiB")                                     \
@@ -28,6 +30,7 @@ namespace slipstream::transfer {
       "copies to the host left alone: the system cannot prepare pages (before Linux 5.14)")                           \
   ROW(kLeftError, "left.error", "copies to the host left alone: a call failed, or the memory cannot be written")      \
   ROW(kAsideOff, "aside.off", "copies left alone: switched off by the policy")                                        \
+  ROW(kAsideRule, "aside.rule", "copies left alone: by a rule of the policy")                                         \
   ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
   ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \
   ROW(kAsideSource, "aside.source", "copies left alone: the source is not pageable memory")                           \
@@ -42,6 +45,7 @@ namespace slipstream::transfer {
   ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
   ROW(kSkippedRest, "skipped.rest", "synchronises that waited only for work on host memory")                          \
   ROW(kKeptOff, "kept.off", "synchronises kept: skipping is switched off by the policy")                              \
+  ROW(kKeptRule, "kept.rule", "synchronises kept: by a rule of the policy")                                           \
   ROW(kKeptHostEffect, "kept.host_effect", "synchronises kept: another stream may still use host memory")             \
   ROW(kKeptCapture, "kept.capture", "synchronises kept: a stream is being captured")                                  \
   ROW(kKeptContexts, "kept.contexts", "synchronises kept: more than one device context")                              \

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "policy/transfer_plan.h"
 #include "transfer/driver.h"
 #include "transfer/fence.h"
 #include "transfer/ring.h"
@@ -24,7 +25,7 @@ namespace slipstream::transfer {
 class DeviceStaging {
  public:
   static constexpr size_t kBlockBytes = size_t{8} << 20;
-  static constexpr size_t kSegmentBytes = size_t{64} << 20;
+  static constexpr size_t kSegmentBytes = policy::kDeviceSegmentBytes;
   static_assert(kBlockBytes % Ring::kSlotBytes == 0);
 
   explicit DeviceStaging(const Driver& driver) : driver_(driver) {}

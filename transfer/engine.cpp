@@ -12,7 +12,12 @@ constinit thread_local ThreadState t_state;
 }  // namespace
 
 Engine::Engine(const policy::Transfer& policy, int threads, CountDecision count)
-    : policy_(policy), threads_(threads < 1 ? 1 : threads), count_(count), process_(getpid()) {
+    : policy_(policy),
+      considers_to_device_(Considers(policy, policy::Direction::kHostToDevice)),
+      considers_to_host_(Considers(policy, policy::Direction::kDeviceToHost)),
+      threads_(threads < 1 ? 1 : threads),
+      count_(count),
+      process_(getpid()) {
   has_thread_key_ = pthread_key_create(&thread_key_, ThreadEnds) == 0;
 }
 
@@ -22,6 +27,13 @@ ThreadState& Engine::Identified() {
   ThreadState& thread = t_state;
   if (thread.id == 0) thread.id = next_thread_.fetch_add(1, std::memory_order_relaxed);
   return thread;
+}
+
+policy::TransferPlan Engine::PlanFor(policy::Direction direction, size_t bytes) const {
+  policy::TransferPlan plan = PlanOf(policy_, direction, bytes, device_);
+  if (Broken(Mutant::kR1)) plan.promote = PlanByKeys(policy_, direction, bytes).promote;
+  if (Broken(Mutant::kR2)) plan.skip_synchronize = PlanByKeys(policy_, direction, bytes).skip_synchronize;
+  return plan;
 }
 
 bool Engine::DriverThere() {

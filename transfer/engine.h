@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "policy/policy.h"
+#include "policy/transfer_plan.h"
 #include "transfer/capture_watch.h"
 #include "transfer/copy_workers.h"
 #include "transfer/decision.h"
@@ -219,6 +220,8 @@ class Engine {
     const Phase now = phase();
     return (now == Phase::kStarting || now == Phase::kServing) && Alive();
   }
+  // What the policy makes of a copy of the served device; the engine serves.
+  policy::TransferPlan PlanFor(policy::Direction direction, size_t bytes) const;
   bool DriverThere();
   void TurnOff(Decision reason);
   void Count(Decision decision, uint64_t bytes = 0, uint64_t time_ns = 0) const { count_(decision, bytes, time_ns); }
@@ -248,7 +251,7 @@ class Engine {
   // -- copies (engine_copy.cpp)
   bool CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result);
   cudaError_t OtherCopy(const Request& request, bool per_thread);
-  Decision WhyNotNow(const Request& request);
+  Decision WhyNotNow(const Request& request, policy::TransferPlan* plan);
   Decision WhyNotThis(const Request& request, Destination* destination);
   Delivery::To ToOf(const Request& request) const {
     return {context_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
@@ -281,6 +284,8 @@ class Engine {
   bool RdmaLoaded(bool small);
 
   const policy::Transfer policy_;
+  const bool considers_to_device_;  // whether such copies are looked at
+  const bool considers_to_host_;
   const int threads_;
   const CountDecision count_;
   const pid_t process_;

@@ -12,8 +12,6 @@ namespace {
 
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
 constexpr uintptr_t kPageBytes = 4096;           // the smallest there are
-// The DMA of less is over in the time that it takes to send it ahead.
-constexpr size_t kAheadFrom = size_t{1} << 20;
 
 }  // namespace
 
@@ -64,18 +62,19 @@ cudaError_t Engine::OtherCopy(const Request& request, bool per_thread) {
 // Whether the copy was promoted; *result is then the call's, and *fence behind it, if it could be had. The synchronise
 // behind it may be skipped if the thread's candidate is valid.
 bool Engine::CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result) {
-  const bool possible = policy_.h2d == policy::TransferMode::kOn &&
+  const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
   if (!possible) return false;
   ThreadState& thread = State();
   Destination where;
+  policy::TransferPlan plan;
   bool promoted = false;
   const bool small = request.bytes <= kSmallCopyBytes;
   if (policy_.verify) LookAtVerified();
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
-    Decision why_not = WhyNotNow(request);
+    Decision why_not = WhyNotNow(request, &plan);
     if (why_not == kPromote) {
       const RelaxedCapture relaxed(driver_);
       why_not = WhyNotThis(request, &where);
@@ -95,7 +94,7 @@ bool Engine::CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* 
     return false;
   }
   if (promoted && *result == cudaSuccess && *fence) {
-    thread.candidate = {true, where.shareable_only, small, request.key};
+    thread.candidate = {true, where.shareable_only, small, plan, request.key};
   }
   return promoted;
 }
@@ -123,7 +122,7 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
 }
 
 // What needs no question about the copy's own memory.
-Decision Engine::WhyNotNow(const Request& request) {
+Decision Engine::WhyNotNow(const Request& request, policy::TransferPlan* plan) {
   switch (phase()) {
     case Phase::kServing:
       break;
@@ -132,12 +131,13 @@ Decision Engine::WhyNotNow(const Request& request) {
     default:
       return captures_.live() ? Decision::kAsideCapture : Decision::kAsideStarting;
   }
-  const bool wanted = request.bytes <= kSmallCopyBytes ? policy_.small_copies : policy_.large_copies;
-  if (!wanted) return Decision::kAsideOff;
   if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
   if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kAsideContext;
+  // The context is ours, and so is the device that a rule may name.
+  *plan = PlanFor(policy::Direction::kHostToDevice, request.bytes);
+  if (!plan->promote) return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
   return SeveralContexts() ? Decision::kAsideContext : kPromote;
 }
 
@@ -200,7 +200,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
               kPiecesAhead * static_cast<uint32_t>(threads_));
   const CUresult idle = driver_.cuStreamQuery(request.stream);
   DeviceStaging* ahead = nullptr;
-  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= kAheadFrom) {
+  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= policy::kAheadFrom) {
     WantDeviceStaging(request.bytes);
     if (device_staging_.bytes() != 0) ahead = &device_staging_;
   }
@@ -227,7 +227,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
     }
     return true;
   };
-  const bool choose = threads_ > 1 && request.bytes < kLongCopyBytes;
+  const bool choose = threads_ > 1 && request.bytes < policy::kLongCopyBytes;
   const size_t way = choose ? staging_ways_.Choose(request.bytes) : 0;
   const uint64_t start = choose ? NowNs() : 0;
   workers_.Run(job, way == 1, place, pieces_are_in);

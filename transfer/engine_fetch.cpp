@@ -13,8 +13,6 @@ namespace slipstream::transfer {
 namespace {
 
 constexpr Decision kFetch = Decision::kCount;  // no reason not to
-// Of memory that may get huge pages each piece is one: two threads that make the same page would both fill it.
-constexpr size_t kHugePieces = kWorthHugePages;
 static_assert(kHugePageBytes == Ring::kSlotBytes);
 
 // From `memory` to the next huge page.
@@ -26,23 +24,28 @@ size_t FirstPiece(const char* memory) { return kHugePageBytes - reinterpret_cast
 bool Engine::Fetch(const Request& request, Stopwatch* watch) {
   const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
-  if (policy_.d2h != policy::TransferMode::kOn || !possible || !Alive()) return false;
+  if (!considers_to_host_ || !possible || !Alive()) return false;
+  if (request.bytes <= kSmallCopyBytes) {
+    if (Serving() && request.kind == cudaMemcpyDeviceToHost) Count(Decision::kLeftSmall, request.bytes);
+    return false;
+  }
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
     if (!Serving()) return false;
     const RelaxedCapture relaxed(driver_);
     Decision decision = WhyNotFetch(request);
-    Ways& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
-    // What a copy takes says something about its way if the device has nothing else to do first.
-    const bool idle = decision == kFetch && driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
-    if (decision == kFetch && ways.Choose(request.bytes) == 1) {
-      decision = Decision::kLeftSlower;
-      if (idle) *watch = {&ways, NowNs()};
-    }
     if (decision == kFetch) {
+      Ways& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
+      // What a copy takes says something about its way if the device has nothing else to do first.
+      const bool idle = driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
       const uint64_t start = NowNs();
-      decision = FetchStaged(request);
-      if (idle && decision == Decision::kFetched) ways.Took(0, request.bytes, NowNs() - start);
+      if (ways.Choose(request.bytes) == 1) {
+        decision = Decision::kLeftSlower;
+        if (idle) *watch = {&ways, start};
+      } else {
+        decision = FetchStaged(request);
+        if (idle && decision == Decision::kFetched) ways.Took(0, request.bytes, NowNs() - start);
+      }
     }
     const bool fetched = decision == Decision::kFetched;
     if (fetched || request.kind == cudaMemcpyDeviceToHost) Count(decision, request.bytes);
@@ -55,10 +58,12 @@ bool Engine::Fetch(const Request& request, Stopwatch* watch) {
 }
 
 Decision Engine::WhyNotFetch(const Request& request) {
-  if (request.bytes <= kSmallCopyBytes) return Decision::kLeftSmall;
   if (captures_.live()) return Decision::kLeftCapture;
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kLeftContext;
+  if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request.bytes); !plan.promote) {
+    return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
+  }
   if (!CanMakeWritable()) return Decision::kLeftKernel;
   const bool pageable = KindOf(driver_, request.destination) == MemoryKind::kPageable &&
                         KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
@@ -75,8 +80,9 @@ Decision Engine::WhyNotFetch(const Request& request) {
 Decision Engine::FetchStaged(const Request& request) {
   // A few slots do: each is free again when it was copied out.
   WantStaging(std::min(request.bytes, static_cast<size_t>(threads_) * Ring::kSlotBytes));
-  const bool huge = request.bytes >= kHugePieces;
-  const size_t piece_bytes = huge ? kHugePageBytes : PieceBytesOf(request.bytes);
+  // Of memory that may get huge pages each piece is one: two threads that make the same page would both fill it.
+  const size_t piece_bytes = policy::FetchedPieceBytesOf(request.bytes);
+  const bool huge = piece_bytes == kHugePageBytes;
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   const uint32_t ahead = kPiecesAhead * static_cast<uint32_t>(threads_);
   const size_t first_bytes = huge ? FirstPiece(request.destination) : piece_bytes;

@@ -101,7 +101,9 @@ bool Engine::RdmaLoaded(bool small) {
 }
 
 Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects) {
-  if (!policy_.skip_synchronize) return Decision::kKeptOff;
+  if (!candidate.plan.skip_synchronize) {
+    return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kKeptRule : Decision::kKeptOff;
+  }
   if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kKeptMapped;
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {

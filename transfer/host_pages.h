@@ -5,11 +5,12 @@
 
 #include <cstddef>
 
+#include "policy/transfer_plan.h"
+
 namespace slipstream::transfer {
 
-inline constexpr size_t kHugePageBytes = size_t{2} << 20;
-// Less is filled as fast without huge pages.
-inline constexpr size_t kWorthHugePages = size_t{8} << 20;
+using policy::kHugePageBytes;
+using policy::kWorthHugePages;
 
 // Makes every page of [memory, memory + bytes) present and writable, and changes no byte. False: some of it may not be
 // written, or is not there, or the kernel cannot do that (before Linux 5.14): then whoever writes finds out.

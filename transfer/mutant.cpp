@@ -44,6 +44,8 @@ constexpr Name kNames[] = {
     {"S23", Mutant::kS23},
     {"S36", Mutant::kS36},
     {"Verify", Mutant::kVerify},
+    {"R1", Mutant::kR1},
+    {"R2", Mutant::kR2},
     {"U1", Mutant::kU1},
     {"U2", Mutant::kU2},
     {"U3", Mutant::kU3},

@@ -42,6 +42,8 @@ enum class Mutant : uint8_t {
   kS23,          // any number of synchronises may be owed
   kS36,          // staging memory of the device is kept where an allocation fails
   kVerify,       // what came back of a copy is not compared
+  kR1,           // a policy rule's "promote" is not looked at
+  kR2,           // a policy rule's "skip_synchronize" is not looked at
   kU1,           // what is unmapped in the background stays where it is meanwhile
   kU2,           // any shared mapping of a file will do
   kU3,           // any amount may wait to be given back

@@ -12,12 +12,13 @@
 #include <cstdint>
 #include <mutex>
 
+#include "policy/transfer_plan.h"
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
 
 namespace slipstream::transfer {
 
-inline constexpr size_t kSmallCopyBytes = size_t{64} << 10;
+using policy::kSmallCopyBytes;
 
 class SmallStaging {
  public:

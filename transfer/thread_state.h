@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "policy/transfer_plan.h"
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
 
@@ -15,7 +16,8 @@ namespace slipstream::transfer {
 struct Candidate {
   bool valid = false;
   bool destination_may_be_shared = false;
-  bool small = false;  // at most kSmallCopyBytes
+  bool small = false;         // at most kSmallCopyBytes
+  policy::TransferPlan plan;  // what the policy makes of the copy
   StreamKey stream;
 };
 

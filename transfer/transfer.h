@@ -21,9 +21,4 @@ struct Standing {
 // `launch_blocking`: the value of CUDA_LAUNCH_BLOCKING, empty when it is not set (S14).
 Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking);
 
-// Threads that copy, the calling one included: what the policy says, or a quarter of the processors that this process
-// may use (its affinity, its share among `ranks_here` processes of the job on this machine, its cgroup), 1 to 4.
-// ranks_here below 1: unknown.
-int CopyThreads(const policy::Transfer& policy, int ranks_here);
-
 }  // namespace slipstream::transfer

@@ -115,6 +115,36 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "environment.A                 \"b\"               p.toml:6\n");
 }
 
+TEST(PolicyShow, PrintsWhatRulesSetBehindTheirTable) {
+  const Folder folder;
+  WriteFile(folder / "p.toml",
+            "version = 1\n[[transfer.rule]]\nname = \"n\"\nmin_size = \"1MiB\"\npromote = false\n"
+            "[[transfer.rule]]\ndirection = \"d2h\"\nskip_synchronize = false\n");
+  const auto show = [&](bool json) {
+    return RunCommand([&] {
+      if (::chdir(folder.path().c_str()) != 0) return 2;
+      return PolicyShow("p.toml", json);
+    });
+  };
+  const std::string text = show(false).out;
+  const std::size_t begin = text.find("transfer.unmap_in_background");
+  EXPECT_EQ(text.substr(begin, text.find("tracer.nvtx") - begin),
+            "transfer.unmap_in_background       true              default\n"
+            "transfer.rule[1].name              \"n\"               p.toml:3\n"
+            "transfer.rule[1].min_size          \"1MiB\"            p.toml:4\n"
+            "transfer.rule[1].promote           false             p.toml:5\n"
+            "transfer.rule[2].direction         \"d2h\"             p.toml:7\n"
+            "transfer.rule[2].skip_synchronize  false             p.toml:8\n"
+            "tracer.counters                    \"time\"            default\n");
+  const nlohmann::json json = nlohmann::json::parse(show(true).out);
+  EXPECT_EQ(json["policy"]["transfer"]["rule"],
+            (nlohmann::json::array({{{"name", "n"}, {"min_size", 1 << 20}, {"promote", false}},
+                                    {{"direction", "d2h"}, {"skip_synchronize", false}}})));
+  EXPECT_EQ(json["origins"]["transfer.rule[1].min_size"],
+            (nlohmann::json{{"kind", "file"}, {"file", "p.toml"}, {"line", 4}, {"column", 12}}));
+  EXPECT_FALSE(json["origins"].contains("transfer.rule[2].min_size"));
+}
+
 TEST(PolicyShow, WithoutAPathTakesTheVariable) {
   const Folder folder;
   WriteFile(folder / "p.toml", "version = 1\nenabled = false\n");

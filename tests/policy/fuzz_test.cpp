@@ -12,6 +12,7 @@
 #include "policy/load.h"
 #include "policy/options.h"
 #include "policy/render.h"
+#include "policy/rule_keys.h"
 #include "policy/statements.h"
 #include "policy/text.h"
 #include "tests/policy/process.h"
@@ -25,7 +26,7 @@ constexpr unsigned kInputs = 200000;
 constexpr unsigned kParts = 4;
 constexpr std::size_t kLongest = 600;
 
-const std::array<std::string_view, 8> kSeeds = {
+const std::array<std::string_view, 10> kSeeds = {
     "version = 1\n[log]\nlevel = \"debug\"\nfile = '/tmp/x'\nmax_size = \"64KiB\"\n",
     "version = 1\nenabled = false\ntransfer = { h2d = \"off\", d2h = \"off\" }\n",
     "version = 1\n[tracer]\nmax_threads = 0x10 # comment\nnvtx = true\ncounters = \"calls\"\n",
@@ -33,13 +34,45 @@ const std::array<std::string_view, 8> kSeeds = {
     "version = 1\nlog.level = \"info\"\nlog.max_size = 1_000_000\n\"a b\".c = [1, [2, 3],\n 4]\n",
     "\xEF\xBB\xBFversion = 1\r\n[[a]]\r\nb = 1979-05-27T07:32:00Z\r\nc = 1e5\r\nd = inf\r\n",
     "version=1\n\"\\u00e9\" = \"\\U0001F600\\t\\\"\"\n[a.\"b.c\".d]\ne = -0.5\n",
+    "version = 1\n[[transfer.rule]]\nname = \"x\"\nmin_size = \"1MiB\"\npromote = true\n[[transfer.rule]]\n"
+    "direction = \"h2d\"\nmax_size = 9\ndevice = 1\nskip_synchronize = false\n",
+    "version = 1\ntransfer.rule = [{ promote = false, max_size = \"2kB\" },\n { skip_synchronize = true, device = 3 "
+    "}]\n",
     "version = 2\n[future]\nkey = { x = 1 }\n",
 };
 
-const std::array<std::string_view, 30> kWords = {
-    "\n",   "\"",      "'",     "\"\"\"", "'''", "[",    "]",       "[[",    "]]",   "{",
-    "}",    "=",       ".",     ",",      "#",   "\\u",  "\\U0001", "\xff",  "\xc3", "é",
-    "\r\n", "version", "level", "log.",   "on",  "\x01", "1e999",   "64KiB", "-",    "_"};
+const std::array<std::string_view, 32> kWords = {"\n",
+                                                 "\"",
+                                                 "'",
+                                                 "\"\"\"",
+                                                 "'''",
+                                                 "[",
+                                                 "]",
+                                                 "[[",
+                                                 "]]",
+                                                 "{",
+                                                 "}",
+                                                 "=",
+                                                 ".",
+                                                 ",",
+                                                 "#",
+                                                 "\\u",
+                                                 "\\U0001",
+                                                 "\xff",
+                                                 "\xc3",
+                                                 "é",
+                                                 "\r\n",
+                                                 "version",
+                                                 "level",
+                                                 "log.",
+                                                 "on",
+                                                 "\x01",
+                                                 "1e999",
+                                                 "64KiB",
+                                                 "-",
+                                                 "_",
+                                                 "[[transfer.rule]]\n",
+                                                 "promote = true\n"};
 
 class Mutator {
  public:
@@ -106,6 +139,27 @@ int LineCount(std::string_view text) {
   return lines;
 }
 
+// What must hold for rules that were accepted; returns what does not.
+std::string BrokenRules(const Loaded& loaded) {
+  const std::vector<TransferRule>& rules = loaded.policy.transfer.rules;
+  if (rules.size() > kMostRules) return "too many rules";
+  std::string text = "version = 1\n";
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].min_size > rules[i].max_size) return "sizes of no copy";
+    if (rules[i].promote == RuleSwitch::kUnsaid && rules[i].skip_synchronize == RuleSwitch::kUnsaid) {
+      return "a rule without an action";
+    }
+    if (!IsPrintable(rules[i].name)) return "";
+    text.append("[[").append(kRuleTable).append("]]\n");
+    for (const RuleKey& key : RuleKeys()) {
+      if (!loaded.origins.contains(RuleName(i) + "." + std::string(key.option.key))) continue;
+      text.append(key.option.key).append(" = ").append(Literal(key.option, key.get(rules[i]))).append("\n");
+    }
+  }
+  const Loaded again = LoadText(text, "p", Environment(Variables{}));
+  return again.ok() && again.policy.transfer.rules == rules ? "" : "cannot be read back: " + text;
+}
+
 // What must hold for any text; returns what does not.
 std::string Broken(const std::string& text, const Environment& env, unsigned* accepted) {
   const Loaded loaded = LoadText(text, "p.toml", env);
@@ -123,6 +177,7 @@ std::string Broken(const std::string& text, const Environment& env, unsigned* ac
           LoadText(version + KeyOf(option) + " = " + Literal(option, value), "p", Environment(Variables{}));
       if (!again.ok() || option.get(again.policy) != value) return "cannot be read back: " + KeyOf(option);
     }
+    if (std::string broken = BrokenRules(loaded); !broken.empty()) return broken;
   } else if (loaded.policy.enabled) {
     return "a broken policy is enabled";
   }

@@ -241,6 +241,65 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Nested",
              "version = 1\nx = " + std::string(17, '[') + std::string(17, ']') + "\n",
              {"policy.toml:2:21: not TOML: exceeded maximum nested value depth of 16 (TOML_MAX_NESTED_VALUES)"}},
+        // [[transfer.rule]].
+        Case{"RuleKeys",
+             "version = 1\n[[transfer.rule]]\nmin_sise = 1\npromote = \"yes\"\n[[transfer.rule]]\n  device = 256\n"
+             "  max_size = 0\n  direction = \"up\"\n  name = 3\n  transfer.promote = true\n",
+             {"policy.toml:3:1: unknown key \"transfer.rule.min_sise\"; did you mean \"transfer.rule.min_size\"?",
+              "policy.toml:4:11: \"transfer.rule.promote\": found \"yes\", expected true or false",
+              "policy.toml:6:12: \"transfer.rule.device\": found 256, expected an integer from 0 to 255",
+              "policy.toml:7:14: \"transfer.rule.max_size\": found 0, expected a size from 1B to 1024GiB, as a number "
+              "of bytes or like \"512MiB\"",
+              "policy.toml:8:15: \"transfer.rule.direction\": found \"up\", expected \"h2d\" or \"d2h\"",
+              "policy.toml:9:10: \"transfer.rule.name\": found 3, expected text without NUL",
+              "policy.toml:10:12: unknown key \"transfer.rule.transfer.promote\"; did you mean "
+              "\"transfer.rule.promote\"?"}},
+        Case{"RuleSiteComesLater",
+             "version = 1\n[[transfer.rule]]\nsite = \"train.py:42\"\npromote = false\n",
+             {"policy.toml:3:8: \"transfer.rule.site\": found \"train.py:42\" (not in this version)"}},
+        Case{"RuleSizes",
+             "version = 1\n[[transfer.rule]]\nmax_size = \"1MiB\"\nmin_size = \"1.5MiB\"\npromote = false\n",
+             {"policy.toml:3:12: \"transfer.rule.max_size\": found \"1MiB\" (no copy has such a size), expected a size "
+              "from 1536KiB, the rule's min_size"}},
+        Case{"RuleWithoutAction",
+             "version = 1\n  [[transfer.rule]]\nmin_size = 1\nname = \"x\"\n[[transfer.rule]]\n",
+             {"policy.toml:2:3: a rule without an action, expected promote or skip_synchronize",
+              "policy.toml:5:1: a rule without an action, expected promote or skip_synchronize"}},
+        Case{"RuleThatNobodyObeys",
+             "version = 1\n[[transfer.rule]]\ndirection = \"d2h\"\nmax_size = \"64KiB\"\npromote = true\n"
+             "[[transfer.rule]]\ndirection = \"d2h\"\nskip_synchronize = true\n"
+             "[[transfer.rule]]\npromote = false\nskip_synchronize = true\n",
+             {"policy.toml:5:11: \"transfer.rule.promote\": found true (copies to the host of up to 64KiB are never "
+              "promoted), expected false",
+              "policy.toml:8:20: \"transfer.rule.skip_synchronize\": found true (the synchronise behind a copy to the "
+              "host is never skipped), expected false",
+              "policy.toml:11:20: \"transfer.rule.skip_synchronize\": found true (the synchronise behind a copy that "
+              "is not promoted is never skipped), expected false"}},
+        Case{"RuleThatNoCopyReaches",
+             "version = 1\n[[transfer.rule]]\npromote = false\n[[transfer.rule]]\ndevice = 1\npromote = true\n",
+             {"policy.toml:4:1: a rule that no copy can reach: those before it match all that it does"}},
+        Case{"RuleAsATable",
+             "version = 1\n[transfer.rule]\npromote = false\n",
+             {"policy.toml:2:1: \"transfer.rule\": found a table, expected an array of tables: [[transfer.rule]]"}},
+        Case{"RuleAsAValue",
+             "version = 1\ntransfer.rule = [1, {}]\n",
+             {"policy.toml:2:17: \"transfer.rule\": found an array, expected an array of tables: [[transfer.rule]]"}},
+        Case{"RuleBare",
+             "version = 1\n[[transfer.rule]]\npromote = yes\n",
+             {"policy.toml:3:11: \"transfer.rule.promote\": found yes (not a TOML value), expected true or false"}},
+        Case{"RuleTwice",
+             "version = 1\n[[transfer.rule]]\npromote = true\npromote = false\n",
+             {"policy.toml:4:1: duplicate key \"transfer.rule.promote\""}},
+        Case{"RuleTables",
+             "version = 1\n[[transfer.rule]]\n[transfer.rule.promote]\nx = 1\n[transfer.rule.match]\nsize = 1\n"
+             "[[transfer.rule.device]]\nx = 1\n",
+             {"policy.toml:3:1: \"transfer.rule.promote\": found a table, expected true or false",
+              "policy.toml:6:1: unknown key \"transfer.rule.match.size\"; did you mean \"transfer.rule.max_size\"?",
+              "policy.toml:7:1: \"transfer.rule.device\": found an array of tables, expected an integer from 0 to "
+              "255"}},
+        Case{"RuleInAnArrayOfItsOwn",
+             "version = 1\n[[transfer]]\n[[transfer.rule]]\npromote = 1\n",
+             {"policy.toml:2:1: \"transfer\": found an array of tables, expected a table"}},
         // Columns are characters; lines end with \n or \r\n; a byte order mark counts for nothing.
         Case{"Columns",
              "version = 1\n[environment]\n\"é€\" = \"x\"\nA = \"ééé\"\nB = { \"é\" = 1, b = 2 }\n",

@@ -10,6 +10,7 @@
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/log.h"
+#include "policy/transfer_plan.h"
 #include "tests/policy/process.h"
 
 namespace {
@@ -56,7 +57,9 @@ long UntilItFits(Body body) {
 }
 
 constexpr const char* kTexts[] = {
-    "version = 1\n[log]\nlevel = \"debug\"\nmax_size = \"64KiB\"\n[environment]\nA = \"a value that is allocated\"\n",
+    "version = 1\n[log]\nlevel = \"debug\"\nmax_size = \"64KiB\"\n[environment]\nA = \"a value that is allocated\"\n"
+    "[[transfer.rule]]\nname = \"a name that is allocated\"\npromote = false\nmax_size = 5\n"
+    "[[transfer.rule]]\nskip_synchronize = false\n",
     "versoin = 1\n[log]\nlevel = loud\nlevel = \"x\"\n[alocator]\nmode = \"off\"\n[log]\nx = [1, { y = 2 }]\n= 1\n"};
 
 TEST(Memory, LoadSaysThatItRanOut) {
@@ -117,13 +120,18 @@ TEST(Memory, TheLogLosesItsMessage) {
 
 TEST(Memory, WhatMustNotAllocateDoesNot) {
   const testing::Finished child = testing::InChild([] {
+    Transfer transfer;
+    transfer.rules.resize(2);
+    transfer.rules[0].device = 1;
+    transfer.rules[1].promote = RuleSwitch::kFalse;
     allocations_left = 0;
+    const bool promoted = PlanOf(transfer, Direction::kHostToDevice, 1, 0).promote;
     const bool disabled = DisabledByEnvironment();
     const bool enabled = LogEnabled(LogLevel::kError);
     LogError("not written");
     LogOnceToStderr("said");
     allocations_left = -1;
-    return disabled || enabled ? 1 : 0;
+    return disabled || enabled || promoted ? 1 : 0;
   });
   EXPECT_EQ(child.exit_code(), 0);
   EXPECT_TRUE(child.err.ends_with(": said\n")) << child.err;

@@ -7,6 +7,7 @@
 
 #include "policy/load.h"
 #include "policy/render.h"
+#include "policy/rule_keys.h"
 #include "tests/policy/process.h"
 
 namespace slipstream::policy {
@@ -51,9 +52,10 @@ std::string Unquoted(const std::string& literal) {
 TEST(Options, EveryFieldHasARow) {
   const std::size_t tables = CountFields<Log>() + CountFields<Intercept>() + CountFields<Allocator>() +
                              CountFields<Transfer>() + CountFields<Tracer>();
-  // Of the policy's own fields, five are those tables and one is [environment].
-  const std::size_t fields = tables + CountFields<Policy>() - 6;
+  // Of the policy's own fields, five are those tables and one is [environment]; one of Transfer's is its rules.
+  const std::size_t fields = tables + CountFields<Policy>() - 7;
   EXPECT_EQ(Options().size(), fields) << "a field of policy.h without a row in options.cpp, or a row without a field";
+  EXPECT_EQ(RuleKeys().size(), CountFields<TransferRule>()) << "the same for rule_keys.cpp";
 }
 
 TEST(Options, EachRowReadsAndWritesAFieldOfItsOwn) {
@@ -203,7 +205,13 @@ TEST(Options, TheTemplateIsTheDefaultsAndSoAreItsCommentedLines) {
   ASSERT_TRUE(live.ok()) << live.problems[0].Format();
   Policy expected;
   expected.environment["NVIDIA_TF32_OVERRIDE"] = "1";
+  ASSERT_EQ(live.policy.transfer.rules.size(), 1U);
+  expected.transfer.rules = live.policy.transfer.rules;
   EXPECT_EQ(live.policy, expected);
+  for (const RuleKey& key : RuleKeys()) {
+    EXPECT_TRUE(live.origins.contains(RuleName(0) + "." + std::string(key.option.key))) << key.option.key;
+    EXPECT_EQ(Literal(key.option, key.get(live.policy.transfer.rules[0])), key.example);
+  }
   for (const Option& option : Options()) {
     EXPECT_EQ(live.origins.at(KeyOf(option)).kind, Origin::Kind::kFile) << KeyOf(option) << " is not in the template";
   }

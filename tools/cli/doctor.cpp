@@ -13,6 +13,7 @@
 
 #include "policy/environment.h"
 #include "policy/load.h"
+#include "policy/transfer_plan.h"
 #include "tools/cli/capture.h"
 #include "tools/cli/decisions.h"
 #include "tools/cli/exit_codes.h"
@@ -173,9 +174,7 @@ std::string TransferPolicy(const policy::Loaded& loaded) {
   if (!loaded.ok()) return "off: the policy cannot be used";
   if (!loaded.policy.enabled) return "off: enabled = false";
   const policy::Transfer& transfer = loaded.policy.transfer;
-  if (transfer.h2d == policy::TransferMode::kOff && transfer.d2h == policy::TransferMode::kOff) {
-    return "off: transfer.h2d = \"off\", transfer.d2h = \"off\"";
-  }
+  if (const char* const why = OffByPolicy(transfer)) return std::string("off: ") + why;
   return "on in the policy; whether it serves shows when a process has used CUDA";
 }
 

@@ -10,6 +10,7 @@
 #include "tools/cli/doctor.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/policy_command.h"
+#include "tools/cli/policy_explain.h"
 #include "tools/cli/run.h"
 
 namespace {
@@ -58,7 +59,7 @@ int Main(int argc, char** argv) {
   doctor_command->add_option("--policy", doctor.policy, "Policy file (TOML)");
   doctor_command->add_flag("--json", doctor.json, "Print JSON");
 
-  CLI::App* policy_command = app.add_subcommand("policy", "Check, show or write policy files");
+  CLI::App* policy_command = app.add_subcommand("policy", "Check, show, explain or write policy files");
   policy_command->require_subcommand(1);
   std::string policy_file;
   std::optional<std::string> shown_file;
@@ -70,6 +71,15 @@ int Main(int argc, char** argv) {
   CLI::App* show = policy_command->add_subcommand("show", "Show the policy in force and where each value comes from");
   show->add_option("FILE", shown_file, "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
   show->add_flag("--json", json, "Print JSON");
+  slipstream::cli::ExplainOptions explained;
+  CLI::App* explain =
+      policy_command->add_subcommand("explain", "Say what becomes of a copy, and which line of the policy decides it");
+  explain->add_option("--size", explained.size, "Of the copy: bytes, or like 80MB, 512KiB")->required();
+  explain->add_option("--direction", explained.direction, "h2d: to the device; d2h: to the host")->required();
+  explain->add_option("--device", explained.device, "The device's number; default: 0");
+  explain->add_option("--policy", explained.policy,
+                      "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
+  explain->add_flag("--json", explained.json, "Print JSON");
   CLI::App* init =
       policy_command->add_subcommand("init", "Write a policy file with every key, its default and its meaning");
   init->add_option("FILE", policy_file, "Where to")->required();
@@ -100,6 +110,7 @@ int Main(int argc, char** argv) {
   }
   if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
   if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);
+  if (explain->parsed()) return slipstream::cli::PolicyExplain(explained);
   return slipstream::cli::PolicyInit(policy_file, force);
 }
 

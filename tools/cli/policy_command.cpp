@@ -17,7 +17,9 @@
 #include "policy/load.h"
 #include "policy/options.h"
 #include "policy/render.h"
+#include "policy/rule_keys.h"
 #include "policy/text.h"
+#include "tools/cli/policy_output.h"
 
 namespace slipstream::cli {
 namespace {
@@ -30,29 +32,15 @@ using policy::Origin;
 constexpr const char* kDim = "\033[2m";
 constexpr const char* kPlain = "\033[0m";
 
-// Runs a command that may throw (memory, at worst) and gives its exit status.
-template <typename Command>
-int Guarded(Command command) noexcept {
-  try {
-    return command();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "slipstream policy: %s\n", error.what());
-    return 1;
+// Calls use(key, its name in `origins`, the rule) for every key that a rule of the file sets.
+template <typename Use>
+void ForEachKeyOfRules(const Loaded& loaded, Use use) {
+  for (std::size_t i = 0; i < loaded.policy.transfer.rules.size(); ++i) {
+    for (const policy::RuleKey& key : policy::RuleKeys()) {
+      const std::string name = policy::RuleName(i) + "." + std::string(key.option.key);
+      if (loaded.origins.contains(name)) use(key, name, i);
+    }
   }
-}
-
-// Prints every problem; 0 where there is none.
-int Complain(const Loaded& loaded) {
-  for (const policy::Problem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.Format().c_str());
-  if (loaded.out_of_memory) std::fprintf(stderr, "slipstream policy: out of memory\n");
-  return loaded.ok() ? 0 : 1;
-}
-
-// Standard output may be a full disk or a closed pipe.
-int Print(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
-  std::fprintf(stderr, "slipstream policy: standard output: %s\n", std::strerror(errno));
-  return 1;
 }
 
 struct Row {
@@ -67,7 +55,16 @@ std::vector<Row> RowsOf(const Loaded& loaded) {
     const auto found = loaded.origins.find(key);
     return found == loaded.origins.end() ? Origin() : found->second;
   };
+  const auto add_rules = [&] {
+    ForEachKeyOfRules(loaded, [&](const policy::RuleKey& key, const std::string& name, std::size_t rule) {
+      rows.push_back({name, policy::Literal(key.option, key.get(loaded.policy.transfer.rules[rule])), origin(name)});
+    });
+  };
+  std::string_view table;
   for (const Option& option : policy::Options()) {
+    // Behind the keys of their table.
+    if (table == "transfer" && option.table != table) add_rules();
+    table = option.table;
     const std::string key = policy::KeyOf(option);
     rows.push_back({key, policy::Literal(option, option.get(loaded.policy)), origin(key)});
   }
@@ -126,27 +123,16 @@ std::string JsonOf(const Loaded& loaded) {
     Json& table = option.table.empty() ? values : values[std::string(option.table)];
     table[std::string(option.key)] = JsonValue(option, option.get(loaded.policy));
   }
+  Json rules = Json::array();
+  for (std::size_t i = 0; i < loaded.policy.transfer.rules.size(); ++i) rules.push_back(Json::object());
+  ForEachKeyOfRules(loaded, [&](const policy::RuleKey& key, const std::string&, std::size_t rule) {
+    rules[rule][std::string(key.option.key)] = JsonValue(key.option, key.get(loaded.policy.transfer.rules[rule]));
+  });
+  values["transfer"]["rule"] = std::move(rules);
   values[std::string(policy::kEnvironmentTable)] = Json(loaded.policy.environment);
 
   Json origins = Json::object();
-  for (const Row& row : RowsOf(loaded)) {
-    Json& origin = origins[row.key];
-    switch (row.origin.kind) {
-      case Origin::Kind::kDefault:
-        origin["kind"] = "default";
-        break;
-      case Origin::Kind::kFile:
-        origin["kind"] = "file";
-        origin["file"] = row.origin.name;
-        origin["line"] = row.origin.line;
-        origin["column"] = row.origin.column;
-        break;
-      case Origin::Kind::kEnvironment:
-        origin["kind"] = "environment";
-        origin["variable"] = row.origin.name;
-        break;
-    }
-  }
+  for (const Row& row : RowsOf(loaded)) origins[row.key] = OriginJson(row.origin);
   Json out;
   out["path"] = loaded.path ? Json(*loaded.path) : Json(nullptr);
   out["policy"] = std::move(values);

@@ -16,6 +16,7 @@ int PolicyCheck(const std::string& path) noexcept;
 
 // Prints the effective value of every key and where it came from. Without a path: SLIPSTREAM_POLICY, else defaults.
 // On a terminal, defaults are dimmed. `json`: one object {"policy": {...}, "origins": {key: {...}}, "path": ...}.
+// Of a [[transfer.rule]], the keys that it sets, as "transfer.rule[1].promote".
 // 0: printed. 1: problems, on standard error.
 int PolicyShow(const std::optional<std::string>& path, bool json) noexcept;
 

@@ -47,12 +47,12 @@ cudaError_t AdviseReadMostly(const void* memory, size_t bytes) {
 #endif
 }
 
-void Rule::Prepare() {
+void Rule::Prepare(int device) {
   simtest::RegisterKernels();
   if (std::getenv("SIMCUDA_SEED") == nullptr) {
     OK(simSetSeed(0));
   }
-  OK(cudaSetDevice(0));
+  OK(cudaSetDevice(device));
   for (uint8_t** buffer : {&device_, &other_, &third_}) {
     OK(cudaMalloc(reinterpret_cast<void**>(buffer), kHuge));
   }

@@ -30,7 +30,7 @@ class Rule : public ::testing::Test {
  protected:
   void SetUp() override;
   // Buffers and streams, without a copy: the engine has not started.
-  void Prepare();
+  void Prepare(int device = 0);
   // A first copy, after which the engine has started and small staging memory is there.
   void WarmUp();
 

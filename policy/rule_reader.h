@@ -1,0 +1,64 @@
+// From the tables of [[transfer.rule]] in a document to the rules of a policy, or to what is wrong with them.
+//
+// Threading: one thread; an object is for one document.
+// Ownership: refers to what the constructor is given, which outlives it.
+// Errors: everything that is wrong goes into `problems`, and the policy is not to be used then. Memory that runs out
+//   throws.
+
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "policy/document.h"
+#include "policy/load.h"
+#include "policy/problem.h"
+
+namespace slipstream::policy {
+
+class RuleReader {
+ public:
+  // `file`: its name, for messages.
+  RuleReader(const std::string& file, Loaded& loaded, std::vector<Problem>& problems)
+      : file_(file), loaded_(loaded), problems_(problems) {}
+  RuleReader(const RuleReader&) = delete;
+  RuleReader& operator=(const RuleReader&) = delete;
+
+  // Whether the entry is transfer.rule or lies in it; then it has been read.
+  bool Read(const Entry& entry);
+
+  // After all entries: what keys and rules must be to each other. Not asked where a rule is damaged already, or where
+  // `whole` is false: statements are missing from the document.
+  void Finish(bool whole);
+
+ private:
+  struct Place {
+    int line = 1;
+    int column = 1;
+  };
+  // What was read of one rule, beside its values.
+  struct Seen {
+    Place rule;
+    Entry max_size;
+    Entry promote;
+    Entry skip_synchronize;
+    bool action = false;
+  };
+
+  void ReadKey(const Entry& entry);
+  void CheckKeys(const TransferRule& rule, const Seen& seen);
+  void CheckReachable();
+  bool Reachable(std::size_t index) const;
+  Problem MakeProblem(const Place& place, std::string key) const;
+  void Refuse(const Entry& entry, std::string what, std::string expected);
+
+  const std::string& file_;
+  Loaded& loaded_;
+  std::vector<Problem>& problems_;
+  std::vector<Seen> seen_;  // as long as the rules
+  bool damaged_ = false;
+  bool too_many_ = false;
+};
+
+}  // namespace slipstream::policy

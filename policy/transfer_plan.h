@@ -1,0 +1,118 @@
+// What the policy makes of one copy: a pure function of (policy, request).
+//
+// Purpose: the transfer engine asks it for every copy, and `slipstream policy explain` for one that a user describes.
+//   A plan is what the policy wants; whether it can be had (is the source pageable, is staging memory free, can the
+//   program tell) is for the engine to find out, copy by copy.
+// Threading: pure functions; no allocation, no lock. Time: one step for each rule.
+// Errors: none.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "policy/policy.h"
+
+namespace slipstream::policy {
+
+enum class Direction : std::uint8_t { kHostToDevice, kDeviceToHost };
+
+// -- how copies through staging memory are made
+// Up to here a copy goes through small staging memory; from the device to the host it is left alone.
+inline constexpr std::size_t kSmallCopyBytes = std::size_t{64} << 10;
+// Larger ones are cut: small enough that a copy of a few MiB has some for every thread; a long copy is faster in longer
+// ones (measured on an H200's host: 256 MiB at 32 GB/s, not 24).
+inline constexpr std::size_t kPieceBytes = std::size_t{512} << 10;
+inline constexpr std::size_t kLongPieceBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kLongCopyBytes = std::size_t{32} << 20;
+
+// The DMA of less is over in the time that it takes to send it ahead of its stream.
+inline constexpr std::size_t kAheadFrom = std::size_t{1} << 20;
+
+constexpr std::size_t PieceBytesOf(std::uint64_t bytes) {
+  return bytes < kLongCopyBytes ? kPieceBytes : kLongPieceBytes;
+}
+
+// Copies to the host: where the destination may get huge pages each piece is one of them.
+inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
+inline constexpr std::size_t kWorthHugePages = std::size_t{8} << 20;  // less is filled as fast without
+
+constexpr std::size_t FetchedPieceBytesOf(std::uint64_t bytes) {
+  return bytes >= kWorthHugePages ? kHugePageBytes : PieceBytesOf(bytes);
+}
+
+// Of device memory, for copies that go ahead of their stream: in whole segments of this size.
+inline constexpr std::size_t kDeviceSegmentBytes = std::size_t{64} << 20;
+
+// The most that there is of it. None without the pool: nobody would see an allocation that fails because of it.
+constexpr std::uint64_t DeviceStagingBytes(const Policy& policy) noexcept {
+  if (policy.allocator.mode == AllocatorMode::kOff) return 0;
+  return policy.transfer.device_staging / kDeviceSegmentBytes * kDeviceSegmentBytes;
+}
+
+// -- what becomes of a copy
+// Who decided.
+enum class Decider : std::uint8_t {
+  kDirectionKey,  // transfer.h2d or transfer.d2h
+  kSizeKey,       // transfer.small_copies or transfer.large_copies
+  kSkipKey,       // transfer.skip_synchronize
+  kRule,          // the rule
+  kEngine,        // nobody: the engine has no way to do it
+};
+
+struct TransferPlan {
+  static constexpr std::int16_t kNoRule = -1;
+
+  bool promote = false;
+  // Of the synchronise behind it; has a meaning only where the copy is promoted.
+  bool skip_synchronize = false;
+  Decider promote_by = Decider::kDirectionKey;
+  Decider skip_by = Decider::kSkipKey;
+  // The first that matches, by its place in Transfer::rules, whether it says something or not.
+  std::int16_t rule = kNoRule;
+};
+
+// What the keys alone say.
+constexpr TransferPlan PlanByKeys(const Transfer& policy, Direction direction, std::uint64_t bytes) noexcept {
+  TransferPlan plan;
+  if (direction == Direction::kDeviceToHost) {
+    // Such a copy is complete when it returns: nothing behind it can be skipped.
+    plan.skip_by = Decider::kEngine;
+    plan.promote = policy.d2h == TransferMode::kOn && bytes > kSmallCopyBytes;
+    if (bytes <= kSmallCopyBytes) plan.promote_by = Decider::kEngine;
+    return plan;
+  }
+  plan.skip_synchronize = policy.skip_synchronize;
+  if (policy.h2d != TransferMode::kOn) return plan;
+  plan.promote = bytes <= kSmallCopyBytes ? policy.small_copies : policy.large_copies;
+  plan.promote_by = Decider::kSizeKey;
+  return plan;
+}
+
+// The same with the rules, of which there are some.
+TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint64_t bytes, int device) noexcept;
+
+// `device`: the ordinal of the copy's device.
+inline TransferPlan PlanOf(const Transfer& policy, Direction direction, std::uint64_t bytes, int device) noexcept {
+  return policy.rules.empty() ? PlanByKeys(policy, direction, bytes) : PlanByRules(policy, direction, bytes, device);
+}
+
+// Whether a rule promotes copies of this direction, whatever the keys say of it.
+bool RulePromotes(const Transfer& policy, Direction direction) noexcept;
+
+// Whether copies of this direction are looked at: it is on, or a rule promotes some of them.
+inline bool Considers(const Transfer& policy, Direction direction) noexcept {
+  const TransferMode mode = direction == Direction::kHostToDevice ? policy.h2d : policy.d2h;
+  return mode == TransferMode::kOn || RulePromotes(policy, direction);
+}
+
+// Why the policy wants no copy promoted at all, in its own words; null where it wants some.
+const char* OffByPolicy(const Transfer& policy) noexcept;
+
+// -- on this machine
+// Threads that copy, the calling one included: what the policy says, or half of the processors that this process
+// may use (its affinity, its share among `ranks_here` processes of the job on this machine, its cgroup), 1 to 8.
+// ranks_here below 1: unknown. Not pure: asks the system.
+int CopyThreads(const Transfer& policy, int ranks_here);
+
+}  // namespace slipstream::policy

@@ -1,0 +1,34 @@
+// `slipstream policy explain`: what the policy makes of one copy, and which line of it decides.
+//
+// Asks the function that the engine asks (policy/transfer_plan.h), so that what it prints is what happens, as far as
+// the policy decides; what is looked at for each copy besides is named as the summary counts it. Threading: call from
+// one thread. Writes to standard output (results) and standard error (problems). Errors: the return value is the exit
+// status; nothing throws.
+
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace slipstream::cli {
+
+struct ExplainOptions {
+  // As in a policy: "80MB", "65536".
+  std::string size;
+  // "h2d" or "d2h".
+  std::string direction;
+  // The device's ordinal, 0 to 255.
+  std::string device = "0";
+  // Nothing: SLIPSTREAM_POLICY, else the defaults.
+  std::optional<std::string> policy{};
+  bool json = false;
+};
+
+// `json`: one object: "copy" as asked, "rule" (the first that matches, or null), "promote" and "skip_synchronize"
+// ({"value", "by": the key that decided, or null, "origin"}), "off" (why slipstream is off, or null), "counted" (the
+// name in a summary of a copy that the policy leaves alone, or null), "staging" ({"kind", "piece_bytes", "threads"} or
+// null), "checked" (the names of what a running process is asked besides). 0: printed. 1: the policy has problems, or
+// the output cannot be written. 2: an option's value is wrong.
+int PolicyExplain(const ExplainOptions& options) noexcept;
+
+}  // namespace slipstream::cli
