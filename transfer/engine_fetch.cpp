@@ -39,7 +39,7 @@ bool Engine::Fetch(const Request& request, Stopwatch* watch) {
       // What a copy takes says something about its way if the device has nothing else to do first.
       const bool idle = driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
       const uint64_t start = NowNs();
-      if (ways.Choose(request.bytes) == 1) {
+      if (ways.Choose(request.bytes, idle) == 1) {
         decision = Decision::kLeftSlower;
         if (idle) *watch = {&ways, start};
       } else {
@@ -85,14 +85,9 @@ Decision Engine::FetchStaged(const Request& request) {
   const bool huge = piece_bytes == kHugePageBytes;
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   const uint32_t ahead = kPiecesAhead * static_cast<uint32_t>(threads_);
-  const size_t first_bytes = huge ? FirstPiece(request.destination) : piece_bytes;
-  // Where pages are huge their making is what takes the time.
-  const bool known = huge && IsWritableMemory(request.destination, request.bytes);
-  CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, request.destination, request.bytes, piece_bytes, ahead,
-              first_bytes);
   SlotLease lease(ring_);
   std::vector<char*> slots;
-  const uint32_t useful = std::min(job.pieces(), huge ? ahead : 2 * ahead);
+  const size_t useful = std::min<size_t>(request.bytes / piece_bytes + 2, huge ? ahead : 2 * ahead);
   while (slots.size() * pieces_a_slot < useful) {
     char* const slot = lease.Take();
     if (slot == nullptr) break;
@@ -101,6 +96,12 @@ Decision Engine::FetchStaged(const Request& request) {
   if (slots.empty()) return Decision::kLeftStaging;
 
   const auto window = static_cast<uint32_t>(slots.size()) * pieces_a_slot;
+  // Where pages are huge their making is what takes the time.
+  const bool known = huge && IsWritableMemory(request.destination, request.bytes);
+  // No thread gets a piece that is not on its way yet: its place still has another one's bytes.
+  CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, request.destination, request.bytes, piece_bytes,
+              Broken(Mutant::kS16Places) ? ahead : std::min(ahead, window),
+              huge ? FirstPiece(request.destination) : piece_bytes);
   const auto place_of = [&](uint32_t piece) {
     return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
   };

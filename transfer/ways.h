@@ -27,15 +27,17 @@ class Ways {
   // Time that trying the slower way may cost, as a part of all.
   static constexpr uint32_t kCostIsOneIn = 100;
 
-  // 0 or 1: which way the next copy of `bytes` takes.
-  size_t Choose(size_t bytes) {
+  // 0 or 1: which way the next copy of `bytes` takes. Where its time will not tell anything nothing is tried out, and
+  // while nothing is known it is the first way.
+  size_t Choose(size_t bytes, bool will_tell = true) {
     Class& sizes = ClassOf(bytes);
     const uint32_t first = sizes[0].samples.load(std::memory_order_relaxed);
     const uint32_t second = sizes[1].samples.load(std::memory_order_relaxed);
-    if (first < kTrials || second < kTrials) return first <= second ? 0 : 1;
+    if (first < kTrials || second < kTrials) return first < kTrials || !will_tell ? 0 : 1;
     const uint64_t times[kCount] = {sizes[0].time.load(std::memory_order_relaxed),
                                     sizes[1].time.load(std::memory_order_relaxed)};
     const size_t faster = times[0] <= times[1] ? 0 : 1;
+    if (!will_tell) return faster;
     const uint32_t since = sizes[faster].since_other.fetch_add(1, std::memory_order_relaxed);
     const uint64_t loss = kCostIsOneIn * (times[1 - faster] - times[faster]);
     if (since < kLeastBetween || since * times[faster] < loss) return faster;

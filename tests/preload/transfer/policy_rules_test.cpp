@@ -154,7 +154,7 @@ TEST_F(PolicyRules, Policy_ARuleLeavesCopiesToTheHostAlone) {
 }
 
 TEST_F(PolicyRules, Policy_ARuleFetchesWhereCopiesToTheHostAreOff) {
-  Begin("[[transfer.rule]]\ndirection = \"d2h\"\nmin_size = \"2MiB\"\npromote = true\n");
+  Begin("[transfer]\nd2h = \"off\"\n[[transfer.rule]]\ndirection = \"d2h\"\nmin_size = \"2MiB\"\npromote = true\n");
   CopyThatArrives(kHuge);
   const Tally tally("transfer");
   for (const size_t bytes : {kLarge, kHuge}) {

@@ -102,6 +102,31 @@ TEST_F(Fetches, S08early_AFetchedCopyLongerThanStagingMemory) {
   DECIDED(tally, "fetched", 1);
 }
 
+// Fewer places than the threads could work at: nobody copies out what has not come yet.
+class ShortOfStaging : public Fetches {
+ protected:
+  ShortOfStaging() {
+    setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB", 1);
+    setenv("SLIPSTREAM_TRANSFER_THREADS", "8", 1);
+  }
+};
+
+TEST_F(ShortOfStaging, S16places_AFetchedCopyIsWhole) {
+  constexpr size_t kBytes = (size_t{96} << 20) + 7;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
+  for (const uint32_t salt : {1U, 2U, 3U}) {
+    const auto pattern = Pattern(kBytes, salt);
+    OK(cudaMemcpy(far, pattern.data(), kBytes, cudaMemcpyHostToDevice));
+    OK(cudaDeviceSynchronize());
+    std::vector<uint8_t> back(kBytes, 0);
+    const Tally tally("transfer");
+    OK(cudaMemcpyAsync(back.data(), far, kBytes, cudaMemcpyDeviceToHost, a_));
+    EXPECT_EQ(std::memcmp(back.data(), pattern.data(), kBytes), 0);
+    DECIDED(tally, "fetched", 1);
+  }
+}
+
 TEST_F(Fetches, S16_WhatIsOwedIsPaidFirst) {
   OweOnA();
   std::vector<uint8_t> back(kLarge, 0);
