@@ -268,7 +268,7 @@ class Engine {
   };
   bool Fetch(const Request& request, Stopwatch* watch);
   Decision WhyNotFetch(const Request& request);
-  Decision FetchStaged(const Request& request);
+  Decision FetchStaged(const Request& request, bool idle);
 
   // -- comparing (engine_verify.cpp)
   void LookAtVerified();

@@ -43,7 +43,7 @@ bool Engine::Fetch(const Request& request, Stopwatch* watch) {
         decision = Decision::kLeftSlower;
         if (idle) *watch = {&ways, start};
       } else {
-        decision = FetchStaged(request);
+        decision = FetchStaged(request, idle);
         if (idle && decision == Decision::kFetched) ways.Took(0, request.bytes, NowNs() - start);
       }
     }
@@ -77,7 +77,7 @@ Decision Engine::WhyNotFetch(const Request& request) {
   return known && status == CU_STREAM_CAPTURE_STATUS_NONE ? kFetch : Decision::kLeftCapture;
 }
 
-Decision Engine::FetchStaged(const Request& request) {
+Decision Engine::FetchStaged(const Request& request, bool idle) {
   // A few slots do: each is free again when it was copied out.
   WantStaging(std::min(request.bytes, static_cast<size_t>(threads_) * Ring::kSlotBytes));
   // Of memory that may get huge pages each piece is one: two threads that make the same page would both fill it.
@@ -137,8 +137,8 @@ Decision Engine::FetchStaged(const Request& request) {
 
   enqueue();
   AskForHugePages(request.destination, request.bytes);
-  if (!failed && !arrived[0].Done()) {
-    // Whatever the device is at, pages are made meanwhile.
+  if (!failed && !idle && !arrived[0].Done()) {
+    // The device is at something else: pages are made meanwhile.
     CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
                   FirstPiece(request.destination));
     workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });

@@ -51,7 +51,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(there, {workload_of(example.arguments) for example in identical})
                 self.assertTrue(all(example.tuning == workloads.TUNED for example in identical))
                 if not rehearse:
-                    self.assertEqual(set(measured) - set(workloads.TWO_CORES), set(shown))
+                    self.assertEqual(set(measured) - {*workloads.TWO_CORES, *workloads.NOT_DEFAULT}, set(shown))
                     self.assertLessEqual(set(workloads.TRANSFER_BOUND), set(measured))
 
     def test_arguments_are_the_programs_own(self):
@@ -82,7 +82,7 @@ class Programs(unittest.TestCase):
             self.assertEqual(set(workloads.TRANSFER_BOUND), bound)
             tuned = {name.split(".")[1] for name in names if name.endswith(".hand_tuned")}
             measured = {name for wave in workloads.waves(suite) for name in wave}
-            self.assertEqual(measured - tuned, {"on_device", "checkpoint_d2h", *workloads.TWO_CORES})
+            self.assertEqual(measured - tuned, {"on_device", "checkpoint_no_d2h", *workloads.TWO_CORES})
             self.assertEqual(measured, {name.split(".")[1] for name in names if name.endswith(".not_slower")})
 
 
@@ -171,14 +171,14 @@ class Measuring(unittest.TestCase):
 
     def test_what_stands_in_front_and_what_is_set(self):
         example = paces(1, 1, 1)
-        example.prefix, example.policy = ("taskset", "-c", "0,1"), workloads.D2H
-        checks = dict(workloads.measurements(self.suite([{"checkpoint_d2h": example}])))
-        self.outcome(checks, "checkpoint_d2h.not_slower")
+        example.prefix, example.policy = ("taskset", "-c", "0,1"), workloads.NO_D2H
+        checks = dict(workloads.measurements(self.suite([{"checkpoint_no_d2h": example}])))
+        self.outcome(checks, "checkpoint_no_d2h.not_slower")
         self.assertEqual(
             [
-                ("checkpoint_d2h", ("taskset", "-c", "0,1"), None),
-                ("checkpoint_d2h", ("taskset", "-c", "0,1", "under", "--quiet"), "on"),
-                ("checkpoint_d2h", ("taskset", "-c", "0,1"), None),
+                ("checkpoint_no_d2h", ("taskset", "-c", "0,1"), None),
+                ("checkpoint_no_d2h", ("taskset", "-c", "0,1", "under", "--quiet"), "off"),
+                ("checkpoint_no_d2h", ("taskset", "-c", "0,1"), None),
             ],
             self.started,
         )

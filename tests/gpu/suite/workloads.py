@@ -26,11 +26,11 @@ LEAST_OF_BARE = 0.99
 WAVE_SECONDS = 130
 WORKERS = speed.WORKERS
 TUNED = ("--tuned",)
-D2H = {"SLIPSTREAM_TRANSFER_D2H": "on"}
+NO_D2H = {"SLIPSTREAM_TRANSFER_D2H": "off"}
 # The same program twice: what the method can tell apart. It has nothing to tune, so it is no part of T1.
 CONTROL = "on_device"
 # Not the default settings, or not tuned by hand: no part of T1 either.
-NOT_DEFAULT = ("checkpoint_d2h",)
+NOT_DEFAULT = ("checkpoint_no_d2h",)
 TWO_CORES = ("two_cores_vision", "two_cores_small_tensors")
 
 # T2 is about loops that are transfer-bound: those in which, bare, the copies of a step to the device take at least 0.4
@@ -99,7 +99,7 @@ def full_waves(suite):
     large = {
         "offload": transfer("offload", "--layers 8 --width 2048 --length 1024", 16, lead=2, warm_up=4),
         "checkpoint": checkpoint,
-        "checkpoint_d2h": dataclasses.replace(checkpoint, policy=D2H),
+        "checkpoint_no_d2h": dataclasses.replace(checkpoint, policy=NO_D2H),
     }
     return [images, small, large, two_cores(images["vision_float32"], small["small_tensors"])]
 
@@ -131,7 +131,7 @@ def tiny_waves(suite):
     large = {
         "offload": transfer("offload", f"{cpu} --layers 3 --width 32 --length 8", 2, **quick),
         "checkpoint": checkpoint,
-        "checkpoint_d2h": dataclasses.replace(checkpoint, policy=D2H),
+        "checkpoint_no_d2h": dataclasses.replace(checkpoint, policy=NO_D2H),
     }
     return [small, others, large, two_cores(small["vision_uint8"], others["small_tensors"])]
 
@@ -309,12 +309,11 @@ def examples(suite):
         "offload": example(
             "offload", "--layers 5 --width 512 --length 64 --batch 4", "--layers 3 --width 32 --length 8"
         ),
-        "checkpoint": checkpoint,
         "item": example("item", "--size 64 --width 32", net),
     }
     return {
         **{name: (of_name, None, None) for name, of_name in found.items()},
-        "checkpoint_d2h": (checkpoint, D2H, expect_fetched),
+        "checkpoint": (checkpoint, None, expect_fetched),
         CONTROL: (example("on_device", "--size 64 --width 32", net), None, nothing_to_do),
     }
 
