@@ -100,8 +100,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const bool known = huge && IsWritableMemory(request.destination, request.bytes);
   // No thread gets a piece that is not on its way yet: its place still has another one's bytes.
   CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, request.destination, request.bytes, piece_bytes,
-              Broken(Mutant::kS16Places) ? ahead : std::min(ahead, window),
-              huge ? FirstPiece(request.destination) : piece_bytes);
+              std::min(ahead, window), huge ? FirstPiece(request.destination) : piece_bytes);
   const auto place_of = [&](uint32_t piece) {
     return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
   };
@@ -124,6 +123,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const auto place = [&](uint32_t piece, bool must) -> char* {
     const FenceRef& fence = arrived[piece % window];
     if (failed || job.failed()) return nullptr;
+    if (piece >= enqueued) return must ? nullptr : CopyWorkers::kLater;
     if (Broken(Mutant::kS16) || fence.Done()) return place_of(piece);
     if (!must) return CopyWorkers::kLater;
     failed = fence.Wait() != CUDA_SUCCESS;

@@ -39,7 +39,6 @@ constexpr Name kNames[] = {
     {"S14", Mutant::kS14},
     {"S15", Mutant::kS15},
     {"S16", Mutant::kS16},
-    {"S16places", Mutant::kS16Places},
     {"S17", Mutant::kS17},
     {"S22", Mutant::kS22},
     {"S23", Mutant::kS23},

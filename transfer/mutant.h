@@ -37,7 +37,6 @@ enum class Mutant : uint8_t {
   kS14,          // CUDA_LAUNCH_BLOCKING is not looked at
   kS15,          // queries ask the runtime first
   kS16,          // a copy to pageable host memory returns before it is complete
-  kS16Places,    // pieces are copied out that are not on their way yet
   kS17,          // a failed part of a copy is forgotten
   kS22,          // shared memory is not looked at
   kS23,          // any number of synchronises may be owed

@@ -83,6 +83,7 @@ constexpr std::string_view kAsideConditions =
     "  transfer.aside.system_memory  the device reaches host memory by itself\n"
     "  transfer.aside.context        another device or context than the first one\n"
     "  transfer.aside.driver         the driver is older than CUDA 12.5\n"
+    "  transfer.aside.verify         a copy before did not arrive as its source was\n"
     "  transfer.aside.error          a driver call failed\n";
 
 constexpr std::string_view kKeptConditions =
@@ -100,14 +101,16 @@ TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
   const Finished run = Of("80MB", "h2d");
   EXPECT_EQ(run.exit_code(), 0);
   EXPECT_EQ(run.err, "");
-  EXPECT_EQ(run.out,
-            "copy         80MB (80000000B) to device 0 from pageable memory\n"
-            "rule         transfer.rule[1] \"large batches wait\" (p.toml:5) is the first that matches\n"
-            "promoted     yes: transfer.rule[1].promote = true (p.toml:9)\n"
-            "way          the ring of staging memory, in pieces of 1MiB\n"
-            "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
-            "synchronise  made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
-                std::string(kAsideConditions));
+  EXPECT_EQ(
+      run.out,
+      "copy         80MB (80000000B) to device 0 from pageable memory\n"
+      "rule         transfer.rule[1] \"large batches wait\" (p.toml:5) is the first that matches\n"
+      "promoted     yes: transfer.rule[1].promote = true (p.toml:9)\n"
+      "way          the ring of staging memory, in pieces of 1MiB\n"
+      "busy stream  by way of device memory, ahead of the stream: transfer.device_staging = \"256MiB\" (default)\n"
+      "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
+      "synchronise  made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
+          std::string(kAsideConditions));
 }
 
 TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
@@ -139,11 +142,11 @@ TEST_F(PolicyExplainTest, WhatARuleLeavesAlone) {
 }
 
 TEST_F(PolicyExplainTest, CopiesToTheHost) {
-  const Finished run = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}, "SLIPSTREAM_TRANSFER_D2H=on");
+  const Finished run = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"});
   EXPECT_EQ(run.out.substr(0, run.out.find("threads ")),
             "copy         1MiB (1048576B) from device 0 to pageable memory\n"
             "rule         the policy has none\n"
-            "promoted     yes: transfer.d2h = \"on\" (SLIPSTREAM_TRANSFER_D2H)\n"
+            "promoted     yes: transfer.d2h = \"on\" (default)\n"
             "way          the ring of staging memory, in pieces of 512KiB\n");
   EXPECT_NE(run.out.find(" on this machine: by its processors;"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("\nsynchronise  made: the copy is complete when its call returns\n"), std::string::npos)
@@ -153,19 +156,33 @@ TEST_F(PolicyExplainTest, CopiesToTheHost) {
       << run.out;
   EXPECT_EQ(run.out.find("transfer.kept."), std::string::npos) << run.out;
 
-  EXPECT_EQ(ExplainIn(folder_, {.size = "64KiB", .direction = "d2h"}, "SLIPSTREAM_TRANSFER_D2H=on").out,
+  EXPECT_EQ(ExplainIn(folder_, {.size = "64KiB", .direction = "d2h"}).out,
             "copy         64KiB (65536B) from device 0 to pageable memory\n"
             "rule         the policy has none\n"
             "promoted     no: copies to the host of up to 64KiB never are\n"
             "way          the program's own call\n"
             "counted      transfer.left.small\n");
   // Nobody looks at them at all.
-  EXPECT_EQ(ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}).out,
+  EXPECT_EQ(ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}, "SLIPSTREAM_TRANSFER_D2H=off").out,
             "copy         1MiB (1048576B) from device 0 to pageable memory\n"
             "rule         the policy has none\n"
-            "promoted     no: transfer.d2h = \"off\" (default)\n"
+            "promoted     no: transfer.d2h = \"off\" (SLIPSTREAM_TRANSFER_D2H)\n"
             "way          the program's own call\n"
             "counted      not at all\n");
+}
+
+// Large ones come in pieces of huge pages; and nothing goes ahead without the pool.
+TEST_F(PolicyExplainTest, PiecesAndDeviceMemory) {
+  const auto explained = [this](const std::string& size, const std::string& direction, const std::string& variable) {
+    return ExplainIn(folder_, {.size = size, .direction = direction}, variable).out;
+  };
+  EXPECT_NE(explained("8MiB", "d2h", "").find("in pieces of 2MiB\n"), std::string::npos);
+  EXPECT_NE(explained("1MiB", "h2d", "").find("\nbusy stream  "), std::string::npos);
+  EXPECT_EQ(explained("1MiB", "d2h", "").find("\nbusy stream  "), std::string::npos);
+  EXPECT_EQ(explained("1048575", "h2d", "").find("\nbusy stream  "), std::string::npos);
+  for (const char* off : {"SLIPSTREAM_ALLOCATOR_MODE=off", "SLIPSTREAM_TRANSFER_DEVICE_STAGING=63MiB"}) {
+    EXPECT_EQ(explained("1MiB", "h2d", off).find("\nbusy stream  "), std::string::npos) << off;
+  }
 }
 
 TEST_F(PolicyExplainTest, NothingIsPromotedWhereSlipstreamIsOff) {
@@ -183,7 +200,7 @@ TEST_F(PolicyExplainTest, NothingIsPromotedWhereSlipstreamIsOff) {
 // Every decision by which the engine itself leaves a copy alone, or keeps a synchronise, is a condition: a new one too.
 TEST_F(PolicyExplainTest, NamesEveryReasonOfTheEngine) {
   const std::string up = Of("4KiB", "h2d").out;
-  const std::string down = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}, "SLIPSTREAM_TRANSFER_D2H=on").out;
+  const std::string down = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}).out;
   for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
     const std::string_view name = text.name;
     const bool by_policy = name.ends_with(".off") || name.ends_with(".rule") || name == "transfer.left.small";
@@ -231,7 +248,9 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
   EXPECT_EQ(json["promote"]["by"], "transfer.rule[1].promote");
   EXPECT_EQ(json["promote"]["origin"]["line"], 9);
   EXPECT_EQ(json["skip_synchronize"]["by"], "transfer.rule[1].skip_synchronize");
-  EXPECT_EQ(json["staging"], (nlohmann::json{{"kind", "ring"}, {"piece_bytes", 1 << 20}, {"threads", 3}}));
+  EXPECT_EQ(
+      json["staging"],
+      (nlohmann::json{{"kind", "ring"}, {"piece_bytes", 1 << 20}, {"threads", 3}, {"device_memory_if_busy", true}}));
   EXPECT_EQ(json["checked"]["promote"][0], "transfer.aside.starting");
   EXPECT_TRUE(json["checked"]["skip_synchronize"].empty());
   EXPECT_TRUE(json["counted"].is_null());

@@ -33,6 +33,8 @@ TEST(TransferPlan, WithoutRulesTheKeysDecide) {
   EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).promote);
   EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).skip_synchronize);
   EXPECT_EQ(PlanOf(policy, kUp, kMiB, 0).rule, TransferPlan::kNoRule);
+  EXPECT_TRUE(PlanOf(policy, kDown, kMiB, 0).promote);
+  policy.d2h = TransferMode::kOff;
   EXPECT_FALSE(PlanOf(policy, kDown, kMiB, 0).promote);
 
   policy.small_copies = false;
@@ -130,9 +132,12 @@ TEST(TransferPlan, WhatTheEngineCannotDoNoRuleMakesItDo) {
 TEST(TransferPlan, AnEngineIsWantedWhereAKeyOrARulePromotes) {
   Transfer policy;
   EXPECT_TRUE(Considers(policy, kUp));
-  EXPECT_FALSE(Considers(policy, kDown));
+  EXPECT_TRUE(Considers(policy, kDown));
   EXPECT_EQ(OffByPolicy(policy), nullptr);
   policy.h2d = TransferMode::kOff;
+  EXPECT_EQ(OffByPolicy(policy), nullptr);
+  policy.d2h = TransferMode::kOff;
+  EXPECT_FALSE(Considers(policy, kDown));
   EXPECT_STREQ(OffByPolicy(policy), "transfer.h2d = \"off\", transfer.d2h = \"off\"");
   policy.rules = {Promotes(false), Skips(true)};
   EXPECT_NE(OffByPolicy(policy), nullptr) << "neither rule promotes anything";
@@ -143,6 +148,7 @@ TEST(TransferPlan, AnEngineIsWantedWhereAKeyOrARulePromotes) {
   EXPECT_TRUE(Considers(policy, kDown));
 
   policy = {};
+  policy.d2h = TransferMode::kOff;
   policy.small_copies = policy.large_copies = false;
   EXPECT_STREQ(OffByPolicy(policy), "transfer.small_copies = false, transfer.large_copies = false");
   policy.rules = {Promotes(true)};

@@ -62,6 +62,7 @@ TEST(HookTest, CountsEqualTheSimulators) {
   const std::string simulator = NewDirectory() + "/counts.json";
   Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
   variables["SIMCUDA_COUNTS"] = simulator;
+  variables["SLIPSTREAM_TRANSFER_D2H"] = "off";
   variables["SLIPSTREAM_TRANSFER_H2D"] = "off";  // what the engine takes over reaches the driver, not the runtime
   const Finished hooked = RunProgram({PROGRAM, "workload", "25"}, variables);
   EXPECT_EQ(hooked.status, 0) << hooked.err;

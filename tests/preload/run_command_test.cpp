@@ -182,6 +182,7 @@ TEST(RunCommandTest, TheJsonSummaryEqualsTheSimulatorsCounts) {
       RunUnder({"--quiet", "--summary", place + "/summary.json"}, {PROGRAM, "workload", "10"},
                {{"SIMCUDA_COUNTS", place + "/simulator.json"},
                 {"SLIPSTREAM_TRANSFER_H2D", "off"},  // the engines' own calls are the driver's, not the runtime's
+                {"SLIPSTREAM_TRANSFER_D2H", "off"},
                 {"SLIPSTREAM_ALLOCATOR_MODE", "off"},
                 {"RANK", "3"},
                 {"LOCAL_RANK", "1"}});

@@ -40,11 +40,16 @@ class Copy {
   Copy(size_t bytes, uint32_t ahead, uint32_t salt, size_t first_bytes = kPiece)
       : source_(Source(bytes, salt)),
         job_(PieceWork::kIn, source_.data(), bytes, kPiece, ahead, first_bytes),
+        ahead_(ahead),
         places_(ahead * kPiece) {}
 
   void Run(CopyWorkers& workers) {
     workers.Run(
-        job_, alone_, [this](uint32_t piece, bool) { return piece < give_ ? Place(piece) : nullptr; },
+        job_, alone_,
+        [this](uint32_t piece, bool) {
+          EXPECT_LT(piece, handed_over_ + ahead_);  // the place of the one before it is free again
+          return piece < give_ ? Place(piece) : nullptr;
+        },
         [this](uint32_t first, uint32_t end) {
           EXPECT_EQ(first, handed_over_);
           EXPECT_LT(first, end);
@@ -71,6 +76,7 @@ class Copy {
 
   std::vector<char> source_;
   CopyJob job_;
+  const uint32_t ahead_;
   std::vector<char> places_;
   std::vector<char> arrived_;
   uint32_t handed_over_ = 0;

@@ -67,7 +67,7 @@ TEST(Ways, AnInterruptedCopyDoesNotTurnTheChoice) {
   SecondWays(ways, 100, 50'000, 60'000);
   ways.Took(0, kBytes, 500'000'000);
   EXPECT_LE(SecondWays(ways, 200, 50'000, 60'000), 60);
-  EXPECT_EQ(SecondWays(ways, 20, 50'000, 60'000), 0);
+  EXPECT_LE(SecondWays(ways, 20, 50'000, 60'000), 1);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.verified", "compared after reading them back"},
     {"transfer.verified.wrong", "WRONG, which switched the engine off"},
     {"transfer.unverified", "not compared, with no staging memory free"},
-    {"transfer.gave_back", "device staging memory to the driver"},
+    {"transfer.gave_back", "device staging memory went back to the driver"},
     {"transfer.unmapped.background", "in the background"},
     {"transfer.unmapped.caller", "by the program's call, because too much was waiting"},
     {"allocator.reused", "from the pool"},
@@ -188,6 +188,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind unmapped;
   Kind other;
   Kind verified;
+  Kind gave_back;
   uint64_t after_waiting = 0;
   uint64_t ahead = 0;
   for (const DecisionCounts& decision : decisions) {
@@ -205,6 +206,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name.starts_with("transfer.paid.")       ? paid
           : name.starts_with("transfer.unmapped.")   ? unmapped
           : IsVerification(name)                     ? verified
+          : name == "transfer.gave_back"             ? gave_back
                                                      : other,
           decision);
   }
@@ -244,6 +246,9 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   }
   if (verified.sum.count != 0) {
     say("checked " + Counted(verified.sum.count, "copy", "copies") + Reasons(verified));
+  }
+  if (gave_back.sum.count != 0) {
+    say("the device was short of memory " + Counted(gave_back.sum.count, "time", "times") + Reasons(gave_back));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));
   return lines;

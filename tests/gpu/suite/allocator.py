@@ -23,7 +23,7 @@ from .summary import decided, expect_pooled
 BARE, OFF, POOLED, ASYNC = "bare", "off", "pooled", "async"
 POOL = {"SLIPSTREAM_ALLOCATOR_MODE": "segments"}
 # Where a ratio is to show the pool alone.
-POOL_ALONE = POOL | {"SLIPSTREAM_TRANSFER_H2D": "off"}
+POOL_ALONE = POOL | {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off"}
 PROGRAMS = GPU_TESTS / "programs"
 QUIET = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "4"}
 GIB = 1 << 30

@@ -31,6 +31,7 @@ mode = "off"
 
 [transfer]
 h2d = "off"
+d2h = "off"
 
 [tracer]
 counters = "off"
@@ -43,6 +44,7 @@ mode = "off"
 
 [transfer]
 h2d = "off"
+d2h = "off"
 """
 
 

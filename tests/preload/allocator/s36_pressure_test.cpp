@@ -318,7 +318,10 @@ TEST_F(Off, Policy_OffIsTheProgramsOwnCalls) {
 
 class WithoutTransfer : public Pool {
  protected:
-  WithoutTransfer() { SetPolicy("SLIPSTREAM_TRANSFER_H2D", "off"); }
+  WithoutTransfer() {
+    SetPolicy("SLIPSTREAM_TRANSFER_H2D", "off");
+    SetPolicy("SLIPSTREAM_TRANSFER_D2H", "off");
+  }
 };
 
 // The pool does not need the other engine's service, only its knowledge.

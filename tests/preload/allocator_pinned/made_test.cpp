@@ -104,7 +104,10 @@ TEST_F(PinnedNeverMade, Others_ThePolicySaysNever) {
 
 class PinnedAlone : public PinnedOfSize {
  protected:
-  PinnedAlone() { setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1); }
+  PinnedAlone() {
+    setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1);
+    setenv("SLIPSTREAM_TRANSFER_D2H", "off", 1);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Made, PinnedAlone, ::testing::Values(kAllocated, kMade), SizeName);
 

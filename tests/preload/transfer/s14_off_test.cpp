@@ -130,6 +130,7 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
 // ---- what the policy switches off stays off.
 TEST_F(Off, Policy_NoCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_D2H", "off", 1), 0);
   Prepare();
   ExpectNothingIsPromoted();
 }

@@ -188,6 +188,7 @@ TEST_F(NotUnmapping, Policy_NoUnmappingInBackground) {
 
 TEST_F(NotUnmapping, Policy_NoUnmappingWithoutTheEngine) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_D2H", "off", 1), 0);
   ExpectNothingInBackground();
 }
 
