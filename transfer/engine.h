@@ -195,7 +195,7 @@ class Engine {
     char* destination;
     const char* source;
     size_t bytes;
-    cudaMemcpyKind kind;
+    int kind;  // a cudaMemcpyKind, or whatever number the program gave
     cudaStream_t given;
     CUstream stream;
     StreamKey key;

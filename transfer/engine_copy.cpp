@@ -24,8 +24,9 @@ cudaError_t Engine::Real::operator()(const Request& request, size_t from) const 
   char* const destination = request.destination + from;
   const char* const source = request.source + from;
   const size_t bytes = request.bytes - from;
-  return async != nullptr ? async(destination, source, bytes, request.kind, request.given)
-                          : blocking(destination, source, bytes, request.kind);
+  const auto kind = static_cast<cudaMemcpyKind>(request.kind);
+  return async != nullptr ? async(destination, source, bytes, kind, request.given)
+                          : blocking(destination, source, bytes, kind);
 }
 
 Engine::Request Engine::RequestOf(const Real& real, void* destination, const void* source, size_t bytes,
@@ -34,7 +35,7 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
   return {static_cast<char*>(destination),
           static_cast<const char*>(source),
           bytes,
-          kind,
+          static_cast<int>(kind),
           stream,
           handle,
           KeyOf(handle, Identified().id),
