@@ -52,6 +52,14 @@ void DeviceStaging::Commit(const std::vector<CUdeviceptr>& blocks, const FenceRe
   for (const CUdeviceptr memory : blocks) blocks_.push_back({memory, fence});
 }
 
+void DeviceStaging::Forget() {
+  closed_.store(true, std::memory_order_release);
+  const std::lock_guard lock(mutex_);
+  segments_.clear();
+  blocks_.clear();
+  bytes_.store(0, std::memory_order_release);
+}
+
 bool DeviceStaging::GiveBack() {
   if (bytes() == 0) return false;
   closed_.store(true, std::memory_order_release);

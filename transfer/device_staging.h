@@ -2,9 +2,9 @@
 //
 // Blocks of kBlockBytes, leased to a copy and used again when its fence passed, and the stream that fills them. Memory
 // is taken from what the device has free, never from what it is short of, and once it was wanted back none is taken
-// again. Threading: Take, Commit and bytes from any thread; Grow and GiveBack by one at a time, which GiveBack sees to.
-// No lock
-//   is held while memory is made, freed or waited for (S55).
+// again.
+//
+// Threading: any thread; Grow by one at a time. No lock is held while memory is made, freed or waited for (S55).
 // Ownership: blocks belong to the context that they were made in; a reset of the device takes them along.
 // Errors: what fails leaves less staging memory, or none.
 // Source of the rules: S07 (the destination is written in the caller's order), S36 (no allocation fails because of it).
@@ -50,6 +50,8 @@ class DeviceStaging {
   // Waits for what is in flight, and gives all memory back to the driver that no copy holds at this moment; none is
   // taken again. Whether there was any.
   bool GiveBack();
+  // The device was reset: its memory is gone.
+  void Forget();
 
  private:
   struct Block {

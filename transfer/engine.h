@@ -169,7 +169,10 @@ class Engine {
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
   // The device is reset: handles and registrations are gone, and the engine with them.
-  void DeviceReset() { TurnOff(Decision::kAsideContext); }
+  void DeviceReset() {
+    TurnOff(Decision::kAsideContext);
+    device_staging_.Forget();
+  }
 
   // The process is exiting: nothing is promoted, skipped or paid any more (S53).
   void Stop();

@@ -186,8 +186,9 @@ bool Engine::GrowDeviceStep() {
   return grown;
 }
 
+// An engine that has gone off still has its memory.
 bool Engine::GiveBackDeviceStaging() {
-  if (device_staging_.bytes() == 0 || !Serving() || Broken(Mutant::kS36)) return false;
+  if (device_staging_.bytes() == 0 || !Alive() || Broken(Mutant::kS36)) return false;
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != device_) return false;
   const CurrentContext ours(driver_, context_);
@@ -199,7 +200,7 @@ bool Engine::GiveBackDeviceStaging() {
 }
 
 void Engine::AfterAllocation() {
-  if (device_staging_.bytes() == 0 || !Serving()) return;
+  if (device_staging_.bytes() == 0 || !Alive()) return;
   size_t free = 0;
   size_t total = 0;
   CUdevice device = 0;
@@ -211,7 +212,7 @@ void Engine::AfterAllocation() {
 void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
   const size_t bytes = device_staging_.bytes();
   CUdevice device = 0;
-  if (bytes == 0 || !Serving() || free == nullptr) return;
+  if (bytes == 0 || !Alive() || free == nullptr) return;
   if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != device_) return;
   *free += total != nullptr ? std::min(bytes, *total - *free) : bytes;
 }

@@ -2,8 +2,11 @@
 //
 // The source is summed when the copy is made. The destination is read back in the caller's stream, right behind the
 // copy, so it is what the program's next work finds; the sum of that is taken by whichever thread asks next, once it is
-// there. Nothing waits: what finds no staging memory is not compared, and counted. Threading: any thread; no lock is
-// held while the driver is called or memory is summed. Ownership: slots of the ring, for as long as they are in flight.
+// there. Nothing waits: what finds no staging memory is not compared, and counted.
+//
+// Threading: any thread. The lock is held while the driver is asked whether a fence has passed, as the ring's is; not
+//   while memory is copied or summed.
+// Ownership: slots of the ring, for as long as they are in flight.
 #pragma once
 
 #include <cstddef>

@@ -2,10 +2,11 @@
 //
 // For each power of two of sizes the time per byte of either way is kept as a running mean. The faster one is taken;
 // the other one is tried again now and then, as often as costs about a hundredth of the time, because machines change:
-// other processes come and go. Either way is right, so a wrong guess costs time and nothing else. Threading: any
-// thread, no lock; threads that learn at the same moment may lose one of the two samples. Source of the rule: where the
-// ways cross differs between machines by a factor of ten (a virtual machine takes 50 us to wake a thread, a real one
-// 5), so no constant would be right.
+// other processes come and go. Either way is right, so a wrong guess costs time and nothing else.
+//
+// Threading: any thread, no lock; threads that learn at the same moment may lose one of the two samples.
+// Source of the rule: where the ways cross depends on how long the machine takes to wake a thread and on who else uses
+// it, so no constant would be right.
 #pragma once
 
 #include <algorithm>

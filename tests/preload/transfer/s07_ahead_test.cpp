@@ -174,6 +174,29 @@ TEST_F(Ahead, Policy_NoneIsTakenWhereLittleIsFree) {
   EXPECT_TRUE(Holds(device_, source_, kHuge));
 }
 
+class AheadVerified : public Ahead {
+ protected:
+  AheadVerified() { setenv("SLIPSTREAM_TRANSFER_VERIFY", "true", 1); }
+};
+
+// An engine that has found itself wrong, and is off, gives back what it took.
+TEST_F(AheadVerified, S36_AnEngineThatIsOffKeepsNothing) {
+  const size_t before = FreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(simFailCall("cuMemcpyHtoDAsync_v2", SIM_LOST, 1, 0));  // as if the bus had lost it
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  simClearFailures();
+  OK(cudaDeviceSynchronize());
+  OK(cudaDeviceSynchronize());  // looks at what has come back
+  DECIDED(tally, "ahead", 1);
+  DECIDED(tally, "verified.wrong", 1);
+  EXPECT_EQ(FreeMemory(), before);
+  void* rest = nullptr;
+  OK(cudaMalloc(&rest, before - 32 * kMiB));
+  DECIDED(tally, "gave_back", 1);
+}
+
 class AheadOff : public Ahead {
  protected:
   AheadOff() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "0", 1); }
