@@ -24,7 +24,7 @@ namespace slipstream::transfer {
   ROW(kLeftSmall, "left.small", "copies to the host left alone: of up to 64 KiB")                                     \
   ROW(kLeftStaging, "left.staging", "copies to the host left alone: no staging memory is free")                       \
   ROW(kLeftCapture, "left.capture", "copies to the host left alone: a stream is being captured")                      \
-  ROW(kLeftContext, "left.context", "copies to the host left alone: another device or context than the first one")    \
+  ROW(kLeftContext, "left.context", "copies to the host left alone: a context that the engine does not serve")        \
   ROW(kLeftSlower, "left.slower", "copies to the host left alone: the program's own call was measured to be faster")  \
   ROW(kLeftKernel, "left.kernel",                                                                                     \
       "copies to the host left alone: the system cannot prepare pages (before Linux 5.14)")                           \
@@ -38,7 +38,7 @@ namespace slipstream::transfer {
   ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \
   ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
   ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
-  ROW(kAsideContext, "aside.context", "copies left alone: another device or context than the first one")              \
+  ROW(kAsideContext, "aside.context", "copies left alone: a context that the engine does not serve")                  \
   ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
   ROW(kAsideVerify, "aside.verify", "copies left alone: a copy before did not arrive as its source was")              \
   ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \

@@ -29,10 +29,11 @@ ThreadState& Engine::Identified() {
   return thread;
 }
 
-policy::TransferPlan Engine::PlanFor(policy::Direction direction, size_t bytes) const {
-  policy::TransferPlan plan = PlanOf(policy_, direction, bytes, device_);
-  if (Broken(Mutant::kR1)) plan.promote = PlanByKeys(policy_, direction, bytes).promote;
-  if (Broken(Mutant::kR2)) plan.skip_synchronize = PlanByKeys(policy_, direction, bytes).skip_synchronize;
+policy::TransferPlan Engine::PlanFor(policy::Direction direction, const Request& request) const {
+  policy::TransferPlan plan = PlanOf(policy_, direction, request.bytes, request.in.device);
+  const policy::TransferPlan by_keys = PlanByKeys(policy_, direction, request.bytes);
+  if (Broken(Mutant::kR1)) plan.promote = by_keys.promote;
+  if (Broken(Mutant::kR2)) plan.skip_synchronize = by_keys.skip_synchronize;
   return plan;
 }
 
@@ -87,7 +88,7 @@ void Engine::HostEffectAnywhere() {
       captures_.Without([&] { fence = fences_.RecordContext(context); });
     }
     effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
-    if (several_contexts_.load(std::memory_order_acquire)) AddEffectsOfOtherContexts(context);
+    AddEffectsOfOtherContexts(context);
   });
 }
 

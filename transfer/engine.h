@@ -19,6 +19,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
@@ -187,6 +188,12 @@ class Engine {
 
   static ThreadState& State();
 
+  // A context that copies are made in: a device's primary one.
+  struct Served {
+    CUcontext context = nullptr;
+    CUdevice device = 0;
+  };
+
   // The program's own call, for some part of the copy.
   struct Request;
   struct Real {
@@ -203,6 +210,7 @@ class Engine {
     CUstream stream;
     StreamKey key;
     Real real;
+    Served in{};  // once it is known that it may be promoted
   };
   Request RequestOf(const Real& real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                     cudaStream_t stream, bool per_thread);
@@ -223,8 +231,8 @@ class Engine {
     const Phase now = phase();
     return (now == Phase::kStarting || now == Phase::kServing) && Alive();
   }
-  // What the policy makes of a copy of the served device; the engine serves.
-  policy::TransferPlan PlanFor(policy::Direction direction, size_t bytes) const;
+  // What the policy makes of a copy of a served device; the engine serves.
+  policy::TransferPlan PlanFor(policy::Direction direction, const Request& request) const;
   bool DriverThere();
   void TurnOff(Decision reason);
   void Count(Decision decision, uint64_t bytes = 0, uint64_t time_ns = 0) const { count_(decision, bytes, time_ns); }
@@ -242,6 +250,9 @@ class Engine {
   void StartIfPossible();
   void AddEffectsOfOtherContexts(CUcontext known);
   bool CanServe(CUcontext context, Decision* why_not);
+  Decision WhyNotDevice(CUdevice device) const;
+  // The calling thread's context, if it is one that copies are made in.
+  bool ServesCurrent(Served* current);
   void WantStaging(size_t bytes);
   void WantDeviceStaging(size_t bytes);
   void AskForGrowth();
@@ -252,12 +263,12 @@ class Engine {
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)
-  bool CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result);
-  cudaError_t OtherCopy(const Request& request, bool per_thread);
-  Decision WhyNotNow(const Request& request, policy::TransferPlan* plan);
+  bool CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result);
+  cudaError_t OtherCopy(Request& request, bool per_thread);
+  Decision WhyNotNow(Request& request, policy::TransferPlan* plan);
   Decision WhyNotThis(const Request& request, Destination* destination);
-  Delivery::To ToOf(const Request& request) const {
-    return {context_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
+  static Delivery::To ToOf(const Request& request) {
+    return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
   bool PromoteSmall(const Request& request, FenceRef* fence);
   bool PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* result);
@@ -269,8 +280,8 @@ class Engine {
     Ways* learner = nullptr;
     uint64_t start = 0;
   };
-  bool Fetch(const Request& request, Stopwatch* watch);
-  Decision WhyNotFetch(const Request& request);
+  bool Fetch(Request& request, Stopwatch* watch);
+  Decision WhyNotFetch(Request& request);
   Decision FetchStaged(const Request& request, bool idle);
 
   // -- comparing (engine_verify.cpp)
@@ -302,10 +313,12 @@ class Engine {
   bool has_thread_key_ = false;
   std::atomic<uint64_t> next_thread_{1};
 
-  // Of the one context that is served; constant once the engine serves.
+  // Of the context that is served first; constant once the engine serves. In others copies are made too, through host
+  // memory alone, but no synchronise is skipped (S12).
   CUcontext context_ = nullptr;
   CUdevice device_ = 0;
   int device_count_ = 0;
+  std::array<std::atomic<CUcontext>, 64> others_{};  // that are served, by device
 
   FencePool fences_{driver_};
   SmallStaging small_;

@@ -42,7 +42,7 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
           real};
 }
 
-cudaError_t Engine::OtherCopy(const Request& request, bool per_thread) {
+cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   if (request.real.async == nullptr) {
     Pay(Decision::kPaidCopy);
@@ -62,7 +62,7 @@ cudaError_t Engine::OtherCopy(const Request& request, bool per_thread) {
 
 // Whether the copy was promoted; *result is then the call's, and *fence behind it, if it could be had. The synchronise
 // behind it may be skipped if the thread's candidate is valid.
-bool Engine::CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* result) {
+bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
@@ -103,7 +103,7 @@ bool Engine::CopyPromoted(const Request& request, FenceRef* fence, cudaError_t* 
 cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
                               cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
   Identified().candidate.valid = false;
-  const Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
+  Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
   FenceRef fence;
   cudaError_t result = cudaSuccess;
   return CopyPromoted(request, &fence, &result) ? result : OtherCopy(request, per_thread);
@@ -112,7 +112,7 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
 cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                          bool per_thread) {
   Identified().candidate.valid = false;
-  const Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
+  Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
   FenceRef fence;
   cudaError_t result = cudaSuccess;
   if (!CopyPromoted(request, &fence, &result)) return OtherCopy(request, per_thread);
@@ -123,7 +123,7 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
 }
 
 // What needs no question about the copy's own memory.
-Decision Engine::WhyNotNow(const Request& request, policy::TransferPlan* plan) {
+Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
   switch (phase()) {
     case Phase::kServing:
       break;
@@ -134,12 +134,10 @@ Decision Engine::WhyNotNow(const Request& request, policy::TransferPlan* plan) {
   }
   if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
   if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
-  CUcontext context = nullptr;
-  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kAsideContext;
-  // The context is ours, and so is the device that a rule may name.
-  *plan = PlanFor(policy::Direction::kHostToDevice, request.bytes);
-  if (!plan->promote) return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
-  return SeveralContexts() ? Decision::kAsideContext : kPromote;
+  if (!ServesCurrent(&request.in)) return Decision::kAsideContext;
+  *plan = PlanFor(policy::Direction::kHostToDevice, request);
+  if (plan->promote) return kPromote;
+  return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
 }
 
 Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
@@ -154,8 +152,8 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
   } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
     return Decision::kAsideSource;
   }
-  *destination =
-      DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, device_, context_);
+  *destination = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes,
+                               request.in.device, request.in.context);
   if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kAsideDestination;
 
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -169,11 +167,11 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
 }
 
 bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
-  SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
+  SmallStaging::Place place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
   while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
     const FenceRef oldest = small_.AnyInFlight();
     if (oldest) (void)oldest.Wait();
-    place = small_.Take(request.key, Identified().id, request.bytes);
+    place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
   }
   if (place.memory == nullptr) {
     Count(small_.ready() ? Decision::kAsideFull : Decision::kAsideStarting, request.bytes);
@@ -201,7 +199,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
               kPiecesAhead * static_cast<uint32_t>(threads_));
   const CUresult idle = driver_.cuStreamQuery(request.stream);
   DeviceStaging* ahead = nullptr;
-  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= policy::kAheadFrom) {
+  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= policy::kAheadFrom && request.in.context == context_) {
     WantDeviceStaging(request.bytes);
     if (device_staging_.bytes() != 0) ahead = &device_staging_;
   }
@@ -211,27 +209,33 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
   Delivery delivery(driver_, fences_, ToOf(request), ahead);
   SlotLease slots(ring_);
   char* slot = nullptr;
-  size_t staged = 0;
+  uint32_t in = 0;
+  uint32_t sent = 0;
   const auto place = [&](uint32_t piece, bool) -> char* {
     if (piece % pieces_a_slot == 0) slot = slots.Take();
     return slot != nullptr ? slot + piece % pieces_a_slot * piece_bytes : nullptr;
   };
-  // What lies in one slot side by side is one DMA.
-  const auto pieces_are_in = [&](uint32_t first, uint32_t end) {
-    while (first < end) {
-      const uint32_t next = std::min(end, (first / pieces_a_slot + 1) * pieces_a_slot);
-      const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
-      if (!delivery.Add(job.OffsetOf(first), job.PlaceOf(first), bytes)) return false;
-      staged += bytes;
-      first = next;
-      if (soon_read && first % pieces_a_slot == 0) slots.ReadUpTo(delivery.Read());
+  const auto send = [&](bool all) {
+    while (sent < in) {
+      const uint32_t next = std::min(in, (sent / pieces_a_slot + 1) * pieces_a_slot);
+      const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(sent);
+      if (!all && next == in && bytes < kLeastSent && next % pieces_a_slot != 0) break;
+      if (!delivery.Add(job.OffsetOf(sent), job.PlaceOf(sent), bytes)) return false;
+      sent = next;
+      if (soon_read && sent % pieces_a_slot == 0) slots.ReadUpTo(delivery.Read());
     }
     return true;
+  };
+  const auto pieces_are_in = [&](uint32_t, uint32_t end) {
+    in = end;
+    return send(false);
   };
   const bool choose = threads_ > 1 && request.bytes < policy::kLongCopyBytes;
   const size_t way = choose ? staging_ways_.Choose(request.bytes) : 0;
   const uint64_t start = choose ? NowNs() : 0;
   workers_.Run(job, way == 1, place, pieces_are_in);
+  if (!delivery.failed()) send(true);
+  const size_t staged = sent == 0 ? 0 : job.OffsetOf(sent - 1) + job.BytesOf(sent - 1);
   if (choose && staged == request.bytes) staging_ways_.Took(way, request.bytes, NowNs() - start);
   bool failed = delivery.failed();
   if (staged != 0 || failed) {
@@ -257,7 +261,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
   }
   // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
   *result = request.real(request, staged);
-  *fence = *result == cudaSuccess ? fences_.Record(context_, request.stream) : FenceRef();
+  *fence = *result == cudaSuccess ? fences_.Record(request.in.context, request.stream) : FenceRef();
   Count(Decision::kPromotedPart, staged);
   return true;
 }
@@ -267,7 +271,7 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
   if (request.destination == nullptr || KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
   if (KindOf(driver_, request.source) != MemoryKind::kDevice) return false;
-  const SmallStaging::Place place = small_.Take(request.key, Identified().id, request.bytes);
+  const SmallStaging::Place place = small_.Take(context_, request.key, Identified().id, request.bytes);
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);

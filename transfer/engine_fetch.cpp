@@ -21,7 +21,7 @@ size_t FirstPiece(const char* memory) { return kHugePageBytes - reinterpret_cast
 }  // namespace
 
 // Whether the copy was made. What is owed was paid.
-bool Engine::Fetch(const Request& request, Stopwatch* watch) {
+bool Engine::Fetch(Request& request, Stopwatch* watch) {
   const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
   if (!considers_to_host_ || !possible || !Alive()) return false;
@@ -57,11 +57,10 @@ bool Engine::Fetch(const Request& request, Stopwatch* watch) {
   }
 }
 
-Decision Engine::WhyNotFetch(const Request& request) {
+Decision Engine::WhyNotFetch(Request& request) {
   if (captures_.live()) return Decision::kLeftCapture;
-  CUcontext context = nullptr;
-  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context != context_) return Decision::kLeftContext;
-  if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request.bytes); !plan.promote) {
+  if (!ServesCurrent(&request.in)) return Decision::kLeftContext;
+  if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request); !plan.promote) {
     return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
   }
   if (!CanMakeWritable()) return Decision::kLeftKernel;
@@ -69,8 +68,8 @@ Decision Engine::WhyNotFetch(const Request& request) {
                         KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
                         !registered_.Overlap(AddressRange::Of(request.destination, request.bytes));
   if (!pageable) return Decision::kLeftMemory;
-  const Destination source =
-      DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source), request.bytes, device_, context_);
+  const Destination source = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source), request.bytes,
+                                           request.in.device, request.in.context);
   if (!source.plain) return Decision::kLeftMemory;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
@@ -116,7 +115,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
       FenceRef& fence = arrived[enqueued % window];
       failed =
           driver_.cuMemcpyDtoHAsync(place_of(enqueued), from, job.BytesOf(enqueued), request.stream) != CUDA_SUCCESS;
-      if (!failed) fence = fences_.Record(context_, request.stream);
+      if (!failed) fence = fences_.Record(request.in.context, request.stream);
       failed = failed || !fence;
     }
   };
@@ -151,7 +150,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   }
   // The real call has the error that the program gets, or writes all of it. Where no fence can be had the slots are
   // lost: nobody can say when they have been written.
-  if (const FenceRef last = fences_.Record(context_, request.stream)) lease.End(last);
+  if (const FenceRef last = fences_.Record(request.in.context, request.stream)) lease.End(last);
   return Decision::kLeftError;
 }
 

@@ -33,24 +33,50 @@ bool IsPrimary(const Driver& driver, CUdevice device, CUcontext context) {
 
 }  // namespace
 
+// kCount: no reason.
+Decision Engine::WhyNotDevice(CUdevice device) const {
+  const bool ats = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+  const bool hmm = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  const bool reached = ats || (hmm && policy_.hmm == policy::HmmMode::kStandAside);
+  if (reached && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
+  return HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ? Decision::kCount
+                                                                                    : Decision::kAsideOff;
+}
+
 bool Engine::CanServe(CUcontext context, Decision* why_not) {
   *why_not = Decision::kAsideContext;
   if (driver_.cuCtxGetDevice(&device_) != CUDA_SUCCESS || !IsPrimary(driver_, device_, context)) return false;
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
-
-  *why_not = Decision::kAsideSystemMemory;
-  const bool ats = HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-  const bool hmm = HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  const bool reached = ats || (hmm && policy_.hmm == policy::HmmMode::kStandAside);
-  if (reached && !Broken(Mutant::kS02)) return false;
 
   *why_not = Decision::kAsideDriver;
   int version = 0;
   if (driver_.cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kFirstDriverWithContextEvents) return false;
   if (driver_.cuCtxRecordEvent == nullptr || driver_.cuCtxWaitEvent == nullptr) return false;
 
-  *why_not = Decision::kAsideOff;
-  return HasAttribute(driver_, device_, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED);
+  *why_not = WhyNotDevice(device_);
+  return *why_not == Decision::kCount;
+}
+
+bool Engine::ServesCurrent(Served* current) {
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return false;
+  *current = {context, device_};
+  if (context == context_) return true;
+  const auto known = std::find(others_.begin(), others_.end(), context);
+  if (known != others_.end()) {
+    current->device = static_cast<CUdevice>(known - others_.begin());
+    return true;
+  }
+  CUdevice& device = current->device;
+  unsigned flags = 0;
+  int active = 0;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(others_.size()) ||
+      driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0 ||
+      !IsPrimary(driver_, device, context) || WhyNotDevice(device) != Decision::kCount) {
+    return false;
+  }
+  others_[static_cast<size_t>(device)].store(context, std::memory_order_release);
+  return true;
 }
 
 // What the other devices were given so far may do, each behind a fence of its own; one that cannot be fenced counts as

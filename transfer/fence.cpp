@@ -1,5 +1,6 @@
 #include "transfer/fence.h"
 
+#include <algorithm>
 #include <new>
 
 namespace slipstream::transfer {
@@ -21,6 +22,15 @@ CUresult FenceRef::Wait() const {
   const CUresult result = fence_->pool->driver().cuEventSynchronize(fence_->event);
   if (result == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
   return result;
+}
+
+bool Behind::Done(const FenceRef& fence) {
+  const CUstream stream = fence.fence_->stream;
+  const auto end = streams_.begin() + static_cast<ptrdiff_t>(count_);
+  if (std::find(streams_.begin(), end, stream) != end) return fence.fence_->done.load(std::memory_order_acquire);
+  if (fence.Done()) return true;
+  if (stream != nullptr && count_ < streams_.size()) streams_[count_++] = stream;
+  return false;
 }
 
 // With the lock held. May throw.
@@ -69,6 +79,7 @@ void FencePool::GiveBack(Fence* fence) {
 FenceRef FencePool::Record(CUcontext context, CUstream stream) {
   Fence* const fence = Take(context);
   if (fence == nullptr) return {};
+  fence->stream = stream == CU_STREAM_PER_THREAD ? nullptr : stream;  // of many threads
   FenceRef reference(fence);
   if (driver_.cuEventRecord(fence->event, stream) != CUDA_SUCCESS) return {};
   return reference;
@@ -77,6 +88,7 @@ FenceRef FencePool::Record(CUcontext context, CUstream stream) {
 FenceRef FencePool::RecordContext(CUcontext context) {
   Fence* const fence = Take(context);
   if (fence == nullptr) return {};
+  fence->stream = nullptr;
   FenceRef reference(fence);
   if (driver_.cuCtxRecordEvent(context, fence->event) != CUDA_SUCCESS) return {};
   return reference;

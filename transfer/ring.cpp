@@ -12,11 +12,11 @@ void Ring::Add(char* segment) {
   capacity_.fetch_add(kSegmentBytes, std::memory_order_release);
 }
 
-// With the lock held. Streams pass their fences in their own order, so one that is not done says nothing about the
-// next.
+// With the lock held. Leases lie in the order of their fences.
 void Ring::Collect() {
+  Behind behind;
   for (auto lease = in_flight_.begin(); lease != in_flight_.end();) {
-    if (lease->fence.Done() || Broken(Mutant::kS08Early)) {
+    if (behind.Done(lease->fence) || Broken(Mutant::kS08Early)) {
       free_.insert(free_.end(), lease->slots.begin(), lease->slots.end());
       lease = in_flight_.erase(lease);
     } else {

@@ -35,7 +35,8 @@ class SmallStaging {
   bool ready() const { return memory_.load(std::memory_order_acquire) != nullptr; }
 
   // Room for `bytes` (at most kSmallCopyBytes). What was taken must be committed or cancelled.
-  Place Take(const StreamKey& stream, uint64_t thread, size_t bytes);
+  // `context`: the stream's; two have a default stream of the same name.
+  Place Take(CUcontext context, const StreamKey& stream, uint64_t thread, size_t bytes);
   // `fence` is behind the copy, on the stream.
   void Commit(const Place& place, FenceRef fence);
   // No copy was enqueued.
@@ -53,6 +54,7 @@ class SmallStaging {
   static constexpr size_t kAlignment = 64;
 
   struct Page {
+    CUcontext context = nullptr;
     StreamKey stream;
     uint64_t thread = 0;  // 0: nobody's
     uint32_t used = 0;
@@ -61,6 +63,8 @@ class SmallStaging {
 
     bool Idle() const { return open_copies == 0 && (!fence || fence.Done()); }
   };
+
+  uint32_t FindIdle();
 
   std::atomic<char*> memory_{nullptr};
   std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include "transfer/copy_workers.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -165,6 +166,49 @@ TEST_P(CopyWorkersTest, SeveralCallersAtOnce) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+TEST_P(CopyWorkersTest, MoreCallersThanJobsThatWorkersHelpWith) {
+  CopyWorkers& workers = Workers(GetParam());
+  std::vector<std::thread> callers;
+  for (uint32_t caller = 0; caller < 2 * CopyWorkers::kMostJobs; ++caller) {
+    callers.emplace_back([&workers, caller] {
+      for (uint32_t round = 0; round < 5; ++round) {
+        Copy copy(60 * kPiece + caller, 8, caller + round);
+        copy.Run(workers);
+        EXPECT_TRUE(copy.Whole()) << "caller " << caller << ", round " << round;
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+// Seconds of all threads of the process together.
+double ProcessorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+TEST_P(CopyWorkersTest, WhoFindsNothingToDoSleeps) {
+  CopyWorkers& workers = Workers(GetParam());
+  std::vector<char> source = Source(20 * kPiece, 4);
+  std::vector<char> places(source.size());
+  CopyJob job(PieceWork::kIn, source.data(), source.size(), kPiece, 4);
+  double spent = 0;
+  const auto place = [&](uint32_t piece, bool) {
+    if (piece == 10) {
+      // A caller that is long in finding the next place.
+      const double before = ProcessorSeconds();
+      const timespec long_time = {.tv_sec = 0, .tv_nsec = 200'000'000};
+      nanosleep(&long_time, nullptr);
+      spent = ProcessorSeconds() - before;
+    }
+    return places.data() + piece * kPiece;
+  };
+  workers.Run(job, false, place, [](uint32_t, uint32_t) { return true; });
+  EXPECT_EQ(source, places);
+  EXPECT_LT(spent, 0.1);  // one that does not sleep would take 0.2
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, CopyWorkersTest, ::testing::Values(0, 1, 3, 8));

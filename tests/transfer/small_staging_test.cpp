@@ -29,7 +29,11 @@ CUresult RecordEvent(CUevent event, CUstream) {
   g_passed.erase(event);
   return CUDA_SUCCESS;
 }
-CUresult QueryEvent(CUevent event) { return g_passed.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
+int g_questions = 0;
+CUresult QueryEvent(CUevent event) {
+  ++g_questions;
+  return g_passed.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
 
 // As in the engine, none of it is ever destroyed.
 struct Staging {
@@ -54,8 +58,8 @@ class SmallStagingTest : public ::testing::Test {
   }
 
   // A copy that is enqueued; its fence.
-  FenceRef Copy(CUstream stream, uint64_t thread, char** place) {
-    const SmallStaging::Place taken = staging_.Take({stream, 0}, thread, 64);
+  FenceRef Copy(CUstream stream, uint64_t thread, char** place, size_t bytes = 64) {
+    const SmallStaging::Place taken = staging_.Take(Context(), {stream, 0}, thread, bytes);
     *place = taken.memory;
     FenceRef fence = fences_.Record(Context(), stream);
     staging_.Commit(taken, fence);
@@ -88,6 +92,13 @@ TEST_F(SmallStagingTest, OtherThreadsAndStreamsHavePagesOfTheirOwn) {
   EXPECT_GE(static_cast<size_t>(std::abs(stream - first)), SmallStaging::kPageBytes);
 }
 
+// Default streams of two devices.
+TEST_F(SmallStagingTest, AStreamOfTheSameNameInAnotherContextHasPagesOfItsOwn) {
+  const SmallStaging::Place first = staging_.Take(Context(), {CU_STREAM_LEGACY, 0}, 1, 64);
+  const SmallStaging::Place second = staging_.Take(reinterpret_cast<CUcontext>(0x2008), {CU_STREAM_LEGACY, 0}, 1, 64);
+  EXPECT_NE(first.page, second.page);
+}
+
 // A destroyed stream works off what it has; a new one may get its handle, and be done earlier.
 TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
   char* old_place = nullptr;
@@ -99,7 +110,7 @@ TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
   std::set<char*> pages;
   for (;;) {
     const SmallStaging::Place taken =
-        staging_.Take({reinterpret_cast<CUstream>(0x3000), 0}, 3, SmallStaging::kPageBytes);
+        staging_.Take(Context(), {reinterpret_cast<CUstream>(0x3000), 0}, 3, SmallStaging::kPageBytes);
     if (taken.memory == nullptr) break;
     pages.insert(taken.memory);
   }
@@ -107,10 +118,42 @@ TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
   EXPECT_TRUE(pages.contains(new_place));
 }
 
+constexpr size_t kPages = SmallStaging::kBytes / SmallStaging::kPageBytes;
+
+TEST_F(SmallStagingTest, AStreamThatIsBehindIsAskedOfOnceForEachCopy) {
+  std::deque<FenceRef> fences;
+  char* oldest = nullptr;
+  char* place = nullptr;
+  // Half of the pages lie behind a stream, and the others were used long ago.
+  for (size_t page = 0; page < kPages; ++page) {
+    fences.push_back(Copy(stream_, 1, page == 0 ? &oldest : &place, SmallStaging::kPageBytes));
+  }
+  for (size_t page = 0; page < kPages / 2; ++page) Pass(fences[page]);
+  g_questions = 0;
+  fences.push_back(Copy(stream_, 1, &place, SmallStaging::kPageBytes));
+  EXPECT_EQ(place, oldest);
+  EXPECT_LE(g_questions, 2);  // the youngest, which may still be in the cache, and the oldest
+}
+
+// Behind the younger copy of another thread, whose page was opened before.
+TEST_F(SmallStagingTest, APageThatIsFreeIsFoundWhateverItsStreamHas) {
+  std::deque<FenceRef> fences;
+  char* place = nullptr;
+  Copy(stream_, 2, &place);
+  for (size_t page = 1; page < kPages; ++page) {
+    fences.push_back(Copy(stream_, 1, &place, SmallStaging::kPageBytes));
+    ASSERT_NE(place, nullptr);
+  }
+  fences.push_back(Copy(stream_, 2, &place));
+  EXPECT_EQ(staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
+  Pass(fences[0]);
+  EXPECT_NE(staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
+}
+
 TEST_F(SmallStagingTest, WhenEveryPageIsInFlightThereIsNone) {
   size_t pages = 0;
-  while (staging_.Take({stream_, 0}, 1, SmallStaging::kPageBytes).memory != nullptr) ++pages;
-  EXPECT_EQ(pages, SmallStaging::kBytes / SmallStaging::kPageBytes);
+  while (staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory != nullptr) ++pages;
+  EXPECT_EQ(pages, kPages);
 }
 
 }  // namespace

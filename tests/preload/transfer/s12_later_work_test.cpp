@@ -181,6 +181,54 @@ TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
   DECIDED(tally, "kept.contexts", 1);
 }
 
+// Through host memory, in the second device's own stream order, and waited for: only the skipping is the first one's.
+TEST_F(Contexts, S12contexts_CopiesOfTheSecondDeviceAreStaged) {
+  UseSecondDevice();
+  uint8_t* memory = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&memory), kHuge));
+  const Tally tally("transfer");
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    OK(LaunchFill(memory, kHuge, 3, far_stream_));
+    OK(CopyUp(memory, source_.data(), bytes, far_stream_));
+    OK(LaunchFill(memory + bytes / 2, 1, static_cast<uint8_t>(source_[bytes / 2] + 1), far_stream_));
+    OK(cudaStreamSynchronize(far_stream_));
+    EXPECT_EQ(Pending(far_stream_), 0);
+    std::vector<uint8_t> back(bytes);
+    OK(cudaMemcpyAsync(back.data(), memory, bytes, cudaMemcpyDeviceToHost, far_stream_));
+    EXPECT_NE(back[bytes / 2], source_[bytes / 2]) << "the kernel behind the copy came first";
+    back[bytes / 2] = source_[bytes / 2];
+    EXPECT_TRUE(std::equal(back.begin(), back.end(), source_.begin())) << bytes;
+    OK(cudaMemcpy(memory, source_.data(), bytes, cudaMemcpyHostToDevice));
+    OK(cudaDeviceSynchronize());  // it may return when the source has been read
+    EXPECT_TRUE(Holds(memory, source_, bytes)) << bytes;
+  }
+  DECIDED(tally, "promoted.small", 2);
+  DECIDED(tally, "promoted.large", 4);
+  DECIDED(tally, "kept.contexts", 3);  // those in cudaMemcpy; behind a kernel a synchronise is always made
+  DECIDED(tally, "fetched", 2);
+  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "aside");
+  NEVER_DECIDED(tally, "ahead");
+}
+
+// They have one name, and no order.
+TEST_F(Contexts, S12contexts_DefaultStreamsOfTwoDevicesShareNoStagingMemory) {
+  UseSecondDevice();
+  OK(cudaSetDevice(0));
+  Backlog(nullptr);
+  OK(CopyUp(device_, source_.data(), kSmall, nullptr));
+  OK(cudaSetDevice(1));
+  const std::vector<uint8_t> others = Pattern(kSmall, 77);
+  // More than small staging memory holds.
+  for (size_t bytes = 0; bytes < 2 * kHuge; bytes += kSmall) {
+    OK(CopyUp(far_, others.data(), kSmall, nullptr));
+    OK(cudaStreamSynchronize(nullptr));
+  }
+  OK(cudaSetDevice(0));
+  OK(cudaStreamSynchronize(nullptr));
+  EXPECT_TRUE(Holds(device_, source_, kSmall));
+}
+
 // The second context is made when something is already owed.
 TEST_F(Contexts, S12contexts_ASecondContextAfterASkip) {
   SkippedCopy(a_);

@@ -92,9 +92,9 @@ class Unmapping : public Rule {
     }
     NEVER_DECIDED(tally, "unmapped");
   }
-  // Until the library has given back so many since the tally was made.
-  static void WaitUntilGivenBack(const Tally& tally, uint64_t batches) {
-    while (Engine() && tally.Of("unmapped.background") < batches) std::this_thread::yield();
+  // Until the batch is gone, in the background or, where the library's lock was held, by the call itself.
+  void WaitUntilGivenBack() const {
+    while (IsMapped()) std::this_thread::yield();
   }
 
   int fd_ = -1;
@@ -109,12 +109,11 @@ TEST_F(Unmapping, U1_TheAddressesAreFree) {
     uint8_t* const batch = UseBatch(static_cast<uint8_t>(round));
     ASSERT_EQ(munmap(batch, kBatch), 0);
     EXPECT_TRUE(IsFree(batch));
+    WaitUntilGivenBack();
   }
-  WaitUntilGivenBack(tally, kRounds);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, kRounds - 1, kHuge));
-  EXPECT_FALSE(IsMapped());
-  DECIDED(tally, "unmapped.background", kRounds);
+  DECIDED_AT_LEAST(tally, "unmapped.background", 1);
 }
 
 // A batch that reached the device as late as it may, behind its memory's end.
@@ -152,8 +151,9 @@ TEST_F(Unmapping, U4_AForkedChildHasNoneOfIt) {
     int status = -1;
     waitpid(child, &status, 0);
     EXPECT_EQ(status, 0);
+    WaitUntilGivenBack();
   }
-  WaitUntilGivenBack(tally, kRounds);
+  DECIDED_AT_LEAST(tally, "unmapped.background", 1);
 }
 
 // The child of a process that uses CUDA maps and unmaps as it always did: it has no thread of ours.
