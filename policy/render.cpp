@@ -113,7 +113,8 @@ void AppendRules(std::string& out) {
       "`skip_synchronize = true` allow, and everything is checked as without a rule. So a rule that nothing would obey "
       "is refused: `skip_synchronize = true` for copies to the host or for copies that are not promoted, "
       "`promote = true` for copies to the host of up to 64 KiB, and a rule whose copies are all matched by rules "
-      "before it. Of a program that uses several devices no synchronise is skipped, whatever a rule says. A rule has no "
+      "before it. Of a program that uses several devices no synchronise is skipped, whatever a rule says. A rule has "
+      "no "
       "variable.\n";
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 char g_later;
 
-constexpr uint32_t kWokenByOne = 2;
+constexpr uint32_t kWokenByOne = 3;
 // For what is about to happen; to sleep and to be woken again takes as long.
 constexpr uint64_t kLookNs = 20'000;
 

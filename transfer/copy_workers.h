@@ -6,8 +6,8 @@
 //
 // To wake a thread costs the one that wakes it 1 to 2 us, and the one that is woken runs 15 us later (measured in a
 // virtual machine with an H200; through one condition variable for all of them seven took their caller 45 us, and 127
-// one time in ten). So the caller wakes two, each of which wakes two more while there are pieces left, and each sleeps
-// by itself; and a caller that waits for the last pieces looks for them for 20 us before it sleeps.
+// one time in ten). So the caller wakes three, each of which wakes three more while there are pieces left, and each
+// sleeps by itself; and a caller that waits for the last pieces looks for them for 20 us before it sleeps.
 //
 // Threading: Run from any thread, several at a time. No lock.
 // Hazard: a bad source address faults in whichever thread reads it, as it may in the driver (S21). A destination is

@@ -31,9 +31,8 @@ ThreadState& Engine::Identified() {
 
 policy::TransferPlan Engine::PlanFor(policy::Direction direction, const Request& request) const {
   policy::TransferPlan plan = PlanOf(policy_, direction, request.bytes, request.in.device);
-  const policy::TransferPlan by_keys = PlanByKeys(policy_, direction, request.bytes);
-  if (Broken(Mutant::kR1)) plan.promote = by_keys.promote;
-  if (Broken(Mutant::kR2)) plan.skip_synchronize = by_keys.skip_synchronize;
+  if (Broken(Mutant::kR1)) plan.promote = PlanByKeys(policy_, direction, request.bytes).promote;
+  if (Broken(Mutant::kR2)) plan.skip_synchronize = PlanByKeys(policy_, direction, request.bytes).skip_synchronize;
   return plan;
 }
 
