@@ -24,7 +24,7 @@ from running import RunnerError, Variant, compare, first_difference
 KEPT_ORDERS = 12
 
 # Families take turns in a long run; the second number is how many programs of it run for each thousand of the first.
-LONG_RUN_SHARES = {"main": 1000, "free": 100, "managed": 50}
+LONG_RUN_SHARES = {"main": 1000, "free": 100, "managed": 50, "devices": 100}
 
 
 def read_arguments():
@@ -37,7 +37,7 @@ def read_arguments():
     parser.add_argument("--sim-seeds", type=int, default=4, metavar="N",
                         help="ways to order the device in which a program must do the same (default 4); with --preload "
                         "they are only tried on what is found")
-    parser.add_argument("--family", choices=["main", "free", "managed"], default="main")
+    parser.add_argument("--family", choices=["main", "free", "managed", "devices"], default="main")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1000, help="programs")
     parser.add_argument("--chunk", type=int, default=5000, help="programs in one process")

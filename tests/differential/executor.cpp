@@ -20,6 +20,7 @@ namespace differential {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr int kDevices = 2;
 constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
                                      cudaMemcpyHostToHost, cudaMemcpyDefault};
 
@@ -109,7 +110,7 @@ struct Executor::Impl {
 
   std::array<Buffer, kMaxBuffers> buffers;
   std::array<cudaStream_t, kMaxStreams> streams = {};
-  cudaStream_t fresh = nullptr;  // on which device memory gets its first value
+  std::array<cudaStream_t, kDevices> fresh = {};  // on which memory of a device gets its first value
   std::array<cudaEvent_t, kMaxEvents> events = {};
   std::array<cudaGraph_t, kMaxGraphs> graphs = {};
   std::array<cudaGraphExec_t, kMaxGraphs> execs = {};
@@ -120,6 +121,7 @@ struct Executor::Impl {
   void RunRange(size_t first, size_t last, int only);
   void InOrder();
   void Freely();
+  void OnDevices();
   void OnThread(int thread, std::function<void()> work);
   void EndProgram();
 
@@ -163,7 +165,7 @@ Executor::Executor() : impl_(std::make_unique<Impl>()) {
   RegisterKernels();
   // What does not come through the runtime finds a context only on threads that have one.
   for (int thread = 0; thread < kMaxThreads; ++thread) impl_->OnThread(thread, [] { (void)cudaFree(nullptr); });
-  (void)cudaStreamCreateWithFlags(&impl_->fresh, cudaStreamNonBlocking);
+  (void)cudaStreamCreateWithFlags(&impl_->fresh[0], cudaStreamNonBlocking);
 }
 Executor::~Executor() = default;
 
@@ -183,6 +185,8 @@ Observations Executor::Impl::Run(const Program& wanted, uint64_t sim_offset,
   for (int thread = 0; thread < wanted.threads; ++thread) OnThread(thread, [] { (void)cudaGetLastError(); });
   if (wanted.family == Family::kFree) {
     Freely();
+  } else if (wanted.family == Family::kDevices) {
+    OnDevices();
   } else {
     InOrder();
   }
@@ -226,6 +230,37 @@ void Executor::Impl::Freely() {
   }
   RunRange(0, count, 0);
   for (int thread = 1; thread < program->threads; ++thread) workers[static_cast<size_t>(thread) - 1].Finish();
+}
+
+// A second device comes into use here and not before: what is allowed with one is explored with one.
+void Executor::Impl::OnDevices() {
+  const size_t count = program->ops.size();
+  if (fresh[1] == nullptr) {
+    (void)cudaSetDevice(1);
+    (void)cudaStreamCreateWithFlags(&fresh[1], cudaStreamNonBlocking);
+  }
+  if (program->sim_seed % 2 == 0) {
+    (void)cudaSetDevice(0);
+    workers[0].Start([this, count] {
+      (void)cudaSetDevice(1);
+      RunRange(0, count, 1);
+    });
+    RunRange(0, count, 0);
+    workers[0].Finish();
+    return;
+  }
+  std::array<size_t, kDevices> next = {};
+  const auto advance = [&](int thread) {
+    size_t& at = next[static_cast<size_t>(thread)];
+    while (at < count && program->ops[at].thread != thread) ++at;
+    if (at == count) return false;
+    (void)cudaSetDevice(thread);
+    RunRange(at, at + 1, thread);
+    ++at;
+    return true;
+  };
+  while (advance(0) | advance(1)) {
+  }
 }
 
 Observation Executor::Impl::Do(const Op& op, size_t index) {
@@ -339,8 +374,11 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
   const auto keep_device = [&] {
     keep(0);
     if (status != cudaSuccess || op.bytes == 0) return;
-    const cudaError_t filled = LaunchKernel(kFill, true, made, nullptr, op.bytes, op.value, fresh);
-    if (filled == cudaSuccess) (void)simSynchronizeUnseen(fresh);
+    int device = 0;
+    (void)cudaGetDevice(&device);
+    const cudaStream_t stream = fresh[static_cast<size_t>(device)];
+    const cudaError_t filled = LaunchKernel(kFill, true, made, nullptr, op.bytes, op.value, stream);
+    if (filled == cudaSuccess) (void)simSynchronizeUnseen(stream);
   };
   switch (op.kind) {
     case Kind::kMalloc:
@@ -541,6 +579,11 @@ void Executor::Impl::EndProgram() {
   const auto add = [this](std::string what, Observation observation) {
     observations->finals.push_back({std::move(what), observation});
   };
+  if (program->family == Family::kDevices) {
+    (void)cudaSetDevice(1);
+    add("device_sync.1", {static_cast<int>(cudaDeviceSynchronize()), 0, false});
+    (void)cudaSetDevice(0);
+  }
   add("device_sync", {static_cast<int>(cudaDeviceSynchronize()), 0, false});
   for (auto& mine : jobs) {
     for (const HostJob& job : mine) {

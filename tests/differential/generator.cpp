@@ -31,7 +31,7 @@ class Generator {
         first_thread_(first_thread),
         last_thread_(last_thread) {
     // Threads of their own course share no numbers.
-    const bool alone = program->family == Family::kFree;
+    const bool alone = IsSeparate(program->family);
     buffers_ = alone ? Range{first_thread * 20, first_thread * 20 + 19} : Range{0, kMaxBuffers - 1};
     streams_ = alone ? Range{kFirstStream + first_thread * 4, kFirstStream + first_thread * 4 + 3}
                      : Range{kFirstStream, kFirstStream + 5};
@@ -724,8 +724,10 @@ class Generator {
     Op op = Make(Kind::kBeginCapture);
     op.stream = AnyStream(op.thread);
     if (IsLegacy(op.stream) || capturing_ || FreeGraph() < 0) return;
-    op.flavor = program_.family == Family::kFree ? static_cast<int>(random_.Of({kThreadLocalCapture, kRelaxedCapture}))
-                                                 : static_cast<int>(random_.Below(3));
+    op.flavor = static_cast<int>(program_.family == Family::kDevices ? kRelaxedCapture
+                                 : program_.family == Family::kFree
+                                     ? random_.Of({kThreadLocalCapture, kRelaxedCapture})
+                                     : random_.Of({kGlobalCapture, kThreadLocalCapture, kRelaxedCapture}));
     if (!Add(op)) return;
     capturing_ = true;
     capture_ = op;
@@ -1061,7 +1063,7 @@ class Generator {
     }
     profile_.legacy = program_.family != Family::kFree && random_.Chance(55);
     profile_.graphs = random_.Chance(35);
-    profile_.bad_calls = program_.family != Family::kFree && random_.Chance(30);
+    profile_.bad_calls = !IsSeparate(program_.family) && random_.Chance(30);
   }
 
   void SetUp() {
@@ -1157,8 +1159,8 @@ Program Generate(Family family, uint64_t seed) {
   Random random(seed * 3 + static_cast<uint64_t>(family));
   program.sim_seed = random.Below(1000000);
   const uint64_t draw = random.Below(100);
-  if (family == Family::kFree) {
-    program.threads = draw < 70 ? 2 : 3;
+  if (IsSeparate(family)) {
+    program.threads = draw < 70 || family == Family::kDevices ? 2 : 3;
     // One part after the other; the threads pay no heed to the order of the whole.
     for (int thread = 0; thread < program.threads; ++thread) Generator(&program, &random, thread, thread).Run();
   } else {

@@ -225,6 +225,11 @@ Verdict Model::Apply(const Op& op) {
                                    (op.kind == Kind::kBeginCapture && op.flavor == kGlobalCapture))) {
     return Invalid("concerns other threads");
   }
+  // One thread may be playing both.
+  if (family_ == Family::kDevices &&
+      (op.kind == Kind::kBad || (op.kind == Kind::kBeginCapture && op.flavor != kRelaxedCapture))) {
+    return Invalid("concerns other threads");
+  }
   if (const Verdict verdict = CheckCaptures(op); verdict != Verdict::kFine) return verdict;
   switch (op.kind) {
     case Kind::kStreamCreate:
@@ -729,7 +734,7 @@ Verdict Model::ApplyBad(const Op& op) {
 }
 
 bool IsDetermined(const Program& program, std::string* why) {
-  std::vector<Model> models(program.family == Family::kFree ? kMaxThreads : 1, Model(program.family));
+  std::vector<Model> models(IsSeparate(program.family) ? kMaxThreads : 1, Model(program.family));
   // With threads of their own course, numbers of objects are not shared either: the runner keeps them in one table.
   std::array<std::array<int, kMaxBuffers>, 5> owners;
   for (auto& owner : owners) owner.fill(-1);
@@ -744,15 +749,15 @@ bool IsDetermined(const Program& program, std::string* why) {
     const auto at = [&program, &op, i](const char* what) {
       return "operation " + std::to_string(i) + " (" + ToText(program, op) + "): " + what;
     };
-    if (program.family == Family::kFree) {
+    if (IsSeparate(program.family)) {
       if (shared(0, op.dst, op.thread) || shared(0, op.src, op.thread) || shared(1, op.event, op.thread) ||
           shared(1, op.end_event, op.thread) || shared(2, op.graph, op.thread) || shared(3, op.exec, op.thread) ||
-          (op.stream >= kFirstStream && shared(4, op.stream, op.thread))) {
+          (op.stream >= kFirstStream && op.stream != kLegacyHandle && shared(4, op.stream, op.thread))) {
         *why = at("another thread's object");
         return false;
       }
     }
-    Model& model = models[program.family == Family::kFree ? static_cast<size_t>(op.thread) : 0];
+    Model& model = models[IsSeparate(program.family) ? static_cast<size_t>(op.thread) : 0];
     if (model.Apply(op) != Verdict::kFine) {
       *why = at(model.why());
       return false;

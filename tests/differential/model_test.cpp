@@ -151,7 +151,8 @@ TEST_P(Generated, ProgramsAreDeterminedAndTheirTextSaysAllOfThem) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Generated, ::testing::Values(Family::kMain, Family::kFree, Family::kManaged),
+INSTANTIATE_TEST_SUITE_P(Families, Generated,
+                         ::testing::Values(Family::kMain, Family::kFree, Family::kManaged, Family::kDevices),
                          [](const auto& family) { return std::string(NameOf(family.param)); });
 
 // What the programs are for must be in them.

@@ -82,7 +82,7 @@ static_assert(std::size(kTexts) == static_cast<size_t>(Kind::kCount));
 
 const KindText& TextOf(Kind kind) { return kTexts[static_cast<size_t>(kind)]; }
 
-constexpr std::array<const char*, 3> kFamilies = {"main", "free", "managed"};
+constexpr std::array<const char*, 4> kFamilies = {"main", "free", "managed", "devices"};
 
 // The streams that no program makes.
 constexpr std::array<std::pair<int, const char*>, 3> kStreamWords = {

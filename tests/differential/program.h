@@ -134,8 +134,13 @@ struct Op {
 };
 
 // kManaged: also managed and mapped memory, after which an engine may stand aside for the rest of the process. kFree:
-// threads run without a common order, each on objects of its own.
-enum class Family : uint8_t { kMain, kFree, kManaged };
+// threads run without a common order, each on objects of its own. kDevices: the same with two threads, each on a device
+// of its own, default stream and all; in every other program one thread plays both, and changes its device between
+// operations.
+enum class Family : uint8_t { kMain, kFree, kManaged, kDevices };
+
+// Whether threads share no objects, so that what one does says nothing about the others' work.
+inline bool IsSeparate(Family family) { return family == Family::kFree || family == Family::kDevices; }
 
 struct Program {
   uint64_t seed = 0;      // that it was generated from; 0: written by hand

@@ -21,7 +21,7 @@ using differential::Observations;
 using differential::Program;
 
 constexpr const char* kUsage =
-    "differential_runner [--family main|free|managed] --seed N [--count M]    programs N to N + M - 1\n"
+    "differential_runner [--family main|free|managed|devices] --seed N [--count M]    programs N to N + M - 1\n"
     "differential_runner --program FILE                                      programs in text form\n"
     "  --print        the programs in text form, without running them\n"
     "  --check        only whether the programs are determined: exit status 3 and the reason if one is not\n"
@@ -131,7 +131,7 @@ bool AsModelled(const Program& program, const Observations& observations) {
   std::vector<differential::Model> models(differential::kMaxThreads, differential::Model(program.family));
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const differential::Op& op = program.ops[i];
-    differential::Model& model = models[program.family == differential::Family::kFree ? size_t(op.thread) : 0];
+    differential::Model& model = models[IsSeparate(program.family) ? size_t(op.thread) : 0];
     (void)model.Apply(op);
     const bool asks = op.kind == differential::Kind::kLastError || op.kind == differential::Kind::kPeekError;
     if (asks || model.must_fail() == (observations.operations[i].status != 0)) continue;
