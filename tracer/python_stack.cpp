@@ -84,7 +84,7 @@ int32_t PythonStack::InstructionOf(uintptr_t frame, uintptr_t code) const {
     case InstructionForm::kByteIndex:
       return Load<int32_t>(address);
     case InstructionForm::kUnitIndex:
-      return Load<int32_t>(address) * 2;
+      return static_cast<int32_t>(Load<uint32_t>(address) * 2);  // unsigned: until it is checked it may be anything
     case InstructionForm::kPointer:
       break;
   }
