@@ -48,6 +48,7 @@ constexpr PythonLayout kLayouts[] = {
      .code_first_line = 72,
      .code_line_table = 136,
      .code_instructions = 184,
+     .code_first_traceable = 168,
      .ascii_text = 48,
      .wide_text = 72},
     {.version = 0x030c,
@@ -63,6 +64,7 @@ constexpr PythonLayout kLayouts[] = {
      .code_first_line = 68,
      .code_line_table = 136,
      .code_instructions = 192,
+     .code_first_traceable = 176,
      .code_version = 92,
      .ascii_text = 40,
      .wide_text = 56},
@@ -78,6 +80,7 @@ constexpr PythonLayout kLayouts[] = {
      .code_first_line = 68,
      .code_line_table = 136,
      .code_instructions = 200,
+     .code_first_traceable = 184,
      .code_version = 92,
      .ascii_text = 40,
      .wide_text = 56},
@@ -160,6 +163,8 @@ DebugOffsetsVerdict TakeDebugOffsets(std::span<const uint64_t> offsets, uint32_t
     as_the_row = as_the_row && taken.*member == offsets[word];
     taken.*member = static_cast<uint32_t>(offsets[word]);
   }
+  // From 3.11 to 3.13 only co_extra stands between the two.
+  taken.code_first_traceable = taken.code_instructions - 16;
   // A compact string that is not ASCII has its UTF-8 length and pointer in between.
   taken.wide_text = taken.ascii_text + 16;
   if (!as_the_row) taken.code_version = kAbsent;

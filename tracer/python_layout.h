@@ -53,6 +53,7 @@ struct PythonLayout {
   uint32_t code_line_table = 0;
   uint32_t code_instructions = kAbsent;        // in the code object, or
   uint32_t code_instructions_bytes = kAbsent;  // in a bytes object of its own
+  uint32_t code_first_traceable = kAbsent;     // int, in instructions: before it a frame is not there yet
   uint32_t code_version = kAbsent;  // a number that no other code object of an interpreter has had; 0 is none
   LineTableFormat line_table = LineTableFormat::kLocations;
 
@@ -62,6 +63,7 @@ struct PythonLayout {
 
 // A frame with such an owner, or a higher one, stands for the C code between two Python frames.
 inline constexpr uint8_t kOwnerIsC = 3;
+inline constexpr uint8_t kOwnerIsGenerator = 1;
 
 // The row for a PY_VERSION_HEX; null for what has none, and for alphas and betas, which differ among themselves.
 const PythonLayout* FindPythonLayout(uint32_t version_hex);

@@ -53,15 +53,18 @@ PythonStack::Walked PythonStack::Walk(std::span<PythonFrame> frames) {
 
   Walked walked;
   uintptr_t frame = FirstFrame(thread);
-  // No more than one frame of C stands before each of Python: a longer chain is none.
-  for (size_t steps = 0; frame != 0 && steps <= 2 * frames.size() + 1; ++steps) {
+  // Before each frame no more than two are left out, one of C and one that has not begun: a longer chain is none.
+  for (size_t steps = 0; frame != 0 && steps <= 3 * frames.size() + 2; ++steps) {
     if (!IsOfC(frame)) {
-      if (walked.frames == frames.size()) {
-        walked.cut = true;
-        break;
-      }
       const auto code = Load<uintptr_t>(frame + process_.layout.frame_code);
-      frames[walked.frames++] = {.code = code, .instruction = InstructionOf(frame, code)};
+      const PythonFrame as_read = {.code = code, .instruction = InstructionOf(frame, code)};
+      if (HasBegun(frame, as_read)) {
+        if (walked.frames == frames.size()) {
+          walked.cut = true;
+          break;
+        }
+        frames[walked.frames++] = as_read;
+      }
     }
     frame = Load<uintptr_t>(frame + process_.layout.frame_previous);
   }
@@ -76,6 +79,13 @@ uintptr_t PythonStack::FirstFrame(uintptr_t thread) const {
 
 bool PythonStack::IsOfC(uintptr_t frame) const {
   return process_.layout.frame_owner != kAbsent && Load<uint8_t>(frame + process_.layout.frame_owner) >= kOwnerIsC;
+}
+
+bool PythonStack::HasBegun(uintptr_t frame, const PythonFrame& as_read) const {
+  const PythonLayout& layout = process_.layout;
+  return layout.code_first_traceable == kAbsent ||
+         as_read.instruction >= Load<int32_t>(as_read.code + layout.code_first_traceable) * 2 ||
+         Load<uint8_t>(frame + layout.frame_owner) == kOwnerIsGenerator;
 }
 
 int32_t PythonStack::InstructionOf(uintptr_t frame, uintptr_t code) const {
@@ -109,9 +119,13 @@ bool PythonStack::IsAsItShouldBe(uintptr_t thread, bool* has_frames) const {
     if (!IsFrame(frame)) return false;
     if (!IsOfC(frame)) {
       const auto code = Load<uintptr_t>(frame + layout.frame_code);
-      // Of a frame that has not begun the instruction is the one before the first.
-      if (!IsReadable(code) || !IsCode(code, InstructionOf(frame, code))) return false;
-      *has_frames = true;
+      const PythonFrame as_read = {.code = code, .instruction = InstructionOf(frame, code)};
+      if (!HasType(code, process_.code_type)) return false;
+      if (layout.code_first_traceable != kAbsent && !IsReadableAt(code + layout.code_first_traceable)) return false;
+      if (HasBegun(frame, as_read)) {
+        if (!IsCode(code, as_read.instruction)) return false;
+        *has_frames = true;
+      }
     }
     frame = Load<uintptr_t>(frame + layout.frame_previous);
   }
@@ -127,12 +141,11 @@ bool PythonStack::IsFrame(uintptr_t frame) const {
          (layout.frame_owner == kAbsent || IsReadableAt(frame + layout.frame_owner));
 }
 
+// Its type has been looked at.
 bool PythonStack::IsCode(uintptr_t code, int32_t instruction) const {
   const PythonLayout& layout = process_.layout;
-  // A code object is at least so large, and malloc's pages are larger: then all of its fields can be read.
-  if (!HasType(code, process_.code_type) || !IsReadable(code + layout.code_file) ||
-      !IsReadable(code + layout.code_name) || !IsReadable(code + layout.code_line_table) ||
-      !IsReadableAt(code + layout.code_first_line)) {
+  if (!IsReadable(code + layout.code_file) || !IsReadable(code + layout.code_name) ||
+      !IsReadable(code + layout.code_line_table) || !IsReadableAt(code + layout.code_first_line)) {
     return false;
   }
   const auto table = Load<uintptr_t>(code + layout.code_line_table);
@@ -156,6 +169,7 @@ bool PythonStack::IsCode(uintptr_t code, int32_t instruction) const {
     if (!IsReadable(code + kObjectSize)) return false;
     code_bytes = Load<size_t>(code + kObjectSize) * 2;
   }
+  // Up to 3.10 a frame that has not begun stands before the first instruction.
   if (instruction < -2 || (instruction >= 0 && static_cast<size_t>(instruction) >= code_bytes)) return false;
 
   const std::span lines(reinterpret_cast<const uint8_t*>(table + kBytesData), Load<size_t>(table + kObjectSize));

@@ -9,6 +9,10 @@
 // address is asked for before it is read, each object must have the type that it should have, the instruction must be
 // inside its code, and PyCode_Addr2Line, which only reads, must give the same line.
 //
+// Left out, as Python itself leaves them out: frames that stand for C code between Python's (3.12 on), and those that
+// have not got to their first traceable instruction, which are also what a specialised call of a class puts around
+// __init__. (CPython, internal/pycore_frame.h, _PyFrame_IsIncomplete.)
+//
 // Sub-interpreters: from 3.12 on the stack is that of the interpreter that runs. Before, PyGILState_* knows one
 //   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
 // Threading: Find once; Walk from any thread.
@@ -51,6 +55,7 @@ class PythonStack {
   bool IsCode(uintptr_t code, int32_t instruction) const;
   int32_t InstructionOf(uintptr_t frame, uintptr_t code) const;
   bool IsOfC(uintptr_t frame) const;
+  bool HasBegun(uintptr_t frame, const PythonFrame& as_read) const;
 
   const PythonProcess process_;
   std::atomic<Trust> trust_{Trust::kUnknown};

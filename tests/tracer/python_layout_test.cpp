@@ -69,9 +69,11 @@ TEST(PythonLayoutTest, DebugOffsetsGoBeforeTheRow) {
   auto words = DebugOffsets();
   words[35] = 144;
   words[23] = 80;
+  words[43] = 208;
   EXPECT_EQ(TakeDebugOffsets(words, kVersion, &layout), DebugOffsetsVerdict::kTaken);
   EXPECT_EQ(layout.code_file, 144U);
   EXPECT_EQ(layout.thread_frame, 80U);
+  EXPECT_EQ(layout.code_first_traceable, 192U);
   EXPECT_EQ(layout.code_version, kAbsent);  // nothing says where it went
 }
 

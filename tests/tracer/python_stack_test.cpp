@@ -73,7 +73,7 @@ TEST_P(PythonStackTest, FramesComeInnermostFirstWithTheirInstructions) {
   const uintptr_t inner = NewCode();
   const uintptr_t first = python_.NewFrame(outer, 20, 0);
   const uintptr_t second = python_.NewFrame(inner, 0, first);
-  python_.SetFrame(thread_, python_.NewFrame(outer, -2, second));
+  python_.SetFrame(thread_, python_.NewFrame(outer, 2, second));
   PythonStack stack(process_);
   std::vector<PythonFrame> frames(5);
   const auto walked = stack.Walk(frames);
@@ -81,7 +81,7 @@ TEST_P(PythonStackTest, FramesComeInnermostFirstWithTheirInstructions) {
   EXPECT_FALSE(walked.cut);
   ASSERT_EQ(walked.frames, 3U);
   EXPECT_EQ(frames[0].code, outer);
-  EXPECT_EQ(frames[0].instruction, -2);
+  EXPECT_EQ(frames[0].instruction, 2);
   EXPECT_EQ(frames[1].code, inner);
   EXPECT_EQ(frames[1].instruction, 0);
   EXPECT_EQ(frames[2].code, outer);
@@ -119,6 +119,27 @@ TEST_P(PythonStackTest, FramesOfCAreLeftOut) {
   EXPECT_EQ(stack.Walk(frames).frames, 10U);
   EXPECT_EQ(stack.Walk(std::span(frames).first(3)).frames, 3U);
   EXPECT_TRUE(stack.Walk(std::span(frames).first(3)).cut);
+}
+
+// As Python has it: only 3.11 and later, and only what is no generator, which stands before its first instruction when
+// it is made.
+TEST_P(PythonStackTest, FramesThatHaveNotBegunAreLeftOut) {
+  const bool left_out = python_.layout().code_first_traceable != kAbsent;
+  const uintptr_t code = NewCode();
+  if (left_out) FakePython::Put(code + python_.layout().code_first_traceable, 3);
+  uintptr_t frame = 0;
+  for (int i = 0; i < 10; ++i) {
+    frame = python_.NewFrame(code, 6, frame);
+    frame = python_.NewFrame(code, 4, frame);
+    if (left_out) frame = python_.NewFrame(0, 0, frame, kOwnerIsC);
+  }
+  python_.SetFrame(thread_, frame);
+  PythonStack stack(process_);
+  std::vector<PythonFrame> frames(40);
+  EXPECT_EQ(stack.Walk(frames).frames, left_out ? 10U : 20U);
+  EXPECT_EQ(stack.Walk(std::span(frames).first(3)).frames, 3U);
+  python_.SetFrame(thread_, python_.NewFrame(code, 4, 0, kOwnerIsGenerator));
+  EXPECT_EQ(stack.Walk(frames).frames, 1U);
 }
 
 TEST_P(PythonStackTest, ACircleEnds) {
