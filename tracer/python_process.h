@@ -16,8 +16,8 @@ namespace slipstream::tracer {
 enum class PythonStatus : uint8_t {
   kOk,
   // For now: ask again at the next call.
-  kNotInitialized,  // Python is loaded, and has not started or is gone
-  kFinalizing,      // on its way out: it frees other threads' stacks under them
+  kNotInitialized,  // Python is loaded, and has not started, or is on its way out or gone
+  kFinalizing,      // the moment before: next it frees other threads' stacks under them
   kNoThread,        // this thread has never run Python; autograd's device threads, for example
   // For good.
   kNoPython,        // no CPython in the process

@@ -98,7 +98,8 @@ int32_t PythonStack::InstructionOf(uintptr_t frame, uintptr_t code) const {
     case InstructionForm::kPointer:
       break;
   }
-  return static_cast<int32_t>(Load<uintptr_t>(address) - (code + process_.layout.code_instructions));
+  const auto offset = static_cast<int64_t>(Load<uintptr_t>(address) - (code + process_.layout.code_instructions));
+  return offset == static_cast<int32_t>(offset) ? static_cast<int32_t>(offset) : INT32_MIN;
 }
 
 // Reads nothing that it has not asked for. *has_frames is false where there was nothing to compare with.
@@ -120,7 +121,8 @@ bool PythonStack::IsAsItShouldBe(uintptr_t thread, bool* has_frames) const {
     if (!IsOfC(frame)) {
       const auto code = Load<uintptr_t>(frame + layout.frame_code);
       const PythonFrame as_read = {.code = code, .instruction = InstructionOf(frame, code)};
-      if (!HasType(code, process_.code_type)) return false;
+      // A frame that has not begun stands before the first instruction.
+      if (!HasType(code, process_.code_type) || as_read.instruction < -2) return false;
       if (layout.code_first_traceable != kAbsent && !IsReadableAt(code + layout.code_first_traceable)) return false;
       if (HasBegun(frame, as_read)) {
         if (!IsCode(code, as_read.instruction)) return false;
@@ -169,8 +171,7 @@ bool PythonStack::IsCode(uintptr_t code, int32_t instruction) const {
     if (!IsReadable(code + kObjectSize)) return false;
     code_bytes = Load<size_t>(code + kObjectSize) * 2;
   }
-  // Up to 3.10 a frame that has not begun stands before the first instruction.
-  if (instruction < -2 || (instruction >= 0 && static_cast<size_t>(instruction) >= code_bytes)) return false;
+  if (instruction >= 0 && static_cast<size_t>(instruction) >= code_bytes) return false;
 
   const std::span lines(reinterpret_cast<const uint8_t*>(table + kBytesData), Load<size_t>(table + kObjectSize));
   if (!lines.empty() && (!IsReadableAt(reinterpret_cast<uintptr_t>(lines.data())) ||

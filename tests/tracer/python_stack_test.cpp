@@ -207,8 +207,17 @@ TEST_P(PythonStackTest, WhatIsNotLaidOutAsItShouldBeIsOffForGood) {
   EXPECT_TRUE(refuses([&](uintptr_t, uintptr_t) { python_.SetFrame(thread_, 0x4141414141414141); }));
   EXPECT_TRUE(refuses([&](uintptr_t frame, uintptr_t) { FakePython::Put(frame + layout.frame_code, kNowhere); }));
   EXPECT_TRUE(refuses([&](uintptr_t frame, uintptr_t) { FakePython::Put(frame + layout.frame_previous, kNowhere); }));
-  EXPECT_TRUE(refuses(
-      [&](uintptr_t frame, uintptr_t) { FakePython::Put<uintptr_t>(frame + layout.frame_instruction, 0x3fffffff); }));
+  // Far away on either side, and a little on either side.
+  for (const uintptr_t instruction : {uintptr_t{0x3fffffff}, uintptr_t{1} << 62, ~uintptr_t{0} << 31, ~uintptr_t{99}}) {
+    EXPECT_TRUE(refuses([&](uintptr_t frame, uintptr_t code) {
+      const bool pointer = layout.instruction_form == InstructionForm::kPointer;
+      if (pointer) {
+        FakePython::Put(frame + layout.frame_instruction, code + layout.code_instructions + instruction);
+      } else {
+        FakePython::Put<uint32_t>(frame + layout.frame_instruction, static_cast<uint32_t>(instruction | 0x20000000));
+      }
+    })) << instruction;
+  }
   EXPECT_TRUE(refuses([](uintptr_t, uintptr_t code) { FakePython::Put(code + kObjectType, kNowhere); }));
   for (const uint32_t field : {layout.code_file, layout.code_name, layout.code_line_table}) {
     EXPECT_TRUE(refuses([&](uintptr_t, uintptr_t code) { FakePython::Put(code + field, kNowhere); })) << field;

@@ -104,7 +104,7 @@ class Run:
             self.failures += 1
             print(f"FAILED {name}: {match.group(1)} stacks are too few")
         self.run(f"{name}, ending", [*cases, "exit"],
-                 "while_ending finalizing\nafter_exit not_initialized\nthread_after_exit not_initialized\n")
+                 "while_ending not_initialized\nafter_exit not_initialized\nthread_after_exit not_initialized\n")
         hosted = "no shared library of it to load"
         if self.options.host and pathlib.Path(facts["library"]).is_file() and ".so" in facts["library"]:
             os.environ["PYTHONHOME"] = facts["prefix"]
