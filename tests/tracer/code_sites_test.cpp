@@ -119,23 +119,34 @@ TEST_P(CodeSitesTest, AnAddressThatIsUsedAgainGivesTheNewPlace) {
   EXPECT_EQ(std::set<uint32_t>(found.begin(), found.end()).size(), 5U);
 }
 
-// The worst case: not only the code object is where the old one was, but all that it points to, too.
+// The worst case: not only the code object is where the old one was, but all that it points to, too, and one thing
+// differs.
 TEST_P(CodeSitesTest, TheSameAddressesAllOverWithOtherTextsDoNotLie) {
-  const auto sites = NewSites(python_);
-  const uintptr_t address =
-      python_.NewCode({.file = "a.py", .name = "f", .first_line = 1, .table = Table(python_, 10), .version = 1});
-  EXPECT_EQ(Described(*sites, sites->Intern({address, 8})), "a.py:5 (f)");
-  const auto at = [&](uint32_t offset) {
-    uintptr_t object = 0;
-    std::memcpy(&object, reinterpret_cast<const void*>(address + offset), sizeof(object));
-    return object;
-  };
   const PythonLayout& layout = python_.layout();
-  *reinterpret_cast<char*>(at(layout.code_file) + layout.ascii_text) = 'z';
   const std::string far = Table(python_, 10, 2);
-  std::memcpy(reinterpret_cast<void*>(at(layout.code_line_table) + kBytesData), far.data(), far.size());
-  if (layout.code_version != kAbsent) FakePython::Put<uint32_t>(address + layout.code_version, 2);
-  EXPECT_EQ(Described(*sites, sites->Intern({address, 8})), "z.py:9 (f)");
+  const struct {
+    uint32_t field;
+    uint32_t data;
+    std::string text;
+    const char* expected;
+  } kChanges[] = {
+      {layout.code_file, layout.ascii_text, "z", "z.py:5 (f)"},
+      {layout.code_qualified_name != kAbsent ? layout.code_qualified_name : layout.code_name, layout.ascii_text, "g",
+       "a.py:5 (g)"},
+      {layout.code_line_table, kBytesData, far, "a.py:9 (f)"},
+  };
+  uint32_t version = 0;
+  for (const auto& [field, data, text, expected] : kChanges) {
+    const auto sites = NewSites(python_);
+    const uintptr_t address = python_.NewCode(
+        {.file = "a.py", .name = "f", .first_line = 1, .table = Table(python_, 10), .version = ++version});
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 8})), "a.py:5 (f)");
+    uintptr_t object = 0;
+    std::memcpy(&object, reinterpret_cast<const void*>(address + field), sizeof(object));
+    std::memcpy(reinterpret_cast<void*>(object + data), text.data(), text.size());
+    if (layout.code_version != kAbsent) FakePython::Put(address + layout.code_version, ++version);
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 8})), expected);
+  }
 }
 
 TEST_P(CodeSitesTest, ACodeObjectWithoutAVersionIsComparedByItsText) {

@@ -412,9 +412,11 @@ def reused_addresses():
     addresses = set()
     reused = 0
     for i in range(3000):
-        # Of one shape each time, so that all parts of it fit where the last one's were; only texts and lines differ.
-        name = "generated_%04d.py" % i
-        source = "%sdef f%d(check):\n%s  check()\nf%d(check)" % ("\n" * (i % 5), i % 10, "\n" * (i % 7), i % 10)
+        # Of one shape each time, so that all parts of it fit where the last one's were; only texts and lines differ, or, in
+        # the second half, lines alone.
+        name = "generated_%04d.py" % min(i, 1500)
+        source = "%sdef f%d(check):\n%s  check()\nf%d(check)" % (
+            "\n" * (i % 5), min(i, 1500) % 10, "\n" * (i % 7), min(i, 1500) % 10)
         code = compile(source, name, "exec")
         for constant in code.co_consts:
             if hasattr(constant, "co_code"):
