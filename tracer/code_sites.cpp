@@ -210,13 +210,15 @@ bool CodeSites::ReadFacts(uintptr_t code, Facts* facts) const {
 }
 
 // That the code object at an address says what another one said there before. First line and the name's address have
-// been compared.
+// been compared. What kind of objects it has is not asked again: a code object cannot be made with others.
 bool CodeSites::IsStill(const Code& code, uintptr_t address) const {
-  Facts facts;
-  return ReadFacts(address, &facts) && facts.table.size() == code.table_bytes &&
-         SameBytes(facts.table.data(), &bytes_[code.table], code.table_bytes) &&
-         EqualsUtf8(facts.file, {&bytes_[code.file], code.file_bytes}, kMaxTextBytes) &&
-         EqualsUtf8(facts.function, {&bytes_[code.function], code.function_bytes}, kMaxTextBytes);
+  const auto table = Load<uintptr_t>(address + layout_.code_line_table);
+  return Load<size_t>(table + kObjectSize) == code.table_bytes &&
+         SameBytes(reinterpret_cast<const void*>(table + kBytesData), &bytes_[code.table], code.table_bytes) &&
+         EqualsUtf8(ReadKnownText(layout_, Load<uintptr_t>(address + layout_.code_file)),
+                    {&bytes_[code.file], code.file_bytes}, kMaxTextBytes) &&
+         EqualsUtf8(ReadKnownText(layout_, NameOf(layout_, address)), {&bytes_[code.function], code.function_bytes},
+                    kMaxTextBytes);
 }
 
 // The index of the code + 1; 0 when there is no room.
@@ -327,6 +329,15 @@ bool CodeSites::IsLibrary(uint32_t site) const {
 
 uint32_t CodeSites::Choose(std::span<const uint32_t> sites) const {
   for (const uint32_t site : sites) {
+    const Code* const code = CodeOf(site);
+    if (code != nullptr && !code->library) return site;
+  }
+  return kUnknown;
+}
+
+uint32_t CodeSites::InternChosen(std::span<const PythonFrame> frames) {
+  for (const PythonFrame& frame : frames) {
+    const uint32_t site = Intern(frame);
     const Code* const code = CodeOf(site);
     if (code != nullptr && !code->library) return site;
   }

@@ -41,18 +41,24 @@ bool ReadText(const PythonLayout& layout, uintptr_t object, PythonText* text) {
   if (object == 0) return false;
   const auto type = Load<uintptr_t>(object + kObjectType);
   if ((Load<uint64_t>(type + kTypeFlags) & kTypeFlagText) == 0) return false;
+  *text = ReadKnownText(layout, object);
+  return (text->width == 1 || text->width == 2 || text->width == 4) && text->characters != 0;
+}
+
+PythonText ReadKnownText(const PythonLayout& layout, uintptr_t object) {
   // The bits of the state: 2 of interning, 3 of width, compact, ascii.
   const auto state = Load<uint32_t>(object + kTextState);
-  text->width = static_cast<uint8_t>((state >> 2) & 7);
+  PythonText text;
+  text.width = static_cast<uint8_t>((state >> 2) & 7);
   const bool compact = (state & (1U << 5)) != 0;
-  text->ascii = (state & (1U << 6)) != 0;
-  text->length = Load<size_t>(object + kTextLength);
+  text.ascii = (state & (1U << 6)) != 0;
+  text.length = Load<size_t>(object + kTextLength);
   if (compact) {
-    text->characters = object + (text->ascii ? layout.ascii_text : layout.wide_text);
+    text.characters = object + (text.ascii ? layout.ascii_text : layout.wide_text);
   } else {
-    text->characters = Load<uintptr_t>(object + layout.wide_text);
+    text.characters = Load<uintptr_t>(object + layout.wide_text);
   }
-  return (text->width == 1 || text->width == 2 || text->width == 4) && text->characters != 0;
+  return text;
 }
 
 size_t WriteUtf8(const PythonText& text, std::span<char> out) {

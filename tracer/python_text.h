@@ -23,6 +23,9 @@ struct PythonText {
 // False for what is not a str, or is one whose characters were never laid out (possible up to 3.11).
 bool ReadText(const PythonLayout& layout, uintptr_t object, PythonText* text);
 
+// The same of what is known to be one that can be read.
+PythonText ReadKnownText(const PythonLayout& layout, uintptr_t object);
+
 // Writes at most out.size() bytes of UTF-8, whole code points, and returns how many. A lone surrogate, as in a file
 // name that is no valid text, becomes U+FFFD.
 size_t WriteUtf8(const PythonText& text, std::span<char> out);

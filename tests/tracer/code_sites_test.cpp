@@ -231,15 +231,23 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
   const auto sites = NewSites(python_);
   const std::string table = Table(python_, 1);
   uint32_t version = 0;
-  const auto intern = [&](std::string_view file) {
-    return sites->Intern({python_.NewCode({.file = file, .table = table, .version = ++version}), 0});
-  };
-  const uint32_t torch = intern("/usr/lib/python3/dist-packages/torch/_tensor.py");
-  const uint32_t library = intern("/usr/lib/python3.11/contextlib.py");
-  const uint32_t model = intern("model.py");
-  const uint32_t train = intern("train.py");
-  EXPECT_EQ(sites->Choose(std::vector{torch, CodeSites::kUnknown, library, model, torch, train}), model);
-  EXPECT_EQ(sites->Choose(std::vector{torch, library}), CodeSites::kUnknown);
+  std::vector<PythonFrame> frames;
+  std::vector<uint32_t> found;
+  for (const char* file : {"/usr/lib/python3/dist-packages/torch/_tensor.py", "/usr/lib/python3.11/contextlib.py",
+                           "model.py", "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", "train.py"}) {
+    frames.push_back({python_.NewCode({.file = file, .table = table, .version = ++version}), 0});
+  }
+  const uint32_t model = sites->InternChosen(frames);
+  EXPECT_EQ(Described(*sites, model), "model.py:1 (step)");
+  EXPECT_EQ(sites->size(), 4U);  // the two outer ones were not looked at
+  for (const PythonFrame& frame : frames) found.push_back(sites->Intern(frame));
+  EXPECT_EQ(sites->Choose(found), model);
+  found.insert(found.begin(), CodeSites::kUnknown);
+  EXPECT_EQ(sites->Choose(found), model);
+  EXPECT_TRUE(sites->IsLibrary(found[1]));
+  EXPECT_FALSE(sites->IsLibrary(model));
+  EXPECT_EQ(sites->Choose(std::span(found).first(3)), CodeSites::kUnknown);
+  EXPECT_EQ(sites->InternChosen(std::span(frames).first(2)), CodeSites::kUnknown);
   EXPECT_EQ(sites->Choose({}), CodeSites::kUnknown);
 }
 
