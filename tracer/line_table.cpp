@@ -64,7 +64,7 @@ class LocationReader {
 };
 
 int32_t LineOfLocations(std::span<const uint8_t> table, int32_t first_line, int32_t offset) {
-  constexpr int kUnitBytes = 2;
+  constexpr int64_t kUnitBytes = 2;
   constexpr int64_t kFarthest = INT64_C(1) << 40;  // beyond any line: stops a damaged table from overflowing the sum
   LocationReader reader(table);
   int64_t line = first_line;

@@ -27,7 +27,7 @@ class FakePython {
 
   // Room for an object: zeros, at an address that stays.
   uintptr_t New(size_t size) {
-    auto& words = memory_.emplace_back((size + 15) / 16);
+    auto& words = memory_.emplace_back(size / 16 + 1);
     return reinterpret_cast<uintptr_t>(words.data());
   }
 
@@ -65,7 +65,7 @@ class FakePython {
     const uintptr_t object = New(kBytesData + bytes.size() + 1);
     Put(object + kObjectType, bytes_type_);
     Put(object + kObjectSize, bytes.size());
-    std::memcpy(reinterpret_cast<void*>(object + kBytesData), bytes.data(), bytes.size());
+    bytes.copy(reinterpret_cast<char*>(object + kBytesData), bytes.size());
     return object;
   }
 

@@ -14,12 +14,14 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
 NAMES = [f"python3.{minor}" for minor in range(8, 15)] + ["python3"]
 SUPPORTED = range(9, 14)
 CASES = pathlib.Path(__file__).resolve().parent / "python_stack_cases.py"
+SECONDS = 150  # a run; it takes 5 to 10
 LEAST = 5000  # stacks a Python; the cases compare more
 ASK = """
 import json, os, sys, sysconfig
@@ -80,12 +82,17 @@ class Run:
 
     def run(self, name, command, expected):
         """`expected` is a pattern for the whole output. Returns the match."""
-        ran = subprocess.run([str(word) for word in command], env=self.environment(), stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, text=True, errors="replace", timeout=500)
-        match = re.fullmatch(expected, ran.stdout, re.DOTALL)
-        if ran.returncode != 0 or match is None:
+        process = subprocess.Popen([str(word) for word in command], env=self.environment(), stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
+        try:
+            output = process.communicate(timeout=SECONDS)[0]
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # its children have the same output
+            output = process.communicate()[0] + f"\nnot done after {SECONDS} s"
+        match = re.fullmatch(expected, output, re.DOTALL)
+        if process.returncode != 0 or match is None:
             self.failures += 1
-            print(f"FAILED {name}: exit status {ran.returncode}\n{ran.stdout[-4000:]}", flush=True)
+            print(f"FAILED {name}: exit status {process.returncode}\n{output[-4000:]}", flush=True)
             return None
         return match
 
