@@ -254,8 +254,8 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
 // Many threads see the same places first, in rows that they fight for, and places that go from address to address.
 // Every answer is right, and each place has one number.
 TEST_P(CodeSitesTest, ThreadsAgree) {
-  constexpr int kThreads = 4;
-  constexpr int kCodes = 40;
+  constexpr size_t kThreads = 4;
+  constexpr size_t kCodes = 40;
   constexpr int kRounds = 200;
   const auto sites = NewSites(python_, {.sites = 4096, .cache_rows = 4});
   const std::string table = Table(python_, 8);
@@ -268,7 +268,7 @@ TEST_P(CodeSitesTest, ThreadsAgree) {
   std::vector<std::vector<uint32_t>> found(kThreads, std::vector<uint32_t>(codes.size()));
   std::vector<int> changed(kThreads);
   std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
+  for (size_t t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int round = 0; round < kRounds; ++round) {
         for (size_t i = 0; i < codes.size(); ++i) {
@@ -281,7 +281,7 @@ TEST_P(CodeSitesTest, ThreadsAgree) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (int t = 0; t < kThreads; ++t) {
+  for (size_t t = 0; t < kThreads; ++t) {
     EXPECT_EQ(changed[t], 0);
     for (size_t i = 0; i < codes.size(); ++i) {
       EXPECT_EQ(found[t][i], found[0][i % kCodes]);

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -70,8 +69,7 @@ std::string Walk(size_t room) {
 
 size_t Give(const std::string& text, char* out, size_t size) {
   if (text.size() > size) return 0;
-  std::memcpy(out, text.data(), text.size());
-  return text.size();
+  return text.copy(out, text.size());
 }
 
 std::array<int, 2> g_ask;

@@ -74,15 +74,15 @@ class Run:
         self.options = options
         self.failures = 0
 
-    def environment(self):
-        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1")
+    def environment(self, **more):
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", PYTHONFAULTHANDLER="1", **more)
         if self.options.sanitizer:
             environment.update(LD_PRELOAD=self.options.sanitizer, ASAN_OPTIONS="detect_leaks=0")
         return environment
 
-    def run(self, name, command, expected):
+    def run(self, name, command, expected, **environment):
         """`expected` is a pattern for the whole output. Returns the match."""
-        process = subprocess.Popen([str(word) for word in command], env=self.environment(), stdout=subprocess.PIPE,
+        process = subprocess.Popen([str(word) for word in command], env=self.environment(**environment), stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True)
         try:
             output = process.communicate(timeout=SECONDS)[0]
@@ -114,11 +114,10 @@ class Run:
                  "while_ending not_initialized\nafter_exit not_initialized\nthread_after_exit not_initialized\n")
         hosted = "no shared library of it to load"
         if self.options.host and pathlib.Path(facts["library"]).is_file() and ".so" in facts["library"]:
-            os.environ["PYTHONHOME"] = facts["prefix"]
             self.run(f"{name}, loaded by a program", [self.options.host, facts["library"]],
                      r"before: no_python\nloaded: not_initialized\n"
-                     r"<string>:3 \(inner\) <string>:5 \(outer\) <string>:6 \(<module>\)\nended: not_initialized\n")
-            del os.environ["PYTHONHOME"]
+                     r"<string>:3 \(inner\) <string>:5 \(outer\) <string>:6 \(<module>\)\nended: not_initialized\n",
+                     PYTHONHOME=facts["prefix"])
             hosted = "also when a program loads it"
         print(f"{name}: {match.group(1)} stacks; {hosted}", flush=True)
         return True

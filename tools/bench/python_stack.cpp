@@ -54,6 +54,11 @@ void WalkInternChoose(benchmark::State& state) {
 
 }  // namespace
 
+// The innermost 8 of a stack cost what a stack of 8 costs.
+BENCHMARK(Walk)->Arg(8)->Arg(28);
+BENCHMARK(Intern)->Arg(8)->Arg(28);
+BENCHMARK(WalkInternChoose)->Arg(8)->Arg(28);
+
 // Runs on the caller's stack. 0, or 1 where there are no stacks to measure.
 extern "C" __attribute__((visibility("default"))) int RunBenchmarks(int argc, char** argv) {
   PythonStatus why = PythonStatus::kOk;
@@ -63,10 +68,6 @@ extern "C" __attribute__((visibility("default"))) int RunBenchmarks(int argc, ch
     std::fprintf(stderr, "no Python stacks here: %s\n", NameOf(why));
     return 1;
   }
-  // The innermost 8 of a stack cost what a stack of 8 costs.
-  benchmark::RegisterBenchmark("Walk", Walk)->Arg(8)->Arg(28);
-  benchmark::RegisterBenchmark("Intern", Intern)->Arg(8)->Arg(28);
-  benchmark::RegisterBenchmark("WalkInternChoose", WalkInternChoose)->Arg(8)->Arg(28);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;
