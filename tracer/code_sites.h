@@ -8,10 +8,10 @@
 // Addresses of code objects are reused. A hit therefore compares name and first line, and then what settles it:
 // from 3.12 on the code object's version, a number given once; before that the file's name and the whole line table.
 //
-// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads first see
-// at
-//   once may use its room twice.
-// Hazard: Intern reads the code object: the frame must still be running, on this thread. Describe reads copies only.
+// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads see at once
+//   for the first time may use its room twice.
+// Hazard: Intern reads the code object: the frame must still be running, on this thread. A first sight takes 8 KiB of
+//   stack. Describe reads copies only.
 #pragma once
 
 #include <atomic>
@@ -81,10 +81,9 @@ class CodeSites {
   bool IsStill(const Code& code, uintptr_t address) const;
   uint32_t InternCode(const Facts& facts);
   uint32_t InternSite(uint32_t code, int32_t instruction);
-  bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
+  static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
   char* ClaimBytes(size_t bytes);
   const Code* CodeOf(uint32_t site) const;
-  std::span<const uint8_t> TableOf(const Code& code) const;
 
   const PythonLayout layout_;
   const Limits limits_;

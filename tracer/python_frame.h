@@ -1,7 +1,7 @@
 // One frame of a Python stack, as it is read: two words, no text.
 //
-// Threading: plain data. Hazard: the address of a code object is good for as long as the frame runs, and is then
-// reused.
+// Threading: plain data.
+// Hazard: the address of a code object is good for as long as the frame runs, and is then reused.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,9 @@
 // Where CPython keeps what a stack is read from, by version: offsets in bytes from the start of a structure.
 //
 // Threading: plain data and pure functions.
-// Hazard: a wrong row is read as addresses. Nothing is read by a row before PythonStack has compared it with the
-// process. Source of the rule: the headers of CPython 3.9 to 3.13 (cpython/pystate.h, cpython/code.h,
-// internal/pycore_frame.h,
-//   cpython/unicodeobject.h), and _Py_DebugOffsets (internal/pycore_runtime.h), which 3.13 carries in itself.
+// Hazard: a wrong row is read as addresses. No row is believed before PythonStack has compared it with the process.
+// Source of the rule: the headers of CPython 3.9 to 3.13 (cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h,
+//   internal/pycore_frame.h), and _Py_DebugOffsets (internal/pycore_runtime.h), which 3.13 carries in itself.
 #pragma once
 
 #include <cstddef>

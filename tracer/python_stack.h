@@ -17,8 +17,7 @@
 //   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
 // Threading: Find once; Walk from any thread.
 // Hazard: a daemon thread that is inside Walk at the very moment at which Python, finalising, frees its stack reads
-// freed
-//   memory. Walk looks at Python's finalising flag first, which is set well before.
+//   freed memory. Walk looks at Python's finalising flag first, which is set well before.
 #pragma once
 
 #include <atomic>

@@ -119,8 +119,7 @@ TEST_P(CodeSitesTest, AnAddressThatIsUsedAgainGivesTheNewPlace) {
   EXPECT_EQ(std::set<uint32_t>(found.begin(), found.end()).size(), 5U);
 }
 
-// The worst case: not only the code object is where the old one was, but all that it points to, too, and one thing
-// differs.
+// The worst case: the code object and all that it points to are where the old ones were, and one thing differs.
 TEST_P(CodeSitesTest, TheSameAddressesAllOverWithOtherTextsDoNotLie) {
   const PythonLayout& layout = python_.layout();
   const std::string far = Table(python_, 10, 2);

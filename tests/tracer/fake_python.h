@@ -1,5 +1,4 @@
-// CPython's objects as bytes in our own memory, laid out as PythonLayout says: what reads Python can be tested without
-// one.
+// CPython's objects as bytes in our own memory, laid out as PythonLayout says: tests of what reads Python need none.
 //
 // Threading: none of its own; objects may be read from any thread once they are made.
 #pragma once

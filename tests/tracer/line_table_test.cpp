@@ -83,8 +83,7 @@ TEST(LineTableTest, AnEntryMustBeginAsOne) {
   EXPECT_EQ(LineOf(LineTableFormat::kLocations, locations, 7, 0), kNoLine);
 }
 
-// Tables that end in the middle, or are not tables: an answer, any, and nothing read from behind them (ASan sees to
-// it).
+// Tables that end in the middle, or are none: an answer, any, and nothing read from behind them (ASan sees to it).
 TEST(LineTableTest, DamagedTablesAreReadToTheirEndAtMost) {
   std::mt19937 random(7);
   int64_t sum = 0;
