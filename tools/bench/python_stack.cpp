@@ -1,4 +1,4 @@
-// What a Python stack costs: the walk, and the numbers for its frames. python_stack.py loads it and calls from deep down.
+// What a Python stack costs: the walk, and the numbers for its frames. python_stack.py loads it and calls from so deep.
 
 #include "tracer/python_stack.h"
 
