@@ -1,0 +1,32 @@
+// The line of a program that a call is put down to.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace slipstream::tracer {
+
+struct CallSite {
+  std::string_view file;      // as Python has it, UTF-8
+  std::string_view function;  // qualified ("Trainer.step") where Python has that: 3.11 and later
+  int32_t line = 0;           // kNoLine: the compiler's own instruction; 1 is the first line
+};
+
+// Whether a frame of this file is passed over: PyTorch, what PyTorch generates (FX graphs, Inductor's kernels),
+// Python's standard library, and what is frozen into Python. Other packages are not: the line of theirs that calls
+// PyTorch is worth knowing.
+bool IsLibraryFile(std::string_view file);
+
+// Which of the files, innermost frame first, is the site of the call: the first that is no library's. None: all are.
+std::optional<size_t> ChooseSite(std::span<const std::string_view> files);
+
+// file:line (function)
+std::string ToString(const CallSite& site);
+
+}  // namespace slipstream::tracer
