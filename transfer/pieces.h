@@ -24,6 +24,6 @@ inline constexpr size_t kLeastSent = size_t{512} << 10;
 static_assert(Ring::kSlotBytes % kLeastSent == 0);
 // A job knows a piece's place until so many further ones were given: of the most threads that the policy knows, and
 // what is not sent yet.
-static_assert(64 * kPiecesAhead + kLeastSent / policy::kShortestPieceBytes <= CopyJob::kMostAhead);
+static_assert(size_t{64} * kPiecesAhead + kLeastSent / policy::kShortestPieceBytes <= CopyJob::kMostAhead);
 
 }  // namespace slipstream::transfer

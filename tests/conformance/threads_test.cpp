@@ -52,7 +52,9 @@ TYPED_TEST(Threads, EachOnItsOwn) {
     EXPECT_OK(cudaStreamDestroy(own));
     // The driver may hang where a thread ends before the work of its per-thread stream, and others use stream-ordered
     // memory (seen on an H200 without any library, in one run of four).
-    if (TypeParam::kStreamOrdered && !Simulated()) EXPECT_OK(cudaStreamSynchronize(cudaStreamPerThread));
+    if (TypeParam::kStreamOrdered && !Simulated()) {
+      EXPECT_OK(cudaStreamSynchronize(cudaStreamPerThread));
+    }
     ExpectNoLastError();
   });
 }
