@@ -103,8 +103,8 @@ PROBE void ProbeCall(void (*function)()) { function(); }
 PROBE void ProbeCallOnNewThread(void (*function)()) { std::thread(function).join(); }
 
 // Sites, and times that there was none.
-PROBE size_t ProbeSites() { return TheProbe().sites->size() - 1; }
-PROBE size_t ProbeUnknown() { return TheProbe().sites->unknown(); }
+PROBE size_t ProbeSites() { return TheProbe().sites != nullptr ? TheProbe().sites->size() - 1 : 0; }
+PROBE size_t ProbeUnknown() { return TheProbe().sites != nullptr ? TheProbe().sites->unknown() : 0; }
 
 // Says on the standard output what a walk gives once Python is gone; on the main thread, and on one of Python's threads
 // that waits in ProbeWaitForExit.
