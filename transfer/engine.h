@@ -256,6 +256,8 @@ class Engine {
   void WantStaging(size_t bytes);
   void WantDeviceStaging(size_t bytes);
   void AskForGrowth();
+  // Has the thread that pins memory look for RDMA transports; false: there is none, or it is at work.
+  bool AskToLook();
   bool GrowDeviceStep();
   void Grow();
   bool GrowStep();
@@ -296,6 +298,7 @@ class Engine {
   void SecondContext();
   void PayForAll(Decision reason);
   bool RdmaLoaded(bool small);
+  bool LookForRdma();
 
   const policy::Transfer policy_;
   const bool considers_to_device_;  // whether such copies are looked at
@@ -352,6 +355,7 @@ class Engine {
   std::atomic<size_t> wanted_bytes_{0};         // of the ring
   std::atomic<size_t> wanted_device_bytes_{0};  // of device staging memory
   bool grower_started_ = false;                 // under grow_mutex_
+  bool look_wanted_ = false;                    // under grow_mutex_
   std::atomic<bool> growth_failed_{false};
   std::atomic<uint32_t> growing_{0};  // 1: memory is being pinned
 };

@@ -1,6 +1,7 @@
 // How the engine starts, at the first copy that could be promoted, and how its staging memory grows.
 
 #include <algorithm>
+#include <utility>
 
 #include "policy/log.h"
 #include "transfer/confidential.h"
@@ -176,6 +177,14 @@ void Engine::AskForGrowth() {
   grow_wanted_.notify_one();
 }
 
+bool Engine::AskToLook() {
+  const std::unique_lock lock(grow_mutex_, std::try_to_lock);
+  if (!lock || !grower_started_ || growth_failed_.load(std::memory_order_relaxed)) return false;
+  look_wanted_ = true;
+  grow_wanted_.notify_one();
+  return true;
+}
+
 bool Engine::StagingIsShort() const {
   return !small_.ready() || ring_.capacity() < wanted_bytes_.load() ||
          (!device_staging_.closed() && device_staging_.bytes() < wanted_device_bytes_.load());
@@ -268,7 +277,13 @@ void* Engine::GrowMain(void* argument) {
   for (;;) {
     engine->OrTurnOff([engine] { engine->Grow(); });
     if (engine->growth_failed_.load(std::memory_order_relaxed)) return nullptr;
-    engine->grow_wanted_.wait(lock, [engine] { return engine->StagingIsShort(); });
+    engine->grow_wanted_.wait(lock, [engine] { return engine->look_wanted_ || engine->StagingIsShort(); });
+    if (std::exchange(engine->look_wanted_, false)) {
+      // Not under the lock: a copy that wants more staging memory would be told that the thread is at work.
+      lock.unlock();
+      (void)engine->LookForRdma();
+      lock.lock();
+    }
   }
 }
 

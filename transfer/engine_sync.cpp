@@ -31,7 +31,7 @@ int CountObjects(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-int LookForRdma(dl_phdr_info* info, size_t, void* data) {
+int FindRdma(dl_phdr_info* info, size_t, void* data) {
   const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
   const size_t slash = path.rfind('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
@@ -81,17 +81,24 @@ void Engine::PayForAll(Decision reason) {
 }
 
 // The loader counts what it loads, but walks all its objects to say so: tens of microseconds when they are out of the
-// cache. A small copy asks at most every kRdmaLookNs; a transport that came in since then has its peers to find and the
+// cache, and as long as another thread's dlopen takes. For small copies that is looked at every kRdmaLookNs at most, by
+// the thread that pins memory where there is one; a transport that came in since then has its peers to find and the
 // memory to register first, which SYNC_MEMOPS on the destination tells (DestinationAt).
 bool Engine::RdmaLoaded(bool small) {
   if (rdma_.load(std::memory_order_relaxed)) return true;
+  const uint64_t before = rdma_looked_ns_.load(std::memory_order_relaxed);
   const uint64_t now = NowNs();
-  if (small && now - rdma_looked_ns_.load(std::memory_order_relaxed) < kRdmaLookNs) return false;
+  if (small && now - before < kRdmaLookNs) return false;
   rdma_looked_ns_.store(now, std::memory_order_relaxed);
+  if (small && before != 0 && AskToLook()) return false;
+  return LookForRdma();
+}
+
+bool Engine::LookForRdma() {
   LoadedObjects objects;
   dl_iterate_phdr(CountObjects, &objects);
   if (objects.loaded == objects_looked_at_.load(std::memory_order_relaxed)) return false;
-  dl_iterate_phdr(LookForRdma, &objects);
+  dl_iterate_phdr(FindRdma, &objects);
   if (objects.rdma) {
     rdma_.store(true, std::memory_order_relaxed);
   } else {

@@ -180,6 +180,31 @@ TEST_F(Rdma, S22_AnNvshmemTransportIsLoadedLater) {
   ExpectKept(device_, "kept.rdma", kLarge);
 }
 
+// Small copies ask a thread of the engine's to look, and hear of it later; they are not asked to wait.
+class RdmaInBackground : public Rdma {
+ protected:
+  RdmaInBackground() { setenv("SLIPSTREAM_TRANSFER_START", "background", 1); }
+  void SetUp() override {
+    Rdma::SetUp();
+    // Staging memory is there when a copy is promoted.
+    const Tally tally("transfer");
+    while (Engine() && tally.Of("promoted.small") == 0) {
+      OK(CopyUp(device_, source_.data(), kSmall, a_));
+      OK(cudaStreamSynchronize(a_));
+    }
+  }
+};
+TEST_F(RdmaInBackground, S22_ATransportIsFoundBySmallCopies) {
+  Load(FAKE_UCX);
+  const Tally tally("transfer");
+  // Within a fifth of a second, and what the thread takes.
+  while (Engine() && tally.Of("kept.rdma") == 0) {
+    OK(CopyUp(device_, source_.data(), kSmall, a_));
+    OK(cudaStreamSynchronize(a_));
+  }
+  ExpectKept(device_, "kept.rdma");
+}
+
 class RdmaAllowed : public Rdma {
  protected:
   RdmaAllowed() { setenv("SLIPSTREAM_TRANSFER_SKIP_WITH_RDMA", "true", 1); }
