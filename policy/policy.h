@@ -109,6 +109,8 @@ struct TransferRule {
   std::uint64_t max_size = UINT64_MAX;
   // The device's ordinal, as the process sees it. 0 to 255.
   int device = kAnyDevice;
+  // Where in the program they are made, as policy/site.h reads it; empty: anywhere.
+  std::string site{};
   // -- what becomes of them. What a rule does not say is as the keys of Transfer say.
   RuleSwitch promote = RuleSwitch::kUnsaid;
   RuleSwitch skip_synchronize = RuleSwitch::kUnsaid;

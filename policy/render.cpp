@@ -181,13 +181,6 @@ std::string ReferenceMarkdown() {
     for (const std::string_view name : option.later)
       out.append("- `" + KeyOf(option) + " = \"").append(name) += "\"`\n";
   }
-  for (const std::string_view key : RuleKeysLater()) {
-    out.append("- `")
-        .append(key)
-        .append("` in a `[[")
-        .append(kRuleTable)
-        .append("]]`: where in the program a copy is made\n");
-  }
   out +=
       "\n## Sizes\n\n"
       "A number of bytes, or text: digits, a fraction if wanted, a unit. `KiB`, `MiB`, `GiB` are powers of 1024; `kB`, "

@@ -40,7 +40,6 @@ struct Field {
 };
 
 constexpr std::string_view kDirections[] = {"h2d", "d2h"};
-constexpr std::string_view kLater[] = {"site"};
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 
 template <auto kMember>
@@ -76,6 +75,11 @@ constexpr RuleKey kRuleKeys[] = {
                                "Copies of this device, by its number in the process (CUDA_VISIBLE_DEVICES counts). "
                                "Without it: any.",
                                0, 255),
+    Row<&TransferRule::site>(
+        "site", OptionType::kString, false, "\"train.py:42\"",
+        "Copies that are made at this line of the program, or anywhere in the file (\"train.py\"): "
+        "the innermost line that is not PyTorch's or Python's own. A file is known by the end of "
+        "its path, from a slash on. Needs CPython 3.9 to 3.13; elsewhere the rule matches nothing."),
     Row<&TransferRule::promote>("promote", OptionType::kBool, true, "true",
                                 "false: such copies are left alone. true: they are promoted where `h2d`, `d2h`, "
                                 "`small_copies` or `large_copies` would leave them alone."),
@@ -93,8 +97,6 @@ const RuleKey* FindRuleKey(std::string_view name) {
                                          [name](const RuleKey& key) { return key.option.key == name; });
   return found == std::end(kRuleKeys) ? nullptr : found;
 }
-
-std::span<const std::string_view> RuleKeysLater() { return kLater; }
 
 std::string RuleName(std::size_t index) { return std::string(kRuleTable) + "[" + std::to_string(index + 1) + "]"; }
 

@@ -36,9 +36,6 @@ std::span<const RuleKey> RuleKeys();
 // By the part behind "transfer.rule."; null where there is none.
 const RuleKey* FindRuleKey(std::string_view name);
 
-// Keys of the design that this version does not have: refused, never ignored.
-std::span<const std::string_view> RuleKeysLater();
-
 // "transfer.rule[1]" for the first: how messages and origins name a rule.
 std::string RuleName(std::size_t index);
 

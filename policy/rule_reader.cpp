@@ -5,6 +5,7 @@
 
 #include "policy/nearest.h"
 #include "policy/rule_keys.h"
+#include "policy/site.h"
 #include "policy/text.h"
 #include "policy/transfer_plan.h"
 #include "policy/value.h"
@@ -20,8 +21,12 @@ bool IsOfRules(const Entry& entry) {
 
 bool Allows(RuleDirection rule, RuleDirection direction) { return rule == RuleDirection::kBoth || rule == direction; }
 
-bool IsLater(std::string_view key) {
-  return std::find(RuleKeysLater().begin(), RuleKeysLater().end(), key) != RuleKeysLater().end();
+// Whether the copies that `other` means by its site are all meant by `rule`'s.
+bool CoversSite(const TransferRule& rule, const TransferRule& other) {
+  if (rule.site.empty()) return true;
+  const auto wanted = ParseSite(rule.site);
+  const auto at = ParseSite(other.site);
+  return wanted && at && Matches(*wanted, *at);
 }
 
 }  // namespace
@@ -76,12 +81,10 @@ void RuleReader::ReadKey(const Entry& entry) {
   const std::size_t index = entry.element - 1;
   const std::string& name = entry.path[kParts];
   const RuleKey* const key = FindRuleKey(name);
-  const bool later = IsLater(name);
-  if (entry.path.size() > kParts + 1 && (key != nullptr || later)) return;  // in a table that is refused itself
+  if (entry.path.size() > kParts + 1 && key != nullptr) return;  // in a table that is refused itself
   if (key == nullptr || entry.path.size() > kParts + 1) {
     if (entry.kind == Entry::Kind::kTable) return;  // what is inside is reported
     damaged_ = true;
-    if (later) return Refuse(entry, "not in this version", "");
     Problem problem = MakeProblem({entry.key_line, entry.key_column}, entry.Key());
     problem.what = "unknown key \"" + Escape(problem.key) + "\"";
     std::vector<std::string> keys;
@@ -102,6 +105,10 @@ void RuleReader::ReadKey(const Entry& entry) {
       .kind = Origin::Kind::kFile, .name = file_, .line = entry.line, .column = entry.column};
   Seen& seen = seen_[index];
   seen.action |= key->action;
+  if (name == "site" && !ParseSite(value->text)) {
+    damaged_ = true;
+    Refuse(entry, "no place in a program", "a file, or a file and a line: \"train.py:42\"");
+  }
   if (name == "max_size") seen.max_size = entry;
   if (name == "promote") seen.promote = entry;
   if (name == "skip_synchronize") seen.skip_synchronize = entry;
@@ -168,6 +175,7 @@ bool RuleReader::Reachable(std::size_t index) const {
           const TransferRule& other = rules[i];
           if (!Allows(other.direction, direction) || size < other.min_size || size > other.max_size) continue;
           if (other.device != TransferRule::kAnyDevice && other.device != device) continue;
+          if (!CoversSite(other, rule)) continue;
           if (other.max_size >= rule.max_size) {
             size = 0;  // up to the end
             break;

@@ -39,12 +39,30 @@ int Processors() {
 
 }  // namespace
 
-TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint64_t bytes, int device) noexcept {
+bool RulesHaveSites(const Transfer& policy) noexcept {
+  return std::any_of(policy.rules.begin(), policy.rules.end(),
+                     [](const TransferRule& rule) { return !rule.site.empty(); });
+}
+
+RulesAt RulesAtSite(const Transfer& policy, const Site* at) noexcept {
+  RulesAt rules = 0;
+  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
+    const std::string& site = policy.rules[i].site;
+    const auto wanted = site.empty() ? std::nullopt : ParseSite(site);
+    if (site.empty() || (at != nullptr && wanted && Matches(*wanted, *at))) rules |= RulesAt{1} << i;
+  }
+  return rules;
+}
+
+TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint64_t bytes, int device,
+                         RulesAt rules) noexcept {
   TransferPlan plan = PlanByKeys(policy, direction, bytes);
-  const auto rule = std::find_if(policy.rules.begin(), policy.rules.end(), [=](const TransferRule& r) {
+  const auto matches = [&](const TransferRule& r) {
     return IsAbout(r, direction) && r.min_size <= bytes && bytes <= r.max_size &&
-           (r.device == TransferRule::kAnyDevice || r.device == device);
-  });
+           (r.device == TransferRule::kAnyDevice || r.device == device) &&
+           (rules >> (&r - policy.rules.data()) & 1) != 0;
+  };
+  const auto rule = std::find_if(policy.rules.begin(), policy.rules.end(), matches);
   if (rule == policy.rules.end()) return plan;
   plan.rule = static_cast<std::int16_t>(rule - policy.rules.begin());
   // What the engine cannot do no rule makes it do.

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "policy/policy.h"
+#include "policy/site.h"
 
 namespace slipstream::policy {
 
@@ -92,12 +93,26 @@ constexpr TransferPlan PlanByKeys(const Transfer& policy, Direction direction, s
   return plan;
 }
 
-// The same with the rules, of which there are some.
-TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint64_t bytes, int device) noexcept;
+// Of which rules the site is that of a copy: a bit for each, by its place in Transfer::rules. A rule without a site
+// means every place.
+using RulesAt = std::uint64_t;
+static_assert(kMostRules <= 64);
 
-// `device`: the ordinal of the copy's device.
-inline TransferPlan PlanOf(const Transfer& policy, Direction direction, std::uint64_t bytes, int device) noexcept {
-  return policy.rules.empty() ? PlanByKeys(policy, direction, bytes) : PlanByRules(policy, direction, bytes, device);
+// Whether any rule has a site.
+bool RulesHaveSites(const Transfer& policy) noexcept;
+
+// `at`: where in the program the copy is made; null: nobody knows.
+RulesAt RulesAtSite(const Transfer& policy, const Site* at) noexcept;
+
+// The same with the rules, of which there are some.
+TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint64_t bytes, int device,
+                         RulesAt rules) noexcept;
+
+// `device`: the ordinal of the copy's device. `rules`: RulesAtSite; where no rule has a site, all of them.
+inline TransferPlan PlanOf(const Transfer& policy, Direction direction, std::uint64_t bytes, int device,
+                           RulesAt rules = ~RulesAt{0}) noexcept {
+  return policy.rules.empty() ? PlanByKeys(policy, direction, bytes)
+                              : PlanByRules(policy, direction, bytes, device, rules);
 }
 
 // Whether a rule promotes copies of this direction, whatever the keys say of it.

@@ -23,6 +23,7 @@
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
 #include "shim/gate.h"
+#include "tracer/program_sites.h"
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
@@ -141,6 +142,19 @@ bool WaitForHostEffects(CUcontext context) {
 bool TransportLoaded() { return g_transfer.load(std::memory_order_acquire)->TransportLoaded(); }
 bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
 
+bool DescribeSite(uint32_t site, transfer::CallSites::Place* place) {
+  tracer::CallSite found;
+  if (!tracer::ProgramSites::Describe(site, &found)) return false;
+  *place = {.at = {.file = found.file, .line = found.line}, .function = found.function};
+  return true;
+}
+
+// Nobody's stack is read that no rule asks for and no message.
+transfer::CallSites SitesFor(const policy::Transfer& policy) {
+  if (!policy::RulesHaveSites(policy) && !policy.verify) return {};
+  return {.current = tracer::ProgramSites::Current, .describe = DescribeSite};
+}
+
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::Standing& allocator,
@@ -157,7 +171,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     transfer.rules.clear();
   }
   const int threads = policy::CopyThreads(transfer, ranks_here);
-  auto* const engine = new (std::nothrow) transfer::Engine(transfer, threads, CountTransfer);
+  auto* const engine = new (std::nothrow) transfer::Engine(transfer, threads, CountTransfer, SitesFor(transfer));
   if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);
   uint32_t routes = kRouteTransfer;

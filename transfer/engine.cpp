@@ -11,12 +11,14 @@ constinit thread_local ThreadState t_state;
 
 }  // namespace
 
-Engine::Engine(const policy::Transfer& policy, int threads, CountDecision count)
+Engine::Engine(const policy::Transfer& policy, int threads, CountDecision count, const CallSites& sites)
     : policy_(policy),
       considers_to_device_(Considers(policy, policy::Direction::kHostToDevice)),
       considers_to_host_(Considers(policy, policy::Direction::kDeviceToHost)),
       threads_(threads < 1 ? 1 : threads),
       count_(count),
+      sites_(sites),
+      site_rules_(policy_, sites),
       process_(getpid()) {
   has_thread_key_ = pthread_key_create(&thread_key_, ThreadEnds) == 0;
 }
@@ -29,8 +31,9 @@ ThreadState& Engine::Identified() {
   return thread;
 }
 
-policy::TransferPlan Engine::PlanFor(policy::Direction direction, const Request& request) const {
-  policy::TransferPlan plan = PlanOf(policy_, direction, request.bytes, request.in.device);
+policy::TransferPlan Engine::PlanFor(policy::Direction direction, const Request& request) {
+  policy::TransferPlan plan = PlanOf(policy_, direction, request.bytes, request.in.device,
+                                     Broken(Mutant::kR3) ? ~policy::RulesAt{0} : site_rules_.Here());
   if (Broken(Mutant::kR1)) plan.promote = PlanByKeys(policy_, direction, request.bytes).promote;
   if (Broken(Mutant::kR2)) plan.skip_synchronize = PlanByKeys(policy_, direction, request.bytes).skip_synchronize;
   return plan;

@@ -29,6 +29,7 @@
 
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
+#include "transfer/call_sites.h"
 #include "transfer/capture_watch.h"
 #include "transfer/copy_workers.h"
 #include "transfer/decision.h"
@@ -59,7 +60,7 @@ class Engine {
  public:
   // Makes no CUDA call and starts no thread. `threads`: that copy, the calling one included (at least 1). Never
   // destroyed.
-  Engine(const policy::Transfer& policy, int threads, CountDecision count);
+  Engine(const policy::Transfer& policy, int threads, CountDecision count, const CallSites& sites);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -232,7 +233,7 @@ class Engine {
     return (now == Phase::kStarting || now == Phase::kServing) && Alive();
   }
   // What the policy makes of a copy of a served device; the engine serves.
-  policy::TransferPlan PlanFor(policy::Direction direction, const Request& request) const;
+  policy::TransferPlan PlanFor(policy::Direction direction, const Request& request);
   bool DriverThere();
   void TurnOff(Decision reason);
   void Count(Decision decision, uint64_t bytes = 0, uint64_t time_ns = 0) const { count_(decision, bytes, time_ns); }
@@ -305,6 +306,8 @@ class Engine {
   const bool considers_to_host_;
   const int threads_;
   const CountDecision count_;
+  const CallSites sites_;
+  SiteRules site_rules_;
   const pid_t process_;
   std::atomic<Phase> phase_{Phase::kUnstarted};
   std::atomic<Decision> off_reason_{Decision::kAsideError};

@@ -83,7 +83,8 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result
         WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
         const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
         promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence, result);
-        if (promoted && policy_.verify && *result == cudaSuccess && !verifier_.Expect(ToOf(request), sum)) {
+        if (promoted && policy_.verify && *result == cudaSuccess &&
+            !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
           Count(Decision::kUnverified, request.bytes);
         }
       }

@@ -17,11 +17,12 @@ void Engine::LookAtVerified() {
     Count(Decision::kVerifiedWrong, finding.bytes);
     TurnOff(Decision::kAsideVerify);
     char text[256];
-    std::snprintf(text, sizeof(text),
-                  "transfer.verify: a copy of %zu bytes to device address 0x%llx did not arrive as its source was; no "
-                  "copy is promoted from here on. Results of this process may be wrong",
+    std::snprintf(text, sizeof(text), "transfer.verify: a copy of %zu bytes to device address 0x%llx, made at ",
                   finding.bytes, static_cast<unsigned long long>(finding.destination));
-    policy::LogOnceToStderr(text);
+    policy::LogOnceToStderr((text + sites_.TextOf(finding.site) +
+                             ", did not arrive as its source was; no copy is promoted from here on. Results of this "
+                             "process may be wrong")
+                                .c_str());
   });
 }
 

@@ -46,6 +46,7 @@ constexpr Name kNames[] = {
     {"Verify", Mutant::kVerify},
     {"R1", Mutant::kR1},
     {"R2", Mutant::kR2},
+    {"R3", Mutant::kR3},
     {"U1", Mutant::kU1},
     {"U2", Mutant::kU2},
     {"U3", Mutant::kU3},

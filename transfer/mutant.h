@@ -44,6 +44,7 @@ enum class Mutant : uint8_t {
   kVerify,       // what came back of a copy is not compared
   kR1,           // a policy rule's "promote" is not looked at
   kR2,           // a policy rule's "skip_synchronize" is not looked at
+  kR3,           // a policy rule's "site" is not looked at
   kU1,           // what is unmapped in the background stays where it is meanwhile
   kU2,           // any shared mapping of a file will do
   kU3,           // any amount may wait to be given back

@@ -19,8 +19,8 @@ uint64_t Verifier::SumOf(const char* memory, size_t bytes, uint64_t before) {
   return sum;
 }
 
-bool Verifier::Expect(const Delivery::To& to, uint64_t sum) {
-  Copy copy = {to.destination, to.bytes, sum, {}, {}};
+bool Verifier::Expect(const Delivery::To& to, uint64_t sum, uint32_t site) {
+  Copy copy = {to.destination, to.bytes, sum, site, {}, {}};
   bool enqueued = true;
   for (size_t at = 0; at < to.bytes && enqueued; at += Ring::kSlotBytes) {
     char* const slot = ring_.Take(at == 0);
@@ -63,6 +63,7 @@ Verifier::Finding Verifier::Look() {
     finding.wrong = true;
     finding.destination = copy.destination;
     finding.bytes = copy.bytes;
+    finding.site = copy.site;
   }
 }
 

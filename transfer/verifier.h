@@ -29,14 +29,16 @@ class Verifier {
   // Depends on every byte and its place.
   static uint64_t SumOf(const char* memory, size_t bytes, uint64_t before = 0);
 
-  // The copy is enqueued, and its source had `sum`. False: it will not be compared.
-  bool Expect(const Delivery::To& to, uint64_t sum);
+  // The copy is enqueued, and its source had `sum`; `site`: where in the program it was made (CallSites). False: it
+  // will not be compared.
+  bool Expect(const Delivery::To& to, uint64_t sum, uint32_t site);
 
   struct Finding {
     size_t compared = 0;  // copies
     bool wrong = false;
     CUdeviceptr destination = 0;  // of the first one that was wrong
     size_t bytes = 0;
+    uint32_t site = 0;
   };
   // Compares what has come back.
   Finding Look();
@@ -46,6 +48,7 @@ class Verifier {
     CUdeviceptr destination;
     size_t bytes;
     uint64_t sum;
+    uint32_t site;
     std::vector<char*> slots;
     FenceRef back;
   };

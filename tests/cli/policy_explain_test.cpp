@@ -242,7 +242,8 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
   const nlohmann::json json = nlohmann::json::parse(
       ExplainIn(folder_, {.size = "80MB", .direction = "h2d", .policy = "p.toml", .json = true}).out);
   EXPECT_EQ(json["path"], "p.toml");
-  EXPECT_EQ(json["copy"], (nlohmann::json{{"direction", "h2d"}, {"bytes", 80000000}, {"device", 0}}));
+  EXPECT_EQ(json["copy"],
+            (nlohmann::json{{"direction", "h2d"}, {"bytes", 80000000}, {"device", 0}, {"site", nullptr}}));
   EXPECT_EQ(json["rule"]["name"], "large batches wait");
   EXPECT_EQ(json["rule"]["origin"], (nlohmann::json{{"kind", "file"}, {"file", "p.toml"}, {"line", 5}, {"column", 1}}));
   EXPECT_EQ(json["promote"]["by"], "transfer.rule[1].promote");
@@ -254,6 +255,44 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
   EXPECT_EQ(json["checked"]["promote"][0], "transfer.aside.starting");
   EXPECT_TRUE(json["checked"]["skip_synchronize"].empty());
   EXPECT_TRUE(json["counted"].is_null());
+}
+
+TEST_F(PolicyExplainTest, ARuleOfAPlace) {
+  WriteFile(folder_ / "site.toml",
+            "version = 1\n[[transfer.rule]]\nsite = \"job/train.py:42\"\npromote = false\n[[transfer.rule]]\n"
+            "site = \"train.py\"\nskip_synchronize = false\n");
+  const auto explained = [this](std::optional<std::string> site, bool json) {
+    const Finished run = ExplainIn(
+        folder_, {.size = "1MiB", .direction = "h2d", .site = std::move(site), .policy = "site.toml", .json = json});
+    EXPECT_EQ(run.exit_code(), 0) << run.err;
+    return run.out;
+  };
+  EXPECT_EQ(explained("/home/me/job/train.py:42", false),
+            "copy         1MiB (1048576B) to device 0 from pageable memory\n"
+            "site         /home/me/job/train.py:42\n"
+            "rule         transfer.rule[1] (site.toml:2) is the first that matches\n"
+            "promoted     no: transfer.rule[1].promote = false (site.toml:4)\n"
+            "way          the program's own call\n"
+            "counted      transfer.aside.rule\n");
+  EXPECT_NE(explained("job/train.py:43", false).find("\nsynchronise  made: transfer.rule[2].skip_synchronize = false"),
+            std::string::npos);
+  EXPECT_NE(explained("other.py:42", false).find("\nrule         none of 2 matches\n"), std::string::npos);
+  EXPECT_NE(explained(std::nullopt, false)
+                .find("\nsite         not said (--site train.py:42), so that no rule with a site matches\n"
+                      "rule         none of 2 matches\n"),
+            std::string::npos);
+  const nlohmann::json json = nlohmann::json::parse(explained("train.py:1", true));
+  EXPECT_EQ(json["copy"]["site"], "train.py:1");
+  EXPECT_EQ(json["rule"]["number"], 2);
+}
+
+TEST_F(PolicyExplainTest, ThatIsNoPlace) {
+  const Finished run =
+      ExplainIn(folder_, {.size = "1MiB", .direction = "h2d", .site = "train.py:", .policy = "p.toml"});
+  EXPECT_EQ(run.exit_code(), 2);
+  EXPECT_EQ(run.err,
+            "slipstream policy explain: --site: found \"train.py:\", expected a file, or a file and a line: "
+            "\"train.py:42\"\n");
 }
 
 TEST_F(PolicyExplainTest, WrongOptionsAreUsageErrors) {

@@ -254,9 +254,23 @@ INSTANTIATE_TEST_SUITE_P(
               "policy.toml:9:10: \"transfer.rule.name\": found 3, expected text without NUL",
               "policy.toml:10:12: unknown key \"transfer.rule.transfer.promote\"; did you mean "
               "\"transfer.rule.promote\"?"}},
-        Case{"RuleSiteComesLater",
-             "version = 1\n[[transfer.rule]]\nsite = \"train.py:42\"\npromote = false\n",
-             {"policy.toml:3:8: \"transfer.rule.site\": found \"train.py:42\" (not in this version)"}},
+        Case{"RuleSites",
+             "version = 1\n[[transfer.rule]]\nsite = \"\"\npromote = false\n[[transfer.rule]]\nsite = \"train.py:0\"\n"
+             "promote = false\n[[transfer.rule]]\nsite = \":4\"\npromote = false\n[[transfer.rule]]\nsite = 42\n"
+             "promote = false\n",
+             {"policy.toml:3:8: \"transfer.rule.site\": found \"\" (no place in a program), expected a file, or a file "
+              "and a line: \"train.py:42\"",
+              "policy.toml:6:8: \"transfer.rule.site\": found \"train.py:0\" (no place in a program), expected a file, "
+              "or a file and a line: \"train.py:42\"",
+              "policy.toml:9:8: \"transfer.rule.site\": found \":4\" (no place in a program), expected a file, or a "
+              "file and a line: \"train.py:42\"",
+              "policy.toml:12:8: \"transfer.rule.site\": found 42, expected text without NUL"}},
+        Case{"RuleSitesBehindOthers",
+             "version = 1\n[[transfer.rule]]\nsite = \"train.py\"\npromote = false\n[[transfer.rule]]\n"
+             "site = \"job/train.py:42\"\npromote = false\n[[transfer.rule]]\npromote = false\n"
+             "[[transfer.rule]]\nsite = \"other.py\"\npromote = false\n",
+             {"policy.toml:5:1: a rule that no copy can reach: those before it match all that it does",
+              "policy.toml:10:1: a rule that no copy can reach: those before it match all that it does"}},
         Case{"RuleSizes",
              "version = 1\n[[transfer.rule]]\nmax_size = \"1MiB\"\nmin_size = \"1.5MiB\"\npromote = false\n",
              {"policy.toml:3:12: \"transfer.rule.max_size\": found \"1MiB\" (no copy has such a size), expected a size "

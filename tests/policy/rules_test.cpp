@@ -118,6 +118,11 @@ TEST(Rules, EachRowHasItsField) {
 constexpr std::uint64_t kSizes = 8;
 constexpr int kDevices = 3;  // no rule names the last
 
+constexpr const char* kRuleSites[] = {"a.py", "a.py:1", "x/a.py", "x/a.py:1", "y/a.py:2"};
+// Those that the rules can tell apart, and one that no rule names.
+constexpr Site kPlaces[] = {{"/x/a.py", 1}, {"/x/a.py", 2}, {"/x/a.py", 3}, {"/y/a.py", 1}, {"/y/a.py", 2},
+                            {"/y/a.py", 3}, {"/z/a.py", 1}, {"/z/a.py", 3}, {"/ba.py", 1}};
+
 std::string RandomRule(std::mt19937& random) {
   const auto below = [&random](unsigned limit) { return static_cast<int>(random() % limit); };
   std::string text = "[[transfer.rule]]\n";
@@ -126,6 +131,7 @@ std::string RandomRule(std::mt19937& random) {
   if (below(3) != 0) text += "min_size = " + std::to_string(min) + "\n";
   if (below(3) != 0) text += "max_size = " + std::to_string(std::max(min + below(4), 1)) + "\n";
   if (below(2) == 0) text += "device = " + std::to_string(below(kDevices - 1)) + "\n";
+  if (below(3) == 0) text += std::string("site = \"") + kRuleSites[below(std::size(kRuleSites))] + "\"\n";
   return text + "promote = false\n";
 }
 
@@ -133,7 +139,10 @@ bool SomeCopyReaches(const Transfer& policy, std::size_t rule) {
   for (const Direction direction : {Direction::kHostToDevice, Direction::kDeviceToHost}) {
     for (std::uint64_t bytes = 1; bytes <= 2 * kSizes; ++bytes) {
       for (int device = 0; device < kDevices; ++device) {
-        if (PlanOf(policy, direction, bytes, device).rule == static_cast<std::int16_t>(rule)) return true;
+        for (const Site& place : kPlaces) {
+          const RulesAt rules = RulesAtSite(policy, &place);
+          if (PlanOf(policy, direction, bytes, device, rules).rule == static_cast<std::int16_t>(rule)) return true;
+        }
       }
     }
   }

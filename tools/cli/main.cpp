@@ -77,6 +77,7 @@ int Main(int argc, char** argv) {
   explain->add_option("--size", explained.size, "Of the copy: bytes, or like 80MB, 512KiB")->required();
   explain->add_option("--direction", explained.direction, "h2d: to the device; d2h: to the host")->required();
   explain->add_option("--device", explained.device, "The device's number; default: 0");
+  explain->add_option("--site", explained.site, "Where it is made, like train.py:42; default: nobody knows");
   explain->add_option("--policy", explained.policy,
                       "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
   explain->add_flag("--json", explained.json, "Print JSON");

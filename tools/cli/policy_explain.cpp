@@ -11,6 +11,7 @@
 #include "policy/load.h"
 #include "policy/options.h"
 #include "policy/rule_keys.h"
+#include "policy/site.h"
 #include "policy/text.h"
 #include "policy/transfer_plan.h"
 #include "policy/value.h"
@@ -35,6 +36,7 @@ struct Copy {
   Direction direction = Direction::kHostToDevice;
   std::uint64_t bytes = 0;
   int device = 0;
+  std::optional<std::string> site{};
 
   bool ToHost() const { return direction == Direction::kDeviceToHost; }
 };
@@ -103,10 +105,18 @@ std::optional<Copy> ReadCopy(const ExplainOptions& options) {
   const auto size = Read("--size", policy::OptionType::kSize, options.size, 1, kMostBytes);
   const auto direction = Read("--direction", policy::OptionType::kChoice, options.direction, 0, 0, kDirections);
   const auto device = Read("--device", policy::OptionType::kInteger, options.device, 0, 255);
-  if (!size || !direction || !device) return std::nullopt;
+  const bool no_site = options.site && !policy::ParseSite(*options.site);
+  if (no_site) {
+    const policy::Problem problem = {.file = "slipstream policy explain: --site",
+                                     .found = policy::Quote(*options.site),
+                                     .expected = "a file, or a file and a line: \"train.py:42\""};
+    std::fprintf(stderr, "%s\n", problem.Format().c_str());
+  }
+  if (!size || !direction || !device || no_site) return std::nullopt;
   return Copy{.direction = direction->number == 0 ? Direction::kHostToDevice : Direction::kDeviceToHost,
               .bytes = static_cast<std::uint64_t>(size->number),
-              .device = static_cast<int>(device->number)};
+              .device = static_cast<int>(device->number),
+              .site = options.site};
 }
 
 Source SourceOf(const Loaded& loaded, const std::string& key) {
@@ -161,7 +171,8 @@ Explanation Explain(const Loaded& loaded, const Copy& copy) {
   const policy::Transfer& transfer = loaded.policy.transfer;
   Explanation what;
   what.copy = copy;
-  what.plan = PlanOf(transfer, copy.direction, copy.bytes, copy.device);
+  const auto site = copy.site ? policy::ParseSite(*copy.site) : std::nullopt;
+  what.plan = PlanOf(transfer, copy.direction, copy.bytes, copy.device, RulesAtSite(transfer, site ? &*site : nullptr));
   what.promote = WhoDecided(loaded, what, what.plan.promote_by, "promote");
   what.skip = WhoDecided(loaded, what, what.plan.skip_by, "skip_synchronize");
   what.threads = CopyThreads(transfer, 0);
@@ -228,6 +239,11 @@ std::string TextOf(const Loaded& loaded, const Explanation& what) {
   const std::string device = "device " + std::to_string(copy.device);
   std::string out =
       Line("copy", size + (copy.ToHost() ? " from " + device + " to" : " to " + device + " from") + " pageable memory");
+  if (copy.site) {
+    out += Line("site", policy::Escape(*copy.site));
+  } else if (RulesHaveSites(loaded.policy.transfer)) {
+    out += Line("site", "not said (--site train.py:42), so that no rule with a site matches");
+  }
   out += Line("rule", RuleText(loaded, what.plan.rule));
 
   if (!what.Promotes()) {
@@ -283,7 +299,10 @@ std::string JsonOf(const Loaded& loaded, const Explanation& what) {
   const Copy& copy = what.copy;
   Json out;
   out["path"] = loaded.path ? Json(*loaded.path) : Json(nullptr);
-  out["copy"] = {{"direction", copy.ToHost() ? "d2h" : "h2d"}, {"bytes", copy.bytes}, {"device", copy.device}};
+  out["copy"] = {{"direction", copy.ToHost() ? "d2h" : "h2d"},
+                 {"bytes", copy.bytes},
+                 {"device", copy.device},
+                 {"site", copy.site ? Json(*copy.site) : Json(nullptr)}};
   out["rule"] = nullptr;
   if (what.plan.rule != TransferPlan::kNoRule) {
     const auto index = static_cast<std::size_t>(what.plan.rule);

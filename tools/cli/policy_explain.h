@@ -19,6 +19,8 @@ struct ExplainOptions {
   std::string direction;
   // The device's ordinal, 0 to 255.
   std::string device = "0";
+  // Where in the program it is made: "train.py:42" or "train.py". Nothing: nobody knows.
+  std::optional<std::string> site{};
   // Nothing: SLIPSTREAM_POLICY, else the defaults.
   std::optional<std::string> policy{};
   bool json = false;

@@ -1,5 +1,6 @@
 // [[transfer.rule]] in the policy: R1, a rule says which copies are promoted; R2, behind which the synchronise may be
-// skipped. What a rule allows is looked at as without one.
+// skipped; R3, it may mean one place of the program only. What a rule allows is looked at as without one.
+// This program is no Python's: python_sites.py has the places.
 #include <unistd.h>
 
 #include <cstdio>
@@ -100,6 +101,31 @@ TEST_F(PolicyRules, R1_ARuleOfTheCopysDevice) {
   ExpectTheWait(kLarge);
   DECIDED(tally, "aside.rule", 2);
   NEVER_DECIDED(tally, "promoted");
+}
+
+// ---- R3: site
+TEST_F(PolicyRules, R3_WhatIsAllowedAtOnePlaceIsNotAtAnother) {
+  Begin("[transfer]\nskip_synchronize = false\n[[transfer.rule]]\nsite = \"train.py\"\nskip_synchronize = true\n");
+  const Tally tally("transfer");
+  ExpectTheWait(kSmall);
+  ExpectTheWait(kLarge);
+  DECIDED(tally, "kept.off", 2);
+  NEVER_DECIDED(tally, "skipped");
+}
+
+TEST_F(PolicyRules, R3_NobodyIsAtAPlaceThatIsNotKnown) {
+  Begin(
+      "[[transfer.rule]]\nsite = \"train.py:7\"\nskip_synchronize = false\n"
+      "[[transfer.rule]]\nsite = \"train.py\"\npromote = false\n"
+      "[[transfer.rule]]\nmin_size = \"4MiB\"\npromote = false\n");
+  const Tally tally("transfer");
+  CopyThatArrives(kSmall);
+  CopyThatArrives(kLarge);
+  ExpectTheWait(kHuge);
+  DECIDED(tally, "aside.rule", 1);
+  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "skipped", 2);
 }
 
 TEST_F(PolicyRules, Policy_ARuleOfAnotherDevice) {

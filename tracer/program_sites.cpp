@@ -1,0 +1,55 @@
+#include "tracer/program_sites.h"
+
+#include <array>
+#include <atomic>
+#include <string>
+
+#include "policy/log.h"
+#include "tracer/code_sites.h"
+#include "tracer/python_stack.h"
+
+namespace slipstream::tracer {
+namespace {
+
+// Frames of PyTorch's own between the program's line and a copy; a line that is further out is not found.
+constexpr size_t kDeepest = 64;
+
+// Published last.
+std::atomic<CodeSites*> g_sites{nullptr};
+std::atomic<PythonStack*> g_stack{nullptr};
+std::atomic<bool> g_looked{false};
+
+void Find() {
+  if (g_looked.exchange(true, std::memory_order_relaxed)) return;
+  PythonStatus why = PythonStatus::kOk;
+  PythonStack* const stack = PythonStack::Find(&why);
+  CodeSites* const sites = stack != nullptr ? CodeSites::Create(stack->layout(), {}) : nullptr;
+  if (sites == nullptr) {
+    policy::LogWarn(std::string("no line of the program can be told: ") +
+                    (why == PythonStatus::kOk ? "there is no memory" : NameOf(why)));
+    return;
+  }
+  g_stack.store(stack, std::memory_order_relaxed);
+  g_sites.store(sites, std::memory_order_release);
+}
+
+}  // namespace
+
+uint32_t ProgramSites::Current() {
+  CodeSites* sites = g_sites.load(std::memory_order_acquire);
+  if (sites == nullptr) {
+    Find();
+    sites = g_sites.load(std::memory_order_acquire);
+    if (sites == nullptr) return CodeSites::kUnknown;
+  }
+  std::array<PythonFrame, kDeepest> frames;
+  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
+  return sites->InternChosen({frames.data(), walked.frames});
+}
+
+bool ProgramSites::Describe(uint32_t site, CallSite* description) {
+  const CodeSites* const sites = g_sites.load(std::memory_order_acquire);
+  return sites != nullptr && sites->Describe(site, description);
+}
+
+}  // namespace slipstream::tracer

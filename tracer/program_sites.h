@@ -1,0 +1,24 @@
+// Which line of the program the calling thread is at: the process's one reader of Python stacks, found when it is first
+// wanted.
+//
+// Threading: any thread, no lock. While one thread finds Python, others have no site.
+// Ownership: never destroyed.
+// Errors: where Python's stacks cannot be read there is no site, and the log says once why.
+// Hazard: the first call takes the loader's lock (python_process.h).
+#pragma once
+
+#include <cstdint>
+
+#include "tracer/call_site.h"
+
+namespace slipstream::tracer {
+
+class ProgramSites {
+ public:
+  // The innermost line that is no library's (call_site.h); 0: none, or nobody knows.
+  static uint32_t Current();
+  // False for what is no site. The texts live as long as the process.
+  static bool Describe(uint32_t site, CallSite* description);
+};
+
+}  // namespace slipstream::tracer
