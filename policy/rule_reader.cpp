@@ -21,11 +21,11 @@ bool IsOfRules(const Entry& entry) {
 
 bool Allows(RuleDirection rule, RuleDirection direction) { return rule == RuleDirection::kBoth || rule == direction; }
 
-// Whether the copies that `other` means by its site are all meant by `rule`'s.
-bool CoversSite(const TransferRule& rule, const TransferRule& other) {
-  if (rule.site.empty()) return true;
-  const auto wanted = ParseSite(rule.site);
-  const auto at = ParseSite(other.site);
+// Whether the copies that the later rule means by its site are all meant by the earlier one's.
+bool CoversSite(const TransferRule& earlier, const TransferRule& later) {
+  if (earlier.site.empty()) return true;
+  const auto wanted = ParseSite(earlier.site);
+  const auto at = ParseSite(later.site);
   return wanted && at && Matches(*wanted, *at);
 }
 

@@ -48,15 +48,22 @@ __host__ __device__ inline uint8_t Changed(uint8_t value, size_t index, uint8_t 
   return static_cast<uint8_t>(value * 3 + salt + (index & 0x7F));
 }
 
-// Changes every byte and adds what it found to `sum`.
+// Changes every byte and adds what it found to `sum`, the threads of a block by way of shared memory.
+template <bool kWaits = true>
 __global__ void Change(uint8_t* data, size_t size, uint8_t salt, unsigned long long* sum) {
+  __shared__ unsigned long long found[kThreads];
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-  unsigned long long found = 0;
+  unsigned long long mine = 0;
   for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += stride) {
-    found += data[i];
+    mine += data[i];
     data[i] = Changed(data[i], i, salt);
   }
-  atomicAdd(sum, found);
+  found[threadIdx.x] = mine;
+  if (kWaits) __syncthreads();
+  if (threadIdx.x != 0) return;
+  unsigned long long all = 0;
+  for (unsigned i = 0; i < kThreads; ++i) all += found[i];
+  atomicAdd(sum, all);
 }
 
 // Keeps a stream busy, so that what is queued behind it really waits.
@@ -162,22 +169,28 @@ class Worker {
   Expected expected_;
 };
 
-void WriteOutOfBounds() {
+// Writes past its memory, or, with `races`, reads what other threads may not have written yet.
+void DoWrong(bool races) {
   unsigned long long* sum = nullptr;
   uint8_t* data = nullptr;
   CHECK(cudaMalloc(&sum, sizeof(*sum)));
   CHECK(cudaMemset(sum, 0, sizeof(*sum)));
   CHECK(cudaMalloc(&data, 512));
-  Change<<<kBlocks, kThreads>>>(data, 512 + 64, 0, sum);
+  if (races) {
+    Change<false><<<kBlocks, kThreads>>>(data, 512, 0, sum);
+  } else {
+    Change<<<kBlocks, kThreads>>>(data, 512 + 64, 0, sum);
+  }
   CHECK(cudaDeviceSynchronize());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]) == "--out-of-bounds") {
-    WriteOutOfBounds();
-    std::puts("wrote out of bounds");
+  const std::string wrong = argc > 1 ? argv[1] : "";
+  if (wrong == "--out-of-bounds" || wrong == "--race") {
+    DoWrong(wrong == "--race");
+    std::puts("did wrong");
     return 0;
   }
   constexpr int kWorkers = 3;

@@ -13,7 +13,7 @@ from suite.harness import Failed, Result, Skipped
 
 LINE = "checksum 0123456789abcdef, all bytes as expected"
 PROGRAM = f"""#!/bin/bash
-[ "$1" = --out-of-bounds ] && {{ echo wrote out of bounds; exit 0; }}
+[[ "$1" = --out-of-bounds || "$1" = --race ]] && {{ echo did wrong; exit 0; }}
 [ -n "$WRONG" ] && {{ echo "checksum 0, all bytes as expected"; exit 0; }}
 echo "{LINE}"
 """
@@ -27,22 +27,23 @@ TOOL = """#!/bin/bash
 # Options end at the first argument that is a path.
 [ "$TOOL_MODE" = outside ] && [ -n "$UNDER" ] && { echo "========= Error: cannot attach"; exit 1; }
 [ "$TOOL_MODE" = silent ] && exit 0
+[ "$2" = racecheck ] && what="RACECHECK SUMMARY: %d hazards displayed" || what="ERROR SUMMARY: %d errors"
 while [[ "$1" != */* ]]; do shift; done
 echo "========= COMPUTE-SANITIZER"
 "$@" || exit
 errors=0
-[[ "$*" = *--out-of-bounds ]] && errors=1
+[[ "$*" = *--out-of-bounds && "$what" = ERROR* || "$*" = *--race && "$what" = RACECHECK* ]] && errors=1
 [[ "$TOOL_MODE" = finds && ( -n "$UNDER" || "$*" = *--summary* ) ]] && errors=2
 [ "$TOOL_MODE" = blind ] && errors=0
 [ $errors != 0 ] && echo "========= Invalid __global__ write of size 1 bytes"
-echo "========= ERROR SUMMARY: $errors errors"
+printf "========= $what\n" $errors
 [ $errors = 0 ] || exit 9
 """
 
 
 class Verdicts(unittest.TestCase):
     def verdict(self, output, status=0, **more):
-        return sanitizer.memcheck_verdict(Result(status, output, b"", 1, **more), [LINE.encode()])
+        return sanitizer.verdict(sanitizer.MEMCHECK, Result(status, output, b"", 1, **more), [LINE.encode()])
 
     def test_nothing_found(self):
         good = LINE.encode() + b"\n========= ERROR SUMMARY: 0 errors\n"
@@ -94,6 +95,15 @@ class Checks(unittest.TestCase):
             self.assertIn("no error", checks["sanitizer.memcheck"](data))
             self.assertEqual([1], data["control"])
             self.assertTrue(data["order"].startswith("slipstream run"))
+
+    def test_racecheck(self):
+        with self.checks() as checks:
+            data = {}
+            self.assertIn("no error", checks["sanitizer.racecheck"](data))
+            self.assertEqual([1], data["control"])
+        # Another tool's summary shows nothing.
+        with self.checks(TOOL_MODE="blind") as checks, self.assertRaisesRegex(Skipped, "racecheck does not find"):
+            checks["sanitizer.racecheck"]({})
 
     def test_the_other_order_where_one_does_not_work(self):
         with self.checks(TOOL_MODE="outside") as checks:

@@ -1,6 +1,8 @@
 """A CUDA program that copies memory of many sizes, on several streams and threads: under slipstream, and under
-compute-sanitizer besides, which checks every access to device memory."""
+compute-sanitizer besides, which checks every access to device memory (memcheck) and to what the threads of a block
+share (racecheck)."""
 
+import dataclasses
 import functools
 import glob
 import os
@@ -14,12 +16,23 @@ from .summary import expect_acted
 
 EXPECTED = b"all bytes as expected"
 FOUND_ERRORS = 9
+COMMON_OPTIONS = ("--target-processes", "all", "--error-exitcode", str(FOUND_ERRORS), "--print-limit", "20")
+
+
+@dataclasses.dataclass(frozen=True)
+class Tool:
+    """One of compute-sanitizer's."""
+
+    name: str
+    options: tuple
+    wrong: str  # with which the program has what the tool finds
+    summary: re.Pattern  # the number of findings, of one process that it watched to its end
+
+
 # Errors that calls return are left out: asking the driver what a pointer is gives one for plain host memory, and the
 # program looks at every result itself.
-MEMCHECK = (
-    *("--tool", "memcheck", "--target-processes", "all", "--report-api-errors", "no"),
-    *("--error-exitcode", str(FOUND_ERRORS), "--print-limit", "20"),
-)
+MEMCHECK = Tool("memcheck", ("--report-api-errors", "no"), "--out-of-bounds", re.compile(rb"ERROR SUMMARY: (\d+) error"))
+RACECHECK = Tool("racecheck", ("--racecheck-report", "all"), "--race", re.compile(rb"RACECHECK SUMMARY: (\d+) hazard"))
 # With no GPU of a kind named here the driver compiles for it at the start.
 NVCC_OPTIONS = (
     *("-std=c++17", "-cudart", "shared", "-O1", "-lineinfo"),
@@ -56,14 +69,15 @@ def library_path(suite):
     return ":".join(filter(None, folders))
 
 
-def error_summaries(output):
-    """The numbers of errors that compute-sanitizer reports, one for each process that it watched to its end."""
-    return [int(number) for number in re.findall(rb"ERROR SUMMARY: (\d+) error", output)]
+def summaries_of(tool, output):
+    """The numbers of findings that it reports, one for each process that it watched to its end."""
+    return [int(number) for number in tool.summary.findall(output)]
 
 
 def first_finding(output):
     lines = [line[9:].strip() for line in output.decode(errors="replace").splitlines() if line.startswith("=========")]
-    interesting = [line for line in lines if line and not line.startswith(("COMPUTE-SANITIZER", "ERROR SUMMARY"))]
+    dull = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY")
+    interesting = [line for line in lines if line and not line.startswith(dull)]
     return (interesting or lines or ["nothing"])[0][:200]
 
 
@@ -72,19 +86,19 @@ def result_line(output):
     return [line for line in output.splitlines() if line.startswith(b"checksum ")]
 
 
-def memcheck_verdict(result, expected_line):
+def verdict(tool, result, expected_line):
     """None when the tool watched a program that did well; Failed when it found something; else why it shows nothing."""
-    summaries = error_summaries(result.stdout + result.stderr)
+    summaries = summaries_of(tool, result.stdout + result.stderr)
     if result.timed_out:
         return "did not end in time"
     if any(summaries) or result.status == FOUND_ERRORS:
-        raise Failed(f"memcheck found errors: {first_finding(result.stdout + result.stderr)}")
+        raise Failed(f"{tool.name} found errors: {first_finding(result.stdout + result.stderr)}")
     if not summaries:
-        return f"memcheck watched nothing: {first_finding(result.stdout + result.stderr)}"
+        return f"{tool.name} watched nothing: {first_finding(result.stdout + result.stderr)}"
     if result.status != 0:
         return f"exit status {result.status}: {harness.last_line(result.stderr)}"
     if result_line(result.stdout) != expected_line:
-        raise Failed(f"under memcheck the program printed {result_line(result.stdout)}, bare {expected_line}")
+        raise Failed(f"under {tool.name} the program printed {result_line(result.stdout)}, bare {expected_line}")
     return None
 
 
@@ -149,31 +163,31 @@ class Program:
         return line
 
 
-def watched(suite, program, data, policy=None, acted=expect_acted):
-    """memcheck finds no error in the program under slipstream, but does in a run that has one: a line of detail.
+def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK):
+    """The tool finds nothing in the program under slipstream, but does in a run that does wrong: a line of detail.
 
     policy: variables for the runs under slipstream. acted(summary) says what slipstream did, or raises Failed.
     """
-    tool = find_tool(suite, "compute-sanitizer")
-    if not tool:
+    command = find_tool(suite, "compute-sanitizer")
+    if not command:
         raise Skipped("no compute-sanitizer here")
-    tool = [tool, *MEMCHECK]
+    tool = [command, "--tool", kind.name, *kind.options, *COMMON_OPTIONS]
     expected = program.bare_line()
-    broken = program.run(tool, ["--out-of-bounds"], timeout=100)
-    data["control"] = error_summaries(broken.stdout + broken.stderr)
+    broken = program.run(tool, [kind.wrong], timeout=100)
+    data["control"] = summaries_of(kind, broken.stdout + broken.stderr)
     if broken.status != FOUND_ERRORS:
         raise Skipped(
-            f"memcheck does not find a write out of bounds here (exit status {broken.status}): "
+            f"{kind.name} does not find what {kind.wrong} does wrong here (exit status {broken.status}): "
             f"{first_finding(broken.stdout + broken.stderr)}"
         )
-    if reason := memcheck_verdict(program.run(tool, timeout=100), expected):
+    if reason := verdict(kind, program.run(tool, timeout=100), expected):
         raise Failed(f"bare: {reason}")
     reasons = []
     for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
-        summary = suite.scratch(program.log) / f"memcheck.{len(reasons)}.json"
+        summary = suite.scratch(program.log) / f"{kind.name}.{len(reasons)}.json"
         prefix = suite.run_prefix("--quiet", "--summary", summary)
         outside_in = [*prefix, *tool] if order.startswith("slipstream") else [*tool, *prefix]
-        reason = memcheck_verdict(program.run(outside_in, timeout=100, env=policy), expected)
+        reason = verdict(kind, program.run(outside_in, timeout=100, env=policy), expected)
         if reason is None:
             try:
                 did = acted(harness.read_json(summary, "summary"))
@@ -203,10 +217,10 @@ def checks(suite):
             raise Failed(f"printed {line}, bare {expected}")
         return f"{line[0].decode()}, as bare; {acted}"
 
-    def memcheck(data):
-        return watched(suite, program, data)
+    def watching(kind):
+        return needs_gpu(suite, lambda data: watched(suite, program, data, kind=kind))
 
     return [
         ("sanitizer.copies", needs_gpu(suite, copies)),
-        ("sanitizer.memcheck", needs_gpu(suite, memcheck)),
+        *((f"sanitizer.{kind.name}", watching(kind)) for kind in (MEMCHECK, RACECHECK)),
     ]
