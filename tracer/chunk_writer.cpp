@@ -77,15 +77,35 @@ bool ChunkWriter::Flush() {
   if (stopped_ == EndReason::kError) return false;
   if (used_ == 0) return true;
   error_ = file_->Append(buffer_.get(), used_);
-  used_ = 0;
-  (error_ == 0 ? written_records_ : lost_records_) += buffered_records_;
-  buffered_records_ = 0;
   if (error_ != 0) {
     stopped_ = EndReason::kError;
-    return false;
+    WriteWhatFits();
+  } else {
+    written_number_ = next_number_;
+    written_records_ += buffered_records_;
   }
-  written_number_ = next_number_;
-  return true;
+  used_ = 0;
+  buffered_records_ = 0;
+  return error_ == 0;
+}
+
+// There may be room for some of the chunks, one after the other.
+void ChunkWriter::WriteWhatFits() {
+  for (size_t at = 0; at < used_;) {
+    ChunkHeader header;
+    std::memcpy(static_cast<void*>(&header), buffer_.get() + at, sizeof(header));
+    const size_t size = sizeof(header) + PaddedBytes(header.payload_bytes);
+    if (file_->Append(buffer_.get() + at, size) != 0) break;
+    ++written_number_;
+    if (header.kind == static_cast<uint16_t>(ChunkKind::kRecords)) {
+      RecordsHead head;
+      std::memcpy(static_cast<void*>(&head), buffer_.get() + at + sizeof(header), sizeof(head));
+      written_records_ += head.count;
+      buffered_records_ -= head.count;
+    }
+    at += size;
+  }
+  lost_records_ += buffered_records_;
 }
 
 bool ChunkWriter::Finish(const SpoolEnd& end) {

@@ -59,6 +59,7 @@ class ChunkWriter {
   static constexpr size_t kBufferBytes = size_t{4} * (sizeof(ChunkHeader) + kMaxPayloadBytes);
 
   void Seal();
+  void WriteWhatFits();
 
   SpoolFile* const file_;
   const uint64_t limit_;

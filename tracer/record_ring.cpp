@@ -16,8 +16,8 @@ size_t RecordRing::BytesOf(uint32_t records) { return sizeof(RecordRing) + size_
 
 RecordRing* RecordRing::Map(uint32_t records, const Owner& owner) {
   if (records < kMinRecords || records > kMaxRecords || !std::has_single_bit(records)) return nullptr;
-  void* const memory = mmap(nullptr, BytesOf(records), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory =
+      mmap(nullptr, BytesOf(records), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return memory == MAP_FAILED ? nullptr : new (memory) RecordRing(records, owner);
 }
 

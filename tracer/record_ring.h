@@ -63,9 +63,7 @@ class RecordRing {
   uint64_t pushed() const { return head_.load(std::memory_order_acquire) - first_; }
   uint64_t dropped() const { return dropped_.load(std::memory_order_relaxed); }
 
-  uint64_t Available() const {
-    return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_relaxed);
-  }
+  uint64_t Available() const { return head_.load(std::memory_order_acquire) - tail_.load(std::memory_order_relaxed); }
   bool IsHalfFull() const { return Available() >= capacity_ / 2; }
   // How many of this owner's went to the consumer before.
   uint64_t taken() const { return tail_.load(std::memory_order_relaxed) - first_; }

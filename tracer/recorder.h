@@ -37,16 +37,16 @@
 namespace slipstream::tracer {
 
 struct RecorderOptions {
-  std::string directory;                         // of the run; made where it is missing
-  uint32_t ring_records = 4096;                  // a thread; a power of two from 8 to 2^20
-  uint32_t max_rings = 256;                      // threads that record at once; 1 to 4096
+  std::string directory;                          // of the run; made where it is missing
+  uint32_t ring_records = 4096;                   // a thread; a power of two from 8 to 2^20
+  uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
-  uint64_t period_ns = 50'000'000;               // what SIGKILL may cost; 1 ms to 1 min
-  uint64_t start_timeout_ns = 5'000'000'000;     // for making the file, which Start waits for
-  JobIdentity job;
-  Facts facts;                         // more about the process, for the file
-  std::vector<std::string> decisions;  // by position; records have the position + 1
-  FileCalls calls;
+  uint64_t period_ns = 50'000'000;                // what SIGKILL may cost; 1 ms to 1 min
+  uint64_t start_timeout_ns = 5'000'000'000;      // for making the file, which Start waits for
+  JobIdentity job = {};
+  Facts facts = {};                         // more about the process, for the file
+  std::vector<std::string> decisions = {};  // by position; records have the position + 1
+  FileCalls calls = {};
 };
 
 // The calling thread's ring, and whose it is.

@@ -74,8 +74,8 @@ SpoolFailure SpoolFile::Create(const std::string& directory, const std::string& 
   int parent = -1;
   SpoolFailure failure = OpenDirectory(directory, &parent);
   if (failure.problem == SpoolProblem::kNone) {
-    fd_ = MovedUp(
-        openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    fd_ =
+        MovedUp(openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
     if (fd_ < 0) failure = {SpoolProblem::kNoFile, errno};
   }
   if (parent >= 0) close(parent);

@@ -1,6 +1,7 @@
 // The file that a process records into: made where nobody else can have put anything, and appended to.
 //
-// Hazard: the program may close descriptors that are not its own, and a number is used again at once: what we then wrote
+// Hazard: the program may close descriptors that are not its own, and a number is used again at once: what we then
+// wrote
 //   would be in a file of the program's. So the descriptors live in a table of the writer thread's own (see
 //   LeaveDescriptors), where the program's threads cannot reach them, children do not inherit them and exec has nothing
 //   to close.
@@ -23,7 +24,7 @@ namespace slipstream::tracer {
 // Why nothing is recorded; goes to people with the errno beside it.
 enum class SpoolProblem : uint8_t {
   kNone,
-  kBadOptions,         // a size or number out of its range
+  kBadOptions,  // a size or number out of its range
   kNoMemory,
   kNoThread,           // the system gives no thread, or no thread-specific key
   kNoForkGuard,        // no memory that is empty in a forked child (before Linux 4.14)

@@ -97,8 +97,8 @@ enum class EndReason : uint32_t {
 };
 
 struct SpoolEnd {
-  uint32_t reason = 0;  // EndReason
-  int32_t error = 0;    // an errno, or 0
+  uint32_t reason = 0;   // EndReason
+  int32_t error = 0;     // an errno, or 0
   uint64_t records = 0;  // that are in the file
   uint64_t dropped = 0;  // that are not, as far as the writer knows
 };

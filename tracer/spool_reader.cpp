@@ -151,8 +151,7 @@ bool SpoolReader::ReadChunk() {
     Stop("the last chunk is cut");
     return false;
   }
-  uint32_t checksum =
-      Crc32c(0, reinterpret_cast<const char*>(&header) + kChecksumFrom, sizeof(header) - kChecksumFrom);
+  uint32_t checksum = Crc32c(0, reinterpret_cast<const char*>(&header) + kChecksumFrom, sizeof(header) - kChecksumFrom);
   checksum = Crc32c(checksum, payload_.data(), header.payload_bytes);
   bool good = checksum == header.checksum && header.number == next_chunk_;
   for (size_t i = header.payload_bytes; i < padded; ++i) good = good && payload_[i] == 0;
@@ -255,16 +254,16 @@ bool SpoolReader::TakeRecords(Payload* payload) {
       payload->left() / head.record_bytes < head.count) {
     return false;
   }
-  if (head.version != kRecordVersion) {
-    end_.skipped_records += head.count;
-    return true;
-  }
   const auto thread = threads_.find(head.thread);
   if (thread == threads_.end() && head.thread != 0) return false;
   Progress& progress = progress_[head.thread];
   if (head.first < progress.next) return false;
   end_.missing_records += head.first - progress.next;
   progress.next = head.first + head.count;
+  if (head.version != kRecordVersion) {
+    end_.skipped_records += head.count;
+    return true;
+  }
   for (uint32_t i = 0; i < head.count; ++i) {
     Waiting waiting = {.key = 0, .record = {.record = {}, .thread = head.thread, .number = head.first + i}};
     TraceRecord& record = waiting.record.record;
@@ -317,8 +316,8 @@ bool SpoolReader::TakeEnd(Payload* payload) {
 // Those that end by then, in order. Equal ones stay as they came, which keeps a thread's order.
 void SpoolReader::Release(uint64_t up_to) {
   const auto by_key = [](const Waiting& a, const Waiting& b) { return a.key < b.key; };
-  const auto rest =
-      std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) { return waiting.key <= up_to; });
+  const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                          [&](const Waiting& waiting) { return waiting.key <= up_to; });
   ready_.erase(ready_.begin(), ready_.begin() + static_cast<ptrdiff_t>(next_ready_));
   next_ready_ = 0;
   const auto old = static_cast<ptrdiff_t>(ready_.size());

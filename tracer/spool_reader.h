@@ -1,4 +1,5 @@
-// The reading side of spool files (spool_format.h): one process's records in the order of time, with what they refer to.
+// The reading side of spool files (spool_format.h): one process's records in the order of time, with what they refer
+// to.
 //
 // Chunk by chunk, so that a file may be larger than memory. A reader trusts nothing: a file may be torn, cut, damaged,
 // still being written, or from a newer build. It reads up to the first chunk that is not whole and says how much it
@@ -75,10 +76,10 @@ class SpoolReader {
     uint64_t dropped = 0;                     // made by the process and known not to be in the file
     uint64_t last_pass_ns = 0;                // what was recorded after this may be missing if not complete
     uint64_t read_bytes = 0;
-    uint64_t left_bytes = 0;  // at the end of the file, that are no whole chunk or stand behind one that is not
-    std::string left_why;     // empty: none were left
-    uint64_t skipped_chunks = 0;   // of kinds or versions that this reader does not know
-    uint64_t skipped_records = 0;  // the same
+    uint64_t left_bytes = 0;        // at the end of the file, that are no whole chunk or stand behind one that is not
+    std::string left_why;           // empty: none were left
+    uint64_t skipped_chunks = 0;    // of kinds or versions that this reader does not know
+    uint64_t skipped_records = 0;   // the same
     uint64_t malformed_chunks = 0;  // whole, and yet not as they should be: the writer was wrong
     uint64_t missing_records = 0;   // that should have stood between others of a thread: the same
     uint64_t late_records = 0;      // handed out after a later one

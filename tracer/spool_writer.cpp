@@ -240,10 +240,8 @@ uint64_t SpoolWriter::Dropped() const {
 
 bool SpoolWriter::End() {
   chunks_.Flush();
-  const SpoolEnd end = {.reason = static_cast<uint32_t>(stopped()),
-                        .error = error(),
-                        .records = chunks_.records(),
-                        .dropped = Dropped()};
+  const SpoolEnd end = {
+      .reason = static_cast<uint32_t>(stopped()), .error = error(), .records = chunks_.records(), .dropped = Dropped()};
   const bool written = chunks_.Finish(end);
   file_.Close();
   return written;

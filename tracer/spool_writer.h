@@ -58,11 +58,11 @@ class SpoolWriter {
   const Sources sources_;
   SpoolFile file_;
   ChunkWriter chunks_;
-  std::vector<uint32_t> announced_;      // of each ring, the last owner that has a kThread chunk
-  std::vector<bool> written_sites_;      // by site
-  uint32_t first_unwritten_site_ = 1;    // all before it are in the file
-  uint64_t own_records_ = 0;             // of thread 0
-  uint64_t said_without_ring_ = 0;       // of dropped_without_ring, in records
+  std::vector<uint32_t> announced_;    // of each ring, the last owner that has a kThread chunk
+  std::vector<bool> written_sites_;    // by site
+  uint32_t first_unwritten_site_ = 1;  // all before it are in the file
+  uint64_t own_records_ = 0;           // of thread 0
+  uint64_t said_without_ring_ = 0;     // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
   uint64_t next_clock_ns_ = 0;

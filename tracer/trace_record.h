@@ -31,9 +31,9 @@ inline constexpr uint8_t kLastRecordKind = 6;
 // Times are nanoseconds of CLOCK_MONOTONIC (tracer/clock.h).
 struct TraceRecord {
   uint64_t start_ns = 0;
-  uint64_t end_ns = 0;  // what a thread records is in the order of this
-  uint64_t bytes = 0;   // moved, allocated or set
-  uint64_t stream = 0;  // the handle, as a number; 0: the default stream or none
+  uint64_t end_ns = 0;       // what a thread records is in the order of this
+  uint64_t bytes = 0;        // moved, allocated or set
+  uint64_t stream = 0;       // the handle, as a number; 0: the default stream or none
   int64_t saved_ns = 0;      // host time against the program's own call, estimated: below 0 it was lost
   uint32_t thread = 0;       // the system's number of it; filled in by the recorder
   uint32_t site = 0;         // CodeSites' number of the line that is to blame; 0: unknown
@@ -94,11 +94,8 @@ inline uint64_t DroppedUpTo(const TraceRecord& drop) { return static_cast<uint64
 
 // The other clocks were read between start_ns and end_ns. bytes: CLOCK_REALTIME, stream: CLOCK_MONOTONIC_RAW.
 inline TraceRecord ClockRecord(uint64_t before_ns, uint64_t after_ns, uint64_t realtime_ns, uint64_t raw_ns) {
-  return {.start_ns = before_ns,
-          .end_ns = after_ns,
-          .bytes = realtime_ns,
-          .stream = raw_ns,
-          .kind = RecordKind::kClock};
+  return {
+      .start_ns = before_ns, .end_ns = after_ns, .bytes = realtime_ns, .stream = raw_ns, .kind = RecordKind::kClock};
 }
 
 }  // namespace slipstream::tracer
