@@ -77,6 +77,7 @@ const RecordRing::Owner* RecordRing::owner() const {
 }
 
 void RecordRing::Copy(uint64_t count, void* to) const {
+  if (count == 0) return;
   const uint64_t at = tail_.load(std::memory_order_relaxed) & (capacity_ - 1);
   const uint64_t until_wrap = std::min<uint64_t>(count, capacity_ - at);
   std::memcpy(to, records() + at, until_wrap * sizeof(TraceRecord));

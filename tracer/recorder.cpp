@@ -105,18 +105,22 @@ bool Recorder::StartThread() {
   // Faults stay with the thread that makes them.
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  has_thread_ = pthread_create(&thread_, nullptr, ThreadMain, this) == 0;
+  pthread_t thread;
+  has_thread_ = pthread_create(&thread, nullptr, ThreadMain, this) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (has_thread_) pthread_setname_np(thread_, "slipstream-rec");
-  return has_thread_;
+  if (!has_thread_) return false;
+  pthread_setname_np(thread, "slipstream-rec");
+  pthread_detach(thread);
+  return true;
 }
 
 Recorder::~Recorder() {
-  const bool is_child = has_thread_ && shared_->state.load(std::memory_order_acquire) == kNone;
-  if (has_thread_ && !is_child) {
+  if (has_thread_) {
     shared_->finish.store(1, std::memory_order_seq_cst);
     WakeWriter(/*surely=*/true);
-    pthread_join(thread_, nullptr);
+    for (const State state : {kStarting, kRunning}) {
+      while (shared_->state.load(std::memory_order_acquire) == state) WaitWhile(state, 1'000'000'000);
+    }
   }
   if (has_key_) pthread_key_delete(key_);
   if (shared_ != nullptr) munmap(shared_, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
@@ -161,9 +165,12 @@ Recorder::State Recorder::WaitWhile(State state, uint64_t timeout_ns) {
   }
 }
 
+// Whoever waits for the last state may then delete this object: only the word's address is used behind it, and that of
+// memory that is gone wakes nobody.
 void Recorder::Become(State state) {
-  shared_->state.store(state, std::memory_order_release);
-  FutexWake(shared_->state);
+  std::atomic<uint32_t>& word = shared_->state;
+  word.store(state, std::memory_order_release);
+  FutexWake(word);
 }
 
 bool Recorder::Finish(uint64_t timeout_ns) {
@@ -179,25 +186,23 @@ SpoolFailure Recorder::failure() const {
 
 void* Recorder::ThreadMain(void* recorder) {
   auto* const self = static_cast<Recorder*>(recorder);
+  State last = kRefused;
   try {
-    self->Write();
+    last = self->Write();
   } catch (...) {
     self->shared_->live.store(0, std::memory_order_relaxed);
     self->failure_ = {SpoolProblem::kNoMemory, 0};
-    const bool has_file = self->shared_->state.load(std::memory_order_relaxed) == kRunning;
-    self->Become(has_file ? kEnded : kRefused);
+    if (self->shared_->state.load(std::memory_order_relaxed) == kRunning) last = kEnded;
   }
+  self->Become(last);
   return nullptr;
 }
 
-void Recorder::Write() {
+Recorder::State Recorder::Write() {
   SpoolWriter writer({.rings = &rings_, .sites = &sites_, .dropped_without_ring = &shared_->dropped_without_ring},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
-  if (failure_.problem != SpoolProblem::kNone) {
-    Become(kRefused);
-    return;
-  }
+  if (failure_.problem != SpoolProblem::kNone) return kRefused;
   shared_->live.store(1, std::memory_order_relaxed);
   Become(kRunning);
   bool last = false;
@@ -210,7 +215,7 @@ void Recorder::Write() {
   shared_->live.store(0, std::memory_order_relaxed);
   if (writer.stopped() != EndReason::kFinished) failure_ = {SpoolProblem::kWriting, writer.error()};
   if (!writer.End() && failure_.problem == SpoolProblem::kNone) failure_ = {SpoolProblem::kWriting, writer.error()};
-  Become(kEnded);
+  return kEnded;
 }
 
 // Whoever has something for the writer publishes it first and then looks whether it sleeps; here it is the other way

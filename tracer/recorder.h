@@ -112,7 +112,7 @@ class Recorder {
   RecordRing* TakeRing();
   void WakeWriter(bool surely);
   static void* ThreadMain(void* recorder);
-  void Write();
+  State Write();
   void Sleep();
 
   const RecorderOptions options_;
@@ -122,7 +122,6 @@ class Recorder {
   std::atomic<const CodeSites*> sites_{nullptr};
   pthread_key_t key_ = 0;
   bool has_key_ = false;
-  pthread_t thread_{};
   bool has_thread_ = false;
   SpoolFailure failure_;  // the writer's, before it becomes kEnded or kRefused
 };

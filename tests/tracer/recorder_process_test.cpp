@@ -126,6 +126,7 @@ TEST_F(RecorderProcessTest, WithoutFinishTheEndIsMissing) {
   const int status = InChild([&] {
     RecorderOptions options = Options();
     options.ring_records = 64;
+    options.period_ns = 60'000'000'000;  // it has to be called
     Recorder* const recorder = Start(options);
     RecordCalls(recorder, 33);  // half of the ring and one: the writer comes
     // Until its round is in the file.

@@ -232,6 +232,16 @@ TEST_F(RecorderTest, SitesAreThereBeforeTheRecordsThatReferToThem) {
   EXPECT_EQ(reader->end().malformed_chunks, 0U);
 }
 
+TEST_F(RecorderTest, OneRecordIsInTheFileAfterAPeriod) {
+  RecorderOptions options = Options();
+  options.period_ns = 1'000'000;
+  const auto recorder = StartRecorder(options);
+  recorder->Record(NumberedCall(0));
+  const std::string path = Only();
+  while (ReadSpool(path).Of(RecordKind::kCall).empty()) std::this_thread::yield();
+  EXPECT_TRUE(recorder->recording());
+}
+
 TEST_F(RecorderTest, WhatMakesNoSenseIsRefused) {
   std::vector<RecorderOptions> bad(9, Options());
   bad[0].ring_records = 1000;
