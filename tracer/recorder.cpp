@@ -72,10 +72,11 @@ Recorder* Recorder::Start(const RecorderOptions& options, SpoolFailure* why) {
         *why = recorder->failure_;
         break;
       default:
-        // The thread has the recorder for as long as it takes, and ends as soon as it can.
-        recorder->shared_->finish.store(1, std::memory_order_release);
+        // The thread has the recorder for as long as it takes, ends as soon as it can, and deletes it.
         *why = {SpoolProblem::kTooSlow, 0};
-        return nullptr;
+        recorder->shared_->finish.store(1, std::memory_order_release);
+        if (!recorder->shared_->let_go.exchange(true, std::memory_order_acq_rel)) return nullptr;
+        break;
     }
   }
   delete recorder;
@@ -194,7 +195,9 @@ void* Recorder::ThreadMain(void* recorder) {
     self->failure_ = {SpoolProblem::kNoMemory, 0};
     if (self->shared_->state.load(std::memory_order_relaxed) == kRunning) last = kEnded;
   }
+  const bool is_mine = self->shared_->let_go.exchange(true, std::memory_order_acq_rel);
   self->Become(last);
+  if (is_mine) delete self;
   return nullptr;
 }
 

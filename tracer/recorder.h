@@ -100,6 +100,7 @@ class Recorder {
     alignas(64) std::atomic<uint32_t> asleep;  // the writer is, or is about to be
     std::atomic<uint32_t> state;
     std::atomic<uint32_t> finish;  // somebody wants it to end
+    std::atomic<bool> let_go;  // by Start, which waits no longer, or by the thread, which is done: the first of both
     alignas(64) std::atomic<uint64_t> dropped_without_ring;
   };
 
