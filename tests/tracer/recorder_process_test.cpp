@@ -62,6 +62,15 @@ class RecorderProcessTest : public SpoolTest {
   }
 };
 
+// That the system has put the writer thread of this process to sleep.
+bool WriterSleeps() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const std::string stat = Slurp(task.path() / "stat");
+    if (stat.find("(slipstream-rec) S") != std::string::npos) return true;
+  }
+  return false;
+}
+
 // S58. At any moment: between records, in the middle of a write, before the first one.
 TEST_F(RecorderProcessTest, S58_KilledAtAnyMoment) {
   constexpr int kRounds = 60;
@@ -128,6 +137,7 @@ TEST_F(RecorderProcessTest, WithoutFinishTheEndIsMissing) {
     options.ring_records = 64;
     options.period_ns = 60'000'000'000;  // it has to be called
     Recorder* const recorder = Start(options);
+    while (!WriterSleeps()) std::this_thread::yield();
     RecordCalls(recorder, 33);  // half of the ring and one: the writer comes
     // Until its round is in the file.
     while (ReadSpool(OnlySpool()).Of(RecordKind::kCall).size() < 33) std::this_thread::yield();
