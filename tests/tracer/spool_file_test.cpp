@@ -1,0 +1,187 @@
+// Spool files: only where nobody else can interfere, whole or as before, and out of the program's reach.
+
+#include "tracer/spool_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/tracer/spool_testing.h"
+
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer takes descriptors for the process's: it sees a race where the writer's table and the program's have
+// the same number. A SpoolFile belongs to one thread. (The sanitiser's name for this, and its visibility.)
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
+  return "race:slipstream::tracer::SpoolFile::\n";
+}
+#endif
+
+namespace slipstream::tracer {
+namespace {
+
+// What pwrite does next: so many bytes, or minus an errno.
+std::vector<int> g_script;
+ssize_t ScriptedPwrite(int fd, const void* bytes, size_t size, off_t offset) {
+  if (g_script.empty()) return pwrite(fd, bytes, size, offset);
+  const int next = g_script.front();
+  g_script.erase(g_script.begin());
+  if (next < 0) {
+    errno = -next;
+    return -1;
+  }
+  return pwrite(fd, bytes, std::min(size, static_cast<size_t>(next)), offset);
+}
+
+class SpoolFileTest : public SpoolTest {
+ protected:
+  void SetUp() override {
+    SpoolTest::SetUp();
+    g_script.clear();
+  }
+
+  SpoolFailure Create(const std::string& directory, const std::string& name = "a.spool") {
+    SpoolFile file{FileCalls{}};
+    return file.Create(directory, name);
+  }
+  mode_t ModeOf(const std::string& path) const {
+    struct stat facts {};
+    EXPECT_EQ(stat(path.c_str(), &facts), 0);
+    return facts.st_mode & 07777;
+  }
+};
+
+TEST_F(SpoolFileTest, S59_OnlyTheUserCanReadIt) {
+  const mode_t before = umask(0);
+  const SpoolFailure failure = Create(directory_ + "/run");
+  umask(before);
+  EXPECT_EQ(failure.problem, SpoolProblem::kNone);
+  EXPECT_EQ(ModeOf(directory_ + "/run"), 0700U);
+  EXPECT_EQ(ModeOf(directory_ + "/run/a.spool"), 0600U);
+}
+
+TEST_F(SpoolFileTest, S59_NeverThroughASymbolicLinkAndNeverOverAFile) {
+  std::filesystem::create_directory(directory_ + "/real");
+  std::filesystem::permissions(directory_ + "/real", std::filesystem::perms::owner_all);
+  std::filesystem::create_symlink("real", directory_ + "/link");
+  SpoolFailure failure = Create(directory_ + "/link");
+  EXPECT_EQ(failure.problem, SpoolProblem::kNoDirectory);
+  EXPECT_TRUE(failure.error == ELOOP || failure.error == ENOTDIR) << failure.error;
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/real"));
+
+  std::filesystem::create_symlink("elsewhere", directory_ + "/real/a.spool");
+  failure = Create(directory_ + "/real");
+  EXPECT_EQ(failure.problem, SpoolProblem::kNoFile);
+  EXPECT_EQ(failure.error, EEXIST);
+  EXPECT_FALSE(std::filesystem::exists(directory_ + "/real/elsewhere"));
+
+  Spit(directory_ + "/real/b.spool", "the user's");
+  EXPECT_EQ(Create(directory_ + "/real", "b.spool").error, EEXIST);
+  EXPECT_EQ(Slurp(directory_ + "/real/b.spool"), "the user's");
+}
+
+TEST_F(SpoolFileTest, S59_NotWhereOthersCanWrite) {
+  using std::filesystem::perms;
+  for (const perms others : {perms::group_write, perms::others_write}) {
+    std::filesystem::permissions(directory_, perms::owner_all | others);
+    EXPECT_EQ(Create(directory_).problem, SpoolProblem::kOpenDirectory);
+    std::filesystem::permissions(directory_, perms::owner_all | others | perms::sticky_bit);
+    EXPECT_EQ(Create(directory_).problem, SpoolProblem::kOpenDirectory);
+  }
+  std::filesystem::permissions(directory_, perms::owner_all | perms::group_read | perms::others_exec);
+  EXPECT_EQ(Create(directory_).problem, SpoolProblem::kNone);
+}
+
+TEST_F(SpoolFileTest, S59_NotInSomebodyElsesDirectory) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  ASSERT_EQ(chown(directory_.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(Create(directory_).problem, SpoolProblem::kForeignDirectory);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
+TEST_F(SpoolFileTest, WhereThereIsNoDirectoryItSaysSo) {
+  SpoolFailure failure = Create(directory_ + "/no/run");
+  EXPECT_EQ(failure.problem, SpoolProblem::kNoDirectory);
+  EXPECT_EQ(failure.error, ENOENT);
+  Spit(directory_ + "/file", "");
+  failure = Create(directory_ + "/file");
+  EXPECT_EQ(failure.problem, SpoolProblem::kNoDirectory);
+  EXPECT_EQ(failure.error, ENOTDIR);
+  EXPECT_STREQ(NameOf(failure.problem), "no_directory");
+}
+
+TEST_F(SpoolFileTest, ShortWritesAndInterruptionsAreGoneOnWith) {
+  SpoolFile file(FileCalls{.pwrite = ScriptedPwrite});
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  g_script = {1, -EINTR, 3, -EINTR, -EINTR, 2};
+  EXPECT_EQ(file.Append("0123456789", 10), 0);
+  EXPECT_TRUE(g_script.empty());
+  EXPECT_EQ(file.Append("abc", 3), 0);
+  EXPECT_EQ(file.size(), 13U);
+  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "0123456789abc");
+}
+
+TEST_F(SpoolFileTest, WhatCannotBeWrittenWholeIsTakenBack) {
+  SpoolFile file(FileCalls{.pwrite = ScriptedPwrite});
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  EXPECT_EQ(file.Append("first", 5), 0);
+  g_script = {3, -ENOSPC};
+  EXPECT_EQ(file.Append("second", 6), ENOSPC);
+  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "first");
+  g_script = {2, 0};
+  EXPECT_EQ(file.Append("second", 6), EIO) << "no bytes and no error";
+  EXPECT_EQ(file.Append("third", 5), 0);
+  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "firstthird");
+}
+
+TEST_F(SpoolFileTest, AFileThatWasRemovedIsNotFilledUnseen) {
+  SpoolFile file{FileCalls{}};
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  EXPECT_EQ(file.Append("first", 5), 0);
+  std::filesystem::remove(directory_ + "/a.spool");
+  EXPECT_EQ(file.Append("second", 6), EIDRM);
+  file.Close();
+  EXPECT_EQ(file.Append("third", 5), EBADF);
+}
+
+TEST_F(SpoolFileTest, ItsDescriptorIsNobodyElses) {
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  std::vector<bool> good;  // looked at here: that thread has nothing to print to
+  std::thread([&] {
+    good.push_back(LeaveDescriptors() == 0);
+    good.push_back(fcntl(fds[0], F_GETFD) == -1);
+    SpoolFile file{FileCalls{}};
+    good.push_back(file.Create(directory_, "a.spool").problem == SpoolProblem::kNone);
+    good.push_back(file.Append("bytes", 5) == 0);
+    // What a library prints, wherever it is called, must not end up in it.
+    for (int fd = 0; fd < 3; ++fd) good.push_back(fcntl(fd, F_GETFD) == -1);
+    good.push_back(file.Append(" and more", 9) == 0);
+  }).join();
+  EXPECT_EQ(good, std::vector<bool>(8, true));
+  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "bytes and more");
+  // The program's are as they were, and no copy keeps its pipe open.
+  EXPECT_EQ(write(fds[1], "x", 1), 1);
+  close(fds[1]);
+  char byte = 0;
+  EXPECT_EQ(read(fds[0], &byte, 1), 1);
+  EXPECT_EQ(read(fds[0], &byte, 1), 0);
+  close(fds[0]);
+}
+
+TEST_F(SpoolFileTest, ANameFitsAnyFileSystem) {
+  EXPECT_EQ(SpoolName("node_17", 42, 1000), "node_17-42-1000.spool");
+  EXPECT_EQ(SpoolName("../a b.c\n", 42, 1000), "___a_b_c_-42-1000.spool");
+  EXPECT_EQ(SpoolName("", 1, 2), "host-1-2.spool");
+  EXPECT_LT(SpoolName(std::string(500, 'h'), 42, ~uint64_t{0}).size(), 128U);
+}
+
+}  // namespace
+}  // namespace slipstream::tracer

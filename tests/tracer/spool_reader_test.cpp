@@ -1,0 +1,429 @@
+// Reading spools: in the order of time, and up to the first byte that cannot be believed, whatever the file is.
+
+#include "tracer/spool_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/tracer/spool_testing.h"
+#include "tracer/chunk_writer.h"
+#include "tracer/crc32c.h"
+
+namespace slipstream::tracer {
+namespace {
+
+TraceRecord CallAt(uint64_t end_ns, uint64_t bytes = 0) {
+  return {.start_ns = end_ns - 1, .end_ns = end_ns, .bytes = bytes, .kind = RecordKind::kCall};
+}
+
+class SpoolReaderTest : public SpoolTest {
+ protected:
+  void SetUp() override {
+    SpoolTest::SetUp();
+    path_ = directory_ + "/hand.spool";
+    ASSERT_EQ(file_.Create(directory_, "hand.spool").problem, SpoolProblem::kNone);
+    chunks_.Start(1234);
+  }
+
+  void Thread(uint32_t number, uint32_t id = 100, const std::string& name = "worker") {
+    chunks_.Begin(ChunkKind::kThread);
+    chunks_.PutNumber(number);
+    chunks_.PutNumber(id);
+    chunks_.PutText(name);
+    chunks_.End();
+  }
+  // As a newer writer might: `more` bytes behind each record.
+  void Records(uint32_t thread, uint64_t first, const std::vector<TraceRecord>& records, uint32_t more = 0,
+               uint16_t version = kRecordVersion) {
+    const RecordsHead head = {.thread = thread,
+                              .record_bytes = static_cast<uint32_t>(sizeof(TraceRecord) + more),
+                              .first = first,
+                              .count = static_cast<uint32_t>(records.size()),
+                              .version = version};
+    chunks_.Begin(ChunkKind::kRecords);
+    chunks_.PutBytes(&head, sizeof(head));
+    for (const TraceRecord& record : records) {
+      chunks_.PutBytes(&record, sizeof(record));
+      std::memset(chunks_.PutSpace(more), 0x55, more);
+    }
+    chunks_.End(records.size());
+  }
+  void ThreadEnds(uint32_t thread, uint64_t records, uint64_t dropped) {
+    const tracer::ThreadEnd end = {.thread = thread, .records = records, .dropped = dropped};
+    chunks_.Begin(ChunkKind::kThreadEnd);
+    chunks_.PutBytes(&end, sizeof(end));
+    chunks_.End();
+  }
+  void End(uint64_t dropped = 0) { EXPECT_TRUE(chunks_.Finish({.reason = 1, .records = 0, .dropped = dropped})); }
+
+  // Every kind of chunk, two threads, three rounds.
+  void WriteSample() {
+    chunks_.SetPass(10);
+    chunks_.Begin(ChunkKind::kFacts);
+    chunks_.PutNumber(1);
+    chunks_.PutText("pid");
+    chunks_.PutText("42");
+    chunks_.End();
+    chunks_.Begin(ChunkKind::kNames);
+    chunks_.PutNumber(static_cast<uint32_t>(NameTable::kHooks));
+    chunks_.PutNumber(1);
+    chunks_.PutNumber(7);
+    chunks_.PutText("cudaMalloc");
+    chunks_.End();
+    Records(0, 0, {ClockRecord(1, 2, 3, 4)});
+    chunks_.SetPass(20);
+    Thread(1, 100, "main");
+    chunks_.Begin(ChunkKind::kSites);
+    chunks_.PutNumber(1);
+    chunks_.PutNumber(5);
+    chunks_.PutNumber(33);
+    chunks_.PutText("train.py");
+    chunks_.PutText("step");
+    chunks_.End();
+    Records(1, 0, {CallAt(11), CallAt(13), CallAt(15)});
+    Thread(2, 101, "w");
+    Records(2, 0, {CallAt(12), CallAt(22)});
+    chunks_.SetPass(30);
+    Records(1, 3, {DropRecord(21, 21, 2, 2), CallAt(23)});
+    Records(2, 2, {CallAt(24)});
+    ThreadEnds(1, 5, 3);
+    chunks_.SetPass(40);
+    Records(2, 3, {CallAt(39)});
+    End(3);
+  }
+
+  // Where chunks begin, and where the last one ends.
+  std::vector<size_t> Boundaries(const std::string& bytes) const {
+    std::vector<size_t> at = {sizeof(SpoolHeader)};
+    while (at.back() < bytes.size()) {
+      ChunkHeader header;
+      std::memcpy(static_cast<void*>(&header), bytes.data() + at.back(), sizeof(header));
+      at.push_back(at.back() + sizeof(header) + PaddedBytes(header.payload_bytes));
+    }
+    return at;
+  }
+
+  // Whatever was read is what an undamaged file has: each thread's first records.
+  static void ExpectBeginning(const Spool& part, const Spool& whole) {
+    std::map<uint32_t, std::vector<SpoolRecord>> all;
+    for (const SpoolRecord& record : whole.records) all[record.thread].push_back(record);
+    std::map<uint32_t, size_t> next;
+    for (const SpoolRecord& record : part.records) {
+      const size_t index = next[record.thread]++;
+      ASSERT_LT(index, all[record.thread].size());
+      ASSERT_EQ(std::memcmp(&all[record.thread][index].record, &record.record, sizeof(TraceRecord)), 0);
+    }
+  }
+
+  std::string path_;
+  SpoolFile file_{FileCalls{}};
+  ChunkWriter chunks_{&file_, uint64_t{1} << 30};
+};
+
+TEST_F(SpoolReaderTest, WhatIsWrittenIsReadInTheOrderOfTime) {
+  WriteSample();
+  const Spool spool = ReadSpool(path_);
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  std::vector<uint64_t> ends;
+  for (const SpoolRecord& record : spool.records) ends.push_back(record.record.end_ns);
+  EXPECT_EQ(ends, (std::vector<uint64_t>{2, 11, 12, 13, 15, 21, 22, 23, 24, 39}));
+  EXPECT_EQ(spool.reader->start_unix_ns(), 1234U);
+  EXPECT_EQ(spool.reader->facts().at("pid"), "42");
+  ASSERT_NE(spool.reader->NameOf(NameTable::kHooks, 7), nullptr);
+  EXPECT_EQ(*spool.reader->NameOf(NameTable::kHooks, 7), "cudaMalloc");
+  EXPECT_EQ(spool.reader->NameOf(NameTable::kDecisions, 7), nullptr);
+  ASSERT_NE(spool.reader->SiteOf(5), nullptr);
+  EXPECT_EQ(spool.reader->SiteOf(5)->file, "train.py");
+  EXPECT_EQ(spool.reader->SiteOf(5)->function, "step");
+  EXPECT_EQ(spool.reader->SiteOf(5)->line, 33);
+  EXPECT_EQ(spool.reader->SiteOf(6), nullptr);
+  const SpoolThread& main = spool.reader->threads().at(1);
+  EXPECT_EQ(main.id, 100U);
+  EXPECT_EQ(main.name, "main");
+  EXPECT_EQ(main.records, 5U);
+  EXPECT_EQ(main.dropped, 3U);
+  EXPECT_TRUE(main.ended);
+  EXPECT_FALSE(spool.reader->threads().at(2).ended);
+  const SpoolReader::End& end = spool.end();
+  EXPECT_TRUE(end.complete);
+  EXPECT_EQ(end.reason, EndReason::kFinished);
+  EXPECT_EQ(end.records, 10U);
+  EXPECT_EQ(end.dropped, 3U);
+  EXPECT_EQ(end.read_bytes, std::filesystem::file_size(path_));
+  EXPECT_EQ(end.left_bytes, 0U);
+  EXPECT_EQ(end.left_why, "");
+  EXPECT_EQ(end.skipped_chunks + end.skipped_records + end.malformed_chunks + end.missing_records + end.late_records,
+            0U);
+}
+
+TEST_F(SpoolReaderTest, RecordsWaitForTheirOrderAndNoLongerThanThat) {
+  Thread(1);
+  Thread(2);
+  chunks_.SetPass(100);
+  Records(1, 0, {CallAt(90), CallAt(101), CallAt(109)});  // made while the round ran
+  chunks_.SetPass(200);
+  Records(2, 0, {CallAt(105), CallAt(190)});
+  chunks_.SetPass(300);
+  Records(2, 2, {CallAt(250)});
+  chunks_.SetPass(400);
+  Records(2, 3, {CallAt(150), CallAt(350)});  // the thread's clock ran back: its order stands
+  Records(1, 3, {CallAt(120)});               // recorded three rounds after it happened
+  End();
+  std::string error;
+  const auto reader = SpoolReader::Open(path_, &error);
+  ASSERT_NE(reader, nullptr) << error;
+  std::vector<std::pair<uint64_t, uint64_t>> seen;  // and the round up to which the file was read for it
+  SpoolRecord record;
+  while (reader->Next(&record)) seen.emplace_back(record.record.end_ns, reader->end().last_pass_ns);
+  EXPECT_EQ(
+      seen,
+      (std::vector<std::pair<uint64_t, uint64_t>>{
+          {90, 200}, {101, 300}, {105, 300}, {109, 300}, {190, 300}, {250, 400}, {120, 400}, {150, 400}, {350, 400}}));
+  EXPECT_EQ(reader->end().late_records, 1U);
+}
+
+TEST_F(SpoolReaderTest, ARoundWithoutAnEndDoesNotFillTheMemory) {
+  Thread(1);
+  chunks_.SetPass(5);
+  constexpr uint64_t kRecords = SpoolReader::kMaxWaiting + 5000;
+  for (uint64_t i = 0; i < kRecords; i += 1000) {
+    std::vector<TraceRecord> records;
+    for (uint64_t j = i; j < std::min(i + 1000, kRecords); ++j) records.push_back(CallAt(10 + j, j));
+    Records(1, i, records);
+  }
+  chunks_.Flush();
+  std::string error;
+  const auto reader = SpoolReader::Open(path_, &error);
+  ASSERT_NE(reader, nullptr) << error;
+  SpoolRecord record;
+  ASSERT_TRUE(reader->Next(&record));
+  EXPECT_LT(reader->end().read_bytes, std::filesystem::file_size(path_)) << "it was read whole before the first record";
+  uint64_t next = 0;
+  do {
+    ASSERT_EQ(record.record.bytes, next++);
+  } while (reader->Next(&record));
+  EXPECT_EQ(next, kRecords);
+}
+
+TEST_F(SpoolReaderTest, EveryTruncationIsReadUpToTheLastWholeChunk) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const Spool whole = ReadSpool(path_);
+  const std::vector<size_t> boundaries = Boundaries(bytes);
+  ASSERT_EQ(boundaries.back(), bytes.size());
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Spit(path_, bytes.substr(0, size));
+    const Spool spool = ReadSpool(path_);
+    if (size < sizeof(SpoolHeader)) {
+      ASSERT_EQ(spool.reader, nullptr);
+      ASSERT_NE(spool.error.find("too short"), std::string::npos);
+      continue;
+    }
+    ASSERT_NE(spool.reader, nullptr) << spool.error;
+    const size_t last = *std::prev(std::upper_bound(boundaries.begin(), boundaries.end(), size));
+    ASSERT_EQ(spool.end().read_bytes, last);
+    ASSERT_EQ(spool.end().left_bytes, size - last);
+    ASSERT_EQ(spool.end().left_why, size == last ? "" : "the last chunk is cut");
+    ASSERT_FALSE(spool.end().complete);
+    ExpectBeginning(spool, whole);
+  }
+}
+
+TEST_F(SpoolReaderTest, EveryChangedByteIsSeenAndNothingBehindItIsRead) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const Spool whole = ReadSpool(path_);
+  const std::vector<size_t> boundaries = Boundaries(bytes);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (const unsigned change : {0x01U, 0x80U, 0xffU}) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(static_cast<unsigned char>(changed[at]) ^ change);
+      Spit(path_, changed);
+      const Spool spool = ReadSpool(path_);
+      if (at < sizeof(SpoolHeader)) {
+        ASSERT_EQ(spool.reader, nullptr) << at;
+        ASSERT_NE(spool.error, "");
+        continue;
+      }
+      ASSERT_NE(spool.reader, nullptr) << spool.error;
+      const size_t last = *std::prev(std::upper_bound(boundaries.begin(), boundaries.end(), at));
+      ASSERT_EQ(spool.end().read_bytes, last) << at;
+      ASSERT_EQ(spool.end().left_bytes, bytes.size() - last) << at;
+      ASSERT_NE(spool.end().left_why, "");
+      ASSERT_FALSE(spool.end().complete);
+      ExpectBeginning(spool, whole);
+    }
+  }
+}
+
+// What has a right checksum and is nonsense all the same.
+TEST_F(SpoolReaderTest, RandomBytesNeverHurtTheReader) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const std::vector<size_t> boundaries = Boundaries(bytes);
+  std::mt19937 random(20240611);
+  size_t malformed = 0;
+  for (int round = 0; round < 6000; ++round) {
+    std::string broken = bytes;
+    if (round % 3 == 0) {
+      broken.resize(random() % 2000);
+      for (char& byte : broken) byte = static_cast<char>(random());
+      if (round % 2 == 0)
+        broken.replace(0, std::min(broken.size(), sizeof(SpoolHeader)), bytes, 0, sizeof(SpoolHeader));
+    } else {
+      const size_t chunk = random() % (boundaries.size() - 1);
+      const size_t from = boundaries[chunk];
+      const size_t size = boundaries[chunk + 1] - from;
+      for (int flips = 1 + static_cast<int>(random() % 4); flips > 0; --flips) {
+        const size_t at = sizeof(ChunkHeader) + random() % (size - sizeof(ChunkHeader));
+        broken[from + at] = static_cast<char>(random() % 2 == 0 ? random() : random() % 4);
+      }
+      ChunkHeader header;
+      std::memcpy(static_cast<void*>(&header), broken.data() + from, sizeof(header));
+      header.payload_bytes = static_cast<uint32_t>(size - sizeof(header));
+      header.kind = static_cast<uint16_t>(random() % 4 == 0 ? random() % 9 : header.kind);
+      std::memcpy(broken.data() + from, &header, sizeof(header));
+      header.checksum = Crc32c(0, broken.data() + from + kChecksumFrom, size - kChecksumFrom);
+      std::memcpy(broken.data() + from, &header, sizeof(header));
+    }
+    Spit(path_, broken);
+    const Spool spool = ReadSpool(path_);
+    if (spool.reader == nullptr) {
+      ASSERT_NE(spool.error, "");
+      continue;
+    }
+    ASSERT_LE(spool.end().read_bytes, broken.size());
+    ASSERT_EQ(spool.end().records, spool.records.size());
+    malformed += spool.end().malformed_chunks;
+  }
+  EXPECT_GT(malformed, 100U);
+}
+
+TEST_F(SpoolReaderTest, WhatIsNewerIsSkippedAndCounted) {
+  Thread(1);
+  Records(1, 0, {CallAt(1, 70), CallAt(2, 71)}, /*more=*/24);
+  chunks_.Begin(static_cast<ChunkKind>(99));
+  chunks_.PutText("what might come");
+  chunks_.End();
+  TraceRecord unknown = CallAt(3);
+  unknown.kind = static_cast<RecordKind>(77);
+  Records(1, 2, {unknown, CallAt(4, 72)});
+  Records(1, 4, {CallAt(5), CallAt(6)}, 0, kRecordVersion + 1);
+  Records(1, 6, {CallAt(7, 73)});
+  End();
+  std::string bytes = Slurp(path_);
+  Spool spool = ReadSpool(path_);
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  std::vector<uint64_t> seen;
+  for (const SpoolRecord& record : spool.records) seen.push_back(record.record.bytes);
+  EXPECT_EQ(seen, (std::vector<uint64_t>{70, 71, 72, 73}));
+  EXPECT_EQ(spool.end().skipped_chunks, 1U);
+  EXPECT_EQ(spool.end().skipped_records, 3U);
+  EXPECT_EQ(spool.end().malformed_chunks, 0U);
+  EXPECT_EQ(spool.end().missing_records, 0U);
+  EXPECT_TRUE(spool.end().complete);
+
+  // A newer version of a kind that is known.
+  const size_t at = Boundaries(bytes)[1];
+  bytes[at + offsetof(ChunkHeader, version)] = 9;
+  ChunkHeader header;
+  std::memcpy(static_cast<void*>(&header), bytes.data() + at, sizeof(header));
+  header.checksum = Crc32c(0, bytes.data() + at + kChecksumFrom, sizeof(header) - kChecksumFrom + header.payload_bytes);
+  std::memcpy(bytes.data() + at, &header, sizeof(header));
+  Spit(path_, bytes);
+  spool = ReadSpool(path_);
+  EXPECT_EQ(spool.end().skipped_chunks, 2U);
+  EXPECT_EQ(spool.records.size(), 2U);
+}
+
+TEST_F(SpoolReaderTest, AnotherFormatIsNamed) {
+  WriteSample();
+  std::string bytes = Slurp(path_);
+  bytes[offsetof(SpoolHeader, format)] = 2;
+  Spit(path_, bytes);
+  EXPECT_NE(ReadSpool(path_).error.find("another version of slipstream (format 2, this one reads 1)"),
+            std::string::npos);
+  std::reverse(bytes.begin(), bytes.begin() + sizeof(uint64_t));
+  Spit(path_, bytes);
+  EXPECT_NE(ReadSpool(path_).error.find("other byte order"), std::string::npos);
+  Spit(path_, std::string(100, 'x'));
+  EXPECT_NE(ReadSpool(path_).error.find("not a spool file"), std::string::npos);
+  EXPECT_NE(ReadSpool(directory_).error.find("not a file"), std::string::npos);
+  EXPECT_NE(ReadSpool(directory_ + "/none").error.find("No such file"), std::string::npos);
+}
+
+TEST_F(SpoolReaderTest, RecordsThatShouldBeThereAreMissed) {
+  Thread(1);
+  Records(1, 0, {CallAt(1), CallAt(2)});
+  Records(1, 5, {CallAt(3)});
+  Records(1, 4, {CallAt(4)});  // again
+  Records(9, 0, {CallAt(5)});  // of no thread
+  ThreadEnds(1, 8, 0);
+  End();
+  const Spool spool = ReadSpool(path_);
+  EXPECT_EQ(spool.records.size(), 3U);
+  EXPECT_EQ(spool.end().missing_records, 5U);
+  EXPECT_EQ(spool.end().malformed_chunks, 2U);
+}
+
+TEST_F(SpoolReaderTest, NothingBehindTheEnd) {
+  End();
+  const std::string whole = Slurp(path_);
+  EXPECT_TRUE(ReadSpool(path_).end().complete);
+  Spit(path_, whole + "x");
+  const Spool spool = ReadSpool(path_);
+  EXPECT_FALSE(spool.end().complete);
+  EXPECT_EQ(spool.end().left_bytes, 1U);
+}
+
+TEST_F(SpoolReaderTest, SpoolsAreListedByNameAndNothingElse) {
+  Spit(directory_ + "/b.spool", "");
+  Spit(directory_ + "/a.counters", "");
+  std::string error;
+  EXPECT_EQ(ListSpools(directory_, &error), (std::vector<std::string>{directory_ + "/b.spool", path_}));
+  EXPECT_EQ(error, "");
+  EXPECT_TRUE(ListSpools(directory_ + "/none", &error).empty());
+  EXPECT_NE(error.find("No such file"), std::string::npos);
+}
+
+class ChunkWriterTest : public SpoolTest {};
+
+TEST_F(ChunkWriterTest, TheLimitLeavesRoomForTheEnd) {
+  for (uint64_t limit = 200; limit < 900; limit += 37) {
+    SpoolFile file{FileCalls{}};
+    const std::string name = std::to_string(limit) + ".spool";
+    ASSERT_EQ(file.Create(directory_, name).problem, SpoolProblem::kNone);
+    ChunkWriter chunks(&file, limit);
+    chunks.Start(1);
+    size_t facts = 0;
+    for (int i = 0; i < 100; ++i) {
+      chunks.Begin(ChunkKind::kFacts);
+      chunks.PutNumber(1);
+      chunks.PutText("key" + std::to_string(i));
+      chunks.PutText(std::string(static_cast<size_t>(i), 'v'));
+      if (chunks.End()) ++facts;
+      if (i % 3 == 0) chunks.Flush();
+    }
+    EXPECT_EQ(chunks.stopped(), EndReason::kLimit);
+    EXPECT_TRUE(chunks.Finish({.reason = static_cast<uint32_t>(chunks.stopped())}));
+    EXPECT_LE(std::filesystem::file_size(directory_ + "/" + name), limit);
+    const Spool spool = ReadSpool(directory_ + "/" + name);
+    EXPECT_TRUE(spool.end().complete);
+    EXPECT_EQ(spool.end().reason, EndReason::kLimit);
+    EXPECT_EQ(spool.reader->facts().size(), facts);
+    // One after the other, from the first one on.
+    if (facts > 0) {
+      EXPECT_EQ(spool.reader->facts().count("key" + std::to_string(facts - 1)), 1U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace slipstream::tracer

@@ -1,0 +1,85 @@
+// The file that a process records into: made where nobody else can have put anything, and appended to.
+//
+// Hazard: the program may close descriptors that are not its own, and a number is used again at once: what we then
+// wrote
+//   would be in a file of the program's. So the descriptors live in a table of the writer thread's own (see
+//   LeaveDescriptors), where the program's threads cannot reach them, children do not inherit them and exec has nothing
+//   to close.
+// Threading: one thread, which has called LeaveDescriptors.
+// Errors: as values; nothing throws. Writing past RLIMIT_FSIZE sends SIGXFSZ to the thread that writes: it must have
+//   that signal blocked, and then sees EFBIG.
+// Source of the rules: S58, S59.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace slipstream::tracer {
+
+// Why nothing is recorded; goes to people with the errno beside it.
+enum class SpoolProblem : uint8_t {
+  kNone,
+  kBadOptions,  // a size or number out of its range
+  kNoMemory,
+  kNoThread,           // the system gives no thread, or no thread-specific key
+  kNoForkGuard,        // no memory that is empty in a forked child (before Linux 4.14)
+  kSharedDescriptors,  // no table of descriptors of our own (before Linux 5.9, or forbidden)
+  kNoDirectory,        // it cannot be made or opened, is no directory, or is a symbolic link
+  kForeignDirectory,   // it belongs to another user
+  kOpenDirectory,      // others may write to it
+  kNoFile,             // the file cannot be made
+  kWriting,            // it cannot be written
+  kTooSlow,            // making it takes longer than a program should wait
+};
+// "no_directory" and so on.
+const char* NameOf(SpoolProblem problem);
+
+struct SpoolFailure {
+  SpoolProblem problem = SpoolProblem::kNone;
+  int error = 0;  // an errno, or 0
+};
+
+// The system's functions, so that tests can fail and stall them.
+struct FileCalls {
+  ssize_t (*pwrite)(int, const void*, size_t, off_t) = ::pwrite;
+  int (*ftruncate)(int, off_t) = ::ftruncate;
+  int (*fstat)(int, struct stat*) = ::fstat;
+};
+
+// Gives the calling thread an empty table of descriptors of its own. 0 or an errno. Linux, close_range(2),
+// CLOSE_RANGE_UNSHARE.
+int LeaveDescriptors();
+
+class SpoolFile {
+ public:
+  explicit SpoolFile(const FileCalls& calls) : calls_(calls) {}
+  SpoolFile(const SpoolFile&) = delete;
+  SpoolFile& operator=(const SpoolFile&) = delete;
+  ~SpoolFile() { Close(); }
+
+  // Makes the directory where it is missing (0700; its parent must be there), and in it the file (0600), which must be
+  // new. Neither is reached through a symbolic link.
+  SpoolFailure Create(const std::string& directory, const std::string& name);
+
+  // All of it, or an errno, and then the file is as long as it was if the system lets it be. EIDRM: the file was
+  // removed, so that nobody would ever read it.
+  int Append(const void* bytes, size_t size);
+  void Close();
+
+  uint64_t size() const { return size_; }  // what was appended
+
+ private:
+  const FileCalls calls_;
+  int fd_ = -1;
+  uint64_t size_ = 0;
+};
+
+// "<host>-<pid>-<start>.spool"; of the host's name only what any file system takes.
+std::string SpoolName(const std::string& host, int64_t pid, uint64_t start_unix_ns);
+
+}  // namespace slipstream::tracer
