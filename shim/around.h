@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/resolver.h"
 #include "tracer/hook_id.h"
 #include "transfer/engine.h"
 
@@ -381,14 +382,29 @@ struct UsesMappedMemory : Row {
   }
 };
 
-template <bool kPerThread>
-struct AllocatesHost : Row {
-  template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t size, unsigned int flags) {
-    engine.OtherCall();
-    if ((flags & cudaHostAllocMapped) != 0) engine.UsesMappedMemory();
-    return real(memory, size, flags);
-  }
+// Memory that is pinned for the program. Where there is no more, it is made once more behind what the engine has idle
+// (S36); the first attempt is nobody's error then (S15), and the runtime that failed forgets it.
+template <tracer::HookId kId, typename Real, typename... Arguments>
+cudaError_t Pins(Engine& engine, Real* real, Arguments... arguments) {
+  const cudaError_t result = real(arguments...);
+  if (result != cudaErrorMemoryAllocation || !engine.GiveBackHostStaging()) return result;
+  using LastError = cudaError_t();
+  void* const forget = Resolver::Beside(kId, reinterpret_cast<const void*>(real), tracer::HookId::cudaGetLastError);
+  if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  return real(arguments...);
+}
+
+template <tracer::HookId kId>
+struct AllocatesHost {
+  template <bool kPerThread>
+  struct Family : Row {
+    template <typename Real, typename... Flags>
+    static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t size, Flags... flags) {
+      engine.OtherCall();
+      if (((flags & cudaHostAllocMapped) | ... | 0) != 0) engine.UsesMappedMemory();
+      return Pins<kId>(engine, real, memory, size, flags...);
+    }
+  };
 };
 
 template <bool kPerThread>
@@ -396,7 +412,7 @@ struct RegistersHost : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real* real, void* memory, size_t size, unsigned int flags) {
     engine.OtherCall();
-    const cudaError_t result = real(memory, size, flags);
+    const cudaError_t result = Pins<tracer::HookId::cudaHostRegister>(engine, real, memory, size, flags);
     if (result == cudaSuccess) engine.HostRegistered(memory, size, (flags & cudaHostRegisterMapped) != 0);
     return result;
   }
@@ -600,10 +616,10 @@ AROUND(cudaGraphAddMemFreeNode, Nothing)
 
 AROUND(cudaMallocManaged, UsesMappedMemory)
 AROUND(cudaHostGetDevicePointer, UsesMappedMemory)
-AROUND(cudaHostAlloc, AllocatesHost)
+AROUND(cudaHostAlloc, AllocatesHost<tracer::HookId::cudaHostAlloc>::Family)
 AROUND(cudaHostRegister, RegistersHost)
 AROUND(cudaHostUnregister, UnregistersHost)
-AROUND(cudaMallocHost, Nothing)
+AROUND(cudaMallocHost, AllocatesHost<tracer::HookId::cudaMallocHost>::Family)
 AROUND(cudaHostGetFlags, Nothing)
 
 AROUND_PTSZ(cudaStreamAttachMemAsync, UsesMappedMemory)

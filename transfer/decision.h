@@ -32,6 +32,7 @@ namespace slipstream::transfer {
   ROW(kAsideOff, "aside.off", "copies left alone: switched off by the policy")                                        \
   ROW(kAsideRule, "aside.rule", "copies left alone: by a rule of the policy")                                         \
   ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
+  ROW(kAsideNoMemory, "aside.no_memory", "copies left alone: no memory could be pinned for staging")                  \
   ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \
   ROW(kAsideSource, "aside.source", "copies left alone: the source is not pageable memory")                           \
   ROW(kAsideDestination, "aside.destination", "copies left alone: the destination is not plain memory of the device") \
@@ -67,6 +68,7 @@ namespace slipstream::transfer {
   ROW(kVerifiedWrong, "verified.wrong", "promoted copies that did not arrive as their source was")                    \
   ROW(kUnverified, "unverified", "promoted copies not compared: no staging memory is free")                           \
   ROW(kGaveBack, "gave_back", "times that device staging memory went back to the driver, which was short of memory")  \
+  ROW(kUnpinned, "unpinned", "times that idle staging memory was unpinned: the program could pin no more")            \
   ROW(kUnmapped, "unmapped.background", "shared memory of the program's given back by a thread of slipstream's")      \
   ROW(kUnmappedByCaller, "unmapped.caller", "shared memory given back by the program's call: too much was waiting")
 

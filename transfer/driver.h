@@ -37,6 +37,7 @@ namespace slipstream::transfer {
   REQUIRED(cuMemFree, cuMemFree_v2)                                              \
   REQUIRED(cuMemGetInfo, cuMemGetInfo_v2)                                        \
   REQUIRED(cuMemHostRegister, cuMemHostRegister_v2)                              \
+  REQUIRED(cuMemHostUnregister, cuMemHostUnregister)                             \
   REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                       \
   REQUIRED(cuStreamCreate, cuStreamCreate)                                       \
   REQUIRED(cuStreamGetCtx, cuStreamGetCtx)                                       \

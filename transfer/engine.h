@@ -163,7 +163,10 @@ class Engine {
   void AllowDeviceStaging() { device_staging_allowed_ = true; }
   // Staging memory of the device goes back to the driver. Waits for the copies that it holds; whether there was any.
   bool GiveBackDeviceStaging();
-  // After an allocation that the driver made: the same where it has left little.
+  // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
+  // copies, and no more is pinned from then on. Waits for the copies that it holds. Whether there was any.
+  bool GiveBackHostStaging();
+  // After an allocation that the driver made: device staging goes back where it has left little.
   void AfterAllocation();
   // Of the current device: what GiveBackDeviceStaging would free counts as free (S32), but for more than `total`.
   void AddDeviceStaging(size_t* free, const size_t* total);
@@ -257,6 +260,10 @@ class Engine {
   void WantStaging(size_t bytes);
   void WantDeviceStaging(size_t bytes);
   void AskForGrowth();
+  // Why a copy found no staging memory where there is none at all.
+  Decision WhyNoStaging() const {
+    return growth_failed_.load(std::memory_order_relaxed) ? Decision::kAsideNoMemory : Decision::kAsideStarting;
+  }
   // Has the thread that pins memory look for RDMA transports; false: there is none, or it is at work.
   bool AskToLook();
   bool GrowDeviceStep();

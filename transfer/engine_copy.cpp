@@ -175,7 +175,7 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
   }
   if (place.memory == nullptr) {
-    Count(small_.ready() ? Decision::kAsideFull : Decision::kAsideStarting, request.bytes);
+    Count(small_.ready() ? Decision::kAsideFull : WhyNoStaging(), request.bytes);
     return false;
   }
   std::memcpy(place.memory, request.source, request.bytes);
@@ -255,8 +255,8 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
   }
   if (staged == 0 || failed) {
     // S17: the real call, behind what was enqueued, writes the whole again and has the error that the program gets.
-    const Decision starting = ring_.capacity() == 0 ? Decision::kAsideStarting : Decision::kAsideFull;
-    Count(failed ? Decision::kAsideError : starting, request.bytes);
+    const Decision no_room = ring_.capacity() == 0 ? WhyNoStaging() : Decision::kAsideFull;
+    Count(failed ? Decision::kAsideError : no_room, request.bytes);
     *fence = FenceRef();
     return false;
   }

@@ -199,6 +199,11 @@ bool Engine::GrowStep() {
   char* const memory = Alive() ? PinSegment(driver_, first ? SmallStaging::kBytes : Ring::kSegmentBytes) : nullptr;
   growing_.store(0, std::memory_order_seq_cst);
   growing_.notify_all();
+  // Meanwhile the program may have found that it could pin no more (S36).
+  if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
+    (void)UnpinSegment(driver_, memory, first ? SmallStaging::kBytes : Ring::kSegmentBytes);
+    return false;
+  }
   if (memory == nullptr) {
     growth_failed_.store(true, std::memory_order_relaxed);
     if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
@@ -231,6 +236,21 @@ bool Engine::GiveBackDeviceStaging() {
   bool any = false;
   OrTurnOff([&] { any = device_staging_.GiveBack(); });
   if (any) Count(Decision::kGaveBack);
+  return any;
+}
+
+bool Engine::GiveBackHostStaging() {
+  if (!small_.ready() || !Alive() || Broken(Mutant::kS36host)) return false;
+  growth_failed_.store(true, std::memory_order_seq_cst);
+  const CurrentContext ours(driver_, context_);
+  const RelaxedCapture relaxed(driver_);
+  bool any = false;
+  OrTurnOff([&] {
+    // As for the device's: without the engine the program would not have to wait here, but would have its memory.
+    for (const FenceRef& fence : ring_.InFlight()) (void)fence.Wait();
+    for (char* const segment : ring_.TakeIdleSegments()) any |= UnpinSegment(driver_, segment, Ring::kSegmentBytes);
+  });
+  if (any) Count(Decision::kUnpinned);
   return any;
 }
 

@@ -43,6 +43,7 @@ constexpr Name kNames[] = {
     {"S22", Mutant::kS22},
     {"S23", Mutant::kS23},
     {"S36", Mutant::kS36},
+    {"S36host", Mutant::kS36host},
     {"Verify", Mutant::kVerify},
     {"R1", Mutant::kR1},
     {"R2", Mutant::kR2},

@@ -41,6 +41,7 @@ enum class Mutant : uint8_t {
   kS22,          // shared memory is not looked at
   kS23,          // any number of synchronises may be owed
   kS36,          // staging memory of the device is kept where an allocation fails
+  kS36host,      // staging memory of the host is kept where the program can pin no more
   kVerify,       // what came back of a copy is not compared
   kR1,           // a policy rule's "promote" is not looked at
   kR2,           // a policy rule's "skip_synchronize" is not looked at

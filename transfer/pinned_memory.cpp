@@ -27,15 +27,23 @@ char* PinSegment(const Driver& driver, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(mapping);
   const uintptr_t aligned = (begin + kHugePageBytes - 1) & ~(kHugePageBytes - 1);
   char* const memory = static_cast<char*>(mapping) + (aligned - begin);
+  if (aligned != begin) munmap(mapping, aligned - begin);
+  munmap(memory + bytes, kHugePageBytes - (aligned - begin));
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   (void)madvise(memory, bytes, MADV_DONTFORK);
   Populate(memory, bytes);
   // Portable: a second context would see it as pinned too, and not stage its own copies of it.
   if (driver.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
-    munmap(mapping, reserved);
+    munmap(memory, bytes);
     return nullptr;
   }
   return memory;
+}
+
+bool UnpinSegment(const Driver& driver, char* memory, size_t bytes) {
+  if (driver.cuMemHostUnregister(memory) != CUDA_SUCCESS) return false;
+  munmap(memory, bytes);
+  return true;
 }
 
 }  // namespace slipstream::transfer

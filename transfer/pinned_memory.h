@@ -1,9 +1,9 @@
-// Pinned memory of the engine's own, in segments that are made one after the other and kept.
+// Pinned memory of the engine's own, in segments that are made one after the other and kept until the program has none.
 //
 // A segment is ordinary memory on huge pages that is filled first and registered then: about ten times faster than
 // cudaHostAlloc, and little of it under the driver's locks. It is not inherited by forked children (S51).
-// Threading: Pin may be called from any thread that has the context current.
-// Ownership: segments live as long as the process.
+// Threading: from any thread that has the context current.
+// Ownership: segments live as long as the process, or until they are unpinned.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +15,9 @@ namespace slipstream::transfer {
 
 // `bytes` is a multiple of kHugePageBytes. Null: no memory, or the driver refuses to register it.
 char* PinSegment(const Driver& driver, size_t bytes);
+
+// Nothing may be on its way from or to the segment. The driver may wait for the device (S55). False: it is kept,
+// because the driver would not let go of it.
+bool UnpinSegment(const Driver& driver, char* memory, size_t bytes);
 
 }  // namespace slipstream::transfer

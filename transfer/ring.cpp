@@ -1,5 +1,6 @@
 #include "transfer/ring.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "transfer/mutant.h"
@@ -8,8 +9,33 @@ namespace slipstream::transfer {
 
 void Ring::Add(char* segment) {
   const std::lock_guard lock(mutex_);
+  segments_.push_back(segment);
   for (size_t offset = 0; offset < kSegmentBytes; offset += kSlotBytes) free_.push_back(segment + offset);
   capacity_.fetch_add(kSegmentBytes, std::memory_order_release);
+}
+
+std::vector<FenceRef> Ring::InFlight() {
+  const std::lock_guard lock(mutex_);
+  std::vector<FenceRef> fences;
+  fences.reserve(in_flight_.size());
+  for (const Lease& lease : in_flight_) fences.push_back(lease.fence);
+  return fences;
+}
+
+std::vector<char*> Ring::TakeIdleSegments() {
+  const std::lock_guard lock(mutex_);
+  Collect();
+  std::vector<char*> idle;
+  for (char* const segment : segments_) {
+    const auto inside = [segment](const char* slot) { return slot >= segment && slot < segment + kSegmentBytes; };
+    if (std::count_if(free_.begin(), free_.end(), inside) == kSegmentBytes / kSlotBytes) idle.push_back(segment);
+  }
+  for (char* const segment : idle) {
+    std::erase(segments_, segment);
+    std::erase_if(free_, [segment](const char* slot) { return slot >= segment && slot < segment + kSegmentBytes; });
+  }
+  capacity_.fetch_sub(idle.size() * kSegmentBytes, std::memory_order_release);
+  return idle;
 }
 
 // With the lock held. Leases lie in the order of their fences.

@@ -4,7 +4,7 @@
 // and the DMA out of them are faster.
 // Threading: Ring's functions from any thread, a SlotLease by one. The ring's lock is held while the driver is asked
 //   whether fences have passed; nothing that synchronises is called under it (S55).
-// Ownership: slots are never given back to the system.
+// Ownership: segments are the owner's, who may have those back of which no slot is in use.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,10 @@ class Ring {
 
   // A segment of kSegmentBytes of pinned memory.
   void Add(char* segment);
+  // What the leases that are in flight wait for.
+  std::vector<FenceRef> InFlight();
+  // Takes out the segments of which every slot is free now.
+  std::vector<char*> TakeIdleSegments();
   // Bytes in all.
   size_t capacity() const { return capacity_.load(std::memory_order_acquire); }
 
@@ -45,6 +49,7 @@ class Ring {
 
   std::atomic<size_t> capacity_{0};
   std::mutex mutex_;
+  std::vector<char*> segments_;
   std::vector<char*> free_;
   std::deque<Lease> in_flight_;
 };

@@ -1,4 +1,7 @@
 // Device memory: what it is to the host, what frees and sizes answer, how little there is.
+#include <cstdint>
+#include <vector>
+
 #include "tests/sim/sim_test.h"
 
 namespace simtest {
@@ -63,6 +66,21 @@ TEST_F(MemoryTest, MemoryIsFiniteAndComesBack) {
   OK(cudaMemGetInfo(&free_now, nullptr));
   EXPECT_EQ(free_before - free_now, size_t{1} << 19);
   OK(simSetDeviceMemory(0, 1 << 30));
+}
+
+TEST_F(MemoryTest, MemoryThatCanBePinnedIsFiniteToo) {
+  OK(simSetPinnedMemory(size_t{4} << 20));
+  void* most = nullptr;
+  OK(cudaMallocHost(&most, size_t{3} << 20));
+  void* more = nullptr;
+  RETURNS(cudaErrorMemoryAllocation, cudaHostAlloc(&more, size_t{3} << 20, cudaHostAllocDefault));
+  std::vector<uint8_t> memory(size_t{3} << 20);
+  RETURNS(cudaErrorMemoryAllocation, cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault));
+  RETURNS(cudaErrorMemoryAllocation, cudaGetLastError());
+  OK(cudaFreeHost(most));
+  OK(cudaHostRegister(memory.data(), memory.size(), cudaHostRegisterDefault));
+  OK(cudaHostUnregister(memory.data()));
+  OK(simSetPinnedMemory(SIZE_MAX));
 }
 
 TEST_F(MemoryTest, AddressRangesAreExact) {

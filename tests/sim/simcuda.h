@@ -92,6 +92,8 @@ void simResetCounts(void);
 int simSetDeviceAttribute(int device, int attribute, int value);
 // Total memory of a device from now on. Fails with 1 when more is in use.
 int simSetDeviceMemory(int device, size_t bytes);
+// Host memory that can be pinned from now on: allocated pinned, or registered. What is pinned stays. Without: no limit.
+int simSetPinnedMemory(size_t bytes);
 // Bytes per second of each copy engine (default 20e9).
 int simSetBandwidth(double host_to_device, double device_to_host, double device_to_device);
 

@@ -35,6 +35,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.aside.off", "switched off by the policy"},
     {"transfer.aside.rule", "by a rule of the policy"},
     {"transfer.aside.starting", "while staging memory was being pinned"},
+    {"transfer.aside.no_memory", "as no memory could be pinned for staging"},
     {"transfer.aside.full", "while all staging memory was in flight"},
     {"transfer.aside.source", "from memory that is not pageable"},
     {"transfer.aside.destination", "to memory that is not plain device memory"},
@@ -70,6 +71,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.verified.wrong", "WRONG, which switched the engine off"},
     {"transfer.unverified", "not compared, with no staging memory free"},
     {"transfer.gave_back", "device staging memory went back to the driver"},
+    {"transfer.unpinned", "staging memory was unpinned for it"},
     {"transfer.unmapped.background", "in the background"},
     {"transfer.unmapped.caller", "by the program's call, because too much was waiting"},
     {"allocator.reused", "from the pool"},
@@ -189,6 +191,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind other;
   Kind verified;
   Kind gave_back;
+  Kind unpinned;
   uint64_t after_waiting = 0;
   uint64_t ahead = 0;
   for (const DecisionCounts& decision : decisions) {
@@ -207,6 +210,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name.starts_with("transfer.unmapped.")   ? unmapped
           : IsVerification(name)                     ? verified
           : name == "transfer.gave_back"             ? gave_back
+          : name == "transfer.unpinned"              ? unpinned
                                                      : other,
           decision);
   }
@@ -249,6 +253,9 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   }
   if (gave_back.sum.count != 0) {
     say("the device was short of memory " + Counted(gave_back.sum.count, "time", "times") + Reasons(gave_back));
+  }
+  if (unpinned.sum.count != 0) {
+    say("the program could pin no more memory " + Counted(unpinned.sum.count, "time", "times") + Reasons(unpinned));
   }
   if (other.sum.count != 0) say("also" + Reasons(other));
   return lines;

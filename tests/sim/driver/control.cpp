@@ -150,6 +150,13 @@ SIM_EXPORT int simSetDeviceMemory(int device, size_t bytes) {
   return CUDA_SUCCESS;
 }
 
+SIM_EXPORT int simSetPinnedMemory(size_t bytes) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  world.settings.pinnable_bytes = bytes;
+  return CUDA_SUCCESS;
+}
+
 SIM_EXPORT int simSetBandwidth(double host_to_device, double device_to_host, double device_to_device) {
   if (host_to_device <= 0 || device_to_host <= 0 || device_to_device <= 0) {
     return CUDA_ERROR_INVALID_VALUE;

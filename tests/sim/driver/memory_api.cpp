@@ -147,11 +147,26 @@ SIM_DRIVER(cuMemGetAddressRange, 3020, cuMemGetAddressRange_v2, (CUdeviceptr * p
   return CUDA_SUCCESS;
 }
 
+// Whether so much host memory more can be pinned.
+static bool CanPin(const World& world, size_t bytes) {
+  size_t pinned = 0;
+  for (const auto& [base, allocation] : world.allocations) {
+    const bool counts =
+        allocation.kind == Allocation::Kind::kPinned || allocation.kind == Allocation::Kind::kRegistered;
+    pinned += counts ? allocation.reserved : 0;
+  }
+  const size_t limit = world.settings.pinnable_bytes;
+  return pinned <= limit && bytes <= limit - pinned;
+}
+
 static CUresult AllocateHost(void** pp, size_t bytes, unsigned flags) {
   SIM_USE_CONTEXT()
   SIM_TRY(CheckUnsafeCall(world))
   if (pp == nullptr || bytes == 0 || flags > 7) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!CanPin(world, bytes)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const Allocation* allocation = MapHost(world, context, bytes, Allocation::Kind::kPinned, flags);
   if (allocation == nullptr) {
@@ -198,6 +213,9 @@ static CUresult RegisterHost(void* p, size_t bytes, unsigned flags) {
   const bool overlaps_next = next != world.allocations.end() && next->first < base + bytes;
   if (overlaps_next || FindAllocation(world, base) != nullptr) {
     return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  if (!CanPin(world, bytes)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   Allocation allocation;
   allocation.kind = Allocation::Kind::kRegistered;
