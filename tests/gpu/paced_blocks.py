@@ -4,8 +4,9 @@ SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--
 built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
 standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
 `lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). With "fetch": true
-batches are only taken from the loader; {"workload": name, "report": true} is answered by what the workload has to tell.
-End of input ends the program.
+batches are only taken from the loader; with "trace": path torch.profiler writes there what the device and CUDA's calls did
+in these steps, and the answer says how long the program was at moving data. {"workload": name, "report": true} is answered
+by what the workload has to tell. End of input ends the program.
 """
 
 import gc
@@ -29,6 +30,24 @@ def answer(value):
     print(json.dumps(value), flush=True)
 
 
+def traced(trainer, steps, path):
+    """Trains under torch.profiler, without the CPU's operators: their records would cost more than what they show."""
+    import torch
+    import train_common
+
+    activity = torch.profiler.ProfilerActivity
+    chosen = activity.CUDA if trainer.device.type == "cuda" else activity.CPU
+    with torch.profiler.profile(activities=[chosen]) as profile:
+        moving = train_common.MOVING.seconds
+        start = time.perf_counter()
+        for _ in range(steps):
+            trainer.step()
+        trainer.synchronize()
+        seconds = time.perf_counter() - start
+    profile.export_chrome_trace(path)
+    return {"seconds": seconds, "moving_seconds": train_common.MOVING.seconds - moving}
+
+
 def main():
     trainers = {}
     for index, (name, workload) in enumerate(json.loads(sys.argv[1]).items()):
@@ -49,6 +68,9 @@ def main():
         for _ in range(request["lead"]):
             step()
         trainer.synchronize()
+        if request.get("trace"):
+            answer(traced(trainer, request["steps"], request["trace"]))
+            continue
         start = time.perf_counter()
         for _ in range(request["steps"]):
             step()

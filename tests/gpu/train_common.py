@@ -17,6 +17,24 @@ from typing import Callable, Optional
 import torch
 
 
+class Stopwatch:
+    """Seconds that a thread has spent inside `with`."""
+
+    def __init__(self):
+        self.seconds = 0.0
+        self.start = 0.0
+
+    def __enter__(self):
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_):
+        self.seconds += time.perf_counter() - self.start
+
+
+# All that a program does to bring a batch to the device, once the batch is there on the host.
+MOVING = Stopwatch()
+
+
 @dataclasses.dataclass
 class Trainer:
     model: torch.nn.Module

@@ -70,9 +70,10 @@ def build(args):
         first = torch.randint(args.vocabulary, (args.batch, 1), generator=starts)
         stride = torch.randint(1, 8, (args.batch, 1), generator=starts)
         sentence = (first + stride * ramp) % args.vocabulary
-        if args.pin and device.type == "cuda":
-            sentence = sentence.pin_memory()
-        sentence = sentence.to(device, non_blocking=args.pin)
+        with train_common.MOVING:
+            if args.pin and device.type == "cuda":
+                sentence = sentence.pin_memory()
+            sentence = sentence.to(device, non_blocking=args.pin)
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.autocast):
             logits = model(sentence[:, :-1])

@@ -70,7 +70,8 @@ def mapped(tree, function):
 
 
 def to_device(tree, device, non_blocking=False):
-    return mapped(tree, lambda tensor: tensor.to(device, non_blocking=non_blocking))
+    with train_common.MOVING:
+        return mapped(tree, lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
 
 def leaves(tree, name=""):
@@ -300,7 +301,7 @@ def small_tensors(job):
         def move():
             buffer = slots.next()
             gather(packed.tensors(buffer))
-            there = buffer.to(job.device, non_blocking=True)
+            there = to_device(buffer, job.device, non_blocking=True)
             slots.copied()
             return there
 
@@ -312,7 +313,7 @@ def small_tensors(job):
     else:
 
         def fetch():
-            return [tensor.to(job.device) for tensor in gather(memory)]
+            return to_device(gather(memory), job.device)
 
     def step():
         batch = fetch()
@@ -420,8 +421,9 @@ class Streamed:
         place = number % 2
         with on(self.stream):
             self.stream.wait_event(self.used[place])
-            for there, here in zip(self.places[place], self.layers[number % len(self.layers)]):
-                there.copy_(here, non_blocking=True)
+            with train_common.MOVING:
+                for there, here in zip(self.places[place], self.layers[number % len(self.layers)]):
+                    there.copy_(here, non_blocking=True)
             self.ready[place].record(self.stream)
 
     def __iter__(self):
@@ -460,7 +462,7 @@ def offload(job):
 
     def as_needed():
         for layer in layers:
-            yield [weights.to(job.device) for weights in layer]
+            yield to_device(layer, job.device)
 
     streamed = Streamed(layers, job.device) if job.tuned else None
 
@@ -468,7 +470,8 @@ def offload(job):
         tokens = torch.randint(len(words), (args.batch, args.length), generator=job.generator)
         labels = torch.randint(args.classes, (args.batch,), generator=job.generator)
         if job.tuned:
-            tokens, labels = (fill_pinned(tensor, job.device) for tensor in (tokens, labels))
+            with train_common.MOVING:
+                tokens, labels = (fill_pinned(tensor, job.device) for tensor in (tokens, labels))
         tokens, labels = to_device((tokens, labels), job.device, non_blocking=job.tuned)
         with torch.no_grad():
             x = words[tokens]
@@ -501,13 +504,14 @@ def checkpoint(job):
     def save():
         nonlocal last
         state = {"model": job.model.state_dict(), "optimizer": job.optimizer.state_dict()}
-        if not job.tuned:
-            last = mapped(state, copied)
-        else:
-            if last is None:
-                last = pinned_like(state, job.device)
-            fill(last, state, non_blocking=True)
-            current_stream(job.device).synchronize()
+        with train_common.MOVING:
+            if not job.tuned:
+                last = mapped(state, copied)
+            else:
+                if last is None:
+                    last = pinned_like(state, job.device)
+                fill(last, state, non_blocking=True)
+                current_stream(job.device).synchronize()
         if args.to_file:
             with tempfile.TemporaryFile() as file:
                 torch.save(last, file)

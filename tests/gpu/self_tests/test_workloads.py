@@ -15,7 +15,12 @@ import json, sys
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
-    print(json.dumps({"seconds": request["steps"] * float(sys.argv[1]) / 1e3}), flush=True)
+    seconds = request["steps"] * float(sys.argv[1]) / 1e3
+    if "trace" in request:
+        kernels = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": seconds * 0.5e6}
+        with open(request["trace"], "w") as file:
+            json.dump({"traceEvents": [kernels]}, file)
+    print(json.dumps({"seconds": seconds, "moving_seconds": seconds / 10}), flush=True)
 """
 
 
@@ -111,6 +116,7 @@ class Measuring(unittest.TestCase):
         process.block = lambda workload, lead, steps, fetch=False, timeout=60: process.ask(
             {"workload": workload, "lead": lead, "steps": steps, "fetch": fetch}, timeout
         )["seconds"]
+        process.trace = lambda *arguments: paced.Paced.trace(process, *arguments)
         self.processes.append(process)
         return process
 
@@ -155,6 +161,27 @@ class Measuring(unittest.TestCase):
         # Each process was started once, for all of these checks.
         self.assertEqual(12, len(self.started))
 
+    def test_the_time_of_a_step_is_accounted_for(self):
+        checks = dict(workloads.measurements(self.suite([{"item": paces(10, 8, 9), "on_device": paces(10, 10, 10)}])))
+        data = {}
+        text = checks["workloads.item.accounts"](data)
+        self.assertIn("slipstream: 8.00 ms = kernels 4.00 + copies alone 0.00 + idle 4.00", text)
+        self.assertIn("the host moving data 0.80", text)
+        self.assertEqual(9, round(data["milliseconds_a_step"]["hand_tuned"]["step"], 6))
+        self.assertNotIn("workloads.on_device.accounts", checks)
+
+    def test_traces_that_are_not_there(self):
+        checks = dict(workloads.measurements(self.suite([{"item": paces(10, 8, 9)}])))
+        kept = workloads.accounts.of_file
+        self.addCleanup(setattr, workloads.accounts, "of_file", kept)
+
+        def missing(*_):
+            raise KeyError("traceEvents")
+
+        workloads.accounts.of_file = missing
+        self.assertIn("FAILED bare: KeyError: 'traceEvents'; slipstream: ", self.outcome(checks, "item.accounts"))
+        self.assertIn("5 pairs", self.outcome(checks, "item.not_slower"))
+
     def test_the_mean_is_reached(self):
         waves = [{"item": paces(10, 10, 11)}, {"lm": paces(10, 10, 10.2), "on_device": paces(10, 10, 5)}]
         checks = dict(workloads.measurements(self.suite(waves)))
@@ -165,7 +192,7 @@ class Measuring(unittest.TestCase):
         suite = self.suite(waves, only="workloads.nested")
         checks = workloads.measurements(suite)
         wanted = [name for name, _ in checks if suite.wanted(name)]
-        self.assertEqual([f"workloads.nested.{what}" for what in ("not_slower", "hand_tuned", "gain")], wanted)
+        self.assertEqual([f"workloads.nested.{what}" for what in ("not_slower", "hand_tuned", "gain", "accounts")], wanted)
         self.assertIn("5 pairs", self.outcome(dict(checks), "nested.gain"))
         self.assertEqual({"nested"}, {name for name, _, _ in self.started})
 

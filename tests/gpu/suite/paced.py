@@ -81,6 +81,10 @@ class Paced(Conversation):
         """Seconds that `steps` steps took after `lead` untimed ones."""
         return self.ask({"workload": workload, "lead": lead, "steps": steps, "fetch": fetch}, timeout)["seconds"]
 
+    def trace(self, workload, lead, steps, path, timeout=60):
+        """As block, under torch.profiler: what it saw is in the file, and the answer has seconds and moving_seconds."""
+        return self.ask({"workload": workload, "lead": lead, "steps": steps, "trace": str(path)}, timeout)
+
     def report(self, workload, timeout=60):
         """What the workload has to tell besides times."""
         return self.ask({"workload": workload, "report": True}, timeout)

@@ -224,8 +224,8 @@ class Turns:
             count = 2 * example.lead
             self.batches_per_second[name] = count / process.block(name, example.lead, count, fetch=True, timeout=30)
 
-    def run(self, rounds, deadline, measured=lambda name: None):
-        """Measures all; calls measured(name) after each example that was."""
+    def run(self, rounds, deadline, measured=lambda name: None, afterwards=lambda name: None):
+        """Measures all; calls measured(name) after each example that was, and behind all of them afterwards(name)."""
         try:
             self.start(deadline)
             for name in self.examples:
@@ -237,6 +237,9 @@ class Turns:
                     self.problems[name] = str(problem)
                 else:
                     measured(name)
+            for name in self.measured:
+                if name not in self.problems:
+                    afterwards(name)
         finally:
             end_all(process for (name, _), process in self.processes.items() if not process.ended)
 

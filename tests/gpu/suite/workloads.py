@@ -11,7 +11,7 @@ import shutil
 import statistics
 import time
 
-from . import identity, speed
+from . import accounts, identity, speed
 from .harness import Failed, Skipped
 from .speed import Example
 from .summary import decided, expect_acted
@@ -25,6 +25,8 @@ LEAST_OF_BARE = 0.99
 # A wave's processes start side by side; this is the most for one, their start included.
 WAVE_SECONDS = 130
 WORKERS = speed.WORKERS
+# Of a trace, which says where the time goes and not how much it is.
+TRACED_STEPS = 10
 TUNED = ("--tuned",)
 NO_D2H = {"SLIPSTREAM_TRANSFER_D2H": "off"}
 # The same program twice: what the method can tell apart. It has nothing to tune, so it is no part of T1.
@@ -155,6 +157,7 @@ class Measured:
         self.waves = waves(suite)
         self.rounds = 2 if suite.rehearsal else ROUNDS
         self.found = {}  # name -> {variant: benchmark}
+        self.accounts = {}  # name -> {variant: milliseconds of a step by part, or what went wrong}
         self.problems = {}
 
     def names(self):
@@ -183,7 +186,12 @@ class Measured:
         self.problems.update({name: "its measurement broke off" for name in examples})
         for part in speed.waves(examples, speed.shared_memory_available()):
             turns = speed.Turns(self.suite, part, GROUP)
-            turns.run(self.rounds, deadline, lambda name, turns=turns: self._add(name, turns))
+            turns.run(
+                self.rounds,
+                deadline,
+                lambda name, turns=turns: self._add(name, turns),
+                lambda name, turns=turns: self._account_for(name, turns),
+            )
             self.problems.update(turns.problems)
 
     def _add(self, name, turns):
@@ -198,6 +206,25 @@ class Measured:
             self.suite.add_benchmark(benchmark)
             self.found[name][benchmark["variant"].removeprefix("workload.")] = benchmark
         del self.problems[name]
+
+    def _account_for(self, name, turns):
+        """Behind all that is measured: a profiler leaves its marks on a process."""
+        if in_t1(name) and self.suite.wanted(f"{GROUP}.{name}.accounts"):
+            variants = turns.examples[name].variants()
+            self.accounts[name] = {variant: self._account(name, variant, turns) for variant in variants}
+
+    def _account(self, name, variant, turns):
+        example = turns.examples[name]
+        multiple = example.multiple
+        steps = min(max(multiple, TRACED_STEPS // multiple * multiple), turns.block_steps[name])
+        trace = self.suite.scratch(f"{GROUP}/{name}/{variant}") / "trace.json"
+        try:
+            answer = turns.processes[name, variant].trace(name, example.lead, steps, trace)
+            found = accounts.of_file(trace, answer, steps)
+        except (Failed, KeyError, OSError, ValueError) as problem:
+            return f"{type(problem).__name__}: {problem}"
+        trace.unlink()
+        return found
 
 
 def in_t1(name):
@@ -242,6 +269,22 @@ def measurements(suite):
 
         return check
 
+    def account(name):
+        def check(data):
+            found = measured.of(name)
+            if name not in measured.accounts:
+                raise Failed("its traces broke off")
+            steps = data["milliseconds_a_step"] = measured.accounts[name]
+            wrong = [f"{variant}: {what}" for variant, what in steps.items() if isinstance(what, str)]
+            if wrong:
+                raise Failed("; ".join(wrong))
+            lines = [f"{variant}: {accounts.in_words(of_variant)}" for variant, of_variant in steps.items()]
+            if not suite.rehearsal and not all(of_variant["kernels"] > 0 for of_variant in steps.values()):
+                raise Failed("a trace without kernels; " + " | ".join(lines))
+            return f"slipstream/tuned {speed.spread(found['slipstream_to_hand_tuned']['summary'])}; " + " | ".join(lines)
+
+        return check
+
     def mean(data):
         ratios = data["ratios"] = {
             name: measured.of(name)["slipstream_to_hand_tuned"]["summary"]["ratio_median"]
@@ -264,6 +307,8 @@ def measurements(suite):
             found.append((f"{GROUP}.{name}.hand_tuned", ratio(name, "slipstream_to_hand_tuned", limits)))
         if name in TRANSFER_BOUND:
             found.append((f"{GROUP}.{name}.gain", ratio(name, "slipstream", (LEAST_GAIN, None))))
+        if in_t1(name):
+            found.append((f"{GROUP}.{name}.accounts", account(name)))
         if name == CONTROL:
             limits = (LEAST_OF_BARE, 2 - LEAST_OF_BARE)
             found.append((f"{GROUP}.{name}.control", ratio(name, "hand_tuned", limits)))
