@@ -1,9 +1,10 @@
 // Copies from and to pageable memory, of many sizes, among kernels on several streams and threads. The program knows
 // what every byte must be, checks it, and prints one checksum that is the same on every run.
 //
-//   copy_patterns [--out-of-bounds]
+//   copy_patterns [--out-of-bounds | --race]
 //
-// --out-of-bounds lets a kernel write past its memory, which a memory checker has to find. Exit status: 0 all bytes as
+// --out-of-bounds lets a kernel write past its memory, which a memory checker has to find, and --race lets the threads
+// of a block not wait for each other, which a race checker has to find. Exit status: 0 all bytes as
 // expected, 1 not so, 2 a CUDA call failed.
 #include <cuda_runtime.h>
 
@@ -48,22 +49,30 @@ __host__ __device__ inline uint8_t Changed(uint8_t value, size_t index, uint8_t 
   return static_cast<uint8_t>(value * 3 + salt + (index & 0x7F));
 }
 
-// Changes every byte and adds what it found to `sum`, the threads of a block by way of shared memory.
-template <bool kWaits = true>
-__global__ void Change(uint8_t* data, size_t size, uint8_t salt, unsigned long long* sum) {
-  __shared__ unsigned long long found[kThreads];
+// Changes every byte, and leaves what each thread found in `parts`, kBlocks * kThreads of them.
+__global__ void Change(uint8_t* data, size_t size, uint8_t salt, unsigned long long* parts) {
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
   unsigned long long mine = 0;
   for (size_t i = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size; i += stride) {
     mine += data[i];
     data[i] = Changed(data[i], i, salt);
   }
+  parts[blockIdx.x * blockDim.x + threadIdx.x] = mine;
+}
+
+// Adds the parts to `sum`, the threads of the one block by way of shared memory: few accesses, because a race checker
+// follows each.
+template <bool kWaits = true>
+__global__ void AddUp(const unsigned long long* parts, unsigned long long* sum) {
+  __shared__ unsigned long long found[kThreads];
+  unsigned long long mine = 0;
+  for (unsigned i = threadIdx.x; i < kBlocks * kThreads; i += kThreads) mine += parts[i];
   found[threadIdx.x] = mine;
   if (kWaits) __syncthreads();
   if (threadIdx.x != 0) return;
   unsigned long long all = 0;
   for (unsigned i = 0; i < kThreads; ++i) all += found[i];
-  atomicAdd(sum, all);
+  *sum += all;
 }
 
 // Keeps a stream busy, so that what is queued behind it really waits.
@@ -91,6 +100,7 @@ class Worker {
     CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     CHECK(cudaMalloc(&sum_, sizeof(*sum_)));
     CHECK(cudaMemset(sum_, 0, sizeof(*sum_)));
+    CHECK(cudaMalloc(&parts_, kBlocks * kThreads * sizeof(*parts_)));
     CHECK(cudaDeviceSynchronize());
     source_.resize(kSizes[std::size(kSizes) - 1]);
     result_.resize(source_.size());
@@ -103,6 +113,7 @@ class Worker {
     unsigned long long sum = 0;
     CHECK(cudaMemcpy(&sum, sum_, sizeof(sum), cudaMemcpyDeviceToHost));
     if (sum != expected_.sum) expected_.same = false;
+    CHECK(cudaFree(parts_));
     CHECK(cudaFree(sum_));
     CHECK(cudaEventDestroy(event_));
     CHECK(cudaStreamDestroy(other_));
@@ -134,12 +145,10 @@ class Worker {
       if (way != 1) CHECK(cudaStreamSynchronize(stream_));
       std::memset(source_.data(), 0xEE, size);
     }
-    Change<<<kBlocks, kThreads, 0, stream_>>>(data, size, salt, sum_);
-    CHECK(cudaGetLastError());
+    ChangeOn(stream_, data, size, salt);
     CHECK(cudaEventRecord(event_, stream_));
     CHECK(cudaStreamWaitEvent(other_, event_, 0));
-    Change<<<kBlocks, kThreads, 0, other_>>>(data, size, static_cast<uint8_t>(salt + 1), sum_);
-    CHECK(cudaGetLastError());
+    ChangeOn(other_, data, size, static_cast<uint8_t>(salt + 1));
     CHECK(cudaMemcpyAsync(result_.data(), data, size, cudaMemcpyDeviceToHost, other_));
     CHECK(cudaStreamSynchronize(other_));
     if (std::memcmp(result_.data(), wanted_.data(), size) != 0) {
@@ -147,6 +156,13 @@ class Worker {
       expected_.same = false;
     }
     CHECK(cudaFree(memory));
+  }
+
+  void ChangeOn(cudaStream_t stream, uint8_t* data, size_t size, uint8_t salt) {
+    Change<<<kBlocks, kThreads, 0, stream>>>(data, size, salt, parts_);
+    CHECK(cudaGetLastError());
+    AddUp<<<1, kThreads, 0, stream>>>(parts_, sum_);
+    CHECK(cudaGetLastError());
   }
 
   // What the device must make of source_.
@@ -165,6 +181,7 @@ class Worker {
   cudaStream_t other_ = nullptr;
   cudaEvent_t event_ = nullptr;
   unsigned long long* sum_ = nullptr;
+  unsigned long long* parts_ = nullptr;
   std::vector<uint8_t> source_, result_, wanted_;
   Expected expected_;
 };
@@ -172,14 +189,17 @@ class Worker {
 // Writes past its memory, or, with `races`, reads what other threads may not have written yet.
 void DoWrong(bool races) {
   unsigned long long* sum = nullptr;
+  unsigned long long* parts = nullptr;
   uint8_t* data = nullptr;
   CHECK(cudaMalloc(&sum, sizeof(*sum)));
   CHECK(cudaMemset(sum, 0, sizeof(*sum)));
+  CHECK(cudaMalloc(&parts, kBlocks * kThreads * sizeof(*parts)));
   CHECK(cudaMalloc(&data, 512));
+  Change<<<kBlocks, kThreads>>>(data, races ? 512 : 512 + 64, 0, parts);
   if (races) {
-    Change<false><<<kBlocks, kThreads>>>(data, 512, 0, sum);
+    AddUp<false><<<1, kThreads>>>(parts, sum);
   } else {
-    Change<<<kBlocks, kThreads>>>(data, 512 + 64, 0, sum);
+    AddUp<<<1, kThreads>>>(parts, sum);
   }
   CHECK(cudaDeviceSynchronize());
 }

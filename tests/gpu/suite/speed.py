@@ -45,6 +45,8 @@ class Example:
     multiple: int = 1
     block_seconds: float = 0.3
     warm_up: int = 12
+    # More rounds than the others have, where blocks of the same program differ much.
+    rounds: int = 0
     env: dict = dataclasses.field(default_factory=dict)
     # Variables of the run under slipstream alone, and what stands in front of every run.
     policy: dict = dataclasses.field(default_factory=dict)
@@ -213,6 +215,7 @@ class Turns:
         steps = self.block_steps[name] = steps_of_block(example.block_seconds, step_seconds, example.multiple)
         for variant in variants:
             block(variant, steps)  # Its first turn does not count.
+        rounds = max(rounds, example.rounds)
         measured = self.measured[name] = []
         for number in range(rounds):
             if time.monotonic() > deadline:
