@@ -18,6 +18,7 @@
 #include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
 #include "policy/environment.h"
+#include "policy/helper_thread.h"
 #include "policy/load.h"
 #include "policy/log.h"
 #include "policy/policy.h"
@@ -28,7 +29,6 @@
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
-#include "transfer/helper_thread.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -178,7 +178,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .reached_from_outside = ReachedFromOutside,
-                                                .start_thread = transfer::StartHelperThread};
+                                                .start_thread = policy::StartHelperThread};
   if (allocator.device) {
     auto* const pool = new (std::nothrow)
         allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
@@ -196,7 +196,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   }
   if (transfer_serves && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {
-        .count = CountTransfer, .start_thread = transfer::StartHelperThread, .watched = TransportLoaded};
+        .count = CountTransfer, .start_thread = policy::StartHelperThread, .watched = TransportLoaded};
     auto* const unmap = new (std::nothrow) transfer::BackgroundUnmap(transfer::BackgroundUnmap::MostBytes(), parts);
     g_unmap.store(unmap, std::memory_order_release);
     if (unmap != nullptr) routes |= kRouteUnmap;
