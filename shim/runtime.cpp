@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -11,7 +12,9 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
@@ -23,7 +26,9 @@
 #include "policy/log.h"
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
+#include "shim/call_share.h"
 #include "shim/gate.h"
+#include "tracer/job_identity.h"
 #include "tracer/program_sites.h"
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
@@ -84,29 +89,29 @@ constexpr size_t kAllocatorDecisions = transfer::kDecisionCount;
 constexpr size_t kDecisions = transfer::kDecisionCount + allocator::kDecisionCount;
 static_assert(kDecisions <= tracer::kMaxDecisions);
 
-void NameDecisions(tracer::Tracer& tracer) {
-  const char* names[kDecisions];
+std::array<const char*, kDecisions> DecisionNames() {
+  std::array<const char*, kDecisions> names;
   for (size_t i = 0; i < transfer::kDecisionCount; ++i) {
     names[kTransferDecisions + i] = transfer::kDecisionTexts[i].name;
   }
   for (size_t i = 0; i < allocator::kDecisionCount; ++i) {
     names[kAllocatorDecisions + i] = allocator::kDecisionTexts[i].name;
   }
-  tracer.NameDecisions(names);
+  return names;
 }
 
-void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, tracer::CallShare share) {
   if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
-    tracer->CountDecision(index, bytes, time_ns);
+    tracer->CountDecision(index, bytes, time_ns, share);
   }
 }
 
 void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
-  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns);
+  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns, ShareOf(decision));
 }
 
 void CountAllocator(allocator::Decision decision, uint64_t bytes) {
-  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0);
+  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0, ShareOf(decision));
 }
 
 void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
@@ -130,6 +135,14 @@ void StopEngines() {
   if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
+}
+
+// Behind the program's exit handlers and static destructors, whose calls belong into the trace too (S53). A process
+// that never called CUDA has no tracer.
+[[gnu::destructor]] void FinishTrace() {
+  tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  if (tracer == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  tracer->FinishTrace();
 }
 
 // What the allocator asks of the process.
@@ -204,6 +217,19 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   return routes;
 }
 
+// Said once where it fails, in the log and for the summary.
+void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::string_view run_directory,
+                const policy::Environment& environment, const tracer::Facts& facts,
+                std::span<const char* const> decisions) {
+  std::string problem;
+  const tracer::TraceFacts about = {tracer::JobIdentityOf(environment), facts, decisions};
+  const bool started = tracer.StartTrace(policy, std::string(run_directory), about, &problem);
+  if (started) tracer.AddFact("trace", "on");
+  if (problem.empty()) return;
+  tracer.AddFact("trace", "off: " + problem);
+  policy::LogWarn("no trace: " + problem);
+}
+
 // Everything that may allocate, read files or throw. Returns the recording bits.
 uint32_t Start() {
   const policy::Environment environment = policy::Environment::FromProcess();
@@ -235,12 +261,15 @@ uint32_t Start() {
   const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
   const transfer::Standing transfer =
       transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
-  NameDecisions(*tracer);
+  const std::array<const char*, kDecisions> decisions = DecisionNames();
+  tracer->NameDecisions(decisions);
+  const tracer::Facts facts = {{"policy", loaded.path.value_or("defaults")},
+                               {"allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why},
+                               {"transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why},
+                               {"nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached"}};
+  StartTrace(*tracer, policy.tracer, run_directory, environment, facts, decisions);
   if (tracer->has_counter_file()) {
-    tracer->AddFact("policy", loaded.path.value_or("defaults"));
-    tracer->AddFact("allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why);
-    tracer->AddFact("transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why);
-    tracer->AddFact("nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached");
+    for (const auto& [key, value] : facts) tracer->AddFact(key, value);
     AddRuntimeFacts(*tracer);
   }
   if (policy::LogEnabled(policy::LogLevel::kInfo)) {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "policy/log.h"
-#include "tracer/code_sites.h"
 #include "tracer/python_stack.h"
 
 namespace slipstream::tracer {
@@ -20,7 +19,8 @@ std::atomic<PythonStack*> g_stack{nullptr};
 std::atomic<bool> g_looked{false};
 
 void Find() {
-  if (g_looked.exchange(true, std::memory_order_relaxed)) return;
+  // A look first: threads of a program without Python come here at every call, and must not fight for the line.
+  if (g_looked.load(std::memory_order_relaxed) || g_looked.exchange(true, std::memory_order_relaxed)) return;
   PythonStatus why = PythonStatus::kOk;
   PythonStack* const stack = PythonStack::Find(&why);
   CodeSites* const sites = stack != nullptr ? CodeSites::Create(stack->layout(), {}) : nullptr;
@@ -46,6 +46,8 @@ uint32_t ProgramSites::Current() {
   const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
   return sites->InternChosen({frames.data(), walked.frames});
 }
+
+const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }
 
 bool ProgramSites::Describe(uint32_t site, CallSite* description) {
   const CodeSites* const sites = g_sites.load(std::memory_order_acquire);
