@@ -19,16 +19,16 @@ ProcessCounts ProcessThatSays(const std::string& fact) {
 }
 
 TEST(TraceLineTest, OfAWholeTrace) {
-  TraceSummary trace = {.directory = "/home/x/slipstream-trace-1", .files = {{}}, .troubles = {}};
+  TraceSummary trace = {.directory = "/data/x/slipstream-trace-1", .files = {{}}, .troubles = {}};
   trace.files[0].records = 12345;
   trace.files[0].bytes = 3 << 20;
   EXPECT_EQ(FormatTrace(trace),
-            "slipstream: trace: 12,345 records, none dropped, 3.00 MiB in /home/x/slipstream-trace-1\n");
+            "slipstream: trace: 12,345 records, none dropped, 3.00 MiB in /data/x/slipstream-trace-1\n");
   trace.files.push_back(trace.files[0]);
   trace.files[1].dropped = 7;
   trace.troubles = {"cut short: it rained", "incomplete"};
   EXPECT_EQ(FormatTrace(trace),
-            "slipstream: trace: 24,690 records, 7 dropped, 6.00 MiB in /home/x/slipstream-trace-1 (2 files); cut "
+            "slipstream: trace: 24,690 records, 7 dropped, 6.00 MiB in /data/x/slipstream-trace-1 (2 files); cut "
             "short: it rained; incomplete\n");
 }
 

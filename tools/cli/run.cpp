@@ -20,6 +20,7 @@
 #include "tools/cli/summary.h"
 #include "tracer/clock.h"
 #include "tracer/counter_reader.h"
+#include "tracer/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {
@@ -173,6 +174,10 @@ int Run(const RunOptions& options) {
     if (!directory.path().empty()) summary.processes = tracer::ReadRunDirectory(directory.path(), &summary.problems);
     if (!directory.path().empty() && wants_trace) {
       summary.trace = SumUpTrace(directory.path(), summary.processes, wants_counters);
+    }
+    if (!directory.path().empty() && !wants_trace && !tracer::ListSpools(directory.path(), &error).empty()) {
+      Complain(
+          "a process of the command recorded a trace that is not kept: only this command's own policy has it kept");
     }
     if (summary_fd >= 0 && !WriteWhole(summary_fd, SummaryJson(summary))) {
       Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));

@@ -148,6 +148,14 @@ TEST(TraceRunTest, NoTraceIsSaidToBeNone) {
   EXPECT_NE(gone.err.find("slipstream: no trace: "), std::string::npos) << gone.err;
 }
 
+TEST(TraceRunTest, ATraceThatNobodyKeepsIsSaidToBeLost) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const Finished finished = RunIn(place, {}, {"env", "SLIPSTREAM_TRACER_RECORD=on", TRACED, "calls", "5"});
+  EXPECT_NE(finished.err.find("recorded a trace that is not kept"), std::string::npos) << finished.err;
+  EXPECT_TRUE(NamesIn(place).empty());
+}
+
 TEST(TraceRunTest, SeveralProcessesHaveAFileEach) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
