@@ -103,12 +103,14 @@ int Fork(int calls) {
   return 0;
 }
 
-// A byte on standard output every 1000 calls, until the end.
-int Endless() {
-  while (true) {
+// 1000 calls and a byte on standard output for every byte on standard input.
+int Steps() {
+  char byte = 0;
+  while (read(STDIN_FILENO, &byte, 1) == 1) {
     Calls(1000);
     if (write(STDOUT_FILENO, "x", 1) != 1) return 1;
   }
+  return 0;
 }
 
 // Takes its run's directory away in the middle.
@@ -176,7 +178,7 @@ int main(int argc, char** argv) {
   }
   if (what == "storm") return Storm(number(2), number(3));
   if (what == "fork") return Fork(number(2));
-  if (what == "endless") return Endless();
+  if (what == "steps") return Steps();
   if (what == "remove") return Remove(argv[2]);
   if (what == "threads") return Threads();
   if (what == "limited") return Limited(static_cast<rlim_t>(number(2)), number(3) != 0, number(4));

@@ -175,11 +175,14 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
 TEST(TraceCallsTest, CallsInsideCallsAreNotRecorded) {
   const std::string directory = NewDirectory();
   const std::string file = NewDirectory() + "/nvtx";
-  RunTraced({PROGRAM, "workload", "3"}, directory,
-            {{"NVTX_INJECTION64_PATH", NVTX_CAPTURE}, {"NVTX_CAPTURE_FILE", file}, {"NVTX_CAPTURE_CALLS_CUDA", "1"}});
+  const Finished traced = RunTraced(
+      {PROGRAM, "workload", "3"}, directory,
+      {{"NVTX_INJECTION64_PATH", NVTX_CAPTURE}, {"NVTX_CAPTURE_FILE", file}, {"NVTX_CAPTURE_CALLS_CUDA", "1"}});
   EXPECT_NE(ReadFile(file), "") << "the tool was not called";
+  EXPECT_EQ(traced.status, 0);
   const CallCounts calls = ReadOnlyTrace(directory).Calls();
   EXPECT_EQ(calls, CountsIn(directory));
+  EXPECT_EQ(calls.at("cudaLaunchKernel"), 3U);
   EXPECT_EQ(calls.count("cudaPeekAtLastError"), 0U);
 }
 
