@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 #include <string>
 
 #include "policy/log.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Frames of PyTorch's own between the program's line and a copy; a line that is further out is not found.
 constexpr size_t kDeepest = 64;
+// Of these, so many are looked at first: the walk is most of what a line costs, and most calls need no more.
+constexpr size_t kNear = 8;
 
 // Published last.
 std::atomic<CodeSites*> g_sites{nullptr};
@@ -43,8 +46,16 @@ uint32_t ProgramSites::Current() {
     if (sites == nullptr) return CodeSites::kUnknown;
   }
   std::array<PythonFrame, kDeepest> frames;
-  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
-  return sites->InternChosen({frames.data(), walked.frames});
+  PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
+  size_t seen = 0;
+  for (const size_t depth : {kNear, kDeepest}) {
+    const PythonStack::Walked walked = stack->Walk(std::span(frames).first(depth));
+    if (walked.frames <= seen) break;
+    const uint32_t site = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
+    if (site != CodeSites::kUnknown || !walked.cut) return site;
+    seen = walked.frames;
+  }
+  return CodeSites::kUnknown;
 }
 
 const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }

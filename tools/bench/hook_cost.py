@@ -43,9 +43,8 @@ def measure(command, environment, seconds, only=""):
     result = {}
     for row in json.loads(output)["benchmarks"]:
         name = row["name"].replace("/real_time", "").replace("/manual_time", "").replace("/iterations:400", "")
-        # Real time of the whole loop over all calls of all threads; a call's own time is that times the threads. A thread
-        # that measures its own calls says what one takes.
-        result[name] = row["real_time"] * (1 if name.startswith(PACED) else row["threads"])
+        # Real time of the whole loop over all calls of all threads; a call's own time is that times the threads.
+        result[name] = row["real_time"] * row["threads"]
     return result
 
 

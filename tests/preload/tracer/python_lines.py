@@ -79,6 +79,9 @@ def up(size, again=True):
     if again:
         assert cuda.cudaStreamSynchronize(local.stream) == 0
 
+def deep(size, frames):
+    up(size) if frames == 0 else deep(size, frames - 1)
+
 def peek():
     assert cuda.cudaPeekAtLastError() == 0
 """
@@ -138,6 +141,17 @@ class Lines(unittest.TestCase):
                     if call.function == "cudaStreamSynchronize":
                         self.assertEqual((call.line, call.file), before[call.thread])
                     before[call.thread] = call.line, call.file
+
+    def test_a_line_far_behind_frames_of_pytorchs(self):
+        # Behind more than 64 of them nobody looks (docs/trace.md).
+        depths = (0, 3, *range(5, 11), 20, 40, 60, 62, 63, 80)
+        source = "from cuda import deep, here\n" + "".join(f"deep(here(), {depth})\n" for depth in depths)
+        copies = [c for c in self.record(source) if c.function == "cudaMemcpyAsync"]
+        found = [c.line for c in copies]
+        # The chain of `deep` has a frame more, and `up` is one.
+        expected = [line if depth + 2 < 64 else 0 for line, depth in enumerate(depths, 2)]
+        self.assertEqual(found, expected)
+        self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
 
     def test_stacks_none(self):
         calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="none")
