@@ -217,11 +217,11 @@ constexpr Option kOptions[] = {
                                         "Whether calls become NVTX ranges for a profiler that is attached."),
     Number<&Policy::tracer, &Tracer::max_threads>("tracer", "max_threads", OptionType::kInteger,
                                                   "Thread slots in the counter file.", 1, 4096),
-    Choice<&Policy::tracer, &Tracer::record>(
-        "tracer", "record",
-        "Whether every call is recorded, in a trace of its process in the run's directory. on: so it is under "
-        "`slipstream run`, which then keeps that directory. `slipstream run --record` sets it.",
-        kRecord),
+    Choice<&Policy::tracer, &Tracer::record>("tracer", "record",
+                                             "Whether every call is recorded, in a trace of its process "
+                                             "(docs/trace.md). Only under `slipstream run`, "
+                                             "which then keeps the run's directory; `slipstream run --record` sets it.",
+                                             kRecord),
     Choice<&Policy::tracer, &Tracer::stacks>(
         "tracer", "stacks",
         "Which line of the program stands beside a recorded call. python: the innermost that is not PyTorch's or "

@@ -70,11 +70,13 @@ int VersionOf(const RuntimeLibrary& library) {
   return get_version != nullptr && get_version(&version) == cudaSuccess ? version : 0;
 }
 
+// "13000 /path/libcudart.so.13"
+std::string RuntimeFact(const RuntimeLibrary& library) {
+  return std::to_string(VersionOf(library)) + " " + library.path;
+}
+
 void AddRuntimeFacts(tracer::Tracer& tracer) {
-  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
-    const RuntimeLibrary& library = *Resolver::At(i);
-    tracer.AddFact("runtime", std::to_string(VersionOf(library)) + " " + library.path);
-  }
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) tracer.AddFact("runtime", RuntimeFact(*Resolver::At(i)));
   for (size_t i = 0; i < tracer::kHookCount; ++i) {
     const auto id = static_cast<HookId>(i);
     bool bound = false;
@@ -222,7 +224,11 @@ void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::strin
                 const policy::Environment& environment, const tracer::Facts& facts,
                 std::span<const char* const> decisions) {
   std::string problem;
-  const tracer::TraceFacts about = {tracer::JobIdentityOf(environment), facts, decisions};
+  tracer::TraceFacts about = {tracer::JobIdentityOf(environment), facts, decisions};
+  // A file has one fact of a name.
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
+    about.facts.emplace_back(i == 0 ? "runtime" : "runtime." + std::to_string(i), RuntimeFact(*Resolver::At(i)));
+  }
   const bool started = tracer.StartTrace(policy, std::string(run_directory), about, &problem);
   if (started) tracer.AddFact("trace", "on");
   if (problem.empty()) return;

@@ -207,6 +207,7 @@ TEST(TraceEndsTest, S59_TracesArePrivateAndSayWhoseTheyAre) {
   EXPECT_EQ(said.at("command_line"), std::string(TRACED) + '\0' + "calls" + '\0' + "10" + '\0');
   EXPECT_EQ(said.at("rank"), "3");
   EXPECT_EQ(said.at("policy"), "defaults");
+  EXPECT_TRUE(said.at("runtime").starts_with("13000 /") && said.at("runtime").ends_with("/libcudart.so.13"));
   EXPECT_TRUE(said.at("transfer").starts_with("serves: ")) << said.at("transfer");
 }
 
