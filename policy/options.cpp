@@ -47,6 +47,9 @@ constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
+constexpr std::string_view kRecord[] = {"off", "on"};
+constexpr std::string_view kStacks[] = {"none", "python"};
+constexpr std::string_view kStacksLater[] = {"full"};
 
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
@@ -214,6 +217,20 @@ constexpr Option kOptions[] = {
                                         "Whether calls become NVTX ranges for a profiler that is attached."),
     Number<&Policy::tracer, &Tracer::max_threads>("tracer", "max_threads", OptionType::kInteger,
                                                   "Thread slots in the counter file.", 1, 4096),
+    Choice<&Policy::tracer, &Tracer::record>("tracer", "record",
+                                             "Whether every call is recorded, in a trace of its process "
+                                             "(docs/trace.md). Only under `slipstream run`, "
+                                             "which then keeps the run's directory; `slipstream run --record` sets it.",
+                                             kRecord),
+    Choice<&Policy::tracer, &Tracer::stacks>(
+        "tracer", "stacks",
+        "Which line of the program stands beside a recorded call. python: the innermost that is not PyTorch's or "
+        "Python's own, of CPython 3.9 to 3.13. none: no stack is read.",
+        kStacks, kStacksLater),
+    Number<&Policy::tracer, &Tracer::max_file>(
+        "tracer", "max_file", OptionType::kSize,
+        "How large the trace of a process may get. Its recording ends there, and what was recorded until then stays.",
+        64 * kKiB, 1024 * kGiB),
 };
 
 std::string Upper(std::string_view text) {

@@ -46,6 +46,12 @@ enum class TransferStart : std::uint8_t { kBackground, kNow };
 // What is counted for each intercepted function.
 enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 
+// Whether every intercepted call is recorded, for a trace.
+enum class Record : std::uint8_t { kOff, kOn };
+
+// Which stacks a recorded call is put down to.
+enum class Stacks : std::uint8_t { kNone, kPython };
+
 struct Log {
   // How much is said; silent by default, because the process is somebody else's.
   LogLevel level = LogLevel::kOff;
@@ -164,6 +170,12 @@ struct Tracer {
   bool nvtx = true;
   // Thread slots in the counter file, 1 to 4096.
   int max_threads = 64;
+  // Whether every intercepted call is recorded.
+  Record record = Record::kOff;
+  // Which line of the program stands beside a recorded call.
+  Stacks stacks = Stacks::kPython;
+  // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
+  std::uint64_t max_file = std::uint64_t{256} << 20;
 
   bool operator==(const Tracer&) const = default;
 };

@@ -17,6 +17,7 @@
 #include "shim/gate.h"
 #include "shim/pooled.h"
 #include "shim/runtime.h"
+#include "shim/stream_of.h"
 #include "tracer/span.h"
 
 namespace slipstream::shim {
@@ -100,10 +101,10 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, 
   const Reentry inside;
   if ((route.recording & kRouteEngines) == route.recording) return Make<kId>(route.recording, real, arguments...);
   const uint64_t nvtx_bytes = route.recording & tracer::kRecordNvtx ? detail().bytes : 0;
-  tracer::Span span(Runtime::tracer(), kId, nvtx_bytes);
+  tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
   const cudaError_t result = Make<kId>(route.recording, real, arguments...);
   const bool failed = IsFailure(kGroup, result);
-  span.Close(failed ? tracer::CallDetail() : detail(), failed);
+  span.Close(failed ? tracer::CallDetail() : detail(), failed, static_cast<int32_t>(result));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
@@ -11,24 +12,28 @@
 #include <exception>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
 #include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
 #include "policy/environment.h"
+#include "policy/helper_thread.h"
 #include "policy/load.h"
 #include "policy/log.h"
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
+#include "shim/call_share.h"
 #include "shim/gate.h"
+#include "tracer/job_identity.h"
 #include "tracer/program_sites.h"
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
-#include "transfer/helper_thread.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -65,11 +70,13 @@ int VersionOf(const RuntimeLibrary& library) {
   return get_version != nullptr && get_version(&version) == cudaSuccess ? version : 0;
 }
 
+// "13000 /path/libcudart.so.13"
+std::string RuntimeFact(const RuntimeLibrary& library) {
+  return std::to_string(VersionOf(library)) + " " + library.path;
+}
+
 void AddRuntimeFacts(tracer::Tracer& tracer) {
-  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
-    const RuntimeLibrary& library = *Resolver::At(i);
-    tracer.AddFact("runtime", std::to_string(VersionOf(library)) + " " + library.path);
-  }
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) tracer.AddFact("runtime", RuntimeFact(*Resolver::At(i)));
   for (size_t i = 0; i < tracer::kHookCount; ++i) {
     const auto id = static_cast<HookId>(i);
     bool bound = false;
@@ -84,29 +91,29 @@ constexpr size_t kAllocatorDecisions = transfer::kDecisionCount;
 constexpr size_t kDecisions = transfer::kDecisionCount + allocator::kDecisionCount;
 static_assert(kDecisions <= tracer::kMaxDecisions);
 
-void NameDecisions(tracer::Tracer& tracer) {
-  const char* names[kDecisions];
+std::array<const char*, kDecisions> DecisionNames() {
+  std::array<const char*, kDecisions> names;
   for (size_t i = 0; i < transfer::kDecisionCount; ++i) {
     names[kTransferDecisions + i] = transfer::kDecisionTexts[i].name;
   }
   for (size_t i = 0; i < allocator::kDecisionCount; ++i) {
     names[kAllocatorDecisions + i] = allocator::kDecisionTexts[i].name;
   }
-  tracer.NameDecisions(names);
+  return names;
 }
 
-void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, tracer::CallShare share) {
   if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
-    tracer->CountDecision(index, bytes, time_ns);
+    tracer->CountDecision(index, bytes, time_ns, share);
   }
 }
 
 void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
-  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns);
+  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns, ShareOf(decision));
 }
 
 void CountAllocator(allocator::Decision decision, uint64_t bytes) {
-  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0);
+  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0, ShareOf(decision));
 }
 
 void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
@@ -130,6 +137,14 @@ void StopEngines() {
   if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
+}
+
+// Behind the program's exit handlers and static destructors, whose calls belong into the trace too (S53). A process
+// that never called CUDA has no tracer.
+[[gnu::destructor]] void FinishTrace() {
+  tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  if (tracer == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  tracer->FinishTrace();
 }
 
 // What the allocator asks of the process.
@@ -178,7 +193,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .reached_from_outside = ReachedFromOutside,
-                                                .start_thread = transfer::StartHelperThread};
+                                                .start_thread = policy::StartHelperThread};
   if (allocator.device) {
     auto* const pool = new (std::nothrow)
         allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
@@ -196,12 +211,29 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   }
   if (transfer_serves && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {
-        .count = CountTransfer, .start_thread = transfer::StartHelperThread, .watched = TransportLoaded};
+        .count = CountTransfer, .start_thread = policy::StartHelperThread, .watched = TransportLoaded};
     auto* const unmap = new (std::nothrow) transfer::BackgroundUnmap(transfer::BackgroundUnmap::MostBytes(), parts);
     g_unmap.store(unmap, std::memory_order_release);
     if (unmap != nullptr) routes |= kRouteUnmap;
   }
   return routes;
+}
+
+// Said once where it fails, in the log and for the summary.
+void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::string_view run_directory,
+                const policy::Environment& environment, const tracer::Facts& facts,
+                std::span<const char* const> decisions) {
+  std::string problem;
+  tracer::TraceFacts about = {tracer::JobIdentityOf(environment), facts, decisions};
+  // A file has one fact of a name.
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
+    about.facts.emplace_back(i == 0 ? "runtime" : "runtime." + std::to_string(i), RuntimeFact(*Resolver::At(i)));
+  }
+  const bool started = tracer.StartTrace(policy, std::string(run_directory), about, &problem);
+  if (started) tracer.AddFact("trace", "on");
+  if (problem.empty()) return;
+  tracer.AddFact("trace", "off: " + problem);
+  policy::LogWarn("no trace: " + problem);
 }
 
 // Everything that may allocate, read files or throw. Returns the recording bits.
@@ -235,12 +267,15 @@ uint32_t Start() {
   const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
   const transfer::Standing transfer =
       transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
-  NameDecisions(*tracer);
+  const std::array<const char*, kDecisions> decisions = DecisionNames();
+  tracer->NameDecisions(decisions);
+  const tracer::Facts facts = {{"policy", loaded.path.value_or("defaults")},
+                               {"allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why},
+                               {"transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why},
+                               {"nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached"}};
+  StartTrace(*tracer, policy.tracer, run_directory, environment, facts, decisions);
   if (tracer->has_counter_file()) {
-    tracer->AddFact("policy", loaded.path.value_or("defaults"));
-    tracer->AddFact("allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why);
-    tracer->AddFact("transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why);
-    tracer->AddFact("nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached");
+    for (const auto& [key, value] : facts) tracer->AddFact(key, value);
     AddRuntimeFacts(*tracer);
   }
   if (policy::LogEnabled(policy::LogLevel::kInfo)) {

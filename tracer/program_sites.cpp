@@ -2,10 +2,10 @@
 
 #include <array>
 #include <atomic>
+#include <span>
 #include <string>
 
 #include "policy/log.h"
-#include "tracer/code_sites.h"
 #include "tracer/python_stack.h"
 
 namespace slipstream::tracer {
@@ -13,6 +13,8 @@ namespace {
 
 // Frames of PyTorch's own between the program's line and a copy; a line that is further out is not found.
 constexpr size_t kDeepest = 64;
+// Of these, so many are looked at first: the walk is most of what a line costs, and most calls need no more.
+constexpr size_t kNear = 8;
 
 // Published last.
 std::atomic<CodeSites*> g_sites{nullptr};
@@ -20,7 +22,8 @@ std::atomic<PythonStack*> g_stack{nullptr};
 std::atomic<bool> g_looked{false};
 
 void Find() {
-  if (g_looked.exchange(true, std::memory_order_relaxed)) return;
+  // A look first: threads of a program without Python come here at every call, and must not fight for the line.
+  if (g_looked.load(std::memory_order_relaxed) || g_looked.exchange(true, std::memory_order_relaxed)) return;
   PythonStatus why = PythonStatus::kOk;
   PythonStack* const stack = PythonStack::Find(&why);
   CodeSites* const sites = stack != nullptr ? CodeSites::Create(stack->layout(), {}) : nullptr;
@@ -43,9 +46,19 @@ uint32_t ProgramSites::Current() {
     if (sites == nullptr) return CodeSites::kUnknown;
   }
   std::array<PythonFrame, kDeepest> frames;
-  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
-  return sites->InternChosen({frames.data(), walked.frames});
+  PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
+  size_t seen = 0;
+  for (const size_t depth : {kNear, kDeepest}) {
+    const PythonStack::Walked walked = stack->Walk(std::span(frames).first(depth));
+    if (walked.frames <= seen) break;
+    const uint32_t site = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
+    if (site != CodeSites::kUnknown || !walked.cut) return site;
+    seen = walked.frames;
+  }
+  return CodeSites::kUnknown;
 }
+
+const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }
 
 bool ProgramSites::Describe(uint32_t site, CallSite* description) {
   const CodeSites* const sites = g_sites.load(std::memory_order_acquire);

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "tracer/call_site.h"
+#include "tracer/code_sites.h"
 
 namespace slipstream::tracer {
 
@@ -17,6 +18,8 @@ class ProgramSites {
  public:
   // The innermost line that is no library's (call_site.h); 0: none, or nobody knows.
   static uint32_t Current();
+  // What describes them; null until there was one.
+  static const CodeSites* Sites();
   // False for what is no site. The texts live as long as the process.
   static bool Describe(uint32_t site, CallSite* description);
 };

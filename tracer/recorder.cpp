@@ -1,6 +1,5 @@
 #include "tracer/recorder.h"
 
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -12,6 +11,7 @@
 #include <initializer_list>
 #include <new>
 
+#include "policy/helper_thread.h"
 #include "tracer/clock.h"
 
 namespace slipstream::tracer {
@@ -94,25 +94,9 @@ SpoolFailure Recorder::SetUp() {
   if (const int error = pthread_key_create(&key_, EndRing); error != 0) return {SpoolProblem::kNoThread, error};
   has_key_ = true;
   shared_->state.store(kStarting, std::memory_order_relaxed);
-  if (!StartThread()) return {SpoolProblem::kNoThread, 0};
+  has_thread_ = policy::StartHelperThread("slipstream-rec", ThreadMain, this);
+  if (!has_thread_) return {SpoolProblem::kNoThread, 0};
   return {};
-}
-
-// With every signal blocked, so that the program's handlers run where they always ran, and SIGXFSZ nowhere.
-bool Recorder::StartThread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // Faults stay with the thread that makes them.
-  for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return false;
-  pthread_t thread;
-  has_thread_ = pthread_create(&thread, nullptr, ThreadMain, this) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!has_thread_) return false;
-  pthread_setname_np(thread, "slipstream-rec");
-  pthread_detach(thread);
-  return true;
 }
 
 Recorder::~Recorder() {

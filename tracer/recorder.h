@@ -107,7 +107,6 @@ class Recorder {
   explicit Recorder(const RecorderOptions& options);
 
   SpoolFailure SetUp();
-  bool StartThread();
   State WaitWhile(State state, uint64_t timeout_ns);
   void Become(State state);
   RecordRing* TakeRing();

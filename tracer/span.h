@@ -8,12 +8,19 @@
 namespace slipstream::tracer {
 
 // Opens at construction, is counted at Close; a span that is never closed (a thread cancelled inside the call) only
-// ends its NVTX range. Lives on the stack of the calling thread.
+// ends its NVTX range. Lives on the stack of the calling thread, and only one at a time does.
 class Span {
  public:
-  Span(Tracer& tracer, HookId id, uint64_t nvtx_bytes) : tracer_(tracer), recording_(tracer.recording()), id_(id) {
+  // `stream` returns the call's stream; it is asked for by a trace alone.
+  template <typename Stream>
+  Span(Tracer& tracer, HookId id, uint64_t nvtx_bytes, const Stream& stream)
+      : tracer_(tracer), recording_(tracer.recording()), id_(id) {
     if (recording_ & kRecordNvtx) tracer_.nvtx()->Push(id_, nvtx_bytes);
-    if (recording_ & kRecordTime) start_ns_ = NowNs();
+    if (recording_ & kRecordTrace) [[unlikely]] {
+      start_ns_ = tracer_.BeginCall(stream());
+    } else if (recording_ & kRecordTime) {
+      start_ns_ = NowNs();
+    }
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
@@ -22,7 +29,11 @@ class Span {
     if (recording_ & kRecordNvtx) tracer_.nvtx()->Pop();
   }
 
-  void Close(const CallDetail& detail, bool failed) {
+  void Close(const CallDetail& detail, bool failed, int32_t status) {
+    if (recording_ & kRecordTrace) [[unlikely]] {
+      tracer_.EndCall(id_, detail, failed, status, start_ns_);
+      return;
+    }
     if (!(recording_ & kRecordCalls)) return;
     const uint64_t time_ns = recording_ & kRecordTime ? NowNs() - start_ns_ : 0;
     tracer_.Count(id_, detail, failed, time_ns);

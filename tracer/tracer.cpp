@@ -3,8 +3,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <new>
 
+#include "tracer/clock.h"
 #include "tracer/nvtx_domain.h"
 
 namespace slipstream::tracer {
@@ -69,6 +71,38 @@ Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_direc
   return tracer;
 }
 
+bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_directory, const TraceFacts& facts,
+                        std::string* problem) {
+  if (policy.record == policy::Record::kOff) return false;
+  if (run_directory.empty()) {
+    *problem = "there is no `slipstream run` to keep it";
+    return false;
+  }
+  RecorderOptions options = {.directory = run_directory, .job = facts.job, .facts = facts.facts};
+  options.max_file_bytes = policy.max_file;
+  options.decisions.assign(facts.decisions.begin(), facts.decisions.end());
+  SpoolFailure why;
+  trace_ = CallRecorder::Start(options, policy.stacks == policy::Stacks::kPython, &why);
+  if (trace_ == nullptr) {
+    *problem = NameOf(why.problem);
+    if (why.error != 0) *problem += std::string(": ") + std::strerror(why.error);
+    return false;
+  }
+  recording_ |= kRecordTrace;
+  return true;
+}
+
+void Tracer::EndCall(HookId id, const CallDetail& detail, bool failed, int32_t status, uint64_t start_ns) {
+  const uint64_t end_ns = NowNs();
+  if (recording_ & kRecordCalls) Count(id, detail, failed, recording_ & kRecordTime ? end_ns - start_ns : 0);
+  trace_->End(id, start_ns, end_ns, detail.bytes, status);
+}
+
+void Tracer::FinishTrace() {
+  constexpr uint64_t kPatienceNs = 200'000'000;
+  if (trace_ != nullptr) trace_->Finish(kPatienceNs);
+}
+
 ThreadBlock* Tracer::BlockOfThisThread() {
   if (t_block != nullptr) [[likely]]
     return t_block;
@@ -97,10 +131,12 @@ void Tracer::NameDecisions(std::span<const char* const> names) {
 
 void Tracer::RecordMemory(const MemoryFigures& figures) {
   if (file_ != nullptr) file_->RecordMemory(figures);
+  if (trace_ != nullptr) trace_->Memory(figures);
 }
 
-void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
+void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
   if (file_ != nullptr) file_->CountDecision(index, bytes, time_ns);
+  if (trace_ != nullptr) CallRecorder::Decided(index, share, time_ns);
 }
 
 void Tracer::SetBound(HookId id, bool bound) {

@@ -1,10 +1,12 @@
-// tracer/: what slipstream records of a process. This depth: calls, errors, bytes and host time of every hooked
-// function, what the engines decided, and NVTX ranges; readable while the process runs and after it died in any way.
+// tracer/: what slipstream records of a process: calls, errors, bytes and host time of every hooked function, what the
+// engines decided, NVTX ranges, and, where the policy asks for it, a trace with every single call; readable while the
+// process runs and after it died in any way.
 //
 // Uses policy/ and the CUDA headers; is used by shim/ (writing) and tools/ (reading). Start reading here, then span.h
-// for the path of one call, counter_layout.h for what is on disk.
+// for the path of one call, counter_layout.h and spool_format.h for what is on disk.
 //
-// Threading: Start once, NameDecisions once; the rest from any thread, lock-free.
+// Threading: Start once, NameDecisions once, StartTrace at most once, before any call; the rest from any thread,
+//   lock-free.
 // Hazard: everything reached from Span runs inside the user's CUDA calls: no lock, no allocation, no log line there.
 #pragma once
 
@@ -16,8 +18,11 @@
 #include <string_view>
 
 #include "policy/policy.h"
+#include "tracer/call_recorder.h"
 #include "tracer/counter_file.h"
 #include "tracer/hook_id.h"
+#include "tracer/job_identity.h"
+#include "tracer/process_facts.h"
 
 namespace slipstream::tracer {
 
@@ -30,7 +35,14 @@ struct CallDetail {
 };
 
 // What is to be recorded, as bits: 0 means that a hook may go straight to the real function.
-enum Recording : uint32_t { kRecordNothing = 0, kRecordCalls = 1, kRecordTime = 2, kRecordNvtx = 4 };
+enum Recording : uint32_t { kRecordNothing = 0, kRecordCalls = 1, kRecordTime = 2, kRecordNvtx = 4, kRecordTrace = 8 };
+
+// What goes into a process's trace beside its calls.
+struct TraceFacts {
+  JobIdentity job;
+  Facts facts;
+  std::span<const char* const> decisions;  // by the index that CountDecision has
+};
 
 class Tracer {
  public:
@@ -40,20 +52,35 @@ class Tracer {
   static Tracer* Start(const policy::Tracer& policy, const std::string& run_directory, const ProcessIdentity& identity,
                        std::string* problem);
 
+  // Begins the trace that the policy asks for, in the run's directory. False: there is none, and *problem says why; or
+  // the policy asks for none, and *problem stays as it was.
+  bool StartTrace(const policy::Tracer& policy, const std::string& run_directory, const TraceFacts& facts,
+                  std::string* problem);
+
   uint32_t recording() const { return recording_; }
   NvtxDomain* nvtx() const { return nvtx_; }
 
   // Counts one finished call on the calling thread.
   void Count(HookId id, const CallDetail& detail, bool failed, uint64_t time_ns);
 
+  // One call of the trace (kRecordTrace), on the calling thread: Begin returns its start; End counts it too, if calls
+  // are counted. `status` is what the call returned.
+  uint64_t BeginCall(uint64_t stream) { return trace_->Begin(stream); }
+  void EndCall(HookId id, const CallDetail& detail, bool failed, int32_t status, uint64_t start_ns);
+
+  // The process is exiting: what was recorded is in the file when this returns, or a while has passed. No CUDA call, no
+  // lock (S53). Not in a forked child.
+  void FinishTrace();
+
   // Facts for the summary; nothing without a counter file.
   void AddFact(std::string_view key, std::string_view value);
   void SetBound(HookId id, bool bound);
   // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
   void NameDecisions(std::span<const char* const> names);
-  // Counts one decision for the whole process. Lock-free; nothing without a counter file.
-  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
-  // What the pool of a device holds now. Lock-free; nothing without a counter file.
+  // Counts one decision for the whole process, and notes it in the record of the call that the thread is in. Lock-free;
+  // nothing without a counter file or a trace.
+  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share);
+  // What the pool of a device holds now. Lock-free; nothing without a counter file or a trace.
   void RecordMemory(const MemoryFigures& figures);
   bool has_counter_file() const { return file_ != nullptr; }
 
@@ -65,6 +92,7 @@ class Tracer {
   uint32_t recording_ = kRecordNothing;
   NvtxDomain* nvtx_ = nullptr;
   CounterFile* file_ = nullptr;
+  CallRecorder* trace_ = nullptr;
   pthread_key_t release_key_ = 0;
   bool has_release_key_ = false;
 };

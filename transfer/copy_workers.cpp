@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "policy/helper_thread.h"
 #include "transfer/clock.h"
-#include "transfer/helper_thread.h"
 
 namespace slipstream::transfer {
 
@@ -46,7 +46,7 @@ void CopyWorkers::Start(int count) {
     Worker& worker = workers_[static_cast<size_t>(threads_)];
     worker.all = this;
     worker.bit = uint64_t{1} << threads_;
-    if (!StartHelperThread("slipstream-copy", ThreadMain, &worker)) return;
+    if (!policy::StartHelperThread("slipstream-copy", ThreadMain, &worker)) return;
   }
 }
 

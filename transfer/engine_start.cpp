@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/helper_thread.h"
 #include "policy/log.h"
 #include "transfer/confidential.h"
 #include "transfer/engine.h"
-#include "transfer/helper_thread.h"
 #include "transfer/pinned_memory.h"
 
 namespace slipstream::transfer {
@@ -171,7 +171,7 @@ void Engine::AskForGrowth() {
     return;
   }
   if (!grower_started_) {
-    grower_started_ = StartHelperThread("slipstream-pin", GrowMain, this);
+    grower_started_ = policy::StartHelperThread("slipstream-pin", GrowMain, this);
     if (!grower_started_) growth_failed_.store(true, std::memory_order_relaxed);
   }
   grow_wanted_.notify_one();

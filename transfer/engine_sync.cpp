@@ -5,9 +5,9 @@
 
 #include <string_view>
 
+#include "policy/helper_thread.h"
 #include "transfer/clock.h"
 #include "transfer/engine.h"
-#include "transfer/helper_thread.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -302,7 +302,7 @@ void Engine::ThreadEnds(void* argument) {
     }
     thread.owed_count = 0;
     if (payment.fences.empty() || Broken(Mutant::kS13Thread)) return;
-    if (!StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
+    if (!policy::StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
     std::unique_lock lock(payment.mutex);
     payment.changed.wait(lock, [&] { return payment.done; });
   });

@@ -38,6 +38,37 @@ TEST_F(RunDirectoryTest, PrivateAndGoneAfterwards) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(RunDirectoryTest, ATraceStaysAndNothingElseDoes) {
+  std::string path;
+  {
+    RunDirectory directory;
+    std::string error;
+    ASSERT_TRUE(directory.CreateForTrace({place_ + "/missing", place_}, &error)) << error;
+    EXPECT_EQ(error, "");
+    path = directory.path();
+    EXPECT_TRUE(path.starts_with(place_ + "/slipstream-trace-2")) << path;
+    struct stat status {};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777, 0700U);
+    std::ofstream(path + "/1-2.counters") << "x";
+    std::ofstream(path + "/h-1-2.spool") << "x";
+  }
+  EXPECT_TRUE(std::filesystem::exists(path + "/h-1-2.spool"));
+  EXPECT_FALSE(std::filesystem::exists(path + "/1-2.counters"));
+  // Nor does any later run sweep it away.
+  RunDirectory other;
+  std::string error;
+  ASSERT_TRUE(other.Create({place_}, &error)) << error;
+  EXPECT_TRUE(std::filesystem::exists(path + "/h-1-2.spool"));
+
+  RunDirectory empty;
+  ASSERT_TRUE(empty.CreateForTrace({place_}, &error)) << error;
+  const std::string unused = empty.path();
+  EXPECT_NE(unused, path);
+  empty.Remove();
+  EXPECT_FALSE(std::filesystem::exists(unused));
+}
+
 TEST_F(RunDirectoryTest, TheNextPlaceIsTriedAndTheErrorNamesAll) {
   RunDirectory directory;
   std::string error;

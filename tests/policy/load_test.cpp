@@ -177,6 +177,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Driver",
              "version = 1\n[intercept]\nlevel = \"driver\"\n",
              {"policy.toml:3:9: \"intercept.level\": found \"driver\" (not in this version), expected \"runtime\""}},
+        Case{"FullStacks",
+             "version = 1\n[tracer]\nrecord = \"on\"\nstacks = \"full\"\nmax_file = 65535\n",
+             {"policy.toml:4:10: \"tracer.stacks\": found \"full\" (not in this version), expected \"none\" or "
+              "\"python\"",
+              "policy.toml:5:12: \"tracer.max_file\": found 65535, expected a size from 64KiB to 1024GiB, as a number "
+              "of "
+              "bytes or like \"512MiB\""}},
         Case{"StreamOrdered",
              "version = 1\nallocator.mode = \"stream_ordered\"\n",
              {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
@@ -398,7 +405,8 @@ TEST(Load, EveryValueOfAFileArrives) {
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
       "device_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
-      "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\n");
+      "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\nrecord = \"on\"\n"
+      "stacks = \"none\"\nmax_file = \"1MiB\"\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
   expected.enabled = false;
@@ -423,7 +431,12 @@ TEST(Load, EveryValueOfAFileArrives) {
                        .verify = true,
                        .start = TransferStart::kNow,
                        .unmap_in_background = false};
-  expected.tracer = {.counters = Counters::kCalls, .nvtx = false, .max_threads = 16};
+  expected.tracer = {.counters = Counters::kCalls,
+                     .nvtx = false,
+                     .max_threads = 16,
+                     .record = Record::kOn,
+                     .stacks = Stacks::kNone,
+                     .max_file = std::uint64_t{1} << 20};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),
             (Origin{.kind = Origin::Kind::kFile, .name = "policy.toml", .line = 5, .column = 9}));

@@ -30,7 +30,7 @@ TEST(TracerTest, DecisionsReachTheCounterFile) {
   Tracer* tracer = Start({.nvtx = false}, directory);
   ASSERT_NE(tracer, nullptr);
   tracer->NameDecisions(kDecisions);
-  tracer->CountDecision(1, 10, 100);
+  tracer->CountDecision(1, 10, 100, CallShare::kOutcome);
   std::vector<std::string> problems;
   const auto processes = ReadRunDirectory(directory, &problems);
   std::filesystem::remove_all(directory);
@@ -48,7 +48,7 @@ TEST(TracerTest, WithoutACounterFileDecisionsGoNowhere) {
   ASSERT_NE(tracer, nullptr);
   ASSERT_FALSE(tracer->has_counter_file());
   tracer->NameDecisions(kDecisions);
-  tracer->CountDecision(0, 1, 1);
+  tracer->CountDecision(0, 1, 1, CallShare::kOutcome);
   EXPECT_EQ(tracer->recording(), kRecordNothing);
 }
 

@@ -26,7 +26,7 @@
 #include <thread>
 #include <vector>
 
-#include "transfer/helper_thread.h"
+#include "policy/helper_thread.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -64,7 +64,7 @@ BackgroundUnmap& Make(uint64_t most, const BackgroundUnmap::Parts& parts) {
   static auto* const all = new std::vector<std::unique_ptr<BackgroundUnmap>>;
   return *all->emplace_back(std::make_unique<BackgroundUnmap>(most, parts));
 }
-constexpr BackgroundUnmap::Parts kWorking = {Count, StartHelperThread, Nobody, Plenty};
+constexpr BackgroundUnmap::Parts kWorking = {Count, policy::StartHelperThread, Nobody, Plenty};
 constexpr BackgroundUnmap::Parts kStuck = {Count, NeverRuns, Nobody, Plenty};
 
 class File {

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """What a hook costs: hook_cost run bare and under the preload, alternating, by policy.
 
-Usage: hook_cost.py [--build DIR] [--rounds N] [--out FILE] [--runtime DIR]
+Usage: hook_cost.py [--build DIR] [--rounds N] [--out FILE] [--runtime DIR] [--python]
 
 Prints, for each function, the time of a call bare and what each policy adds to it: median over the rounds, with the smallest
 and the largest difference. --runtime names a folder with a real libcudart.so.13 to call instead of one that returns at once.
+
+A recorded call is measured at a pace at which records can be written (Paced), and as a ratio: what recording adds to a call
+over what counting and timing it adds, in the same rounds. --python measures that alone, with the calls made from 28 functions
+deep in the Python that runs this, so that there are stacks to read. "dropped" must be 0 for those figures to mean anything.
 """
 
 import argparse
@@ -13,6 +17,7 @@ import os
 import pathlib
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,18 +27,37 @@ VARIANTS = {
     "calls": {"SLIPSTREAM_TRACER_COUNTERS": "calls"},
     "time": {"SLIPSTREAM_TRACER_COUNTERS": "time"},
 }
+RECORDED = {
+    "record": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "none"},
+    "record, lines": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "python"},
+}
+COUNTED = "time"  # what recorded calls are compared with: they are counted and timed too
+PACED = "Paced"
 
 
-def measure(program, environment, seconds):
+def measure(command, environment, seconds, only=""):
     """ns per call by benchmark name."""
     output = subprocess.run(
-        [program, "--benchmark_format=json", f"--benchmark_min_time={seconds}"],
+        [*command, "--benchmark_format=json", f"--benchmark_min_time={seconds}", f"--benchmark_filter={only or '.'}"],
         env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     result = {}
     for row in json.loads(output)["benchmarks"]:
+        name = row["name"].replace("/real_time", "").replace("/manual_time", "").replace("/iterations:400", "")
         # Real time of the whole loop over all calls of all threads; a call's own time is that times the threads.
-        result[row["name"].replace("/real_time", "")] = row["real_time"] * row["threads"]
+        result[name] = row["real_time"] * row["threads"]
     return result
+
+
+def dropped(directory):
+    """How many records the traces in the directory lack, by the last bytes of each; they are removed."""
+    total = 0
+    for path in pathlib.Path(directory).glob("*.spool"):
+        reason, _, _, lost = struct.unpack("=IiQQ", path.read_bytes()[-24:])
+        if reason != 1:
+            sys.exit(f"{path} was not finished")
+        total += lost
+        path.unlink()
+    return total
 
 
 def main():
@@ -43,36 +67,56 @@ def main():
     parser.add_argument("--seconds", default="0.1")
     parser.add_argument("--runtime", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
+    parser.add_argument("--python", action="store_true")
     options = parser.parse_args()
-    program = str((options.build / "bench" / "hook_cost").resolve())
-    second = {"HOOK_COST_SECOND_RUNTIME": str((options.build / "bench" / "null12" / "libcudart.so.12").resolve())}
-    variants = dict(VARIANTS, **{"off, two runtimes": dict(VARIANTS["off"], **second)})
+    bench = (options.build / "bench").resolve()
+    command = [str(bench / "hook_cost")]
+    if options.python:
+        command = [sys.executable, str(pathlib.Path(__file__).with_name("python_stack.py")), str(bench / "libhook_cost.so")]
+    second = {"HOOK_COST_SECOND_RUNTIME": str(bench / "null12" / "libcudart.so.12")}
+    variants = {COUNTED: VARIANTS[COUNTED]} if options.python else {**VARIANTS, "off, two runtimes": {**VARIANTS["off"], **second}}
     library = str((options.build / "libslipstream.so").resolve())
 
     bare = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
     if options.runtime:
         bare["LD_LIBRARY_PATH"] = str(options.runtime.resolve())
+    only = PACED if options.python else ""
     rounds = []
+    lost = dict.fromkeys(RECORDED, 0)
     counters = tempfile.mkdtemp(prefix="slipstream-bench-")
     try:
         for _ in range(options.rounds):
-            measured = {"bare": measure(program, bare, options.seconds)}
+            measured = {"bare": measure(command, bare, options.seconds, only)}
+            preloaded = dict(bare, LD_PRELOAD=library, SLIPSTREAM_RUN_DIRECTORY=counters)
             for variant, settings in variants.items():
-                environment = dict(bare, LD_PRELOAD=library, SLIPSTREAM_RUN_DIRECTORY=counters, **settings)
-                measured[variant] = measure(program, environment, options.seconds)
+                measured[variant] = measure(command, dict(preloaded, **settings), options.seconds, only)
+            for variant, settings in RECORDED.items():
+                measured[variant] = measure(command, dict(preloaded, **settings), options.seconds, PACED)
+                lost[variant] += dropped(counters)
             rounds.append(measured)
     finally:
         shutil.rmtree(counters)
 
-    print(f"{'ns a call':28}{'bare':>8}" + "".join(f"{'+ ' + name:>22}" for name in variants))
+    columns = [*variants, *RECORDED]
+    print(f"{'ns a call':28}{'bare':>8}" + "".join(f"{'+ ' + name:>22}" for name in columns))
     for name in rounds[0]["bare"]:
         line = f"{name:28}{statistics.median(r['bare'][name] for r in rounds):8.2f}"
-        for variant in variants:
+        for variant in columns:
+            if name not in rounds[0][variant]:
+                line += "-".rjust(22)
+                continue
             added = [r[variant][name] - r["bare"][name] for r in rounds]
             line += f"{statistics.median(added):10.2f} ({min(added):.1f}..{max(added):.1f})".rjust(22)
         print(line)
+    print(f"\nwhat a recorded call adds / what a counted and timed one does{' (Python, 28 deep)' if options.python else ''}")
+    for variant in RECORDED:
+        for name in rounds[0][variant]:
+            ratios = [(r[variant][name] - r["bare"][name]) / (r[COUNTED][name] - r["bare"][name]) for r in rounds]
+            print(f"{variant + ', ' + name:36}{statistics.median(ratios):6.2f} ({min(ratios):.2f}..{max(ratios):.2f})")
+        print(f"{variant + ', dropped':36}{lost[variant]:6}")
     if options.out:
-        options.out.write_text(json.dumps({"benchmark": "hook_cost", "rounds": rounds}, indent=1))
+        record = {"benchmark": "hook_cost", "rounds": rounds, "dropped": lost}
+        options.out.write_text(json.dumps(record, indent=1))
     return 0
 
 

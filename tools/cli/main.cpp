@@ -51,6 +51,8 @@ int Main(int argc, char** argv) {
       app.add_subcommand("run", "Run a command under slipstream:  slipstream run [options] -- COMMAND...");
   run_command->add_option("--policy", run.policy, "Policy file (TOML)");
   run_command->add_option("--summary", run.summary, "Write the summary to this file, as JSON");
+  run_command->add_flag("--record", run.record,
+                        "Record every call; the trace stays in a folder slipstream-trace-... of the working directory");
   run_command->add_flag("--quiet", run.quiet, "Print no summary at the end");
 
   DoctorOptions doctor;

@@ -20,6 +20,7 @@
 #include "tools/cli/summary.h"
 #include "tracer/clock.h"
 #include "tracer/counter_reader.h"
+#include "tracer/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {
@@ -59,6 +60,16 @@ std::string Absolute(const std::string& path) {
   return error ? path : absolute.string();
 }
 
+// The variables of this process, and the one that --record stands for: what reads them here and in the command then
+// agrees.
+policy::Environment EnvironmentFor(const RunOptions& options) {
+  const policy::Environment own = policy::Environment::FromProcess();
+  if (!options.record || !own.complete()) return own;
+  std::map<std::string, std::string> variables(own.variables().begin(), own.variables().end());
+  variables["SLIPSTREAM_TRACER_RECORD"] = "on";
+  return policy::Environment(variables);
+}
+
 }  // namespace
 
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
@@ -88,9 +99,12 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
 
 int Run(const RunOptions& options) {
   const std::string& name = options.command[0];
-  if (policy::DisabledByEnvironment()) return ReportStartFailure(name, ExecCommand(options.command, Unchanged()));
+  if (policy::DisabledByEnvironment()) {
+    if (options.record) Complain(std::string("no trace: ") + policy::kDisableVariable + " is set");
+    return ReportStartFailure(name, ExecCommand(options.command, Unchanged()));
+  }
 
-  const policy::Environment environment = policy::Environment::FromProcess();
+  const policy::Environment environment = EnvironmentFor(options);
   const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
   if (!loaded.ok()) {
     for (const policy::Problem& problem : loaded.problems) Complain(problem.Format());
@@ -117,11 +131,17 @@ int Run(const RunOptions& options) {
   }
   const bool wants_counters = loaded.policy.enabled && loaded.policy.tracer.counters != policy::Counters::kOff;
   const bool wants_summary = !options.quiet || options.summary;
+  const bool wants_trace = loaded.policy.enabled && loaded.policy.tracer.record == policy::Record::kOn;
+  if (options.record && !wants_trace) Complain("no trace: the policy says enabled = false");
+  const std::string tmpdir(environment.Get("TMPDIR").value_or(""));
   RunDirectory directory;
-  if (wants_summary && wants_counters) {
-    std::string error;
-    const auto places = RunDirectoryPlaces(std::string(environment.Get("TMPDIR").value_or("")));
-    if (!directory.Create(places, &error)) Complain("no counters in this run: " + error);
+  std::string error;
+  if (wants_trace) {
+    if (!directory.CreateForTrace(TraceDirectoryPlaces(tmpdir), &error)) {
+      Complain("no trace and no counters in this run: " + error);
+    }
+  } else if (wants_summary && wants_counters) {
+    if (!directory.Create(RunDirectoryPlaces(tmpdir), &error)) Complain("no counters in this run: " + error);
   }
 
   PreloadRequest request;
@@ -136,8 +156,10 @@ int Run(const RunOptions& options) {
     return kCannotStart;
   }
 
-  // Nobody will read anything: become the command, with no process in between.
-  if (!wants_summary) return ReportStartFailure(name, ExecCommand(options.command, preload.variables));
+  // Nobody will read anything: become the command, with no process in between. A trace is looked at in any case: one
+  // that lacks something never goes without a word.
+  if (!wants_summary && directory.path().empty())
+    return ReportStartFailure(name, ExecCommand(options.command, preload.variables));
 
   const uint64_t start = tracer::NowNs();
   const ChildResult child = RunCommand(options.command, preload.variables);
@@ -150,10 +172,20 @@ int Run(const RunOptions& options) {
     summary.wall_ns = tracer::NowNs() - start;
     summary.counters_off = !wants_counters;
     if (!directory.path().empty()) summary.processes = tracer::ReadRunDirectory(directory.path(), &summary.problems);
+    if (!directory.path().empty() && wants_trace) {
+      summary.trace = SumUpTrace(directory.path(), summary.processes, wants_counters);
+    }
+    if (!directory.path().empty() && !wants_trace && !tracer::ListSpools(directory.path(), &error).empty()) {
+      Complain(
+          "a process of the command recorded a trace that is not kept: only this command's own policy has it kept");
+    }
     if (summary_fd >= 0 && !WriteWhole(summary_fd, SummaryJson(summary))) {
       Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
     }
     if (!options.quiet) std::fputs(FormatSummary(summary).c_str(), stderr);
+    if (summary.trace && (!options.quiet || !summary.trace->troubles.empty())) {
+      std::fputs(FormatTrace(*summary.trace).c_str(), stderr);
+    }
   }
   directory.Remove();  // EndAs runs no destructor
   EndAs(child.wait_status);

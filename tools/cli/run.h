@@ -12,6 +12,7 @@ struct RunOptions {
   std::optional<std::string> policy;   // file; nothing: SLIPSTREAM_POLICY, else the defaults
   std::optional<std::string> summary;  // file for the JSON summary
   bool quiet = false;                  // no summary on standard error
+  bool record = false;                 // leave a trace, whatever the policy says
   std::vector<std::string> command;    // never empty
 };
 

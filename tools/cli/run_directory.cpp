@@ -9,16 +9,21 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <memory>
 #include <string_view>
+#include <system_error>
+
+#include "tracer/spool_format.h"
 
 namespace slipstream::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "slipstream-run-";
 
-// Ours are flat: files only.
-void RemoveFlatDirectory(const std::string& path) {
+// Ours are flat: files only. Those with names that end in `kept` stay; empty: none does.
+void RemoveFlatDirectory(const std::string& path, std::string_view kept = {}) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(fdopendir(fd), closedir);
@@ -28,7 +33,8 @@ void RemoveFlatDirectory(const std::string& path) {
   }
   while (const dirent* entry = readdir(dir.get())) {
     const std::string_view name(entry->d_name);
-    if (name != "." && name != "..") unlinkat(dirfd(dir.get()), entry->d_name, 0);
+    if (name == "." || name == ".." || (!kept.empty() && name.ends_with(kept))) continue;
+    unlinkat(dirfd(dir.get()), entry->d_name, 0);
   }
   rmdir(path.c_str());
 }
@@ -55,7 +61,7 @@ void SweepAbandoned(const std::string& place) {
 RunDirectory::~RunDirectory() { Remove(); }
 
 void RunDirectory::Remove() {
-  if (!path_.empty()) RemoveFlatDirectory(path_);
+  if (!path_.empty()) RemoveFlatDirectory(path_, keeps_trace_ ? tracer::kSpoolSuffix : "");
   if (lock_ >= 0) close(lock_);
   path_.clear();
   lock_ = -1;
@@ -88,10 +94,37 @@ bool RunDirectory::Create(const std::vector<std::string>& places, std::string* e
   return false;
 }
 
+bool RunDirectory::CreateForTrace(const std::vector<std::string>& places, std::string* error) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char time[32];
+  if (std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local) == 0) time[0] = '\0';
+  for (const std::string& place : places) {
+    std::string name = place + "/slipstream-trace-" + time + "-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      *error += (error->empty() ? "" : "; ") + place + ": " + std::strerror(errno);
+      continue;
+    }
+    path_ = name;
+    keeps_trace_ = true;
+    error->clear();
+    return true;
+  }
+  return false;
+}
+
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir) {
   std::vector<std::string> places = {"/dev/shm"};
   if (!tmpdir.empty()) places.push_back(tmpdir);
   places.emplace_back("/tmp");
+  return places;
+}
+
+std::vector<std::string> TraceDirectoryPlaces(const std::string& tmpdir) {
+  std::vector<std::string> places = RunDirectoryPlaces(tmpdir);
+  std::error_code error;
+  places.front() = std::filesystem::current_path(error);
   return places;
 }
 

@@ -1,4 +1,4 @@
-// The directory that the processes of one run leave their counter files in.
+// The directory that the processes of one run leave their counter files in, and their traces.
 #pragma once
 
 #include <string>
@@ -9,6 +9,8 @@ namespace slipstream::cli {
 // Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
 // written by stores to mapped pages. Held by flock while its run lives; what a killed run left behind is removed by the
 // next run of the same user. Not copyable; removed by the destructor or by Remove.
+//
+// A run that leaves a trace has its directory where its user looks for it, and the trace stays in it.
 class RunDirectory {
  public:
   RunDirectory() = default;
@@ -19,7 +21,10 @@ class RunDirectory {
   // False, with *error filled, when no place can be written.
   bool Create(const std::vector<std::string>& places, std::string* error);
 
-  // Removes it now, with all its files.
+  // The same for a trace: "slipstream-trace-<local time>-XXXXXX", with its whole path. Never swept.
+  bool CreateForTrace(const std::vector<std::string>& places, std::string* error);
+
+  // Removes it now, with all its files; but for those of a trace, and while there are any, for the directory.
   void Remove();
 
   // Empty before Create and after Remove.
@@ -28,9 +33,12 @@ class RunDirectory {
  private:
   std::string path_;
   int lock_ = -1;
+  bool keeps_trace_ = false;
 };
 
 // /dev/shm, the value of TMPDIR, /tmp.
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir);
+// The working directory, the value of TMPDIR, /tmp.
+std::vector<std::string> TraceDirectoryPlaces(const std::string& tmpdir);
 
 }  // namespace slipstream::cli

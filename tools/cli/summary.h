@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/cli/trace_line.h"
 #include "tracer/counter_reader.h"
 
 namespace slipstream::cli {
@@ -18,6 +20,7 @@ struct RunSummary {
   std::vector<tracer::ProcessCounts> processes;  // those that made a hooked call
   std::vector<std::string> problems;             // counter files that could not be read
   bool counters_off = false;                     // the policy asked for none
+  std::optional<TraceSummary> trace{};           // where the policy asked for one
 };
 
 // Sums over processes, function by function, direction by direction and decision by decision; functions and decisions

@@ -46,6 +46,23 @@ Json ProcessJson(const tracer::ProcessCounts& process) {
           {"memory", MemoryJson(process)}};
 }
 
+Json TraceJson(const TraceSummary& trace) {
+  uint64_t records = 0;
+  uint64_t dropped = 0;
+  uint64_t bytes = 0;
+  for (const tracer::SpoolOutcome& file : trace.files) {
+    records += file.records;
+    dropped += file.dropped;
+    bytes += file.bytes;
+  }
+  return {{"directory", trace.directory},
+          {"files", trace.files.size()},
+          {"records", records},
+          {"dropped", dropped},
+          {"bytes", bytes},
+          {"troubles", trace.troubles}};
+}
+
 }  // namespace
 
 std::string SummaryJson(const RunSummary& summary) {
@@ -60,6 +77,7 @@ std::string SummaryJson(const RunSummary& summary) {
       {"processes", std::move(processes)},
       {"totals",
        {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}, {"decisions", DecisionsJson(total)}}},
+      {"trace", summary.trace ? TraceJson(*summary.trace) : Json(nullptr)},
       {"problems", summary.problems}};
   return JsonText(root);
 }

@@ -1,11 +1,11 @@
-#include "transfer/helper_thread.h"
+#include "policy/helper_thread.h"
 
 #include <pthread.h>
 #include <signal.h>
 
 #include <initializer_list>
 
-namespace slipstream::transfer {
+namespace slipstream::policy {
 
 bool StartHelperThread(const char* name, void* (*body)(void*), void* argument) {
   sigset_t all;
@@ -23,4 +23,4 @@ bool StartHelperThread(const char* name, void* (*body)(void*), void* argument) {
   return true;
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::policy

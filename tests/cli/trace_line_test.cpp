@@ -1,0 +1,51 @@
+#include "tools/cli/trace_line.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace slipstream::cli {
+namespace {
+
+using tracer::ProcessCounts;
+
+ProcessCounts ProcessThatSays(const std::string& fact) {
+  ProcessCounts process;
+  process.facts.push_back({"trace", fact});
+  return process;
+}
+
+TEST(TraceLineTest, OfAWholeTrace) {
+  TraceSummary trace = {.directory = "/data/x/slipstream-trace-1", .files = {{}}, .troubles = {}};
+  trace.files[0].records = 12345;
+  trace.files[0].bytes = 3 << 20;
+  EXPECT_EQ(FormatTrace(trace),
+            "slipstream: trace: 12,345 records, none dropped, 3.00 MiB in /data/x/slipstream-trace-1\n");
+  trace.files.push_back(trace.files[0]);
+  trace.files[1].dropped = 7;
+  trace.troubles = {"cut short: it rained", "incomplete"};
+  EXPECT_EQ(FormatTrace(trace),
+            "slipstream: trace: 24,690 records, 7 dropped, 6.00 MiB in /data/x/slipstream-trace-1 (2 files); cut "
+            "short: it rained; incomplete\n");
+}
+
+TEST(TraceLineTest, WhereThereIsNone) {
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {}, true)), "slipstream: no trace: no CUDA call was seen\n");
+  EXPECT_NE(FormatTrace(SumUpTrace("", {}, false)).find("or it could not be recorded"), std::string::npos);
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: no_directory: Permission denied")}, true)),
+            "slipstream: no trace: not begun: no_directory: Permission denied\n");
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: a"), ProcessThatSays("on")}, true)),
+            "slipstream: no trace: not begun: a (1 of 2 processes); a file of it is gone\n");
+}
+
+TEST(TraceLineTest, AFolderThatCannotBeRead) {
+  const TraceSummary trace = SumUpTrace("/no/such/folder", {}, true);
+  ASSERT_FALSE(trace.troubles.empty());
+  EXPECT_NE(trace.troubles[0].find("/no/such/folder"), std::string::npos) << trace.troubles[0];
+}
+
+}  // namespace
+}  // namespace slipstream::cli

@@ -1,0 +1,185 @@
+"""python_lines.py SLIPSTREAM LIBRARIES SPOOL_LINES: the line of the program behind every call, for a program in Python.
+
+The program calls the simulated CUDA through ctypes, which lets go of the GIL: its threads are in their calls at once.
+Each copy is as long as the number of its line (and so many times 10,000 as its file says), so that a record shows by
+itself whether its line is right.
+"""
+
+import collections
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SLIPSTREAM, LIBRARIES, SPOOL_LINES = sys.argv[1:4]
+THREADS, ROUNDS = 4, 60
+FILES = {"train.py": 0, "helper.py": 10_000}
+
+# `here` is in a file of PyTorch's, as far as anybody can tell, and so is `up`: neither is a line of the program.
+TRAIN = """\
+import sys
+import threading
+import helper
+from cuda import up, here, peek
+
+def one():
+    up(here())
+    up(here(), again=False); up(here())
+
+class Trainer:
+    def step(self, number):
+        if number % 2:
+            helper.send()
+        else:
+            up(here())
+        return [up(here()) for _ in range(2)]
+
+def work(number):
+    trainer = Trainer()
+    for round in range({rounds}):
+        one()
+        trainer.step(round + number)
+        (lambda: up(here()))()
+
+peek()  # the first call of the process, alone: while it sets slipstream up, those of other threads are not recorded
+threads = [threading.Thread(target=work, args=(number,)) for number in range({threads})]
+for thread in threads:
+    thread.start()
+up(here())
+for thread in threads:
+    thread.join()
+up(here())
+"""
+HELPER = """\
+from cuda import up, here
+
+def send():
+    for _ in range(3):
+        up(here(10_000))
+"""
+CUDA = """\
+import ctypes
+import sys
+runtime = ctypes.CDLL("libcudart.so.13", ctypes.RTLD_GLOBAL)
+cuda = ctypes.CDLL(None)
+local = __import__("threading").local()
+
+def here(more=0):
+    return sys._getframe(1).f_lineno + more
+
+def up(size, again=True):
+    if not hasattr(local, "stream"):
+        local.stream, local.memory = ctypes.c_void_p(), ctypes.c_void_p()
+        assert cuda.cudaStreamCreateWithFlags(ctypes.byref(local.stream), 1) == 0
+        assert cuda.cudaMalloc(ctypes.byref(local.memory), ctypes.c_size_t(1 << 20)) == 0
+        local.source = ctypes.create_string_buffer(1 << 20)
+    assert cuda.cudaMemcpyAsync(local.memory, local.source, ctypes.c_size_t(size), 1, local.stream) == 0
+    if again:
+        assert cuda.cudaStreamSynchronize(local.stream) == 0
+
+def deep(size, frames):
+    up(size) if frames == 0 else deep(size, frames - 1)
+
+def peek():
+    assert cuda.cudaPeekAtLastError() == 0
+"""
+Call = collections.namedtuple("Call", "thread function bytes status decision line file")
+
+
+class Lines(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        (self.root / "job").mkdir()
+        (self.root / "site-packages" / "torch").mkdir(parents=True)
+        (self.root / "site-packages" / "torch" / "cuda.py").write_text(CUDA)
+        (self.root / "job" / "helper.py").write_text(HELPER)
+
+    def record(self, source, **variables):
+        """the calls of the program's trace, which is whole"""
+        (self.root / "job" / "train.py").write_text(source)
+        env = {
+            **os.environ,
+            "LD_LIBRARY_PATH": LIBRARIES,
+            "PYTHONPATH": f"{self.root}/site-packages/torch",
+            "SIMCUDA_SEED": "0",
+            **variables,
+        }
+        for old in self.root.glob("slipstream-trace-*/*"):
+            old.unlink()
+        done = subprocess.run(
+            [SLIPSTREAM, "run", "--quiet", "--record", "--", sys.executable, "-B", str(self.root / "job" / "train.py")],
+            env=env, cwd=self.root, capture_output=True, text=True, timeout=120, check=False,
+        )
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        spools = list(self.root.glob("slipstream-trace-*/*.spool"))
+        self.assertEqual(len(spools), 1)
+        lines = subprocess.run([SPOOL_LINES, *spools], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(lines.returncode, 0, lines.stderr)
+        calls = [Call(*line.split("\t")) for line in lines.stdout.splitlines()]
+        return [c._replace(bytes=int(c.bytes), line=int(c.line), file=pathlib.Path(c.file).name) for c in calls]
+
+    def test_every_copy_has_the_line_that_made_it(self):
+        for settings in ({}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
+            with self.subTest(settings):
+                calls = self.record(TRAIN.format(threads=THREADS, rounds=ROUNDS), **settings)
+                copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
+                # one() 3, step() 2 and 3 or 1, the lambda 1; and two at the top.
+                self.assertEqual(len(copies), THREADS * ROUNDS * (3 + 2 + 2 + 1) + 2)
+                wrong = [c for c in copies if c.bytes != FILES.get(c.file, 0) + c.line]
+                self.assertEqual(wrong[:5], [])
+                self.assertEqual({c.file for c in copies}, set(FILES))
+                self.assertEqual(len({c.thread for c in copies}), THREADS + 1)
+                # What happens before Python's own code calls is put down to nobody: there is none here.
+                self.assertEqual([c for c in calls if c.line == 0], [])
+                # A synchronise has the line of the copy before it.
+                before = {}
+                for call in calls:
+                    if call.function == "cudaStreamSynchronize":
+                        self.assertEqual((call.line, call.file), before[call.thread])
+                    before[call.thread] = call.line, call.file
+
+    def test_a_line_far_behind_frames_of_pytorchs(self):
+        # Behind more than 64 of them nobody looks (docs/trace.md).
+        depths = (0, 3, *range(5, 11), 20, 40, 60, 62, 63, 80)
+        source = "from cuda import deep, here\n" + "".join(f"deep(here(), {depth})\n" for depth in depths)
+        copies = [c for c in self.record(source) if c.function == "cudaMemcpyAsync"]
+        found = [c.line for c in copies]
+        # The chain of `deep` has a frame more, and `up` is one.
+        expected = [line if depth + 2 < 64 else 0 for line, depth in enumerate(depths, 2)]
+        self.assertEqual(found, expected)
+        self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
+
+    def test_stacks_none(self):
+        calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="none")
+        self.assertGreater(len(calls), 10)
+        self.assertEqual({(c.line, c.file) for c in calls}, {(0, "-")})
+
+    def test_a_line_of_a_generator_a_comprehension_and_a_thread_without_python(self):
+        # The first call of the process comes from a thread that Python did not make: lines are found all the same.
+        source = (
+            "from cuda import up, here, cuda, ctypes\n"
+            "pthread = ctypes.CDLL(None)\n"
+            "thread = ctypes.c_ulong()\n"
+            "body = ctypes.cast(cuda.cudaPeekAtLastError, ctypes.c_void_p)\n"
+            "assert pthread.pthread_create(ctypes.byref(thread), None, body, None) == 0\n"
+            "assert pthread.pthread_join(thread, None) == 0\n"
+            "def generate():\n"
+            "    while True:\n"
+            "        up(here())\n"
+            "        yield\n"
+            "generator = generate()\n"
+            "[next(generator) for _ in range(3)]\n"
+            "up(here())\n"
+        )
+        calls = self.record(source)
+        self.assertEqual([c.line for c in calls if c.function == "cudaPeekAtLastError"], [0])
+        copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
+        self.assertEqual([(c.bytes, c.line) for c in copies], [(9, 9), (9, 9), (9, 9), (13, 13)])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,236 @@
+// What stands in a trace: every call that was counted, once, in its order, as it was made.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/preload/tracer/trace_testing.h"
+#include "tracer/clock.h"
+
+namespace slipstream::test {
+namespace {
+
+using tracer::RecordKind;
+using tracer::TraceRecord;
+
+TEST(TraceCallsTest, EveryCallThatIsCountedIsRecordedOnce) {
+  const Finished bare = RunProgram({PROGRAM, "workload", "30"}, {{"SIMCUDA_SEED", "0"}});
+  for (const char* engines : {"on", "off"}) {
+    const std::string directory = NewDirectory();
+    Variables more = {{"SLIPSTREAM_TRANSFER_H2D", engines}, {"SLIPSTREAM_TRANSFER_D2H", engines}};
+    more["SLIPSTREAM_ALLOCATOR_MODE"] = std::string(engines) == "on" ? "segments" : "off";
+    const Finished traced = RunTraced({PROGRAM, "workload", "30"}, directory, more);
+    EXPECT_EQ(traced.out, bare.out);
+    EXPECT_EQ(traced.err, bare.err);
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    EXPECT_TRUE(trace.end().complete);
+    EXPECT_EQ(trace.end().reason, tracer::EndReason::kFinished);
+    EXPECT_EQ(trace.end().dropped, 0U);
+    const CallCounts calls = trace.Calls();
+    EXPECT_EQ(calls, CountsIn(directory));
+    EXPECT_EQ(calls.at("cudaLaunchKernel"), 30U);
+  }
+}
+
+TEST(TraceCallsTest, WithoutCountersToo) {
+  const std::string directory = NewDirectory();
+  RunTraced({TRACED, "calls", "500"}, directory,
+            {{"SLIPSTREAM_TRACER_COUNTERS", "off"}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
+  EXPECT_EQ(NamesIn(directory).size(), 1U);
+  EXPECT_EQ(ReadOnlyTrace(directory).Calls(), (CallCounts{{"cudaPeekAtLastError", 500}}));
+}
+
+TEST(TraceCallsTest, EachThreadsCallsStandInTheirOrder) {
+  const std::string directory = NewDirectory();
+  const uint64_t before = tracer::NowNs();
+  RunTraced({TRACED, "storm", "6", "2000"}, directory);
+  const uint64_t after = tracer::NowNs();
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  std::map<uint32_t, uint64_t> last;
+  for (const tracer::SpoolRecord& next : trace.records) {
+    if (next.record.kind != RecordKind::kCall) continue;
+    EXPECT_LE(next.record.start_ns, next.record.end_ns);
+    EXPECT_GE(next.record.start_ns, last[next.thread]) << "before the call that the thread made before it had ended";
+    EXPECT_GE(next.record.start_ns, before);
+    EXPECT_LE(next.record.end_ns, after);
+    EXPECT_EQ(next.record.thread, trace.reader->threads().at(next.thread).id);
+    last[next.thread] = next.record.end_ns;
+  }
+  EXPECT_EQ(last.size(), 7U);
+  EXPECT_EQ(trace.Calls(), CountsIn(directory));
+}
+
+// A ring that is full drops, and says how often.
+TEST(TraceCallsTest, EightThreadsAtFullSpeedLoseNothingUncounted) {
+  constexpr int kThreads = 8;
+  constexpr uint64_t kCalls = 100'000;
+  const std::string directory = NewDirectory();
+  RunTraced({TRACED, "storm", std::to_string(kThreads), std::to_string(kCalls)}, directory);
+  EXPECT_EQ(CountsIn(directory).at("cudaPeekAtLastError"), kThreads * kCalls);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_TRUE(trace.end().complete);
+  std::map<uint32_t, uint64_t> calls;
+  for (const tracer::SpoolRecord& next : trace.records) {
+    if (next.record.kind == RecordKind::kCall) ++calls[next.thread];
+  }
+  uint64_t total = 0;
+  uint64_t dropped = 0;
+  for (const auto& [number, thread] : trace.reader->threads()) {
+    // The first thread made one call.
+    const uint64_t made = calls[number] + thread.dropped;
+    EXPECT_TRUE(made == kCalls || made == 1) << "thread " << number << " made " << made;
+    total += made;
+    dropped += thread.dropped;
+  }
+  EXPECT_EQ(total, kThreads * kCalls + 1);
+  EXPECT_EQ(trace.end().dropped, dropped);
+  RecordProperty("dropped", std::to_string(dropped));
+}
+
+struct Expected {
+  std::string function;
+  uint64_t bytes = 0;
+  uint64_t stream = 0;
+  int status = 0;
+};
+
+// What the program said of its calls.
+std::vector<Expected> ExpectedOf(const std::string& out) {
+  std::vector<Expected> calls;
+  std::istringstream lines(out);
+  for (Expected call; lines >> call.function >> call.bytes >> call.stream >> call.status;) calls.push_back(call);
+  return calls;
+}
+
+TEST(TraceCallsTest, BytesStreamAndStatusAreTheCalls) {
+  for (const char* engines : {"on", "off"}) {
+    const std::string directory = NewDirectory();
+    const Finished traced = RunTraced({TRACED, "details"}, directory,
+                                      {{"SLIPSTREAM_TRANSFER_H2D", engines}, {"SLIPSTREAM_TRANSFER_D2H", engines}});
+    const std::vector<Expected> expected = ExpectedOf(traced.out);
+    ASSERT_EQ(expected.size(), 31U) << traced.out << traced.err;
+    const Trace trace = ReadOnlyTrace(directory);
+    const std::vector<TraceRecord> calls = trace.Of(RecordKind::kCall);
+    ASSERT_EQ(calls.size(), expected.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+      EXPECT_EQ(trace.HookOf(calls[i]), expected[i].function) << i;
+      EXPECT_EQ(calls[i].bytes, expected[i].bytes) << i << " " << expected[i].function;
+      EXPECT_EQ(calls[i].stream, expected[i].stream) << i << " " << expected[i].function;
+      EXPECT_EQ(calls[i].status, expected[i].status) << i << " " << expected[i].function;
+      EXPECT_EQ(calls[i].device, -1);
+      EXPECT_EQ(calls[i].site, 0U) << "there is no Python";
+    }
+    const auto has_status = [&](int status) {
+      return std::any_of(expected.begin(), expected.end(), [=](const Expected& call) { return call.status == status; });
+    };
+    EXPECT_TRUE(has_status(1)) << "no call was refused";
+  }
+}
+
+TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "details"}, directory);
+  const std::vector<Expected> expected = ExpectedOf(traced.out);
+  const Trace trace = ReadOnlyTrace(directory);
+  const std::vector<TraceRecord> calls = trace.Of(RecordKind::kCall);
+  ASSERT_EQ(calls.size(), expected.size());
+  const auto decision = [&](const std::string& function, uint64_t bytes, size_t next = 0) -> std::string {
+    for (size_t i = 0; i + next < calls.size(); ++i) {
+      if (expected[i].function == function && expected[i].bytes == bytes) return trace.DecisionOf(calls[i + next]);
+    }
+    return "no such call";
+  };
+  EXPECT_EQ(decision("cudaMalloc", 1 << 20), "allocator.grown");
+  EXPECT_EQ(decision("cudaStreamCreate", 0), "");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 4096), "transfer.promoted.small");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 4096, 1), "transfer.skipped");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 1 << 20), "transfer.promoted.large");
+  EXPECT_EQ(decision("cudaMemcpy", 50), "transfer.left.small");
+  // Staged, and its wait skipped: it was a copy.
+  EXPECT_EQ(decision("cudaMemcpy_ptds", 60), "transfer.promoted.small");
+  EXPECT_EQ(trace.DecisionOf(calls.back()), "allocator.parked");
+
+  // What the engines counted of copies and frees, as often as calls have it.
+  std::map<std::string, uint64_t> recorded;
+  for (const TraceRecord& call : calls) ++recorded[trace.DecisionOf(call)];
+  std::vector<std::string> problems;
+  const auto processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  for (const tracer::DecisionCounts& counted : processes[0].decisions) {
+    if (counted.name.starts_with("transfer.promoted") || counted.name.starts_with("transfer.left") ||
+        counted.name.starts_with("allocator.")) {
+      EXPECT_EQ(recorded[counted.name], counted.count) << counted.name;
+    }
+  }
+}
+
+// A tool that is called from inside a hooked call and calls CUDA itself.
+TEST(TraceCallsTest, CallsInsideCallsAreNotRecorded) {
+  const std::string directory = NewDirectory();
+  const std::string file = NewDirectory() + "/nvtx";
+  const Finished traced = RunTraced(
+      {PROGRAM, "workload", "3"}, directory,
+      {{"NVTX_INJECTION64_PATH", NVTX_CAPTURE}, {"NVTX_CAPTURE_FILE", file}, {"NVTX_CAPTURE_CALLS_CUDA", "1"}});
+  EXPECT_NE(ReadFile(file), "") << "the tool was not called";
+  EXPECT_EQ(traced.status, 0);
+  const CallCounts calls = ReadOnlyTrace(directory).Calls();
+  EXPECT_EQ(calls, CountsIn(directory));
+  EXPECT_EQ(calls.at("cudaLaunchKernel"), 3U);
+  EXPECT_EQ(calls.count("cudaPeekAtLastError"), 0U);
+}
+
+TEST(TraceCallsTest, WhatThePoolHolds) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "memory", "40"}, directory);
+  EXPECT_EQ(traced.status, 0);
+  std::vector<std::string> problems;
+  const auto processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  std::vector<std::pair<uint64_t, uint64_t>> counted;
+  for (const auto& sample : processes[0].memory) {
+    counted.emplace_back(sample.figures.live_bytes, sample.figures.idle_bytes);
+  }
+  const Trace trace = ReadOnlyTrace(directory);
+  const std::vector<TraceRecord> memory = trace.Of(RecordKind::kMemory);
+  ASSERT_FALSE(memory.empty());
+  EXPECT_LE(memory.size(), counted.size());
+  for (const TraceRecord& record : memory) {
+    const tracer::MemoryFigures figures = tracer::MemoryOf(record);
+    EXPECT_EQ(figures.device, 0);
+    EXPECT_NE(std::find(counted.begin(), counted.end(), std::pair(figures.live_bytes, figures.idle_bytes)),
+              counted.end())
+        << figures.live_bytes << " live, " << figures.idle_bytes << " idle";
+  }
+}
+
+TEST(TraceCallsTest, OffLeavesNoFileAndNoThread) {
+  const std::string on = NewDirectory();
+  EXPECT_NE(RunTraced({TRACED, "threads"}, on).out.find("slipstream-rec\n"), std::string::npos);
+  EXPECT_EQ(Spools(on).size(), 1U);
+  for (const char* record : {"off", ""}) {  // and by default
+    const std::string directory = NewDirectory();
+    const Finished finished = RunTraced({TRACED, "threads"}, directory, {{"SLIPSTREAM_TRACER_RECORD", record}});
+    EXPECT_EQ(finished.status, 0);
+    EXPECT_EQ(finished.out.find("slipstream-rec"), std::string::npos) << finished.out;
+    EXPECT_EQ(Spools(directory).size(), 0U);
+    EXPECT_EQ(NamesIn(directory).size(), 1U);
+  }
+}
+
+TEST(TraceCallsTest, S50_AProcessThatNeverCallsCudaLeavesNoFileAndNoThread) {
+  const std::string directory = NewDirectory();
+  const Finished bare = RunProgram({PROGRAM, "nothing"});
+  const Finished traced = RunTraced({PROGRAM, "nothing"}, directory);
+  EXPECT_EQ(traced.out, bare.out);
+  EXPECT_TRUE(NamesIn(directory).empty());
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,215 @@
+// How recordings end: with the process, in any of its ways, or before it.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/preload/tracer/trace_testing.h"
+
+namespace slipstream::test {
+namespace {
+
+using tracer::EndReason;
+using tracer::RecordKind;
+
+TEST(TraceEndsTest, CallsOfExitHandlersAndDestructorsAreInTheTrace) {
+  const std::string directory = NewDirectory();
+  EXPECT_EQ(RunTraced({TRACED, "at_exit"}, directory).status, 0);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_TRUE(trace.end().complete);
+  EXPECT_EQ(trace.Calls(), (CallCounts{{"cudaPeekAtLastError", 10}, {"cudaGetLastError", 1}}));
+}
+
+// A thread that still calls while the process ends.
+TEST(TraceEndsTest, S53_AThreadThatStillCallsDoesNotKeepTheProcess) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({PROGRAM, "at_exit"}, directory);
+  EXPECT_EQ(traced.status, 0) << traced.err;
+  EXPECT_EQ(traced.out, "before: 0\nat exit: 0\n");
+  EXPECT_GE(ReadOnlyTrace(directory).Calls().at("cudaMalloc"), 1U);
+}
+
+TEST(TraceEndsTest, S51_AForkedChildRecordsNothingAndItsParentsTraceIsWhole) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support threads around fork";
+#endif
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "fork", "2000"}, directory);
+  EXPECT_EQ(traced.out, "child 5\n") << traced.err;
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_TRUE(trace.end().complete);
+  EXPECT_EQ(trace.end().dropped, 0U);
+  EXPECT_EQ(trace.Calls(), (CallCounts{{"cudaPeekAtLastError", 6000}}));
+  EXPECT_EQ(trace.Calls(), CountsIn(directory));
+}
+
+TEST(TraceEndsTest, S51_AForkedChildThatIsTheFirstToUseCudaHasATraceOfItsOwn) {
+  const std::string directory = NewDirectory();
+  RunTraced({PROGRAM, "fork_first"}, directory);
+  const std::vector<std::string> paths = Spools(directory);
+  ASSERT_EQ(paths.size(), 2U);
+  int complete = 0;
+  for (const std::string& path : paths) complete += ReadTrace(path).end().complete ? 1 : 0;
+  EXPECT_EQ(complete, 1) << "the child leaves by _exit";
+}
+
+TEST(TraceEndsTest, ExecEndsOneTraceAndBeginsAnother) {
+  const std::string directory = NewDirectory();
+  EXPECT_EQ(RunTraced({TRACED, "exec", "300"}, directory).status, 0);
+  const std::vector<std::string> paths = Spools(directory);
+  ASSERT_EQ(paths.size(), 2U);
+  std::vector<bool> complete;
+  for (const std::string& path : paths) {
+    const Trace trace = ReadTrace(path);
+    complete.push_back(trace.end().complete);
+    if (trace.end().complete) {
+      EXPECT_EQ(trace.Calls(), (CallCounts{{"cudaPeekAtLastError", 300}}));
+    }
+  }
+  EXPECT_NE(complete[0], complete[1]);
+}
+
+TEST(TraceEndsTest, S58_WhatWasWrittenSurvivesSigkill) {
+  for (int round = 0; round < 5; ++round) {
+    const std::string directory = NewDirectory();
+    int in[2];
+    int out[2];
+    ASSERT_EQ(pipe2(in, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(out, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(out[1], STDOUT_FILENO);
+      for (const auto& [name, value] : TracingPreload(SLIPSTREAM_LIBRARY, directory)) {
+        setenv(name.c_str(), value.c_str(), 1);
+      }
+      execl(TRACED, TRACED, "steps", static_cast<char*>(nullptr));
+      _exit(127);
+    }
+    close(in[0]);
+    close(out[1]);
+    // Until calls are in the file; the program makes 1000 of them each time that it is asked to.
+    size_t seen = 0;
+    uint64_t made = 0;
+    char byte = 0;
+    for (; seen == 0; made += 1000) {
+      ASSERT_EQ(write(in[1], "x", 1), 1);
+      ASSERT_EQ(read(out[0], &byte, 1), 1);
+      seen = ReadOnlyTrace(directory).Of(RecordKind::kCall).size();
+    }
+    // And in the middle of the next ones.
+    ASSERT_EQ(write(in[1], "x", 1), 1);
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    close(in[1]);
+    close(out[0]);
+
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    EXPECT_FALSE(trace.end().complete);
+    EXPECT_TRUE(trace.end().left_why.empty() || trace.end().left_why == "the last chunk is cut")
+        << trace.end().left_why;
+    const size_t calls = trace.Of(RecordKind::kCall).size();
+    EXPECT_GE(calls, seen);
+    const uint64_t counted = CountsIn(directory).at("cudaPeekAtLastError");
+    EXPECT_GE(counted, made);
+    EXPECT_LE(counted, made + 1000);
+    EXPECT_LE(calls, counted);
+    EXPECT_EQ(trace.end().dropped, 0U);
+  }
+}
+
+TEST(TraceEndsTest, ADirectoryThatIsRemovedEndsTheRecordingAndNotTheProgram) {
+  const std::string directory = NewDirectory() + "/run";
+  ASSERT_EQ(mkdir(directory.c_str(), 0700), 0);
+  const Finished traced = RunTraced({TRACED, "remove", directory}, directory);
+  EXPECT_EQ(traced.status, 0);
+  EXPECT_EQ(traced.out, "done\n");
+  EXPECT_EQ(traced.err, "");
+  EXPECT_NE(access(directory.c_str(), F_OK), 0) << "it was made again";
+}
+
+TEST(TraceEndsTest, AFileSizeLimitEndsTheRecordingAndNotTheProgram) {
+  for (const char* ignored : {"1", "0"}) {  // SIGXFSZ, by the program
+    const std::string directory = NewDirectory();
+    const Finished traced = RunTraced({TRACED, "limited", "150000", ignored, "200000"}, directory);
+    EXPECT_EQ(traced.status, 0);
+    EXPECT_EQ(traced.out, "done\n");
+    EXPECT_EQ(traced.err, "");
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    EXPECT_FALSE(trace.Of(RecordKind::kCall).empty());
+    EXPECT_TRUE(trace.end().complete);
+    EXPECT_EQ(trace.end().reason, EndReason::kError);
+    EXPECT_EQ(trace.end().error, EFBIG);
+  }
+}
+
+TEST(TraceEndsTest, ThePolicysLimitHolds) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "calls", "200000"}, directory, {{"SLIPSTREAM_TRACER_MAX_FILE", "100000"}});
+  EXPECT_EQ(traced.status, 0);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_FALSE(trace.Of(RecordKind::kCall).empty());
+  EXPECT_EQ(trace.end().reason, EndReason::kLimit);
+  EXPECT_GT(trace.end().dropped, 0U);
+  struct stat facts {};
+  ASSERT_EQ(stat(Spools(directory)[0].c_str(), &facts), 0);
+  EXPECT_LE(facts.st_size, 100'000);
+}
+
+TEST(TraceEndsTest, S59_ADirectoryThatOthersMayWriteToGetsNoTrace) {
+  const std::string directory = NewDirectory();
+  ASSERT_EQ(chmod(directory.c_str(), 0770), 0);
+  const Finished bare = RunProgram({PROGRAM, "workload"}, {{"SIMCUDA_SEED", "0"}});
+  const Finished traced = RunTraced({PROGRAM, "workload"}, directory,
+                                    {{"SLIPSTREAM_LOG_LEVEL", "warn"}, {"SLIPSTREAM_TRACER_STACKS", "none"}});
+  EXPECT_EQ(traced.out, bare.out);
+  EXPECT_EQ(traced.status, bare.status);
+  EXPECT_EQ(Spools(directory).size(), 0U);
+  EXPECT_NE(traced.err.find("no trace: open_directory"), std::string::npos) << traced.err;
+  EXPECT_EQ(std::count(traced.err.begin(), traced.err.end(), '\n'), 1) << traced.err;
+  std::vector<std::string> problems;
+  const auto processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  EXPECT_EQ(processes[0].FactsOf("trace"), std::vector<std::string>{"off: open_directory"});
+}
+
+TEST(TraceEndsTest, WithoutARunThereIsNoTrace) {
+  const Finished traced = RunTraced({TRACED, "calls", "10"}, "", {{"SLIPSTREAM_LOG_LEVEL", "warn"}});
+  EXPECT_EQ(traced.status, 0);
+  EXPECT_NE(traced.err.find("no trace: there is no `slipstream run`"), std::string::npos) << traced.err;
+}
+
+TEST(TraceEndsTest, S59_TracesArePrivateAndSayWhoseTheyAre) {
+  const std::string directory = NewDirectory();
+  RunTraced({TRACED, "calls", "10"}, directory, {{"RANK", "3"}, {"WORLD_SIZE", "8"}});
+  struct stat facts {};
+  ASSERT_EQ(stat(Spools(directory).at(0).c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777, 0600U);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  const auto& said = trace.reader->facts();
+  EXPECT_EQ(said.at("command_line"), std::string(TRACED) + '\0' + "calls" + '\0' + "10" + '\0');
+  EXPECT_EQ(said.at("rank"), "3");
+  EXPECT_EQ(said.at("policy"), "defaults");
+  EXPECT_TRUE(said.at("runtime").starts_with("13000 /") && said.at("runtime").ends_with("/libcudart.so.13"));
+  EXPECT_TRUE(said.at("transfer").starts_with("serves: ")) << said.at("transfer");
+}
+
+}  // namespace
+}  // namespace slipstream::test

@@ -1,0 +1,178 @@
+// Traces as a user of `slipstream run` meets them: one line says what there is, where, and what is missing.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/preload/tracer/trace_testing.h"
+#include "tools/cli/text.h"
+
+namespace slipstream::test {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Programs of the system are not built with the sanitiser and cannot load a library that is.
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+#else
+#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
+#endif
+
+Finished RunIn(const std::string& place, const std::vector<std::string>& options,
+               const std::vector<std::string>& command, Variables variables = {}) {
+  std::vector<std::string> words = {"env", "-C", place, SLIPSTREAM_COMMAND, "run"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.emplace_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  const Variables sanitised = Preload("");
+  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
+  return RunProgram(words, variables);
+}
+
+// The one folder with traces in a place.
+std::string TraceFolder(const std::string& place) {
+  std::string found;
+  for (const std::string& name : NamesIn(place)) {
+    if (!name.starts_with("slipstream-trace-")) continue;
+    EXPECT_EQ(found, "");
+    found = place + "/" + name;
+  }
+  EXPECT_NE(found, "");
+  return found;
+}
+
+// The last line of what the command said.
+std::string LastLine(const std::string& text) {
+  const size_t end = text.size() - (text.ends_with('\n') ? 1 : 0);
+  const size_t start = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
+  return text.substr(start == std::string::npos ? 0 : start + 1, end - (start == std::string::npos ? 0 : start + 1));
+}
+
+TEST(TraceRunTest, OneLineSaysWhatThereIsAndWhere) {
+  const std::string place = NewDirectory();
+  const Finished finished =
+      RunIn(place, {"--record", "--summary", place + "/summary.json"}, {TRACED, "storm", "3", "300"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  const std::string folder = TraceFolder(place);
+  const std::vector<std::string> paths = Spools(folder);
+  ASSERT_EQ(paths.size(), 1U);
+  EXPECT_EQ(NamesIn(folder).size(), 1U) << "counters are of no use to anybody any more";
+  const Trace trace = ReadTrace(paths[0]);
+  EXPECT_EQ(trace.Calls().at("cudaPeekAtLastError"), 900U);
+  EXPECT_EQ(LastLine(finished.err), "slipstream: trace: " + cli::WithThousands(trace.records.size()) +
+                                        " records, none dropped, " +
+                                        cli::HumanBytes(std::filesystem::file_size(paths[0])) + " in " + folder);
+  const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"))["trace"];
+  EXPECT_EQ(json["directory"], folder);
+  EXPECT_EQ(json["files"], 1);
+  EXPECT_EQ(json["records"], trace.records.size());
+  EXPECT_EQ(json["dropped"], 0);
+  EXPECT_EQ(json["bytes"], std::filesystem::file_size(paths[0]));
+  EXPECT_TRUE(json["troubles"].empty());
+}
+
+// A file that is too large to be read through for one line.
+TEST(TraceRunTest, TheLineOfALargeTraceSaysWhatItsRecordsSay) {
+  const std::string place = NewDirectory();
+  const Finished finished = RunIn(place, {"--record"}, {TRACED, "storm", "8", "50000"});
+  const Trace trace = ReadOnlyTrace(TraceFolder(place));
+  ASSERT_NE(trace.reader, nullptr);
+  ASSERT_GT(trace.records.size(), 5000U);
+  const uint64_t dropped = trace.end().dropped;
+  EXPECT_TRUE(LastLine(finished.err)
+                  .starts_with("slipstream: trace: " + cli::WithThousands(trace.records.size()) + " records, " +
+                               (dropped == 0 ? "none" : cli::WithThousands(dropped)) + " dropped, "))
+      << LastLine(finished.err) << " " << trace.records.size() << " " << dropped;
+}
+
+TEST(TraceRunTest, ThePolicyOrTheVariableOrTheFlag) {
+  const std::string policy = NewDirectory() + "/policy.toml";
+  WriteFile(policy, "version = 1\n[tracer]\nrecord = \"on\"\n");
+  const std::string by_policy = NewDirectory();
+  RunIn(by_policy, {"--policy", policy}, {TRACED, "calls", "5"});
+  EXPECT_EQ(Spools(TraceFolder(by_policy)).size(), 1U);
+  const std::string by_variable = NewDirectory();
+  RunIn(by_variable, {}, {TRACED, "calls", "5"}, {{"SLIPSTREAM_TRACER_RECORD", "on"}});
+  EXPECT_EQ(Spools(TraceFolder(by_variable)).size(), 1U);
+  // The flag is the nearest to the user.
+  const std::string by_flag = NewDirectory();
+  RunIn(by_flag, {"--record"}, {TRACED, "calls", "5"}, {{"SLIPSTREAM_TRACER_RECORD", "off"}});
+  EXPECT_EQ(Spools(TraceFolder(by_flag)).size(), 1U);
+  const std::string nobody = NewDirectory();
+  const Finished finished = RunIn(nobody, {}, {TRACED, "calls", "5"});
+  EXPECT_TRUE(NamesIn(nobody).empty());
+  EXPECT_EQ(finished.err.find("trace:"), std::string::npos) << finished.err;
+}
+
+TEST(TraceRunTest, QuietSaysNothingOfATraceThatIsWhole) {
+  const std::string place = NewDirectory();
+  const Finished finished = RunIn(place, {"--record", "--quiet"}, {TRACED, "calls", "5"});
+  EXPECT_EQ(finished.err, "");
+  EXPECT_EQ(Spools(TraceFolder(place)).size(), 1U);
+}
+
+TEST(TraceRunTest, WhatIsMissingIsSaidEvenSo) {
+  const std::string place = NewDirectory();
+  // Leaves by _exit after two calls, most likely before either was written; never after the end was.
+  const Finished left = RunIn(place, {"--record", "--quiet"}, {PROGRAM, "exit_now", "7"});
+  EXPECT_EQ(left.status, 7);
+  EXPECT_NE(left.err.find("left by _exit or exec"), std::string::npos) << left.err;
+  EXPECT_EQ(left.err.find('\n'), left.err.size() - 1);
+
+  const Finished limited = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "calls", "100000"},
+                                 {{"SLIPSTREAM_TRACER_MAX_FILE", "70000"}});
+  EXPECT_TRUE(LastLine(limited.err).ends_with("; cut short at tracer.max_file")) << limited.err;
+
+  const Finished full = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "limited", "150000", "1", "200000"});
+  EXPECT_TRUE(LastLine(full.err).ends_with("; cut short: File too large")) << full.err;
+}
+
+TEST(TraceRunTest, NoTraceIsSaidToBeNone) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const Finished nothing = RunIn(place, {"--record"}, {"true"});
+  EXPECT_EQ(LastLine(nothing.err), "slipstream: no trace: no CUDA call was seen");
+  EXPECT_TRUE(NamesIn(place).empty()) << "an empty folder is of no use to anybody";
+
+  const Finished off = RunIn(place, {"--record"}, {TRACED, "calls", "5"}, {{"SLIPSTREAM_ENABLED", "false"}});
+  EXPECT_EQ(off.err.rfind("slipstream: no trace: the policy says enabled = false\n", 0), 0U) << off.err;
+  const Finished disabled = RunIn(place, {"--record"}, {TRACED, "calls", "5"}, {{"SLIPSTREAM_DISABLE", "1"}});
+  EXPECT_EQ(disabled.err, "slipstream: no trace: SLIPSTREAM_DISABLE is set\n");
+  EXPECT_TRUE(NamesIn(place).empty());
+
+  const Finished gone =
+      RunIn(place, {"--record"}, {"sh", "-c", std::string(TRACED) + " remove $SLIPSTREAM_RUN_DIRECTORY"});
+  EXPECT_EQ(gone.status, 0);
+  EXPECT_NE(gone.err.find("slipstream: no trace: "), std::string::npos) << gone.err;
+}
+
+TEST(TraceRunTest, ATraceThatNobodyKeepsIsSaidToBeLost) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const Finished finished = RunIn(place, {}, {"env", "SLIPSTREAM_TRACER_RECORD=on", TRACED, "calls", "5"});
+  EXPECT_NE(finished.err.find("recorded a trace that is not kept"), std::string::npos) << finished.err;
+  EXPECT_TRUE(NamesIn(place).empty());
+}
+
+TEST(TraceRunTest, SeveralProcessesHaveAFileEach) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string both = std::string(TRACED) + " calls 10 & " + PROGRAM + " exit_now & wait";
+  const Finished finished = RunIn(place, {"--record"}, {"sh", "-c", both});
+  EXPECT_EQ(Spools(TraceFolder(place)).size(), 2U);
+  EXPECT_NE(LastLine(finished.err).find("(2 files); "), std::string::npos) << finished.err;
+  EXPECT_TRUE(LastLine(finished.err).ends_with("(1 of 2 files)")) << finished.err;
+}
+
+TEST(TraceRunTest, APlaceThatCannotBeWrittenIsNoReasonNotToRecord) {
+  NEEDS_PLAIN_BUILD();
+  const std::string temporary = NewDirectory();
+  const Finished finished = RunIn("/proc", {"--record"}, {TRACED, "calls", "5"}, {{"TMPDIR", temporary}});
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_NE(LastLine(finished.err).find(" in " + TraceFolder(temporary)), std::string::npos) << finished.err;
+}
+
+}  // namespace
+}  // namespace slipstream::test

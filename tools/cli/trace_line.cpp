@@ -1,0 +1,104 @@
+#include "tools/cli/trace_line.h"
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string_view>
+
+#include "tools/cli/text.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::cli {
+namespace {
+
+using tracer::EndReason;
+using tracer::SpoolOutcome;
+
+constexpr std::string_view kNotStarted = "off: ";  // of the fact "trace" of a process
+
+// " (1 of 2 files)"; empty where there is only one.
+std::string Share(size_t count, size_t all, const char* what) {
+  return all < 2 ? "" : " (" + std::to_string(count) + " of " + std::to_string(all) + " " + what + ")";
+}
+
+// What is missing of one file; empty: nothing.
+std::string TroubleOf(const SpoolOutcome& file) {
+  if (!file.problem.empty()) return "cannot be read: " + file.problem;
+  if (!file.left_why.empty()) return "cannot be read to its end: " + file.left_why;
+  if (!file.complete && !file.has_calls) {
+    return "empty: the process was killed, or left by _exit or exec, before its first calls were written";
+  }
+  if (!file.complete)
+    return "incomplete, without the last moments of a process that was killed or left by _exit or exec";
+  if (file.reason == EndReason::kLimit) return "cut short at tracer.max_file";
+  if (file.reason == EndReason::kError) return std::string("cut short: ") + std::strerror(file.error);
+  if (!file.has_calls) return "empty: not one call was recorded";
+  return "";
+}
+
+}  // namespace
+
+TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes,
+                        bool counted) {
+  TraceSummary trace = {.directory = directory, .files = {}, .troubles = {}};
+  std::string error;
+  if (!directory.empty()) {
+    for (const std::string& path : tracer::ListSpools(directory, &error))
+      trace.files.push_back(tracer::OutcomeOf(path));
+  }
+  if (!error.empty()) trace.troubles.push_back(error);
+
+  std::map<std::string, size_t> troubles;
+  for (const SpoolOutcome& file : trace.files) {
+    if (const std::string trouble = TroubleOf(file); !trouble.empty()) ++troubles[trouble];
+  }
+  for (const auto& [trouble, count] : troubles) {
+    trace.troubles.push_back(trouble + Share(count, trace.files.size(), "files"));
+  }
+
+  size_t begun = 0;
+  std::map<std::string, size_t> refused;
+  for (const tracer::ProcessCounts& process : processes) {
+    for (const std::string& fact : process.FactsOf("trace")) {
+      if (fact == "on") ++begun;
+      if (fact.starts_with(kNotStarted)) ++refused[fact.substr(kNotStarted.size())];
+    }
+  }
+  for (const auto& [why, count] : refused) {
+    trace.troubles.push_back("not begun: " + why + Share(count, processes.size(), "processes"));
+  }
+  if (begun > trace.files.size()) trace.troubles.emplace_back("a file of it is gone");
+  if (trace.files.empty() && trace.troubles.empty()) {
+    trace.troubles.emplace_back(counted ? "no CUDA call was seen"
+                                        : "no CUDA call was seen, or it could not be recorded: "
+                                          "SLIPSTREAM_LOG_LEVEL=warn tells which");
+  }
+  return trace;
+}
+
+std::string FormatTrace(const TraceSummary& trace) {
+  std::string text = "slipstream: ";
+  if (trace.files.empty()) {
+    text += "no trace";
+  } else {
+    uint64_t records = 0;
+    uint64_t dropped = 0;
+    uint64_t bytes = 0;
+    for (const SpoolOutcome& file : trace.files) {
+      records += file.records;
+      dropped += file.dropped;
+      bytes += file.bytes;
+    }
+    text += "trace: " + WithThousands(records) + " records, " + (dropped == 0 ? "none" : WithThousands(dropped)) +
+            " dropped, " + HumanBytes(bytes) + " in " + trace.directory;
+    if (trace.files.size() > 1) text += " (" + std::to_string(trace.files.size()) + " files)";
+  }
+  const char* separator = trace.files.empty() ? ": " : "; ";
+  for (const std::string& trouble : trace.troubles) {
+    text += separator + trouble;
+    separator = "; ";
+  }
+  return text + "\n";
+}
+
+}  // namespace slipstream::cli

@@ -1,0 +1,28 @@
+// What `slipstream run` says of the trace of its run: how much there is, where, and what is missing. A trace that is
+// not there, empty or cut short is said to be, with the reason.
+//
+// Threading: pure functions; SumUpTrace reads files.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tracer/counter_reader.h"
+#include "tracer/spool_outcome.h"
+
+namespace slipstream::cli {
+
+struct TraceSummary {
+  std::string directory;  // empty: none could be made
+  std::vector<tracer::SpoolOutcome> files;
+  std::vector<std::string> troubles;  // what is missing and why, for people; empty: nothing is
+};
+
+// `processes` are those that made a hooked call, as far as counters tell; `counted`: they would.
+TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes,
+                        bool counted);
+
+// One line, with its end.
+std::string FormatTrace(const TraceSummary& trace);
+
+}  // namespace slipstream::cli

@@ -1,0 +1,68 @@
+// The trace of this process as the tracer writes it: a record for every call, with the line of the program behind it
+// and what an engine decided about it, and what the pools hold.
+//
+//   Begin   on the calling thread, before an engine does anything: Python's frames are still the caller's
+//   Decided the engines, while the call goes on: on the same thread, or it is about no call
+//   End     the record, into the thread's ring (recorder.h)
+//
+// What is known of a call until it ends lies in a slot of its thread. Calls inside calls do not come here (the shim's
+// reentrancy guard), so one slot is enough; threads of slipstream's own have theirs empty.
+//
+// Threading: Start once; the rest from any thread, lock-free.
+// Hazard: everything but Start runs inside the user's CUDA calls. A thread's first record maps its ring; the process's
+//   first line takes the loader's lock (program_sites.h). errno stays as it was.
+// Ownership: never destroyed: threads record until the process is gone.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/hook_id.h"
+#include "tracer/memory_figures.h"
+#include "tracer/memory_pace.h"
+#include "tracer/recorder.h"
+
+namespace slipstream::tracer {
+
+// How much a decision says about the call that it was made in, least first: a call's record has room for one, and a
+// later one takes the place of one that says as much or less.
+enum class CallShare : uint8_t {
+  kBeside = 1,   // about something else that happened then
+  kWaited,       // beside, and the call took so much longer than the program's own would have
+  kSynchronize,  // what became of a wait, which may be a part of the call only
+  kOutcome,      // what became of the call
+};
+
+class CallRecorder {
+ public:
+  // Null, and *why says why.
+  static CallRecorder* Start(const RecorderOptions& options, bool with_lines, SpoolFailure* why);
+
+  // Opens the calling thread's call. Returns its start, after whatever this took.
+  uint64_t Begin(uint64_t stream);
+  // Records it. An end without a beginning (the recording began or ended in between) records nothing.
+  void End(HookId id, uint64_t start_ns, uint64_t end_ns, uint64_t bytes, int32_t status);
+
+  // The decision of that number in the options' list was made. On a thread that is in no recorded call this does
+  // nothing.
+  static void Decided(size_t index, CallShare share, uint64_t time_ns);
+
+  // Recorded if it differs from what was recorded last by enough to be seen (memory_pace.h).
+  void Memory(const MemoryFigures& figures);
+
+  // Recorder::Finish.
+  bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
+
+ private:
+  CallRecorder(Recorder& recorder, bool with_lines) : recorder_(recorder), with_lines_(with_lines) {}
+
+  uint32_t LineOfCaller();
+
+  Recorder& recorder_;
+  const bool with_lines_;
+  std::atomic<bool> has_sites_{false};  // the recorder knows where lines are described
+  MemoryPace pace_;
+};
+
+}  // namespace slipstream::tracer
