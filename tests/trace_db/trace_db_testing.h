@@ -65,6 +65,8 @@ class HandSpool {
     chunks_.Start(start_unix_ns);
     chunks_.SetPass(1);
   }
+  // What was recorded by then is in the file before the next chunk.
+  void Pass(uint64_t pass_ns) { chunks_.SetPass(pass_ns); }
   void Facts(const std::vector<std::pair<std::string, std::string>>& facts) {
     chunks_.Begin(tracer::ChunkKind::kFacts);
     chunks_.PutNumber(static_cast<uint32_t>(facts.size()));

@@ -32,10 +32,21 @@ const std::map<std::string_view, Newest>& Names() {
   return *kNames;
 }
 
+// "cudaMemPrefetchAsync_ptsz" of "cudaMemPrefetchAsync_v2_ptsz"; the name itself where it has no version.
+std::string WithoutVersion(std::string_view function) {
+  std::string name(function);
+  const size_t at = name.find("_v");
+  size_t end = at == std::string::npos ? 0 : at + 2;
+  while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
+  const bool is_version = at != std::string::npos && end > at + 2 && (end == name.size() || name[end] == '_');
+  return is_version ? name.erase(at, end - at) : name;
+}
+
 }  // namespace
 
 std::string ApiName(std::string_view function) {
-  const auto found = Names().find(function);
+  auto found = Names().find(function);
+  if (found == Names().end()) found = Names().find(WithoutVersion(function));
   return std::string(found != Names().end() ? found->second.name : function);
 }
 

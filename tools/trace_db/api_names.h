@@ -2,7 +2,8 @@
 // the CUDA version that brought it ("cudaMemcpyAsync_v3020"). Rules and reports match such names.
 //
 // The names come from CUPTI's header (cupti_runtime_cbid.h) when slipstream is built. Where it has several of one
-// function, the newest is taken: which one a process called is not recorded.
+// function, the newest is taken: which one a process called is not recorded. The second version of a function
+// (cudaMemPrefetchAsync_v2) has the name of the first there, with another CUDA version behind it.
 //
 // Threading: any thread.
 #pragma once

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 namespace slipstream::trace_db {
@@ -27,8 +28,9 @@ class GlobalPids {
     constexpr uint64_t kPlaces = uint64_t{1} << 15;  // of hardware and virtual machine
     const uint64_t first = (host % 128) << 8 | 1;
     const auto id = [pid](uint64_t place) { return static_cast<int64_t>(place << 48) | (pid & kIdMask) << 24; };
-    for (uint64_t i = 0; i < kPlaces; ++i) {
-      const int64_t next = id((first + i) % kPlaces);
+    // Places are looked at once each, however often a number comes.
+    for (uint64_t& tried = tried_[id(first)]; tried < kPlaces; ++tried) {
+      const int64_t next = id((first + tried) % kPlaces);
       if (given_.insert(next).second) return next;
     }
     return id(first);
@@ -36,6 +38,7 @@ class GlobalPids {
 
  private:
   std::set<int64_t> given_;
+  std::map<int64_t, uint64_t> tried_;  // by the place that a host and a number begin at
 };
 
 }  // namespace slipstream::trace_db
