@@ -2,8 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 namespace slipstream::trace_db {
@@ -48,10 +46,9 @@ Database::~Database() {
   sqlite3_temp_directory = nullptr;
 }
 
-bool Database::no_room() const {
-  // A write that is cut is an I/O error to SQLite, and the errno says which.
-  return (error_.code & 0xff) == SQLITE_FULL || error_.system_error == ENOSPC || error_.system_error == EDQUOT ||
-         error_.system_error == EFBIG;
+bool Database::refused() const {
+  const int primary = error_.code & 0xff;
+  return primary == SQLITE_FULL || primary == SQLITE_IOERR;
 }
 
 bool Database::stopped() const { return (error_.code & 0xff) == SQLITE_INTERRUPT; }
@@ -81,11 +78,6 @@ bool Database::Fail(int code) {
   if (!ok()) return false;
   error_.code = code;
   error_.text = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
-  const int primary = code & 0xff;
-  if (primary == SQLITE_IOERR || primary == SQLITE_FULL || primary == SQLITE_CANTOPEN) {
-    error_.system_error = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
-    if (error_.system_error != 0) error_.text += std::string(" (") + std::strerror(error_.system_error) + ")";
-  }
   return false;
 }
 

@@ -21,9 +21,8 @@ namespace slipstream::trace_db {
 class Database {
  public:
   struct Error {
-    int code = 0;          // SQLite's; 0: none
-    int system_error = 0;  // an errno, or 0
-    std::string text;      // for people
+    int code = 0;      // SQLite's; 0: none
+    std::string text;  // for people
   };
 
   // The file must be there; empty. Look at ok().
@@ -34,8 +33,8 @@ class Database {
 
   bool ok() const { return error_.code == 0; }
   const Error& error() const { return error_; }
-  // That there is no room for more: a full disk or quota, or the limit of the process.
-  bool no_room() const;
+  // That the system would not write. SQLite forgets most of what the system said about it.
+  bool refused() const;
   // That it was stopped (StopWhen).
   bool stopped() const;
 

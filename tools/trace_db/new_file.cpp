@@ -46,6 +46,17 @@ int NewFile::Create() {
   return 0;
 }
 
+int NewFile::TryToLengthen() {
+  const int fd = open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  if (fd < 0) return errno;
+  // The file may end where a limit or a last free block does not: one write is cut there and the next one refused.
+  const char bytes[64 << 10] = {};
+  int error = 0;
+  for (int i = 0; i < 2 && error == 0; ++i) error = write(fd, bytes, sizeof(bytes)) < 0 ? errno : 0;
+  close(fd);
+  return error;
+}
+
 int NewFile::Publish(bool replace) {
   if (const int error = Synchronise(path_, O_RDWR); error != 0) return error;
   const int error = !replace ? RenameToNew(path_, place_) : rename(path_.c_str(), place_.c_str()) == 0 ? 0 : errno;

@@ -20,6 +20,8 @@ class NewFile {
   // An empty file, 0600, in the same directory.
   int Create();
   const std::string& path() const { return path_; }
+  // Why it cannot get longer, found out by trying; 0: it can. What is in it is of no use any more.
+  int TryToLengthen();
   // Puts what is in it onto the disk and gives it its name: over what is there if `replace`, else EEXIST.
   int Publish(bool replace);
 

@@ -24,6 +24,9 @@ bool IsSameFile(const struct stat& one, const struct stat& other) {
   return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
 }
 
+// A full disk or quota, or the limit of the process.
+bool IsLackOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
+
 std::string TimeText(uint64_t unix_ns, bool local) {
   const auto seconds = static_cast<time_t>(unix_ns / 1'000'000'000);
   tm parts{};
@@ -60,7 +63,7 @@ class Build {
   bool WriteSpools(Database* database, TraceTables* tables, const TimeBase& times);
   void WriteHosts(Database* database, const TimeBase& times);
   void WriteSession(Database* database);
-  bool FailWriting(const Database& database);
+  bool FailWriting(const Database& database, NewFile* file);
 
   const BuildOptions& options_;
   BuildResult result_;
@@ -121,9 +124,11 @@ bool Build::Survey() {
   return !spools_.empty() || Fail(BuildProblem::kNothingReadable);
 }
 
-bool Build::FailWriting(const Database& database) {
+bool Build::FailWriting(const Database& database, NewFile* file) {
   if (database.stopped() || WantsToStop()) return Fail(BuildProblem::kStopped);
-  return Fail(database.no_room() ? BuildProblem::kNoRoom : BuildProblem::kWriting, database.error().text);
+  const int error = database.refused() ? file->TryToLengthen() : 0;
+  return Fail(IsLackOfRoom(error) ? BuildProblem::kNoRoom : BuildProblem::kWriting,
+              error != 0 ? std::strerror(error) : database.error().text);
 }
 
 bool Build::Write() {
@@ -150,7 +155,7 @@ bool Build::Write() {
     }
   }
   if (!written && database.ok()) return false;  // stopped between two statements
-  if (!database.Close()) return FailWriting(database);
+  if (!database.Close()) return FailWriting(database, &file);
   if (WantsToStop()) return Fail(BuildProblem::kStopped);
 
   struct stat facts {};
@@ -158,8 +163,7 @@ bool Build::Write() {
   const int error = file.Publish(options_.replace);
   if (error == 0) return true;
   if (error == EEXIST && !options_.replace) return Fail(BuildProblem::kExists);
-  return Fail(error == ENOSPC || error == EDQUOT ? BuildProblem::kNoRoom : BuildProblem::kWriting,
-              std::strerror(error));
+  return Fail(IsLackOfRoom(error) ? BuildProblem::kNoRoom : BuildProblem::kWriting, std::strerror(error));
 }
 
 bool Build::WriteSpools(Database* database, TraceTables* tables, const TimeBase& times) {
