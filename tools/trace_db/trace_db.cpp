@@ -20,9 +20,7 @@ namespace {
 constexpr uint64_t kRecordsPerTransaction = 200'000;
 constexpr uint64_t kRecordsBetweenLooks = 4096;
 
-bool IsSameFile(const struct stat& one, const struct stat& other) {
-  return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
+bool IsSameFile(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 
 // A full disk or quota, or the limit of the process.
 bool IsLackOfRoom(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
@@ -86,13 +84,13 @@ bool Build::FindSpools() {
 
 // Before the work, so that nobody waits for it in vain.
 bool Build::CheckPlace() {
-  struct stat there {};
-  if (lstat(options_.database.c_str(), &there) != 0) return true;
+  struct stat place {};
+  if (lstat(options_.database.c_str(), &place) != 0) return true;
   for (const std::string& path : paths_) {
     struct stat spool {};
-    if (stat(path.c_str(), &spool) == 0 && IsSameFile(there, spool)) return Fail(BuildProblem::kIsSpool);
+    if (stat(path.c_str(), &spool) == 0 && IsSameFile(place, spool)) return Fail(BuildProblem::kIsSpool);
   }
-  if (S_ISDIR(there.st_mode)) return Fail(BuildProblem::kPlace, std::strerror(EISDIR));
+  if (S_ISDIR(place.st_mode)) return Fail(BuildProblem::kPlace, std::strerror(EISDIR));
   return options_.replace || Fail(BuildProblem::kExists);
 }
 

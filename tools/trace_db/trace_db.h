@@ -37,7 +37,7 @@ struct BuildOptions {
   std::string run;       // directory with spool files, or one of them
   std::string database;  // where to
   bool replace = false;  // what is there
-  std::string product_version = "";
+  std::string product_version = {};
   const std::atomic<bool>* stop = nullptr;  // ends it when it becomes true; may be set by a signal handler
   std::function<void(const BuildProgress&)> progress = {};
 };
