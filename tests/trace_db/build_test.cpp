@@ -81,6 +81,29 @@ TEST_F(BuildTest, ALinkIsReplacedAndNotFollowed) {
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "20000");
 }
 
+TEST_F(BuildTest, WhatIsNoFileIsNeverReplaced) {
+  ASSERT_EQ(mkfifo(database_.c_str(), 0600), 0);
+  EXPECT_EQ(BuildTraceDatabase(Replacing()).problem, BuildProblem::kPlace);
+  ASSERT_EQ(unlink(database_.c_str()), 0);
+  ASSERT_EQ(symlink("/dev/null", database_.c_str()), 0);
+  EXPECT_EQ(BuildTraceDatabase(Replacing()).problem, BuildProblem::kPlace);
+  EXPECT_EQ(std::filesystem::read_symlink(database_), "/dev/null");
+}
+
+// SQLite takes some names for more than that.
+TEST_F(BuildTest, AnyName) {
+  const auto finished = InChild([&] {
+    if (chdir(directory_.c_str()) != 0) return 77;
+    for (const char* name : {"file:x?mode=memory", ":memory:", "a b'\"\xff.sqlite", "-x"}) {
+      const BuildResult result = BuildTraceDatabase({.run = "run", .database = name});
+      if (result.problem != BuildProblem::kNone || !std::filesystem::is_regular_file(name)) return 1;
+    }
+    return 0;
+  });
+  EXPECT_EQ(finished.exit_code(), 0);
+  EXPECT_EQ(Names().size(), 5U);
+}
+
 TEST_F(BuildTest, PlacesWhereNoFileCanBe) {
   database_ = directory_ + "/missing/trace.sqlite";
   BuildResult result = Build();

@@ -90,7 +90,12 @@ bool Build::CheckPlace() {
     struct stat spool {};
     if (stat(path.c_str(), &spool) == 0 && IsSameFile(place, spool)) return Fail(BuildProblem::kIsSpool);
   }
-  if (S_ISDIR(place.st_mode)) return Fail(BuildProblem::kPlace, std::strerror(EISDIR));
+  // A name that is taken by something else is never replaced: a device would be gone for everybody.
+  struct stat behind {};
+  if (stat(options_.database.c_str(), &behind) == 0 && !S_ISREG(behind.st_mode)) {
+    return Fail(BuildProblem::kPlace,
+                S_ISDIR(behind.st_mode) ? std::strerror(EISDIR) : "There is something that is no file");
+  }
   return options_.replace || Fail(BuildProblem::kExists);
 }
 
@@ -210,7 +215,7 @@ void Build::WriteHosts(Database* database, const TimeBase& times) {
     };
     const uint64_t moved = static_cast<uint64_t>(clocks.highest) - static_cast<uint64_t>(clocks.lowest);
     const std::string name = CleanText(host.name);
-    system.Row(number << 56 | int64_t{1} << 48, "DeviceEnvironment", "Hostname", 0, name);
+    system.Row(number % 128 << 56 | int64_t{1} << 48, "DeviceEnvironment", "Hostname", 0, name);
     own.Row(++number, name, clocks.count, clocks.difference, known(clocks.error), known(moved));
   }
 }
