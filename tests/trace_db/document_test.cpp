@@ -1,4 +1,4 @@
-// docs/trace.md against a database: its questions are answered, and it names every column there is.
+// docs/trace-database.md against a database: its questions are answered, and it names every column there is.
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,7 @@ using trace_db::BuildResult;
 
 constexpr char kFormats[] =
     "slipstream export: no format. There is:\n"
-    "  --sqlite FILE   an SQLite database in the table layout of Nsight Systems' export (docs/trace.md)\n";
+    "  --sqlite FILE   an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n";
 
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};

@@ -1,5 +1,5 @@
-// The tables of a trace's database. docs/trace.md says what those of slipstream's own mean; a test holds the two
-// together.
+// The tables of a trace's database. docs/trace-database.md says what those of slipstream's own mean; a test holds the
+// two together.
 //
 // Those without SLIPSTREAM_ in their names are Nsight Systems' own layout, version 3.16 of its export schema, so that
 // its report scripts and whatever reads its exports read this. Source: Nsight Systems User Guide and Post-Collection

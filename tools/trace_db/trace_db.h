@@ -1,5 +1,5 @@
 // A recorded run as an SQLite database: the spool files of all its processes, in the table layout of Nsight Systems'
-// export, with tables of slipstream's own beside it. docs/trace.md says what is in it; start reading here.
+// export, with tables of slipstream's own beside it. docs/trace-database.md says what is in it; start reading here.
 //
 //   survey.h        a first look at every file: clocks, facts, the earliest time
 //   time_base.h     one time for all processes and hosts
