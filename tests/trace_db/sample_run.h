@@ -45,7 +45,9 @@ inline bool RecordSampleRun(const std::string& directory) {
         recorder->Record({.start_ns = start,
                           .end_ns = tracer::NowNs(),
                           .bytes = 4096,
-                          .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000 : copies ? 1000 : 0,
+                          .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000
+                                      : copies                        ? 1000
+                                                                      : 0,
                           .site = site,
                           .status = failed ? 2 : 0,
                           .hook = static_cast<uint16_t>(tracer::Index(hook)),
