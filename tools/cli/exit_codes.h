@@ -5,8 +5,9 @@
 namespace slipstream::cli {
 
 inline constexpr int kSuccess = 0;
-inline constexpr int kFailed = 1;           // a check found problems
+inline constexpr int kFailed = 1;           // a check found problems; what was asked for could not be made
 inline constexpr int kUsage = 2;            // the command line is wrong
+inline constexpr int kPartial = 3;          // what was asked for is there, and lacks what could not be read
 inline constexpr int kCannotStart = 125;    // slipstream itself: policy refused, library missing
 inline constexpr int kNotExecutable = 126;  // the command was found and cannot be executed
 inline constexpr int kNotFound = 127;       // there is no such command

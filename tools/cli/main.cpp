@@ -9,6 +9,7 @@
 
 #include "tools/cli/doctor.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/export.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_explain.h"
 #include "tools/cli/run.h"
@@ -20,7 +21,8 @@ using slipstream::cli::RunOptions;
 
 constexpr char kFooter[] =
     "Exit status: that of COMMAND where one was run (128 + N, and the same signal, when a signal N ended it);\n"
-    "1 a check found problems; 2 the command line is wrong; 125 slipstream could not start the command;\n"
+    "1 a check found problems, or what was asked for could not be made; 2 the command line is wrong;\n"
+    "3 an export is there and lacks what could not be read; 125 slipstream could not start the command;\n"
     "126 COMMAND cannot be executed; 127 COMMAND was not found.";
 
 // What stands behind "--" is the command, untouched: CLI11 never sees it.
@@ -60,6 +62,15 @@ int Main(int argc, char** argv) {
       "doctor", "Say what slipstream finds here and which hooks bind:  slipstream doctor [options] [-- COMMAND...]");
   doctor_command->add_option("--policy", doctor.policy, "Policy file (TOML)");
   doctor_command->add_flag("--json", doctor.json, "Print JSON");
+
+  slipstream::cli::ExportOptions exported;
+  CLI::App* export_command = app.add_subcommand(
+      "export", "Write a recorded run in a format that other tools read:  slipstream export RUN --sqlite FILE");
+  export_command->add_option("RUN", exported.run, "The run's directory, or one spool file in it");
+  export_command->add_option("--sqlite", exported.sqlite,
+                             "Write an SQLite database, in the table layout of Nsight Systems' export");
+  export_command->add_flag("--force", exported.force, "Replace a file that is there");
+  export_command->add_flag("--json", exported.json, "Say as JSON what was exported");
 
   CLI::App* policy_command = app.add_subcommand("policy", "Check, show, explain or write policy files");
   policy_command->require_subcommand(1);
@@ -110,6 +121,13 @@ int Main(int argc, char** argv) {
   if (doctor_command->parsed()) {
     doctor.command = command;
     return slipstream::cli::Doctor(doctor, SLIPSTREAM_VERSION);
+  }
+  if (export_command->parsed()) {
+    if (exported.sqlite && exported.run.empty()) {
+      std::fprintf(stderr, "slipstream: no run. Write:  slipstream export RUN --sqlite FILE\n");
+      return slipstream::cli::kUsage;
+    }
+    return slipstream::cli::Export(exported, SLIPSTREAM_VERSION);
   }
   if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
   if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);

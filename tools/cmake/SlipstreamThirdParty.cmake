@@ -1,5 +1,5 @@
-# Third-party libraries, all header-only here so that nothing is added to DT_NEEDED (NOTICE.md lists them).
-# Their headers are slow to compile: each is included by one .cpp file of ours.
+# Third-party libraries, header-only here or static, so that nothing is added to DT_NEEDED (NOTICE.md lists them).
+# The headers of the header-only ones are slow to compile: each is included by one .cpp file of ours.
 
 function(slipstream_header_only target header package)
   string(MAKE_C_IDENTIFIER SLIPSTREAM_DIR_OF_${header} _var)
@@ -24,3 +24,14 @@ target_link_libraries(slipstream_spdlog INTERFACE slipstream_fmt)
 
 slipstream_header_only(slipstream_cli11 CLI/CLI.hpp libcli11-dev)
 slipstream_header_only(slipstream_json nlohmann/json.hpp nlohmann-json3-dev)
+
+# Static, and in the slipstream command only.
+find_path(SLIPSTREAM_DIR_OF_sqlite3_h sqlite3.h)
+find_library(SLIPSTREAM_SQLITE_LIBRARY NAMES libsqlite3.a)
+mark_as_advanced(SLIPSTREAM_DIR_OF_sqlite3_h SLIPSTREAM_SQLITE_LIBRARY)
+if(NOT SLIPSTREAM_DIR_OF_sqlite3_h OR NOT SLIPSTREAM_SQLITE_LIBRARY)
+  message(FATAL_ERROR "sqlite3.h and libsqlite3.a not found: install the package libsqlite3-dev (tools/setup does it)")
+endif()
+add_library(slipstream_sqlite INTERFACE)
+target_include_directories(slipstream_sqlite SYSTEM INTERFACE ${SLIPSTREAM_DIR_OF_sqlite3_h})
+target_link_libraries(slipstream_sqlite INTERFACE ${SLIPSTREAM_SQLITE_LIBRARY} m ${CMAKE_DL_LIBS} Threads::Threads)

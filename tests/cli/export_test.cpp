@@ -1,0 +1,324 @@
+// `slipstream export` as a user and a script meet it.
+
+#include "tools/cli/export.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/policy/process.h"
+#include "tests/trace_db/trace_db_testing.h"
+#include "tools/cli/exit_codes.h"
+
+namespace slipstream::cli {
+namespace {
+
+using policy::testing::Finished;
+using policy::testing::InChild;
+using trace_db::HandSpool;
+
+class ExportTest : public trace_db::TraceDbTest {
+ protected:
+  // A process of rank `rank` that made `calls` calls, and its end if it had one.
+  void Sample(const std::string& name, uint64_t calls, int rank, bool ends = true) {
+    HandSpool spool(run_, name);
+    spool.Facts({{"pid", std::to_string(100 + rank)},
+                 {"host", "node"},
+                 {"rank", std::to_string(rank)},
+                 {"executable", "/usr/bin/python3"}});
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaMalloc");
+    spool.Clock(999, 1001, 1'000'000'000'000'000'000);
+    spool.Thread(1, 100, "main");
+    constexpr uint64_t kChunk = 1000;
+    for (uint64_t i = 0; i < calls; i += kChunk) {
+      std::vector<tracer::TraceRecord> records;
+      for (uint64_t j = i; j < std::min(i + kChunk, calls); ++j) {
+        records.push_back(trace_db::CallAt(1999 + 1000 * j, 2499 + 1000 * j));
+      }
+      spool.Pass(1000 * i);
+      spool.Records(1, records);
+    }
+    if (ends) {
+      spool.End();
+    } else {
+      spool.Flush();
+    }
+  }
+  ExportOptions Options() const { return {.run = run_, .sqlite = database_}; }
+  static Finished RunIt(
+      const ExportOptions& options, const std::function<void()>& before = [] {}) {
+    return InChild([&] {
+      before();
+      return Export(options, "1.2.3");
+    });
+  }
+  static Finished RunCommand(std::vector<std::string> words) {
+    return InChild([&] {
+      std::vector<char*> arguments;
+      words.insert(words.begin(), SLIPSTREAM_COMMAND);
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      execv(arguments[0], arguments.data());
+      return 127;
+    });
+  }
+};
+
+TEST_F(ExportTest, SaysWhatIsThere) {
+  Sample("0.spool", 12'345, 0);
+  Sample("1.spool", 3, 1);
+  const Finished finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  const std::string size = std::to_string(std::filesystem::file_size(database_));
+  EXPECT_TRUE(finished.out.starts_with(database_ + ": ")) << finished.out;
+  EXPECT_NE(finished.out.find(
+                " MiB, 12,348 calls of 2 processes\n"
+                "  process                                              calls      from        to     "
+                "dropped\n"
+                "  python3 (pid 100, rank 0)                           12,345      0 ns   12.3 ms           -\n"
+                "  python3 (pid 101, rank 1)                                3      0 ns   3.50 us           -\n"
+                "  all                                                 12,348      0 ns   12.3 ms           -\n"),
+            std::string::npos)
+      << finished.out;
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "12348");
+  EXPECT_EQ(One("SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'"), "1.2.3");
+}
+
+TEST_F(ExportTest, ForScripts) {
+  Sample("0.spool", 5, 0, /*ends=*/false);
+  tracer::Spit(run_ + "/1.spool", "");
+  ExportOptions options = Options();
+  options.json = true;
+  const Finished finished = RunIt(options);
+  EXPECT_EQ(finished.exit_code(), kPartial) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["schema"], "slipstream-export-1");
+  EXPECT_EQ(json["format"], "sqlite");
+  EXPECT_EQ(json["file"], database_);
+  EXPECT_EQ(json["bytes"], std::filesystem::file_size(database_));
+  EXPECT_EQ(json["partial"], true);
+  EXPECT_EQ(json["calls"], 5);
+  EXPECT_EQ(json["dropped"], 0);
+  EXPECT_EQ(json["start_unix_ns"], 999'999'999'999'999'999);
+  EXPECT_EQ(json["hosts"], nlohmann::json::array({"node"}));
+  ASSERT_EQ(json["processes"].size(), 1U);
+  const auto& process = json["processes"][0];
+  EXPECT_EQ(process["spool"], "0.spool");
+  EXPECT_EQ(process["pid"], 100);
+  EXPECT_EQ(process["rank"], 0);
+  EXPECT_EQ(process["local_rank"], nullptr);
+  EXPECT_EQ(process["calls"], 5);
+  EXPECT_EQ(process["records"], 6);
+  EXPECT_EQ(process["first_ns"], 0);
+  EXPECT_EQ(process["last_ns"], 5500);
+  EXPECT_EQ(process["complete"], false);
+  EXPECT_EQ(process["end_reason"], nullptr);
+  EXPECT_EQ(process["damaged"], false);
+  ASSERT_EQ(json["unreadable"].size(), 1U);
+  EXPECT_EQ(json["unreadable"][0]["spool"], "1.spool");
+}
+
+TEST_F(ExportTest, AKilledProcessIsIncompleteAndThatIsNoFailure) {
+  Sample("0.spool", 5, 0, /*ends=*/false);
+  const Finished finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_NE(finished.out.find("0.spool: incomplete: it was killed or still runs"), std::string::npos) << finished.out;
+}
+
+TEST_F(ExportTest, DamageIsSaidAndExportedUpToThere) {
+  Sample("0.spool", 3000, 0);
+  std::string bytes = tracer::Slurp(run_ + "/0.spool");
+  bytes[bytes.size() / 2] ^= 1;
+  tracer::Spit(run_ + "/0.spool", bytes);
+  const Finished finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kPartial);
+  EXPECT_NE(finished.out.find("0.spool: a chunk is damaged: exported up to byte "), std::string::npos) << finished.out;
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "1000");
+}
+
+TEST_F(ExportTest, ErrorsSayWhatWhereAndWhatNext) {
+  Finished finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.err, "slipstream export: " + run_ +
+                              ": no .spool file in it\n"
+                              "  `slipstream run --record -- COMMAND` records a run and says where.\n");
+  EXPECT_EQ(finished.out, "");
+
+  ExportOptions gone = Options();
+  gone.run += "/gone";
+  finished = RunIt(gone);
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("gone: No such file or directory\n"), std::string::npos) << finished.err;
+
+  tracer::Spit(run_ + "/0.spool", "foreign");
+  finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("nothing in it can be read\n  " + run_ + "/0.spool: "), std::string::npos)
+      << finished.err;
+
+  Sample("1.spool", 5, 0);
+  ExportOptions nowhere = Options();
+  nowhere.sqlite = directory_ + "/missing/x.sqlite";
+  finished = RunIt(nowhere);
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("missing/x.sqlite: cannot be made: No such file or directory"), std::string::npos)
+      << finished.err;
+
+  tracer::Spit(database_, "x");
+  finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.err, "slipstream export: " + database_ + ": exists; --force replaces it\n");
+  ExportOptions forced = Options();
+  forced.force = true;
+  EXPECT_EQ(RunIt(forced).exit_code(), kPartial);
+
+  ExportOptions onto_spool = forced;
+  onto_spool.sqlite = run_ + "/1.spool";
+  finished = RunIt(onto_spool);
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("is a spool file of this run"), std::string::npos) << finished.err;
+}
+
+TEST_F(ExportTest, NoRoom) {
+  Sample("0.spool", 20'000, 0);
+  // At every size: of the first page, of the rows, of the indices.
+  RunIt(Options());
+  const auto whole = std::filesystem::file_size(database_);
+  std::filesystem::remove(database_);
+  for (const auto limit : {uint64_t{0}, uint64_t{10'000}, uint64_t{whole / 2}, uint64_t{whole - 100'000}}) {
+    SCOPED_TRACE(limit);
+    const Finished finished = RunIt(Options(), [&] {
+      const rlimit few = {limit, limit};
+      setrlimit(RLIMIT_FSIZE, &few);
+      signal(SIGXFSZ, SIG_DFL);
+      // What it says must not count.
+      const int null = open("/dev/null", O_WRONLY);
+      dup2(null, STDOUT_FILENO);
+      int pipe_ends[2];
+      if (pipe(pipe_ends) == 0) dup2(pipe_ends[1], STDERR_FILENO);
+    });
+    EXPECT_EQ(finished.exit_code(), kFailed);
+    EXPECT_EQ(Names(), std::vector<std::string>{"run"});
+  }
+  const Finished finished = RunIt(Options(), [] {
+    const rlimit few = {100'000, 100'000};
+    setrlimit(RLIMIT_FSIZE, &few);
+  });
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("trace.sqlite: no room: "), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find(" are free there\n  Nothing is left of it."), std::string::npos) << finished.err;
+}
+
+// As Ctrl-C does it: nothing is left, and the process ends by the signal.
+TEST_F(ExportTest, Interrupted) {
+  Sample("0.spool", 400'000, 0);
+  for (const int number : {SIGINT, SIGTERM}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      signal(number, SIG_DFL);  // who starts tests in the background ignores it
+      const int null = open("/dev/null", O_WRONLY);
+      dup2(null, STDERR_FILENO);
+      _exit(Export(Options(), "1.2.3"));
+    }
+    while (Names().size() == 1 && waitpid(child, nullptr, WNOHANG) == 0) usleep(100);
+    ASSERT_EQ(kill(child, number), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(WTERMSIG(status), number);
+    EXPECT_EQ(Names(), std::vector<std::string>{"run"});
+  }
+}
+
+// What the caller ignores does not stop it (nohup).
+TEST_F(ExportTest, AnIgnoredSignalIsIgnored) {
+  Sample("0.spool", 100'000, 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGHUP, SIG_IGN);
+    const int null = open("/dev/null", O_WRONLY);
+    dup2(null, STDOUT_FILENO);
+    _exit(Export(Options(), "1.2.3"));
+  }
+  while (Names().size() == 1 && waitpid(child, nullptr, WNOHANG) == 0) usleep(100);
+  kill(child, SIGHUP);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "100000");
+}
+
+TEST_F(ExportTest, ProgressIsForTerminals) {
+  Sample("0.spool", 20'000, 0);
+  EXPECT_EQ(RunIt(Options()).err, "");
+  std::filesystem::remove(database_);
+  int terminal = -1;
+  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) _exit(Export(Options(), "1.2.3"));
+  std::string shown;
+  char buffer[4096];
+  // EIO: the other end is closed.
+  for (ssize_t got = 0; (got = read(terminal, buffer, sizeof(buffer))) > 0;)
+    shown.append(buffer, static_cast<size_t>(got));
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  close(terminal);
+  EXPECT_EQ(status, 0);
+  EXPECT_NE(shown.find("export: writing "), std::string::npos) << shown;
+  EXPECT_NE(shown.find("export: making indices"), std::string::npos) << shown;
+  const size_t cleared = shown.rfind("\r\033[K");
+  ASSERT_NE(cleared, std::string::npos);
+  EXPECT_TRUE(shown.substr(cleared + 4).starts_with(database_)) << shown;
+}
+
+TEST_F(ExportTest, NamesAreShownWithoutControlCharacters) {
+  Sample("\033[31m.spool", 5, 0, /*ends=*/false);
+  const Finished finished = RunIt(Options());
+  EXPECT_EQ(finished.exit_code(), kSuccess);
+  EXPECT_EQ(finished.out.find('\033'), std::string::npos);
+  EXPECT_NE(finished.out.find("\\u001b[31m.spool: incomplete"), std::string::npos) << finished.out;
+}
+
+TEST_F(ExportTest, ManyProcessesAreOneScreen) {
+  for (int rank = 0; rank < 40; ++rank) Sample(std::to_string(100 + rank) + ".spool", 10, rank);
+  const Finished finished = RunIt(Options());
+  EXPECT_NE(finished.out.find("  24 more processes                                      240 "), std::string::npos)
+      << finished.out;
+  EXPECT_NE(finished.out.find("  all                                                    400 "), std::string::npos)
+      << finished.out;
+}
+
+TEST_F(ExportTest, OnTheCommandLine) {
+  Sample("0.spool", 5, 0);
+  Finished finished = RunCommand({"export"});
+  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_NE(finished.err.find("--sqlite FILE"), std::string::npos) << finished.err;
+  EXPECT_EQ(RunCommand({"export", run_}).exit_code(), kUsage);
+  finished = RunCommand({"export", "--sqlite", database_});
+  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_NE(finished.err.find("no run"), std::string::npos) << finished.err;
+  finished = RunCommand({"export", "--help"});
+  EXPECT_EQ(finished.exit_code(), kSuccess);
+  for (const char* option : {"--sqlite", "--force", "--json", "RUN"}) {
+    EXPECT_NE(finished.out.find(option), std::string::npos) << option;
+  }
+  finished = RunCommand({"export", run_, "--sqlite", database_, "--json"});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(nlohmann::json::parse(finished.out)["calls"], 5);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_}).exit_code(), kFailed);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--force"}).exit_code(), kSuccess);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--", "x"}).exit_code(), kUsage);
+}
+
+}  // namespace
+}  // namespace slipstream::cli

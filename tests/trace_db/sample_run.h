@@ -1,0 +1,66 @@
+// A small recorded run with something of every kind in it, for tests that ask about a database as a whole.
+//
+// Threading: one thread; it makes others.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tests/tracer/fake_python.h"
+#include "tracer/clock.h"
+#include "tracer/code_sites.h"
+#include "tracer/hook_id.h"
+#include "tracer/recorder.h"
+
+namespace slipstream::trace_db {
+
+// By a real recorder, into `directory`. False: it could not be.
+inline bool RecordSampleRun(const std::string& directory) {
+  using tracer::HookId;
+  constexpr uint64_t kSteps = 3;
+  constexpr std::string_view kOneLine("\xe8\0", 2);  // of Python 3.11: one instruction on the first line
+  tracer::SpoolFailure why;
+  tracer::RecorderOptions options = {.directory = directory};
+  options.job = {.launcher = "torchrun", .job = "sample", .rank = 0, .local_rank = 0, .world_size = 1};
+  options.decisions = {"transfer.promoted.small", "transfer.skipped"};
+  const std::unique_ptr<tracer::Recorder> recorder(tracer::Recorder::Start(options, &why));
+  if (recorder == nullptr) return false;
+  tracer::FakePython python(0x030b00f0);
+  const std::unique_ptr<tracer::CodeSites> sites(tracer::CodeSites::Create(python.layout(), {}));
+  recorder->SetSites(sites.get());
+  const uintptr_t code = python.NewCode({.file = "train.py", .name = "step", .first_line = 42, .table = kOneLine});
+  const uint32_t site = sites->Intern({code, 0});
+  std::thread([&] {
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      const uint64_t begin = tracer::NowNs();
+      uint16_t decision = 0;
+      for (const HookId hook :
+           {HookId::cudaMalloc, HookId::cudaMemcpyAsync, HookId::cudaStreamSynchronize, HookId::cudaLaunchKernel}) {
+        const uint64_t start = tracer::NowNs();
+        const bool failed = hook == HookId::cudaMalloc && step == 1;
+        const bool copies = hook == HookId::cudaMemcpyAsync || hook == HookId::cudaStreamSynchronize;
+        recorder->Record({.start_ns = start,
+                          .end_ns = tracer::NowNs(),
+                          .bytes = 4096,
+                          .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000
+                                      : copies                        ? 1000
+                                                                      : 0,
+                          .site = site,
+                          .status = failed ? 2 : 0,
+                          .hook = static_cast<uint16_t>(tracer::Index(hook)),
+                          .decision = static_cast<uint16_t>(copies ? ++decision : 0),
+                          .device = 0,
+                          .kind = tracer::RecordKind::kCall});
+      }
+      recorder->Record(tracer::MemoryRecord(tracer::NowNs(), {.device = 0, .live_bytes = 4096 * (step + 1)}));
+      recorder->Record(tracer::MarkRecord(tracer::NowNs(), site, step));
+      recorder->Record(tracer::StepRecord(begin, tracer::NowNs(), step));
+    }
+  }).join();
+  return recorder->Finish(60'000'000'000);
+}
+
+}  // namespace slipstream::trace_db

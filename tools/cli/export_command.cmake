@@ -1,0 +1,6 @@
+# `slipstream export` as a library of its own: it alone needs SQLite.
+add_library(slipstream_cli_export STATIC
+  ${CMAKE_CURRENT_LIST_DIR}/export.h ${CMAKE_CURRENT_LIST_DIR}/export.cpp ${CMAKE_CURRENT_LIST_DIR}/export_json.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/export_text.cpp)
+target_link_libraries(slipstream_cli_export PUBLIC slipstream_options slipstream_trace_db
+                      PRIVATE slipstream_cli slipstream_json slipstream_policy)

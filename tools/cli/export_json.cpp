@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tools/cli/export.h"
+
+namespace slipstream::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json NumberOrNull(const std::optional<int64_t>& number) { return number.has_value() ? Json(*number) : Json(nullptr); }
+
+Json EndReasonJson(const tracer::SpoolReader::End& end) {
+  if (!end.complete) return nullptr;
+  switch (end.reason) {
+    case tracer::EndReason::kFinished:
+      return "finished";
+    case tracer::EndReason::kLimit:
+      return "limit";
+    case tracer::EndReason::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+Json ProcessJson(const trace_db::ExportedProcess& process) {
+  const tracer::SpoolReader::End& end = process.end;
+  return {{"spool", process.file},
+          {"pid", NumberOrNull(process.pid)},
+          {"parent_pid", NumberOrNull(process.parent_pid)},
+          {"rank", NumberOrNull(process.rank)},
+          {"local_rank", NumberOrNull(process.local_rank)},
+          {"world_size", NumberOrNull(process.world_size)},
+          {"host", process.host},
+          {"executable", process.executable},
+          {"calls", process.calls},
+          {"records", end.records},
+          {"dropped", end.dropped},
+          {"first_ns", NumberOrNull(process.first_ns)},
+          {"last_ns", NumberOrNull(process.last_ns)},
+          {"complete", end.complete},
+          {"end_reason", EndReasonJson(end)},
+          {"error", end.error},
+          {"damaged", process.damaged()},
+          {"left_bytes", end.left_bytes},
+          {"left_why", end.left_why},
+          {"missing_records", end.missing_records}};
+}
+
+}  // namespace
+
+std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result) {
+  Json processes = Json::array();
+  uint64_t calls = 0;
+  uint64_t dropped = 0;
+  for (const trace_db::ExportedProcess& process : result.processes) {
+    processes.push_back(ProcessJson(process));
+    calls += process.calls;
+    dropped += process.end.dropped;
+  }
+  Json unreadable = Json::array();
+  for (const auto& spool : result.unreadable) unreadable.push_back({{"spool", spool.file}, {"why", spool.why}});
+  Json hosts = Json::array();
+  for (const trace_db::Host& host : result.hosts) hosts.push_back(host.name);
+  const Json root = {{"schema", kExportSchema},
+                     {"format", "sqlite"},
+                     {"file", *options.sqlite},
+                     {"bytes", result.database_bytes},
+                     {"partial", result.partial()},
+                     {"calls", calls},
+                     {"dropped", dropped},
+                     {"start_unix_ns", result.start_unix_ns},
+                     {"hosts", std::move(hosts)},
+                     {"processes", std::move(processes)},
+                     {"unreadable", std::move(unreadable)}};
+  // Names come from the system and need not be UTF-8.
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace slipstream::cli

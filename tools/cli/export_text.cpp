@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "policy/text.h"
+#include "tools/cli/export.h"
+#include "tools/cli/text.h"
+
+namespace slipstream::cli {
+namespace {
+
+using policy::Escape;
+using trace_db::BuildResult;
+using trace_db::ExportedProcess;
+
+constexpr size_t kProcessesShown = 16;
+constexpr size_t kNameColumns = 44;
+
+std::string Count(uint64_t count, const char* one, const char* many) {
+  return WithThousands(count) + " " + (count == 1 ? one : many);
+}
+
+std::string NameOf(const ExportedProcess& process) {
+  if (!process.pid.has_value()) return Escape(process.file);
+  std::string name = Escape(process.executable) + " (pid " + std::to_string(*process.pid);
+  if (process.rank.has_value()) name += ", rank " + std::to_string(*process.rank);
+  return name + ")";
+}
+
+// A time that nobody would believe is shown as a number, too.
+std::string Moment(const std::optional<int64_t>& ns) {
+  if (!ns.has_value()) return "-";
+  return *ns < 0 ? "-" + HumanTime(static_cast<uint64_t>(-(*ns + 1)) + 1) : HumanTime(static_cast<uint64_t>(*ns));
+}
+
+std::string Dropped(uint64_t dropped) { return dropped == 0 ? "-" : WithThousands(dropped); }
+
+std::string Row(const std::string& name, const ExportedProcess& process) {
+  return "  " + PadRight(name, kNameColumns) + PadLeft(WithThousands(process.calls), 14) +
+         PadLeft(Moment(process.first_ns), 10) + PadLeft(Moment(process.last_ns), 10) +
+         PadLeft(Dropped(process.end.dropped), 12) + "\n";
+}
+
+ExportedProcess Sum(const std::vector<ExportedProcess>& processes) {
+  ExportedProcess sum;
+  for (const ExportedProcess& process : processes) {
+    sum.calls += process.calls;
+    sum.end.records += process.end.records;
+    sum.end.dropped += process.end.dropped;
+    if (!process.first_ns.has_value()) continue;
+    sum.first_ns = std::min(sum.first_ns.value_or(*process.first_ns), *process.first_ns);
+    sum.last_ns = std::max(sum.last_ns.value_or(*process.last_ns), *process.last_ns);
+  }
+  return sum;
+}
+
+// What keeps a process's trace from being all of it; empty: nothing does.
+std::string Gaps(const ExportedProcess& process) {
+  const tracer::SpoolReader::End& end = process.end;
+  std::string text;
+  if (end.left_bytes != 0) {
+    text += "; " + end.left_why + ": exported up to byte " + WithThousands(end.read_bytes) + ", " +
+            HumanBytes(end.left_bytes) + " left out";
+  } else if (!end.complete) {
+    text += "; incomplete: it was killed or still runs, and its last moments may be missing";
+  } else if (end.reason == tracer::EndReason::kLimit) {
+    text += "; recorded up to the size that its file may have";
+  } else if (end.reason == tracer::EndReason::kError) {
+    text += "; recording ended early: its file could not be written (errno " + std::to_string(end.error) + ")";
+  }
+  if (end.malformed_chunks != 0) text += "; " + Count(end.malformed_chunks, "malformed chunk", "malformed chunks");
+  if (end.missing_records != 0) text += "; " + Count(end.missing_records, "record", "records") + " missing in it";
+  if (end.skipped_chunks != 0 || end.skipped_records != 0) {
+    text += "; " + Count(end.skipped_chunks, "chunk", "chunks") + " and " +
+            Count(end.skipped_records, "record", "records") + " of a newer slipstream left out";
+  }
+  return text.empty() ? text : text.substr(2);
+}
+
+std::string HostsLine(const BuildResult& result) {
+  if (result.hosts.size() < 2) return "";
+  uint64_t error = 0;
+  bool known = true;
+  for (const trace_db::Host& host : result.hosts) {
+    const auto moved = static_cast<uint64_t>(host.clocks.highest) - static_cast<uint64_t>(host.clocks.lowest);
+    error = std::max(error, host.clocks.error + moved);
+    known = known && host.clocks.count != 0;
+  }
+  return "  " + Count(result.hosts.size(), "host", "hosts") +
+         ", put beside each other by their wall clocks, each read " +
+         (known ? "to " + HumanTime(error) : "at the beginning only") + "; SLIPSTREAM_HOSTS has the figures\n";
+}
+
+}  // namespace
+
+std::string FormatExport(const ExportOptions& options, const BuildResult& result) {
+  const std::string file = Escape(*options.sqlite);
+  const ExportedProcess all = Sum(result.processes);
+  std::string text = file + ": " + HumanBytes(result.database_bytes) + ", " + Count(all.calls, "call", "calls") +
+                     " of " + Count(result.processes.size(), "process", "processes") + "\n";
+  text += "  " + PadRight("process", kNameColumns) + PadLeft("calls", 14) + PadLeft("from", 10) + PadLeft("to", 10) +
+          PadLeft("dropped", 12) + "\n";
+  const size_t shown = result.processes.size() <= kProcessesShown + 1 ? result.processes.size() : kProcessesShown;
+  for (size_t i = 0; i < shown; ++i) text += Row(NameOf(result.processes[i]), result.processes[i]);
+  if (shown < result.processes.size()) {
+    const std::vector<ExportedProcess> rest(result.processes.begin() + static_cast<std::ptrdiff_t>(shown),
+                                            result.processes.end());
+    text += Row(std::to_string(rest.size()) + " more processes", Sum(rest));
+  }
+  if (result.processes.size() > 1) text += Row("all", all);
+  text += HostsLine(result);
+  for (const ExportedProcess& process : result.processes) {
+    const std::string gaps = Gaps(process);
+    if (!gaps.empty()) text += "  " + Escape(process.file) + ": " + Escape(gaps) + "\n";
+  }
+  for (const auto& spool : result.unreadable) text += "  left out: " + Escape(spool.why) + "\n";
+  return text;
+}
+
+}  // namespace slipstream::cli

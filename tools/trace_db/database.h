@@ -1,0 +1,58 @@
+// SQLite, for writing one new file from end to end.
+//
+// Errors: the first one is kept and every call after it does nothing, so that a caller with many rows asks once in a
+//   while and not at every row.
+// Threading: an object belongs to one thread; what is named to StopWhen may be set from anywhere, a signal handler
+//   included.
+// Hazard: there is no journal. A file that an error, a signal or a crash interrupted is of no use and must be removed;
+//   the caller gives it its name only when it is whole (new_file.h). Writing past RLIMIT_FSIZE sends SIGXFSZ, which the
+//   process must ignore to get an error instead. Where SQLite sorts is set for the whole process, so there may be one
+//   object at a time.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+struct sqlite3;
+
+namespace slipstream::trace_db {
+
+class Database {
+ public:
+  struct Error {
+    int code = 0;      // SQLite's; 0: none
+    std::string text;  // for people
+  };
+
+  // The file must be there; empty. Look at ok().
+  explicit Database(const std::string& path);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  bool ok() const { return error_.code == 0; }
+  const Error& error() const { return error_; }
+  // That the system would not write. SQLite forgets most of what the system said about it.
+  bool refused() const;
+  // That it was stopped (StopWhen).
+  bool stopped() const;
+
+  // Statements that give no rows.
+  bool Run(const std::string& sql);
+  // From now on, statements end with an error when this is true.
+  void StopWhen(const std::atomic<bool>* stop);
+  // Everything is in the file as far as SQLite is concerned; nothing else may be called afterwards but ok() and
+  // error().
+  bool Close();
+
+  sqlite3* handle() { return handle_; }
+  // Keeps SQLite's last error, if none is kept yet. False, for callers to return.
+  bool Fail(int code);
+
+ private:
+  sqlite3* handle_ = nullptr;
+  Error error_;
+};
+
+}  // namespace slipstream::trace_db

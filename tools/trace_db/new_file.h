@@ -1,0 +1,33 @@
+// A file that gets its name when it is whole: until then it is beside its place under another name, and goes away again
+// unless it is published.
+//
+// Threading: one thread.
+// Hazard: SIGKILL leaves it behind, as PLACE.new-XXXXXX.
+// Errors: an errno, 0 for none.
+#pragma once
+
+#include <string>
+
+namespace slipstream::trace_db {
+
+class NewFile {
+ public:
+  explicit NewFile(std::string place) : place_(std::move(place)) {}
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  // An empty file, 0600, in the same directory.
+  int Create();
+  const std::string& path() const { return path_; }
+  // Why it cannot get longer, found out by trying; 0: it can. What is in it is of no use any more.
+  int TryToLengthen();
+  // Puts what is in it onto the disk and gives it its name: over what is there if `replace`, else EEXIST.
+  int Publish(bool replace);
+
+ private:
+  const std::string place_;
+  std::string path_;  // empty: there is none (any more)
+};
+
+}  // namespace slipstream::trace_db

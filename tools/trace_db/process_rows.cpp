@@ -1,0 +1,200 @@
+#include "tools/trace_db/process_rows.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "tools/trace_db/api_names.h"
+#include "tools/trace_db/clean_text.h"
+#include "tracer/process_facts.h"
+
+namespace slipstream::trace_db {
+namespace {
+
+using tracer::NameTable;
+using tracer::RecordKind;
+using tracer::SpoolRecord;
+using tracer::TraceRecord;
+
+constexpr std::nullptr_t kNull = nullptr;
+
+// SQLite's numbers end there; sums over negative sizes would be wrong without a word.
+int64_t Size(uint64_t bytes) {
+  return static_cast<int64_t>(std::min(bytes, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+}
+
+std::optional<std::string> TextOrNull(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(CleanText(text));
+}
+
+const char* NameOf(tracer::EndReason reason) {
+  switch (reason) {
+    case tracer::EndReason::kFinished:
+      return "finished";
+    case tracer::EndReason::kLimit:
+      return "limit";
+    case tracer::EndReason::kError:
+      return "error";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host, int64_t number,
+                         const SpoolSurvey& survey, const tracer::SpoolReader& reader)
+    : tables_(*tables),
+      times_(times),
+      host_(host),
+      number_(number),
+      survey_(survey),
+      reader_(reader),
+      global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))) {
+  exported_.file = survey.file;
+  exported_.executable = std::filesystem::path(survey.Text(tracer::kFactExecutable)).filename().string();
+  exported_.host = survey.Text(tracer::kFactHost);
+  exported_.pid = survey.Number(tracer::kFactPid);
+  exported_.parent_pid = survey.Number(tracer::kFactParentPid);
+  exported_.rank = survey.Number(tracer::kFactRank);
+  exported_.local_rank = survey.Number(tracer::kFactLocalRank);
+  exported_.world_size = survey.Number(tracer::kFactWorldSize);
+}
+
+std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
+  if (record.thread == 0) return std::nullopt;
+  return GlobalTid(global_pid_, record.record.thread);
+}
+
+void ProcessRows::Add(const SpoolRecord& spooled) {
+  const TraceRecord& record = spooled.record;
+  const int64_t start = At(record.start_ns);
+  const int64_t end = At(record.end_ns);
+  exported_.first_ns = std::min(exported_.first_ns.value_or(start), start);
+  exported_.last_ns = std::max(exported_.last_ns.value_or(end), end);
+  switch (record.kind) {
+    case RecordKind::kCall:
+      AddCall(spooled);
+      break;
+    case RecordKind::kMark:
+      tables_.own_marks.Row(start, number_, spooled.thread, ThreadOf(spooled), record.bytes, SiteId(record.site));
+      break;
+    case RecordKind::kMemory:
+      AddMemory(record);
+      break;
+    case RecordKind::kDrop:
+      tables_.own_drops.Row(start, end, number_, spooled.thread, ThreadOf(spooled), Size(record.bytes),
+                            Size(DroppedUpTo(record)));
+      break;
+    case RecordKind::kStep:
+      AddStep(spooled);
+      break;
+    case RecordKind::kClock:
+      tables_.own_clocks.Row(start, end, number_, record.start_ns, record.end_ns, record.bytes, record.stream);
+      break;
+    case RecordKind::kNone:
+      break;
+  }
+}
+
+// correlationId is a number of ours: unique in the database, and there for calls that CUPTI never saw.
+void ProcessRows::AddCall(const SpoolRecord& spooled) {
+  const TraceRecord& record = spooled.record;
+  const int64_t correlation = ++tables_.correlations;
+  ++exported_.calls;
+  auto [function, is_new] = functions_.try_emplace(record.hook);
+  if (is_new) {
+    const std::string* const name = reader_.NameOf(NameTable::kHooks, record.hook);
+    const std::string text = name != nullptr ? *name : "unknown function " + std::to_string(record.hook);
+    function->second = {tables_.strings.IdOf(ApiName(text)), IsDriverFunction(text) ? kClassDriver : kClassRuntime};
+  }
+  tables_.runtime.Row(At(record.start_ns), At(record.end_ns), function->second.event_class,
+                      GlobalTid(global_pid_, record.thread), correlation, function->second.id, record.status, kNull);
+  const NumberOrNull device = {.known = record.device >= 0, .value = record.device};
+  const NumberOrNull cupti = {.known = record.correlation != 0, .value = record.correlation};
+  tables_.own_calls.Row(correlation, number_, spooled.thread, SiteId(record.site), Size(record.bytes), record.stream,
+                        device, cupti);
+  if (record.decision != 0 || record.saved_ns != 0) {
+    NumberOrNull decision = {.known = record.decision != 0};
+    if (decision.known) decision.value = DecisionId(record.decision);
+    tables_.own_decisions.Row(correlation, decision, Size(record.bytes), record.saved_ns);
+  }
+}
+
+// Also as a range, which is what reports of Nsight Systems know: one name for all steps, so that they sum them up, and
+// the step's number beside it.
+void ProcessRows::AddStep(const SpoolRecord& spooled) {
+  const TraceRecord& record = spooled.record;
+  const int64_t start = At(record.start_ns);
+  const int64_t end = At(record.end_ns);
+  const int64_t thread = ThreadOf(spooled).value_or(global_pid_);
+  tables_.own_steps.Row(start, end, number_, spooled.thread, ThreadOf(spooled), Size(record.bytes));
+  tables_.nvtx.Row(start, end, kNvtxStartEndRange, kNull, kNull, kNull, "step", thread, thread, kNull, 0,
+                   Size(record.bytes), kNull, kNull, kNull, kNull, kNull, kNull, kNull, kNull);
+}
+
+void ProcessRows::AddMemory(const TraceRecord& record) {
+  const tracer::MemoryFigures figures = MemoryOf(record);
+  tables_.own_memory.Row(At(record.start_ns), number_, figures.device, Size(figures.live_bytes),
+                         Size(figures.idle_bytes), Size(figures.parked_bytes), figures.trims, figures.retries);
+}
+
+int64_t ProcessRows::DecisionId(uint16_t decision) {
+  const auto [id, is_new] = decisions_.try_emplace(decision);
+  if (is_new) {
+    const std::string* const name = reader_.NameOf(NameTable::kDecisions, decision);
+    id->second = tables_.strings.IdOf(name != nullptr ? *name : "unknown decision " + std::to_string(decision));
+  }
+  return id->second;
+}
+
+std::optional<int64_t> ProcessRows::SiteId(uint32_t site) {
+  if (site == 0) return std::nullopt;
+  const auto [id, is_new] = sites_.try_emplace(site);
+  if (is_new) {
+    const tracer::SpoolSite* const line = reader_.SiteOf(site);
+    if (line != nullptr) id->second = tables_.sites.IdOf(*line);
+  }
+  return id->second;
+}
+
+// The system gives a thread's number anew once it has ended. In ThreadNames a number has one name, because reports join
+// by it: that of its last thread which has one.
+void ProcessRows::AddThreads() {
+  std::map<int64_t, std::string> names;
+  for (const auto& [number, thread] : reader_.threads()) {
+    const int64_t global = GlobalTid(global_pid_, thread.id);
+    tables_.own_threads.Row(number_, number, thread.id, global, TextOrNull(thread.name), thread.records, thread.dropped,
+                            thread.ended);
+    if (!thread.name.empty()) names[global] = thread.name;
+  }
+  for (const auto& [global, name] : names) tables_.thread_names.Row(tables_.strings.IdOf(name), kNull, global);
+}
+
+void ProcessRows::AddProcess() {
+  const tracer::SpoolReader::End& end = exported_.end;
+  const std::string command = CommandText(survey_.Text(tracer::kFactCommandLine));
+  const std::string executable = survey_.Text(tracer::kFactExecutable);
+  const auto reason = end.complete ? std::optional(std::string_view(NameOf(end.reason))) : std::nullopt;
+  const NumberOrNull error = {.known = end.complete && end.error != 0, .value = end.error};
+  tables_.own_processes.Row(number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank,
+                            exported_.local_rank, exported_.world_size, TextOrNull(survey_.Text(tracer::kFactLauncher)),
+                            TextOrNull(survey_.Text(tracer::kFactJob)), TextOrNull(executable), TextOrNull(command),
+                            CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns, exported_.last_ns,
+                            exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
+                            end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records,
+                            end.malformed_chunks, end.missing_records, end.late_records);
+  tables_.processes.Row(global_pid_, exported_.pid, CleanText(executable));
+  for (const auto& [key, value] : reader_.facts()) {
+    const bool is_command = key == tracer::kFactCommandLine;
+    tables_.own_facts.Row(number_, CleanText(key), is_command ? command : CleanText(value));
+  }
+}
+
+ExportedProcess ProcessRows::Finish() {
+  exported_.end = reader_.end();
+  AddThreads();
+  AddProcess();
+  return exported_;
+}
+
+}  // namespace slipstream::trace_db

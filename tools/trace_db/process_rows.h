@@ -1,0 +1,84 @@
+// The rows of one process: its spool's records one after the other, and then what is known about it at the end.
+//
+// Memory: what the spool's reader holds, and a number a line and a name.
+// Threading: one thread.
+// Errors: kept by the tables' Database.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "tools/trace_db/survey.h"
+#include "tools/trace_db/time_base.h"
+#include "tools/trace_db/trace_tables.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::trace_db {
+
+// What went into the database.
+struct ExportedProcess {
+  std::string file;        // of the spool, without its directory
+  std::string executable;  // without its directory; empty: not known
+  std::string host;
+  std::optional<int64_t> pid;
+  std::optional<int64_t> parent_pid;
+  std::optional<int64_t> rank;
+  std::optional<int64_t> local_rank;
+  std::optional<int64_t> world_size;
+  uint64_t calls = 0;
+  std::optional<int64_t> first_ns;  // in the trace's time
+  std::optional<int64_t> last_ns;
+  tracer::SpoolReader::End end;
+
+  // Something that is in the file is not in the database.
+  bool damaged() const {
+    return end.left_bytes != 0 || end.malformed_chunks != 0 || end.missing_records != 0 || end.skipped_chunks != 0 ||
+           end.skipped_records != 0;
+  }
+};
+
+class ProcessRows {
+ public:
+  // All must outlive it. `number`: of the process, from 1.
+  ProcessRows(TraceTables* tables, const TimeBase& times, size_t host, int64_t number, const SpoolSurvey& survey,
+              const tracer::SpoolReader& reader);
+
+  void Add(const tracer::SpoolRecord& record);
+  // When the spool has been read.
+  ExportedProcess Finish();
+
+ private:
+  int64_t At(uint64_t monotonic_ns) const { return times_.At(host_, monotonic_ns); }
+  // NULL for what the process itself did, by no thread of the program.
+  std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
+  void AddCall(const tracer::SpoolRecord& record);
+  void AddStep(const tracer::SpoolRecord& record);
+  void AddMemory(const tracer::TraceRecord& record);
+  int64_t FunctionId(uint16_t hook);
+  int64_t DecisionId(uint16_t decision);
+  std::optional<int64_t> SiteId(uint32_t site);
+  void AddThreads();
+  void AddProcess();
+
+  TraceTables& tables_;
+  const TimeBase& times_;
+  const size_t host_;
+  const int64_t number_;
+  const SpoolSurvey& survey_;
+  const tracer::SpoolReader& reader_;
+  const int64_t global_pid_;
+  ExportedProcess exported_;
+
+  struct Function {
+    int64_t id = 0;
+    int64_t event_class = 0;
+  };
+  std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
+  std::unordered_map<uint16_t, int64_t> decisions_;
+  std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
+};
+
+}  // namespace slipstream::trace_db

@@ -1,0 +1,121 @@
+// The tables of a trace's database. docs/trace-database.md says what those of slipstream's own mean; a test holds the
+// two together.
+//
+// Those without SLIPSTREAM_ in their names are Nsight Systems' own layout, version 3.16 of its export schema, so that
+// its report scripts and whatever reads its exports read this. Source: Nsight Systems User Guide and Post-Collection
+// Analysis Guide, "SQLite Schema Reference", "SQLite Schema Event Values" and "Common SQLite Examples", and the schema
+// that its exports carry. Readers name the columns that they want; some take them by position, so the order is theirs
+// too.
+//
+// Threading: constants.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace slipstream::trace_db {
+
+inline constexpr char kNsysSchemaVersion[] = "3.16.1";
+// Of the tables of slipstream's own: counted up when a column changes its meaning or goes.
+inline constexpr char kOwnSchemaVersion[] = "1";
+
+struct TableLayout {
+  const char* name;
+  const char* columns;
+};
+
+// ---- Nsight Systems' own
+inline constexpr TableLayout kStringIds = {"StringIds", "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL"};
+inline constexpr TableLayout kRuntime = {"CUPTI_ACTIVITY_KIND_RUNTIME",
+                                         "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, "
+                                         "globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, "
+                                         "returnValue INTEGER NOT NULL, callchainId INTEGER"};
+inline constexpr TableLayout kNvtxEvents = {
+    "NVTX_EVENTS",
+    "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, "
+    "color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, domainId INTEGER, "
+    "uint64Value INTEGER, int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value INTEGER, "
+    "floatValue REAL, jsonTextId INTEGER, jsonText TEXT, binaryData TEXT"};
+inline constexpr TableLayout kThreadNames = {"ThreadNames",
+                                             "nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER"};
+inline constexpr TableLayout kProcesses = {"PROCESSES", "globalPid INTEGER, pid INTEGER, name TEXT"};
+inline constexpr TableLayout kAnalysisDetails = {
+    "ANALYSIS_DETAILS",
+    "globalVid INTEGER NOT NULL, duration INTEGER NOT NULL, startTime INTEGER NOT NULL, stopTime INTEGER NOT NULL"};
+inline constexpr TableLayout kSessionStart = {"TARGET_INFO_SESSION_START_TIME",
+                                              "utcEpochNs INTEGER, utcTime TEXT, localTime TEXT"};
+inline constexpr TableLayout kSystemEnv = {"TARGET_INFO_SYSTEM_ENV",
+                                           "globalVid INTEGER, devStateName TEXT NOT NULL, name TEXT NOT NULL, "
+                                           "nameEnum INTEGER NOT NULL, value TEXT NOT NULL"};
+inline constexpr TableLayout kMetaDataExport = {"META_DATA_EXPORT", "name TEXT NOT NULL, value TEXT"};
+
+inline constexpr int64_t kClassRuntime = 0;  // of ENUM_NSYS_EVENT_CLASS
+inline constexpr int64_t kClassDriver = 1;
+inline constexpr int64_t kNvtxStartEndRange = 60;  // of ENUM_NSYS_EVENT_TYPE
+
+struct EnumValue {
+  int64_t id;
+  const char* name;
+  const char* label;
+};
+struct EnumTable {
+  TableLayout layout;
+  std::span<const EnumValue> values;
+};
+std::span<const EnumTable> EnumTables();
+
+// ---- slipstream's own
+inline constexpr TableLayout kOwnHosts = {
+    "SLIPSTREAM_HOSTS",
+    "hostId INTEGER NOT NULL PRIMARY KEY, name TEXT, clockReadings INTEGER NOT NULL, wallMinusMonotonicNs INTEGER, "
+    "readingErrorNs INTEGER, wallMovedNs INTEGER"};
+inline constexpr TableLayout kOwnProcesses = {
+    "SLIPSTREAM_PROCESSES",
+    "processId INTEGER NOT NULL PRIMARY KEY, globalPid INTEGER NOT NULL, pid INTEGER, parentPid INTEGER, "
+    "hostId INTEGER NOT NULL, rank INTEGER, localRank INTEGER, worldSize INTEGER, launcher TEXT, job TEXT, "
+    "executable TEXT, command TEXT, spoolFile TEXT NOT NULL, startUnixNs INTEGER NOT NULL, firstNs INTEGER, "
+    "lastNs INTEGER, calls INTEGER NOT NULL, records INTEGER NOT NULL, dropped INTEGER NOT NULL, "
+    "complete INTEGER NOT NULL, endReason TEXT, endError INTEGER, readBytes INTEGER NOT NULL, "
+    "leftBytes INTEGER NOT NULL, leftWhy TEXT, skippedChunks INTEGER NOT NULL, skippedRecords INTEGER NOT NULL, "
+    "malformedChunks INTEGER NOT NULL, missingRecords INTEGER NOT NULL, lateRecords INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnThreads = {
+    "SLIPSTREAM_THREADS",
+    "processId INTEGER NOT NULL, thread INTEGER NOT NULL, tid INTEGER NOT NULL, globalTid INTEGER NOT NULL, name TEXT, "
+    "records INTEGER NOT NULL, dropped INTEGER NOT NULL, ended INTEGER NOT NULL, PRIMARY KEY (processId, thread)"};
+inline constexpr TableLayout kOwnCalls = {
+    "SLIPSTREAM_CALLS",
+    "correlationId INTEGER NOT NULL PRIMARY KEY, processId INTEGER NOT NULL, thread INTEGER NOT NULL, siteId INTEGER, "
+    "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER"};
+inline constexpr TableLayout kOwnDecisions = {
+    "SLIPSTREAM_DECISIONS",
+    "correlationId INTEGER NOT NULL PRIMARY KEY, decisionId INTEGER, bytes INTEGER NOT NULL, "
+    "savedNs INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnSites = {
+    "SLIPSTREAM_SITES",
+    "siteId INTEGER NOT NULL PRIMARY KEY, file TEXT NOT NULL, line INTEGER, function TEXT NOT NULL, "
+    "isLibrary INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnMemory = {
+    "SLIPSTREAM_MEMORY",
+    "start INTEGER NOT NULL, processId INTEGER NOT NULL, deviceId INTEGER NOT NULL, liveBytes INTEGER NOT NULL, "
+    "idleBytes INTEGER NOT NULL, parkedBytes INTEGER NOT NULL, trims INTEGER NOT NULL, retries INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnDrops = {
+    "SLIPSTREAM_DROPS",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
+    "globalTid INTEGER, count INTEGER NOT NULL, countUpToHere INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnSteps = {
+    "SLIPSTREAM_STEPS",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
+    "globalTid INTEGER, number INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnMarks = {
+    "SLIPSTREAM_MARKS",
+    "start INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "
+    "value INTEGER NOT NULL, siteId INTEGER"};
+inline constexpr TableLayout kOwnClocks = {
+    "SLIPSTREAM_CLOCKS",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, monotonicBeforeNs INTEGER NOT NULL, "
+    "monotonicAfterNs INTEGER NOT NULL, realtimeNs INTEGER NOT NULL, monotonicRawNs INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnFacts = {
+    "SLIPSTREAM_FACTS",
+    "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (processId, key)"};
+
+}  // namespace slipstream::trace_db

@@ -1,0 +1,26 @@
+#include "tools/trace_db/string_table.h"
+
+#include "tools/trace_db/clean_text.h"
+#include "tracer/call_site.h"
+#include "tracer/line_table.h"
+
+namespace slipstream::trace_db {
+
+int64_t StringTable::IdOf(const std::string& text) {
+  const auto [at, is_new] = ids_.try_emplace(text, static_cast<int64_t>(ids_.size()) + 1);
+  if (is_new) table_.Row(at->second, CleanText(text));
+  return at->second;
+}
+
+int64_t SiteTable::IdOf(const tracer::SpoolSite& site) {
+  // Neither a file nor a function has a NUL in its name.
+  const std::string key = site.file + '\0' + std::to_string(site.line) + '\0' + site.function;
+  const auto [at, is_new] = ids_.try_emplace(key, static_cast<int64_t>(ids_.size()) + 1);
+  if (is_new) {
+    const NumberOrNull line = {.known = site.line != tracer::kNoLine, .value = site.line};
+    table_.Row(at->second, CleanText(site.file), line, CleanText(site.function), tracer::IsLibraryFile(site.file));
+  }
+  return at->second;
+}
+
+}  // namespace slipstream::trace_db

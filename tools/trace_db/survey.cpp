@@ -1,0 +1,69 @@
+#include "tools/trace_db/survey.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+
+#include "tracer/spool_reader.h"
+
+namespace slipstream::trace_db {
+namespace {
+
+constexpr uint64_t kRecordsBetweenLooks = 4096;
+
+}  // namespace
+
+void ClockReadings::Add(const tracer::TraceRecord& clock) {
+  if (clock.end_ns < clock.start_ns) return;
+  const uint64_t took = clock.end_ns - clock.start_ns;
+  const auto seen = static_cast<int64_t>(clock.bytes - (clock.start_ns + took / 2));
+  Add({.count = 1, .difference = seen, .error = (took + 1) / 2, .lowest = seen, .highest = seen});
+}
+
+void ClockReadings::Add(const ClockReadings& others) {
+  if (others.count == 0) return;
+  if (count == 0 || others.error < error) {
+    difference = others.difference;
+    error = others.error;
+  }
+  lowest = count == 0 ? others.lowest : std::min(lowest, others.lowest);
+  highest = count == 0 ? others.highest : std::max(highest, others.highest);
+  count += others.count;
+}
+
+std::optional<int64_t> SpoolSurvey::Number(const char* key) const {
+  const std::string text = Text(key);
+  int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string SpoolSurvey::Text(const char* key) const {
+  const auto found = facts.find(key);
+  return found != facts.end() ? found->second : std::string();
+}
+
+SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look) {
+  SpoolSurvey survey;
+  survey.path = path;
+  survey.file = std::filesystem::path(path).filename().string();
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(path, ignored);
+  survey.bytes = ignored ? 0 : bytes;
+  const auto reader = tracer::SpoolReader::Open(path, &survey.error);
+  if (reader == nullptr) return survey;
+  survey.start_unix_ns = reader->start_unix_ns();
+  tracer::SpoolRecord record;
+  while (reader->Next(&record)) {
+    ++survey.records;
+    if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
+    survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
+    if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
+  }
+  survey.facts = reader->facts();
+  return survey;
+}
+
+}  // namespace slipstream::trace_db

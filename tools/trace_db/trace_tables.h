@@ -1,0 +1,70 @@
+// All tables of one database, and the numbers that go through all processes.
+//
+// Threading, errors: as its Database.
+#pragma once
+
+#include <cstdint>
+
+#include "tools/trace_db/global_id.h"
+#include "tools/trace_db/string_table.h"
+#include "tools/trace_db/table.h"
+
+namespace slipstream::trace_db {
+
+struct TraceTables {
+  explicit TraceTables(Database* database)
+      : strings(database),
+        sites(database),
+        runtime(database, kRuntime),
+        nvtx(database, kNvtxEvents),
+        thread_names(database, kThreadNames),
+        processes(database, kProcesses),
+        own_processes(database, kOwnProcesses),
+        own_threads(database, kOwnThreads),
+        own_calls(database, kOwnCalls),
+        own_decisions(database, kOwnDecisions),
+        own_memory(database, kOwnMemory),
+        own_drops(database, kOwnDrops),
+        own_steps(database, kOwnSteps),
+        own_marks(database, kOwnMarks),
+        own_clocks(database, kOwnClocks),
+        own_facts(database, kOwnFacts) {}
+
+  // Those that are there without rows: slipstream's own, so that a query says "none" and not "no such table", and those
+  // that every export has.
+  void Create() {
+    strings.Create();
+    sites.Create();
+    for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_memory, &own_drops,
+                         &own_steps, &own_marks, &own_clocks, &own_facts}) {
+      table->Create();
+    }
+  }
+  void CreateIndices() {
+    runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_CORRELATION", "correlationId");
+    runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_START", "start");
+    own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_SITE", "siteId");
+  }
+
+  StringTable strings;
+  SiteTable sites;
+  Table runtime;
+  Table nvtx;
+  Table thread_names;
+  Table processes;
+  Table own_processes;
+  Table own_threads;
+  Table own_calls;
+  Table own_decisions;
+  Table own_memory;
+  Table own_drops;
+  Table own_steps;
+  Table own_marks;
+  Table own_clocks;
+  Table own_facts;
+
+  GlobalPids global_pids;
+  int64_t correlations = 0;  // given so far
+};
+
+}  // namespace slipstream::trace_db
