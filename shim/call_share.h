@@ -18,6 +18,7 @@ constexpr tracer::CallShare ShareOf(transfer::Decision decision) {
     case Decision::kVerifiedWrong:
     case Decision::kUnverified:
     case Decision::kGaveBack:
+    case Decision::kUnpinned:
     case Decision::kUnmapped:
     case Decision::kUnmappedByCaller:
     // Paid in calls that wait by themselves: their own wait is so much shorter.
