@@ -4,6 +4,7 @@
 #include <new>
 
 #include "tracer/crc32c.h"
+#include "tracer/trace_record.h"
 
 namespace slipstream::tracer {
 
@@ -91,6 +92,7 @@ bool ChunkWriter::Flush() {
 
 // There may be room for some of the chunks, one after the other.
 void ChunkWriter::WriteWhatFits() {
+  size_t first_lost = 0;
   for (size_t at = 0; at < used_;) {
     ChunkHeader header;
     std::memcpy(static_cast<void*>(&header), buffer_.get() + at, sizeof(header));
@@ -101,11 +103,31 @@ void ChunkWriter::WriteWhatFits() {
       RecordsHead head;
       std::memcpy(static_cast<void*>(&head), buffer_.get() + at + sizeof(header), sizeof(head));
       written_records_ += head.count;
-      buffered_records_ -= head.count;
     }
     at += size;
+    first_lost = at;
   }
-  lost_records_ += buffered_records_;
+  CountLost(first_lost);
+}
+
+// From `at` on, chunks that are not in the file.
+void ChunkWriter::CountLost(size_t at) {
+  while (at < used_) {
+    ChunkHeader header;
+    std::memcpy(static_cast<void*>(&header), buffer_.get() + at, sizeof(header));
+    if (header.kind == static_cast<uint16_t>(ChunkKind::kRecords)) {
+      const char* next = buffer_.get() + at + sizeof(header);
+      RecordsHead head;
+      std::memcpy(static_cast<void*>(&head), next, sizeof(head));
+      next += sizeof(head);
+      for (uint32_t i = 0; i < head.count; ++i, next += sizeof(TraceRecord)) {
+        TraceRecord record;
+        std::memcpy(static_cast<void*>(&record), next, sizeof(record));
+        lost_records_ += IsTold(record.kind) ? 1 : 0;
+      }
+    }
+    at += sizeof(header) + PaddedBytes(header.payload_bytes);
+  }
 }
 
 bool ChunkWriter::Finish(const SpoolEnd& end) {

@@ -30,7 +30,8 @@ class ChunkWriter {
   EndReason stopped() const { return stopped_; }
   int error() const { return error_; }
   uint64_t records() const { return written_records_; }  // that are in the file
-  uint64_t lost() const { return lost_records_; }        // whose chunks were put together and then not written
+  // Whose chunks were put together and then not written; without what the recorder itself adds (IsTold).
+  uint64_t lost() const { return lost_records_; }
 
   void Start(uint64_t start_unix_ns);
   // Of the chunks from here on.
@@ -60,6 +61,7 @@ class ChunkWriter {
 
   void Seal();
   void WriteWhatFits();
+  void CountLost(size_t at);
 
   SpoolFile* const file_;
   const uint64_t limit_;

@@ -76,6 +76,15 @@ const RecordRing::Owner* RecordRing::owner() const {
   return state == State::kTaken || state == State::kEnded ? &owner_ : nullptr;
 }
 
+uint64_t RecordRing::AvailableOwn() const {
+  const uint64_t head = head_.load(std::memory_order_acquire);
+  uint64_t own = 0;
+  for (uint64_t at = tail_.load(std::memory_order_relaxed); at != head; ++at) {
+    own += IsTold(records()[at & (capacity_ - 1)].kind) ? 1 : 0;
+  }
+  return own;
+}
+
 void RecordRing::Copy(uint64_t count, void* to) const {
   if (count == 0) return;
   const uint64_t at = tail_.load(std::memory_order_relaxed) & (capacity_ - 1);

@@ -67,6 +67,8 @@ class RecordRing {
   bool IsHalfFull() const { return Available() >= capacity_ / 2; }
   // How many of this owner's went to the consumer before.
   uint64_t taken() const { return tail_.load(std::memory_order_relaxed) - first_; }
+  // Of those that are available, how many are the thread's own: no drop records.
+  uint64_t AvailableOwn() const;
   // The next `count` of those that are available; they stay until Advance.
   void Copy(uint64_t count, void* to) const;
   void Advance(uint64_t count);

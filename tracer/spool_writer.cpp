@@ -233,7 +233,7 @@ uint64_t SpoolWriter::Dropped() const {
       dropped_by_ended_ + sources_.dropped_without_ring->load(std::memory_order_relaxed) + chunks_.lost();
   for (uint32_t i = 0; i < sources_.rings->mapped(); ++i) {
     const RecordRing* const ring = sources_.rings->ring(i);
-    if (ring->owner() != nullptr) dropped += ring->dropped() + ring->Available();
+    if (ring->owner() != nullptr) dropped += ring->dropped() + ring->AvailableOwn();
   }
   return dropped;
 }

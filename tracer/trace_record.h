@@ -28,6 +28,9 @@ enum class RecordKind : uint8_t {
 };
 inline constexpr uint8_t kLastRecordKind = 6;
 
+// Whether records of this kind count as lost where they are: not what the recorder itself adds.
+constexpr bool IsTold(RecordKind kind) { return kind != RecordKind::kDrop && kind != RecordKind::kClock; }
+
 // Times are nanoseconds of CLOCK_MONOTONIC (tracer/clock.h).
 struct TraceRecord {
   uint64_t start_ns = 0;
