@@ -38,7 +38,7 @@ void MemcpyAsync(benchmark::State& state) {
 void Paced(benchmark::State& state) {
   constexpr int kBurst = 256;
   char host[16] = {};
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < kBurst; ++i) {
       benchmark::DoNotOptimize(cudaMemcpyAsync(host, host, 0, cudaMemcpyHostToHost, nullptr));

@@ -63,7 +63,7 @@ std::string Absolute(const std::string& path) {
 // The variables of this process, and the one that --record stands for: what reads them here and in the command then
 // agrees.
 policy::Environment EnvironmentFor(const RunOptions& options) {
-  const policy::Environment own = policy::Environment::FromProcess();
+  policy::Environment own = policy::Environment::FromProcess();
   if (!options.record || !own.complete()) return own;
   std::map<std::string, std::string> variables(own.variables().begin(), own.variables().end());
   variables["SLIPSTREAM_TRACER_RECORD"] = "on";

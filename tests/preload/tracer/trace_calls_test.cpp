@@ -48,7 +48,7 @@ TEST(TraceCallsTest, WithoutCountersToo) {
 TEST(TraceCallsTest, EachThreadsCallsStandInTheirOrder) {
   const std::string directory = NewDirectory();
   const uint64_t before = tracer::NowNs();
-  RunTraced({TRACED, "storm", "6", "2000"}, directory);
+  EXPECT_EQ(RunTraced({TRACED, "storm", "6", "2000"}, directory).status, 0);
   const uint64_t after = tracer::NowNs();
   const Trace trace = ReadOnlyTrace(directory);
   ASSERT_NE(trace.reader, nullptr);
@@ -71,7 +71,7 @@ TEST(TraceCallsTest, EightThreadsAtFullSpeedLoseNothingUncounted) {
   constexpr int kThreads = 8;
   constexpr uint64_t kCalls = 100'000;
   const std::string directory = NewDirectory();
-  RunTraced({TRACED, "storm", std::to_string(kThreads), std::to_string(kCalls)}, directory);
+  EXPECT_EQ(RunTraced({TRACED, "storm", std::to_string(kThreads), std::to_string(kCalls)}, directory).status, 0);
   EXPECT_EQ(CountsIn(directory).at("cudaPeekAtLastError"), kThreads * kCalls);
   const Trace trace = ReadOnlyTrace(directory);
   ASSERT_NE(trace.reader, nullptr);
@@ -92,6 +92,19 @@ TEST(TraceCallsTest, EightThreadsAtFullSpeedLoseNothingUncounted) {
   EXPECT_EQ(total, kThreads * kCalls + 1);
   EXPECT_EQ(trace.end().dropped, dropped);
   RecordProperty("dropped", std::to_string(dropped));
+}
+
+// Calls that other threads make while the first one sets everything up are in neither.
+TEST(TraceCallsTest, S56_FirstCallsFromManyThreadsAtOnce) {
+  for (int round = 0; round < 10; ++round) {
+    const std::string directory = NewDirectory();
+    const Finished traced = RunTraced({PROGRAM, "first_call_race", "8", "200"}, directory);
+    EXPECT_EQ(traced.out, "0 failures\n") << traced.err;
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    EXPECT_EQ(trace.end().dropped, 0U);
+    EXPECT_EQ(trace.Calls(), CountsIn(directory));
+  }
 }
 
 struct Expected {
