@@ -188,6 +188,8 @@ TEST_F(StrangeSpoolsTest, NamesAreOnlyNames) {
                  {"rank", "99999999999999999999"},
                  {injection, injection},
                  {"", ""},
+                 {"\xff", "1"},
+                 {"\\xff", "2"},  // becomes the same text
                  {"command_line", std::string("python\0it's\0\0-x\0\xfe\0", 18)},
                  {"executable", "/usr/bin/" + injection},
                  {"host", not_utf8}});

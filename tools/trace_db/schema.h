@@ -114,8 +114,7 @@ inline constexpr TableLayout kOwnClocks = {
     "SLIPSTREAM_CLOCKS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, monotonicBeforeNs INTEGER NOT NULL, "
     "monotonicAfterNs INTEGER NOT NULL, realtimeNs INTEGER NOT NULL, monotonicRawNs INTEGER NOT NULL"};
-inline constexpr TableLayout kOwnFacts = {
-    "SLIPSTREAM_FACTS",
-    "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (processId, key)"};
+inline constexpr TableLayout kOwnFacts = {"SLIPSTREAM_FACTS",
+                                          "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL"};
 
 }  // namespace slipstream::trace_db
