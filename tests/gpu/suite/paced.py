@@ -21,7 +21,11 @@ class Conversation:
         self.ended = False
         self.log = open(suite.logs / f"{log}.stderr.txt", "ab")  # pylint: disable=consider-using-with
         self.process = suite.spawn(
-            argv, harness.environment_with(environment), stdin=subprocess.PIPE, stderr=self.log
+            argv,
+            harness.environment_with(environment),
+            cwd=suite.scratch("paced"),  # where a recorded process leaves its trace
+            stdin=subprocess.PIPE,
+            stderr=self.log,
         )
 
     def read(self, timeout):

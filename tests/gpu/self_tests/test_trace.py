@@ -1,0 +1,37 @@
+"""The group trace: what it compares, and that each difference is found."""
+
+import unittest
+
+import support  # noqa: F401  pylint: disable=unused-import  (finds the suite)
+from suite import trace
+
+LINES = [
+    ("cudaMemcpyAsync_v3020", "/home/me/train_lm.py", 12, 8),
+    ("cudaMemcpyAsync_ptsz_v7000", "/home/me/train_lm.py", 12, 100),
+    ("cudaMemcpyAsync_v3020", "/home/me/other.py", 3, 1),
+    ("cudaMemcpyAsync_v3020", None, None, 1),
+    ("cudaLaunchKernel_v7000", "/home/me/train_lm.py", 20, 5),
+]
+
+
+class Trace(unittest.TestCase):
+    def test_functions_without_their_versions(self):
+        self.assertEqual("cudaMemcpyAsync", trace.without_version("cudaMemcpyAsync_v3020"))
+        self.assertEqual("cudaMemcpyAsync_ptsz", trace.without_version("cudaMemcpyAsync_ptsz_v7000"))
+        self.assertEqual("cudaMemAdvise_v2", trace.without_version("cudaMemAdvise_v2_v12020"))
+        self.assertEqual("__cudaLaunchKernel", trace.without_version("__cudaLaunchKernel"))
+
+    def test_any_difference_is_found(self):
+        self.assertIsNone(trace.same_calls({"a": 1, "b": 2}, {"b": 2, "a": 1}))
+        self.assertEqual("b: 1 in the trace, 2 counted", trace.same_calls({"a": 1, "b": 1}, {"b": 2, "a": 1}))
+        self.assertEqual("a: 0 in the trace, 1 counted", trace.same_calls({}, {"a": 1}))
+        self.assertEqual("a: 1 in the trace, 0 counted", trace.same_calls({"a": 1}, {}))
+
+    def test_lines_of_the_program_alone_count(self):
+        self.assertEqual((8, 10), trace.put_down(LINES, "cudaMemcpyAsync", "train_lm.py"))
+        self.assertEqual((5, 5), trace.put_down(LINES, "cudaLaunchKernel", "train_lm.py"))
+        self.assertEqual((0, 0), trace.put_down(LINES, "cudaFree", "train_lm.py"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,148 @@
+"""What `slipstream run --record` leaves of a real training: every call, with its line, and the same losses."""
+
+import contextlib
+import glob
+import json
+import os
+import shutil
+import sqlite3
+
+from . import harness
+from .harness import GPU_TESTS, Failed
+from .identity import differences
+
+GROUP = "trace"
+# Of the copies that a plain script's batches are, at least so many must be put down to a line of the script.
+LEAST_WITH_LINE = 0.9
+NSYS = (
+    "/opt/nvidia/nsight-systems*/*/target-linux-x64/nsys",
+    "/opt/nvidia/nsight-compute*/*/host/target-linux-x64/nsys",
+    "/usr/local/cuda*/nsight-systems*/target-linux-x64/nsys",
+    "/usr/local/cuda*/nsight-compute*/host/target-linux-x64/nsys",
+)
+
+CALLS = """
+SELECT n.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds n ON n.id = r.nameId GROUP BY n.value
+"""
+LINES = """
+SELECT n.value, s.file, s.line, count(*) FROM SLIPSTREAM_CALLS c
+JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) JOIN StringIds n ON n.id = r.nameId
+LEFT JOIN SLIPSTREAM_SITES s USING (siteId) GROUP BY n.value, c.siteId
+"""
+
+
+def programs(suite):
+    """name -> (program, arguments); one alone, and one with loader processes."""
+    if suite.rehearsal:
+        tiny = ["--device", "cpu", "--steps", "4", "--batch", "2"]
+        return {"lm": ("train_lm.py", [*tiny, *"--layers 1 --width 32 --heads 2 --length 16".split()])}
+    return {
+        "lm": ("train_lm.py", ["--steps", "30"]),
+        "resnet18": ("train_resnet.py", ["--steps", "20", "--batch", "32"]),
+    }
+
+
+def without_version(name):
+    """cudaMemcpyAsync of cudaMemcpyAsync_v3020, and cudaMemcpyAsync_ptsz of cudaMemcpyAsync_ptsz_v7000."""
+    stem, _, version = name.rpartition("_v")
+    return stem if stem and version.isdigit() else name
+
+
+def same_calls(recorded, counted):
+    """None when the trace has each function as often as the counters, else what differs."""
+    wrong = [
+        f"{name}: {recorded.get(name, 0)} in the trace, {counted.get(name, 0)} counted"
+        for name in sorted({*recorded, *counted})
+        if recorded.get(name, 0) != counted.get(name, 0)
+    ]
+    return "; ".join(wrong) or None
+
+
+def put_down(lines, function, program):
+    """(calls of the function that are put down to a line of the program, all of them)."""
+    of_function = [(file, count) for name, file, _, count in lines if without_version(name) == function]
+    there = sum(count for file, count in of_function if file and os.path.basename(file) == program)
+    return there, sum(count for _, count in of_function)
+
+
+def nsys():
+    found = shutil.which("nsys")
+    return found or next((path for pattern in NSYS for path in sorted(glob.glob(pattern), reverse=True)), None)
+
+
+def reported(suite, database):
+    """How many calls NVIDIA's own report finds in the database; None: its tool is not here."""
+    tool = nsys()
+    if not tool:
+        return None
+    command = [tool, "stats", "--report", "cuda_api_sum", "--format", "csv", database]
+    result = suite.command(GROUP, command, timeout=100).expect_success("nsys stats")
+    rows = [line.split(",") for line in result.stdout.decode().splitlines() if ",cuda" in line]
+    if not rows:
+        raise Failed(f"nsys stats has no calls: {result.stdout[-300:]!r}")
+    return sum(int(row[2]) for row in rows)
+
+
+def recorded_run(suite, name, program, arguments):
+    """Trains bare and recorded; the two records of it, the summary, the export's answer and its database."""
+    folder = suite.scratch(f"{GROUP}/{name}")
+    summary, database = folder / "summary.json", folder / "trace.sqlite"
+    argv = [suite.python, GPU_TESTS / program, *arguments, "--deterministic"]
+    env = {"PYTHONWARNINGS": "ignore"}
+
+    def run(which, prefix=()):
+        out = folder / f"{which}.json"
+        suite.command(
+            f"{GROUP}.{name}", [*prefix, *argv, "--out", out], env=env, timeout=200, cwd=folder
+        ).expect_success(which)
+        return harness.read_json(out, which)
+
+    bare = run("bare")
+    recorded = run("recorded", suite.run_prefix("--quiet", "--record", "--summary", summary))
+    runs = glob.glob(str(folder / "slipstream-trace-*"))
+    if len(runs) != 1:
+        raise Failed(f"{len(runs)} folders with traces, not one")
+    export = [suite.slipstream, "export", runs[0], "--sqlite", database, "--json"]
+    answer = suite.command(f"{GROUP}.{name}", export, timeout=100).expect_success("slipstream export")
+    return bare, recorded, harness.read_json(summary, "summary"), json.loads(answer.stdout), database
+
+
+def check_of(suite, name, program, arguments):
+    def check(data):
+        bare, recorded, summary, data["export"], database = recorded_run(suite, name, program, arguments)
+        if wrong := differences(bare, recorded):
+            raise Failed("bare and recorded differ: " + "; ".join(wrong))
+        if suite.rehearsal:
+            return "the same losses; a rehearsal: no calls"
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            calls = {without_version(function): count for function, count in connection.execute(CALLS)}
+            lines = connection.execute(LINES).fetchall()
+            (dropped,) = connection.execute("SELECT sum(dropped) FROM SLIPSTREAM_PROCESSES").fetchone()
+            (whole,) = connection.execute("SELECT min(complete) FROM SLIPSTREAM_PROCESSES").fetchone()
+        data["calls"] = calls
+        if dropped or not whole:
+            raise Failed(f"{dropped} records dropped, complete: {whole}")
+        counted = {f["name"]: f["calls"] for f in summary["totals"]["functions"] if f["calls"]}
+        if wrong := same_calls(calls, counted):
+            raise Failed(wrong)
+        copies, all_copies = put_down(lines, "cudaMemcpyAsync", program)
+        launches, all_launches = put_down(lines, "cudaLaunchKernel", program)
+        data["lines"] = {"cudaMemcpyAsync": [copies, all_copies], "cudaLaunchKernel": [launches, all_launches]}
+        text = (
+            f"the same losses; {sum(calls.values())} calls of {len(calls)} functions, as counted; put down to {program}: "
+            f"{copies} of {all_copies} copies, {launches} of {all_launches} launches"
+        )
+        if not all_copies or copies < LEAST_WITH_LINE * all_copies:
+            raise Failed(f"too few copies with a line; {text}")
+        by_nsys = reported(suite, database)
+        if by_nsys is None:
+            return text + "; no nsys here"
+        if by_nsys != sum(calls.values()):
+            raise Failed(f"nsys stats counts {by_nsys} calls; {text}")
+        return text + "; nsys stats counts as many"
+
+    return check
+
+
+def checks(suite):
+    return [(f"{GROUP}.{name}", check_of(suite, name, *rest)) for name, rest in programs(suite).items()]
