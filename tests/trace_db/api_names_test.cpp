@@ -18,6 +18,8 @@ TEST(ApiNamesTest, HaveCuptisVersion) {
   EXPECT_EQ(ApiName("cudaMemcpyAsync_ptsz"), "cudaMemcpyAsync_ptsz_v7000");
   EXPECT_EQ(ApiName("cudaMalloc"), "cudaMalloc_v3020");
   EXPECT_EQ(ApiName("cudaLaunchKernel"), "cudaLaunchKernel_v7000");
+  EXPECT_EQ(ApiName("__cudaLaunchKernel"), "cudaLaunchKernel_v7000");
+  EXPECT_EQ(ApiName("__cudaLaunchKernel_ptsz"), "cudaLaunchKernel_ptsz_v7000");
   // Of two versions the newer one.
   EXPECT_EQ(ApiName("cudaGraphInstantiate"), "cudaGraphInstantiate_v12000");
   // CUPTI has a version of its own in some names, and leaves it out of most.

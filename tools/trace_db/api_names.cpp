@@ -45,8 +45,10 @@ std::string WithoutVersion(std::string_view function) {
 }  // namespace
 
 std::string ApiName(std::string_view function) {
-  auto found = Names().find(function);
-  if (found == Names().end()) found = Names().find(WithoutVersion(function));
+  // CUPTI calls __cudaLaunchKernel, by which CUDA 13 compiles <<<>>>, what it calls it in CUDA 12.
+  const std::string_view plain = function.starts_with("__") ? function.substr(2) : function;
+  auto found = Names().find(plain);
+  if (found == Names().end()) found = Names().find(WithoutVersion(plain));
   return std::string(found != Names().end() ? found->second.name : function);
 }
 

@@ -18,8 +18,11 @@ class Trace(unittest.TestCase):
     def test_functions_without_their_versions(self):
         self.assertEqual("cudaMemcpyAsync", trace.without_version("cudaMemcpyAsync_v3020"))
         self.assertEqual("cudaMemcpyAsync_ptsz", trace.without_version("cudaMemcpyAsync_ptsz_v7000"))
-        self.assertEqual("cudaMemAdvise_v2", trace.without_version("cudaMemAdvise_v2_v12020"))
-        self.assertEqual("__cudaLaunchKernel", trace.without_version("__cudaLaunchKernel"))
+        self.assertEqual("cudaMemAdvise", trace.without_version("cudaMemAdvise_v2"))
+        self.assertEqual("cudaLaunchKernel", trace.without_version("__cudaLaunchKernel"))
+        self.assertEqual("cudaStreamGetCaptureInfo", trace.without_version("cudaStreamGetCaptureInfo_v2_v11030"))
+        rows = [("cudaMemAdvise_v12020", 2), ("cudaMemAdvise_v2", 1), ("cudaFree", 4)]
+        self.assertEqual({"cudaMemAdvise": 3, "cudaFree": 4}, trace.by_function(rows))
 
     def test_any_difference_is_found(self):
         self.assertIsNone(trace.same_calls({"a": 1, "b": 2}, {"b": 2, "a": 1}))

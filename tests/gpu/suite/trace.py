@@ -4,6 +4,7 @@ import contextlib
 import glob
 import json
 import os
+import re
 import shutil
 import sqlite3
 
@@ -43,9 +44,16 @@ def programs(suite):
 
 
 def without_version(name):
-    """cudaMemcpyAsync of cudaMemcpyAsync_v3020, and cudaMemcpyAsync_ptsz of cudaMemcpyAsync_ptsz_v7000."""
-    stem, _, version = name.rpartition("_v")
-    return stem if stem and version.isdigit() else name
+    """cudaMemcpyAsync of cudaMemcpyAsync_v3020, and cudaLaunchKernel of __cudaLaunchKernel, as CUPTI has it."""
+    return re.sub(r"(_v\d+)+$", "", name.removeprefix("__"))
+
+
+def by_function(rows):
+    """Calls by function, of rows of names as the database or the counters have them."""
+    found = {}
+    for name, count in rows:
+        found[without_version(name)] = found.get(without_version(name), 0) + count
+    return found
 
 
 def same_calls(recorded, counted):
@@ -115,14 +123,14 @@ def check_of(suite, name, program, arguments):
         if suite.rehearsal:
             return "the same losses; a rehearsal: no calls"
         with contextlib.closing(sqlite3.connect(database)) as connection:
-            calls = {without_version(function): count for function, count in connection.execute(CALLS)}
+            calls = by_function(connection.execute(CALLS))
             lines = connection.execute(LINES).fetchall()
             (dropped,) = connection.execute("SELECT sum(dropped) FROM SLIPSTREAM_PROCESSES").fetchone()
             (whole,) = connection.execute("SELECT min(complete) FROM SLIPSTREAM_PROCESSES").fetchone()
         data["calls"] = calls
         if dropped or not whole:
             raise Failed(f"{dropped} records dropped, complete: {whole}")
-        counted = {f["name"]: f["calls"] for f in summary["totals"]["functions"] if f["calls"]}
+        counted = by_function((f["name"], f["calls"]) for f in summary["totals"]["functions"] if f["calls"])
         if wrong := same_calls(calls, counted):
             raise Failed(wrong)
         copies, all_copies = put_down(lines, "cudaMemcpyAsync", program)
