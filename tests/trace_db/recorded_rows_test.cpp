@@ -193,7 +193,10 @@ TEST_F(RecordedRowsTest, WhatWasDroppedIsSaid) {
   options.ring_records = 8;
   auto recorder = tracer::StartRecorder(options);
   ASSERT_NE(recorder, nullptr);
-  for (int i = 0; i < 200'000; ++i) recorder->Record(tracer::NumberedCall(static_cast<uint64_t>(i)));
+  for (int i = 0; i < 199'999; ++i) recorder->Record(tracer::NumberedCall(static_cast<uint64_t>(i)));
+  // What is missing is said with the first record for which there is room again.
+  while (tracer::t_recorder_place.ring->Available() != 0) std::this_thread::yield();
+  recorder->Record(tracer::NumberedCall(199'999));
   ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
   const BuildResult result = BuildWell();
   ASSERT_EQ(result.processes.size(), 1U);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "policy/text.h"
+#include "tests/policy/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_db/clean_text.h"
 
@@ -249,6 +250,7 @@ TEST_F(StrangeSpoolsTest, NumbersOfAnySize) {
   EXPECT_EQ(One("SELECT bytes FROM SLIPSTREAM_CALLS"), std::to_string(std::numeric_limits<int64_t>::max()));
   EXPECT_EQ(One("SELECT stream FROM SLIPSTREAM_CALLS"), "-1");
   EXPECT_EQ(One("SELECT globalTid & 0xFFFFFF FROM CUPTI_ACTIVITY_KIND_RUNTIME"), std::to_string(0xFFFFFF));
+  EXPECT_EQ(One("SELECT (globalTid >> 24) & 0xFFFFFF FROM CUPTI_ACTIVITY_KIND_RUNTIME"), "0");
   EXPECT_EQ(One("SELECT savedNs FROM SLIPSTREAM_DECISIONS"), std::to_string(std::numeric_limits<int64_t>::min()));
 }
 
@@ -331,15 +333,20 @@ TEST_F(StrangeSpoolsTest, AMillionRecordsInBoundedMemory) {
     }
     spool.End();
   }
-  const auto peak_kib = [] {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    return usage.ru_maxrss;
-  };
-  const long before = peak_kib();
-  BuildWell();
-  // The pages that SQLite may keep are 64 MiB, and the records alone are 61 MiB.
-  EXPECT_LT(peak_kib() - before, 160 << 10);
+  // A process of its own: this one's peak may be another test's.
+  const auto finished = policy::testing::InChild([&] {
+    const auto peak_kib = [] {
+      rusage usage{};
+      getrusage(RUSAGE_SELF, &usage);
+      return usage.ru_maxrss;
+    };
+    const long before = peak_kib();
+    if (Build().problem != BuildProblem::kNone) return 1;
+    // The pages that SQLite may keep are 64 MiB, and the records alone are 61 MiB.
+    std::fprintf(stderr, "%ld MiB more\n", (peak_kib() - before) >> 10);
+    return peak_kib() - before < 120 << 10 ? 0 : 2;
+  });
+  EXPECT_EQ(finished.exit_code(), 0) << finished.err;
   EXPECT_EQ(Calls(), std::to_string(kRecords));
   EXPECT_EQ(One("SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME"), std::to_string(5 * kRecords));
 #endif
