@@ -25,7 +25,7 @@ struct Site {
 std::optional<Site> ParseSite(std::string_view text) noexcept;
 
 // Whether a call at `at` is meant by `wanted`: the same line, if one is wanted, of that file or of one whose path ends
-// with it, from a slash on. "train.py" means "/home/me/train.py", not "/home/me/pretrain.py". Where `at` is itself what
+// with it, from a slash on. "train.py" means "/data/me/train.py", not "/data/me/pretrain.py". Where `at` is itself what
 // a rule says: whether `wanted` means all that it does.
 bool Matches(const Site& wanted, const Site& at) noexcept;
 

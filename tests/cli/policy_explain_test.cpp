@@ -267,9 +267,9 @@ TEST_F(PolicyExplainTest, ARuleOfAPlace) {
     EXPECT_EQ(run.exit_code(), 0) << run.err;
     return run.out;
   };
-  EXPECT_EQ(explained("/home/me/job/train.py:42", false),
+  EXPECT_EQ(explained("/data/me/job/train.py:42", false),
             "copy         1MiB (1048576B) to device 0 from pageable memory\n"
-            "site         /home/me/job/train.py:42\n"
+            "site         /data/me/job/train.py:42\n"
             "rule         transfer.rule[1] (site.toml:2) is the first that matches\n"
             "promoted     no: transfer.rule[1].promote = false (site.toml:4)\n"
             "way          the program's own call\n"

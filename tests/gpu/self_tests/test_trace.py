@@ -6,11 +6,11 @@ import support  # noqa: F401  pylint: disable=unused-import  (finds the suite)
 from suite import trace
 
 LINES = [
-    ("cudaMemcpyAsync_v3020", "/home/me/train_lm.py", 12, 8),
-    ("cudaMemcpyAsync_ptsz_v7000", "/home/me/train_lm.py", 12, 100),
-    ("cudaMemcpyAsync_v3020", "/home/me/other.py", 3, 1),
+    ("cudaMemcpyAsync_v3020", "/data/me/train_lm.py", 12, 8),
+    ("cudaMemcpyAsync_ptsz_v7000", "/data/me/train_lm.py", 12, 100),
+    ("cudaMemcpyAsync_v3020", "/data/me/other.py", 3, 1),
     ("cudaMemcpyAsync_v3020", None, None, 1),
-    ("cudaLaunchKernel_v7000", "/home/me/train_lm.py", 20, 5),
+    ("cudaLaunchKernel_v7000", "/data/me/train_lm.py", 20, 5),
 ]
 
 
@@ -31,9 +31,12 @@ class Trace(unittest.TestCase):
         self.assertEqual("a: 1 in the trace, 0 counted", trace.same_calls({"a": 1}, {}))
 
     def test_lines_of_the_program_alone_count(self):
-        self.assertEqual((8, 10), trace.put_down(LINES, "cudaMemcpyAsync", "train_lm.py"))
-        self.assertEqual((5, 5), trace.put_down(LINES, "cudaLaunchKernel", "train_lm.py"))
-        self.assertEqual((0, 0), trace.put_down(LINES, "cudaFree", "train_lm.py"))
+        self.assertEqual((9, 10), trace.put_down(LINES, "cudaMemcpyAsync", "/data/me"))
+        self.assertEqual((5, 5), trace.put_down(LINES, "cudaLaunchKernel", "/data/me"))
+        self.assertEqual((0, 0), trace.put_down(LINES, "cudaFree", "/data/me"))
+        self.assertEqual((0, 5), trace.put_down(LINES, "cudaLaunchKernel", "/data"))
+        self.assertEqual("no line 1", trace.others(LINES, "cudaMemcpyAsync", "/data/me"))
+        self.assertEqual("train_lm.py 8, other.py 1, no line 1", trace.others(LINES, "cudaMemcpyAsync", "/data"))
 
 
 if __name__ == "__main__":

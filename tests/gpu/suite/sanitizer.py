@@ -27,12 +27,19 @@ class Tool:
     options: tuple
     wrong: str  # with which the program has what the tool finds
     summary: re.Pattern  # the number of findings, of one process that it watched to its end
+    arguments: tuple = ()  # of the program that does well
 
 
 # Errors that calls return are left out: asking the driver what a pointer is gives one for plain host memory, and the
 # program looks at every result itself.
 MEMCHECK = Tool("memcheck", ("--report-api-errors", "no"), "--out-of-bounds", re.compile(rb"ERROR SUMMARY: (\d+) error"))
-RACECHECK = Tool("racecheck", ("--racecheck-report", "all"), "--race", re.compile(rb"RACECHECK SUMMARY: (\d+) hazard"))
+RACECHECK = Tool(
+    "racecheck",
+    ("--racecheck-report", "all"),
+    "--race",
+    re.compile(rb"RACECHECK SUMMARY: (\d+) hazard"),
+    arguments=("--few",),
+)
 # With no GPU of a kind named here the driver compiles for it at the start.
 NVCC_OPTIONS = (
     *("-std=c++17", "-cudart", "shared", "-O1", "-lineinfo"),
@@ -150,13 +157,10 @@ class Program:
             raise Skipped(f"nvcc does not compile it here: {harness.last_line(result.stderr)}")
         return made
 
-    @functools.cached_property
-    def _bare(self):
-        return self.run().expect_success("bare")
-
-    def bare_line(self):
+    @functools.lru_cache(maxsize=None)
+    def bare_line(self, arguments=()):
         """What it prints without slipstream."""
-        result = self._bare
+        result = self.run(arguments=arguments).expect_success("bare")
         line = result_line(result.stdout)
         if len(line) != 1 or not line[0].endswith(EXPECTED):
             raise Failed(f"bare, it printed {result.stdout!r:.200}")
@@ -172,7 +176,7 @@ def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK
     if not command:
         raise Skipped("no compute-sanitizer here")
     tool = [command, "--tool", kind.name, *kind.options, *COMMON_OPTIONS]
-    expected = program.bare_line()
+    expected = program.bare_line(kind.arguments)
     broken = program.run(tool, [kind.wrong], timeout=100)
     data["control"] = summaries_of(kind, broken.stdout + broken.stderr)
     if broken.status != FOUND_ERRORS:
@@ -180,14 +184,14 @@ def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK
             f"{kind.name} does not find what {kind.wrong} does wrong here (exit status {broken.status}): "
             f"{first_finding(broken.stdout + broken.stderr)}"
         )
-    if reason := verdict(kind, program.run(tool, timeout=100), expected):
+    if reason := verdict(kind, program.run(tool, kind.arguments, timeout=100), expected):
         raise Failed(f"bare: {reason}")
     reasons = []
     for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
         summary = suite.scratch(program.log) / f"{kind.name}.{len(reasons)}.json"
         prefix = suite.run_prefix("--quiet", "--summary", summary)
         outside_in = [*prefix, *tool] if order.startswith("slipstream") else [*tool, *prefix]
-        reason = verdict(kind, program.run(outside_in, timeout=100, env=policy), expected)
+        reason = verdict(kind, program.run(outside_in, kind.arguments, timeout=100, env=policy), expected)
         if reason is None:
             try:
                 did = acted(harness.read_json(summary, "summary"))

@@ -66,11 +66,21 @@ def same_calls(recorded, counted):
     return "; ".join(wrong) or None
 
 
-def put_down(lines, function, program):
-    """(calls of the function that are put down to a line of the program, all of them)."""
+def put_down(lines, function, folder):
+    """(calls of the function that are put down to a line of a program in the folder, all of them)."""
     of_function = [(file, count) for name, file, _, count in lines if without_version(name) == function]
-    there = sum(count for file, count in of_function if file and os.path.basename(file) == program)
+    there = sum(count for file, count in of_function if file and os.path.dirname(file) == str(folder))
     return there, sum(count for _, count in of_function)
+
+
+def others(lines, function, folder):
+    """The files, at most five, that the rest is put down to."""
+    found = {}
+    for name, file, _, count in lines:
+        if without_version(name) == function and not (file and os.path.dirname(file) == str(folder)):
+            found[file or "no line"] = found.get(file or "no line", 0) + count
+    most = sorted(found.items(), key=lambda item: -item[1])[:5]
+    return ", ".join(f"{os.path.basename(file)} {count}" for file, count in most) or "none"
 
 
 def nsys():
@@ -133,12 +143,13 @@ def check_of(suite, name, program, arguments):
         counted = by_function((f["name"], f["calls"]) for f in summary["totals"]["functions"] if f["calls"])
         if wrong := same_calls(calls, counted):
             raise Failed(wrong)
-        copies, all_copies = put_down(lines, "cudaMemcpyAsync", program)
-        launches, all_launches = put_down(lines, "cudaLaunchKernel", program)
+        copies, all_copies = put_down(lines, "cudaMemcpyAsync", GPU_TESTS)
+        launches, all_launches = put_down(lines, "cudaLaunchKernel", GPU_TESTS)
         data["lines"] = {"cudaMemcpyAsync": [copies, all_copies], "cudaLaunchKernel": [launches, all_launches]}
         text = (
-            f"the same losses; {sum(calls.values())} calls of {len(calls)} functions, as counted; put down to {program}: "
-            f"{copies} of {all_copies} copies, {launches} of {all_launches} launches"
+            f"the same losses; {sum(calls.values())} calls of {len(calls)} functions, as counted; put down to the program: "
+            f"{copies} of {all_copies} copies (others: {others(lines, 'cudaMemcpyAsync', GPU_TESTS)}), {launches} of "
+            f"{all_launches} launches (others: {others(lines, 'cudaLaunchKernel', GPU_TESTS)})"
         )
         if not all_copies or copies < LEAST_WITH_LINE * all_copies:
             raise Failed(f"too few copies with a line; {text}")
