@@ -25,8 +25,12 @@ NSYS = (
 CALLS = """
 SELECT n.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds n ON n.id = r.nameId GROUP BY n.value
 """
+# Of threads that run Python: autograd's have no frames.
 LINES = """
+WITH python(processId, thread) AS (
+  SELECT DISTINCT processId, thread FROM SLIPSTREAM_CALLS JOIN SLIPSTREAM_SITES USING (siteId) WHERE line IS NOT NULL)
 SELECT n.value, s.file, s.line, count(*) FROM SLIPSTREAM_CALLS c
+JOIN python USING (processId, thread)
 JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) JOIN StringIds n ON n.id = r.nameId
 LEFT JOIN SLIPSTREAM_SITES s USING (siteId) GROUP BY n.value, c.siteId
 """

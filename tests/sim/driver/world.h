@@ -220,7 +220,7 @@ struct Settings {
   uint64_t seed = 1;
   bool poison = true;
   uint64_t idle_progress_ns = 0;
-  int devices = kDeviceCount;                     // that a program finds
+  int devices = kDeviceCount;  // that a program finds
   size_t pinnable_bytes = SIZE_MAX;
   double bytes_per_ns[3] = {20.0, 20.0, 1000.0};  // to device, to host, device to device
 };
