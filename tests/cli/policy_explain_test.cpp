@@ -75,6 +75,7 @@ constexpr std::string_view kAsideConditions =
     "Looked at for every copy, if the engine serves the process (`slipstream doctor`). The program's own call is made, "
     "and counted, where:\n"
     "  transfer.aside.starting       staging memory is still being pinned\n"
+    "  transfer.aside.no_memory      no memory could be pinned for staging\n"
     "  transfer.aside.full           all staging memory is in flight\n"
     "  transfer.aside.source         the source is not pageable memory\n"
     "  transfer.aside.destination    the destination is not plain memory of the device\n"

@@ -79,6 +79,16 @@ std::string Gaps(const ExportedProcess& process) {
   return text.empty() ? text : text.substr(2);
 }
 
+// Of one process; empty: there are none.
+std::string StepsLine(const ExportedProcess& process) {
+  if (process.steps == 0 || !process.median_step_ns.has_value()) return "";
+  const std::string of = process.step_line.empty()
+                             ? "as the process recorded them"
+                             : "each from " + Escape(process.step_line) + " to the next time there";
+  return "  " + NameOf(process) + ": " + Count(process.steps, "step", "steps") + " of " +
+         Moment(process.median_step_ns) + " in the median, " + of + "\n";
+}
+
 std::string HostsLine(const BuildResult& result) {
   if (result.hosts.size() < 2) return "";
   uint64_t error = 0;
@@ -110,6 +120,7 @@ std::string FormatExport(const ExportOptions& options, const BuildResult& result
     text += Row(std::to_string(rest.size()) + " more processes", Sum(rest));
   }
   if (result.processes.size() > 1) text += Row("all", all);
+  for (size_t i = 0; i < shown; ++i) text += StepsLine(result.processes[i]);
   text += HostsLine(result);
   for (const ExportedProcess& process : result.processes) {
     const std::string gaps = Gaps(process);

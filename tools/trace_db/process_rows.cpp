@@ -58,6 +58,7 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
   exported_.rank = survey.Number(tracer::kFactRank);
   exported_.local_rank = survey.Number(tracer::kFactLocalRank);
   exported_.world_size = survey.Number(tracer::kFactWorldSize);
+  if (survey.step_line) cutter_.emplace(*survey.step_line);
 }
 
 std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
@@ -86,7 +87,7 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
                             Size(DroppedUpTo(record)));
       break;
     case RecordKind::kStep:
-      AddStep(spooled);
+      AddRecordedStep(spooled);
       break;
     case RecordKind::kClock:
       tables_.own_clocks.Row(start, end, number_, record.start_ns, record.end_ns, record.bytes, record.stream);
@@ -101,6 +102,11 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
   const int64_t correlation = ++tables_.correlations;
   ++exported_.calls;
+  if (cutter_ && spooled.thread == cutter_->thread()) {
+    cut_thread_ = ThreadOf(spooled);
+    const auto ended = cutter_->Add(record.site, At(record.start_ns), At(record.end_ns));
+    if (ended) AddFoundStep(*ended);
+  }
   auto [function, is_new] = functions_.try_emplace(record.hook);
   if (is_new) {
     const std::string* const name = reader_.NameOf(NameTable::kHooks, record.hook);
@@ -122,14 +128,36 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
 
 // Also as a range, which is what reports of Nsight Systems know: one name for all steps, so that they sum them up, and
 // the step's number beside it.
-void ProcessRows::AddStep(const SpoolRecord& spooled) {
+void ProcessRows::AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid,
+                          int64_t number, std::optional<int64_t> site) {
+  const int64_t owner = global_tid.value_or(global_pid_);
+  tables_.own_steps.Row(start, end, number_, thread, global_tid, number, site);
+  tables_.nvtx.Row(start, end, kNvtxStartEndRange, kNull, kNull, kNull, "step", owner, owner, kNull, 0, number, kNull,
+                   kNull, kNull, kNull, kNull, kNull, kNull, kNull);
+  step_times_.push_back(end - start);
+}
+
+void ProcessRows::AddRecordedStep(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  const int64_t start = At(record.start_ns);
-  const int64_t end = At(record.end_ns);
-  const int64_t thread = ThreadOf(spooled).value_or(global_pid_);
-  tables_.own_steps.Row(start, end, number_, spooled.thread, ThreadOf(spooled), Size(record.bytes));
-  tables_.nvtx.Row(start, end, kNvtxStartEndRange, kNull, kNull, kNull, "step", thread, thread, kNull, 0,
-                   Size(record.bytes), kNull, kNull, kNull, kNull, kNull, kNull, kNull, kNull);
+  AddStep(At(record.start_ns), At(record.end_ns), spooled.thread, ThreadOf(spooled), Size(record.bytes), std::nullopt);
+}
+
+void ProcessRows::AddFoundStep(const StepTime& step) {
+  AddStep(step.start, step.end, cutter_->thread(), cut_thread_, static_cast<int64_t>(step_times_.size()),
+          SiteId(cutter_->site()));
+}
+
+void ProcessRows::SumUpSteps() {
+  if (cutter_) {
+    if (const auto last = cutter_->Last()) AddFoundStep(*last);
+    const tracer::SpoolSite* const line = reader_.SiteOf(cutter_->site());
+    if (line != nullptr && !step_times_.empty()) exported_.step_line = line->file + ":" + std::to_string(line->line);
+  }
+  exported_.steps = step_times_.size();
+  if (step_times_.empty()) return;
+  const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
+  std::nth_element(step_times_.begin(), middle, step_times_.end());
+  exported_.median_step_ns = *middle;
 }
 
 void ProcessRows::AddMemory(const TraceRecord& record) {
@@ -192,6 +220,7 @@ void ProcessRows::AddProcess() {
 
 ExportedProcess ProcessRows::Finish() {
   exported_.end = reader_.end();
+  SumUpSteps();
   AddThreads();
   AddProcess();
   return exported_;

@@ -1,6 +1,6 @@
 // The rows of one process: its spool's records one after the other, and then what is known about it at the end.
 //
-// Memory: what the spool's reader holds, and a number a line and a name.
+// Memory: what the spool's reader holds, and a number a line, a name and a step.
 // Threading: one thread.
 // Errors: kept by the tables' Database.
 #pragma once
@@ -10,7 +10,9 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
+#include "tools/trace_db/step_cutter.h"
 #include "tools/trace_db/survey.h"
 #include "tools/trace_db/time_base.h"
 #include "tools/trace_db/trace_tables.h"
@@ -32,6 +34,9 @@ struct ExportedProcess {
   std::optional<int64_t> first_ns;  // in the trace's time
   std::optional<int64_t> last_ns;
   tracer::SpoolReader::End end;
+  uint64_t steps = 0;
+  std::optional<int64_t> median_step_ns;
+  std::string step_line;  // file:line that begins each, where slipstream found them; empty: the process recorded them
 
   // Something that is in the file is not in the database.
   bool damaged() const {
@@ -55,13 +60,17 @@ class ProcessRows {
   // NULL for what the process itself did, by no thread of the program.
   std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
   void AddCall(const tracer::SpoolRecord& record);
-  void AddStep(const tracer::SpoolRecord& record);
+  void AddRecordedStep(const tracer::SpoolRecord& record);
+  void AddFoundStep(const StepTime& step);
+  void AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
+               std::optional<int64_t> site);
   void AddMemory(const tracer::TraceRecord& record);
   int64_t FunctionId(uint16_t hook);
   int64_t DecisionId(uint16_t decision);
   std::optional<int64_t> SiteId(uint32_t site);
   void AddThreads();
   void AddProcess();
+  void SumUpSteps();
 
   TraceTables& tables_;
   const TimeBase& times_;
@@ -79,6 +88,9 @@ class ProcessRows {
   std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
   std::unordered_map<uint16_t, int64_t> decisions_;
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
+  std::optional<StepCutter> cutter_;
+  std::optional<int64_t> cut_thread_;  // global, of the cutter's thread
+  std::vector<int64_t> step_times_;
 };
 
 }  // namespace slipstream::trace_db

@@ -105,7 +105,7 @@ inline constexpr TableLayout kOwnDrops = {
 inline constexpr TableLayout kOwnSteps = {
     "SLIPSTREAM_STEPS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
-    "globalTid INTEGER, number INTEGER NOT NULL"};
+    "globalTid INTEGER, number INTEGER NOT NULL, siteId INTEGER"};
 inline constexpr TableLayout kOwnMarks = {
     "SLIPSTREAM_MARKS",
     "start INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 #include <system_error>
+#include <unordered_map>
 
 #include "tracer/spool_reader.h"
 
@@ -55,14 +56,27 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   const auto reader = tracer::SpoolReader::Open(path, &survey.error);
   if (reader == nullptr) return survey;
   survey.start_unix_ns = reader->start_unix_ns();
+  StepFinder finder;
+  std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
+  bool has_steps = false;
   tracer::SpoolRecord record;
   while (reader->Next(&record)) {
     ++survey.records;
     if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
+    if (record.record.kind == tracer::RecordKind::kStep) has_steps = true;
+    if (record.record.kind == tracer::RecordKind::kCall) {
+      const auto [copy, is_new] = copies.try_emplace(record.record.hook);
+      if (is_new) {
+        const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.record.hook);
+        copy->second = name != nullptr && IsCopy(*name);
+      }
+      finder.AddCall(record.thread, record.record.site, copy->second);
+    }
     survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
     if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
   }
   survey.facts = reader->facts();
+  if (!has_steps) survey.step_line = finder.Find();
   return survey;
 }
 

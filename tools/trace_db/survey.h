@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "tools/trace_db/step_finder.h"
 #include "tracer/trace_record.h"
 
 namespace slipstream::trace_db {
@@ -38,6 +39,8 @@ struct SpoolSurvey {
   ClockReadings clocks;
   std::optional<uint64_t> first_ns;  // of CLOCK_MONOTONIC: the earliest start
   uint64_t records = 0;
+  // The line that begins a step; none where the process recorded its steps itself.
+  std::optional<StepFinder::Found> step_line;
 
   // Of a fact that is a number (process_facts.h).
   std::optional<int64_t> Number(const char* key) const;

@@ -1,0 +1,61 @@
+// The steps of a program's loop, found without its help: which line of a thread begins one.
+//
+// A training step brings a batch to the device. So a step begins at a line that copies, comes again and again, and has
+// between two of its visits most of the lines that come again at all. A line inside a loop over layers does not: the
+// rest of the step is missing between two visits. Of several that do, the most frequent one is taken, and of equally
+// frequent ones the first: neither an epoch nor every tenth step is a step. Where no copy is part of the loop, any line
+// will do that has nearly all others between its visits.
+//
+// What that cannot tell: of batches whose gradients are added up, each is a step; a loop over layers that copies each
+// layer's weights and has most of the program's lines in it is taken for the steps.
+//
+// Memory: the first kMostVisits visits of lines by each of kMostThreads threads.
+// Threading: an object belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tracer/trace_record.h"
+
+namespace slipstream::trace_db {
+
+// A line of the program that was at work: calls of one thread, one after the other, that are put down to it.
+struct LineVisit {
+  uint32_t site = 0;
+  bool copies = false;
+};
+
+// The site at which each step of the thread that made these visits begins.
+std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits);
+
+// Whether a hooked function of this name is a copy.
+bool IsCopy(std::string_view function);
+
+class StepFinder {
+ public:
+  static constexpr size_t kMostVisits = size_t{1} << 18;
+  static constexpr size_t kMostThreads = 16;
+  // Fewer are no loop.
+  static constexpr size_t kLeastSteps = 4;
+
+  struct Found {
+    uint32_t thread = 0;  // by the spool's number
+    uint32_t site = 0;
+  };
+
+  // The calls of a process, each thread's in their order.
+  void AddCall(uint32_t thread, uint32_t site, bool copies);
+  // Of the thread with the most visits that has steps.
+  std::optional<Found> Find() const;
+
+ private:
+  std::map<uint32_t, std::vector<LineVisit>> threads_;
+};
+
+}  // namespace slipstream::trace_db
