@@ -49,6 +49,7 @@ class FoundSteps : public TraceDbTest {
     spool.Name(tracer::NameTable::kHooks, 0, "cudaLaunchKernel");
     spool.Name(tracer::NameTable::kHooks, 1, "cudaMemcpyAsync");
     for (uint32_t site = 1; site <= 5; ++site) spool.Site(site, "train.py", static_cast<int32_t>(40 + site), "main");
+    spool.Site(6, "train.py", 42, "main");  // another call in the line of site 2
     spool.Thread(1, 100, "main");
     spool.Thread(2, 200, "other");
     std::vector<tracer::TraceRecord> records;
@@ -57,6 +58,14 @@ class FoundSteps : public TraceDbTest {
         tracer::TraceRecord call = CallAt(1000 * step + 100 * site, 1000 * step + 100 * site + 50, site == 2 ? 1 : 0);
         call.site = site;
         records.push_back(call);
+        if (site == 2) {
+          for (uint64_t again = 0; again < 20; ++again) {  // the line copies many times, and waits
+            tracer::TraceRecord wait = CallAt(call.end_ns + again, call.end_ns + again + 1);
+            wait.site = again % 2 == 0 ? 6 : 2;
+            wait.hook = again % 2 == 0 ? 0 : 1;
+            records.push_back(wait);
+          }
+        }
       }
       if (recorded) records.push_back(tracer::StepRecord(1000 * step, 1000 * step + 900, 70 + step));
     }

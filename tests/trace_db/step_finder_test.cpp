@@ -184,6 +184,8 @@ TEST(StepFinder, ItKeepsABoundedNumber) {
   const auto found = finder.Find();
   ASSERT_TRUE(found);
   EXPECT_LE(found->thread, StepFinder::kMostThreads);
+  EXPECT_EQ(finder.visits(),
+            StepFinder::kMostVisits + (StepFinder::kMostThreads - 1) * (StepFinder::kMostVisits / 8) * 3);
 }
 
 TEST(StepFinder, WhatACopyIs) {

@@ -49,7 +49,8 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
       number_(number),
       survey_(survey),
       reader_(reader),
-      global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))) {
+      global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))),
+      lines_(reader) {
   exported_.file = survey.file;
   exported_.executable = std::filesystem::path(survey.Text(tracer::kFactExecutable)).filename().string();
   exported_.host = survey.Text(tracer::kFactHost);
@@ -104,7 +105,7 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
   ++exported_.calls;
   if (cutter_ && spooled.thread == cutter_->thread()) {
     cut_thread_ = ThreadOf(spooled);
-    const auto ended = cutter_->Add(record.site, At(record.start_ns), At(record.end_ns));
+    const auto ended = cutter_->Add(lines_.LineOf(record.site), At(record.start_ns), At(record.end_ns));
     if (ended) AddFoundStep(*ended);
   }
   auto [function, is_new] = functions_.try_emplace(record.hook);

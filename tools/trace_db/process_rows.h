@@ -88,6 +88,7 @@ class ProcessRows {
   std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
   std::unordered_map<uint16_t, int64_t> decisions_;
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
+  LinesOfSites lines_;
   std::optional<StepCutter> cutter_;
   std::optional<int64_t> cut_thread_;  // global, of the cutter's thread
   std::vector<int64_t> step_times_;

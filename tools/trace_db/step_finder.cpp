@@ -66,6 +66,14 @@ Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const L
 
 bool IsCopy(std::string_view function) { return function.starts_with("cudaMemcpy"); }
 
+uint32_t LinesOfSites::LineOf(uint32_t site) {
+  if (site == 0) return 0;
+  const auto [line, is_new] = lines_.try_emplace(site, 0);
+  const tracer::SpoolSite* const known = is_new ? reader_.SiteOf(site) : nullptr;
+  if (known != nullptr) line->second = first_.try_emplace({known->file, known->line}, site).first->second;
+  return line->second;
+}
+
 std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
   Lines lines;
   for (size_t at = 0; at < visits.size(); ++at) {
@@ -108,6 +116,12 @@ void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies) {
     visits.push_back({site, false});
   }
   visits.back().copies |= copies;
+}
+
+size_t StepFinder::visits() const {
+  size_t sum = 0;
+  for (const auto& [thread, visits] : threads_) sum += visits.size();
+  return sum;
 }
 
 std::optional<StepFinder::Found> StepFinder::Find() const {

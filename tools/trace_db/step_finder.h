@@ -18,10 +18,13 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "tracer/trace_record.h"
+#include "tracer/spool_reader.h"
 
 namespace slipstream::trace_db {
 
@@ -37,6 +40,20 @@ std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits);
 // Whether a hooked function of this name is a copy.
 bool IsCopy(std::string_view function);
 
+// A spool has a site for each call in a line; here the first of those stands for the line.
+class LinesOfSites {
+ public:
+  explicit LinesOfSites(const tracer::SpoolReader& reader) : reader_(reader) {}
+
+  // 0: no line is known. Asked when a record has the site: then the reader has it too.
+  uint32_t LineOf(uint32_t site);
+
+ private:
+  const tracer::SpoolReader& reader_;
+  std::unordered_map<uint32_t, uint32_t> lines_;               // by site
+  std::map<std::pair<std::string, int32_t>, uint32_t> first_;  // site of a line of a file
+};
+
 class StepFinder {
  public:
   static constexpr size_t kMostVisits = size_t{1} << 18;
@@ -46,13 +63,15 @@ class StepFinder {
 
   struct Found {
     uint32_t thread = 0;  // by the spool's number
-    uint32_t site = 0;
+    uint32_t site = 0;    // LinesOfSites
   };
 
-  // The calls of a process, each thread's in their order.
+  // The calls of a process, each thread's in their order. `site`: LinesOfSites.
   void AddCall(uint32_t thread, uint32_t site, bool copies);
   // Of the thread with the most visits that has steps.
   std::optional<Found> Find() const;
+  // That are remembered.
+  size_t visits() const;
 
  private:
   std::map<uint32_t, std::vector<LineVisit>> threads_;

@@ -57,6 +57,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   if (reader == nullptr) return survey;
   survey.start_unix_ns = reader->start_unix_ns();
   StepFinder finder;
+  LinesOfSites lines(*reader);
   std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
   bool has_steps = false;
   tracer::SpoolRecord record;
@@ -70,7 +71,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
         const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.record.hook);
         copy->second = name != nullptr && IsCopy(*name);
       }
-      finder.AddCall(record.thread, record.record.site, copy->second);
+      finder.AddCall(record.thread, lines.LineOf(record.record.site), copy->second);
     }
     survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
     if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
