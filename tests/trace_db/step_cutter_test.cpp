@@ -55,7 +55,8 @@ class FoundSteps : public TraceDbTest {
     std::vector<tracer::TraceRecord> records;
     for (uint64_t step = 0; step < steps; ++step) {
       for (uint32_t site = 2; site <= 5; ++site) {
-        tracer::TraceRecord call = CallAt(1000 * step + 100 * site, 1000 * step + 100 * site + 50, site == 2 ? 1 : 0);
+        tracer::TraceRecord call =
+            CallAt(1000 * step + uint64_t{100} * site, 1000 * step + uint64_t{100} * site + 50, site == 2 ? 1 : 0);
         call.site = site;
         records.push_back(call);
         if (site == 2) {

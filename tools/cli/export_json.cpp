@@ -14,16 +14,7 @@ using Json = nlohmann::ordered_json;
 Json NumberOrNull(const std::optional<int64_t>& number) { return number.has_value() ? Json(*number) : Json(nullptr); }
 
 Json EndReasonJson(const tracer::SpoolReader::End& end) {
-  if (!end.complete) return nullptr;
-  switch (end.reason) {
-    case tracer::EndReason::kFinished:
-      return "finished";
-    case tracer::EndReason::kLimit:
-      return "limit";
-    case tracer::EndReason::kError:
-      return "error";
-  }
-  return "unknown";
+  return end.complete ? Json(trace_db::NameOf(end.reason)) : Json(nullptr);
 }
 
 Json ProcessJson(const trace_db::ExportedProcess& process) {

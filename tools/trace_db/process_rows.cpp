@@ -27,6 +27,8 @@ std::optional<std::string> TextOrNull(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(CleanText(text));
 }
 
+}  // namespace
+
 const char* NameOf(tracer::EndReason reason) {
   switch (reason) {
     case tracer::EndReason::kFinished:
@@ -38,8 +40,6 @@ const char* NameOf(tracer::EndReason reason) {
   }
   return "unknown";
 }
-
-}  // namespace
 
 ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host, int64_t number,
                          const SpoolSurvey& survey, const tracer::SpoolReader& reader)

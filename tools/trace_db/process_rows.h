@@ -45,6 +45,9 @@ struct ExportedProcess {
   }
 };
 
+// "finished", "limit", "error".
+const char* NameOf(tracer::EndReason reason);
+
 class ProcessRows {
  public:
   // All must outlive it. `number`: of the process, from 1.
