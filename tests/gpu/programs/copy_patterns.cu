@@ -3,8 +3,8 @@
 //
 //   copy_patterns [--few | --out-of-bounds | --race]
 //
-// --few: one thread, five sizes, one way each. compute-sanitizer's racecheck does not always come to the end of all of it,
-// with nothing else in the process.
+// --few: one thread, five sizes, one way each. compute-sanitizer's racecheck does not always come to the end of the
+// whole, with nothing of slipstream in the process.
 // --out-of-bounds lets a kernel write past its memory, which a memory checker has to find, and --race lets the threads
 // of a block not wait for each other, which a race checker has to find. Exit status: 0 all bytes as
 // expected, 1 not so, 2 a CUDA call failed.
