@@ -88,10 +88,12 @@ template <tracer::HookId kId, typename Function, typename... Arguments>
   return host(arguments...);
 }
 
-// Every other way of a call. Out of line, so that the straight path stays short.
+// Every other way of a call. Out of line, so that the straight path stays short. A number that is none of its
+// enumeration's is the program's own affair and the runtime's to refuse: a sanitiser must not stop at it here.
 template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail,
           typename... Arguments>
-[[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
+[[gnu::noinline, gnu::no_sanitize("enum")]] cudaError_t Routed(const void* caller, const Detail& detail,
+                                                               Arguments... arguments) {
   const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]

@@ -47,6 +47,15 @@ TEST(HookProcessTest, S51_ForkingWhileThreadsCallCuda) {
   EXPECT_EQ(hooked.out, "50 of 50 children ended well\n") << hooked.err;
 }
 
+// A thread of the parent's that the child does not have holds a lock of the loader's.
+TEST(HookProcessTest, S51_ForkingWhileTheLoaderIsBusy) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support threads around fork";
+#endif
+  const Finished hooked = Hooked({PROGRAM, "fork_beside_loader"}, NewDirectory());
+  EXPECT_EQ(hooked.out, "child ended with 0\n") << hooked.err;
+}
+
 TEST(HookProcessTest, S53_CallsAtExit) {
   const Finished hooked = Hooked({PROGRAM, "at_exit"}, NewDirectory());
   EXPECT_EQ(hooked.status, 0) << hooked.err;

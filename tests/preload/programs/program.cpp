@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -158,6 +159,40 @@ int ForkInStorm() {
   stop.store(true);
   for (std::thread& thread : threads) thread.join();
   std::printf("%d of 50 children ended well\n", clean);
+  return 0;
+}
+
+// Forks while another thread is inside the loader's list of objects, with its lock, which a child has for ever. The
+// child calls CUDA; an alarm ends it where it waits for that lock.
+int ForkBesideLoader() {
+  MallocAndFree();
+  struct Visit {
+    std::atomic<bool> inside{false};
+    std::atomic<bool> leave{false};
+  } visit;
+  std::thread loader([&] {
+    const auto stay = [](dl_phdr_info*, size_t, void* data) {
+      auto* const here = static_cast<Visit*>(data);
+      here->inside.store(true);
+      here->inside.notify_all();
+      here->leave.wait(false);
+      return 1;
+    };
+    dl_iterate_phdr(stay, &visit);
+  });
+  visit.inside.wait(false);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    cudaGetLastError();
+    _exit(0);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  visit.leave.store(true);
+  visit.leave.notify_all();
+  loader.join();
+  std::printf("child ended with %d\n", status);
   return 0;
 }
 
@@ -324,6 +359,7 @@ int main(int argc, char** argv) {
   if (what == "fork") return Fork();
   if (what == "fork_first") return ForkFirst();
   if (what == "fork_in_storm") return ForkInStorm();
+  if (what == "fork_beside_loader") return ForkBesideLoader();
   if (what == "first_call_race") return FirstCallRace(number(0, 8), number(1, 100));
   if (what == "many_threads") return ManyThreads(number(0, 64), number(1, 16));
   if (what == "at_exit") return AtExit();
