@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -72,8 +74,20 @@ int AnswerObjectQuestion(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// An empty range (begin == end) when no loaded object holds the address.
+// Whether the loader may be asked for its list of objects. Not in a forked child of a process that has asked: a thread
+// of the parent's may have been at it, or at anything else inside the loader, and fork does not make the list's lock
+// anew
+// (_dl_load_write_lock; glibc 2.36, sysdeps/nptl/fork.h). The child has what its parent knew (S51).
+constinit std::atomic<pid_t> g_asked_by{0};
+bool MayAskLoader() {
+  const pid_t self = getpid();
+  pid_t before = 0;
+  return g_asked_by.compare_exchange_strong(before, self, std::memory_order_relaxed) || before == self;
+}
+
+// An empty range (begin == end) when no loaded object holds the address, or nobody may be asked.
 Object ObjectAt(const void* address) {
+  if (!MayAskLoader()) return {};
   ObjectQuestion question = {address, {}};
   dl_iterate_phdr(AnswerObjectQuestion, &question);
   return question.answer;
@@ -258,6 +272,7 @@ void* FunctionOf(const RuntimeLibrary& library, HookId id) {
 }  // namespace
 
 uint32_t Resolver::Scan() {
+  if (!MayAskLoader()) return Count();
   if (g_scanning.exchange(true, std::memory_order_acquire)) return Count();  // another thread is at it
   LoadedRuntimes found{};
   dl_iterate_phdr(CollectRuntime, &found);

@@ -309,9 +309,7 @@ void Runtime::Build() noexcept {
   const pid_t self = getpid();
   pid_t nobody = 0;
   uint32_t recording = tracer::kRecordNothing;
-  // A forked child has its parent's list of libraries, and must not ask the loader for another one: a thread that is
-  // not there any more may have been inside dl_iterate_phdr, whose lock fork does not make anew (glibc 2.36).
-  if (g_built_by.load(std::memory_order_relaxed) == 0 || Resolver::Count() == 0) Resolver::Scan();
+  Resolver::Scan();
   if (g_built_by.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
     EmptyGateInForkedChildren();
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();

@@ -52,8 +52,10 @@ TEST(HookProcessTest, S51_ForkingWhileTheLoaderIsBusy) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not support threads around fork";
 #endif
-  const Finished hooked = Hooked({PROGRAM, "fork_beside_loader"}, NewDirectory());
-  EXPECT_EQ(hooked.out, "child ended with 0\n") << hooked.err;
+  for (const char* const when : {"fork_beside_loader", "fork_beside_first_call"}) {
+    const Finished hooked = Hooked({PROGRAM, when}, NewDirectory());
+    EXPECT_EQ(hooked.out, "child ended with 0\n") << when << hooked.err;
+  }
 }
 
 TEST(HookProcessTest, S53_CallsAtExit) {

@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,25 +163,36 @@ int ForkInStorm() {
   return 0;
 }
 
-// Forks while another thread is inside the loader's list of objects, with its lock, which a child has for ever. The
-// child calls CUDA; an alarm ends it where it waits for that lock.
-int ForkBesideLoader() {
-  MallocAndFree();
-  struct Visit {
-    std::atomic<bool> inside{false};
-    std::atomic<bool> leave{false};
-  } visit;
-  std::thread loader([&] {
-    const auto stay = [](dl_phdr_info*, size_t, void* data) {
-      auto* const here = static_cast<Visit*>(data);
-      here->inside.store(true);
-      here->inside.notify_all();
-      here->leave.wait(false);
-      return 1;
-    };
-    dl_iterate_phdr(stay, &visit);
-  });
-  visit.inside.wait(false);
+// Inside the loader's list of objects, with its lock, until it is destroyed.
+class InsideLoader {
+ public:
+  InsideLoader() {
+    thread_ = std::thread([this] {
+      const auto stay = [](dl_phdr_info*, size_t, void* data) {
+        auto* const here = static_cast<InsideLoader*>(data);
+        here->inside_.store(true);
+        here->inside_.notify_all();
+        here->leave_.wait(false);
+        return 1;
+      };
+      dl_iterate_phdr(stay, this);
+    });
+    inside_.wait(false);
+  }
+  ~InsideLoader() {
+    leave_.store(true);
+    leave_.notify_all();
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> inside_{false};
+  std::atomic<bool> leave_{false};
+  std::thread thread_;
+};
+
+// A child that calls CUDA; an alarm ends it where it waits for a lock that nobody gives back.
+int StatusOfChild() {
   const pid_t child = fork();
   if (child == 0) {
     alarm(20);
@@ -189,9 +201,47 @@ int ForkBesideLoader() {
   }
   int status = 1;
   waitpid(child, &status, 0);
-  visit.leave.store(true);
-  visit.leave.notify_all();
-  loader.join();
+  return status;
+}
+
+// Forks while another thread has the loader's lock, which the child then has for ever.
+int ForkBesideLoader() {
+  MallocAndFree();
+  int status = 1;
+  {
+    const InsideLoader inside;
+    status = StatusOfChild();
+  }
+  std::printf("child ended with %d\n", status);
+  return 0;
+}
+
+bool WaitsForLock(pid_t thread) {
+  char call[8] = {};
+  const std::string path = "/proc/self/task/" + std::to_string(thread) + "/syscall";
+  FILE* const file = std::fopen(path.c_str(), "r");
+  if (file == nullptr) return false;
+  const bool is_futex = std::fgets(call, sizeof(call), file) != nullptr && std::atoi(call) == SYS_futex;
+  std::fclose(file);
+  return is_futex;
+}
+
+// The same, while another thread is at the first call of the process, and waits for that lock.
+int ForkBesideFirstCall() {
+  std::atomic<pid_t> caller{0};
+  std::thread first;
+  int status = 1;
+  {
+    const InsideLoader inside;
+    first = std::thread([&] {
+      caller.store(gettid());
+      cudaPeekAtLastError();
+    });
+    while (caller.load() == 0 || !WaitsForLock(caller.load())) {
+    }
+    status = StatusOfChild();
+  }
+  first.join();
   std::printf("child ended with %d\n", status);
   return 0;
 }
@@ -360,6 +410,7 @@ int main(int argc, char** argv) {
   if (what == "fork_first") return ForkFirst();
   if (what == "fork_in_storm") return ForkInStorm();
   if (what == "fork_beside_loader") return ForkBesideLoader();
+  if (what == "fork_beside_first_call") return ForkBesideFirstCall();
   if (what == "first_call_race") return FirstCallRace(number(0, 8), number(1, 100));
   if (what == "many_threads") return ManyThreads(number(0, 64), number(1, 16));
   if (what == "at_exit") return AtExit();
