@@ -74,15 +74,15 @@ int AnswerObjectQuestion(dl_phdr_info* info, size_t, void* data) {
   return 1;
 }
 
-// Whether the loader may be asked for its list of objects. Not in a forked child of a process that has asked: a thread
-// of the parent's may have been at it, or at anything else inside the loader, and fork does not make the list's lock
-// anew
-// (_dl_load_write_lock; glibc 2.36, sysdeps/nptl/fork.h). The child has what its parent knew (S51).
-constinit std::atomic<pid_t> g_asked_by{0};
+constinit std::atomic<pid_t> g_used_by{0};  // the process that used CUDA first: this one or an ancestor
+
+// Whether the loader may be asked for its list of objects. Not in a forked child of a process that has used CUDA: a
+// thread of the parent's may have been inside the loader, and fork does not make the list's lock anew
+// (_dl_load_write_lock; glibc 2.36). The child has what its parent knew (S51); CUDA does not work there. In a child
+// that is the first to use CUDA it does, and the runtime itself, which loads the driver, asks for that lock too.
 bool MayAskLoader() {
-  const pid_t self = getpid();
-  pid_t before = 0;
-  return g_asked_by.compare_exchange_strong(before, self, std::memory_order_relaxed) || before == self;
+  const pid_t used_by = g_used_by.load(std::memory_order_relaxed);
+  return used_by == 0 || used_by == getpid();
 }
 
 // An empty range (begin == end) when no loaded object holds the address, or nobody may be asked.
@@ -270,6 +270,11 @@ void* FunctionOf(const RuntimeLibrary& library, HookId id) {
 }
 
 }  // namespace
+
+void Resolver::ProcessUsesCuda() {
+  pid_t nobody = 0;
+  g_used_by.compare_exchange_strong(nobody, getpid(), std::memory_order_relaxed);
+}
 
 uint32_t Resolver::Scan() {
   if (!MayAskLoader()) return Count();

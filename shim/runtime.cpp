@@ -309,6 +309,7 @@ void Runtime::Build() noexcept {
   const pid_t self = getpid();
   pid_t nobody = 0;
   uint32_t recording = tracer::kRecordNothing;
+  Resolver::ProcessUsesCuda();
   Resolver::Scan();
   if (g_built_by.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
     EmptyGateInForkedChildren();

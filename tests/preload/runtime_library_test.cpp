@@ -71,6 +71,12 @@ TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesLater) {
   EXPECT_EQ(outcome.in12.at("cudaStreamGetCaptureInfo_v2"), 2U);  // a function that only 12 has
 }
 
+TEST(RuntimeLibraryTest, S57_ASecondRuntimeThatComesInAForkedChild) {
+  // CUDA works in the child, which is the first to use it.
+  const Outcome outcome = Compare({PROGRAM, "use_in_child", USER13, USER12});
+  EXPECT_NE(outcome.bare.out.find("uses runtime 12"), std::string::npos) << outcome.bare.out;
+}
+
 // How often the library under test asks the dynamic linker in a run of the command; -1 when it cannot be told.
 int LoaderQuestions(const std::vector<std::string>& command) {
   Variables variables = Preload(SLIPSTREAM_LIBRARY);

@@ -324,6 +324,23 @@ int UseLibraries(const std::vector<std::string>& paths, int flags) {
   return 0;
 }
 
+// The first library is loaded, and unused, when the process forks; the child loads the second, and uses both.
+int UseInChild(const std::vector<std::string>& paths) {
+  if (dlopen(paths[0].c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return 1;
+  // As a library with kernels does when it is loaded: no use of CUDA, but slipstream looks for runtimes.
+  void* const enroll = dlsym(RTLD_DEFAULT, "__cudaRegisterFatBinary");
+  if (enroll != nullptr) (void)reinterpret_cast<void** (*)(void*)>(enroll)(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int status = UseLibraries(paths, RTLD_LOCAL);
+    std::fflush(stdout);
+    _exit(status);
+  }
+  int status = 1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
 // Calls of a library that names no libcudart itself, many times over, while two are loaded.
 int UseOften(const std::vector<std::string>& paths) {
   std::vector<int (*)()> uses;
@@ -426,6 +443,7 @@ int main(int argc, char** argv) {
   }
   if (what == "use") return UseLibraries(rest, RTLD_LOCAL);
   if (what == "use_deepbind") return UseLibraries(rest, RTLD_LOCAL | RTLD_DEEPBIND);
+  if (what == "use_in_child") return UseInChild(rest);
   if (what == "use_often") return UseOften(rest);
   if (what == "use_prefetch") return UsePrefetch(rest);
   if (what == "reload") return Reload(rest[0]);
