@@ -1,8 +1,7 @@
 // Where in a program a call is made, as far as a rule cares: the file, and the line in it.
 //
 // Purpose: `site` of a [[transfer.rule]] is matched here, for a copy of the program's as for one that a user describes
-// to
-//   `slipstream policy explain`.
+//   to `slipstream policy explain`.
 // Threading: pure functions; no allocation.
 // Errors: none; a text that is no site is one for which ParseSite has no answer.
 
