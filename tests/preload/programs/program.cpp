@@ -329,7 +329,7 @@ int UseInChild(const std::vector<std::string>& paths) {
   if (dlopen(paths[0].c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) return 1;
   // As a library with kernels does when it is loaded: no use of CUDA, but slipstream looks for runtimes.
   void* const enroll = dlsym(RTLD_DEFAULT, "__cudaRegisterFatBinary");
-  if (enroll != nullptr) (void)reinterpret_cast<void** (*)(void*)>(enroll)(nullptr);
+  void** const enrolled = enroll == nullptr ? nullptr : reinterpret_cast<void** (*)(void*)>(enroll)(nullptr);
   const pid_t child = fork();
   if (child == 0) {
     const int status = UseLibraries(paths, RTLD_LOCAL);
@@ -338,6 +338,8 @@ int UseInChild(const std::vector<std::string>& paths) {
   }
   int status = 1;
   waitpid(child, &status, 0);
+  void* const strike = dlsym(RTLD_DEFAULT, "__cudaUnregisterFatBinary");
+  if (strike != nullptr && enrolled != nullptr) reinterpret_cast<void (*)(void**)>(strike)(enrolled);
   return status;
 }
 
