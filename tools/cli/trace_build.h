@@ -1,0 +1,69 @@
+// What commands that make a database of a recorded run share: the signals that stop them, the line that shows how far
+// they are, and what they say when it did not work.
+//
+// Threading: one thread.
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "tools/trace_db/trace_db.h"
+
+namespace slipstream::cli {
+
+// While it lives, a signal that would end the process (SIGINT, SIGTERM, SIGHUP) only sets stop(), and a file that is
+// too large is an error. What the caller had ignored (nohup) stays ignored. One at a time in a process.
+class EndingSignals {
+ public:
+  EndingSignals();
+  ~EndingSignals();
+  EndingSignals(const EndingSignals&) = delete;
+  EndingSignals& operator=(const EndingSignals&) = delete;
+
+  static const std::atomic<bool>* stop();
+  // Ends the process by the signal that came, as it would have ended without this. When the object is gone and all that
+  // is half done has been removed; returns only where the signal is blocked.
+  static void EndAsAsked();
+
+ private:
+  static constexpr std::array<int, 3> kEnding = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> before_{};
+  struct sigaction before_limit_ {};
+};
+
+// One line on a terminal, written over and over, and gone at the end. Nothing where standard error is no terminal.
+class ProgressLine {
+ public:
+  // As in "export": what stands in front.
+  explicit ProgressLine(std::string name);
+  ~ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+
+  // At once where `is_new`, else not more often than ten times a second.
+  void Show(const std::string& text, bool is_new);
+  void Show(const trace_db::BuildProgress& progress);
+
+ private:
+  const std::string name_;
+  const bool shown_;
+  bool drawn_ = false;
+  uint64_t last_ns_ = 0;
+  trace_db::BuildProgress::Phase phase_ = trace_db::BuildProgress::Phase::kReading;
+};
+
+// "slipstream COMMAND: text" to standard error.
+void Complain(const std::string& command, const std::string& text);
+
+// What happened, where, and what to do about it; nothing for a build that was stopped.
+void ComplainAbout(const std::string& command, const trace_db::BuildOptions& options,
+                   const trace_db::BuildResult& result);
+
+// Standard output, whole; the exit status (exit_codes.h).
+int Print(const std::string& command, const std::string& text);
+
+}  // namespace slipstream::cli
