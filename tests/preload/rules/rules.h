@@ -61,7 +61,8 @@ std::vector<uint8_t> Pattern(size_t bytes, uint32_t salt);
 // Runs `work` on a thread of its own with device 0, to its end.
 void OnAnotherThread(const std::function<void()>& work, int device = 0);
 
-// A breach of a rule may be a hang: the process prints so and leaves as a failed test does, after a minute.
+// A breach of a rule may be a hang: the process prints so and leaves as a failed test does, after a minute, or
+// RULES_SECONDS.
 void LimitTime();
 
 }  // namespace rules
