@@ -5,8 +5,9 @@ built and warmed up first; then {"ready": true} is printed, and each line {"work
 standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
 `lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). With "fetch": true
 batches are only taken from the loader; with "trace": path torch.profiler writes there what the device and CUDA's calls did
-in these steps, and the answer says how long the program was at moving data. {"workload": name, "report": true} is answered
-by what the workload has to tell. End of input ends the program.
+in these steps, and the answer says how long the program was at moving data; with "profile": "cuda", "cpu_cuda" or "stacks"
+torch.profiler watches the steps, the device alone, the host too, or both with stacks, and the answer says how many events of
+the device it has. {"workload": name, "report": true} is answered by what the workload has to tell. End of input ends the program.
 """
 
 import gc
@@ -48,6 +49,26 @@ def traced(trainer, steps, path):
     return {"seconds": seconds, "moving_seconds": train_common.MOVING.seconds - moving}
 
 
+def profiled(trainer, steps, what):
+    """The time of steps that torch.profiler watches, without that of starting it and of making its events."""
+    import torch
+
+    activity = torch.profiler.ProfilerActivity
+    activities = [activity.CUDA] if trainer.device.type == "cuda" else [activity.CPU]
+    if what != "cuda":
+        activities = list({*activities, activity.CPU})
+    with torch.profiler.profile(activities=activities, with_stack=what == "stacks") as profile:
+        start = time.perf_counter()
+        for _ in range(steps):
+            trainer.step()
+        trainer.synchronize()
+        seconds = time.perf_counter() - start
+    on_device = torch.autograd.DeviceType.CUDA
+    # Not profile.events(): that makes a tree of all of them, which takes longer than the steps.
+    events = profile.profiler.kineto_results.events()
+    return {"seconds": seconds, "device_events": sum(event.device_type() == on_device for event in events)}
+
+
 def main():
     trainers = {}
     for index, (name, workload) in enumerate(json.loads(sys.argv[1]).items()):
@@ -70,6 +91,9 @@ def main():
         trainer.synchronize()
         if request.get("trace"):
             answer(traced(trainer, request["steps"], request["trace"]))
+            continue
+        if request.get("profile"):
+            answer(profiled(trainer, request["steps"], request["profile"]))
             continue
         start = time.perf_counter()
         for _ in range(request["steps"]):

@@ -20,7 +20,7 @@ PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
 # Groups that run only where --only names them: each needs the time of all the others.
-ON_REQUEST = ("allocator", "conformance", "steady", "workloads")
+ON_REQUEST = ("allocator", "conformance", "profilers", "steady", "workloads")
 SCHEMA = "slipstream-gpu-results-1"
 
 # Everything off, and: nothing done about what the program calls, but all of it counted.

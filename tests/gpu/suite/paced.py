@@ -89,6 +89,10 @@ class Paced(Conversation):
         """As block, under torch.profiler: what it saw is in the file, and the answer has seconds and moving_seconds."""
         return self.ask({"workload": workload, "lead": lead, "steps": steps, "trace": str(path)}, timeout)
 
+    def profiled(self, workload, lead, steps, what, timeout=120):
+        """As block, inside a torch.profiler that watches `what` (paced_blocks.py); the answer has device_events too."""
+        return self.ask({"workload": workload, "lead": lead, "steps": steps, "profile": what}, timeout)
+
     def report(self, workload, timeout=60):
         """What the workload has to tell besides times."""
         return self.ask({"workload": workload, "report": True}, timeout)

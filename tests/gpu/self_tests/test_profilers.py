@@ -1,0 +1,90 @@
+"""The group profilers: processes that take turns, what is asserted, and what must be seen."""
+
+import sys
+import unittest
+
+import support
+from suite import harness, paced, profilers
+from suite.harness import Failed
+
+# A process whose steps take as many milliseconds as its first argument says, and whose profiles have as many events as its
+# second.
+ANSWERS = """
+import json, sys
+print(json.dumps({"ready": True}), flush=True)
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"seconds": request["steps"] * float(sys.argv[1]) / 1e3}
+    if "profile" in request:
+        answer["device_events"] = int(sys.argv[2])
+    print(json.dumps(answer), flush=True)
+"""
+AS_BARE = dict.fromkeys(profilers.VARIANTS, 10)
+
+
+class Measuring(unittest.TestCase):
+    def measured(self, milliseconds, events=7, traces=True):
+        """The outcomes of the group's checks by name."""
+        temporary = support.TemporarySuite(only="profilers")
+        suite = temporary.__enter__()
+        self.addCleanup(temporary.__exit__)
+        suite.run_prefix = lambda *options: ["under", *options]
+        self.addCleanup(setattr, profilers, "Paced", profilers.Paced)
+        self.order, self.prefixes, processes = [], {}, []
+
+        def started(suite, log, prefix, specification):
+            variant = log.rsplit(".", 1)[1]
+            argv = [sys.executable, "-c", ANSWERS, str(milliseconds[variant]), str(events)]
+            process = paced.Paced.__new__(paced.Paced)
+            paced.Conversation.__init__(process, suite, log, argv, {})
+            self.prefixes[variant] = list(prefix)
+            if prefix and traces:
+                (suite.scratch("paced") / f"slipstream-trace-{len(processes)}").mkdir()
+            processes.append(process)
+            return process
+
+        profilers.Paced = started
+        outcomes = {}
+        for name, check in profilers.checks(suite):
+            try:
+                outcomes[name.removeprefix("profilers.")] = check({})
+            except Failed as problem:
+                outcomes[name.removeprefix("profilers.")] = f"FAILED {problem}"
+        self.assertTrue(all(process.process.returncode is not None for process in processes))
+        self.benchmarks = suite.results["benchmarks"]
+        return outcomes
+
+    def test_what_each_costs(self):
+        outcomes = self.measured(AS_BARE | {"torch_cuda": 13, "torch_stacks": 17})
+        self.assertIn("10.000 ms a step bare, ratio 1.3000", outcomes["torch_cuda"])
+        self.assertIn("ratio 1.7000", outcomes["torch_stacks"])
+        self.assertIn("ratio 1.0000", outcomes["record"])
+        self.assertFalse([text for text in outcomes.values() if "FAILED" in text])
+        self.assertEqual(["under", "--quiet", "--record"], self.prefixes.pop("record"))
+        self.assertEqual([[]] * 5, list(self.prefixes.values()))
+        by_variant = {b["variant"]: b for b in self.benchmarks}
+        self.assertEqual({f"profilers.{variant}" for variant in profilers.VARIANTS[1:]}, set(by_variant))
+        self.assertTrue(by_variant["profilers.record"]["asserted"])
+        self.assertFalse(by_variant["profilers.torch_cuda"]["asserted"])
+
+    def test_recording_that_costs_too_much(self):
+        outcomes = self.measured(AS_BARE | {"record": 10.2})
+        self.assertIn("FAILED over the target of 1.01; 10.000 ms a step bare, ratio 1.0200", outcomes["record"])
+
+    def test_a_profiler_that_saw_nothing(self):
+        outcomes = self.measured(AS_BARE, events=0)
+        self.assertIn("FAILED torch_cuda: the profiler saw nothing on the device", outcomes["measure"])
+        self.assertIn("FAILED not measured", outcomes["record"])
+
+    def test_a_recording_that_left_nothing(self):
+        self.assertIn("FAILED 1 recorded processes left 0 traces", self.measured(AS_BARE, traces=False)["measure"])
+
+    def test_a_process_that_dies_fails_the_check_and_ends_all(self):
+        self.assertRegex(self.measured(AS_BARE | {"torch_cuda": "nonsense"})["measure"], "^FAILED profilers.0.torch_cuda ended")
+
+    def test_it_runs_only_where_it_is_named(self):
+        self.assertIn(profilers.GROUP, harness.ON_REQUEST)
+
+
+if __name__ == "__main__":
+    unittest.main()
