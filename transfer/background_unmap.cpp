@@ -89,10 +89,19 @@ void BackgroundUnmap::Mapped(const void* address, size_t bytes, int flags, int f
                 ((file.st_dev == shared_device_ && file.st_nlink == 0) || Broken(Mutant::kU2));
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock || (!candidate && mapping_count_ == 0)) return;
+  if (!Enter(lock) || (!candidate && mapping_count_ == 0)) return;
   const AddressRange range = PagesOf(address, bytes);
   Forget(range);  // a mapping that went without our seeing it
   if (candidate && mapping_count_ < mappings_.size()) mappings_[mapping_count_++] = range;
+}
+
+bool BackgroundUnmap::Enter(const std::unique_lock<std::mutex>& lock) {
+  if (!lock) {
+    missed_.store(true);
+    return false;
+  }
+  if (missed_.exchange(false)) mapping_count_ = 0;
+  return true;
 }
 
 bool BackgroundUnmap::Forget(const AddressRange& range) {
@@ -148,7 +157,7 @@ bool BackgroundUnmap::Unmap(void* address, size_t bytes) noexcept {
   const size_t length = range.end - range.begin;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock || mapping_count_ == 0 || !Forget(range) || off_) return false;
+    if (!Enter(lock) || mapping_count_ == 0 || !Forget(range) || off_) return false;
   }
   if (parts_.watched()) return false;
   std::unique_lock lock(mutex_);

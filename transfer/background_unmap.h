@@ -12,9 +12,8 @@
 //   U4  A child that is forked meanwhile inherits none of it.
 //
 // Threading: Mapped and Unmap from any thread, also from inside the program's own memory allocator: nothing is
-// allocated
-//   and no lock is waited for that could be held by an interrupted call; where it is held, the program's own munmap is
-//   made. Nothing here calls CUDA.
+//   allocated and no lock is waited for that could be held by an interrupted call; where it is held, the program's own
+//   munmap is made. Nothing here calls CUDA.
 // Ownership: never destroyed. After fork() the child must call neither (the shim's gate is closed there).
 // Errors: none of its own; whatever fails leaves the call to the program's munmap. errno is kept.
 #pragma once
@@ -22,6 +21,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -75,6 +75,9 @@ class BackgroundUnmap {
 
   static void* ThreadMain(void* self);
   void Work();
+  // For a call that has tried to get the lock; whether it did. A mapping that goes or comes without being entered may
+  // be any of those that are: all are forgotten.
+  bool Enter(const std::unique_lock<std::mutex>& lock);
   // Forgets the mappings that overlap the range; whether one of them is the range.
   bool Forget(const AddressRange& range);
   bool Room(size_t bytes) const;
@@ -90,7 +93,8 @@ class BackgroundUnmap {
   std::condition_variable offered_;
   std::array<AddressRange, 512> mappings_{};
   size_t mapping_count_ = 0;
-  std::array<Job, 64> jobs_{};  // a queue
+  std::atomic<bool> missed_{false};  // a call did not get the lock
+  std::array<Job, 64> jobs_{};       // a queue
   size_t first_job_ = 0;
   size_t job_count_ = 0;
   size_t moving_ = 0;        // jobs that are being made

@@ -239,6 +239,34 @@ TEST_F(BackgroundUnmapTest, U2_WhatWasMappedInItsPlace) {
   ExpectLeftAlone(unmap, memory);
 }
 
+// What goes and comes while another thread holds the lock is not entered. It must not be taken for what was there
+// before.
+TEST_F(BackgroundUnmapTest, U2_WhatCameUnderTheLockOfAnother) {
+  static BackgroundUnmap* unmap;
+  static char* memory;
+  static const File* named;
+  // Starting the thread is done under the lock.
+  const auto meanwhile = [](const char*, void* (*)(void*), void*) {
+    std::thread([] {
+      EXPECT_FALSE(unmap->Unmap(memory, kBytes));
+      EXPECT_EQ(munmap(memory, kBytes), 0);
+      const int flags = MAP_SHARED | MAP_FIXED_NOREPLACE;
+      ASSERT_EQ(mmap(memory, kBytes, PROT_READ | PROT_WRITE, flags, named->fd(), 0), memory);
+      unmap->Mapped(memory, kBytes, flags, named->fd());
+    }).join();
+    return true;
+  };
+  unmap = &Make(UINT64_MAX, {Count, meanwhile, Nobody, Plenty});
+  const File file(kBytes);
+  const File file_with_name(kBytes, true);
+  named = &file_with_name;
+  memory = MapAndTell(*unmap, file);
+  EXPECT_TRUE(unmap->Unmap(MapAndTell(*unmap, file), kBytes));
+  ExpectLeftAlone(*unmap, memory);
+  // What is mapped from then on is known again.
+  EXPECT_TRUE(unmap->Unmap(MapAndTell(*unmap, file), kBytes));
+}
+
 TEST_F(BackgroundUnmapTest, U3_NoMoreThanTheBoundMayWait) {
   BackgroundUnmap& unmap = Make(2 * kBytes, kStuck);
   const File file(kBytes);
