@@ -127,6 +127,7 @@ void Tracer::AddFact(std::string_view key, std::string_view value) {
 
 void Tracer::NameDecisions(std::span<const char* const> names) {
   if (file_ != nullptr) file_->NameDecisions(names);
+  if (nvtx_ != nullptr) nvtx_->NameDecisions(names);
 }
 
 void Tracer::RecordMemory(const MemoryFigures& figures) {
@@ -137,6 +138,7 @@ void Tracer::RecordMemory(const MemoryFigures& figures) {
 void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
   if (file_ != nullptr) file_->CountDecision(index, bytes, time_ns);
   if (trace_ != nullptr) CallRecorder::Decided(index, share, time_ns);
+  if (nvtx_ != nullptr) NvtxDomain::Note(index, bytes);
 }
 
 void Tracer::SetBound(HookId id, bool bound) {

@@ -1,4 +1,4 @@
-// NVTX ranges, read back by an injection library of our own.
+// NVTX ranges and marks, read back by an injection library of our own.
 
 #include <gtest/gtest.h>
 
@@ -14,29 +14,51 @@
 namespace slipstream::test {
 namespace {
 
+// The file of the tool, in its order.
 struct Capture {
-  std::vector<std::string> lines;
+  std::vector<std::string> lines;     // without the thread
   std::map<std::string, int> pushes;  // by function
+  CallCounts marks;                   // by name
+  CallCounts mark_bytes;
   int deepest = 0;
-  int open = 0;  // pushes without a pop at the end
+  int threads = 0;        // with ranges
+  int open = 0;           // pushes without a pop at the end
+  int stray_pops = 0;     // without a push before them, on their thread
+  int marks_outside = 0;  // of any range of their thread
 };
+
+// The number behind " <key>=".
+uint64_t NumberOf(const std::string& line, const std::string& key) {
+  const size_t at = line.find(" " + key + "=");
+  return at == std::string::npos ? ~uint64_t{0} : std::stoull(line.substr(at + key.size() + 2));
+}
 
 Capture Read(const std::string& path) {
   Capture capture;
+  std::map<uint64_t, int> depth;  // by thread
   std::istringstream text(ReadFile(path));
   for (std::string line; std::getline(text, line);) {
+    const uint64_t thread = NumberOf(line, "thread");
+    line.resize(std::min(line.size(), line.rfind(" thread=")));
     capture.lines.push_back(line);
     std::istringstream words(line);
     std::string kind;
     std::string domain;
-    std::string function;
-    words >> kind >> domain >> function;
+    std::string name;
+    words >> kind >> domain >> name;
     if (kind == "push") {
-      capture.pushes[function] += 1;
-      capture.deepest = std::max(capture.deepest, ++capture.open);
+      capture.pushes[name] += 1;
+      capture.deepest = std::max(capture.deepest, ++depth[thread]);
     }
-    if (kind == "pop") --capture.open;
+    if (kind == "pop" && --depth[thread] < 0) ++capture.stray_pops;
+    if (kind == "mark") {
+      ++capture.marks[name];
+      capture.mark_bytes[name] += NumberOf(line, "payload");
+      if (depth[thread] <= 0) ++capture.marks_outside;
+    }
   }
+  for (const auto& [thread, open] : depth) capture.open += open;
+  capture.threads = static_cast<int>(depth.size());
   return capture;
 }
 
@@ -44,12 +66,33 @@ bool Has(const Capture& capture, const std::string& line) {
   return std::find(capture.lines.begin(), capture.lines.end(), line) != capture.lines.end();
 }
 
-Finished RunWithTool(const std::string& file, const Variables& more = {}) {
+Finished RunWithTool(const std::string& file, const Variables& more = {},
+                     const std::vector<std::string>& command = {PROGRAM, "workload", "3"}) {
   Variables variables = Preload(SLIPSTREAM_LIBRARY);
   variables["NVTX_INJECTION64_PATH"] = NVTX_CAPTURE;
   variables["NVTX_CAPTURE_FILE"] = file;
   variables.insert(more.begin(), more.end());
-  return RunProgram({PROGRAM, "workload", "3"}, variables);
+  return RunProgram(command, variables);
+}
+
+// What the counters say of the engines' decisions, by name.
+struct Decisions {
+  CallCounts calls;
+  CallCounts bytes;
+};
+
+Decisions DecisionsIn(const std::string& directory) {
+  Decisions decisions;
+  std::vector<std::string> problems;
+  for (const tracer::ProcessCounts& process : tracer::ReadRunDirectory(directory, &problems)) {
+    for (const tracer::DecisionCounts& decision : process.decisions) {
+      if (decision.count == 0) continue;
+      decisions.calls[decision.name] += decision.count;
+      decisions.bytes[decision.name] += decision.bytes;
+    }
+  }
+  for (const std::string& problem : problems) ADD_FAILURE() << problem;
+  return decisions;
 }
 
 TEST(NvtxTest, DomainCategoriesRegisteredStringsAndPayloads) {
@@ -64,11 +107,13 @@ TEST(NvtxTest, DomainCategoriesRegisteredStringsAndPayloads) {
   EXPECT_TRUE(Has(capture, "category 2 copy"));
   EXPECT_TRUE(Has(capture, "category 3 sync"));
   EXPECT_TRUE(Has(capture, "category 4 launch"));
+  EXPECT_TRUE(Has(capture, "category 6 decision"));
   EXPECT_TRUE(Has(capture, "push slipstream cudaMalloc category=1 payload=1048576"));
   EXPECT_TRUE(Has(capture, "push slipstream cudaMemcpyAsync category=2 payload=16384"));
   EXPECT_TRUE(Has(capture, "push slipstream cudaStreamSynchronize category=3 payload=0"));
   EXPECT_TRUE(Has(capture, "push slipstream cudaLaunchKernel category=4 payload=0"));
   EXPECT_EQ(capture.open, 0) << "every range that is pushed is popped";
+  EXPECT_EQ(capture.stray_pops, 0);
   EXPECT_EQ(capture.deepest, 1);
 }
 
@@ -81,6 +126,47 @@ TEST(NvtxTest, OneRangeForEveryCountedCall) {
   for (const auto& [function, count] : capture.pushes) pushes[function] = static_cast<uint64_t>(count);
   EXPECT_FALSE(pushes.empty());
   EXPECT_EQ(pushes, CountsIn(directory));
+}
+
+// What the engines count as decided in a call, by the names that summaries and traces have.
+TEST(NvtxTest, ADecisionIsAMarkWithItsNameAndItsBytesInTheRangeOfItsCall) {
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{PROGRAM, "workload", "3"}, {TRACED, "details"}}) {
+    const std::string file = NewDirectory() + "/nvtx";
+    const std::string directory = NewDirectory();
+    RunWithTool(file,
+                {{"SLIPSTREAM_RUN_DIRECTORY", directory}, {"SLIPSTREAM_TRANSFER_START", "now"}, {"SIMCUDA_SEED", "0"}},
+                command);
+    const Capture capture = Read(file);
+    const Decisions decided = DecisionsIn(directory);
+    EXPECT_EQ(capture.marks, decided.calls);
+    EXPECT_EQ(capture.mark_bytes, decided.bytes);
+    EXPECT_EQ(capture.marks_outside, 0);
+    if (command[0] == PROGRAM) {
+      EXPECT_EQ(decided.calls.at("transfer.promoted.small"), 3U) << "of the three steps";
+      EXPECT_TRUE(Has(capture, "mark slipstream transfer.promoted.small category=6 payload=16384"));
+    } else {
+      EXPECT_GE(decided.calls.at("transfer.skipped"), 1U);
+    }
+  }
+}
+
+TEST(NvtxTest, OnManyThreadsEachRangeEndsOnTheThreadThatBeganItAndHasItsOwnMarks) {
+  const std::string file = NewDirectory() + "/nvtx";
+  const std::string directory = NewDirectory();
+  const Finished finished =
+      RunWithTool(file, {{"SLIPSTREAM_RUN_DIRECTORY", directory}}, {PROGRAM, "first_call_race", "8", "300"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  const Capture capture = Read(file);
+  EXPECT_GE(capture.threads, 2);
+  EXPECT_EQ(capture.deepest, 1);
+  EXPECT_EQ(capture.open, 0);
+  EXPECT_EQ(capture.stray_pops, 0);
+  EXPECT_EQ(capture.marks_outside, 0);
+  const Decisions decided = DecisionsIn(directory);
+  EXPECT_FALSE(decided.calls.empty()) << "the pool decides about every allocation";
+  EXPECT_EQ(capture.marks, decided.calls);
+  EXPECT_EQ(capture.mark_bytes, decided.bytes);
 }
 
 TEST(NvtxTest, AToolThatCallsCudaFromInsideARangeIsPassedOnAndNotCounted) {

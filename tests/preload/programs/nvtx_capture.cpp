@@ -1,9 +1,12 @@
 // An NVTX tool: what NVTX_INJECTION64_PATH names. Writes every event of the domain functions, a line each, to the file
-// named by NVTX_CAPTURE_FILE. With NVTX_CAPTURE_CALLS_CUDA set it also calls CUDA from inside a range, as profilers do.
+// named by NVTX_CAPTURE_FILE; pushes, pops and marks end in their thread's number. With NVTX_CAPTURE_CALLS_CUDA set it
+// also calls CUDA from inside a range and a mark, as profilers do.
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -44,14 +47,17 @@ nvtxStringHandle_t NVTX_API DomainRegisterStringA(nvtxDomainHandle_t, const char
   return reinterpret_cast<nvtxStringHandle_t>(const_cast<void*>(AddString(text)));
 }
 
-int NVTX_API DomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
+long ThreadNumber() { return syscall(SYS_gettid); }
+
+void Write(const char* kind, nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
   {
     const std::lock_guard lock(g_mutex);
     const bool registered = event->messageType == NVTX_MESSAGE_TYPE_REGISTERED;
     const bool counted = event->payloadType == NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-    std::fprintf(g_file, "push %s %s category=%u payload=%llu\n", reinterpret_cast<DomainName*>(domain)->name.c_str(),
+    std::fprintf(g_file, "%s %s %s category=%u payload=%llu thread=%ld\n", kind,
+                 reinterpret_cast<DomainName*>(domain)->name.c_str(),
                  registered ? g_strings[event->message.registered].c_str() : "(not registered)", event->category,
-                 counted ? static_cast<unsigned long long>(event->payload.ullValue) : ~0ULL);
+                 counted ? static_cast<unsigned long long>(event->payload.ullValue) : ~0ULL, ThreadNumber());
     std::fflush(g_file);
   }
   if (g_calls_cuda) {
@@ -59,12 +65,20 @@ int NVTX_API DomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttribu
     auto* const peek = reinterpret_cast<cudaError_t (*)()>(dlsym(RTLD_DEFAULT, "cudaPeekAtLastError"));
     if (peek != nullptr) peek();
   }
+}
+
+int NVTX_API DomainRangePushEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
+  Write("push", domain, event);
   return 0;
+}
+
+void NVTX_API DomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
+  Write("mark", domain, event);
 }
 
 int NVTX_API DomainRangePop(nvtxDomainHandle_t domain) {
   const std::lock_guard lock(g_mutex);
-  std::fprintf(g_file, "pop %s\n", reinterpret_cast<DomainName*>(domain)->name.c_str());
+  std::fprintf(g_file, "pop %s thread=%ld\n", reinterpret_cast<DomainName*>(domain)->name.c_str(), ThreadNumber());
   std::fflush(g_file);
   return 0;
 }
@@ -90,5 +104,6 @@ extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(NvtxGetEx
   Set(table, size, NVTX_CBID_CORE2_DomainRegisterStringA, DomainRegisterStringA);
   Set(table, size, NVTX_CBID_CORE2_DomainRangePushEx, DomainRangePushEx);
   Set(table, size, NVTX_CBID_CORE2_DomainRangePop, DomainRangePop);
+  Set(table, size, NVTX_CBID_CORE2_DomainMarkEx, DomainMarkEx);
   return 1;
 }
