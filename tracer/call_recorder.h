@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "tracer/backward_lines.h"
 #include "tracer/hook_id.h"
 #include "tracer/memory_figures.h"
 #include "tracer/memory_pace.h"
@@ -55,12 +56,18 @@ class CallRecorder {
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
 
  private:
-  CallRecorder(Recorder& recorder, bool with_lines) : recorder_(recorder), with_lines_(with_lines) {}
+  CallRecorder(Recorder& recorder, bool with_lines, BackwardLines* backward)
+      : recorder_(recorder), with_lines_(with_lines), backward_(backward) {}
 
-  uint32_t LineOfCaller();
+  struct Line {
+    uint32_t site = 0;
+    uint8_t flags = 0;  // of a record
+  };
+  Line LineOfCaller();
 
   Recorder& recorder_;
   const bool with_lines_;
+  BackwardLines* const backward_;       // null: threads of autograd's have no line
   std::atomic<bool> has_sites_{false};  // the recorder knows where lines are described
   MemoryPace pace_;
 };

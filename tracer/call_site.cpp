@@ -34,6 +34,14 @@ bool IsLibraryFile(std::string_view file) {
   return inside.has_value() && !inside->starts_with("site-packages/") && !inside->starts_with("dist-packages/");
 }
 
+// The engine is entered from graph.py, in older PyTorch from the two functions of the package itself, which are
+// around it to this day. function.py is the forward pass of the program's own functions.
+bool IsBackwardCall(std::string_view file, std::string_view function) {
+  if (!IsLibraryFile(file)) return false;
+  if (file.ends_with("/torch/autograd/__init__.py")) return function == "backward" || function == "grad";
+  return file.ends_with("/torch/autograd/graph.py") && function == "_engine_run_backward";
+}
+
 std::optional<size_t> ChooseSite(std::span<const std::string_view> files) {
   for (size_t i = 0; i < files.size(); ++i) {
     if (!IsLibraryFile(files[i])) return i;

@@ -23,6 +23,10 @@ struct CallSite {
 // PyTorch is worth knowing.
 bool IsLibraryFile(std::string_view file);
 
+// Whether a frame of this file and function is PyTorch's own on its way into the autograd engine: the frame that stands
+// on a thread's stack from when the program calls backward() or grad() until that is done.
+bool IsBackwardCall(std::string_view file, std::string_view function);
+
 // Which of the files, innermost frame first, is the site of the call: the first that is no library's. None: all are.
 std::optional<size_t> ChooseSite(std::span<const std::string_view> files);
 

@@ -22,6 +22,7 @@ struct CodeSites::Code {
   uint32_t table_bytes;
   int32_t first_line;
   bool library;
+  bool backward;
 };
 
 struct CodeSites::Site {
@@ -249,7 +250,8 @@ uint32_t CodeSites::InternCode(const Facts& facts) {
                 .function_bytes = static_cast<uint32_t>(function_bytes),
                 .table_bytes = static_cast<uint32_t>(facts.table.size()),
                 .first_line = facts.first_line,
-                .library = IsLibraryFile({file, file_bytes})};
+                .library = IsLibraryFile({file, file_bytes}),
+                .backward = IsBackwardCall({file, file_bytes}, {function, function_bytes})};
         std::memcpy(&bytes_[code.file], file, file_bytes);
         std::memcpy(&bytes_[code.function], function, function_bytes);
         if (!facts.table.empty()) std::memcpy(&bytes_[code.table], facts.table.data(), facts.table.size());
@@ -335,13 +337,19 @@ uint32_t CodeSites::Choose(std::span<const uint32_t> sites) const {
   return kUnknown;
 }
 
-uint32_t CodeSites::InternChosen(std::span<const PythonFrame> frames) {
+CodeSites::Chosen CodeSites::InternChosen(std::span<const PythonFrame> frames) {
+  Chosen chosen;
   for (const PythonFrame& frame : frames) {
     const uint32_t site = Intern(frame);
     const Code* const code = CodeOf(site);
-    if (code != nullptr && !code->library) return site;
+    if (code == nullptr) continue;
+    if (!code->library) {
+      chosen.site = site;
+      break;
+    }
+    chosen.in_backward |= code->backward;
   }
-  return kUnknown;
+  return chosen;
 }
 
 }  // namespace slipstream::tracer

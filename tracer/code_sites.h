@@ -60,7 +60,11 @@ class CodeSites {
   // The first of the sites, innermost first, that is no library's; kUnknown: none is.
   uint32_t Choose(std::span<const uint32_t> sites) const;
   // The same of frames, for who needs no more than that: those further out are not looked at.
-  uint32_t InternChosen(std::span<const PythonFrame> frames);
+  struct Chosen {
+    uint32_t site = kUnknown;
+    bool in_backward = false;  // a frame further in is PyTorch's in backward() (IsBackwardCall)
+  };
+  Chosen InternChosen(std::span<const PythonFrame> frames);
 
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
   uint32_t size() const { return site_count_.load(std::memory_order_acquire); }

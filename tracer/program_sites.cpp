@@ -38,24 +38,27 @@ void Find() {
 
 }  // namespace
 
-uint32_t ProgramSites::Current() {
+CodeSites::Chosen ProgramSites::Place() {
   CodeSites* sites = g_sites.load(std::memory_order_acquire);
   if (sites == nullptr) {
     Find();
     sites = g_sites.load(std::memory_order_acquire);
-    if (sites == nullptr) return CodeSites::kUnknown;
+    if (sites == nullptr) return {};
   }
   std::array<PythonFrame, kDeepest> frames;
   PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
   size_t seen = 0;
+  CodeSites::Chosen chosen;
   for (const size_t depth : {kNear, kDeepest}) {
     const PythonStack::Walked walked = stack->Walk(std::span(frames).first(depth));
     if (walked.frames <= seen) break;
-    const uint32_t site = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
-    if (site != CodeSites::kUnknown || !walked.cut) return site;
+    const bool in_backward = chosen.in_backward;
+    chosen = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
+    chosen.in_backward |= in_backward;
+    if (chosen.site != CodeSites::kUnknown || !walked.cut) break;
     seen = walked.frames;
   }
-  return CodeSites::kUnknown;
+  return chosen;
 }
 
 const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }

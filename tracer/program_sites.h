@@ -17,7 +17,9 @@ namespace slipstream::tracer {
 class ProgramSites {
  public:
   // The innermost line that is no library's (call_site.h); 0: none, or nobody knows.
-  static uint32_t Current();
+  static uint32_t Current() { return Place().site; }
+  // The same, and whether the thread is inside PyTorch's backward() there.
+  static CodeSites::Chosen Place();
   // What describes them; null until there was one.
   static const CodeSites* Sites();
   // False for what is no site. The texts live as long as the process.

@@ -260,7 +260,7 @@ bool SpoolReader::TakeRecords(Payload* payload) {
   if (head.first < progress.next) return false;
   end_.missing_records += head.first - progress.next;
   progress.next = head.first + head.count;
-  if (head.version != kRecordVersion) {
+  if (head.version < kOldestRecordVersion || head.version > kRecordVersion) {
     end_.skipped_records += head.count;
     return true;
   }
@@ -268,6 +268,7 @@ bool SpoolReader::TakeRecords(Payload* payload) {
     Waiting waiting = {.key = 0, .record = {.record = {}, .thread = head.thread, .number = head.first + i}};
     TraceRecord& record = waiting.record.record;
     payload->Get(&record);
+    if (head.version == 1) record.flags = 0;  // it had none
     payload->Skip(head.record_bytes - sizeof(TraceRecord));
     const auto kind = static_cast<uint8_t>(record.kind);
     if (kind == 0 || kind > kLastRecordKind) {

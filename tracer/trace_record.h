@@ -15,7 +15,9 @@
 
 namespace slipstream::tracer {
 
-inline constexpr uint16_t kRecordVersion = 1;
+inline constexpr uint16_t kRecordVersion = 2;
+// The oldest that readers know: it has no flags.
+inline constexpr uint16_t kOldestRecordVersion = 1;
 
 enum class RecordKind : uint8_t {
   kNone = 0,    // never in a file
@@ -27,6 +29,11 @@ enum class RecordKind : uint8_t {
   kClock = 6,   // three clocks, read at once
 };
 inline constexpr uint8_t kLastRecordKind = 6;
+
+// Bits of a call's flags.
+// No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
+// called backward(), by inference (backward_lines.h), or 0 where that is not sure.
+inline constexpr uint8_t kSiteIsBackward = 1;
 
 // Whether records of this kind count as lost where they are: not what the recorder itself adds.
 constexpr bool IsTold(RecordKind kind) { return kind != RecordKind::kDrop && kind != RecordKind::kClock; }
@@ -46,7 +53,7 @@ struct TraceRecord {
   uint16_t decision = 0;     // by position in the table of decisions + 1; 0: nothing was decided
   int16_t device = -1;       // ordinal; -1: not known
   RecordKind kind = RecordKind::kNone;
-  uint8_t reserved = 0;
+  uint8_t flags = 0;
 };
 static_assert(sizeof(TraceRecord) == 64);
 static_assert(std::is_trivially_copyable_v<TraceRecord> && std::has_unique_object_representations_v<TraceRecord>);

@@ -46,6 +46,18 @@ TEST(CallSiteTest, TheProgramAndOtherPackagesAreNot) {
   }
 }
 
+TEST(CallSiteTest, PyTorchsOwnWayIntoItsEngineIsKnown) {
+  const std::string torch = "/venv/lib/python3.12/site-packages/torch";
+  EXPECT_TRUE(IsBackwardCall(torch + "/autograd/__init__.py", "backward"));
+  EXPECT_TRUE(IsBackwardCall(torch + "/autograd/__init__.py", "grad"));
+  EXPECT_TRUE(IsBackwardCall(torch + "/autograd/graph.py", "_engine_run_backward"));
+  EXPECT_FALSE(IsBackwardCall(torch + "/autograd/__init__.py", "_make_grads"));
+  EXPECT_FALSE(IsBackwardCall(torch + "/autograd/graph.py", "saved_tensors_hooks.__init__"));
+  EXPECT_FALSE(IsBackwardCall(torch + "/autograd/function.py", "Function.apply"));  // forward
+  EXPECT_FALSE(IsBackwardCall(torch + "/autograd/function.py", "backward"));
+  EXPECT_FALSE(IsBackwardCall("/home/me/torch/autograd/__init__.py", "backward"));  // the program's own
+}
+
 TEST(CallSiteTest, TheInnermostFrameOfTheProgramIsTheSite) {
   const std::vector<std::string_view> files = {
       "/usr/lib/python3/dist-packages/torch/_tensor.py",

@@ -236,7 +236,7 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
                            "model.py", "/usr/lib/python3/dist-packages/torch/nn/modules/module.py", "train.py"}) {
     frames.push_back({python_.NewCode({.file = file, .table = table, .version = ++version}), 0});
   }
-  const uint32_t model = sites->InternChosen(frames);
+  const uint32_t model = sites->InternChosen(frames).site;
   EXPECT_EQ(Described(*sites, model), "model.py:1 (step)");
   EXPECT_EQ(sites->size(), 4U);  // the two outer ones were not looked at
   for (const PythonFrame& frame : frames) found.push_back(sites->Intern(frame));
@@ -246,8 +246,35 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
   EXPECT_TRUE(sites->IsLibrary(found[1]));
   EXPECT_FALSE(sites->IsLibrary(model));
   EXPECT_EQ(sites->Choose(std::span(found).first(3)), CodeSites::kUnknown);
-  EXPECT_EQ(sites->InternChosen(std::span(frames).first(2)), CodeSites::kUnknown);
+  EXPECT_EQ(sites->InternChosen(std::span(frames).first(2)).site, CodeSites::kUnknown);
   EXPECT_EQ(sites->Choose({}), CodeSites::kUnknown);
+}
+
+TEST_P(CodeSitesTest, AThreadIsInsideBackwardWhereThatFrameStandsBeforeTheProgramsLine) {
+  const auto sites = NewSites(python_);
+  const std::string table = Table(python_, 1);
+  uint32_t version = 0;
+  const auto frame = [&](const char* file, const char* name) {
+    return PythonFrame{python_.NewCode({.file = file, .name = name, .table = table, .version = ++version}), 0};
+  };
+  const PythonFrame ones = frame("/usr/lib/python3/dist-packages/torch/autograd/__init__.py", "_make_grads");
+  const PythonFrame backward = frame("/usr/lib/python3/dist-packages/torch/autograd/__init__.py", "backward");
+  const PythonFrame tensor = frame("/usr/lib/python3/dist-packages/torch/_tensor.py", "Tensor.backward");
+  const PythonFrame train = frame("train.py", "step");
+  const PythonFrame hook = frame("hook.py", "hook");
+
+  const std::vector<PythonFrame> in = {ones, backward, tensor, train};
+  const CodeSites::Chosen chosen = sites->InternChosen(in);
+  EXPECT_EQ(Described(*sites, chosen.site), "train.py:1 (step)");
+  EXPECT_TRUE(chosen.in_backward);
+  EXPECT_TRUE(sites->InternChosen(std::span(in).first(2)).in_backward);
+  EXPECT_EQ(sites->InternChosen(std::span(in).first(2)).site, CodeSites::kUnknown);
+
+  const std::vector<PythonFrame> forward = {tensor, train};
+  EXPECT_FALSE(sites->InternChosen(forward).in_backward);
+  const std::vector<PythonFrame> from_hook = {hook, backward, tensor, train};
+  EXPECT_EQ(Described(*sites, sites->InternChosen(from_hook).site), "hook.py:1 (hook)");
+  EXPECT_FALSE(sites->InternChosen(from_hook).in_backward);
 }
 
 // Many threads see the same places first, in rows that they fight for, and places that go from address to address.

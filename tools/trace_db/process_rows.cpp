@@ -119,7 +119,7 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
   const NumberOrNull device = {.known = record.device >= 0, .value = record.device};
   const NumberOrNull cupti = {.known = record.correlation != 0, .value = record.correlation};
   tables_.own_calls.Row(correlation, number_, spooled.thread, SiteId(record.site), Size(record.bytes), record.stream,
-                        device, cupti);
+                        device, cupti, (record.flags & tracer::kSiteIsBackward) != 0);
   if (record.decision != 0 || record.saved_ns != 0) {
     NumberOrNull decision = {.known = record.decision != 0};
     if (decision.known) decision.value = DecisionId(record.decision);

@@ -85,7 +85,8 @@ inline constexpr TableLayout kOwnThreads = {
 inline constexpr TableLayout kOwnCalls = {
     "SLIPSTREAM_CALLS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, processId INTEGER NOT NULL, thread INTEGER NOT NULL, siteId INTEGER, "
-    "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER"};
+    "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER, "
+    "siteIsBackward INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnDecisions = {
     "SLIPSTREAM_DECISIONS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, decisionId INTEGER, bytes INTEGER NOT NULL, "

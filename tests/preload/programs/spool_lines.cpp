@@ -1,5 +1,5 @@
 // spool_lines FILE...: the calls of spool files, one a line, for tests that are no C++: thread, function, bytes,
-// status, decision, line, file, separated by tabs. Exit status 1 where a file is not whole.
+// status, decision, line, file, flags, separated by tabs. Exit status 1 where a file is not whole.
 
 #include <cstdio>
 #include <memory>
@@ -24,10 +24,10 @@ int main(int argc, char** argv) {
       const std::string* const hook = reader->NameOf(NameTable::kHooks, record.hook);
       const std::string* const decision = reader->NameOf(NameTable::kDecisions, record.decision);
       const SpoolSite* const site = reader->SiteOf(record.site);
-      std::printf("%u\t%s\t%llu\t%d\t%s\t%d\t%s\n", next.thread, hook != nullptr ? hook->c_str() : "?",
+      std::printf("%u\t%s\t%llu\t%d\t%s\t%d\t%s\t%u\n", next.thread, hook != nullptr ? hook->c_str() : "?",
                   static_cast<unsigned long long>(record.bytes), record.status,
                   decision != nullptr ? decision->c_str() : "-", site != nullptr ? site->line : 0,
-                  site != nullptr ? site->file.c_str() : "-");
+                  site != nullptr ? site->file.c_str() : "-", record.flags);
     }
     const SpoolReader::End& end = reader->end();
     whole = whole && end.complete && end.dropped == 0 && end.malformed_chunks == 0 && end.missing_records == 0;

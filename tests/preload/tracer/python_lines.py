@@ -1,4 +1,4 @@
-"""python_lines.py SLIPSTREAM LIBRARIES SPOOL_LINES: the line of the program behind every call, for a program in Python.
+"""python_lines.py SLIPSTREAM LIBRARIES SPOOL_LINES ENGINE: the line of the program behind every call, for a program in Python.
 
 The program calls the simulated CUDA through ctypes, which lets go of the GIL: its threads are in their calls at once.
 Each copy is as long as the number of its line (and so many times 10,000 as its file says), so that a record shows by
@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 
-SLIPSTREAM, LIBRARIES, SPOOL_LINES = sys.argv[1:4]
+SLIPSTREAM, LIBRARIES, SPOOL_LINES, ENGINE = sys.argv[1:5]
 THREADS, ROUNDS = 4, 60
 FILES = {"train.py": 0, "helper.py": 10_000}
 
@@ -85,7 +85,30 @@ def deep(size, frames):
 def peek():
     assert cuda.cudaPeekAtLastError() == 0
 """
-Call = collections.namedtuple("Call", "thread function bytes status decision line file")
+# As PyTorch's package of this name: backward() makes a call itself, unless the gradient is given, and waits for the engine.
+AUTOGRAD = f"""\
+import ctypes
+from cuda import peek
+library = ctypes.CDLL("{ENGINE}")
+library.EngineStart.restype = ctypes.c_void_p
+library.EngineCopy.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+FUNCTION = ctypes.CFUNCTYPE(None)
+library.EngineCall.argtypes = ctypes.c_void_p, FUNCTION
+
+def start(name):
+    return library.EngineStart(name.encode())
+
+def backward(engine, size, gradient=None, wait=None, function=None):
+    if gradient is None:
+        peek()
+    if wait:
+        wait()
+    assert library.EngineCopy(engine, size, 3) == 0
+    if function:
+        library.EngineCall(engine, FUNCTION(function))
+"""
+Call = collections.namedtuple("Call", "thread function bytes status decision line file flags")
+BACKWARD = 1  # of flags
 
 
 class Lines(unittest.TestCase):
@@ -97,6 +120,8 @@ class Lines(unittest.TestCase):
         (self.root / "site-packages" / "torch").mkdir(parents=True)
         (self.root / "site-packages" / "torch" / "cuda.py").write_text(CUDA)
         (self.root / "job" / "helper.py").write_text(HELPER)
+        (self.root / "site-packages" / "torch" / "autograd").mkdir()
+        (self.root / "site-packages" / "torch" / "autograd" / "__init__.py").write_text(AUTOGRAD)
 
     def record(self, source, **variables):
         """the calls of the program's trace, which is whole"""
@@ -120,7 +145,28 @@ class Lines(unittest.TestCase):
         lines = subprocess.run([SPOOL_LINES, *spools], capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual(lines.returncode, 0, lines.stderr)
         calls = [Call(*line.split("\t")) for line in lines.stdout.splitlines()]
-        return [c._replace(bytes=int(c.bytes), line=int(c.line), file=pathlib.Path(c.file).name) for c in calls]
+        return [
+            c._replace(bytes=int(c.bytes), line=int(c.line), file=pathlib.Path(c.file).name, flags=int(c.flags)) for c in calls
+        ]
+
+    def backward(self, source):
+        """(bytes, line, flags) of the copies of each of the program's threads but the first, by their sizes"""
+        source = (
+            "import threading\n"
+            "from autograd import backward, start\n"
+            "from cuda import up, here, peek\n"
+            "peek()\n"
+            'engine = start("pt_autograd_0")\n' + source
+        )
+        calls = self.record(source)
+        main = calls[0].thread
+        copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
+        self.assertEqual([c for c in copies if c.thread == main and (c.line != c.bytes or c.flags)], [])
+        # What it does beside copies is put down to the same lines.
+        for engine in {c.thread for c in copies} - {main}:
+            whole = [(c.line, c.flags) for c in calls if c.thread == engine]
+            self.assertEqual(set(whole), {(c.line, c.flags) for c in copies if c.thread == engine})
+        return [(c.bytes, c.line, c.flags) for c in copies if c.thread != main]
 
     def test_every_copy_has_the_line_that_made_it(self):
         for settings in ({}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
@@ -152,6 +198,64 @@ class Lines(unittest.TestCase):
         expected = [line if depth + 2 < 64 else 0 for line, depth in enumerate(depths, 2)]
         self.assertEqual(found, expected)
         self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
+
+    def test_an_autograd_thread_has_the_line_of_backward(self):
+        found = self.backward(
+            "for step in range(4):\n"
+            "    up(here())\n"
+            "    backward(engine, here())\n"
+            "    backward(engine, here())\n"
+            "    up(here())\n"
+        )
+        self.assertEqual(found, [(line, line, BACKWARD) for _ in range(4) for line in (8, 9) for _ in range(3)])
+
+    def test_a_backward_that_nothing_tells_of_has_no_line(self):
+        found = self.backward(
+            "up(here())\n"
+            "backward(engine, here(), gradient=1)\n"  # and no call of its own
+            "backward(engine, here())\n"
+            "up(here())\n"
+            "backward(engine, here(), gradient=1)\n"
+        )
+        lines = {7: 0, 8: 8, 10: 0}
+        self.assertEqual(found, [(line, known, BACKWARD) for line, known in lines.items() for _ in range(3)])
+
+    def test_two_threads_inside_backward_at_two_lines_have_none(self):
+        found = self.backward(
+            "inside, go = threading.Event(), threading.Event()\n"
+            "def wait():\n"
+            "    inside.set()\n"
+            "    go.wait()\n"
+            "def other():\n"
+            '    backward(start("pt_autograd_1"), here(), wait=wait)\n'
+            "thread = threading.Thread(target=other)\n"
+            "thread.start()\n"
+            "inside.wait()\n"
+            "backward(engine, here())\n"
+            "up(here())\n"  # out of it again
+            "go.set()\n"
+            "thread.join()\n"
+            "backward(engine, here())\n"
+        )
+        lines = {15: 0, 11: 11, 19: 19}
+        self.assertEqual(found, [(line, known, BACKWARD) for line, known in lines.items() for _ in range(3)])
+
+    def test_what_an_autograd_thread_does_in_the_programs_own_code_has_its_own_line(self):
+        (self.root / "site-packages" / "torch" / "hooks.py").write_text(
+            "from cuda import up\ndef of_torch():\n    up(9, again=False)\n"
+        )
+        found = self.backward(
+            "import hooks\n"
+            "def own():\n"
+            "    up(here(), again=False)\n"
+            "backward(engine, here(), function=hooks.of_torch)\n"
+            "backward(engine, here(), function=own)\n"
+        )
+        self.assertEqual(found, [(9, 9, BACKWARD)] * 4 + [(10, 10, BACKWARD)] * 3 + [(8, 8, 0)])
+
+    def test_a_thread_of_another_name_has_no_line(self):
+        found = self.backward('backward(start("pt_nccl_watchdg"), here())\nup(here())\n')
+        self.assertEqual(found, [(6, 0, 0)] * 3)
 
     def test_stacks_none(self):
         calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="none")

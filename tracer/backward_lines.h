@@ -1,0 +1,86 @@
+// Which line of the program the backward pass that runs now was called from.
+//
+// PyTorch's autograd engine runs it on threads of its own, one a device, which have no Python frames of the program's:
+// what they call has no line. The line is on the stack of the thread that called backward() and waits. Another thread's
+// stack cannot be read without the GIL: the frames, and the memory they lie in, may go at any moment. So the line is
+// told from what that thread did last:
+//
+//   - A thread that makes a call with PyTorch's backward() between the call and the line of the program is inside
+//     backward() (call_site.h, IsBackwardCall). It makes such a call on its way in as a rule, because PyTorch makes the
+//     gradient of the loss, a kernel, before it hands over to the engine.
+//   - It is there until it makes a call that is not inside backward(): while it waits it makes none.
+//   - If all threads that are inside backward() are there at one line, that is the line. Two lines: nobody knows.
+//
+// Wrong it is where a backward() whose own gradient the program gives, so that PyTorch has no call to make, comes after
+// another backward() of the same thread, or while another thread came out of one, without a single call in between.
+// Records therefore say that their line was found in this way.
+//
+// The engine's threads are known by their names, pt_autograd_0 and so on, which PyTorch gives them before they do
+// anything. Those of a PyTorch that gives them none keep their calls without a line.
+//
+// Threading: any thread, lock-free; nobody waits. What a thread sees of another's Set is at least what it did before it
+//   handed over work.
+// Hazard: a thread's first Set with a line may allocate in pthread_setspecific. More than kThreads threads inside
+//   backward() at once: from then on no line is known.
+// Ownership: leaked by the library; tests may delete it when no thread uses it any more.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace slipstream::tracer {
+
+// Whether a thread of this name is one of PyTorch's autograd engine.
+bool IsAutogradThread(std::string_view name);
+// The calling thread. Asks the system once a thread.
+bool IsAutogradThread();
+
+class BackwardLines {
+ public:
+  static constexpr uint32_t kThreads = 128;
+
+  // Null: the system has no thread-specific key, or no memory.
+  static BackwardLines* Create();
+  ~BackwardLines();
+  BackwardLines(const BackwardLines&) = delete;
+  BackwardLines& operator=(const BackwardLines&) = delete;
+
+  // The calling thread makes a call inside backward(), at this line of the program; 0: it makes one that is not.
+  void Set(uint32_t site) {
+    if (t_here.owner == number_ ? t_here.site == site : site == 0) [[likely]]
+      return;
+    Change(site);
+  }
+
+  // The line of the threads that are inside backward(); 0: there is none, or there are several.
+  uint32_t Get() const;
+
+ private:
+  struct Slot {
+    std::atomic<uint32_t> taken{0};
+    std::atomic<uint32_t> site{0};
+  };
+  struct Here {
+    uint64_t owner = 0;  // number_ of the object that the slot is in
+    Slot* slot = nullptr;
+    uint32_t site = 0;
+  };
+
+  explicit BackwardLines(pthread_key_t key);
+  void Change(uint32_t site);
+  Slot* TakeSlot();
+  static void Leave(void* slot);
+
+  static constinit thread_local Here t_here;
+
+  const uint64_t number_;  // no two objects of a process have the same
+  const pthread_key_t key_;
+  std::atomic<uint32_t> used_{0};  // slots from there on were never taken
+  std::atomic<bool> too_many_{false};
+  Slot slots_[kThreads];
+};
+
+}  // namespace slipstream::tracer
