@@ -49,8 +49,8 @@ enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 // Whether every intercepted call is recorded, for a trace.
 enum class Record : std::uint8_t { kOff, kOn };
 
-// Which stacks a recorded call is put down to.
-enum class Stacks : std::uint8_t { kNone, kPython };
+// What of the program's stack stands beside a recorded call.
+enum class Stacks : std::uint8_t { kNone, kLine, kPython };
 
 struct Log {
   // How much is said; silent by default, because the process is somebody else's.

@@ -329,25 +329,30 @@ bool CodeSites::IsLibrary(uint32_t site) const {
   return code != nullptr && code->library;
 }
 
-uint32_t CodeSites::Choose(std::span<const uint32_t> sites) const {
-  for (const uint32_t site : sites) {
-    const Code* const code = CodeOf(site);
-    if (code != nullptr && !code->library) return site;
+// False: further out may be what is looked for.
+bool CodeSites::Choose(uint32_t site, Chosen* chosen) const {
+  const Code* const code = CodeOf(site);
+  if (code == nullptr) return false;
+  if (code->library) {
+    chosen->in_backward |= code->backward;
+    return false;
   }
-  return kUnknown;
+  chosen->site = site;
+  return true;
+}
+
+CodeSites::Chosen CodeSites::ChooseWithin(std::span<const uint32_t> sites) const {
+  Chosen chosen;
+  for (const uint32_t site : sites) {
+    if (Choose(site, &chosen)) break;
+  }
+  return chosen;
 }
 
 CodeSites::Chosen CodeSites::InternChosen(std::span<const PythonFrame> frames) {
   Chosen chosen;
   for (const PythonFrame& frame : frames) {
-    const uint32_t site = Intern(frame);
-    const Code* const code = CodeOf(site);
-    if (code == nullptr) continue;
-    if (!code->library) {
-      chosen.site = site;
-      break;
-    }
-    chosen.in_backward |= code->backward;
+    if (Choose(Intern(frame), &chosen)) break;
   }
   return chosen;
 }

@@ -57,13 +57,14 @@ class CodeSites {
 
   // Whether the site's file is passed over when a call is put down to a line (call_site.h). One load or two.
   bool IsLibrary(uint32_t site) const;
-  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
-  uint32_t Choose(std::span<const uint32_t> sites) const;
-  // The same of frames, for who needs no more than that: those further out are not looked at.
   struct Chosen {
     uint32_t site = kUnknown;
     bool in_backward = false;  // a frame further in is PyTorch's in backward() (IsBackwardCall)
   };
+  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
+  Chosen ChooseWithin(std::span<const uint32_t> sites) const;
+  uint32_t Choose(std::span<const uint32_t> sites) const { return ChooseWithin(sites).site; }
+  // The same of frames, for who needs no more than that: those further out are not looked at.
   Chosen InternChosen(std::span<const PythonFrame> frames);
 
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
@@ -88,6 +89,7 @@ class CodeSites {
   static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
   char* ClaimBytes(size_t bytes);
   const Code* CodeOf(uint32_t site) const;
+  bool Choose(uint32_t site, Chosen* chosen) const;
 
   const PythonLayout layout_;
   const Limits limits_;

@@ -11,9 +11,7 @@
 namespace slipstream::tracer {
 namespace {
 
-// Frames of PyTorch's own between the program's line and a copy; a line that is further out is not found.
-constexpr size_t kDeepest = 64;
-// Of these, so many are looked at first: the walk is most of what a line costs, and most calls need no more.
+// Of all frames so many are looked at first: the walk is most of what a line costs, and most calls need no more.
 constexpr size_t kNear = 8;
 
 // Published last.
@@ -36,15 +34,19 @@ void Find() {
   g_sites.store(sites, std::memory_order_release);
 }
 
+CodeSites* FoundSites() {
+  CodeSites* const sites = g_sites.load(std::memory_order_acquire);
+  if (sites != nullptr) [[likely]]
+    return sites;
+  Find();
+  return g_sites.load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 CodeSites::Chosen ProgramSites::Place() {
-  CodeSites* sites = g_sites.load(std::memory_order_acquire);
-  if (sites == nullptr) {
-    Find();
-    sites = g_sites.load(std::memory_order_acquire);
-    if (sites == nullptr) return {};
-  }
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
   std::array<PythonFrame, kDeepest> frames;
   PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
   size_t seen = 0;
@@ -59,6 +61,24 @@ CodeSites::Chosen ProgramSites::Place() {
     seen = walked.frames;
   }
   return chosen;
+}
+
+ProgramSites::PlaceAndStack ProgramSites::PlaceIn(StackTree* stacks) {
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
+  std::array<PythonFrame, kDeepest> frames;
+  std::array<uint32_t, kDeepest> found;
+  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
+  const std::span here = std::span(found).first(walked.frames);
+  for (size_t i = 0; i < walked.frames; ++i) found[i] = sites->Intern(frames[i]);
+  PlaceAndStack at = {.place = sites->ChooseWithin(here)};
+  if (walked.frames == 0) return at;
+  at.stack = walked.cut ? StackTree::kCut : StackTree::kNone;
+  for (size_t i = walked.frames; i-- > 0;) {
+    at.stack = stacks->Intern(found[i], at.stack);
+    if (at.stack == StackTree::kNone) break;
+  }
+  return at;
 }
 
 const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }
