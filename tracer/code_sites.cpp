@@ -138,8 +138,27 @@ CodeSites::CodeSites(const PythonLayout& layout, const Limits& limits, char* mem
 CodeSites::~CodeSites() { munmap(memory_, memory_bytes_); }
 
 uint32_t CodeSites::Intern(const PythonFrame& frame) {
+  return LookUp(frame, IdentityOf(layout_, frame.code), NameOf(layout_, frame.code));
+}
+
+uint32_t CodeSites::Intern(const PythonFrame& frame, Sight* last) {
   const uint64_t identity = IdentityOf(layout_, frame.code);
   const uintptr_t name = NameOf(layout_, frame.code);
+  if (last->code == frame.code && last->instruction == frame.instruction && last->identity == identity &&
+      last->name == name && HasVersion(identity)) [[likely]] {
+    return last->site;
+  }
+  const uint32_t site = LookUp(frame, identity, name);
+  // What has no site now may have one when there is somebody else's code at the address.
+  *last = {.code = site != kUnknown ? frame.code : 0,
+           .identity = identity,
+           .name = name,
+           .instruction = frame.instruction,
+           .site = site};
+  return site;
+}
+
+uint32_t CodeSites::LookUp(const PythonFrame& frame, uint64_t identity, uintptr_t name) {
   Row& row = rows_[HashPlace(frame.code, frame.instruction) & (limits_.cache_rows - 1)];
   uint32_t site = FindCached(row, frame, identity, name);
   if (site != kUnknown) [[likely]]

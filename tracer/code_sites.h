@@ -52,6 +52,17 @@ class CodeSites {
   // The site of a frame that is running on this thread. No allocation, no lock.
   uint32_t Intern(const PythonFrame& frame);
 
+  // The same for who has seen the frame's place before, and remembers it in `last` (zeros: nothing): without looking it
+  // up, where code objects have versions. Puts there what was seen now.
+  struct Sight {
+    uintptr_t code;
+    uint64_t identity;
+    uintptr_t name;
+    int32_t instruction;
+    uint32_t site;
+  };
+  uint32_t Intern(const PythonFrame& frame, Sight* last);
+
   // False for what is no site. The texts live as long as this object. Decodes the line: not for a hot path.
   bool Describe(uint32_t site, CallSite* description) const;
 
@@ -80,6 +91,7 @@ class CodeSites {
 
   CodeSites(const PythonLayout& layout, const Limits& limits, char* memory, size_t memory_bytes);
 
+  uint32_t LookUp(const PythonFrame& frame, uint64_t identity, uintptr_t name);
   uint32_t FindCached(const Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name) const;
   void Remember(Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name, uint32_t site);
   bool ReadFacts(uintptr_t code, Facts* facts) const;

@@ -7,11 +7,12 @@
 
 #include "policy/log.h"
 #include "tracer/python_stack.h"
+#include "tracer/stack_memo.h"
 
 namespace slipstream::tracer {
 namespace {
 
-// Of all frames so many are looked at first: the walk is most of what a line costs, and most calls need no more.
+// So many frames are looked at first: the walk is most of what a line costs, and most calls need no more.
 constexpr size_t kNear = 8;
 
 // Published last.
@@ -67,17 +68,12 @@ ProgramSites::PlaceAndStack ProgramSites::PlaceIn(StackTree* stacks) {
   CodeSites* const sites = FoundSites();
   if (sites == nullptr) return {};
   std::array<PythonFrame, kDeepest> frames;
-  std::array<uint32_t, kDeepest> found;
   const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
-  const std::span here = std::span(found).first(walked.frames);
-  for (size_t i = 0; i < walked.frames; ++i) found[i] = sites->Intern(frames[i]);
-  PlaceAndStack at = {.place = sites->ChooseWithin(here)};
-  if (walked.frames == 0) return at;
-  at.stack = walked.cut ? StackTree::kCut : StackTree::kNone;
-  for (size_t i = walked.frames; i-- > 0;) {
-    at.stack = stacks->Intern(found[i], at.stack);
-    if (at.stack == StackTree::kNone) break;
-  }
+  if (walked.frames == 0) return {};
+  std::array<uint32_t, kDeepest> found;
+  PlaceAndStack at;
+  at.stack = InternStack(std::span(frames).first(walked.frames), walked.cut, sites, stacks, found.data());
+  at.place = sites->ChooseWithin(std::span(found).first(walked.frames));
   return at;
 }
 

@@ -12,6 +12,7 @@
 
 #include "tracer/call_site.h"
 #include "tracer/code_sites.h"
+#include "tracer/stack_memo.h"
 #include "tracer/stack_tree.h"
 
 namespace slipstream::tracer {
@@ -24,12 +25,12 @@ class ProgramSites {
   static CodeSites::Chosen Place();
   // The same, with the stack that it is in. kNone: the thread has no Python frames, or none can be told. What is
   // further out than kDeepest frames is cut off.
+  static constexpr size_t kDeepest = StackMemo::kFrames;
   struct PlaceAndStack {
     CodeSites::Chosen place;
     uint32_t stack = StackTree::kNone;
   };
   static PlaceAndStack PlaceIn(StackTree* stacks);
-  static constexpr size_t kDeepest = 128;
   // What describes them; null until there was one.
   static const CodeSites* Sites();
   // False for what is no site. The texts live as long as the process.

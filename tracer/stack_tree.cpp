@@ -10,6 +10,8 @@ namespace {
 
 constexpr uint32_t kMostStacks = 1U << 28;
 
+std::atomic<uint64_t> g_last_number{0};
+
 // Never 0.
 uint64_t Pack(uint32_t site, uint32_t parent) { return uint64_t{parent + 1} << 32 | site; }
 
@@ -35,7 +37,8 @@ StackTree* StackTree::Create(const Limits& limits) {
 
 // The memory begins as zeros, which is what both tables begin as.
 StackTree::StackTree(uint32_t limit, uint32_t slot_mask, void* memory, size_t bytes)
-    : limit_(limit),
+    : number_(g_last_number.fetch_add(1, std::memory_order_relaxed) + 1),
+      limit_(limit),
       slot_mask_(slot_mask),
       memory_(memory),
       bytes_(bytes),

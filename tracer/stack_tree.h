@@ -44,6 +44,8 @@ class StackTree {
   // False for what is no number from here, or not yet: between size() going up and this lies a moment.
   bool Describe(uint32_t stack, Stack* description) const;
 
+  // No two trees of a process have the same.
+  uint64_t number() const { return number_; }
   // Numbers are kFirst to size() - 1.
   uint32_t size() const { return count_.load(std::memory_order_acquire); }
   // How often there was no room.
@@ -53,6 +55,7 @@ class StackTree {
   StackTree(uint32_t limit, uint32_t slot_mask, void* memory, size_t bytes);
   bool Claim(uint32_t* stack);
 
+  const uint64_t number_;
   const uint32_t limit_;  // numbers are below it
   const uint32_t slot_mask_;
   void* const memory_;

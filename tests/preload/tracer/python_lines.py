@@ -129,6 +129,8 @@ ways = [
     lambda k: exec("for _ in range(2):\\n  k()", {"k": k}),
     lambda k: (k(), k(
     )),
+    lambda k: [exec(compile("k()", "gen%d.py" % i, "exec"), {"k": k}) for i in range(5)],
+    lambda k: [eval("lambda k: k()")(k) for i in range(3)],
 ]
 
 def save():
