@@ -156,7 +156,8 @@ void SpoolWriter::WriteNewSites() {
 }
 
 // As with sites. Each comes behind the one that it was called from, which was described before this one had a number.
-void SpoolWriter::WriteNewStacks(uint32_t end) {
+void SpoolWriter::WriteNewStacks() {
+  const uint32_t end = sources_.stacks != nullptr ? sources_.stacks->size() : 0;
   if (first_unwritten_stack_ >= end) return;
   if (written_stacks_.size() < end) written_stacks_.resize(end);
   Entries entries(&chunks_, ChunkKind::kStacks);
@@ -191,10 +192,8 @@ void SpoolWriter::WriteThreadEnd(const RecordRing& ring) {
 bool SpoolWriter::Drain(RecordRing* ring) {
   uint64_t available = ring->Available();
   if (available == 0) return true;
-  // In this order: what stacks refer to is among the sites that are there after them.
-  const uint32_t stacks = sources_.stacks != nullptr ? sources_.stacks->size() : 0;
   WriteNewSites();
-  WriteNewStacks(stacks);
+  WriteNewStacks();
   while (available > 0) {
     const uint64_t count = std::min(available, kRecordsPerChunk);
     const RecordsHead head = {.thread = ring->owner()->number,

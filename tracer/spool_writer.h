@@ -51,7 +51,7 @@ class SpoolWriter {
   void WriteNames(NameTable table, const std::vector<std::string>& names);
   void WriteClock();
   void WriteNewSites();
-  void WriteNewStacks(uint32_t end);
+  void WriteNewStacks();
   void WriteOwn(const TraceRecord& record);
   void WriteThread(const RecordRing::Owner& owner);
   void WriteThreadEnd(const RecordRing& ring);

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
@@ -171,14 +172,17 @@ TEST_P(CodeSitesTest, ARememberedPlaceDoesNotLie) {
   EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "a.py:3 (step)");
   python_.PutCode(address, {.file = "b.py", .table = table, .version = 2});
   EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "b.py:3 (step)");
-  // Without a version, which 3.12 and later have while there are any left: the text decides.
-  python_.PutCode(address, {.file = "c.py", .table = table, .version = 0});
-  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "c.py:3 (step)");
-  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "c.py:3 (step)");
+  // The same name at the same address. Without a version, which 3.12 and later give while there are any left, the text
+  // decides.
+  const PythonLayout& layout = python_.layout();
+  const uint32_t name_at = layout.code_qualified_name != kAbsent ? layout.code_qualified_name : layout.code_name;
   const uintptr_t name = python_.Text("step");
-  python_.PutCode(address, {.file = "d.py", .table = table, .version = 0});
-  FakePython::Put(address + python_.layout().code_name, name);
-  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "d.py:3 (step)");
+  for (const auto& [file, version] : {std::pair{"c.py", 3U}, {"d.py", 4U}, {"e.py", 0U}, {"f.py", 0U}, {"g.py", 5U}}) {
+    python_.PutCode(address, {.file = file, .table = table, .version = version});
+    FakePython::Put(address + name_at, name);
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), std::string(file) + ":3 (step)");
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), std::string(file) + ":3 (step)");
+  }
 }
 
 TEST_P(CodeSitesTest, APlaceThatHadNoSiteIsAskedForAgain) {

@@ -99,6 +99,8 @@ TEST_P(StackMemoTest, WhatHadNoRoomHasNoStack) {
     EXPECT_EQ(Intern(outer, false, tree.get()), Expected(outer, false, tree.get()));
     EXPECT_NE(Intern(outer, false, tree.get()), StackTree::kNone);
     EXPECT_EQ(Intern({{codes_[4], 0}, {codes_[4], 0}}, false, tree.get()), StackTree::kNone);
+    // The inner frame alone would be a stack that is there.
+    EXPECT_EQ(Intern({{codes_[0], 0}, {codes_[4], 0}}, false, tree.get()), StackTree::kNone);
   }
   EXPECT_EQ(tree->size(), StackTree::kFirst + 3);
 }
