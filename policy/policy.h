@@ -173,7 +173,7 @@ struct Tracer {
   // Whether every intercepted call is recorded.
   Record record = Record::kOff;
   // Which line of the program stands beside a recorded call.
-  Stacks stacks = Stacks::kPython;
+  Stacks stacks = Stacks::kLine;
   // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
   std::uint64_t max_file = std::uint64_t{256} << 20;
 

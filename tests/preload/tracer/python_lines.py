@@ -210,7 +210,12 @@ class Lines(unittest.TestCase):
             "peek()\n"
             'engine = start("pt_autograd_0")\n' + source
         )
-        calls = self.record(source)
+        found = [self.backward_with(source, stacks) for stacks in ("line", "python")]
+        self.assertEqual(found[0], found[1])
+        return found[0]
+
+    def backward_with(self, source, stacks):
+        calls = self.record(source, SLIPSTREAM_TRACER_STACKS=stacks)
         main = calls[0].thread
         copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
         self.assertEqual([c for c in copies if c.thread == main and (c.line != c.bytes or c.flags)], [])
@@ -221,7 +226,7 @@ class Lines(unittest.TestCase):
         return [(c.bytes, c.line, c.flags) for c in copies if c.thread != main]
 
     def test_every_copy_has_the_line_that_made_it(self):
-        for settings in ({}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
+        for settings in ({}, {"SLIPSTREAM_TRACER_STACKS": "python"}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
             with self.subTest(settings):
                 calls = self.record(TRAIN.format(threads=THREADS, rounds=ROUNDS), **settings)
                 copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
@@ -278,6 +283,7 @@ class Lines(unittest.TestCase):
             "work()\n"
             "save()\n",
             HERE=str(self.root / "stacks.json"),
+            SLIPSTREAM_TRACER_STACKS="python",
         )
         expected = json.loads((self.root / "stacks.json").read_text())
         found = collections.defaultdict(list)
@@ -293,7 +299,7 @@ class Lines(unittest.TestCase):
             self.assertEqual(f"{call.line}:{call.file}", inner[0].partition(":")[0] + ":" + pathlib.Path(inner[0]).name)
 
     def test_stacks_line(self):
-        calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="line")
+        calls = self.record(TRAIN.format(threads=1, rounds=1))  # the default
         copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
         self.assertEqual([c for c in copies if c.bytes != FILES.get(c.file, 0) + c.line], [])
         self.assertEqual({c.stack for c in calls}, {"-"})
