@@ -48,7 +48,7 @@ constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 constexpr std::string_view kRecord[] = {"off", "on"};
-constexpr std::string_view kStacks[] = {"none", "python"};
+constexpr std::string_view kStacks[] = {"none", "line", "python"};
 constexpr std::string_view kStacksLater[] = {"full"};
 
 constexpr std::int64_t kKiB = 1024;
@@ -224,8 +224,9 @@ constexpr Option kOptions[] = {
                                              kRecord),
     Choice<&Policy::tracer, &Tracer::stacks>(
         "tracer", "stacks",
-        "Which line of the program stands beside a recorded call. python: the innermost that is not PyTorch's or "
-        "Python's own, of CPython 3.9 to 3.13. none: no stack is read.",
+        "What of the program's stack stands beside a recorded call. line: the innermost line that is not PyTorch's or "
+        "Python's own, of CPython 3.9 to 3.13. python: that, and the whole stack of Python that led there. none: no "
+        "stack is read.",
         kStacks, kStacksLater),
     Number<&Policy::tracer, &Tracer::max_file>(
         "tracer", "max_file", OptionType::kSize,

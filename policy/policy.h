@@ -49,8 +49,8 @@ enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 // Whether every intercepted call is recorded, for a trace.
 enum class Record : std::uint8_t { kOff, kOn };
 
-// Which stacks a recorded call is put down to.
-enum class Stacks : std::uint8_t { kNone, kPython };
+// What of the program's stack stands beside a recorded call.
+enum class Stacks : std::uint8_t { kNone, kLine, kPython };
 
 struct Log {
   // How much is said; silent by default, because the process is somebody else's.
@@ -173,7 +173,7 @@ struct Tracer {
   // Whether every intercepted call is recorded.
   Record record = Record::kOff;
   // Which line of the program stands beside a recorded call.
-  Stacks stacks = Stacks::kPython;
+  Stacks stacks = Stacks::kLine;
   // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
   std::uint64_t max_file = std::uint64_t{256} << 20;
 

@@ -16,6 +16,7 @@ struct CurrentCall {
   uint8_t flags = 0;                     // of the record
   uint16_t decision = 0;
   uint32_t site = 0;
+  uint32_t stack = 0;
   uint64_t stream = 0;
   int64_t saved_ns = 0;
 };
@@ -23,48 +24,65 @@ constinit thread_local CurrentCall t_call;
 
 }  // namespace
 
-CallRecorder* CallRecorder::Start(const RecorderOptions& options, bool with_lines, SpoolFailure* why) {
+CallRecorder* CallRecorder::Start(RecorderOptions options, Python python, SpoolFailure* why) {
+  StackTree* const stacks = python == Python::kStack ? StackTree::Create({}) : nullptr;
+  options.stacks = stacks;
   Recorder* const recorder = Recorder::Start(options, why);
-  if (recorder == nullptr) return nullptr;
-  BackwardLines* const backward = with_lines ? BackwardLines::Create() : nullptr;
-  auto* const calls = new (std::nothrow) CallRecorder(*recorder, with_lines, backward);
+  if (recorder == nullptr) {
+    // The thread of one that took too long has it for as long as it takes (recorder.h).
+    if (why->problem != SpoolProblem::kTooSlow) delete stacks;
+    return nullptr;
+  }
+  BackwardLines* const backward = python != Python::kNothing ? BackwardLines::Create() : nullptr;
+  auto* const calls = new (std::nothrow) CallRecorder(*recorder, python, stacks, backward);
   if (calls == nullptr) {
-    delete backward;
     *why = {SpoolProblem::kNoMemory, 0};
+    delete backward;
     delete recorder;
+    delete stacks;
   }
   return calls;
 }
 
 // The writer has to know the sites before a record refers to one: also one that another thread saw.
-CallRecorder::Line CallRecorder::LineOfCaller() {
+CallRecorder::Caller CallRecorder::FindCaller() {
   const int kept = errno;
-  const CodeSites::Chosen chosen = ProgramSites::Place();
-  Line line = {.site = chosen.site};
-  if (line.site != CodeSites::kUnknown && !has_sites_.load(std::memory_order_acquire)) {
+  ProgramSites::PlaceAndStack at;
+  if (stacks_ != nullptr) {
+    at = ProgramSites::PlaceIn(stacks_);
+  } else {
+    at.place = ProgramSites::Place();
+  }
+  Caller caller = {.site = at.place.site, .stack = at.stack};
+  const bool refers_to_sites = caller.site != CodeSites::kUnknown || caller.stack != StackTree::kNone;
+  if (refers_to_sites && !has_sites_.load(std::memory_order_acquire)) {
     recorder_.SetSites(ProgramSites::Sites());
     has_sites_.store(true, std::memory_order_release);
   }
   if (backward_ != nullptr) {
-    const bool may_be_autograds = line.site == CodeSites::kUnknown || chosen.in_backward;
+    const bool may_be_autograds = caller.site == CodeSites::kUnknown || at.place.in_backward;
     if (may_be_autograds && IsAutogradThread()) {
       // Without a line of its own it is at work for the thread that waits. With one, as in a function of the program's
       // or where a checkpoint is computed anew, it is at that; and one that calls backward() again is itself inside it.
-      if (line.site == CodeSites::kUnknown) line = {.site = backward_->Get(), .flags = kSiteIsBackward};
+      if (caller.site == CodeSites::kUnknown) {
+        caller.site = backward_->Get();
+        caller.flags = kSiteIsBackward;
+      }
     } else {
-      backward_->Set(chosen.in_backward ? line.site : 0);
+      backward_->Set(at.place.in_backward ? caller.site : 0);
     }
   }
   errno = kept;
-  return line;
+  return caller;
 }
 
 uint64_t CallRecorder::Begin(uint64_t stream) {
   t_call = {.open = recorder_.recording(), .stream = stream};
-  if (t_call.open && with_lines_) {
-    const Line line = LineOfCaller();
-    t_call.site = line.site;
-    t_call.flags = line.flags;
+  if (t_call.open && python_ != Python::kNothing) {
+    const Caller caller = FindCaller();
+    t_call.site = caller.site;
+    t_call.stack = caller.stack;
+    t_call.flags = caller.flags;
   }
   return NowNs();
 }
@@ -78,6 +96,7 @@ void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, uint64_t b
                     .bytes = bytes,
                     .stream = call.stream,
                     .saved_ns = call.saved_ns,
+                    .stack = call.stack,
                     .site = call.site,
                     .status = status,
                     .hook = static_cast<uint16_t>(id),

@@ -23,6 +23,7 @@
 #include "tracer/memory_figures.h"
 #include "tracer/memory_pace.h"
 #include "tracer/recorder.h"
+#include "tracer/stack_tree.h"
 
 namespace slipstream::tracer {
 
@@ -37,8 +38,10 @@ enum class CallShare : uint8_t {
 
 class CallRecorder {
  public:
-  // Null, and *why says why.
-  static CallRecorder* Start(const RecorderOptions& options, bool with_lines, SpoolFailure* why);
+  // What a call's record has of Python's stack.
+  enum class Python : uint8_t { kNothing, kLine, kStack };
+  // Null, and *why says why. Of the options' stacks it takes care itself.
+  static CallRecorder* Start(RecorderOptions options, Python python, SpoolFailure* why);
 
   // Opens the calling thread's call. Returns its start, after whatever this took.
   uint64_t Begin(uint64_t stream);
@@ -56,17 +59,20 @@ class CallRecorder {
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
 
  private:
-  CallRecorder(Recorder& recorder, bool with_lines, BackwardLines* backward)
-      : recorder_(recorder), with_lines_(with_lines), backward_(backward) {}
+  CallRecorder(Recorder& recorder, Python python, StackTree* stacks, BackwardLines* backward)
+      : recorder_(recorder), python_(python), stacks_(stacks), backward_(backward) {}
 
-  struct Line {
+  // As records have them.
+  struct Caller {
     uint32_t site = 0;
-    uint8_t flags = 0;  // of a record
+    uint32_t stack = 0;
+    uint8_t flags = 0;
   };
-  Line LineOfCaller();
+  Caller FindCaller();
 
   Recorder& recorder_;
-  const bool with_lines_;
+  const Python python_;
+  StackTree* const stacks_;             // null: records have a line at most
   BackwardLines* const backward_;       // null: threads of autograd's have no line
   std::atomic<bool> has_sites_{false};  // the recorder knows where lines are described
   MemoryPace pace_;

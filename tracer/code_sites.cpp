@@ -138,8 +138,27 @@ CodeSites::CodeSites(const PythonLayout& layout, const Limits& limits, char* mem
 CodeSites::~CodeSites() { munmap(memory_, memory_bytes_); }
 
 uint32_t CodeSites::Intern(const PythonFrame& frame) {
+  return LookUp(frame, IdentityOf(layout_, frame.code), NameOf(layout_, frame.code));
+}
+
+uint32_t CodeSites::Intern(const PythonFrame& frame, Sight* last) {
   const uint64_t identity = IdentityOf(layout_, frame.code);
   const uintptr_t name = NameOf(layout_, frame.code);
+  if (last->code == frame.code && last->instruction == frame.instruction && last->identity == identity &&
+      last->name == name && HasVersion(identity)) [[likely]] {
+    return last->site;
+  }
+  const uint32_t site = LookUp(frame, identity, name);
+  // What has no site now may have one when there is somebody else's code at the address.
+  *last = {.code = site != kUnknown ? frame.code : 0,
+           .identity = identity,
+           .name = name,
+           .instruction = frame.instruction,
+           .site = site};
+  return site;
+}
+
+uint32_t CodeSites::LookUp(const PythonFrame& frame, uint64_t identity, uintptr_t name) {
   Row& row = rows_[HashPlace(frame.code, frame.instruction) & (limits_.cache_rows - 1)];
   uint32_t site = FindCached(row, frame, identity, name);
   if (site != kUnknown) [[likely]]
@@ -329,25 +348,30 @@ bool CodeSites::IsLibrary(uint32_t site) const {
   return code != nullptr && code->library;
 }
 
-uint32_t CodeSites::Choose(std::span<const uint32_t> sites) const {
-  for (const uint32_t site : sites) {
-    const Code* const code = CodeOf(site);
-    if (code != nullptr && !code->library) return site;
+// False: further out may be what is looked for.
+bool CodeSites::Choose(uint32_t site, Chosen* chosen) const {
+  const Code* const code = CodeOf(site);
+  if (code == nullptr) return false;
+  if (code->library) {
+    chosen->in_backward |= code->backward;
+    return false;
   }
-  return kUnknown;
+  chosen->site = site;
+  return true;
+}
+
+CodeSites::Chosen CodeSites::ChooseWithin(std::span<const uint32_t> sites) const {
+  Chosen chosen;
+  for (const uint32_t site : sites) {
+    if (Choose(site, &chosen)) break;
+  }
+  return chosen;
 }
 
 CodeSites::Chosen CodeSites::InternChosen(std::span<const PythonFrame> frames) {
   Chosen chosen;
   for (const PythonFrame& frame : frames) {
-    const uint32_t site = Intern(frame);
-    const Code* const code = CodeOf(site);
-    if (code == nullptr) continue;
-    if (!code->library) {
-      chosen.site = site;
-      break;
-    }
-    chosen.in_backward |= code->backward;
+    if (Choose(Intern(frame), &chosen)) break;
   }
   return chosen;
 }

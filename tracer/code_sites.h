@@ -52,18 +52,30 @@ class CodeSites {
   // The site of a frame that is running on this thread. No allocation, no lock.
   uint32_t Intern(const PythonFrame& frame);
 
+  // The same for who has seen the frame's place before, and remembers it in `last` (zeros: nothing): without looking it
+  // up, where code objects have versions. Puts there what was seen now.
+  struct Sight {
+    uintptr_t code;
+    uint64_t identity;
+    uintptr_t name;
+    int32_t instruction;
+    uint32_t site;
+  };
+  uint32_t Intern(const PythonFrame& frame, Sight* last);
+
   // False for what is no site. The texts live as long as this object. Decodes the line: not for a hot path.
   bool Describe(uint32_t site, CallSite* description) const;
 
   // Whether the site's file is passed over when a call is put down to a line (call_site.h). One load or two.
   bool IsLibrary(uint32_t site) const;
-  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
-  uint32_t Choose(std::span<const uint32_t> sites) const;
-  // The same of frames, for who needs no more than that: those further out are not looked at.
   struct Chosen {
     uint32_t site = kUnknown;
     bool in_backward = false;  // a frame further in is PyTorch's in backward() (IsBackwardCall)
   };
+  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
+  Chosen ChooseWithin(std::span<const uint32_t> sites) const;
+  uint32_t Choose(std::span<const uint32_t> sites) const { return ChooseWithin(sites).site; }
+  // The same of frames, for who needs no more than that: those further out are not looked at.
   Chosen InternChosen(std::span<const PythonFrame> frames);
 
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
@@ -79,6 +91,7 @@ class CodeSites {
 
   CodeSites(const PythonLayout& layout, const Limits& limits, char* memory, size_t memory_bytes);
 
+  uint32_t LookUp(const PythonFrame& frame, uint64_t identity, uintptr_t name);
   uint32_t FindCached(const Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name) const;
   void Remember(Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name, uint32_t site);
   bool ReadFacts(uintptr_t code, Facts* facts) const;
@@ -88,6 +101,7 @@ class CodeSites {
   static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
   char* ClaimBytes(size_t bytes);
   const Code* CodeOf(uint32_t site) const;
+  bool Choose(uint32_t site, Chosen* chosen) const;
 
   const PythonLayout layout_;
   const Limits limits_;

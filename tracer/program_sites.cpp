@@ -7,13 +7,12 @@
 
 #include "policy/log.h"
 #include "tracer/python_stack.h"
+#include "tracer/stack_memo.h"
 
 namespace slipstream::tracer {
 namespace {
 
-// Frames of PyTorch's own between the program's line and a copy; a line that is further out is not found.
-constexpr size_t kDeepest = 64;
-// Of these, so many are looked at first: the walk is most of what a line costs, and most calls need no more.
+// So many frames are looked at first: the walk is most of what a line costs, and most calls need no more.
 constexpr size_t kNear = 8;
 
 // Published last.
@@ -36,15 +35,19 @@ void Find() {
   g_sites.store(sites, std::memory_order_release);
 }
 
+CodeSites* FoundSites() {
+  CodeSites* const sites = g_sites.load(std::memory_order_acquire);
+  if (sites != nullptr) [[likely]]
+    return sites;
+  Find();
+  return g_sites.load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 CodeSites::Chosen ProgramSites::Place() {
-  CodeSites* sites = g_sites.load(std::memory_order_acquire);
-  if (sites == nullptr) {
-    Find();
-    sites = g_sites.load(std::memory_order_acquire);
-    if (sites == nullptr) return {};
-  }
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
   std::array<PythonFrame, kDeepest> frames;
   PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
   size_t seen = 0;
@@ -59,6 +62,19 @@ CodeSites::Chosen ProgramSites::Place() {
     seen = walked.frames;
   }
   return chosen;
+}
+
+ProgramSites::PlaceAndStack ProgramSites::PlaceIn(StackTree* stacks) {
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
+  std::array<PythonFrame, kDeepest> frames;
+  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
+  if (walked.frames == 0) return {};
+  std::array<uint32_t, kDeepest> found;
+  PlaceAndStack at;
+  at.stack = InternStack(std::span(frames).first(walked.frames), walked.cut, sites, stacks, found.data());
+  at.place = sites->ChooseWithin(std::span(found).first(walked.frames));
+  return at;
 }
 
 const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }

@@ -1,5 +1,5 @@
-// Which line of the program the calling thread is at: the process's one reader of Python stacks, found when it is first
-// wanted.
+// Which line of the program the calling thread is at, and by which calls it got there: the process's one reader of
+// Python stacks, found when it is first wanted.
 //
 // Threading: any thread, no lock. While one thread finds Python, others have no site.
 // Ownership: never destroyed.
@@ -7,10 +7,13 @@
 // Hazard: the first call takes the loader's lock (python_process.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tracer/call_site.h"
 #include "tracer/code_sites.h"
+#include "tracer/stack_memo.h"
+#include "tracer/stack_tree.h"
 
 namespace slipstream::tracer {
 
@@ -20,6 +23,14 @@ class ProgramSites {
   static uint32_t Current() { return Place().site; }
   // The same, and whether the thread is inside PyTorch's backward() there.
   static CodeSites::Chosen Place();
+  // The same, with the stack that it is in. kNone: the thread has no Python frames, or none can be told. What is
+  // further out than kDeepest frames is cut off.
+  static constexpr size_t kDeepest = StackMemo::kFrames;
+  struct PlaceAndStack {
+    CodeSites::Chosen place;
+    uint32_t stack = StackTree::kNone;
+  };
+  static PlaceAndStack PlaceIn(StackTree* stacks);
   // What describes them; null until there was one.
   static const CodeSites* Sites();
   // False for what is no site. The texts live as long as the process.

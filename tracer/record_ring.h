@@ -46,7 +46,7 @@ class RecordRing {
     kHalfFull,  // and the consumer should come
     kDropped,   // and so it should
   };
-  // 64 bytes are copied; no system call. The thread is filled in.
+  // 64 bytes are copied; no system call.
   Pushed Push(const TraceRecord& record) {
     const uint64_t head = head_.load(std::memory_order_relaxed);
     if (head >= look_at_) [[unlikely]]
@@ -84,11 +84,7 @@ class RecordRing {
   TraceRecord* records() { return reinterpret_cast<TraceRecord*>(this + 1); }
   const TraceRecord* records() const { return reinterpret_cast<const TraceRecord*>(this + 1); }
 
-  void Put(uint64_t position, const TraceRecord& record) {
-    TraceRecord& to = records()[position & (capacity_ - 1)];
-    to = record;
-    to.thread = owner_.thread;
-  }
+  void Put(uint64_t position, const TraceRecord& record) { records()[position & (capacity_ - 1)] = record; }
 
   // The producer's line, which the consumer reads the head of.
   alignas(64) std::atomic<uint64_t> head_{0};

@@ -46,6 +46,7 @@ struct RecorderOptions {
   JobIdentity job = {};
   Facts facts = {};                         // more about the process, for the file
   std::vector<std::string> decisions = {};  // by position; records have the position + 1
+  const StackTree* stacks = nullptr;        // where records have their stacks from; null: they have none
   FileCalls calls = {};
 };
 

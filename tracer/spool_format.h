@@ -53,8 +53,16 @@ enum class ChunkKind : uint16_t {
   kRecords = 5,    // RecordsHead, then the records
   kThreadEnd = 6,  // ThreadEnd: nothing more comes from this thread
   kEnd = 7,        // SpoolEnd: nothing more comes at all
+  kStacks = 8,     // count, then so often: stack, parent, site (uint32_t); see below
 };
+inline constexpr uint16_t kLastChunkKind = 8;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
+
+// A stack of a kStacks chunk is the frame at `site` (0: one that nobody can name), called from the stack `parent`,
+// which has a lower number and was written before. Parents that are no stacks: 0, nothing is further out; 1, what is
+// further out was not recorded.
+inline constexpr uint32_t kFirstSpoolStack = 2;
+inline constexpr uint32_t kCutSpoolStack = 1;
 
 // Numbers that records carry, and whose names a kNames chunk has.
 enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2 };

@@ -107,6 +107,11 @@ const SpoolSite* SpoolReader::SiteOf(uint32_t site) const {
   return found != sites_.end() ? &found->second : nullptr;
 }
 
+const SpoolStack* SpoolReader::StackOf(uint32_t stack) const {
+  const auto found = stacks_.find(stack);
+  return found != stacks_.end() ? &found->second : nullptr;
+}
+
 bool SpoolReader::Next(SpoolRecord* record) {
   while (next_ready_ == ready_.size()) {
     if (stopped_ && waiting_.empty()) return false;
@@ -172,7 +177,7 @@ bool SpoolReader::ReadChunk() {
   }
   Payload payload(payload_.data(), header.payload_bytes);
   if (header.version != kChunkVersion || header.kind < static_cast<uint16_t>(ChunkKind::kFacts) ||
-      header.kind > static_cast<uint16_t>(ChunkKind::kEnd)) {
+      header.kind > kLastChunkKind) {
     ++end_.skipped_chunks;
   } else if (!Take(header, &payload)) {
     ++end_.malformed_chunks;
@@ -189,6 +194,8 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
       return TakeNames(payload);
     case ChunkKind::kSites:
       return TakeSites(payload);
+    case ChunkKind::kStacks:
+      return TakeStacks(payload);
     case ChunkKind::kThread:
       return TakeThread(payload);
     case ChunkKind::kRecords:
@@ -241,6 +248,23 @@ bool SpoolReader::TakeSites(Payload* payload) {
   return true;
 }
 
+// Whoever follows parents comes to an end: a number is there once, and its parent was there before.
+bool SpoolReader::TakeStacks(Payload* payload) {
+  uint32_t count = 0;
+  if (!payload->Get(&count)) return false;
+  for (; count > 0; --count) {
+    uint32_t number = 0;
+    SpoolStack stack;
+    if (!payload->Get(&number) || !payload->Get(&stack.parent) || !payload->Get(&stack.site) ||
+        number < kFirstSpoolStack) {
+      return false;
+    }
+    if (stack.parent >= kFirstSpoolStack && stacks_.count(stack.parent) == 0) return false;
+    if (!stacks_.try_emplace(number, stack).second) return false;
+  }
+  return true;
+}
+
 bool SpoolReader::TakeThread(Payload* payload) {
   uint32_t number = 0;
   SpoolThread thread;
@@ -264,11 +288,15 @@ bool SpoolReader::TakeRecords(Payload* payload) {
     end_.skipped_records += head.count;
     return true;
   }
+  const uint32_t id = thread != threads_.end() ? thread->second.id : 0;
   for (uint32_t i = 0; i < head.count; ++i) {
-    Waiting waiting = {.key = 0, .record = {.record = {}, .thread = head.thread, .number = head.first + i}};
+    Waiting waiting = {.key = 0, .record = {.record = {}, .thread = head.thread, .tid = id, .number = head.first + i}};
     TraceRecord& record = waiting.record.record;
     payload->Get(&record);
-    if (head.version == 1) record.flags = 0;  // it had none
+    if (head.version == kOldestRecordVersion) {
+      record.stack = 0;
+      record.flags = 0;
+    }
     payload->Skip(head.record_bytes - sizeof(TraceRecord));
     const auto kind = static_cast<uint8_t>(record.kind);
     if (kind == 0 || kind > kLastRecordKind) {

@@ -31,8 +31,13 @@ struct SpoolSite {
   int32_t line = 0;
 };
 
+struct SpoolStack {
+  uint32_t site = 0;    // 0: a frame that nobody can name
+  uint32_t parent = 0;  // a stack with a lower number, 0 or kCutSpoolStack
+};
+
 struct SpoolThread {
-  uint32_t id = 0;  // the system's number, as in records; may come again in another thread
+  uint32_t id = 0;  // the system's number; may come again in another thread
   std::string name;
   uint64_t records = 0;  // read so far, its drop records included
   uint64_t dropped = 0;  // that it made and that are not in the file, as far as has been read
@@ -42,6 +47,7 @@ struct SpoolThread {
 struct SpoolRecord {
   TraceRecord record;
   uint32_t thread = 0;  // key in threads(); 0: made by the writer for the whole process
+  uint32_t tid = 0;     // the system's number of it; 0 for the writer's
   uint64_t number = 0;  // counted from 0 by thread, drop records included
 };
 
@@ -65,6 +71,8 @@ class SpoolReader {
   // Keyed by what records carry. Null, empty or 0: the file has nothing about it.
   const std::string* NameOf(NameTable table, uint32_t number) const;
   const SpoolSite* SiteOf(uint32_t site) const;
+  // Its parent is there too, or is none.
+  const SpoolStack* StackOf(uint32_t stack) const;
   const std::map<uint32_t, SpoolThread>& threads() const { return threads_; }
   size_t sites() const { return sites_.size(); }
 
@@ -109,6 +117,7 @@ class SpoolReader {
   bool TakeFacts(Payload* payload);
   bool TakeNames(Payload* payload);
   bool TakeSites(Payload* payload);
+  bool TakeStacks(Payload* payload);
   bool TakeThread(Payload* payload);
   bool TakeRecords(Payload* payload);
   bool TakeThreadEnd(Payload* payload);
@@ -123,6 +132,7 @@ class SpoolReader {
   std::map<std::string, std::string> facts_;
   std::unordered_map<uint64_t, std::string> names_;  // by table and number
   std::unordered_map<uint32_t, SpoolSite> sites_;
+  std::unordered_map<uint32_t, SpoolStack> stacks_;
   std::map<uint32_t, SpoolThread> threads_;
   std::unordered_map<uint32_t, Progress> progress_;  // by thread
 

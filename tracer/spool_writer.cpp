@@ -155,6 +155,24 @@ void SpoolWriter::WriteNewSites() {
   while (first_unwritten_site_ < end && written_sites_[first_unwritten_site_]) ++first_unwritten_site_;
 }
 
+// As with sites. Each comes behind the one that it was called from, which was described before this one had a number.
+void SpoolWriter::WriteNewStacks() {
+  const uint32_t end = sources_.stacks != nullptr ? sources_.stacks->size() : 0;
+  if (first_unwritten_stack_ >= end) return;
+  if (written_stacks_.size() < end) written_stacks_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kStacks);
+  for (uint32_t number = first_unwritten_stack_; number < end; ++number) {
+    StackTree::Stack stack;
+    if (written_stacks_[number] || !sources_.stacks->Describe(number, &stack)) continue;
+    ChunkWriter& to = entries.Next(3 * sizeof(uint32_t));
+    to.PutNumber(number);
+    to.PutNumber(stack.parent);
+    to.PutNumber(stack.site);
+    written_stacks_[number] = true;
+  }
+  while (first_unwritten_stack_ < end && written_stacks_[first_unwritten_stack_]) ++first_unwritten_stack_;
+}
+
 void SpoolWriter::WriteThread(const RecordRing::Owner& owner) {
   chunks_.Begin(ChunkKind::kThread);
   chunks_.PutNumber(owner.number);
@@ -175,6 +193,7 @@ bool SpoolWriter::Drain(RecordRing* ring) {
   uint64_t available = ring->Available();
   if (available == 0) return true;
   WriteNewSites();
+  WriteNewStacks();
   while (available > 0) {
     const uint64_t count = std::min(available, kRecordsPerChunk);
     const RecordsHead head = {.thread = ring->owner()->number,

@@ -16,6 +16,7 @@
 #include "tracer/record_rings.h"
 #include "tracer/spool_file.h"
 #include "tracer/spool_format.h"
+#include "tracer/stack_tree.h"
 
 namespace slipstream::tracer {
 
@@ -24,6 +25,7 @@ class SpoolWriter {
   struct Sources {
     RecordRings* rings = nullptr;
     const std::atomic<const CodeSites*>* sites = nullptr;         // may hold null, and be set at any time, once
+    const StackTree* stacks = nullptr;                            // null: records have none
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
   };
 
@@ -49,6 +51,7 @@ class SpoolWriter {
   void WriteNames(NameTable table, const std::vector<std::string>& names);
   void WriteClock();
   void WriteNewSites();
+  void WriteNewStacks();
   void WriteOwn(const TraceRecord& record);
   void WriteThread(const RecordRing::Owner& owner);
   void WriteThreadEnd(const RecordRing& ring);
@@ -61,8 +64,10 @@ class SpoolWriter {
   std::vector<uint32_t> announced_;    // of each ring, the last owner that has a kThread chunk
   std::vector<bool> written_sites_;    // by site
   uint32_t first_unwritten_site_ = 1;  // all before it are in the file
-  uint64_t own_records_ = 0;           // of thread 0
-  uint64_t said_without_ring_ = 0;     // of dropped_without_ring, in records
+  std::vector<bool> written_stacks_;
+  uint32_t first_unwritten_stack_ = StackTree::kFirst;
+  uint64_t own_records_ = 0;        // of thread 0
+  uint64_t said_without_ring_ = 0;  // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
   uint64_t next_clock_ns_ = 0;

@@ -16,7 +16,7 @@
 namespace slipstream::tracer {
 
 inline constexpr uint16_t kRecordVersion = 2;
-// The oldest that readers know: it has no flags.
+// The oldest that readers know: it has no flags, and the system's number of the thread in the place of the stack.
 inline constexpr uint16_t kOldestRecordVersion = 1;
 
 enum class RecordKind : uint8_t {
@@ -45,7 +45,7 @@ struct TraceRecord {
   uint64_t bytes = 0;        // moved, allocated or set
   uint64_t stream = 0;       // the handle, as a number; 0: the default stream or none
   int64_t saved_ns = 0;      // host time against the program's own call, estimated: below 0 it was lost
-  uint32_t thread = 0;       // the system's number of it; filled in by the recorder
+  uint32_t stack = 0;        // StackTree's number of the Python stack; 0: none, or unknown
   uint32_t site = 0;         // CodeSites' number of the line that is to blame; 0: unknown
   uint32_t correlation = 0;  // CUPTI's; 0: none
   int32_t status = 0;        // what the call returned, a cudaError_t or CUresult

@@ -46,6 +46,18 @@ void AddCall(ThreadBlock& block, HookId id, const CallDetail& detail, bool faile
   }
 }
 
+CallRecorder::Python PythonOf(policy::Stacks stacks) {
+  switch (stacks) {
+    case policy::Stacks::kNone:
+      return CallRecorder::Python::kNothing;
+    case policy::Stacks::kLine:
+      return CallRecorder::Python::kLine;
+    case policy::Stacks::kPython:
+      break;
+  }
+  return CallRecorder::Python::kStack;
+}
+
 }  // namespace
 
 Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_directory, const ProcessIdentity& identity,
@@ -82,7 +94,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   options.max_file_bytes = policy.max_file;
   options.decisions.assign(facts.decisions.begin(), facts.decisions.end());
   SpoolFailure why;
-  trace_ = CallRecorder::Start(options, policy.stacks == policy::Stacks::kPython, &why);
+  trace_ = CallRecorder::Start(options, PythonOf(policy.stacks), &why);
   if (trace_ == nullptr) {
     *problem = NameOf(why.problem);
     if (why.error != 0) *problem += std::string(": ") + std::strerror(why.error);

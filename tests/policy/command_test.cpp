@@ -113,7 +113,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.nvtx                   false             SLIPSTREAM_TRACER_NVTX\n"
             "tracer.max_threads            64                default\n"
             "tracer.record                 \"off\"             default\n"
-            "tracer.stacks                 \"python\"          default\n"
+            "tracer.stacks                 \"line\"            default\n"
             "tracer.max_file               \"256MiB\"          default\n"
             "environment.A                 \"b\"               p.toml:6\n");
 }

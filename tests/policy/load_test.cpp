@@ -179,8 +179,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"policy.toml:3:9: \"intercept.level\": found \"driver\" (not in this version), expected \"runtime\""}},
         Case{"FullStacks",
              "version = 1\n[tracer]\nrecord = \"on\"\nstacks = \"full\"\nmax_file = 65535\n",
-             {"policy.toml:4:10: \"tracer.stacks\": found \"full\" (not in this version), expected \"none\" or "
-              "\"python\"",
+             {"policy.toml:4:10: \"tracer.stacks\": found \"full\" (not in this version), expected \"none\", "
+              "\"line\" or \"python\"",
               "policy.toml:5:12: \"tracer.max_file\": found 65535, expected a size from 64KiB to 1024GiB, as a number "
               "of "
               "bytes or like \"512MiB\""}},

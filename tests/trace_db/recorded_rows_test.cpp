@@ -310,6 +310,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "SLIPSTREAM_MEMORY",
                                                            "SLIPSTREAM_PROCESSES",
                                                            "SLIPSTREAM_SITES",
+                                                           "SLIPSTREAM_STACKS",
                                                            "SLIPSTREAM_STEPS",
                                                            "SLIPSTREAM_THREADS",
                                                            "StringIds",

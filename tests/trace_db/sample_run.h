@@ -26,6 +26,8 @@ inline bool RecordSampleRun(const std::string& directory) {
   tracer::RecorderOptions options = {.directory = directory};
   options.job = {.launcher = "torchrun", .job = "sample", .rank = 0, .local_rank = 0, .world_size = 1};
   options.decisions = {"transfer.promoted.small", "transfer.skipped"};
+  const std::unique_ptr<tracer::StackTree> stacks(tracer::StackTree::Create({}));
+  options.stacks = stacks.get();
   const std::unique_ptr<tracer::Recorder> recorder(tracer::Recorder::Start(options, &why));
   if (recorder == nullptr) return false;
   tracer::FakePython python(0x030b00f0);
@@ -33,6 +35,8 @@ inline bool RecordSampleRun(const std::string& directory) {
   recorder->SetSites(sites.get());
   const uintptr_t code = python.NewCode({.file = "train.py", .name = "step", .first_line = 42, .table = kOneLine});
   const uint32_t site = sites->Intern({code, 0});
+  const uintptr_t main = python.NewCode({.file = "train.py", .name = "<module>", .first_line = 50, .table = kOneLine});
+  const uint32_t stack = stacks->Intern(site, stacks->Intern(sites->Intern({main, 0}), tracer::StackTree::kNone));
   std::thread([&] {
     for (uint64_t step = 0; step < kSteps; ++step) {
       const uint64_t begin = tracer::NowNs();
@@ -48,6 +52,7 @@ inline bool RecordSampleRun(const std::string& directory) {
                           .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000
                                       : copies                        ? 1000
                                                                       : 0,
+                          .stack = stack,
                           .site = site,
                           .status = failed ? 2 : 0,
                           .hook = static_cast<uint16_t>(tracer::Index(hook)),

@@ -72,7 +72,6 @@ class FoundSteps : public TraceDbTest {
     }
     spool.Records(1, records);
     tracer::TraceRecord other = CallAt(350, 360);
-    other.thread = 200;
     other.site = 1;
     spool.Records(2, {other});
     spool.End();

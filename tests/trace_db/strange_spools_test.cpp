@@ -239,7 +239,7 @@ TEST_F(StrangeSpoolsTest, NumbersOfAnySize) {
     call.saved_ns = std::numeric_limits<int64_t>::min();
     call.device = std::numeric_limits<int16_t>::min();
     call.status = std::numeric_limits<int32_t>::min();
-    call.thread = 0xffffffff;
+    call.stack = 0xffffffff;
     spool.Records(1, {call, tracer::DropRecord(kMost, 0, kMost, kMost), tracer::StepRecord(kMost, 0, kMost),
                       tracer::MarkRecord(kMost, 5, kMost), tracer::MemoryRecord(kMost, {.device = 40'000})});
     spool.Clock(kMost, kMost, kMost);

@@ -93,6 +93,14 @@ class HandSpool {
     chunks_.PutText(function);
     chunks_.End();
   }
+  void Stack(uint32_t number, uint32_t parent, uint32_t site) {
+    chunks_.Begin(tracer::ChunkKind::kStacks);
+    chunks_.PutNumber(1);
+    chunks_.PutNumber(number);
+    chunks_.PutNumber(parent);
+    chunks_.PutNumber(site);
+    chunks_.End();
+  }
   void Thread(uint32_t number, uint32_t id, const std::string& name) {
     chunks_.Begin(tracer::ChunkKind::kThread);
     chunks_.PutNumber(number);
@@ -128,7 +136,7 @@ class HandSpool {
 };
 
 inline tracer::TraceRecord CallAt(uint64_t start_ns, uint64_t end_ns, uint16_t hook = 0) {
-  return {.start_ns = start_ns, .end_ns = end_ns, .thread = 100, .hook = hook, .kind = tracer::RecordKind::kCall};
+  return {.start_ns = start_ns, .end_ns = end_ns, .hook = hook, .kind = tracer::RecordKind::kCall};
 }
 
 class TraceDbTest : public tracer::SpoolTest {

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
@@ -156,6 +157,43 @@ TEST_P(CodeSitesTest, ACodeObjectWithoutAVersionIsComparedByItsText) {
   EXPECT_EQ(sites->Intern({address, 8}), first);
   python_.PutCode(address, {.file = "b.py", .table = Table(python_, 10), .version = 0});
   EXPECT_EQ(Described(*sites, sites->Intern({address, 8})), "b.py:5 (step)");
+}
+
+// What is remembered of a place is believed only where nothing else can be at its address.
+TEST_P(CodeSitesTest, ARememberedPlaceDoesNotLie) {
+  const auto sites = NewSites(python_);
+  const std::string table = Table(python_, 10);
+  const uintptr_t address = python_.New(FakePython::kCodeBytes);
+  CodeSites::Sight sight = {};
+  python_.PutCode(address, {.file = "a.py", .table = table, .version = 1});
+  const uint32_t first = sites->Intern({address, 8}, &sight);
+  EXPECT_EQ(first, sites->Intern({address, 8}));
+  EXPECT_EQ(sites->Intern({address, 8}, &sight), first);
+  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "a.py:3 (step)");
+  python_.PutCode(address, {.file = "b.py", .table = table, .version = 2});
+  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "b.py:3 (step)");
+  // The same name at the same address. Without a version, which 3.12 and later give while there are any left, the text
+  // decides.
+  const PythonLayout& layout = python_.layout();
+  const uint32_t name_at = layout.code_qualified_name != kAbsent ? layout.code_qualified_name : layout.code_name;
+  const uintptr_t name = python_.Text("step");
+  for (const auto& [file, version] : {std::pair{"c.py", 3U}, {"d.py", 4U}, {"e.py", 0U}, {"f.py", 0U}, {"g.py", 5U}}) {
+    python_.PutCode(address, {.file = file, .table = table, .version = version});
+    FakePython::Put(address + name_at, name);
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), std::string(file) + ":3 (step)");
+    EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), std::string(file) + ":3 (step)");
+  }
+}
+
+TEST_P(CodeSitesTest, APlaceThatHadNoSiteIsAskedForAgain) {
+  const auto sites = NewSites(python_);
+  const uintptr_t address = python_.New(FakePython::kCodeBytes);
+  python_.PutCode(address, {.file = "a.py", .table = Table(python_, 10), .version = 1});
+  FakePython::Put(address + python_.layout().code_file, python_.Bytes("a.py"));  // no text
+  CodeSites::Sight sight = {};
+  EXPECT_EQ(sites->Intern({address, 4}, &sight), CodeSites::kUnknown);
+  FakePython::Put(address + python_.layout().code_file, python_.Text("a.py"));
+  EXPECT_EQ(Described(*sites, sites->Intern({address, 4}, &sight)), "a.py:3 (step)");
 }
 
 // More places than the cache has room for: it forgets, the numbers stay.

@@ -133,9 +133,8 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   EXPECT_EQ(spool.end().dropped, 0U);
   const std::vector<SpoolRecord> calls = spool.Of(RecordKind::kCall);
   ASSERT_EQ(calls.size(), 1U);
-  TraceRecord expected = call;
-  expected.thread = static_cast<uint32_t>(syscall(SYS_gettid));
-  EXPECT_EQ(std::memcmp(&calls[0].record, &expected, sizeof(expected)), 0);
+  EXPECT_EQ(calls[0].tid, static_cast<uint32_t>(syscall(SYS_gettid)));
+  EXPECT_EQ(std::memcmp(&calls[0].record, &call, sizeof(call)), 0);
   EXPECT_EQ(*spool.reader->NameOf(NameTable::kHooks, call.hook), "cudaMemcpyAsync");
   EXPECT_EQ(*spool.reader->NameOf(NameTable::kDecisions, call.decision), "left.off");
   EXPECT_EQ(spool.reader->NameOf(NameTable::kDecisions, 0), nullptr);
@@ -230,6 +229,68 @@ TEST_F(RecorderTest, SitesAreThereBeforeTheRecordsThatReferToThem) {
   EXPECT_EQ(seen, kSites);
   EXPECT_EQ(reader->sites(), kSites);
   EXPECT_EQ(reader->end().malformed_chunks, 0U);
+}
+
+// Threads that see stacks first while the writer writes: a record's stack leads to its outermost frame when it is read.
+TEST_F(RecorderTest, StacksAreThereBeforeTheRecordsThatReferToThem) {
+  constexpr uint32_t kThreads = 4;
+  constexpr uint32_t kCalls = 6000;
+  const std::unique_ptr<StackTree> stacks(StackTree::Create({}));
+  RecorderOptions options = Options();
+  options.period_ns = 1'000'000;
+  options.ring_records = 16384;
+  options.stacks = stacks.get();
+  const auto recorder = StartRecorder(options);
+  FakePython python(0x030b00f0);
+  const std::unique_ptr<CodeSites> sites(CodeSites::Create(python.layout(), {}));
+  recorder->SetSites(sites.get());
+  std::vector<uint32_t> lines;
+  for (int32_t i = 0; i < 50; ++i) {
+    lines.push_back(
+        sites->Intern({python.NewCode({.file = "train.py", .first_line = i + 1, .table = kOneLine, .version = 1}), 0}));
+  }
+  // Of a number: a stack whose lines are its digits, the last one innermost.
+  const auto stack_of = [&](uint32_t number) {
+    uint32_t stack = stacks->Intern(lines[number / 2500 % 50], StackTree::kNone);
+    stack = stacks->Intern(lines[number / 50 % 50], stack);
+    return stacks->Intern(lines[number % 50], stack);
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint32_t i = 0; i < kCalls; ++i) {
+        const uint32_t number = (i + t * 1000) % kCalls;
+        recorder->Record(
+            {.start_ns = i, .end_ns = i, .bytes = number, .stack = stack_of(number), .kind = RecordKind::kCall});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  std::string error;
+  const auto reader = SpoolReader::Open(Only(), &error);
+  ASSERT_NE(reader, nullptr) << error;
+  SpoolRecord record;
+  uint32_t seen = 0;
+  while (reader->Next(&record)) {
+    if (record.record.kind != RecordKind::kCall) continue;
+    ++seen;
+    auto number = static_cast<uint32_t>(record.record.bytes);
+    uint32_t stack = record.record.stack;
+    for (int depth = 0; depth < 3; ++depth, number /= 50) {
+      const SpoolStack* const frame = reader->StackOf(stack);
+      ASSERT_NE(frame, nullptr) << "call " << record.record.bytes << " depth " << depth;
+      const SpoolSite* const site = reader->SiteOf(frame->site);
+      ASSERT_NE(site, nullptr);
+      ASSERT_EQ(site->line, static_cast<int32_t>(number % 50) + 1);
+      stack = frame->parent;
+    }
+    EXPECT_EQ(stack, 0U);
+  }
+  EXPECT_EQ(seen + reader->end().dropped, kThreads * kCalls);
+  EXPECT_GT(seen, 0U);
+  EXPECT_EQ(reader->end().malformed_chunks, 0U);
+  EXPECT_EQ(reader->end().skipped_chunks, 0U);
 }
 
 TEST_F(RecorderTest, OneRecordIsInTheFileAfterAPeriod) {

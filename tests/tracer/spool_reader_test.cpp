@@ -55,6 +55,19 @@ class SpoolReaderTest : public SpoolTest {
     }
     chunks_.End(records.size());
   }
+  struct StackEntry {
+    uint32_t stack;
+    uint32_t parent;
+    uint32_t site;
+  };
+  void Stacks(const std::vector<StackEntry>& stacks) {
+    chunks_.Begin(ChunkKind::kStacks);
+    chunks_.PutNumber(static_cast<uint32_t>(stacks.size()));
+    for (const StackEntry& entry : stacks) {
+      for (const uint32_t number : {entry.stack, entry.parent, entry.site}) chunks_.PutNumber(number);
+    }
+    chunks_.End();
+  }
   void ThreadEnds(uint32_t thread, uint64_t records, uint64_t dropped) {
     const tracer::ThreadEnd end = {.thread = thread, .records = records, .dropped = dropped};
     chunks_.Begin(ChunkKind::kThreadEnd);
@@ -87,6 +100,7 @@ class SpoolReaderTest : public SpoolTest {
     chunks_.PutText("train.py");
     chunks_.PutText("step");
     chunks_.End();
+    Stacks({{2, 0, 5}, {3, 2, 5}});
     Records(1, 0, {CallAt(11), CallAt(13), CallAt(15)});
     Thread(2, 101, "w");
     Records(2, 0, {CallAt(12), CallAt(22)});
@@ -341,6 +355,53 @@ TEST_F(SpoolReaderTest, WhatIsNewerIsSkippedAndCounted) {
   spool = ReadSpool(path_);
   EXPECT_EQ(spool.end().skipped_chunks, 2U);
   EXPECT_EQ(spool.records.size(), 2U);
+}
+
+// Version 1 had the system's number of the thread where the stack is, and zeros where the flags are.
+TEST_F(SpoolReaderTest, RecordsOfAnOlderVersionAreRead) {
+  Thread(1, 100);
+  TraceRecord old = CallAt(1, 70);
+  old.stack = 100;
+  old.flags = 0xff;
+  Records(1, 0, {old}, 0, kOldestRecordVersion);
+  TraceRecord now = CallAt(2, 71);
+  now.stack = 101;
+  now.flags = kSiteIsBackward;
+  Records(1, 1, {now});
+  End();
+  const Spool spool = ReadSpool(path_);
+  ASSERT_EQ(spool.records.size(), 2U);
+  EXPECT_EQ(spool.end().skipped_records, 0U);
+  EXPECT_EQ(spool.records[0].record.bytes, 70U);
+  EXPECT_EQ(spool.records[0].record.stack, 0U);
+  EXPECT_EQ(spool.records[0].record.flags, 0);
+  EXPECT_EQ(spool.records[0].tid, 100U);
+  EXPECT_EQ(spool.records[1].record.stack, 101U);
+  EXPECT_EQ(spool.records[1].record.flags, kSiteIsBackward);
+  EXPECT_EQ(spool.records[1].tid, 100U);
+}
+
+TEST_F(SpoolReaderTest, StacksLeadOutwardsAndEnd) {
+  Stacks({{2, 0, 7}, {3, 2, 8}, {9, kCutSpoolStack, 7}});
+  Stacks({{4, 3, 0}});
+  EXPECT_TRUE(chunks_.Flush());
+  // A parent that is not there yet, or itself; a number twice, or one that means something else; too few bytes.
+  for (const StackEntry& bad : {StackEntry{5, 6, 1}, {5, 5, 1}, {4, 2, 1}, {1, 0, 1}, {0, 0, 1}}) Stacks({bad});
+  chunks_.Begin(ChunkKind::kStacks);
+  chunks_.PutNumber(2);
+  for (const uint32_t number : {10U, 2U, 1U, 11U}) chunks_.PutNumber(number);
+  chunks_.End();
+  End();
+  const Spool spool = ReadSpool(path_);
+  EXPECT_EQ(spool.end().malformed_chunks, 6U);
+  ASSERT_NE(spool.reader->StackOf(4), nullptr);
+  EXPECT_EQ(spool.reader->StackOf(4)->site, 0U);
+  EXPECT_EQ(spool.reader->StackOf(4)->parent, 3U);
+  EXPECT_EQ(spool.reader->StackOf(3)->site, 8U);
+  EXPECT_EQ(spool.reader->StackOf(3)->parent, 2U);
+  EXPECT_EQ(spool.reader->StackOf(2)->parent, 0U);
+  EXPECT_EQ(spool.reader->StackOf(9)->parent, kCutSpoolStack);
+  for (const uint32_t none : {0U, 1U, 5U, 11U}) EXPECT_EQ(spool.reader->StackOf(none), nullptr) << none;
 }
 
 TEST_F(SpoolReaderTest, AnotherFormatIsNamed) {

@@ -110,7 +110,7 @@ inline std::map<uint64_t, uint64_t> CheckThreads(const Spool& spool, bool late =
     if (record.thread == 0) continue;
     Seen& thread = seen[record.thread];
     EXPECT_EQ(record.number, thread.next_number++) << "thread " << record.thread;
-    EXPECT_EQ(record.record.thread, spool.reader->threads().at(record.thread).id);
+    EXPECT_EQ(record.tid, spool.reader->threads().at(record.thread).id);
     if (record.record.kind == RecordKind::kDrop) {
       EXPECT_GT(record.record.bytes, 0U);
       thread.calls += record.record.bytes;

@@ -29,7 +29,8 @@ VARIANTS = {
 }
 RECORDED = {
     "record": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "none"},
-    "record, lines": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "python"},
+    "record, lines": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "line"},
+    "record, stacks": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "python"},
 }
 COUNTED = "time"  # what recorded calls are compared with: they are counted and timed too
 PACED = "Paced"

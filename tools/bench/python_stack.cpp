@@ -8,17 +8,22 @@
 #include <vector>
 
 #include "tracer/code_sites.h"
+#include "tracer/program_sites.h"
+#include "tracer/stack_tree.h"
 
 namespace {
 
 using slipstream::tracer::CodeSites;
 using slipstream::tracer::NameOf;
+using slipstream::tracer::ProgramSites;
 using slipstream::tracer::PythonFrame;
 using slipstream::tracer::PythonStack;
 using slipstream::tracer::PythonStatus;
+using slipstream::tracer::StackTree;
 
 PythonStack* g_stack = nullptr;
 CodeSites* g_sites = nullptr;
+StackTree* g_stacks = nullptr;
 
 void Walk(benchmark::State& state) {
   std::vector<PythonFrame> frames(static_cast<size_t>(state.range(0)));
@@ -40,7 +45,17 @@ void Intern(benchmark::State& state) {
   if (g_sites->unknown() != 0) state.SkipWithError("a frame has no site");
 }
 
-// What a call pays to be put down to its line.
+// What a call pays to be put down to its line, and to its whole stack of 28 functions and a few more of what loads this
+// library.
+void Line(benchmark::State& state) {
+  while (state.KeepRunning()) benchmark::DoNotOptimize(ProgramSites::Place());
+}
+void WholeStack(benchmark::State& state) {
+  if (ProgramSites::PlaceIn(g_stacks).stack == StackTree::kNone) state.SkipWithError("there is no stack");
+  while (state.KeepRunning()) benchmark::DoNotOptimize(ProgramSites::PlaceIn(g_stacks));
+}
+
+// The same where every frame is looked at for the line only.
 void WalkInternChoose(benchmark::State& state) {
   std::vector<PythonFrame> frames(static_cast<size_t>(state.range(0)));
   std::vector<uint32_t> sites(frames.size());
@@ -57,13 +72,16 @@ void WalkInternChoose(benchmark::State& state) {
 BENCHMARK(Walk)->Arg(8)->Arg(28);
 BENCHMARK(Intern)->Arg(8)->Arg(28);
 BENCHMARK(WalkInternChoose)->Arg(8)->Arg(28);
+BENCHMARK(Line);
+BENCHMARK(WholeStack);
 
 // Runs on the caller's stack. 0, or 1 where there are no stacks to measure.
 extern "C" __attribute__((visibility("default"))) int RunBenchmarks(int argc, char** argv) {
   PythonStatus why = PythonStatus::kOk;
   g_stack = PythonStack::Find(&why);
   if (g_stack != nullptr) g_sites = CodeSites::Create(g_stack->layout(), {});
-  if (g_sites == nullptr) {
+  g_stacks = StackTree::Create({});
+  if (g_sites == nullptr || g_stacks == nullptr) {
     std::fprintf(stderr, "no Python stacks here: %s\n", NameOf(why));
     return 1;
   }

@@ -64,7 +64,7 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
 
 std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
   if (record.thread == 0) return std::nullopt;
-  return GlobalTid(global_pid_, record.record.thread);
+  return GlobalTid(global_pid_, record.tid);
 }
 
 void ProcessRows::Add(const SpoolRecord& spooled) {
@@ -115,11 +115,11 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
     function->second = {tables_.strings.IdOf(ApiName(text)), IsDriverFunction(text) ? kClassDriver : kClassRuntime};
   }
   tables_.runtime.Row(At(record.start_ns), At(record.end_ns), function->second.event_class,
-                      GlobalTid(global_pid_, record.thread), correlation, function->second.id, record.status, kNull);
+                      GlobalTid(global_pid_, spooled.tid), correlation, function->second.id, record.status, kNull);
   const NumberOrNull device = {.known = record.device >= 0, .value = record.device};
   const NumberOrNull cupti = {.known = record.correlation != 0, .value = record.correlation};
   tables_.own_calls.Row(correlation, number_, spooled.thread, SiteId(record.site), Size(record.bytes), record.stream,
-                        device, cupti, (record.flags & tracer::kSiteIsBackward) != 0);
+                        device, cupti, (record.flags & tracer::kSiteIsBackward) != 0, StackId(record.stack));
   if (record.decision != 0 || record.saved_ns != 0) {
     NumberOrNull decision = {.known = record.decision != 0};
     if (decision.known) decision.value = DecisionId(record.decision);
@@ -184,6 +184,30 @@ std::optional<int64_t> ProcessRows::SiteId(uint32_t site) {
     if (line != nullptr) id->second = tables_.sites.IdOf(*line);
   }
   return id->second;
+}
+
+// From the outermost frame in, of those that are not yet known. A spool's stacks end: each has a parent that was there
+// before it (spool_reader.h).
+std::optional<int64_t> ProcessRows::StackId(uint32_t stack) {
+  std::vector<uint32_t> unknown;
+  auto known = stacks_.end();
+  bool is_cut = false;
+  for (uint32_t at = stack; at >= tracer::kFirstSpoolStack;) {
+    known = stacks_.find(at);
+    const tracer::SpoolStack* const frame = known == stacks_.end() ? reader_.StackOf(at) : nullptr;
+    if (frame == nullptr) break;
+    unknown.push_back(at);
+    at = frame->parent;
+    is_cut = at == tracer::kCutSpoolStack;
+  }
+  std::optional<StackTable::Stack> found;
+  if (known != stacks_.end()) found = known->second;
+  for (; !unknown.empty(); unknown.pop_back()) {
+    const uint32_t number = unknown.back();
+    found = tables_.stacks.IdOf(SiteId(reader_.StackOf(number)->site), found ? &*found : nullptr, is_cut);
+    stacks_.emplace(number, *found);
+  }
+  return found ? std::optional(found->id) : std::nullopt;
 }
 
 // The system gives a thread's number anew once it has ended. In ThreadNames a number has one name, because reports join

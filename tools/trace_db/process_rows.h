@@ -71,6 +71,7 @@ class ProcessRows {
   int64_t FunctionId(uint16_t hook);
   int64_t DecisionId(uint16_t decision);
   std::optional<int64_t> SiteId(uint32_t site);
+  std::optional<int64_t> StackId(uint32_t stack);
   void AddThreads();
   void AddProcess();
   void SumUpSteps();
@@ -91,6 +92,7 @@ class ProcessRows {
   std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
   std::unordered_map<uint16_t, int64_t> decisions_;
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
+  std::unordered_map<uint32_t, StackTable::Stack> stacks_;
   LinesOfSites lines_;
   std::optional<StepCutter> cutter_;
   std::optional<int64_t> cut_thread_;  // global, of the cutter's thread

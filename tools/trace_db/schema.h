@@ -86,7 +86,7 @@ inline constexpr TableLayout kOwnCalls = {
     "SLIPSTREAM_CALLS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, processId INTEGER NOT NULL, thread INTEGER NOT NULL, siteId INTEGER, "
     "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER, "
-    "siteIsBackward INTEGER NOT NULL"};
+    "siteIsBackward INTEGER NOT NULL, stackId INTEGER"};
 inline constexpr TableLayout kOwnDecisions = {
     "SLIPSTREAM_DECISIONS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, decisionId INTEGER, bytes INTEGER NOT NULL, "
@@ -95,6 +95,10 @@ inline constexpr TableLayout kOwnSites = {
     "SLIPSTREAM_SITES",
     "siteId INTEGER NOT NULL PRIMARY KEY, file TEXT NOT NULL, line INTEGER, function TEXT NOT NULL, "
     "isLibrary INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnStacks = {
+    "SLIPSTREAM_STACKS",
+    "stackId INTEGER NOT NULL PRIMARY KEY, parentId INTEGER, siteId INTEGER, depth INTEGER NOT NULL, "
+    "isCut INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnMemory = {
     "SLIPSTREAM_MEMORY",
     "start INTEGER NOT NULL, processId INTEGER NOT NULL, deviceId INTEGER NOT NULL, liveBytes INTEGER NOT NULL, "

@@ -1,4 +1,4 @@
-// Texts and lines of programs that many rows refer to: each is in the database once, under a number.
+// Texts, lines of programs and stacks that many rows refer to: each is in the database once, under a number.
 //
 // In memory once, too: as many as there are different ones, which a trace has few of.
 //
@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,35 @@ class SiteTable {
  private:
   Table table_;
   std::unordered_map<std::string, int64_t> ids_;  // by file, line and function
+};
+
+// SLIPSTREAM_STACKS: of all processes too. Frames at one line are one frame, whatever the instruction.
+class StackTable {
+ public:
+  explicit StackTable(Database* database) : table_(database, kOwnStacks) {}
+
+  bool Create() { return table_.Create(); }
+
+  struct Stack {
+    int64_t id = 0;
+    int64_t depth = -1;  // of its innermost frame; the outermost has 0
+  };
+  // The frame at a line (none: nobody knows which) called from `parent`; null: from none, or, if `is_cut`, from one
+  // that was not recorded.
+  Stack IdOf(std::optional<int64_t> site, const Stack* parent, bool is_cut);
+
+ private:
+  struct Key {
+    int64_t site;
+    int64_t parent;  // 0: none, -1: cut off
+    bool operator==(const Key&) const = default;
+  };
+  struct HashOfKey {
+    size_t operator()(const Key& key) const { return std::hash<int64_t>()(key.site * 0x100000001b3 ^ key.parent); }
+  };
+
+  Table table_;
+  std::unordered_map<Key, int64_t, HashOfKey> ids_;
 };
 
 }  // namespace slipstream::trace_db

@@ -15,6 +15,7 @@ struct TraceTables {
   explicit TraceTables(Database* database)
       : strings(database),
         sites(database),
+        stacks(database),
         runtime(database, kRuntime),
         nvtx(database, kNvtxEvents),
         thread_names(database, kThreadNames),
@@ -35,6 +36,7 @@ struct TraceTables {
   void Create() {
     strings.Create();
     sites.Create();
+    stacks.Create();
     for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_memory, &own_drops,
                          &own_steps, &own_marks, &own_clocks, &own_facts}) {
       table->Create();
@@ -44,10 +46,12 @@ struct TraceTables {
     runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_CORRELATION", "correlationId");
     runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_START", "start");
     own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_SITE", "siteId");
+    own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_STACK", "stackId");
   }
 
   StringTable strings;
   SiteTable sites;
+  StackTable stacks;
   Table runtime;
   Table nvtx;
   Table thread_names;

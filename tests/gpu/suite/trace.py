@@ -25,15 +25,18 @@ NSYS = (
 CALLS = """
 SELECT n.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds n ON n.id = r.nameId GROUP BY n.value
 """
-# Of threads that run Python: autograd's have no frames.
+# Of threads that run Python: autograd's have no frames, and a line only by inference.
 LINES = """
 WITH python(processId, thread) AS (
-  SELECT DISTINCT processId, thread FROM SLIPSTREAM_CALLS JOIN SLIPSTREAM_SITES USING (siteId) WHERE line IS NOT NULL)
+  SELECT DISTINCT processId, thread FROM SLIPSTREAM_CALLS JOIN SLIPSTREAM_SITES USING (siteId)
+  WHERE line IS NOT NULL AND NOT siteIsBackward)
 SELECT n.value, s.file, s.line, count(*) FROM SLIPSTREAM_CALLS c
 JOIN python USING (processId, thread)
 JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) JOIN StringIds n ON n.id = r.nameId
 LEFT JOIN SLIPSTREAM_SITES s USING (siteId) GROUP BY n.value, c.siteId
 """
+# Calls of autograd's threads outside of the program's own code, and those of them that have the line of a backward().
+BACKWARD = "SELECT count(*), count(siteId) FROM SLIPSTREAM_CALLS WHERE siteIsBackward"
 
 
 def programs(suite):
@@ -139,6 +142,7 @@ def check_of(suite, name, program, arguments):
         with contextlib.closing(sqlite3.connect(database)) as connection:
             calls = by_function(connection.execute(CALLS))
             lines = connection.execute(LINES).fetchall()
+            autograds, with_line = connection.execute(BACKWARD).fetchone()
             (dropped,) = connection.execute("SELECT sum(dropped) FROM SLIPSTREAM_PROCESSES").fetchone()
             (whole,) = connection.execute("SELECT min(complete) FROM SLIPSTREAM_PROCESSES").fetchone()
         data["calls"] = calls
@@ -149,11 +153,16 @@ def check_of(suite, name, program, arguments):
             raise Failed(wrong)
         copies, all_copies = put_down(lines, "cudaMemcpyAsync", GPU_TESTS)
         launches, all_launches = put_down(lines, "cudaLaunchKernel", GPU_TESTS)
-        data["lines"] = {"cudaMemcpyAsync": [copies, all_copies], "cudaLaunchKernel": [launches, all_launches]}
+        data["lines"] = {
+            "cudaMemcpyAsync": [copies, all_copies],
+            "cudaLaunchKernel": [launches, all_launches],
+            "backward": [with_line, autograds],
+        }
         text = (
             f"the same losses; {sum(calls.values())} calls of {len(calls)} functions, as counted; put down to the program: "
             f"{copies} of {all_copies} copies (others: {others(lines, 'cudaMemcpyAsync', GPU_TESTS)}), {launches} of "
-            f"{all_launches} launches (others: {others(lines, 'cudaLaunchKernel', GPU_TESTS)})"
+            f"{all_launches} launches (others: {others(lines, 'cudaLaunchKernel', GPU_TESTS)}); of {autograds} calls of "
+            f"autograd's threads {with_line} have the line of a backward()"
         )
         if not all_copies or copies < LEAST_WITH_LINE * all_copies:
             raise Failed(f"too few copies with a line; {text}")

@@ -6,6 +6,7 @@ itself whether its line is right.
 """
 
 import collections
+import json
 import os
 import pathlib
 import subprocess
@@ -53,6 +54,7 @@ for thread in threads:
 up(here())
 """
 HELPER = """\
+import sys
 from cuda import up, here
 
 def send():
@@ -85,6 +87,56 @@ def deep(size, frames):
 def peek():
     assert cuda.cudaPeekAtLastError() == 0
 """
+STACKS = '''
+import json
+import os
+from cuda import cuda
+local = __import__("threading").local()
+everybody = []
+
+def peek_here():
+    if not hasattr(local, "seen"):
+        local.seen = []
+        everybody.append(local.seen)
+    frame, stack = sys._getframe(), []
+    while frame:
+        stack.append([frame.f_lineno, frame.f_code.co_filename])
+        frame = frame.f_back
+    stack[0][0] = sys._getframe().f_lineno + 1
+    cuda.cudaPeekAtLastError()
+    local.seen.append(stack)
+
+def generator(k):
+    yield k()
+
+class Thing:
+    def __init__(self, k):
+        (
+            k())
+    def method(self, k, depth=9):
+        return k() if depth == 0 else self.method(k, depth - 1)
+
+made = {}
+exec(compile("def made(k):\\n  return k()\\n", "/tmp/torchinductor_x/ab/cab.py", "exec"), made)
+ways = [
+    lambda k: k(),
+    lambda k: [k() for _ in range(2)],
+    lambda k: list(generator(k)),
+    lambda k: sorted([1], key=lambda _: k() or 1),
+    Thing,
+    lambda k: Thing(lambda: None).method(k),
+    made["made"],
+    lambda k: exec("for _ in range(2):\\n  k()", {"k": k}),
+    lambda k: (k(), k(
+    )),
+    lambda k: [exec(compile("k()", "gen%d.py" % i, "exec"), {"k": k}) for i in range(5)],
+    lambda k: [eval("lambda k: k()")(k) for i in range(3)],
+]
+
+def save():
+    with open(os.environ["HERE"], "w") as out:
+        json.dump(everybody, out)
+'''
 # As PyTorch's package of this name: backward() makes a call itself, unless the gradient is given, and waits for the engine.
 AUTOGRAD = f"""\
 import ctypes
@@ -107,7 +159,7 @@ def backward(engine, size, gradient=None, wait=None, function=None):
     if function:
         library.EngineCall(engine, FUNCTION(function))
 """
-Call = collections.namedtuple("Call", "thread function bytes status decision line file flags")
+Call = collections.namedtuple("Call", "thread function bytes status decision line file flags stack")
 BACKWARD = 1  # of flags
 
 
@@ -158,7 +210,12 @@ class Lines(unittest.TestCase):
             "peek()\n"
             'engine = start("pt_autograd_0")\n' + source
         )
-        calls = self.record(source)
+        found = [self.backward_with(source, stacks) for stacks in ("line", "python")]
+        self.assertEqual(found[0], found[1])
+        return found[0]
+
+    def backward_with(self, source, stacks):
+        calls = self.record(source, SLIPSTREAM_TRACER_STACKS=stacks)
         main = calls[0].thread
         copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
         self.assertEqual([c for c in copies if c.thread == main and (c.line != c.bytes or c.flags)], [])
@@ -169,7 +226,7 @@ class Lines(unittest.TestCase):
         return [(c.bytes, c.line, c.flags) for c in copies if c.thread != main]
 
     def test_every_copy_has_the_line_that_made_it(self):
-        for settings in ({}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
+        for settings in ({}, {"SLIPSTREAM_TRACER_STACKS": "python"}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
             with self.subTest(settings):
                 calls = self.record(TRAIN.format(threads=THREADS, rounds=ROUNDS), **settings)
                 copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
@@ -189,15 +246,63 @@ class Lines(unittest.TestCase):
                     before[call.thread] = call.line, call.file
 
     def test_a_line_far_behind_frames_of_pytorchs(self):
-        # Behind more than 64 of them nobody looks (docs/trace.md).
-        depths = (0, 3, *range(5, 11), 20, 40, 60, 62, 63, 80)
+        # Behind more than 128 of them nobody looks (docs/trace.md).
+        depths = (0, 3, *range(5, 11), 20, 60, 120, 125, 126, 127, 160)
         source = "from cuda import deep, here\n" + "".join(f"deep(here(), {depth})\n" for depth in depths)
-        copies = [c for c in self.record(source) if c.function == "cudaMemcpyAsync"]
-        found = [c.line for c in copies]
-        # The chain of `deep` has a frame more, and `up` is one.
-        expected = [line if depth + 2 < 64 else 0 for line, depth in enumerate(depths, 2)]
-        self.assertEqual(found, expected)
-        self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
+        for stacks in ("line", "python"):
+            with self.subTest(stacks):
+                calls = self.record(source, SLIPSTREAM_TRACER_STACKS=stacks)
+                copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
+                found = [c.line for c in copies]
+                # The chain of `deep` has a frame more, and `up` is one.
+                expected = [line if depth + 2 < 128 else 0 for line, depth in enumerate(depths, 2)]
+                self.assertEqual(found, expected)
+                self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
+                frames = [c.stack.split("|") for c in copies]
+                # The program's own line makes it one more; what is deeper ends with what says that there is more.
+                expected = [min(depth + 3, 129) for depth in depths] if stacks == "python" else [1] * len(depths)
+                self.assertEqual([len(stack) for stack in frames], expected)
+                cut = [stack[-1] == "..." for stack in frames]
+                self.assertEqual(cut, [depth + 3 > 128 and stacks == "python" for depth in depths])
+
+    def test_every_call_has_the_whole_stack_that_python_itself_has(self):
+        # `peek_here` makes a call and writes down what Python says that the stack is.
+        (self.root / "job" / "helper.py").write_text(HELPER + STACKS)
+        calls = self.record(
+            "import threading\n"
+            "from cuda import peek\n"
+            "from helper import peek_here, ways, save\n"
+            "peek()\n"
+            "def work():\n"
+            "    for _ in range(20):\n"
+            "        for way in ways:\n"
+            "            way(peek_here)\n"
+            "threads = [threading.Thread(target=work) for _ in range(3)]\n"
+            "for thread in threads: thread.start()\n"
+            "for thread in threads: thread.join()\n"
+            "work()\n"
+            "save()\n",
+            HERE=str(self.root / "stacks.json"),
+            SLIPSTREAM_TRACER_STACKS="python",
+        )
+        expected = json.loads((self.root / "stacks.json").read_text())
+        found = collections.defaultdict(list)
+        for call in calls[1:]:
+            self.assertEqual(call.function, "cudaPeekAtLastError")
+            found[call.thread].append([[int(n), f] for n, _, f in (frame.partition(":") for frame in call.stack.split("|"))])
+        self.assertEqual(len(found), 4)
+        self.assertGreater(len({json.dumps(stack) for stacks in found.values() for stack in stacks}), 10)
+        self.assertEqual(sorted(found.values()), sorted(expected))
+        # And the line of each is what it is without the stack: the innermost that is not PyTorch's or Python's own.
+        for call in calls[1:]:
+            inner = [frame for frame in call.stack.split("|") if "site-packages/torch" not in frame and "lib/python" not in frame]
+            self.assertEqual(f"{call.line}:{call.file}", inner[0].partition(":")[0] + ":" + pathlib.Path(inner[0]).name)
+
+    def test_stacks_line(self):
+        calls = self.record(TRAIN.format(threads=1, rounds=1))  # the default
+        copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
+        self.assertEqual([c for c in copies if c.bytes != FILES.get(c.file, 0) + c.line], [])
+        self.assertEqual({c.stack for c in calls}, {"-"})
 
     def test_an_autograd_thread_has_the_line_of_backward(self):
         found = self.backward(
@@ -260,7 +365,7 @@ class Lines(unittest.TestCase):
     def test_stacks_none(self):
         calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="none")
         self.assertGreater(len(calls), 10)
-        self.assertEqual({(c.line, c.file) for c in calls}, {(0, "-")})
+        self.assertEqual({(c.line, c.file, c.stack) for c in calls}, {(0, "-", "-")})
 
     def test_a_line_of_a_generator_a_comprehension_and_a_thread_without_python(self):
         # The first call of the process comes from a thread that Python did not make: lines are found all the same.

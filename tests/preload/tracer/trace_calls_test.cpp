@@ -59,7 +59,7 @@ TEST(TraceCallsTest, EachThreadsCallsStandInTheirOrder) {
     EXPECT_GE(next.record.start_ns, last[next.thread]) << "before the call that the thread made before it had ended";
     EXPECT_GE(next.record.start_ns, before);
     EXPECT_LE(next.record.end_ns, after);
-    EXPECT_EQ(next.record.thread, trace.reader->threads().at(next.thread).id);
+    EXPECT_EQ(next.tid, trace.reader->threads().at(next.thread).id);
     last[next.thread] = next.record.end_ns;
   }
   EXPECT_EQ(last.size(), 7U);
