@@ -56,11 +56,9 @@ class JsonLine {
     Key(key);
     AppendNumber(value);
   }
-  // Six significant digits: for what is an estimate anyway.
   void Real(std::string_view key, double value) {
     Key(key);
-    char digits[32];
-    text_.append(digits, static_cast<size_t>(std::snprintf(digits, sizeof(digits), "%.6g", value)));
+    AppendNumber(value);
   }
   void Microseconds(std::string_view key, int64_t ns) {
     Key(key);
@@ -92,7 +90,7 @@ class JsonLine {
   }
   template <typename Value>
   void AppendNumber(Value value) {
-    char digits[24];
+    char digits[32];
     text_.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
   }
 
