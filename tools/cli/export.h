@@ -20,13 +20,12 @@ inline constexpr char kExportSchema[] = "slipstream-export-1";
 
 // One of the files; none: list the formats.
 struct ExportOptions {
-  std::string
-      run;  // directory with spool files, or one of them; not for a database: or a database that was made of such
-  std::optional<std::string> sqlite;    // for the database
-  std::optional<std::string> chrome;    // for Chrome's JSON
-  std::optional<std::string> perfetto;  // for a Perfetto trace
-  std::optional<int64_t> rank;          // only its processes; not for a database
-  bool force = false;                   // replace a file that is there
+  std::string run;  // directory with spool files, or one of them; but for --sqlite also a database of such
+  std::optional<std::string> sqlite;         // for the database
+  std::optional<std::string> chrome = {};    // for Chrome's JSON
+  std::optional<std::string> perfetto = {};  // for a Perfetto trace
+  std::optional<int64_t> rank = {};          // only its processes; not for a database
+  bool force = false;                        // replace a file that is there
   bool json = false;
 };
 
