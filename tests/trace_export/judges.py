@@ -3,16 +3,16 @@
 
     judges.py perfetto|hta SLIPSTREAM SAMPLE_RUN
 
-perfetto: Perfetto's own message definitions and, where it can be had, its trace processor (package perfetto;
-SLIPSTREAM_TEST_TRACE_PROCESSOR names a trace_processor_shell that is there). hta: Holistic Trace Analysis (package
+perfetto: Perfetto's own message definitions (package perfetto) and, where there is one, its trace processor: a
+trace_processor_shell that SLIPSTREAM_TEST_TRACE_PROCESSOR names, or on PATH; the package would bring one from the network. hta: Holistic Trace Analysis (package
 HolisticTraceAnalysis). Both are run where they are installed: in the Python that SLIPSTREAM_TEST_JUDGES_PYTHON names, or in the one that
 runs this. Exit status 77 where there is none.
 """
 
 import collections
-import gzip
 import os
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -111,15 +111,14 @@ def judge_messages(path):
 
 
 def judge_queries(path, connection):
-    """The trace processor, which the Perfetto UI has inside, where it is or can be brought."""
+    """The trace processor, which the Perfetto UI has inside."""
     from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
 
-    try:
-        shell = os.environ.get("SLIPSTREAM_TEST_TRACE_PROCESSOR")
-        processor = TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=shell))
-    except Exception as error:  # whatever it says where it cannot be brought
-        print(f"no trace processor ({type(error).__name__}: {str(error).splitlines()[0][:100]}); the messages only")
+    shell = os.environ.get("SLIPSTREAM_TEST_TRACE_PROCESSOR") or shutil.which("trace_processor_shell")
+    if shell is None:
+        print("no trace_processor_shell here: perfetto's messages only")
         return
+    processor = TraceProcessor(trace=str(path), config=TraceProcessorConfig(bin_path=shell))
     rows = lambda sql: [tuple(row.__dict__.values()) for row in processor.query(sql)]
     base = rows("SELECT min(ts) AS ts FROM slice")[0][0]
     first = connection.execute(
