@@ -191,7 +191,7 @@ class ExpectedRows {
          Query("SELECT p.processId, x.globalTid & 16777215, x.start, coalesce(x.end - x.start, ''), x.eventType, "
                "coalesce(x.text, n.value) FROM NVTX_EVENTS x JOIN SLIPSTREAM_PROCESSES p ON p.globalPid = "
                "(x.globalTid & ~16777215) LEFT JOIN StringIds n ON n.id = x.textId WHERE x.eventType != 75 AND "
-               "x.uint64Value IS NULL AND " +
+               "(x.uint64Value IS NULL OR x.uint64Value = 7777) AND " +
                where_)) {
       lines_.push_back("range pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " dur=" + row[3] +
                        (row[4] == "34" ? " mark " : " ") + row[5]);

@@ -218,6 +218,10 @@ class RandomTrace {
   }
 
   void Ranges(const std::string& database) {
+    // The program's own, with the name and the times of one of slipstream's steps and another number.
+    Run("INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, domainId, uint64Value) SELECT start, end, "
+        "60, "
+        "'step', globalTid, 0, 7777 FROM SLIPSTREAM_STEPS LIMIT 2");
     Run("INSERT INTO StringIds VALUES (2000000, 'from a table')");
     for (const auto& thread :
          trace_db::Query(database, "SELECT globalTid, min(start) FROM CUPTI_ACTIVITY_KIND_RUNTIME GROUP BY 1")) {
