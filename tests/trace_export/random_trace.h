@@ -171,7 +171,9 @@ class RandomTrace {
       for (uint64_t i = 0; i < many; ++i) {
         const int64_t start = std::stoll(call[2]) + static_cast<int64_t>(Below(10'000));
         const int64_t end = start + static_cast<int64_t>(Below(5) == 0 ? 0 : Below(30'000));
-        const std::string correlation = Below(15) == 0 ? "NULL" : Below(15) == 0 ? "987654321" : call[0];
+        // Some of calls that there are no rows of.
+        const std::string stray = Below(2) == 0 ? "987654321" : Text(-1 - static_cast<int64_t>(Below(100)));
+        const std::string correlation = Below(15) == 0 ? "NULL" : Below(15) == 0 ? stray : call[0];
         const std::string head = Text(start) + "," + Text(end) + "," + Text(static_cast<int64_t>(Below(2))) + ",1,0,";
         const std::string who = Text(7 + static_cast<int64_t>(Below(3))) + "," + correlation + "," + call[3] + ",";
         const std::string bytes = Text(static_cast<int64_t>(Below(1 << 28)));
