@@ -1,10 +1,11 @@
-// How fast `slipstream export` makes a database of spool files.
+// How fast `slipstream export` makes a database of spool files, and other files of a database.
 //
 //   export_rate [Google Benchmark's options]; the files go to a directory of its own under TMPDIR, and away again.
 //
 // sqlite/N   N records of calls in one spool file: as a launch-bound loop has them, on 4 threads and 64 lines of the
 // program,
 //            every fourth with a decision. Counters: records_per_second; spool_MiB and database_MiB.
+// chrome/N, chrome_gz/N, perfetto/N   of the database of that spool; records_per_second and file_MiB.
 // Exit status: 0, 1 when there could be no files.
 #include <benchmark/benchmark.h>
 
@@ -16,7 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "tools/trace_db/database_reader.h"
 #include "tools/trace_db/trace_db.h"
+#include "tools/trace_export/trace_export.h"
 #include "tracer/chunk_writer.h"
 #include "tracer/hook_id.h"
 
@@ -25,6 +28,11 @@ namespace {
 using slipstream::trace_db::BuildProblem;
 using slipstream::trace_db::BuildResult;
 using slipstream::trace_db::BuildTraceDatabase;
+using slipstream::trace_db::DatabaseReader;
+using slipstream::trace_export::ExportOutcome;
+using slipstream::trace_export::ExportProblem;
+using slipstream::trace_export::ExportTrace;
+using slipstream::trace_export::Format;
 using slipstream::tracer::ChunkKind;
 using slipstream::tracer::ChunkWriter;
 using slipstream::tracer::NameTable;
@@ -102,13 +110,20 @@ bool WriteSpool(const std::string& name, uint64_t records) {
   return chunks.Finish({.reason = 1, .records = records});
 }
 
+constexpr double kMiB = 1 << 20;
+
+// The spool of so many records, made once; empty: it could not be.
+std::string SpoolOf(uint64_t records) {
+  const std::string spool = std::to_string(records) + ".spool";
+  if (!std::filesystem::exists(g_directory + "/" + spool) && !WriteSpool(spool, records)) return "";
+  return spool;
+}
+
 void Sqlite(benchmark::State& state) {
   const auto records = static_cast<uint64_t>(state.range(0));
-  const std::string spool = std::to_string(records) + ".spool";
   const std::string database = g_directory + "/trace.sqlite";
-  constexpr double kMiB = 1 << 20;
-  // It is called more than once.
-  if (!std::filesystem::exists(g_directory + "/" + spool) && !WriteSpool(spool, records)) {
+  const std::string spool = SpoolOf(records);
+  if (spool.empty()) {
     state.SkipWithError("no spool file could be written");
     return;
   }
@@ -126,10 +141,44 @@ void Sqlite(benchmark::State& state) {
   state.counters["database_MiB"] = static_cast<double>(result.database_bytes) / kMiB;
 }
 
+void ToFile(benchmark::State& state, Format format, const char* ending) {
+  const auto records = static_cast<uint64_t>(state.range(0));
+  const std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
+  const std::string spool = SpoolOf(records);
+  // It is called more than once.
+  if (!std::filesystem::exists(database)) {
+    const BuildResult built = BuildTraceDatabase({.run = g_directory + "/" + spool, .database = database});
+    if (built.problem != BuildProblem::kNone) {
+      state.SkipWithError(("no database: " + built.what).c_str());
+      return;
+    }
+  }
+  ExportOutcome outcome;
+  while (state.KeepRunning()) {
+    DatabaseReader reader(database);
+    outcome = ExportTrace(
+        reader, {.format = format, .run = database, .file = g_directory + "/trace" + ending, .replace = true});
+    if (outcome.problem != ExportProblem::kNone || outcome.rows.calls != records) {
+      state.SkipWithError(("the export failed: " + outcome.what).c_str());
+      return;
+    }
+  }
+  state.counters["records_per_second"] =
+      benchmark::Counter(static_cast<double>(records), benchmark::Counter::kIsIterationInvariantRate);
+  state.counters["file_MiB"] = static_cast<double>(outcome.bytes) / kMiB;
+}
+
+void Sizes(benchmark::internal::Benchmark* each) {
+  for (const int64_t records : {1000, 100'000, 1'000'000, 2'000'000}) each->Arg(records);
+  each->UseRealTime()->Unit(benchmark::kMillisecond);
+}
+
 }  // namespace
 
-BENCHMARK(Sqlite)->Name("sqlite")->Arg(1000)->Arg(100'000)->Arg(1'000'000)->UseRealTime()->Unit(
-    benchmark::kMillisecond);
+BENCHMARK(Sqlite)->Name("sqlite")->Apply(Sizes);
+BENCHMARK_CAPTURE(ToFile, , Format::kChrome, ".json")->Name("chrome")->Apply(Sizes);
+BENCHMARK_CAPTURE(ToFile, , Format::kChrome, ".json.gz")->Name("chrome_gz")->Apply(Sizes);
+BENCHMARK_CAPTURE(ToFile, , Format::kPerfetto, ".pftrace")->Name("perfetto")->Apply(Sizes);
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

@@ -1,10 +1,13 @@
 #include "tools/cli/export.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/text.h"
 #include "tools/cli/trace_build.h"
+#include "tools/cli/trace_input.h"
 
 namespace slipstream::cli {
 namespace {
@@ -13,19 +16,143 @@ using policy::Escape;
 using trace_db::BuildProblem;
 using trace_db::BuildProgress;
 using trace_db::BuildResult;
+using trace_export::ExportOutcome;
+using trace_export::ExportProblem;
+using trace_export::ExportRequest;
+using trace_export::Format;
 
 constexpr char kCommand[] = "export";
 constexpr char kFormats[] =
-    "slipstream export: no format. There is:\n"
-    "  --sqlite FILE   an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n";
+    "slipstream export: no format. There are:\n"
+    "  --sqlite FILE     an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
+    "  --chrome FILE     Chrome's JSON as the PyTorch profiler writes it (docs/exports.md)\n"
+    "  --perfetto FILE   a trace for the Perfetto UI and its trace processor (docs/exports.md)\n";
+
+std::string RanksText(const std::vector<int64_t>& ranks) {
+  if (ranks.empty()) return "Its processes have no ranks";
+  constexpr size_t kShown = 16;
+  std::string text = "There is: " + std::to_string(ranks[0]);
+  for (size_t i = 1; i < ranks.size() && i < kShown; ++i) text += ", " + std::to_string(ranks[i]);
+  return ranks.size() > kShown ? text + ", ..." : text;
+}
+
+// What happened, where, and what to do about it.
+void ComplainAboutTrace(const ExportRequest& request, const ExportOutcome& outcome) {
+  const std::string run = Escape(request.run);
+  const std::string file = Escape(request.file);
+  switch (outcome.problem) {
+    case ExportProblem::kNone:
+    case ExportProblem::kStopped:
+      break;
+    case ExportProblem::kNotOurs:
+      Complain(kCommand, run +
+                             ": a database that slipstream did not make\n  Name a recorded run, or what `slipstream "
+                             "export RUN --sqlite FILE` made of one.");
+      break;
+    case ExportProblem::kNoProcess:
+      Complain(kCommand, run + ": no process in it");
+      break;
+    case ExportProblem::kNoRank:
+      Complain(kCommand, run + ": no process of rank " + std::to_string(request.rank.value_or(0)) + "\n  " +
+                             RanksText(outcome.ranks) + ".");
+      break;
+    case ExportProblem::kUnreadable:
+      Complain(kCommand, run + ": cannot be read: " + Escape(outcome.what));
+      break;
+    case ExportProblem::kExists:
+      Complain(kCommand, file + ": exists; --force replaces it");
+      break;
+    case ExportProblem::kIsInput:
+      Complain(kCommand, file + ": is what is to be read, and would be lost. Name another file.");
+      break;
+    case ExportProblem::kPlace:
+      Complain(kCommand, file + ": cannot be made: " + outcome.what +
+                             "\n  Name a file in a directory that is there and can be written.");
+      break;
+    case ExportProblem::kNoRoom:
+      Complain(kCommand, file + ": no room: " + outcome.what + Escape(RoomFor(request.file)) +
+                             "\n  Nothing is left of it. Make room, name a file in another place, or one that ends in "
+                             ".gz, which is compressed.");
+      break;
+    case ExportProblem::kWriting:
+      Complain(kCommand, file + ": cannot be written: " + outcome.what + "\n  Nothing is left of it.");
+      break;
+  }
+}
+
+ExportRequest RequestOf(const ExportOptions& options) {
+  const bool is_chrome = options.chrome.has_value();
+  return {.format = is_chrome ? Format::kChrome : Format::kPerfetto,
+          .run = options.run,
+          .file = is_chrome ? *options.chrome : *options.perfetto,
+          .replace = options.force,
+          .rank = options.rank};
+}
+
+int Stopped(const std::string& file) {
+  Complain(kCommand, "stopped; nothing is left of " + Escape(file));
+  EndingSignals::EndAsAsked();
+  return kFailed;  // whoever blocks the signal
+}
+
+// A file that is made of a database, which may have to be made first.
+int ExportFile(const ExportOptions& options, const std::string& version) {
+  ExportRequest request = RequestOf(options);
+  ExportOutcome outcome = trace_export::CheckPlace(request);
+  trace_db::BuildResult built;
+  bool stopped = false;
+  if (outcome.problem == ExportProblem::kNone) {
+    const EndingSignals signals;
+    const std::atomic<bool>* const stop = EndingSignals::stop();
+    TraceInput input = OpenTrace(kCommand, options.run, version);
+    stopped = stop->load();
+    if (input.status != kSuccess && !stopped) return input.status;
+    built = std::move(input.built);
+    if (!stopped) {
+      ProgressLine line(kCommand);
+      bool is_new = true;
+      request.progress = [&](uint64_t done, uint64_t total) {
+        line.Show("writing " + std::to_string(total == 0 ? 100 : done * 100 / total) + " % of " + WithThousands(total) +
+                      " rows",
+                  is_new);
+        is_new = false;
+        return !stop->load();
+      };
+      outcome = trace_export::ExportTrace(*input.database, request);
+      stopped = outcome.problem == ExportProblem::kStopped;
+    }
+  }
+  if (stopped) return Stopped(request.file);
+  if (outcome.problem != ExportProblem::kNone) {
+    ComplainAboutTrace(request, outcome);
+    return kFailed;
+  }
+  const int printed =
+      Print(kCommand, options.json ? TraceJson(request, outcome, built) : FormatTrace(request, outcome, built));
+  if (printed != kSuccess) return printed;
+  return built.partial() || outcome.rows.strays != 0 ? kPartial : kSuccess;
+}
 
 }  // namespace
 
 int Export(const ExportOptions& options, const std::string& version) {
-  if (!options.sqlite) {
+  const int formats = (options.sqlite ? 1 : 0) + (options.chrome ? 1 : 0) + (options.perfetto ? 1 : 0);
+  if (formats == 0) {
     std::fputs(kFormats, stderr);
     return kUsage;
   }
+  if (formats > 1) {
+    Complain(
+        kCommand,
+        "one format at a time\n  Of what --sqlite made, the others are made without reading the run again: name it "
+        "as RUN.");
+    return kUsage;
+  }
+  if (options.rank && options.sqlite) {
+    Complain(kCommand, "--rank is for --chrome and --perfetto; a database has all processes");
+    return kUsage;
+  }
+  if (!options.sqlite) return ExportFile(options, version);
   BuildResult result;
   trace_db::BuildOptions build = {.run = options.run,
                                   .database = *options.sqlite,
@@ -38,11 +165,7 @@ int Export(const ExportOptions& options, const std::string& version) {
     build.progress = [&](const BuildProgress& progress) { line.Show(progress); };
     result = trace_db::BuildTraceDatabase(build);
   }
-  if (result.problem == BuildProblem::kStopped) {
-    Complain(kCommand, "stopped; nothing is left of " + Escape(*options.sqlite));
-    EndingSignals::EndAsAsked();
-    return kFailed;  // whoever blocks the signal
-  }
+  if (result.problem == BuildProblem::kStopped) return Stopped(*options.sqlite);
   if (result.problem != BuildProblem::kNone) {
     ComplainAbout(kCommand, build, result);
     return kFailed;

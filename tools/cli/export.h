@@ -7,19 +7,25 @@
 // Errors: the return value is the exit status (exit_codes.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 #include "tools/trace_db/trace_db.h"
+#include "tools/trace_export/trace_export.h"
 
 namespace slipstream::cli {
 
 inline constexpr char kExportSchema[] = "slipstream-export-1";
 
+// One of the files; none: list the formats.
 struct ExportOptions {
-  std::string run;                    // directory with spool files, or one of them
-  std::optional<std::string> sqlite;  // file for the database; nothing: list the formats
-  bool force = false;                 // replace a file that is there
+  std::string run;  // directory with spool files, or one of them; but for --sqlite also a database of such
+  std::optional<std::string> sqlite;         // for the database
+  std::optional<std::string> chrome = {};    // for Chrome's JSON
+  std::optional<std::string> perfetto = {};  // for a Perfetto trace
+  std::optional<int64_t> rank = {};          // only its processes; not for a database
+  bool force = false;                        // replace a file that is there
   bool json = false;
 };
 
@@ -29,5 +35,13 @@ int Export(const ExportOptions& options, const std::string& version);
 std::string FormatExport(const ExportOptions& options, const trace_db::BuildResult& result);
 // The same as one JSON object, schema kExportSchema.
 std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result);
+// What keeps the traces of processes from being all there was; a line each, and nothing where nothing does.
+std::string FormatGaps(const trace_db::BuildResult& result);
+
+// The same about another file that is there. `built`: of what the database was made, nothing where it was there.
+std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
+                        const trace_db::BuildResult& built);
+std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
+                      const trace_db::BuildResult& built);
 
 }  // namespace slipstream::cli

@@ -74,4 +74,38 @@ std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
+                      const trace_db::BuildResult& built) {
+  Json processes = Json::array();
+  for (const trace_export::ExportedTrace& process : outcome.processes) {
+    processes.push_back({{"pid", process.pid},
+                         {"shown_pid", process.shown_pid},
+                         {"rank", NumberOrNull(process.rank)},
+                         {"host", process.host},
+                         {"executable", process.name}});
+  }
+  Json unreadable = Json::array();
+  for (const auto& spool : built.unreadable) unreadable.push_back({{"spool", spool.file}, {"why", spool.why}});
+  const trace_export::RowCounts& rows = outcome.rows;
+  const Json root = {{"schema", kExportSchema},
+                     {"format", NameOf(request.format)},
+                     {"file", request.file},
+                     {"bytes", outcome.bytes},
+                     {"partial", built.partial() || rows.strays != 0},
+                     {"calls", rows.calls},
+                     {"kernels", rows.kernels},
+                     {"copies", rows.copies},
+                     {"memsets", rows.sets},
+                     {"synchronises", rows.waits},
+                     {"steps", rows.steps},
+                     {"ranges", rows.ranges},
+                     {"memory", rows.memory},
+                     {"marks", rows.marks},
+                     {"drops", rows.drops},
+                     {"left_out", rows.strays},
+                     {"processes", std::move(processes)},
+                     {"unreadable", std::move(unreadable)}};
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace slipstream::cli

@@ -22,6 +22,11 @@ std::string Count(uint64_t count, const char* one, const char* many) {
   return WithThousands(count) + " " + (count == 1 ? one : many);
 }
 
+// Of rows that there may be none of: nothing then.
+std::string AndCount(uint64_t count, const char* one, const char* many) {
+  return count == 0 ? "" : ", " + Count(count, one, many);
+}
+
 std::string NameOf(const ExportedProcess& process) {
   if (!process.pid.has_value()) return Escape(process.file);
   std::string name = Escape(process.executable) + " (pid " + std::to_string(*process.pid);
@@ -121,13 +126,36 @@ std::string FormatExport(const ExportOptions& options, const BuildResult& result
   }
   if (result.processes.size() > 1) text += Row("all", all);
   for (size_t i = 0; i < shown; ++i) text += StepsLine(result.processes[i]);
-  text += HostsLine(result);
+  return text + HostsLine(result) + FormatGaps(result);
+}
+
+std::string FormatGaps(const BuildResult& result) {
+  std::string text;
   for (const ExportedProcess& process : result.processes) {
     const std::string gaps = Gaps(process);
     if (!gaps.empty()) text += "  " + Escape(process.file) + ": " + Escape(gaps) + "\n";
   }
   for (const auto& spool : result.unreadable) text += "  left out: " + Escape(spool.why) + "\n";
   return text;
+}
+
+std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
+                        const BuildResult& built) {
+  const trace_export::RowCounts& rows = outcome.rows;
+  std::string text = Escape(request.file) + ": " + HumanBytes(outcome.bytes) + ", " +
+                     Count(rows.calls, "call", "calls") + AndCount(rows.kernels, "kernel", "kernels") +
+                     AndCount(rows.copies, "copy", "copies") + AndCount(rows.sets, "memset", "memsets") +
+                     AndCount(rows.steps, "step", "steps") + " of " +
+                     Count(outcome.processes.size(), "process", "processes") + "\n";
+  for (const trace_export::ExportedTrace& process : outcome.processes) {
+    if (process.pid == process.shown_pid) continue;
+    text += "  " + Escape(process.name) + " (pid " + std::to_string(process.pid) + " on " + Escape(process.host) +
+            ") is process " + std::to_string(process.shown_pid) + " in it: another one has its number\n";
+  }
+  if (rows.strays != 0) {
+    text += "  left out: " + Count(rows.strays, "row", "rows") + " of processes that the database does not name\n";
+  }
+  return text + FormatGaps(built);
 }
 
 }  // namespace slipstream::cli

@@ -66,9 +66,15 @@ int Main(int argc, char** argv) {
   slipstream::cli::ExportOptions exported;
   CLI::App* export_command = app.add_subcommand(
       "export", "Write a recorded run in a format that other tools read:  slipstream export RUN --sqlite FILE");
-  export_command->add_option("RUN", exported.run, "The run's directory, or one spool file in it");
+  export_command->add_option("RUN", exported.run,
+                             "The run's directory, or one spool file in it; for other formats, also its database");
   export_command->add_option("--sqlite", exported.sqlite,
                              "Write an SQLite database, in the table layout of Nsight Systems' export");
+  export_command->add_option("--chrome", exported.chrome,
+                             "Write Chrome's JSON, as the PyTorch profiler does; compressed where FILE ends in .gz");
+  export_command->add_option("--perfetto", exported.perfetto,
+                             "Write a trace for the Perfetto UI; compressed where FILE ends in .gz");
+  export_command->add_option("--rank", exported.rank, "Only the processes of this rank (--chrome, --perfetto)");
   export_command->add_flag("--force", exported.force, "Replace a file that is there");
   export_command->add_flag("--json", exported.json, "Say as JSON what was exported");
 
@@ -123,8 +129,10 @@ int Main(int argc, char** argv) {
     return slipstream::cli::Doctor(doctor, SLIPSTREAM_VERSION);
   }
   if (export_command->parsed()) {
-    if (exported.sqlite && exported.run.empty()) {
-      std::fprintf(stderr, "slipstream: no run. Write:  slipstream export RUN --sqlite FILE\n");
+    const bool has_format = exported.sqlite || exported.chrome || exported.perfetto;
+    if (has_format && exported.run.empty()) {
+      std::fprintf(stderr,
+                   "slipstream: no run. Write:  slipstream export RUN --sqlite FILE (or --chrome, --perfetto)\n");
       return slipstream::cli::kUsage;
     }
     return slipstream::cli::Export(exported, SLIPSTREAM_VERSION);

@@ -28,14 +28,6 @@ void OnSignal(int signal) {
   g_stop.store(true);
 }
 
-// How much more fits where the file would be; empty where nobody knows.
-std::string RoomFor(const std::string& file) {
-  const std::string folder = std::filesystem::path(file).parent_path().string();
-  struct statvfs facts {};
-  if (statvfs(folder.empty() ? "." : folder.c_str(), &facts) != 0) return "";
-  return "; " + HumanBytes(facts.f_bavail * facts.f_frsize) + " are free there";
-}
-
 }  // namespace
 
 EndingSignals::EndingSignals() {
@@ -137,6 +129,13 @@ void ComplainAbout(const std::string& command, const trace_db::BuildOptions& opt
       Complain(command, file + ": cannot be written: " + what + "\n  Nothing is left of it.");
       break;
   }
+}
+
+std::string RoomFor(const std::string& file) {
+  const std::string folder = std::filesystem::path(file).parent_path().string();
+  struct statvfs facts {};
+  if (statvfs(folder.empty() ? "." : folder.c_str(), &facts) != 0) return "";
+  return "; " + HumanBytes(facts.f_bavail * facts.f_frsize) + " are free there";
 }
 
 int Print(const std::string& command, const std::string& text) {

@@ -63,6 +63,9 @@ void Complain(const std::string& command, const std::string& text);
 void ComplainAbout(const std::string& command, const trace_db::BuildOptions& options,
                    const trace_db::BuildResult& result);
 
+// How much more fits where a file would be, as the end of a sentence; empty where nobody knows.
+std::string RoomFor(const std::string& file);
+
 // Standard output, whole; the exit status (exit_codes.h).
 int Print(const std::string& command, const std::string& text);
 

@@ -24,6 +24,7 @@ target_link_libraries(slipstream_spdlog INTERFACE slipstream_fmt)
 
 slipstream_header_only(slipstream_cli11 CLI/CLI.hpp libcli11-dev)
 slipstream_header_only(slipstream_json nlohmann/json.hpp nlohmann-json3-dev)
+slipstream_header_only(slipstream_protozero protozero/pbf_writer.hpp libprotozero-dev)
 
 # Static, and in the slipstream command only.
 find_path(SLIPSTREAM_DIR_OF_sqlite3_h sqlite3.h)
@@ -35,3 +36,14 @@ endif()
 add_library(slipstream_sqlite INTERFACE)
 target_include_directories(slipstream_sqlite SYSTEM INTERFACE ${SLIPSTREAM_DIR_OF_sqlite3_h})
 target_link_libraries(slipstream_sqlite INTERFACE ${SLIPSTREAM_SQLITE_LIBRARY} m ${CMAKE_DL_LIBS} Threads::Threads)
+
+# The same.
+find_path(SLIPSTREAM_DIR_OF_zlib_h zlib.h)
+find_library(SLIPSTREAM_ZLIB_LIBRARY NAMES libz.a)
+mark_as_advanced(SLIPSTREAM_DIR_OF_zlib_h SLIPSTREAM_ZLIB_LIBRARY)
+if(NOT SLIPSTREAM_DIR_OF_zlib_h OR NOT SLIPSTREAM_ZLIB_LIBRARY)
+  message(FATAL_ERROR "zlib.h and libz.a not found: install the package zlib1g-dev (tools/setup does it)")
+endif()
+add_library(slipstream_zlib INTERFACE)
+target_include_directories(slipstream_zlib SYSTEM INTERFACE ${SLIPSTREAM_DIR_OF_zlib_h})
+target_link_libraries(slipstream_zlib INTERFACE ${SLIPSTREAM_ZLIB_LIBRARY})

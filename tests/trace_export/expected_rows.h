@@ -1,0 +1,209 @@
+// What a database says, as one line of text a row: the exports, read back, must give the same lines. By SQL of the
+// tests' own, so that a mistake in a query of the export's is not made twice.
+//
+// Threading: none of its own.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/trace_db/trace_db_testing.h"
+#include "tools/trace_export/trace_export.h"
+
+namespace slipstream::trace_export {
+
+using Lines = std::vector<std::string>;
+
+inline Lines Sorted(Lines lines) {
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+inline std::string RealText(double value) {
+  char text[64];
+  std::snprintf(text, sizeof(text), "%.10g", value);
+  return text;
+}
+
+// "NULL" is nothing.
+inline std::string Known(const std::string& value) { return value == "NULL" ? "" : value; }
+
+class ExpectedRows {
+ public:
+  // `where`: SQL about p, SLIPSTREAM_PROCESSES.
+  ExpectedRows(std::string database, Format format, std::string where = "1")
+      : database_(std::move(database)), format_(format), where_(std::move(where)) {}
+
+  Lines All() {
+    Processes();
+    Stacks();
+    Calls();
+    Work();
+    Others();
+    return Sorted(std::move(lines_));
+  }
+
+ private:
+  trace_db::Rows Query(const std::string& sql) const { return trace_db::Query(database_, sql); }
+  bool HasTable(const std::string& name) const {
+    return Query("SELECT 1 FROM sqlite_master WHERE name = '" + name + "'").size() == 1;
+  }
+  static std::string Site(const std::string& alias) {
+    return "coalesce(" + alias + ".file || '(' || coalesce(" + alias + ".line, '?') || '): ' || " + alias +
+           ".function, '')";
+  }
+
+  // The first one keeps a number that two have: by rank, those without behind.
+  void Processes() {
+    std::map<std::string, int> taken;
+    for (const auto& row : Query("SELECT p.processId, p.pid FROM SLIPSTREAM_PROCESSES p WHERE " + where_ +
+                                 " ORDER BY coalesce(p.rank, 1000000), p.processId")) {
+      const bool is_first = taken[row[1]]++ == 0;
+      pids_[row[0]] = is_first ? row[1] : std::to_string(10'000'000 + std::stoll(row[0]));
+    }
+  }
+  void Stacks() {
+    if (!HasTable("SLIPSTREAM_STACKS")) return;
+    for (const auto& row :
+         Query("WITH RECURSIVE path(id, text) AS (SELECT stackId, " + Site("s") +
+               " FROM SLIPSTREAM_STACKS JOIN SLIPSTREAM_SITES s USING (siteId) WHERE parentId IS NULL UNION ALL "
+               "SELECT k.stackId, path.text || ';' || " +
+               Site("s") +
+               " FROM SLIPSTREAM_STACKS k JOIN path ON path.id = k.parentId JOIN SLIPSTREAM_SITES s USING (siteId)) "
+               "SELECT id, text FROM path")) {
+      stacks_[row[0]] = row[1];
+    }
+  }
+  void Calls() {
+    const bool has_work = HasTable("CUPTI_ACTIVITY_KIND_KERNEL");
+    const std::string work =
+        !has_work ? "0"
+                  : "EXISTS (SELECT 1 FROM (SELECT correlationId c FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT "
+                    "correlationId FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT correlationId FROM "
+                    "CUPTI_ACTIVITY_KIND_MEMSET) WHERE c = r.correlationId)";
+    const std::string stack = stacks_.empty() ? "NULL" : "c.stackId";
+    for (const auto& row :
+         Query("SELECT p.processId, r.globalTid & 16777215, r.start, r.end - r.start, CASE WHEN n.value LIKE 'cuda%' "
+               "THEN substr(n.value, 1, instr(n.value, '_v') - 1) ELSE n.value END, CASE r.eventClass WHEN 1 THEN "
+               "'cuda_driver' ELSE 'cuda_runtime' END, r.correlationId, c.bytes, c.stream, c.deviceId, r.returnValue, "
+               "dn.value, d.savedNs, " +
+               Site("s") + ", " + work + ", " + stack +
+               " FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds n ON n.id = r.nameId JOIN SLIPSTREAM_CALLS c USING "
+               "(correlationId) JOIN SLIPSTREAM_PROCESSES p USING (processId) LEFT JOIN SLIPSTREAM_DECISIONS d USING "
+               "(correlationId) LEFT JOIN StringIds dn ON dn.id = d.decisionId LEFT JOIN SLIPSTREAM_SITES s USING "
+               "(siteId) WHERE " +
+               where_)) {
+      const std::string text = stacks_.count(row[15]) != 0 ? stacks_[row[15]] : row[13];
+      lines_.push_back("call pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " dur=" + row[3] + " " +
+                       row[5] + " " + row[4] + " corr=" + row[6] + " bytes=" + row[7] + " stream=" + row[8] +
+                       " device=" + Known(row[9]) + " returned=" + row[10] + " decision=" + Known(row[11]) +
+                       " saved=" + Known(row[12]) + " site=" + row[13] + " stack=" + text + " flow=" + row[14]);
+    }
+  }
+  void Work() {
+    if (!HasTable("CUPTI_ACTIVITY_KIND_KERNEL")) return;
+    constexpr const char* kCopies[] = {"Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD",
+                                       "DtoA",    "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD"};
+    constexpr const char* kMemory[] = {"Pageable", "Pinned",        "Device",         "Array",
+                                       "Managed",  "Device Static", "Managed Static", "Unknown"};
+    constexpr const char* kWaits[] = {"Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync"};
+    const auto from = [&](const std::string& table, const std::string& columns) {
+      return Query(
+          "SELECT p.processId, w.deviceId, w.streamId, w.start, w.end - w.start, coalesce(w.correlationId, 0), "
+          "w.contextId, EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = "
+          "w.correlationId), " +
+          columns + " FROM CUPTI_ACTIVITY_KIND_" + table + " w JOIN SLIPSTREAM_PROCESSES p USING (globalPid) WHERE " +
+          where_);
+    };
+    const auto head = [&](const std::vector<std::string>& row, const std::string& category, const std::string& name) {
+      const bool is_wait = category == "cuda_sync";
+      return category + " pid=" + pids_[row[0]] + " device=" + row[1] +
+             " stream=" + (row[2] == "4294967295" ? "-1" : row[2]) + " ts=" + row[3] + " dur=" + row[4] + " " + name +
+             " corr=" + row[5] + " context=" + row[6] + " flow=" + (is_wait ? "0" : row[7]);
+    };
+    const auto bandwidth = [](const std::string& bytes, const std::string& ns) {
+      return " bytes=" + bytes + " bandwidth=" + (ns == "0" ? "" : RealText(std::stod(bytes) / std::stod(ns)));
+    };
+    const bool has_devices = HasTable("TARGET_INFO_GPU");
+    for (const auto& row : from("KERNEL",
+                                "(SELECT value FROM StringIds n WHERE n.id = w.demangledName), w.gridX, "
+                                "w.gridY, w.gridZ, w.blockX, w.blockY, w.blockZ, w.registersPerThread, "
+                                "w.staticSharedMemory + w.dynamicSharedMemory, w.graphNodeId, p.pid")) {
+      std::string line = head(row, "kernel", row[8]) + " grid=" + row[9] + "," + row[10] + "," + row[11] +
+                         " block=" + row[12] + "," + row[13] + "," + row[14] + " registers=" + row[15] +
+                         " shared=" + row[16] + " node=" + Known(row[17]);
+      if (has_devices) {
+        const bool is_first = (row[1] == "0") != (row[18] == "102");
+        const double blocks = std::stod(row[9]) * std::stod(row[10]) * std::stod(row[11]) / (is_first ? 132 : 108);
+        const double threads = std::stod(row[12]) * std::stod(row[13]) * std::stod(row[14]);
+        line += " blocks=" + RealText(blocks) + " warps=" + RealText(blocks * threads / 32);
+      }
+      lines_.push_back(line);
+    }
+    for (const auto& row : from("MEMCPY", "w.copyKind, w.srcKind, w.dstKind, w.bytes")) {
+      const std::string name = std::string("Memcpy ") + kCopies[std::stoi(row[8])] + " (" + kMemory[std::stoi(row[9])] +
+                               " -> " + kMemory[std::stoi(row[10])] + ")";
+      lines_.push_back(head(row, "gpu_memcpy", name) + bandwidth(row[11], row[4]));
+    }
+    for (const auto& row : from("MEMSET", "w.memKind, w.bytes")) {
+      const std::string name = std::string("Memset (") + kMemory[std::stoi(row[8])] + ")";
+      lines_.push_back(head(row, "gpu_memset", name) + bandwidth(row[9], row[4]));
+    }
+    for (const auto& row : from("SYNCHRONIZATION", "w.syncType")) {
+      lines_.push_back(head(row, "cuda_sync", kWaits[std::stoi(row[8])]));
+    }
+  }
+  void Others() {
+    const bool is_chrome = format_ == Format::kChrome;
+    const std::string join = " x JOIN SLIPSTREAM_PROCESSES p USING (processId) ";
+    const std::string site = " LEFT JOIN SLIPSTREAM_SITES s USING (siteId) WHERE " + where_;
+    for (const auto& row : Query("SELECT p.processId, x.globalTid & 16777215, x.start, x.end - x.start, x.number, " +
+                                 Site("s") + " FROM SLIPSTREAM_STEPS" + join + site)) {
+      // Perfetto's steps are the process's.
+      lines_.push_back("step pid=" + pids_[row[0]] + (is_chrome ? " tid=" + row[1] : "") + " ts=" + row[2] +
+                       " dur=" + row[3] + " " + row[4] + " site=" + row[5]);
+    }
+    for (const auto& row : Query("SELECT p.processId, x.globalTid & 16777215, x.start, x.value, " + Site("s") +
+                                 " FROM SLIPSTREAM_MARKS" + join + site)) {
+      lines_.push_back("mark pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " value=" + row[3] +
+                       " site=" + row[4]);
+    }
+    for (const auto& row : Query("SELECT p.processId, x.globalTid & 16777215, x.start, x.end - x.start, x.count FROM "
+                                 "SLIPSTREAM_DROPS" +
+                                 join + " WHERE " + where_)) {
+      lines_.push_back("drop pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " dur=" + row[3] +
+                       " count=" + row[4]);
+    }
+    for (const auto& row : Query("SELECT p.processId, x.deviceId, x.start, x.liveBytes, x.idleBytes, x.parkedBytes, "
+                                 "x.trims, x.retries FROM SLIPSTREAM_MEMORY" +
+                                 join + " WHERE " + where_)) {
+      constexpr const char* kNames[] = {"live", "idle", "parked", "trims", "retries"};
+      for (size_t i = 0; i < std::size(kNames); ++i) {
+        lines_.push_back("counter pid=" + pids_[row[0]] + " device=" + row[1] + " " + kNames[i] + " ts=" + row[2] +
+                         " value=" + row[3 + i]);
+      }
+    }
+    // All but what slipstream's own steps stand there for.
+    for (const auto& row :
+         Query("SELECT p.processId, x.globalTid & 16777215, x.start, coalesce(x.end - x.start, ''), x.eventType, "
+               "coalesce(x.text, n.value) FROM NVTX_EVENTS x JOIN SLIPSTREAM_PROCESSES p ON p.globalPid = "
+               "(x.globalTid & ~16777215) LEFT JOIN StringIds n ON n.id = x.textId WHERE x.eventType != 75 AND "
+               "(x.uint64Value IS NULL OR x.uint64Value = 7777) AND " +
+               where_)) {
+      lines_.push_back("range pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " dur=" + row[3] +
+                       (row[4] == "34" ? " mark " : " ") + row[5]);
+    }
+  }
+
+  const std::string database_;
+  const Format format_;
+  const std::string where_;
+  std::map<std::string, std::string> pids_;  // by processId
+  std::map<std::string, std::string> stacks_;
+  Lines lines_;
+};
+
+}  // namespace slipstream::trace_export

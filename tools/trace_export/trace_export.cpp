@@ -1,0 +1,108 @@
+#include "tools/trace_export/trace_export.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "tools/trace_export/chrome_trace.h"
+#include "tools/trace_export/export_file.h"
+#include "tools/trace_export/perfetto_trace.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::trace_export {
+namespace {
+
+ExportOutcome Fail(ExportProblem problem, const std::string& what = "") {
+  ExportOutcome outcome;
+  outcome.problem = problem;
+  outcome.what = what;
+  return outcome;
+}
+
+bool IsSame(const struct stat& a, const std::string& path) {
+  struct stat b {};
+  return stat(path.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+ExportOutcome FailWriting(int error) {
+  const bool is_room = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return Fail(is_room ? ExportProblem::kNoRoom : ExportProblem::kWriting, std::strerror(error));
+}
+
+std::unique_ptr<RowSink> SinkOf(Format format, ExportFile* file, TraceTexts* texts) {
+  if (format == Format::kPerfetto) return std::make_unique<PerfettoTrace>(file, texts);
+  return std::make_unique<ChromeTrace>(file, texts);
+}
+
+}  // namespace
+
+const char* NameOf(Format format) { return format == Format::kPerfetto ? "perfetto" : "chrome"; }
+
+ExportOutcome CheckPlace(const ExportRequest& request) {
+  struct stat place {};
+  if (lstat(request.file.c_str(), &place) != 0) return {};
+  // A link to what is to be read would be replaced, not followed; nobody who names one wants that.
+  struct stat behind {};
+  if (stat(request.file.c_str(), &behind) == 0) {
+    if (IsSame(behind, request.run)) {
+      return Fail(S_ISDIR(behind.st_mode) ? ExportProblem::kPlace : ExportProblem::kIsInput, std::strerror(EISDIR));
+    }
+    std::string ignored;
+    for (const std::string& spool : tracer::ListSpools(request.run, &ignored)) {
+      if (IsSame(behind, spool)) return Fail(ExportProblem::kIsInput);
+    }
+    // A name that is taken by something else is never replaced: a device would be gone for everybody.
+    if (!S_ISREG(behind.st_mode)) {
+      return Fail(ExportProblem::kPlace,
+                  S_ISDIR(behind.st_mode) ? std::strerror(EISDIR) : "There is something that is no file");
+    }
+  }
+  return request.replace ? ExportOutcome{} : Fail(ExportProblem::kExists);
+}
+
+ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportRequest& request) {
+  if (ExportOutcome place = CheckPlace(request); place.problem != ExportProblem::kNone) return place;
+  TraceRows rows(database);
+  const bool ours = rows.IsOurs();
+  const auto fail_reading = [&] {
+    return Fail(database.stopped() ? ExportProblem::kStopped : ExportProblem::kUnreadable, database.error().text);
+  };
+  if (!database.ok()) return fail_reading();
+  if (!ours) return Fail(ExportProblem::kNotOurs);
+  const TraceFacts facts = rows.Facts(request.rank);
+  if (!database.ok()) return fail_reading();
+  if (facts.processes.empty()) {
+    ExportOutcome outcome = Fail(request.rank ? ExportProblem::kNoRank : ExportProblem::kNoProcess);
+    outcome.ranks = rows.Ranks();
+    return outcome;
+  }
+
+  ExportFile file(request.file);
+  if (const int error = file.Create(); error != 0) return Fail(ExportProblem::kPlace, std::strerror(error));
+  const std::unique_ptr<RowSink> sink = SinkOf(request.format, &file, &rows.texts());
+  bool stopped = false;
+  ExportOutcome outcome;
+  outcome.rows = rows.Visit(facts, sink.get(), [&](uint64_t done, uint64_t total) {
+    stopped = request.progress && !request.progress(done, total);
+    return !stopped && file.error() == 0;
+  });
+  if (!database.ok()) return fail_reading();
+  if (stopped) return Fail(ExportProblem::kStopped);
+  if (file.error() != 0) return FailWriting(file.error());
+  if (const int error = file.Publish(request.replace); error != 0) {
+    return error == EEXIST && !request.replace ? Fail(ExportProblem::kExists) : FailWriting(error);
+  }
+  outcome.bytes = file.bytes();
+  for (const TraceProcess& process : facts.processes) {
+    outcome.processes.push_back({.pid = process.pid,
+                                 .shown_pid = process.shown_pid,
+                                 .rank = process.rank,
+                                 .name = process.name,
+                                 .host = process.host});
+  }
+  return outcome;
+}
+
+}  // namespace slipstream::trace_export
