@@ -122,20 +122,26 @@ std::string Uses(const std::vector<Step>& steps) {
 }
 
 TEST(ChooseStepsTest, SlowStepsAtTheBeginningAreWarmUp) {
-  std::vector<Step> steps = BackToBack({90, 16, 10, 10, 10, 10, 40, 10});
+  std::vector<Step> steps = BackToBack({10, 21, 10, 10, 10, 10, 40, 10});
   EXPECT_TRUE(ChooseSteps({}, &steps));
   EXPECT_EQ(Uses(steps), "wwmmmmmm");
-  // Exactly one and a half times the median is no warm-up, and behind a normal step there is none.
-  steps = BackToBack({15, 90, 10, 10, 10, 10, 10, 10});
+  // Exactly twice the median is no warm-up.
+  steps = BackToBack({10, 20, 10, 10, 10, 10, 10, 10});
   EXPECT_TRUE(ChooseSteps({}, &steps));
   EXPECT_EQ(Uses(steps), "mmmmmmmm");
   // Not more than a quarter.
-  steps = BackToBack({90, 90, 90, 10, 10, 10, 10, 10});
+  steps = BackToBack({90, 10, 90, 10, 10, 10, 10, 10});
   EXPECT_TRUE(ChooseSteps({}, &steps));
-  EXPECT_EQ(Uses(steps), "wwmmmmmm");
+  EXPECT_EQ(Uses(steps), "wmmmmmmm");
   steps = BackToBack({90, 10, 10});
   EXPECT_TRUE(ChooseSteps({}, &steps));
   EXPECT_EQ(Uses(steps), "mmm");
+  // Nor more than ten.
+  std::vector<int64_t> times(100, 10);
+  times[9] = times[10] = 30;
+  steps = BackToBack(times);
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), std::string(10, 'w') + std::string(90, 'm'));
   steps.clear();
   EXPECT_TRUE(ChooseSteps({}, &steps));
 }

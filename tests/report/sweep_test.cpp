@@ -88,6 +88,14 @@ bool Runs(const std::vector<Event>& events, Event::Sort sort, size_t device, int
   });
 }
 
+// Of the step thread, the first to begin after a moment.
+const Event* NextCall(const std::vector<Event>& events, int64_t t) {
+  for (const Event& event : events) {
+    if (event.sort == Event::kOwnCall && event.start > t) return &event;
+  }
+  return nullptr;
+}
+
 class SweepTest : public ::testing::TestWithParam<unsigned> {
  protected:
   int64_t Number(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
@@ -144,14 +152,11 @@ TEST_P(SweepTest, PartsAddUpToTheStep) {
       SCOPED_TRACE(std::to_string(step.start) + " to " + std::to_string(step.end));
       EXPECT_EQ(std::accumulate(step.parts.begin(), step.parts.end(), int64_t{0}), step.time());
       Parts expected{};
-      int64_t tail = 0;
       for (int64_t t = step.start; t < step.end; ++t) {
         const Part part = PartAt(moments[static_cast<size_t>(t)]);
         ++expected[static_cast<size_t>(part)];
-        tail = part == Part::kElsewhere || part == Part::kOutside ? tail + 1 : 0;
       }
       EXPECT_EQ(step.parts, expected);
-      EXPECT_EQ(step.before_next, tail);
       const auto began = [&](Event::Sort sort) {
         return std::count_if(events.begin(), events.end(), [&](const Event& event) {
           return event.sort == sort && step.start <= event.start && event.start < step.end;
@@ -171,6 +176,7 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
     Sweep sweep = Swept(events, &steps);
     const std::vector<Moment> moments = Moments(events, kEnd);
     std::vector<int64_t> sites(kSites);
+    std::vector<int64_t> gaps(kSites);
     std::vector<DeviceTimes> devices(kDevices);
     int64_t measured = 0;
     for (int64_t t = 0; t < kEnd; ++t) {
@@ -180,7 +186,11 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
       if (!in) continue;
       ++measured;
       const Moment& moment = moments[static_cast<size_t>(t)];
-      if (moment.own != nullptr) ++sites[moment.own->site];
+      if (moment.own != nullptr) {
+        ++sites[moment.own->site];
+      } else if (const Event* const next = NextCall(events, t)) {
+        ++gaps[next->site];
+      }
       const size_t host = moment.own != nullptr     ? static_cast<size_t>(moment.own->kind)
                           : moment.other != nullptr ? static_cast<size_t>(moment.other->kind)
                                                     : kHostOutside;
@@ -201,7 +211,10 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
       }
     }
     EXPECT_EQ(sweep.measured_ns(), measured);
-    for (size_t site = 0; site < kSites; ++site) EXPECT_EQ(sweep.SiteTime(site), sites[site]);
+    for (size_t site = 0; site < kSites; ++site) {
+      EXPECT_EQ(sweep.SiteTime(site), sites[site]);
+      EXPECT_EQ(sweep.GapTime(site), gaps[site]);
+    }
     for (size_t device = 0; device < kDevices; ++device) {
       const DeviceTimes& times = sweep.device(device);
       EXPECT_EQ(times.kernels, devices[device].kernels);

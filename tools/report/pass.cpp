@@ -378,7 +378,6 @@ void Pass::FinishSteps(ProcessSum* sum) {
   process.measured_time = sum->sweep.measured_ns();
   process.calls_outside_steps = sum->sweep.calls_outside_steps();
   std::vector<int64_t> times;
-  std::vector<int64_t> before;
   std::array<std::vector<int64_t>, kParts> parts;
   for (const Step& step : process.steps) {
     if (step.use == StepUse::kWarmUp) ++process.warm_up_steps;
@@ -386,11 +385,9 @@ void Pass::FinishSteps(ProcessSum* sum) {
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
-    before.push_back(step.before_next);
     for (size_t i = 0; i < kParts; ++i) parts[i].push_back(step.parts[i]);
   }
   process.step_time = DistributionOf(std::move(times));
-  process.before_next = DistributionOf(std::move(before));
   for (size_t i = 0; i < kParts; ++i) process.parts[i] = DistributionOf(std::move(parts[i]));
   if (!process.has_steps) process.measured_steps = 0;
 }
@@ -402,13 +399,15 @@ void Pass::FinishSites(ProcessSum* sum) {
   for (size_t i = 0; i < sum->sites.size(); ++i) {
     const SiteSum& from = sum->sites[i];
     const int64_t time = from.of_step_thread ? sum->sweep.SiteTime(i) : from.time;
-    if (from.calls == 0 && time == 0) continue;
+    const int64_t gap = from.of_step_thread ? sum->sweep.GapTime(i) : 0;
+    if (from.calls == 0 && time == 0 && gap == 0) continue;
     SiteReport& site = sum->report.sites.emplace_back();
     site.of_step_thread = from.of_step_thread;
     site.calls = from.calls;
     site.waiting = from.waiting;
     site.bytes = from.bytes;
     site.time = time;
+    site.gap = gap;
     line.Again();
     if (from.site != 0 && line.Bind(1, from.site).Next()) {
       site.known = true;

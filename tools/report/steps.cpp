@@ -18,8 +18,9 @@ bool ChooseSteps(std::span<const Interval> drops, std::vector<Step>* steps) {
   std::vector<int64_t> times;
   for (const Step& step : *steps) times.push_back(step.time());
   const int64_t median = DistributionOf(std::move(times)).median;
-  const size_t most = steps->size() / 4;
-  for (size_t i = 0; i < most && (*steps)[i].time() > median + median / 2; ++i) (*steps)[i].use = StepUse::kWarmUp;
+  size_t warm_up = std::min<size_t>(10, steps->size() / 4);
+  while (warm_up > 0 && (*steps)[warm_up - 1].time() <= 2 * median) --warm_up;
+  for (size_t i = 0; i < warm_up; ++i) (*steps)[i].use = StepUse::kWarmUp;
 
   // Of all drops that begin before a moment, how far the longest one goes.
   std::vector<Interval> sorted(drops.begin(), drops.end());

@@ -44,7 +44,6 @@ struct Step {
   int64_t end = 0;
   StepUse use = StepUse::kMeasured;
   Parts parts{};                 // their sum is end - start
-  int64_t before_next = 0;       // of kElsewhere and kOutside: what ends with the step
   uint64_t calls = 0;            // that began in it, of its thread
   uint64_t calls_elsewhere = 0;  // of other threads
 
@@ -56,9 +55,10 @@ struct Interval {
   int64_t end = 0;
 };
 
-// Steps that begin the run and take more than one and a half times the median of all are its warm-up: at most a quarter
-// of the steps. A step that lies across one of `drops` is left out. Where that leaves none, the steps with drops count
-// after all, and the result is false. `steps` in the order of their starts; sets `use`.
+// Of the first ten steps, or the first quarter where there are fewer than forty, all up to the last one that takes more
+// than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out. Where that leaves
+// none, the steps with drops count after all, and the result is false. `steps` in the order of their starts; sets
+// `use`.
 bool ChooseSteps(std::span<const Interval> drops, std::vector<Step>* steps);
 
 // The time that the measured steps cover: ascending, and no two of them touch.

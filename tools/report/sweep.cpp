@@ -1,13 +1,13 @@
 #include "tools/report/sweep.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tools/report/distribution.h"
 
 namespace slipstream::report {
 
-Sweep::Sweep(std::vector<Step>* steps)
-    : steps_(*steps), measured_(MeasuredTime(*steps)), outside_until_(steps->size(), -kNever) {}
+Sweep::Sweep(std::vector<Step>* steps) : steps_(*steps), measured_(MeasuredTime(*steps)) {}
 
 Sweep::Device& Sweep::At(size_t device) {
   while (devices_.size() <= device) devices_.emplace_back().times.idle = host_;
@@ -54,7 +54,7 @@ void Sweep::Visit(int64_t from, int64_t to) {
   for (size_t i = first_step_; i < steps_.size() && steps_[i].start < to; ++i) {
     const int64_t start = std::max(from, steps_[i].start);
     const int64_t end = std::min(to, steps_[i].end);
-    if (start < end) VisitStep(part, start, end, i);
+    if (start < end) steps_[i].parts[static_cast<size_t>(part)] += end - start;
   }
   const size_t host = own != nullptr     ? static_cast<size_t>(own->kind)
                       : other != nullptr ? static_cast<size_t>(*other)
@@ -62,20 +62,9 @@ void Sweep::Visit(int64_t from, int64_t to) {
   while (first_window_ < measured_.size() && measured_[first_window_].end <= from) ++first_window_;
   for (size_t i = first_window_; i < measured_.size() && measured_[i].start < to; ++i) {
     const int64_t time = std::min(to, measured_[i].end) - std::max(from, measured_[i].start);
-    if (own != nullptr) AddTo(&site_times_[own->site], time);
+    AddTo(own != nullptr ? &site_times_[own->site] : &gap_, time);
     VisitDevices(host, from, time);
   }
-}
-
-void Sweep::VisitStep(Part part, int64_t from, int64_t to, size_t index) {
-  Step& step = steps_[index];
-  step.parts[static_cast<size_t>(part)] += to - from;
-  if (part != Part::kElsewhere && part != Part::kOutside) {
-    step.before_next = 0;
-    return;
-  }
-  step.before_next = outside_until_[index] == from ? step.before_next + (to - from) : to - from;
-  outside_until_[index] = to;
 }
 
 void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
@@ -109,7 +98,11 @@ bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind,
     other_threads_.Add(start, end, kind);
     return measured;
   }
-  if (site >= site_times_.size()) site_times_.resize(site + 1);
+  if (site >= site_times_.size()) {
+    site_times_.resize(site + 1);
+    gap_times_.resize(site + 1);
+  }
+  AddTo(&gap_times_[site], std::exchange(gap_, 0));
   step_thread_.Add(start, end, {kind, site});
   return measured;
 }
