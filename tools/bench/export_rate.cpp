@@ -1,10 +1,11 @@
-// How fast `slipstream export` makes a database of spool files.
+// How fast `slipstream export` makes a database of spool files, and `slipstream report` reads one.
 //
 //   export_rate [Google Benchmark's options]; the files go to a directory of its own under TMPDIR, and away again.
 //
 // sqlite/N   N records of calls in one spool file: as a launch-bound loop has them, on 4 threads and 64 lines of the
 // program,
 //            every fourth with a decision. Counters: records_per_second; spool_MiB and database_MiB.
+// report/N   the report of such a database. Counter: records_per_second.
 // Exit status: 0, 1 when there could be no files.
 #include <benchmark/benchmark.h>
 
@@ -16,6 +17,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/report/report.h"
+#include "tools/trace_db/database_reader.h"
 #include "tools/trace_db/trace_db.h"
 #include "tracer/chunk_writer.h"
 #include "tracer/hook_id.h"
@@ -127,9 +130,35 @@ void Sqlite(benchmark::State& state) {
   state.counters["database_MiB"] = static_cast<double>(result.database_bytes) / kMiB;
 }
 
+void Report(benchmark::State& state) {
+  const auto records = static_cast<uint64_t>(state.range(0));
+  const std::string spool = std::to_string(records) + ".spool";
+  const std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
+  if (!std::filesystem::exists(database)) {
+    const bool written = std::filesystem::exists(g_directory + "/" + spool) || WriteSpool(spool, records);
+    const BuildResult result = BuildTraceDatabase({.run = g_directory + "/" + spool, .database = database});
+    if (!written || result.problem != BuildProblem::kNone) {
+      state.SkipWithError("no database could be made");
+      return;
+    }
+  }
+  while (state.KeepRunning()) {
+    slipstream::trace_db::DatabaseReader reader(database);
+    const slipstream::report::Report report = slipstream::report::MakeReport(&reader, {.timeline = true});
+    if (!reader.ok() || report.calls != records) {
+      state.SkipWithError(("the report failed: " + reader.error().text).c_str());
+      return;
+    }
+  }
+  state.counters["records_per_second"] =
+      benchmark::Counter(static_cast<double>(records), benchmark::Counter::kIsIterationInvariantRate);
+}
+
 }  // namespace
 
 BENCHMARK(Sqlite)->Name("sqlite")->Arg(1000)->Arg(100'000)->Arg(1'000'000)->UseRealTime()->Unit(
+    benchmark::kMillisecond);
+BENCHMARK(Report)->Name("report")->Arg(1000)->Arg(100'000)->Arg(2'000'000)->UseRealTime()->Unit(
     benchmark::kMillisecond);
 
 int main(int argc, char** argv) {
