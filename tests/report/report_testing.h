@@ -34,7 +34,8 @@ inline void Execute(const std::string& database, const std::string& sql) {
   sqlite3* handle = nullptr;
   ASSERT_EQ(sqlite3_open(database.c_str(), &handle), SQLITE_OK);
   char* error = nullptr;
-  EXPECT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error << " in " << sql;
+  EXPECT_EQ(sqlite3_exec(handle, ("BEGIN;" + sql + ";COMMIT").c_str(), nullptr, nullptr, &error), SQLITE_OK)
+      << error << " in " << sql;
   sqlite3_free(error);
   sqlite3_close(handle);
 }

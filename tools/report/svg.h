@@ -23,7 +23,7 @@ class Plot {
     double width = 960;
     double height = 230;
     double left = 76;
-    double right = 14;
+    double right = 32;
     double top = 12;
     double bottom = 34;
   };

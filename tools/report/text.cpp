@@ -15,7 +15,7 @@ using cli::PadRight;
 using cli::WithThousands;
 using policy::Escape;
 
-constexpr size_t kLabel = 42;
+constexpr size_t kLabel = 41;
 constexpr size_t kFigure = 10;
 constexpr size_t kSitesShown = 12;
 constexpr size_t kGapsShown = 3;
@@ -47,7 +47,7 @@ std::string Run(const Report& report) {
   }
   text += "\n  " + Counted(report.processes.size(), "process", "processes");
   if (!report.hosts.empty()) {
-    text += report.hosts.size() == 1 ? " on " + Escape(report.hosts.front())
+    text += report.hosts.size() == 1 ? " on " + Cut(Escape(report.hosts.front()), 40)
                                      : " on " + Counted(report.hosts.size(), "host", "hosts");
   }
   const std::string wall = WallTime(report.start_unix_ns);
@@ -58,7 +58,7 @@ std::string Run(const Report& report) {
   for (const ProcessReport& process : report.processes) {
     const std::string missing = Missing(process);
     whole += missing.empty() ? 1 : 0;
-    if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + Escape(NameOf(process)) + ": " + missing);
+    if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
   }
   if (!report.has_own_tables) {
     return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
@@ -92,10 +92,11 @@ std::string StepsTitle(const ProcessReport& process) {
     left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out";
   }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM: calls are missing below";
-  const std::string of =
-      process.steps_found ? ", each from " + Escape(process.step_site) + " to the next time there" : ", as recorded";
-  return Wrapped(
-      "", "STEPS of " + Escape(NameOf(process)) + ": " + Counted(process.measured_steps, "step", "steps") + of + left);
+  const std::string of = process.steps_found
+                             ? ", each from " + Cut(Escape(process.step_site), 70) + " to the next time there"
+                             : ", as recorded";
+  return Wrapped("",
+                 "STEPS of " + FullName(process) + ": " + Counted(process.measured_steps, "step", "steps") + of + left);
 }
 
 // Where the thread comes from when it was outside CUDA calls for long: what it does next tells what it was waiting for.
@@ -119,7 +120,7 @@ std::string Gaps(const ProcessReport& process) {
 std::string Steps(const ProcessReport& process) {
   if (!process.has_steps) {
     std::string text =
-        Wrapped("", "TIME of " + Escape(NameOf(process)) +
+        Wrapped("", "TIME of " + FullName(process) +
                         ": no steps were found, so this is all of it, as the thread with most calls spent it");
     if (process.drops_everywhere) text += "  records were dropped: calls are missing below\n";
     text += PadRight("", kLabel) + Figure("time") + PadLeft("share", 9) + "\n";
@@ -150,7 +151,7 @@ const DeviceReport* Busiest(const ProcessReport& process) {
 }
 
 std::string RankRow(const Report& report, const ProcessReport& process) {
-  constexpr size_t kColumn = 9;
+  constexpr size_t kColumn = 8;
   const auto mean = [&](std::initializer_list<Part> parts) {
     double sum = 0;
     for (const Part part : parts) sum += process.parts[static_cast<size_t>(part)].mean();
@@ -174,13 +175,14 @@ std::string RankRow(const Report& report, const ProcessReport& process) {
 
 std::string Ranks(const Report& report) {
   if (report.processes.size() < 2) return "";
-  std::string text = "PROCESSES: median and 90th percentile of a step, and the mean of its parts\n";
+  std::string text = "PROCESSES: median and 90th percentile of a step, means of its parts";
+  text += report.kernels_recorded ? "; GPU: time with kernels\n" : "\n";
   text += PadRight("", 22) + PadLeft("steps", 7);
   for (const char* const title :
-       {"median", "p90", "copies", "synchr.", "allocat.", "launches", "other", "elsewh.", "outside"}) {
-    text += PadLeft(title, 9);
+       {"median", "p90", "copies", "synchr.", "allocs", "launch", "other", "elsewh.", "outside"}) {
+    text += PadLeft(title, 8);
   }
-  text += (report.kernels_recorded ? PadLeft("GPU busy", 9) : "") + "\n";
+  text += (report.kernels_recorded ? PadLeft("GPU", 8) : "") + "\n";
   // The slowest is among them.
   std::vector<size_t> order;
   for (size_t i = 0; i < report.processes.size(); ++i) {
@@ -217,7 +219,7 @@ std::string DeviceRow(const std::string& label, int64_t time, const ProcessRepor
 std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device) {
   const DeviceTimes& times = device.times;
   std::string text = "GPU " + std::to_string(device.device);
-  if (!device.name.empty()) text += ", " + Escape(device.name);
+  if (!device.name.empty()) text += ", " + Cut(Escape(device.name), 50);
   if (device.sms) text += ", " + Counted(static_cast<uint64_t>(*device.sms), "SM", "SMs");
   text += process.has_steps ? ": mean of a step\n" : ": all of the recorded time\n";
   if (!report.kernels_recorded) {
@@ -342,9 +344,9 @@ std::string Memory(const ProcessReport& process) {
   std::string text;
   const auto bytes = [](int64_t size) { return HumanBytes(static_cast<uint64_t>(size)); };
   for (const MemoryReport& pool : process.memory) {
-    text += "MEMORY of device " + std::to_string(pool.device) + ": at most " + bytes(pool.peak_live) + " live, " +
-            bytes(pool.peak_idle) + " idle in the pool, " + bytes(pool.peak) + " together; at the end " +
-            bytes(pool.last_live) + " and " + bytes(pool.last_idle) + "\n";
+    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ": at most " + bytes(pool.peak_live) +
+                            " live, " + bytes(pool.peak_idle) + " idle in the pool, " + bytes(pool.peak) +
+                            " together; at the end " + bytes(pool.last_live) + " and " + bytes(pool.last_idle));
   }
   return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
 }
@@ -369,14 +371,14 @@ std::string NotSeen(const Report& report, const ProcessReport& process) {
   std::string names;
   for (const ProcessReport& other : report.processes) {
     if (other.has_steps) continue;
-    if (++without <= 3) names += (names.empty() ? "" : ", ") + Escape(NameOf(other));
+    if (++without <= 3) names += (names.empty() ? "" : ", ") + FullName(other);
   }
   if (without != 0 && report.processes.size() > 1) {
     say("steps of " + Counted(without, "process", "processes") + ": " + names + (without > 3 ? ", ..." : ""));
   }
   for (size_t i = 0; i < process.errors.size() && i < kErrorsShown; ++i) {
     const ErrorReport& error = process.errors[i];
-    say("failed: " + Counted(error.calls, "call", "calls") + " of " + Escape(error.function) + " returned " +
+    say("failed: " + Counted(error.calls, "call", "calls") + " of " + Cut(Escape(error.function), 60) + " returned " +
         std::to_string(error.code));
   }
   if (process.errors.size() > kErrorsShown) {

@@ -48,7 +48,7 @@ const char* Label(Part part) {
                                            "allocations and frees",
                                            "launches",
                                            "other CUDA calls",
-                                           "outside, another thread in a CUDA call",
+                                           "outside, other thread in a CUDA call",
                                            "outside CUDA calls"};
   return kLabels[static_cast<size_t>(part)];
 }
@@ -98,9 +98,11 @@ std::string FunctionsLabel(const SiteReport& site, size_t columns) {
   return text;
 }
 
+std::string FullName(const ProcessReport& process) { return Cut(Escape(NameOf(process)), 60); }
+
 std::string ShortName(const ProcessReport& process) {
   if (process.rank) return "rank " + std::to_string(*process.rank);
-  return Escape(NameOf(process));
+  return FullName(process);
 }
 
 std::string WallTime(int64_t unix_ns) {
@@ -120,7 +122,7 @@ std::string Missing(const ProcessReport& process) {
         (process.drop_gaps == 0 ? "a gap at the end" : Counted(process.drop_gaps, "gap", "gaps")));
   }
   if (process.left_bytes != 0) {
-    say(Escape(process.left_why) + ", " + HumanBytes(static_cast<uint64_t>(process.left_bytes)) + " left out");
+    say(Cut(Escape(process.left_why), 80) + ", " + HumanBytes(static_cast<uint64_t>(process.left_bytes)) + " left out");
   } else if (!process.complete) {
     say("no end: it was killed or still runs");
   } else if (process.end_reason == "limit") {

@@ -20,7 +20,7 @@ std::string Percent(double part, double whole);
 // "1 step", "7 steps"
 std::string Counted(uint64_t count, const char* one, const char* many);
 
-// "copies", "another thread in a CUDA call"
+// "copies", "outside CUDA calls"
 const char* Label(Part part);
 // Of Sweep's host states.
 const char* HostLabel(size_t host);
@@ -30,7 +30,9 @@ std::string SiteLabel(const SiteReport& site, size_t columns);
 std::string FunctionsLabel(const SiteReport& site, size_t columns);
 // At most `columns`, with "..." where something is cut off.
 std::string Cut(const std::string& text, size_t columns);
-// "rank 3", else "python3 (pid 7)"
+// "python3 (pid 7, rank 3)"
+std::string FullName(const ProcessReport& process);
+// "rank 3", else as above.
 std::string ShortName(const ProcessReport& process);
 // "2026-11-22 17:01:02 UTC"; empty: not known.
 std::string WallTime(int64_t unix_ns);
