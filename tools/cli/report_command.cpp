@@ -95,6 +95,7 @@ Made Make(const ReportCommandOptions& options, const std::string& version) {
     made.report =
         report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = progress});
   }
+  for (const auto& spool : input.built.unreadable) made.report.unreadable.push_back(spool.why);
   if (input.database->stopped() || EndingSignals::stop()->load()) {
     made.stopped = true;
   } else if (!input.database->ok()) {

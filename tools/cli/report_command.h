@@ -13,9 +13,9 @@
 namespace slipstream::cli {
 
 struct ReportCommandOptions {
-  std::string run;                  // directory with spool files, one of them, or a database
-  std::optional<std::string> html;  // file for the page
-  bool force = false;               // replace a file that is there
+  std::string run;                       // directory with spool files, one of them, or a database
+  std::optional<std::string> html = {};  // file for the page
+  bool force = false;                    // replace a file that is there
   bool json = false;
 };
 

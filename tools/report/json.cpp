@@ -245,6 +245,7 @@ std::string ReportJson(const Report& report, bool partial) {
                      {"kernels_recorded", report.kernels_recorded},
                      {"device_copies_recorded", report.device_copies_recorded},
                      {"hosts", report.hosts},
+                     {"unreadable", report.unreadable},
                      {"shown_process", report.processes.empty() ? Json(nullptr) : Json(report.shown)},
                      {"processes", std::move(processes)}};
   // Names come from the system and need not be UTF-8.

@@ -209,7 +209,9 @@ struct Report {
   bool device_copies_recorded = false;
   std::vector<std::string> hosts;
   std::vector<ProcessReport> processes;  // by rank, then as in the database
-  size_t shown = 0;                      // of processes: the slowest of those with steps, else the one with most calls
+  // Why files of the run are not in the database at all, as whoever made it knows.
+  std::vector<std::string> unreadable;
+  size_t shown = 0;  // of processes: the slowest of those with steps, else the one with most calls
   std::optional<Timeline> timeline;
 };
 

@@ -53,17 +53,16 @@ std::string Run(const Report& report) {
   const std::string wall = WallTime(report.start_unix_ns);
   if (!wall.empty()) text += ", from " + wall;
   text += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls") + "\n";
-  size_t whole = 0;
   std::string gaps;
   for (const ProcessReport& process : report.processes) {
     const std::string missing = Missing(process);
-    whole += missing.empty() ? 1 : 0;
     if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
   }
+  for (const std::string& why : report.unreadable) gaps += Wrapped("  ", "left out: " + Cut(Escape(why), 300));
   if (!report.has_own_tables) {
     return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
   }
-  return text + (whole == report.processes.size() ? "  nothing is missing\n" : gaps);
+  return text + (gaps.empty() ? "  nothing is missing\n" : gaps);
 }
 
 std::string Row(const std::string& label, const Distribution& of, double whole) {
