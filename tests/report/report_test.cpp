@@ -221,6 +221,10 @@ TEST_F(ReportTest, RanksAndTheSlowest) {
   EXPECT_EQ(report.processes[1].step_time.median, 1200);
   EXPECT_EQ(PartOfAll(report.processes[1], Part::kOutside), 700 * static_cast<int64_t>(kSteps));
   EXPECT_EQ(PartOfAll(report.processes[2], Part::kOutside), 500 * static_cast<int64_t>(kSteps));
+  ASSERT_TRUE(report.spread.has_value());
+  EXPECT_EQ(report.spread->fastest, 0U);
+  EXPECT_EQ(report.spread->slowest, 1U);
+  EXPECT_EQ(report.spread->difference, 200);
   EXPECT_NE(FormatReport(report).find("slowest: rank 1, 200 ns a step (20.0 %) behind rank 0 in the median"),
             std::string::npos)
       << FormatReport(report);

@@ -233,6 +233,12 @@ Json ProcessJson(const Report& report, const ProcessReport& process) {
 }  // namespace
 
 std::string ReportJson(const Report& report, bool partial) {
+  Json spread = nullptr;
+  if (report.spread) {
+    spread = {{"fastest_process", report.spread->fastest},
+              {"slowest_process", report.spread->slowest},
+              {"median_difference_ns", report.spread->difference}};
+  }
   Json processes = Json::array();
   for (const ProcessReport& process : report.processes) processes.push_back(ProcessJson(report, process));
   const Json root = {{"schema", kReportSchema},
@@ -247,6 +253,7 @@ std::string ReportJson(const Report& report, bool partial) {
                      {"hosts", report.hosts},
                      {"unreadable", report.unreadable},
                      {"shown_process", report.processes.empty() ? Json(nullptr) : Json(report.shown)},
+                     {"spread", std::move(spread)},
                      {"processes", std::move(processes)}};
   // Names come from the system and need not be UTF-8.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -45,6 +45,21 @@ size_t Shown(const std::vector<ProcessReport>& processes) {
   return static_cast<size_t>(std::max_element(processes.begin(), processes.end(), less) - processes.begin());
 }
 
+std::optional<Spread> SpreadOf(const std::vector<ProcessReport>& processes) {
+  Spread spread;
+  size_t with_steps = 0;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (!processes[i].has_steps) continue;
+    const auto median = [&](size_t of) { return processes[of].step_time.median; };
+    if (with_steps == 0 || median(i) < median(spread.fastest)) spread.fastest = i;
+    if (with_steps == 0 || median(i) > median(spread.slowest)) spread.slowest = i;
+    ++with_steps;
+  }
+  if (with_steps < 2) return std::nullopt;
+  spread.difference = processes[spread.slowest].step_time.median - processes[spread.fastest].step_time.median;
+  return spread;
+}
+
 }  // namespace
 
 Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
@@ -62,6 +77,7 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
   report.processes = std::move(table.processes);
   if (report.processes.empty()) return report;
   report.shown = Shown(report.processes);
+  report.spread = SpreadOf(report.processes);
   if (options.timeline) report.timeline = MakeTimeline(reader, report, report.shown);
   return report;
 }

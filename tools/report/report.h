@@ -198,6 +198,13 @@ struct Timeline {
   uint64_t left_out = 0;  // items, because there are too many
 };
 
+// Of the processes that have steps, by the median of their steps; indices of Report::processes.
+struct Spread {
+  size_t fastest = 0;
+  size_t slowest = 0;
+  int64_t difference = 0;  // of their medians
+};
+
 struct Report {
   std::string product;  // who wrote the database
   bool has_own_tables = false;
@@ -211,7 +218,8 @@ struct Report {
   std::vector<ProcessReport> processes;  // by rank, then as in the database
   // Why files of the run are not in the database at all, as whoever made it knows.
   std::vector<std::string> unreadable;
-  size_t shown = 0;  // of processes: the slowest of those with steps, else the one with most calls
+  size_t shown = 0;              // of processes: the slowest of those with steps, else the one with most calls
+  std::optional<Spread> spread;  // nothing: fewer than two have steps
   std::optional<Timeline> timeline;
 };
 

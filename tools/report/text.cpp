@@ -193,19 +193,13 @@ std::string Ranks(const Report& report) {
     text += "  and " + Counted(report.processes.size() - order.size(), "more process", "more processes") +
             " (--json has all)\n";
   }
-  const ProcessReport* fastest = nullptr;
-  const ProcessReport* slowest = nullptr;
-  for (const ProcessReport& process : report.processes) {
-    if (!process.has_steps) continue;
-    if (fastest == nullptr || process.step_time.median < fastest->step_time.median) fastest = &process;
-    if (slowest == nullptr || process.step_time.median > slowest->step_time.median) slowest = &process;
-  }
-  if (fastest != slowest) {
-    text += "  slowest: " + ShortName(*slowest) + ", " + Time(slowest->step_time.median - fastest->step_time.median) +
-            " a step (" +
-            Percent(static_cast<double>(slowest->step_time.median - fastest->step_time.median),
-                    static_cast<double>(fastest->step_time.median)) +
-            ") behind " + ShortName(*fastest) + " in the median; what follows is of it\n";
+  if (report.spread && report.spread->difference > 0) {
+    const ProcessReport& fastest = report.processes[report.spread->fastest];
+    const ProcessReport& slowest = report.processes[report.spread->slowest];
+    text += Wrapped("  ", "slowest: " + ShortName(slowest) + ", " + Time(report.spread->difference) + " a step (" +
+                              Percent(static_cast<double>(report.spread->difference),
+                                      static_cast<double>(fastest.step_time.median)) +
+                              ") behind " + ShortName(fastest) + " in the median; what follows is of it");
   }
   return text;
 }
