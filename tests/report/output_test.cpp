@@ -280,6 +280,28 @@ TEST_F(OutputTest, TextsOfATraceStayTexts) {
   EXPECT_FALSE(json::parse(ReportJson(report, false)).is_discarded());
 }
 
+// Every key, however deep, is named by docs/report.md.
+void ExpectDocumented(const json& value, const std::string& document) {
+  if (value.is_array()) {
+    for (const json& one : value) ExpectDocumented(one, document);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [key, one] : value.items()) {
+    const bool is_number = std::isdigit(static_cast<unsigned char>(key[0])) != 0;  // of a kind of copy
+    EXPECT_TRUE(is_number || document.find("`" + key + "`") != std::string::npos ||
+                document.find("`." + key + "`") != std::string::npos)
+        << key;
+    ExpectDocumented(one, document);
+  }
+}
+
+TEST_F(OutputTest, EveryKeyIsDocumented) {
+  Everything();
+  const std::string document = tracer::Slurp(SLIPSTREAM_REPORT_DOCUMENT);
+  ASSERT_NE(document, "");
+  ExpectDocumented(json_, document);
+}
+
 TEST(WordsTest, NumbersForPeople) {
   EXPECT_EQ(Time(1234.4), "1.23 us");
   EXPECT_EQ(Time(-4500.0), "-4.50 us");
