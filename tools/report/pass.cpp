@@ -1,6 +1,7 @@
 #include "tools/report/pass.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <deque>
 #include <map>
@@ -95,7 +96,7 @@ struct ProcessSum {
   ProcessSum(ProcessReport* process, size_t number) : report(*process), index(number), sweep(&process->steps) {}
 
   size_t SiteOf(int64_t site, bool of_step_thread) {
-    const auto [at, is_new] = site_index.try_emplace(site * 2 + (of_step_thread ? 1 : 0), sites.size());
+    const auto [at, is_new] = site_index[of_step_thread ? 0 : 1].try_emplace(site, sites.size());
     if (is_new) {
       SiteSum& sum = sites.emplace_back();
       sum.site = site;
@@ -116,7 +117,7 @@ struct ProcessSum {
   ProcessReport& report;
   const size_t index;  // of the table
   Sweep sweep;
-  std::unordered_map<int64_t, size_t> site_index;
+  std::array<std::unordered_map<int64_t, size_t>, 2> site_index;  // of the step thread, of others
   std::vector<SiteSum> sites;
   std::unordered_map<int64_t, DecisionSum> decisions;      // by decisionId; 0: none
   std::map<std::pair<int64_t, int64_t>, uint64_t> errors;  // function, code
