@@ -82,6 +82,26 @@ TEST_F(ReportTest, Sites) {
   EXPECT_EQ(sites[3].gap, 150 * kCount);
 }
 
+// Of calls that begin together, in whatever order they were recorded.
+TEST_F(ReportTest, TheLongerOneHasTheTime) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Pass(kBegin);
+    spool.Records(
+        1, {Call(kLaunchHook, kBegin, kBegin + 10, kLaunchSite), Call(kMemcpyHook, kBegin, kBegin + 50, kCopySite),
+            Call(kQueryHook, kBegin, kBegin + 60, kNoSite), tracer::StepRecord(kBegin, kBegin + 100, 0)});
+    spool.End();
+  }
+  BuildWell();
+  const Report report = Make();
+  const ProcessReport& process = report.processes.at(0);
+  EXPECT_EQ(PartOfAll(process, Part::kOtherCalls), 60);
+  EXPECT_EQ(PartOfAll(process, Part::kCopies), 0);
+  EXPECT_EQ(PartOfAll(process, Part::kLaunches), 0);
+  EXPECT_EQ(PartOfAll(process, Part::kOutside), 40);
+}
+
 TEST_F(ReportTest, DecisionsMemoryAndErrors) {
   Sample("0.spool", 0);
   {
