@@ -1,4 +1,5 @@
-// How fast `slipstream export` makes a database of spool files, and other files of a database.
+// How fast `slipstream export` makes a database of spool files and other files of a database, and `slipstream report`
+// reads one.
 //
 //   export_rate [Google Benchmark's options]; the files go to a directory of its own under TMPDIR, and away again.
 //
@@ -6,6 +7,7 @@
 // program,
 //            every fourth with a decision. Counters: records_per_second; spool_MiB and database_MiB.
 // chrome/N, chrome_gz/N, perfetto/N   of the database of that spool; records_per_second and file_MiB.
+// report/N   the report of such a database. Counter: records_per_second.
 // Exit status: 0, 1 when there could be no files.
 #include <benchmark/benchmark.h>
 
@@ -17,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/report/report.h"
 #include "tools/trace_db/database_reader.h"
 #include "tools/trace_db/trace_db.h"
 #include "tools/trace_export/trace_export.h"
@@ -141,17 +144,22 @@ void Sqlite(benchmark::State& state) {
   state.counters["database_MiB"] = static_cast<double>(result.database_bytes) / kMiB;
 }
 
+// The database of that spool, made once; empty: it could not be.
+std::string DatabaseOf(uint64_t records) {
+  const std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
+  if (std::filesystem::exists(database)) return database;
+  const std::string spool = SpoolOf(records);
+  if (spool.empty()) return "";
+  const BuildResult built = BuildTraceDatabase({.run = g_directory + "/" + spool, .database = database});
+  return built.problem == BuildProblem::kNone ? database : "";
+}
+
 void ToFile(benchmark::State& state, Format format, const char* ending) {
   const auto records = static_cast<uint64_t>(state.range(0));
-  const std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
-  const std::string spool = SpoolOf(records);
-  // It is called more than once.
-  if (!std::filesystem::exists(database)) {
-    const BuildResult built = BuildTraceDatabase({.run = g_directory + "/" + spool, .database = database});
-    if (built.problem != BuildProblem::kNone) {
-      state.SkipWithError(("no database: " + built.what).c_str());
-      return;
-    }
+  const std::string database = DatabaseOf(records);
+  if (database.empty()) {
+    state.SkipWithError("no database could be made");
+    return;
   }
   ExportOutcome outcome;
   while (state.KeepRunning()) {
@@ -168,6 +176,25 @@ void ToFile(benchmark::State& state, Format format, const char* ending) {
   state.counters["file_MiB"] = static_cast<double>(outcome.bytes) / kMiB;
 }
 
+void Report(benchmark::State& state) {
+  const auto records = static_cast<uint64_t>(state.range(0));
+  const std::string database = DatabaseOf(records);
+  if (database.empty()) {
+    state.SkipWithError("no database could be made");
+    return;
+  }
+  while (state.KeepRunning()) {
+    DatabaseReader reader(database);
+    const slipstream::report::Report report = slipstream::report::MakeReport(&reader, {.timeline = true});
+    if (!reader.ok() || report.calls != records) {
+      state.SkipWithError(("the report failed: " + reader.error().text).c_str());
+      return;
+    }
+  }
+  state.counters["records_per_second"] =
+      benchmark::Counter(static_cast<double>(records), benchmark::Counter::kIsIterationInvariantRate);
+}
+
 void Sizes(benchmark::internal::Benchmark* each) {
   for (const int64_t records : {1000, 100'000, 1'000'000, 2'000'000}) each->Arg(records);
   each->UseRealTime()->Unit(benchmark::kMillisecond);
@@ -179,6 +206,7 @@ BENCHMARK(Sqlite)->Name("sqlite")->Apply(Sizes);
 BENCHMARK_CAPTURE(ToFile, , Format::kChrome, ".json")->Name("chrome")->Apply(Sizes);
 BENCHMARK_CAPTURE(ToFile, , Format::kChrome, ".json.gz")->Name("chrome_gz")->Apply(Sizes);
 BENCHMARK_CAPTURE(ToFile, , Format::kPerfetto, ".pftrace")->Name("perfetto")->Apply(Sizes);
+BENCHMARK(Report)->Name("report")->Apply(Sizes);
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);

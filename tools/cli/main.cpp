@@ -12,6 +12,7 @@
 #include "tools/cli/export.h"
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_explain.h"
+#include "tools/cli/report_command.h"
 #include "tools/cli/run.h"
 
 namespace {
@@ -22,7 +23,7 @@ using slipstream::cli::RunOptions;
 constexpr char kFooter[] =
     "Exit status: that of COMMAND where one was run (128 + N, and the same signal, when a signal N ended it);\n"
     "1 a check found problems, or what was asked for could not be made; 2 the command line is wrong;\n"
-    "3 an export is there and lacks what could not be read; 125 slipstream could not start the command;\n"
+    "3 an export or a report is there and lacks what could not be read; 125 slipstream could not start the command;\n"
     "126 COMMAND cannot be executed; 127 COMMAND was not found.";
 
 // What stands behind "--" is the command, untouched: CLI11 never sees it.
@@ -77,6 +78,14 @@ int Main(int argc, char** argv) {
   export_command->add_option("--rank", exported.rank, "Only the processes of this rank (--chrome, --perfetto)");
   export_command->add_flag("--force", exported.force, "Replace a file that is there");
   export_command->add_flag("--json", exported.json, "Say as JSON what was exported");
+
+  slipstream::cli::ReportCommandOptions reported;
+  CLI::App* report_command =
+      app.add_subcommand("report", "Say where the time of a recorded run went:  slipstream report RUN");
+  report_command->add_option("RUN", reported.run, "The run's directory, one spool file in it, or a database of it");
+  report_command->add_option("--html", reported.html, "Write a page with plots, to be read without a network");
+  report_command->add_flag("--force", reported.force, "Replace a file that is there");
+  report_command->add_flag("--json", reported.json, "Print JSON");
 
   CLI::App* policy_command = app.add_subcommand("policy", "Check, show, explain or write policy files");
   policy_command->require_subcommand(1);
@@ -136,6 +145,13 @@ int Main(int argc, char** argv) {
       return slipstream::cli::kUsage;
     }
     return slipstream::cli::Export(exported, SLIPSTREAM_VERSION);
+  }
+  if (report_command->parsed()) {
+    if (reported.run.empty()) {
+      std::fprintf(stderr, "slipstream: no run. Write:  slipstream report RUN\n");
+      return slipstream::cli::kUsage;
+    }
+    return slipstream::cli::Report(reported, SLIPSTREAM_VERSION);
   }
   if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
   if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);

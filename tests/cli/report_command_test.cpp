@@ -1,0 +1,190 @@
+// `slipstream report` as a user and a script meet it: what it takes, what it leaves behind, and its exit status.
+
+#include "tools/cli/report_command.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/policy/process.h"
+#include "tests/report/report_testing.h"
+#include "tools/cli/exit_codes.h"
+
+namespace slipstream::cli {
+namespace {
+
+using policy::testing::Finished;
+using policy::testing::InChild;
+using tracer::Slurp;
+using tracer::Spit;
+
+class ReportCommandTest : public report::ReportTest {
+ protected:
+  void SetUp() override {
+    ReportTest::SetUp();
+    page_ = directory_ + "/page.html";
+  }
+  static Finished RunIt(const ReportCommandOptions& options) {
+    return InChild([&] { return Report(options, "1.2.3"); });
+  }
+  static Finished RunCommand(std::vector<std::string> words) {
+    return InChild([&] {
+      std::vector<char*> arguments;
+      words.insert(words.begin(), SLIPSTREAM_COMMAND);
+      for (std::string& word : words) arguments.push_back(word.data());
+      arguments.push_back(nullptr);
+      execv(arguments[0], arguments.data());
+      return 127;
+    });
+  }
+
+  std::string page_;
+};
+
+TEST_F(ReportCommandTest, ADirectoryASpoolAndADatabaseSayTheSame) {
+  Sample("0.spool", 0);
+  const Finished finished = RunIt({.run = run_});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  EXPECT_TRUE(finished.out.starts_with("slipstream report: train.py\n")) << finished.out;
+  EXPECT_NE(finished.out.find("STEPS of python3 (pid 100, rank 0): 8 steps"), std::string::npos) << finished.out;
+  EXPECT_EQ(RunIt({.run = run_ + "/0.spool"}).out, finished.out);
+  BuildWell();
+  const std::string before = Slurp(database_);
+  EXPECT_EQ(RunIt({.run = database_}).out, finished.out);
+  EXPECT_EQ(Slurp(database_), before);
+  EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
+}
+
+TEST_F(ReportCommandTest, ForScripts) {
+  Sample("0.spool", 0);
+  const Finished finished = RunIt({.run = run_, .json = true});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["schema"], "slipstream-report-1");
+  EXPECT_EQ(json["partial"], false);
+  EXPECT_EQ(json["database_by"], "slipstream 1.2.3");
+  EXPECT_EQ(json["processes"][0]["steps"]["measured"], 8);
+}
+
+TEST_F(ReportCommandTest, APage) {
+  Sample("0.spool", 0);
+  const Finished finished = RunIt({.run = run_, .html = page_});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_TRUE(finished.out.ends_with("page: " + page_ + "\n")) << finished.out;
+  EXPECT_TRUE(Slurp(page_).starts_with("<!DOCTYPE html>"));
+  struct stat facts {};
+  ASSERT_EQ(stat(page_.c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 07777, 0600U);
+  EXPECT_EQ(Names(), (std::vector<std::string>{"page.html", "run"}));
+}
+
+TEST_F(ReportCommandTest, WhatIsThereStays) {
+  Sample("0.spool", 0);
+  Spit(page_, "precious");
+  const Finished finished = RunIt({.run = run_, .html = page_});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_NE(finished.err.find("--force replaces it"), std::string::npos) << finished.err;
+  EXPECT_EQ(Slurp(page_), "precious");
+  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).exit_code(), kSuccess);
+  EXPECT_TRUE(Slurp(page_).starts_with("<!DOCTYPE html>"));
+}
+
+TEST_F(ReportCommandTest, WhatIsReadIsNeverReplaced) {
+  Sample("0.spool", 0);
+  BuildWell();
+  const std::string spool = run_ + "/0.spool";
+  for (const auto& [run, page] : std::vector<std::pair<std::string, std::string>>{
+           {run_, spool}, {spool, run_ + "/../run/0.spool"}, {database_, database_}, {run_, run_}}) {
+    const std::string before = page == run_ ? "" : Slurp(page);
+    const Finished finished = RunIt({.run = run, .html = page, .force = true});
+    EXPECT_EQ(finished.exit_code(), kFailed) << page;
+    EXPECT_NE(finished.err, "");
+    if (page != run_) {
+      EXPECT_EQ(Slurp(page), before);
+    }
+  }
+  ASSERT_EQ(mkfifo(page_.c_str(), 0600), 0);
+  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).exit_code(), kFailed);
+  EXPECT_TRUE(std::filesystem::is_fifo(page_));
+}
+
+TEST_F(ReportCommandTest, PlacesWhereNoPageCanBe) {
+  Sample("0.spool", 0);
+  const Finished finished = RunIt({.run = run_, .html = directory_ + "/missing/page.html"});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_NE(finished.err.find("No such file or directory\n  Name a file"), std::string::npos) << finished.err;
+}
+
+TEST_F(ReportCommandTest, WhatCouldNotBeReadMakesItPartial) {
+  Sample("0.spool", 0);
+  Spit(run_ + "/1.spool", "");
+  const Finished finished = RunIt({.run = run_, .json = true});
+  EXPECT_EQ(finished.exit_code(), kPartial) << finished.err;
+  EXPECT_EQ(nlohmann::json::parse(finished.out)["partial"], true);
+  EXPECT_NE(RunIt({.run = run_}).out.find("1.spool"), std::string::npos);
+}
+
+TEST_F(ReportCommandTest, AProcessThatWasKilledIsNotPartial) {
+  Sample("0.spool", 0, kStep, /*ends=*/false);
+  const Finished finished = RunIt({.run = run_});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_NE(finished.out.find("it was killed or still runs"), std::string::npos) << finished.out;
+}
+
+TEST_F(ReportCommandTest, WhatIsNoRun) {
+  Finished finished = RunIt({.run = "/nowhere"});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_TRUE(finished.err.starts_with("slipstream report: ")) << finished.err;
+  Sample("0.spool", 0);
+  BuildWell();
+  report::Execute(database_, "DROP TABLE SLIPSTREAM_PROCESSES; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME");
+  finished = RunIt({.run = database_});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("holds no CUDA calls and no kernels"), std::string::npos) << finished.err;
+  EXPECT_EQ(finished.out, "");
+}
+
+// Its tables are there and lack what slipstream's have.
+TEST_F(ReportCommandTest, ADatabaseThatCannotBeReadToItsEnd) {
+  Sample("0.spool", 0);
+  BuildWell();
+  report::Execute(database_, "ALTER TABLE SLIPSTREAM_CALLS RENAME COLUMN siteId TO other");
+  const Finished finished = RunIt({.run = database_});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_NE(finished.err.find("cannot be read to its end: "), std::string::npos) << finished.err;
+}
+
+TEST_F(ReportCommandTest, StandardOutputThatIsFull) {
+  Sample("0.spool", 0);
+  const Finished finished = InChild([&] {
+    if (std::freopen("/dev/full", "w", stdout) == nullptr) return 77;
+    return Report({.run = run_}, "1.2.3");
+  });
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("standard output"), std::string::npos) << finished.err;
+}
+
+TEST_F(ReportCommandTest, TheCommandLine) {
+  Sample("0.spool", 0);
+  Finished finished = RunCommand({"report"});
+  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_NE(finished.err.find("slipstream report RUN"), std::string::npos) << finished.err;
+  EXPECT_EQ(RunCommand({"report", run_, "--nothing"}).exit_code(), kUsage);
+  finished = RunCommand({"report", run_});
+  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.out, RunIt({.run = run_}).out);
+  EXPECT_EQ(RunCommand({"report", run_, "--html", page_, "--json"}).exit_code(), kSuccess);
+  EXPECT_TRUE(std::filesystem::exists(page_));
+}
+
+}  // namespace
+}  // namespace slipstream::cli

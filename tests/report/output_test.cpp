@@ -1,0 +1,329 @@
+// What is made of a report: the screen, the JSON and the page say the same, and none of them believes a trace's texts.
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "policy/text.h"
+#include "tests/report/report_testing.h"
+#include "tools/report/html.h"
+#include "tools/report/json.h"
+#include "tools/report/svg.h"
+#include "tools/report/text.h"
+#include "tools/report/words.h"
+
+namespace slipstream::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr char kHostile[] =
+    "</title><script>alert(1)</script><img src='http://x.example/a.png' onerror=\"b()\">&\n\x1b[31m\xff";
+
+std::vector<std::string> LinesOf(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// The only line that begins so.
+std::string LineOf(const std::string& text, const std::string& beginning) {
+  std::string found;
+  for (const std::string& line : LinesOf(text)) {
+    if (!line.starts_with(beginning)) continue;
+    EXPECT_EQ(found, "") << beginning;
+    found = line;
+  }
+  EXPECT_NE(found, "") << beginning;
+  return found;
+}
+
+// "12.3 ms" of a line are one word here.
+std::vector<std::string> Figures(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> figures;
+  for (std::string word; stream >> word;) {
+    const bool is_unit = std::isdigit(static_cast<unsigned char>(word[0])) == 0;
+    if (is_unit && !figures.empty()) {
+      figures.back() += " " + word;
+    } else {
+      figures.push_back(word);
+    }
+  }
+  return figures;
+}
+
+class OutputTest : public ReportTest {
+ protected:
+  void Everything() {
+    Sample("0.spool", 0);
+    BuildWell();
+    AddDevices(/*limits=*/true);
+    report_ = Make({.timeline = true});
+    text_ = FormatReport(report_);
+    json_ = json::parse(ReportJson(report_, false));
+    html_ = ReportHtml(report_);
+  }
+
+  Report report_;
+  std::string text_;
+  json json_;
+  std::string html_;
+};
+
+TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
+  Everything();
+  EXPECT_EQ(json_["schema"], "slipstream-report-1");
+  EXPECT_EQ(json_["partial"], false);
+  const json& process = json_["processes"][json_["shown_process"].get<size_t>()];
+  const json& steps = process["steps"];
+  const double whole = steps["time"]["mean_ns"];
+  const auto expect_row = [&](const std::string& label, const json& of) {
+    const std::string line = LineOf(text_, label + "  ");
+    EXPECT_EQ(Figures(line.substr(label.size())),
+              (std::vector<std::string>{Time(of["mean_ns"].get<double>()), Percent(of["mean_ns"].get<double>(), whole),
+                                        Time(of["median_ns"].get<int64_t>()), Time(of["p10_ns"].get<int64_t>()),
+                                        Time(of["p90_ns"].get<int64_t>()), Time(of["min_ns"].get<int64_t>()),
+                                        Time(of["max_ns"].get<int64_t>())}));
+  };
+  expect_row("  a step", steps["time"]);
+  for (size_t i = 0; i < kParts; ++i) {
+    const auto part = static_cast<Part>(i);
+    expect_row(std::string("    ") + Label(part), steps["parts"][std::string(NameOf(part))]);
+  }
+  EXPECT_NE(text_.find(std::to_string(steps["measured"].get<int>()) + " steps"), std::string::npos);
+  ASSERT_EQ(process["sites"].size(), 4U);
+  for (const json& site : process["sites"]) {
+    const bool known = !site["file"].is_null();
+    const std::string where = known ? "/job/train.py:" + std::to_string(site["line"].get<int>()) : "no line known";
+    std::string row;
+    for (const std::string& line : LinesOf(text_.substr(text_.find("CALL SITES")))) {
+      if (line.find(where) != std::string::npos && row.empty()) row = line;
+    }
+    const std::vector<std::string> figures = Figures(row);
+    ASSERT_GE(figures.size(), 3U) << row;
+    EXPECT_EQ(figures[0], Time(site["time_per_step_ns"].get<double>()));
+    EXPECT_EQ(figures[1], Percent(site["time_ns"].get<double>(), steps["measured_ns"].get<double>()));
+    EXPECT_TRUE(figures[2].starts_with(Number(site["calls_per_step"].get<double>()))) << row;
+    EXPECT_EQ(row.find(" * ") != std::string::npos, site["waiting_calls"] != 0) << row;
+  }
+  // Where a line goes on in the next one.
+  const std::string flat = std::regex_replace(text_, std::regex("\n      "), " ");
+  const json& device = process["devices"][0];
+  EXPECT_EQ(Figures(LineOf(text_, "  running kernels (utilisation)").substr(31)),
+            (std::vector<std::string>{Time(device["kernels_ns"].get<double>() / kSteps),
+                                      Percent(device["utilization"].get<double>(), 1)}));
+  EXPECT_NE(flat.find("launch-bound (idle while the host was launching or outside CUDA calls): " +
+                      Percent(device["launch_bound"].get<double>(), 1)),
+            std::string::npos);
+  EXPECT_NE(flat.find("est. SM efficiency " + Percent(device["estimated_sm_efficiency"].get<double>(), 1)),
+            std::string::npos);
+  EXPECT_NE(flat.find("achieved occupancy " + Percent(device["estimated_achieved_occupancy"].get<double>(), 1)),
+            std::string::npos);
+  EXPECT_NE(flat.find(Percent(device["tensor_core_share_by_name"].get<double>(), 1) + " of kernel time"),
+            std::string::npos);
+  ASSERT_EQ(process["decisions"].size(), 2U);
+  const std::string decided = text_.substr(text_.find("WHAT SLIPSTREAM DECIDED"));
+  for (const json& decision : process["decisions"]) {
+    EXPECT_NE(decided.find(decision["meaning"].get<std::string>().substr(0, 20)), std::string::npos);
+  }
+  EXPECT_EQ(process["decisions"][0]["lost_ns"], 60 * (kSteps + 1));
+  EXPECT_EQ(process["memory"][0]["peak_bytes"], 10'024);
+}
+
+// 250 of 1000 ns with half of the SMs: what the JSON holds is what the trace was made of.
+TEST_F(OutputTest, TheJsonHasTheTrace) {
+  Everything();
+  const json& process = json_["processes"][0];
+  EXPECT_EQ(process["pid"], 100);
+  EXPECT_EQ(process["rank"], 0);
+  EXPECT_EQ(process["command"], "train.py");
+  EXPECT_EQ(process["steps"]["steps"].size(), kSteps + 1);
+  const json& step = process["steps"]["steps"][3];
+  EXPECT_EQ(step["use"], "measured");
+  EXPECT_EQ(step["time_ns"], 1000);
+  int64_t sum = 0;
+  for (const auto& [part, time] : step["parts_ns"].items()) sum += time.get<int64_t>();
+  EXPECT_EQ(sum, 1000);
+  EXPECT_EQ(step["parts_ns"]["synchronizes"], 250);
+  EXPECT_EQ(process["steps"]["steps"][0]["use"], "warm_up");
+  const json& device = process["devices"][0];
+  EXPECT_EQ(device["utilization"], 0.3);
+  EXPECT_EQ(device["copies_alone_ns"], 150 * kSteps);
+  EXPECT_EQ(device["idle_ns_while_host_in"]["outside_of_calls"], 250 * kSteps);
+  EXPECT_DOUBLE_EQ(device["launch_bound"], 0.29);
+  EXPECT_EQ(process["not_seen"]["calls_outside_steps"], 1);
+  EXPECT_EQ(process["copy_calls_by_size"][0]["from_bytes"], 4096);
+  EXPECT_EQ(process["copy_calls_by_size"][0]["time_ns"], 100 * kSteps);
+}
+
+TEST_F(OutputTest, WhatWasNotRecordedIsNull) {
+  Sample("0.spool", 0);
+  BuildWell();
+  const std::string process = One("SELECT globalPid FROM SLIPSTREAM_PROCESSES");
+  Execute(database_,
+          "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
+          "correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (" +
+              std::to_string(FirstMeasured()) + ", " + std::to_string(FirstMeasured() + 100) + ", 0, 7, 1, " + process +
+              ", 4096, 1)");
+  const Report report = Make();
+  const json device = json::parse(ReportJson(report, true))["processes"][0]["devices"][0];
+  EXPECT_EQ(device["copies_ns"], 100);
+  for (const char* const key :
+       {"utilization", "kernels_ns", "idle_ns_while_host_in", "launch_bound", "copies_alone_ns",
+        "estimated_sm_efficiency", "estimated_achieved_occupancy", "tensor_core_share_by_name"}) {
+    EXPECT_TRUE(device[key].is_null()) << key;
+  }
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("no kernels were recorded"), std::string::npos);
+  EXPECT_EQ(text.find("utilisation"), std::string::npos) << text;
+}
+
+TEST_F(OutputTest, NoLineIsTooLong) {
+  Sample("0.spool", 0, kStep, true, std::string(500, 'x'));
+  Sample("1.spool", 1, 2 * kStep, /*ends=*/false);
+  ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
+  AddDevices(/*limits=*/true);
+  const std::string much(300, 'y');
+  Execute(database_,
+          "UPDATE SLIPSTREAM_SITES SET file = '/" + much + "/" + much + ".py', function = '" + much +
+              "', line = 123456789; UPDATE StringIds SET value = '" + much +
+              "' WHERE id > 900000 OR value LIKE 'transfer%'; UPDATE SLIPSTREAM_PROCESSES SET executable = '" + much +
+              "'; UPDATE SLIPSTREAM_DECISIONS SET savedNs = 123456789012");
+  for (const std::string& line : LinesOf(FormatReport(Make()))) {
+    EXPECT_LE(line.size(), kColumns) << line;
+  }
+}
+
+// Every tag that is opened is closed, in order: browsers forgive what they read otherwise, and what they make of it.
+void ExpectWellFormed(const std::string& html) {
+  std::vector<std::string> open;
+  for (size_t at = html.find('<'); at != std::string::npos; at = html.find('<', at + 1)) {
+    const size_t end = html.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = html.substr(at + 1, end - at - 1);
+    ASSERT_EQ(tag.find('<'), std::string::npos) << tag;
+    if (tag.starts_with('!') || tag.ends_with('/')) continue;
+    const std::string name = tag.substr(tag.starts_with('/') ? 1 : 0, tag.find(' ') - (tag.starts_with('/') ? 1 : 0));
+    if (!tag.starts_with('/')) {
+      open.push_back(name);
+    } else {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), name);
+      open.pop_back();
+    }
+  }
+  EXPECT_TRUE(open.empty());
+}
+
+TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {
+  Everything();
+  ExpectWellFormed(html_);
+  for (const std::string& line : LinesOf(text_)) EXPECT_NE(html_.find(HtmlText(line)), std::string::npos) << line;
+  for (const char* const plot :
+       {"step times", "parts of each step", "timeline of one step", "memory over time", "copy bandwidth by size"}) {
+    EXPECT_NE(html_.find(std::string("aria-label=\"") + plot + "\""), std::string::npos) << plot;
+  }
+  // A bar for each part of each measured step, a thing for each of the typical step's.
+  EXPECT_NE(html_.find("<title>step 8, synchronises: 250 ns</title>"), std::string::npos);
+  EXPECT_NE(html_.find("<title>gemm: 200 ns</title>"), std::string::npos);
+  EXPECT_NE(html_.find("<title>cudaMalloc: 10 ns</title>"), std::string::npos);
+  EXPECT_NE(html_.find("rank 0, step 0: 5.00 us (left out of the figures)"), std::string::npos);
+}
+
+TEST_F(OutputTest, ThePageNeedsNothingElse) {
+  Everything();
+  for (const char* const from_elsewhere :
+       {"<script", "<link", "<img", "<iframe", "src=", "href", "url(", "@import", "http:", "https:", "//"}) {
+    EXPECT_EQ(html_.find(from_elsewhere), std::string::npos) << from_elsewhere;
+  }
+  EXPECT_NE(html_.find("default-src 'none'"), std::string::npos);
+}
+
+TEST_F(OutputTest, TextsOfATraceStayTexts) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0, std::string(kHostile));
+    spool.Site(kCopySite + 3, kHostile, 10, kHostile);
+    spool.Name(tracer::NameTable::kHooks, 9, std::string("cudaMemcpy") + kHostile);
+    spool.Name(tracer::NameTable::kDecisions, 3, kHostile);
+    spool.Thread(3, 103, kHostile);
+    spool.Pass(kBegin);
+    std::vector<tracer::TraceRecord> records;
+    for (uint64_t i = 0; i < 4; ++i) {
+      records.push_back(Call(9, kBegin + 100 * i, kBegin + 100 * i + 50, kCopySite + 3, 64, 3));
+      records.push_back(tracer::StepRecord(kBegin + 100 * i, kBegin + 100 * i + 100, i));
+    }
+    spool.Records(3, records);
+    spool.End();
+  }
+  ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
+  Execute(database_, "UPDATE SLIPSTREAM_PROCESSES SET executable = '<b>x</b>', endReason = '<i>'");
+  const Report report = Make({.timeline = true});
+  const std::string html = ReportHtml(report);
+  ExpectWellFormed(html);
+  for (const char* const tag : {"<script", "<img", "<b>", "<i>", "alert(1)</script", "src='", "onerror=\""}) {
+    EXPECT_EQ(html.find(tag), std::string::npos) << tag;
+  }
+  EXPECT_NE(html.find("&lt;script&gt;alert(1)"), std::string::npos);
+  // Nothing that a terminal takes for more than text.
+  for (const std::string& text : {FormatReport(report), html}) {
+    for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << static_cast<int>(c);
+  }
+  EXPECT_FALSE(json::parse(ReportJson(report, false)).is_discarded());
+}
+
+// Every key, however deep, is named by docs/report.md.
+void ExpectDocumented(const json& value, const std::string& document) {
+  if (value.is_array()) {
+    for (const json& one : value) ExpectDocumented(one, document);
+  }
+  if (!value.is_object()) return;
+  for (const auto& [key, one] : value.items()) {
+    const bool is_number = std::isdigit(static_cast<unsigned char>(key[0])) != 0;  // of a kind of copy
+    EXPECT_TRUE(is_number || document.find("`" + key + "`") != std::string::npos ||
+                document.find("`." + key + "`") != std::string::npos)
+        << key;
+    ExpectDocumented(one, document);
+  }
+}
+
+TEST_F(OutputTest, EveryKeyIsDocumented) {
+  Everything();
+  const std::string document = tracer::Slurp(SLIPSTREAM_REPORT_DOCUMENT);
+  ASSERT_NE(document, "");
+  ExpectDocumented(json_, document);
+}
+
+TEST(WordsTest, NumbersForPeople) {
+  EXPECT_EQ(Time(1234.4), "1.23 us");
+  EXPECT_EQ(Time(-4500.0), "-4.50 us");
+  EXPECT_EQ(Time(-0.2), "0 ns");
+  EXPECT_EQ(Number(0), "0");
+  EXPECT_EQ(Number(12), "12");
+  EXPECT_EQ(Number(0.25), "0.25");
+  EXPECT_EQ(Number(12.34), "12.3");
+  EXPECT_EQ(Number(123456), "123,456");
+  EXPECT_EQ(Percent(1, 8), "12.5 %");
+  EXPECT_EQ(Percent(1, 0), "-");
+  EXPECT_EQ(Cut("abcdef", 6), "abcdef");
+  EXPECT_EQ(Cut("abcdefg", 6), "abc...");
+  EXPECT_EQ(Cut("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 4), "\xc3\xa4...");
+}
+
+TEST(TicksTest, AreRoundAndWithin) {
+  EXPECT_EQ(Ticks(0, 1000, 5), (std::vector<double>{0, 200, 400, 600, 800, 1000}));
+  EXPECT_EQ(Ticks(3, 11, 4), (std::vector<double>{4, 6, 8, 10}));
+  EXPECT_EQ(Ticks(0, 10 << 20, 5, true), (std::vector<double>{0, 2 << 20, 4 << 20, 6 << 20, 8 << 20, 10 << 20}));
+  EXPECT_EQ(Ticks(5, 5, 4), std::vector<double>{5});
+}
+
+}  // namespace
+}  // namespace slipstream::report

@@ -1,0 +1,243 @@
+// The rules of a report, each by itself: kinds of calls, which steps count, ranks, occupancy, kernel names.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tools/report/call_kind.h"
+#include "tools/report/decision_text.h"
+#include "tools/report/distribution.h"
+#include "tools/report/kernel_name.h"
+#include "tools/report/occupancy.h"
+#include "tools/report/steps.h"
+#include "tools/trace_db/api_names.h"
+#include "tracer/hook_id.h"
+
+namespace slipstream::report {
+namespace {
+
+using tracer::HookGroup;
+using tracer::HookId;
+
+// Every hooked function, by the name that a database has for it, is of the kind that its group says.
+TEST(CallKindTest, AgreesWithTheHookTable) {
+  for (size_t i = 0; i < tracer::kHookCount; ++i) {
+    const auto hook = static_cast<HookId>(i);
+    const std::string function = NameOf(hook);
+    const HookGroup group = GroupOf(hook);
+    CallKind expected = CallKind::kOther;
+    if (group == HookGroup::kCopy) expected = CallKind::kCopy;
+    if (group == HookGroup::kSynchronize) expected = CallKind::kSynchronize;
+    if (group == HookGroup::kLaunch) expected = CallKind::kLaunch;
+    if (group == HookGroup::kAllocate || group == HookGroup::kFree || group == HookGroup::kHostMemory) {
+      expected = CallKind::kAllocator;
+    }
+    // Nodes of a graph allocate when the graph runs; the others only ask. A graph's launch is a launch.
+    if (function.starts_with("cudaGraphAdd") || function.starts_with("cudaHostGet")) expected = CallKind::kOther;
+    if (function.starts_with("cudaGraphLaunch")) expected = CallKind::kLaunch;
+    EXPECT_EQ(KindOf(trace_db::ApiName(function)), expected) << function;
+    EXPECT_EQ(KindOf(function), expected) << function;
+  }
+}
+
+TEST(CallKindTest, TheDriversFunctions) {
+  EXPECT_EQ(KindOf("cuMemcpyHtoDAsync_v2"), CallKind::kCopy);
+  EXPECT_EQ(KindOf("cuLaunchKernelEx"), CallKind::kLaunch);
+  EXPECT_EQ(KindOf("cuGraphLaunch"), CallKind::kLaunch);
+  EXPECT_EQ(KindOf("cuStreamSynchronize"), CallKind::kSynchronize);
+  EXPECT_EQ(KindOf("cuCtxSynchronize"), CallKind::kSynchronize);
+  EXPECT_EQ(KindOf("cuMemAlloc_v2"), CallKind::kAllocator);
+  EXPECT_EQ(KindOf("cuMemFreeHost"), CallKind::kAllocator);
+  EXPECT_EQ(KindOf("cuMemCreate"), CallKind::kAllocator);
+  EXPECT_EQ(KindOf("cuEventRecord"), CallKind::kOther);
+  EXPECT_EQ(KindOf("unknown function 7"), CallKind::kOther);
+  EXPECT_EQ(KindOf(""), CallKind::kOther);
+}
+
+TEST(CallKindTest, PlainNames) {
+  EXPECT_EQ(PlainName("cudaMemcpyAsync_v3020"), "cudaMemcpyAsync");
+  EXPECT_EQ(PlainName("cudaMemcpyAsync_ptsz_v7000"), "cudaMemcpyAsync");
+  EXPECT_EQ(PlainName("cudaMemPrefetchAsync_v2_v12020"), "cudaMemPrefetchAsync_v2");
+  EXPECT_EQ(PlainName("cuda_value"), "cuda_value");
+  EXPECT_EQ(PlainName("cudaFree_v"), "cudaFree_v");
+}
+
+TEST(CallKindTest, WhatWaits) {
+  for (const char* const name : {"cudaStreamSynchronize_v3020", "cudaDeviceSynchronize", "cudaMemcpy_v3020",
+                                 "cudaMemcpy2D_ptds_v7000", "cudaMemcpyToSymbol", "cuMemcpyHtoD_v2"}) {
+    EXPECT_TRUE(Waits(name)) << name;
+  }
+  for (const char* const name :
+       {"cudaMemcpyAsync_v3020", "cudaMemcpyPeer_v4000", "cudaMemsetAsync", "cudaLaunchKernel", "cudaStreamQuery"}) {
+    EXPECT_FALSE(Waits(name)) << name;
+  }
+}
+
+TEST(DistributionTest, RanksAreValuesThatThereWere) {
+  const Distribution none = DistributionOf({});
+  EXPECT_EQ(none.count, 0U);
+  EXPECT_EQ(none.mean(), 0);
+  const Distribution one = DistributionOf({7});
+  EXPECT_EQ(one.min + one.p10 + one.median + one.p90 + one.max, 35);
+  const Distribution four = DistributionOf({40, 10, 30, 20});
+  EXPECT_EQ(four.median, 20);
+  EXPECT_EQ(four.p10, 10);
+  EXPECT_EQ(four.p90, 40);
+  EXPECT_EQ(four.total, 100);
+  std::vector<int64_t> hundred;
+  for (int64_t i = 100; i >= 1; --i) hundred.push_back(i);
+  const Distribution many = DistributionOf(hundred);
+  EXPECT_EQ(many.p10, 10);
+  EXPECT_EQ(many.median, 50);
+  EXPECT_EQ(many.p90, 90);
+  EXPECT_EQ(many.max, 100);
+  EXPECT_EQ(hundred[IndexOfMedian(hundred)], 50);
+  EXPECT_EQ(IndexOfMedian({5, 5, 5}), 0U);
+}
+
+TEST(DistributionTest, SumsEndAtTheLargestNumber) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(Sum(kMost, 1), kMost);
+  EXPECT_EQ(Sum(-kMost, -kMost), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(Sum(2, -3), -1);
+}
+
+std::vector<Step> BackToBack(const std::vector<int64_t>& times) {
+  std::vector<Step> steps;
+  int64_t at = 1000;
+  for (const int64_t time : times) {
+    Step& step = steps.emplace_back();
+    step.start = at;
+    step.end = at += time;
+  }
+  return steps;
+}
+
+std::string Uses(const std::vector<Step>& steps) {
+  std::string uses;
+  for (const Step& step : steps) uses += "mwd"[static_cast<size_t>(step.use)];
+  return uses;
+}
+
+TEST(ChooseStepsTest, SlowStepsAtTheBeginningAreWarmUp) {
+  std::vector<Step> steps = BackToBack({10, 21, 10, 10, 10, 10, 40, 10});
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), "wwmmmmmm");
+  // Exactly twice the median is no warm-up.
+  steps = BackToBack({10, 20, 10, 10, 10, 10, 10, 10});
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), "mmmmmmmm");
+  // Not more than a quarter.
+  steps = BackToBack({90, 10, 90, 10, 10, 10, 10, 10});
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), "wmmmmmmm");
+  steps = BackToBack({90, 10, 10});
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), "mmm");
+  // Nor more than ten.
+  std::vector<int64_t> times(100, 10);
+  times[9] = times[10] = 30;
+  steps = BackToBack(times);
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_EQ(Uses(steps), std::string(10, 'w') + std::string(90, 'm'));
+  steps.clear();
+  EXPECT_TRUE(ChooseSteps({}, &steps));
+}
+
+TEST(ChooseStepsTest, StepsWithDropsAreLeftOut) {
+  std::vector<Step> steps = BackToBack({10, 10, 10, 10, 10});
+  // One across the border of two steps, and one that is a moment at the beginning of another.
+  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{1040, 1040}, {1015, 1022}}, &steps));
+  EXPECT_EQ(Uses(steps), "mddmd");
+  steps = BackToBack({10, 10, 10});
+  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{0, 999}, {1030, 1031}}, &steps));
+  EXPECT_EQ(Uses(steps), "mmm");
+  // A long one hides behind a short one that begins later.
+  steps = BackToBack({10, 10, 10, 10});
+  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{1000, 1025}, {1001, 1002}}, &steps));
+  EXPECT_EQ(Uses(steps), "dddm");
+}
+
+TEST(ChooseStepsTest, WhereAllHaveDropsAllCount) {
+  std::vector<Step> steps = BackToBack({10, 10, 10});
+  EXPECT_FALSE(ChooseSteps(std::vector<Interval>{{0, 5000}}, &steps));
+  EXPECT_EQ(Uses(steps), "mmm");
+}
+
+TEST(MeasuredTimeTest, IsAUnion) {
+  std::vector<Step> steps(5);
+  steps[0] = {.number = 0, .start = 0, .end = 10};
+  steps[1] = {.number = 1, .start = 5, .end = 8};
+  steps[2] = {.number = 2, .start = 10, .end = 20};
+  steps[3] = {.number = 3, .start = 20, .end = 30, .use = StepUse::kDropped};
+  steps[4] = {.number = 4, .start = 30, .end = 40};
+  const std::vector<Interval> measured = MeasuredTime(steps);
+  ASSERT_EQ(measured.size(), 2U);
+  EXPECT_EQ(measured[0].start, 0);
+  EXPECT_EQ(measured[0].end, 20);
+  EXPECT_EQ(measured[1].start, 30);
+  EXPECT_EQ(measured[1].end, 40);
+}
+
+// An H200, as CUDA describes it.
+constexpr DeviceLimits kH200 = {.sms = 132,
+                                .compute_major = 9,
+                                .compute_minor = 0,
+                                .threads_per_warp = 32,
+                                .warps_per_sm = 64,
+                                .threads_per_block = 1024,
+                                .registers_per_block = 65536,
+                                .registers_per_sm = 65536,
+                                .shared_per_block = 49152,
+                                .shared_per_block_optin = 232448,
+                                .shared_per_sm = 233472};
+
+TEST(OccupancyTest, ByThreadsRegistersAndSharedMemory) {
+  // 8 blocks of 256 threads fill an SM.
+  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 32}), 1.0);
+  // 255 registers: of 256 each 65536 / (256 * 256) = 1 block.
+  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 255}), 0.125);
+  // 100 KiB and the driver's 1 KiB: 2 blocks in 228 KiB.
+  EXPECT_DOUBLE_EQ(
+      *AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 32, .dynamic_shared = 100 << 10}),
+      0.25);
+  // Fewer blocks than SMs: half of them have one.
+  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 66, .threads = 256, .registers = 32}), 0.5 * 256 / 2048);
+}
+
+TEST(OccupancyTest, UnknownLimitsAreNoZero) {
+  EXPECT_EQ(AchievedOccupancy({}, {.blocks = 10, .threads = 256, .registers = 32}), std::nullopt);
+  EXPECT_EQ(AchievedOccupancy(kH200, {.blocks = 10, .threads = 4096, .registers = 32}), std::nullopt);
+  EXPECT_EQ(AchievedOccupancy(kH200, {.blocks = 10, .threads = 0, .registers = 32}), std::nullopt);
+  DeviceLimits huge = kH200;
+  huge.registers_per_sm = int64_t{1} << 40;
+  EXPECT_EQ(AchievedOccupancy(huge, {.blocks = 10, .threads = 256, .registers = 32}), std::nullopt);
+}
+
+TEST(KernelNameTest, TensorCores) {
+  for (const char* const name :
+       {"ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_tn", "sm80_xmma_fprop_implicit_gemm",
+        "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT", "void cutlass::Kernel<cutlass_80_tensorop_s16816gemm>",
+        "volta_h884gemm_128x128", "void pytorch_flash::flash_fwd_kernel<Traits>"}) {
+    EXPECT_TRUE(NamesTensorCores(name)) << name;
+  }
+  for (const char* const name :
+       {"vectorized_elementwise_kernel", "ampere_sgemm_128x64_nn", "reduce_kernel", "", "layer_norm_16812"}) {
+    EXPECT_FALSE(NamesTensorCores(name)) << name;
+  }
+}
+
+TEST(DecisionTextTest, OfBothEngines) {
+  EXPECT_EQ(DecisionMeaning("transfer.skipped"), "synchronises skipped");
+  EXPECT_NE(DecisionMeaning("allocator.reused"), "");
+  EXPECT_EQ(DecisionMeaning("transfer.nothing"), "");
+  EXPECT_TRUE(MakesItReturn("transfer.skipped"));
+  EXPECT_TRUE(MakesItReturn("transfer.promoted.small"));
+  EXPECT_FALSE(MakesItReturn("transfer.skipped.rest"));
+  EXPECT_FALSE(MakesItReturn("transfer.kept.off"));
+}
+
+}  // namespace
+}  // namespace slipstream::report

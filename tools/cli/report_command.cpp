@@ -1,0 +1,135 @@
+#include "tools/cli/report_command.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "policy/text.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/text.h"
+#include "tools/cli/trace_build.h"
+#include "tools/cli/trace_input.h"
+#include "tools/report/html.h"
+#include "tools/report/json.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/trace_db/new_file.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::cli {
+namespace {
+
+using policy::Escape;
+
+constexpr char kCommand[] = "report";
+
+bool IsSameFile(const struct stat& a, const std::string& path) {
+  struct stat b {};
+  return stat(path.c_str(), &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// Before the work, so that nobody waits for it in vain. Empty: the page may be made there.
+std::string WhyNoPage(const ReportCommandOptions& options) {
+  struct stat place {};
+  if (lstat(options.html->c_str(), &place) != 0) return "";
+  std::string ignored;
+  std::vector<std::string> read = tracer::ListSpools(options.run, &ignored);
+  read.push_back(options.run);
+  for (const std::string& path : read) {
+    if (IsSameFile(place, path)) return "is what the report is made of, and would be lost. Name another file.";
+  }
+  struct stat behind {};
+  if (stat(options.html->c_str(), &behind) == 0 && !S_ISREG(behind.st_mode)) return "is no file. Name another one.";
+  return options.force ? "" : "exists; --force replaces it";
+}
+
+// 0, or an errno.
+int Write(const std::string& path, const std::string& text) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) return errno;
+  errno = 0;
+  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  int error = written ? 0 : errno != 0 ? errno : EIO;
+  if (std::fclose(file) != 0 && error == 0) error = errno;
+  return error;
+}
+
+bool WritePage(const ReportCommandOptions& options, const report::Report& report) {
+  trace_db::NewFile file(*options.html);
+  int error = file.Create();
+  if (error == 0) error = Write(file.path(), report::ReportHtml(report));
+  if (error == 0) error = file.Publish(options.force);
+  if (error == 0) return true;
+  Complain(kCommand, Escape(*options.html) + ": cannot be made: " + std::strerror(error) +
+                         "\n  Name a file in a directory that can be written and has room.");
+  return false;
+}
+
+struct Made {
+  int status = kFailed;
+  bool stopped = false;
+  bool partial = false;
+  report::Report report;
+};
+
+Made Make(const ReportCommandOptions& options, const std::string& version) {
+  Made made;
+  const EndingSignals signals;
+  const TraceInput input = OpenTrace(kCommand, options.run, version);
+  if (input.status != kSuccess) {
+    made.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
+    return made;
+  }
+  made.partial = input.partial();
+  {
+    ProgressLine line(kCommand);
+    bool first = true;
+    const auto progress = [&](uint64_t calls, uint64_t all) {
+      line.Show("calls " + WithThousands(calls) + " of " + WithThousands(all), first);
+      first = false;
+    };
+    made.report =
+        report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = progress});
+  }
+  for (const auto& spool : input.built.unreadable) made.report.unreadable.push_back(spool.why);
+  if (input.database->stopped() || EndingSignals::stop()->load()) {
+    made.stopped = true;
+  } else if (!input.database->ok()) {
+    Complain(kCommand, Escape(options.run) + ": cannot be read to its end: " + Escape(input.database->error().text));
+  } else if (made.report.processes.empty()) {
+    Complain(kCommand, Escape(options.run) +
+                           ": holds no CUDA calls and no kernels\n  Name a recorded run, or a database that "
+                           "`slipstream export --sqlite` or Nsight Systems made.");
+  } else if (!options.html || WritePage(options, made.report)) {
+    made.status = kSuccess;
+  }
+  return made;
+}
+
+}  // namespace
+
+int Report(const ReportCommandOptions& options, const std::string& version) {
+  if (options.html) {
+    if (const std::string why = WhyNoPage(options); !why.empty()) {
+      Complain(kCommand, Escape(*options.html) + ": " + why);
+      return kFailed;
+    }
+  }
+  const Made made = Make(options, version);
+  if (made.stopped) {
+    Complain(kCommand, "stopped");
+    EndingSignals::EndAsAsked();
+    return kFailed;  // whoever blocks the signal
+  }
+  if (made.status != kSuccess) return made.status;
+  std::string text = options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report);
+  if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
+  const int printed = Print(kCommand, text);
+  return printed != kSuccess ? printed : made.partial ? kPartial : kSuccess;
+}
+
+}  // namespace slipstream::cli

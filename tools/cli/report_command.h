@@ -1,0 +1,24 @@
+// `slipstream report`: a recorded run on one screen, as JSON, or as a page.
+//
+// Threading: call from one thread. Writes to standard output, to standard error (problems, and progress where that is a
+// terminal) and the page that it is asked for.
+// Hazard: a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after what is half done has been
+//   removed; meanwhile their handlers are its own.
+// Errors: the return value is the exit status (exit_codes.h).
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace slipstream::cli {
+
+struct ReportCommandOptions {
+  std::string run;                       // directory with spool files, one of them, or a database
+  std::optional<std::string> html = {};  // file for the page
+  bool force = false;                    // replace a file that is there
+  bool json = false;
+};
+
+int Report(const ReportCommandOptions& options, const std::string& version);
+
+}  // namespace slipstream::cli

@@ -1,0 +1,22 @@
+// Numbers from a database that anybody may have written, within bounds in which their sums and differences fit.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace slipstream::report {
+
+// A year, there and back.
+inline int64_t BoundedTime(int64_t ns) {
+  constexpr int64_t kMost = int64_t{1} << 55;
+  return std::clamp(ns, -kMost, kMost);
+}
+// Of something that begins at `start`: not before it.
+inline int64_t BoundedEnd(int64_t start, int64_t end) { return std::max(start, BoundedTime(end)); }
+
+// Of bytes, blocks, threads: 16 tebi of them at most, and none below zero.
+inline int64_t BoundedCount(int64_t count) { return std::clamp(count, int64_t{0}, int64_t{1} << 44); }
+
+}  // namespace slipstream::report

@@ -1,0 +1,40 @@
+#include "tools/report/decision_text.h"
+
+#include "allocator/decision.h"
+#include "transfer/decision.h"
+
+namespace slipstream::report {
+namespace {
+
+template <typename Texts>
+std::string_view Find(const Texts& texts, std::string_view name) {
+  for (const auto& text : texts) {
+    if (name == text.name) return text.meaning;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view DecisionMeaning(std::string_view name) {
+  const std::string_view of_transfer = Find(transfer::kDecisionTexts, name);
+  return of_transfer.empty() ? Find(allocator::kDecisionTexts, name) : of_transfer;
+}
+
+bool MakesItReturn(std::string_view decision) {
+  // A copy that staging memory took in part waited for the rest, and "skipped.rest" is a wait for work on host memory.
+  return decision == "transfer.skipped" || decision == "transfer.promoted.small" ||
+         decision == "transfer.promoted.large";
+}
+
+const DecisionNames::Known& DecisionNames::Of(int64_t id) {
+  const auto [at, is_new] = known_.try_emplace(id);
+  if (is_new) {
+    trace_db::Question row(reader_, "SELECT value FROM StringIds WHERE id = ?");
+    if (row.Bind(1, id).Next()) at->second.name = row.Text(0);
+    at->second.makes_it_return = report::MakesItReturn(at->second.name);
+  }
+  return at->second;
+}
+
+}  // namespace slipstream::report

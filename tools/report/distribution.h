@@ -1,0 +1,35 @@
+// Sums and ranks of times in nanoseconds.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace slipstream::report {
+
+// Ends at the largest number there is, instead of beginning again below zero: times of a damaged trace may be anything.
+int64_t Sum(int64_t a, int64_t b);
+inline void AddTo(int64_t* sum, int64_t value) { *sum = Sum(*sum, value); }
+
+// Every rank is the value of one of them: the one at rank ceil(share * count), counted from 1 in ascending order. So
+// the median of an even number of steps is the lower of the middle two, and the time of a step that there was.
+struct Distribution {
+  size_t count = 0;
+  int64_t total = 0;
+  int64_t min = 0;
+  int64_t p10 = 0;
+  int64_t median = 0;
+  int64_t p90 = 0;
+  int64_t max = 0;
+
+  double mean() const { return count == 0 ? 0 : static_cast<double>(total) / static_cast<double>(count); }
+};
+
+Distribution DistributionOf(std::vector<int64_t> values);
+
+// Of `values`, the index of the median above; the first of several equal ones. `values` may not be empty.
+size_t IndexOfMedian(const std::vector<int64_t>& values);
+
+}  // namespace slipstream::report

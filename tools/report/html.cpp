@@ -1,0 +1,333 @@
+#include "tools/report/html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+#include "tools/cli/text.h"
+#include "tools/report/svg.h"
+#include "tools/report/text.h"
+#include "tools/report/words.h"
+
+namespace slipstream::report {
+namespace {
+
+using cli::HumanBytes;
+
+constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf", "#3a9d5d",
+                                             "#7a7f87", "#e0a030", "#d8dbe0"};
+constexpr const char* kKernelColor = "#1b9e9e";
+constexpr const char* kCopyColor = "#2f6db5";
+constexpr const char* kLeftOutColor = "#b5b9c0";
+// Of processes, and of sorts of copies.
+constexpr const char* kSeries[] = {"#2f6db5", "#d1495b", "#3a9d5d", "#e0a030",
+                                   "#8b5fbf", "#1b9e9e", "#7a7f87", "#a0522d"};
+constexpr size_t kSeriesCount = std::size(kSeries);
+constexpr size_t kMostDots = 800;  // of a process's steps
+constexpr size_t kMostBars = 240;
+
+constexpr char kHead[] = R"(<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
+<meta name="viewport" content="width=device-width"/>
+<title>)";
+constexpr char kStyle[] = R"(</title>
+<style>
+body { font: 15px/1.45 system-ui, sans-serif; color: #1d2126; background: #fff; max-width: 1000px; margin: 24px auto; padding: 0 16px; }
+h1 { font-size: 21px; } h2 { font-size: 17px; margin: 30px 0 4px; }
+p { margin: 4px 0 8px; color: #4a5058; }
+pre { font: 12px/1.4 ui-monospace, monospace; background: #f5f6f8; padding: 12px; overflow-x: auto; }
+svg { width: 100%; height: auto; display: block; }
+svg text { font: 11px system-ui, sans-serif; fill: #4a5058; }
+.grid { stroke: #e4e7eb; } .tick { stroke: #9aa0a8; }
+.key { display: inline-block; margin-right: 14px; white-space: nowrap; }
+.key i { display: inline-block; width: 11px; height: 11px; margin-right: 5px; border-radius: 2px; }
+</style></head><body>
+)";
+
+std::string Key(const std::string& color, const std::string& text) {
+  return "<span class=\"key\"><i style=\"background:" + color + "\"></i>" + HtmlText(text) + "</span>\n";
+}
+
+std::string Section(const std::string& title, const std::string& about, const std::string& keys,
+                    const std::string& plot) {
+  return "<h2>" + HtmlText(title) + "</h2>\n<p>" + HtmlText(about) + "</p>\n" +
+         (keys.empty() ? "" : "<div>" + keys + "</div>\n") + plot;
+}
+
+std::string AsTime(double ns) { return Time(ns); }
+std::string AsSeconds(double ns) { return Number(std::round(ns / 1e6) / 1e3) + " s"; }
+double Number64(int64_t number) { return static_cast<double>(number); }
+
+// Steps one after the other, put together where there are more than `most`.
+std::vector<std::span<const Step>> Groups(std::span<const Step> steps, size_t most) {
+  std::vector<std::span<const Step>> groups;
+  const size_t size = (steps.size() + most - 1) / std::max<size_t>(1, most);
+  for (size_t i = 0; i < steps.size(); i += size) groups.push_back(steps.subspan(i, std::min(size, steps.size() - i)));
+  return groups;
+}
+
+std::string StepName(std::span<const Step> group) {
+  std::string name = "step " + std::to_string(group.front().number);
+  if (group.size() > 1) name += " to " + std::to_string(group.back().number);
+  return name;
+}
+
+void DrawSteps(const ProcessReport& process, const std::string& color, Plot* plot) {
+  std::vector<std::pair<double, double>> line;
+  for (const auto& group : Groups(process.steps, kMostDots)) {
+    std::vector<int64_t> times;
+    bool measured = false;
+    for (const Step& step : group) {
+      times.push_back(step.time());
+      measured = measured || step.use == StepUse::kMeasured;
+    }
+    const Distribution of = DistributionOf(std::move(times));
+    const double x = Number64(group.front().start);
+    line.emplace_back(x, Number64(of.median));
+    std::string title = ShortName(process) + ", " + StepName(group) + ": " + Time(of.median);
+    if (group.size() > 1) title += " in the median, up to " + Time(of.max);
+    if (!measured) title += " (left out of the figures)";
+    plot->Dot(x, Number64(of.median), 2, measured ? color : kLeftOutColor, title);
+  }
+  plot->Line(line, color, 0.7);
+}
+
+std::string StepTimes(const Report& report) {
+  double most = 0;
+  std::string keys;
+  size_t with_steps = 0;
+  for (const ProcessReport& process : report.processes) {
+    if (!process.has_steps) continue;
+    most = std::max(most, Number64(process.step_time.max));
+    if (with_steps < kSeriesCount) keys += Key(kSeries[with_steps], ShortName(process));
+    ++with_steps;
+  }
+  if (with_steps == 0) return "";
+  Plot plot({}, Number64(report.first), Number64(report.last), 0, most * 1.08);
+  plot.YAxis(Ticks(0, most * 1.08, 5), AsTime);
+  plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
+  plot.XTitle("since the recording began");
+  size_t series = 0;
+  for (const ProcessReport& process : report.processes) {
+    if (process.has_steps) DrawSteps(process, kSeries[series++ % kSeriesCount], &plot);
+  }
+  return Section("Step times",
+                 "Each step at the time when it began. Grey: warm-up, or with dropped records, and left out of the "
+                 "figures; what is higher than the picture stands at its edge.",
+                 (with_steps > 1 ? keys : "") + Key(kLeftOutColor, "left out"), plot.Finish("step times"));
+}
+
+std::string PartsOfSteps(const ProcessReport& process) {
+  if (!process.has_steps) return "";
+  std::vector<Step> measured;
+  for (const Step& step : process.steps) {
+    if (step.use == StepUse::kMeasured) measured.push_back(step);
+  }
+  const auto groups = Groups(measured, kMostBars);
+  double most = 0;
+  for (const auto& group : groups) {
+    double time = 0;
+    for (const Step& step : group) time += Number64(step.time());
+    most = std::max(most, time / static_cast<double>(group.size()));
+  }
+  const auto count = static_cast<double>(groups.size());
+  Plot plot({}, 0, count, 0, most * 1.05);
+  plot.YAxis(Ticks(0, most * 1.05, 5), AsTime);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    double from = 0;
+    for (size_t part = 0; part < kParts; ++part) {
+      double time = 0;
+      for (const Step& step : groups[i]) time += Number64(step.parts[part]);
+      time /= static_cast<double>(groups[i].size());
+      const auto x = static_cast<double>(i);
+      if (time > 0) {
+        plot.Box(x + 0.08, from, x + 0.92, from + time, kPartColors[part],
+                 StepName(groups[i]) + ", " + Label(static_cast<Part>(part)) + ": " + Time(time));
+      }
+      from += time;
+    }
+  }
+  const std::vector<double> ticks = Ticks(0, count, 10);
+  std::vector<double> places;
+  for (const double tick : ticks) {
+    if (tick == std::floor(tick) && tick < count) places.push_back(tick);
+  }
+  plot.XAxis(places, [&](double at) { return std::to_string(groups[static_cast<size_t>(at)].front().number); });
+  plot.XTitle("step");
+  std::string keys;
+  for (size_t part = 0; part < kParts; ++part) keys += Key(kPartColors[part], Label(static_cast<Part>(part)));
+  std::string about = "The thread that makes the steps of " + NameOf(process) + "; parts of a step add up to it.";
+  if (!groups.empty() && groups.front().size() > 1) {
+    about += " Each bar is the mean of " + std::to_string(groups.front().size()) + " steps.";
+  }
+  return Section("Where the time of each step went", about, keys, plot.Finish("parts of each step"));
+}
+
+std::string MemoryOverTime(const Report& report, const ProcessReport& process) {
+  std::string text;
+  for (const MemoryReport& pool : process.memory) {
+    Plot plot({}, Number64(report.first), Number64(report.last), 0, std::max(1.0, Number64(pool.peak) * 1.08));
+    std::vector<std::pair<double, double>> live;
+    std::vector<std::pair<double, double>> both;
+    // As steps: what is read holds until the next reading.
+    for (const MemoryPoint& point : pool.points) {
+      const double at = Number64(point.time);
+      if (!live.empty()) {
+        live.emplace_back(at, live.back().second);
+        both.emplace_back(at, both.back().second);
+      }
+      live.emplace_back(at, Number64(point.live));
+      both.emplace_back(at, Number64(point.live) + Number64(point.idle));
+    }
+    if (!live.empty()) {
+      live.emplace_back(Number64(report.last), live.back().second);
+      both.emplace_back(Number64(report.last), both.back().second);
+    }
+    plot.Area(both, "#e0c48a");
+    plot.Area(live, "#2f6db5");
+    plot.YAxis(Ticks(0, Number64(pool.peak) * 1.08, 5, true),
+               [](double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); });
+    plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
+    text += Section("Memory of device " + std::to_string(pool.device),
+                    "What its pool held, of " + NameOf(process) + "; of many readings the highest ones.",
+                    Key("#2f6db5", "live: in the program's hands") + Key("#e0c48a", "idle: freed and kept"),
+                    plot.Finish("memory over time"));
+  }
+  return text;
+}
+
+std::string TimelineColor(int kind) {
+  if (kind == kTimelineKernel) return kKernelColor;
+  if (kind == kTimelineCopy) return kCopyColor;
+  return kPartColors[static_cast<size_t>(kind)];
+}
+
+std::string OneStep(const Report& report) {
+  if (!report.timeline) return "";
+  const Timeline& timeline = *report.timeline;
+  constexpr double kLane = 24;
+  constexpr double kName = 170;
+  Plot::Frame frame;
+  frame.left = kName;
+  frame.height = frame.top + frame.bottom + kLane * static_cast<double>(std::max<size_t>(1, timeline.lanes.size()));
+  const auto lanes = static_cast<double>(timeline.lanes.size());
+  Plot plot(frame, 0, Number64(timeline.end - timeline.start), 0, lanes);
+  for (size_t i = 0; i < timeline.lanes.size(); ++i) {
+    const double base = lanes - static_cast<double>(i) - 1;
+    plot.Box(0, base + 0.1, Number64(timeline.end - timeline.start), base + 0.9, "#f0f1f4", "");
+    plot.Label(4, plot.Y(base + 0.5) + 4, Cut(timeline.lanes[i].name, 26));
+    for (const TimelineItem& item : timeline.lanes[i].items) {
+      plot.Box(Number64(item.start - timeline.start), base + 0.1, Number64(item.end - timeline.start), base + 0.9,
+               TimelineColor(item.kind), Cut(item.name, 120) + ": " + Time(item.end - item.start));
+    }
+  }
+  plot.XAxis(Ticks(0, Number64(timeline.end - timeline.start), 8), AsTime);
+  std::string keys;
+  for (size_t part = 0; part < kCallKinds; ++part) keys += Key(kPartColors[part], Label(static_cast<Part>(part)));
+  if (report.kernels_recorded) keys += Key(kKernelColor, "kernels");
+  std::string about = "Step " + std::to_string(timeline.number) + " of " + NameOf(report.processes[timeline.process]) +
+                      ", the one of median time.";
+  if (timeline.left_out != 0) about += " " + Counted(timeline.left_out, "thing", "things") + " more are left out.";
+  return Section("One step", about, keys, plot.Finish("timeline of one step"));
+}
+
+// Bytes a second of each size, on two logarithmic axes.
+void DrawBandwidth(const CopySizes& sizes, const std::string& color, const std::string& name, Plot* plot) {
+  std::vector<std::pair<double, double>> line;
+  for (const auto& [exponent, size] : sizes) {
+    if (size.time <= 0 || size.bytes <= 0) continue;
+    const double rate = Number64(size.bytes) / Number64(size.time);  // bytes a ns are GB/s
+    line.emplace_back(exponent, std::log10(rate));
+    plot->Dot(exponent, std::log10(rate), 3.5, color,
+              name + ", from " + HumanBytes(uint64_t{1} << exponent) + ": " + Counted(size.calls, "copy", "copies") +
+                  ", " + HumanBytes(static_cast<uint64_t>(size.bytes)) + ", " + Number(rate) + " GB/s");
+  }
+  plot->Line(line, color, 1);
+}
+
+std::string CopyName(const ProcessReport& process, int64_t kind) {
+  for (const DeviceReport& device : process.devices) {
+    for (const DeviceCopyReport& copies : device.copies) {
+      if (copies.kind == kind) return copies.name;
+    }
+  }
+  return "kind " + std::to_string(kind);
+}
+
+std::string Bandwidths(const ProcessReport& process) {
+  std::vector<std::pair<std::string, const CopySizes*>> series;
+  if (!process.copy_sizes.empty()) series.emplace_back("copy calls, time on the host", &process.copy_sizes);
+  for (const auto& [kind, sizes] : process.device_copies) {
+    series.emplace_back(CopyName(process, kind) + ", time on the device", &sizes);
+  }
+  double least = 0;
+  double most = 0;
+  int largest = 0;
+  bool any = false;
+  for (const auto& [name, sizes] : series) {
+    for (const auto& [exponent, size] : *sizes) {
+      if (size.time <= 0 || size.bytes <= 0) continue;
+      const double rate = std::log10(Number64(size.bytes) / Number64(size.time));
+      least = any ? std::min(least, rate) : rate;
+      most = any ? std::max(most, rate) : rate;
+      largest = std::max(largest, exponent);
+      any = true;
+    }
+  }
+  if (!any) return "";
+  Plot plot({}, -0.5, largest + 0.5, std::floor(least), std::max(std::ceil(most), std::floor(least) + 1));
+  std::vector<double> decades;
+  for (double tick = std::floor(least); tick <= std::max(std::ceil(most), std::floor(least) + 1); ++tick) {
+    decades.push_back(tick);
+  }
+  plot.YAxis(decades, [](double decade) {
+    char label[32];
+    std::snprintf(label, sizeof(label), "%g GB/s", std::pow(10, decade));
+    return std::string(label);
+  });
+  std::vector<double> sizes;
+  for (int exponent = 0; exponent <= largest; exponent += largest > 20 ? 4 : 2) sizes.push_back(exponent);
+  plot.XAxis(sizes, [](double exponent) { return HumanBytes(uint64_t{1} << static_cast<int>(exponent)); });
+  plot.XTitle("size of a copy, from");
+  std::string keys;
+  for (size_t i = 0; i < series.size(); ++i) {
+    keys += Key(kSeries[i % kSeriesCount], series[i].first);
+    DrawBandwidth(*series[i].second, kSeries[i % kSeriesCount], series[i].first, &plot);
+  }
+  return Section("Copies by size",
+                 "Bytes by the time that they took, of sizes from one power of two to the next, in the measured time. "
+                 "An asynchronous call returns before its bytes have moved: on the host its figure is no bandwidth of "
+                 "the bus.",
+                 keys, plot.Finish("copy bandwidth by size"));
+}
+
+// Its lines stay lines.
+std::string Preformatted(const std::string& text) {
+  std::string html = "<pre>";
+  size_t from = 0;
+  while (from < text.size()) {
+    const size_t end = std::min(text.find('\n', from), text.size());
+    html += HtmlText(text.substr(from, end - from)) + "\n";
+    from = end + 1;
+  }
+  return html + "</pre>\n";
+}
+
+}  // namespace
+
+std::string ReportHtml(const Report& report) {
+  std::string title = "slipstream report";
+  std::string plots;
+  if (!report.processes.empty()) {
+    const ProcessReport& shown = report.processes[report.shown];
+    title += ": " + (shown.command.empty() ? NameOf(shown) : shown.command);
+    plots =
+        StepTimes(report) + PartsOfSteps(shown) + OneStep(report) + MemoryOverTime(report, shown) + Bandwidths(shown);
+  }
+  return kHead + HtmlText(Cut(title, 160)) + kStyle + "<h1>" + HtmlText(Cut(title, 160)) + "</h1>\n" +
+         Preformatted(FormatReport(report)) + plots + "</body></html>\n";
+}
+
+}  // namespace slipstream::report

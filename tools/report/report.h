@@ -1,0 +1,237 @@
+// A recorded run in figures, from its database alone (docs/report.md has the meaning and the formula of each). Start
+// reading here.
+//
+//   report.cpp            asks the database, in one pass over its calls, kernels and copies
+//   sweep.h, lane.h, running_kernels.h   where the time of a process went, moment by moment
+//   steps.h, call_kind.h, distribution.h, occupancy.h, kernel_name.h   rules, as pure functions
+//   timeline.h            one step in detail
+//   text.h, json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure of the run
+//
+// Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
+// Threading: one thread.
+// Times are ns of the trace's clock, sizes bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/report/distribution.h"
+#include "tools/report/steps.h"
+#include "tools/report/sweep.h"
+#include "tools/trace_db/database_reader.h"
+
+namespace slipstream::report {
+
+// A line of the program that calls are put down to, within the measured time.
+struct SiteReport {
+  bool of_step_thread = true;  // else of all other threads
+  bool known = false;          // else no line is
+  std::string file;
+  std::optional<int64_t> line;
+  std::string function;
+  uint64_t calls = 0;
+  uint64_t waiting = 0;  // of them, those whose function waits for the device and that slipstream did not make return
+  int64_t time = 0;      // of the step thread: these add up to its parts. Of others: the calls' own, summed up
+  int64_t gap = 0;       // of the step thread: time outside CUDA calls right before its calls here
+  int64_t bytes = 0;
+  struct Function {
+    std::string name;
+    uint64_t calls = 0;
+  };
+  std::vector<Function> functions;  // the most frequent first
+};
+
+struct KernelReport {
+  std::string name;
+  uint64_t launches = 0;
+  int64_t time = 0;           // their durations, summed up
+  bool tensor_cores = false;  // by its name
+};
+
+// What was copied or set on a device in the measured time, by copyKind (of ENUM_CUDA_MEMCPY_OPER; -1: a set).
+struct DeviceCopyReport {
+  int64_t kind = -1;
+  std::string name;
+  uint64_t count = 0;
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+
+struct DeviceReport {
+  int64_t device = 0;
+  std::string name;  // empty: not known
+  std::optional<int64_t> sms;
+  uint64_t kernels = 0;          // that began in the measured time
+  int64_t kernel_time = 0;       // their durations, summed up
+  int64_t tensor_core_time = 0;  // of that, by the kernels' names
+  DeviceTimes times;
+  std::optional<double> sm_efficiency;
+  std::optional<double> achieved_occupancy;
+  std::vector<KernelReport> top;  // by time
+  uint64_t kernel_names = 0;
+  std::vector<DeviceCopyReport> copies;
+};
+
+struct DecisionReport {
+  std::string name;
+  std::string meaning;          // empty: of another slipstream
+  uint64_t calls = 0;           // of the whole run
+  uint64_t measured_calls = 0;  // that began in the measured time
+  int64_t bytes = 0;
+  int64_t measured_bytes = 0;
+  int64_t saved = 0;  // what is above zero, summed up
+  int64_t lost = 0;   // what is below, as a number above zero
+};
+
+struct MemoryPoint {
+  int64_t time = 0;
+  int64_t live = 0;
+  int64_t idle = 0;
+};
+struct MemoryReport {
+  int64_t device = 0;
+  int64_t peak_live = 0;
+  int64_t peak_idle = 0;
+  int64_t peak = 0;  // of both together
+  int64_t last_live = 0;
+  int64_t last_idle = 0;
+  int64_t trims = 0;
+  int64_t retries = 0;
+  uint64_t readings = 0;
+  std::vector<MemoryPoint> points;  // the highest of every part of the run
+};
+
+// Host time in copy calls of the measured time by size: kCopySizes[i] holds those of at least 2^i bytes.
+struct CopySize {
+  uint64_t calls = 0;
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+// From the device's own records, where there are any.
+using CopySizes = std::map<int, CopySize>;  // by the exponent
+
+struct ErrorReport {
+  std::string function;
+  int64_t code = 0;
+  uint64_t calls = 0;
+};
+
+struct ProcessReport {
+  int64_t process = 0;  // of the database
+  std::optional<int64_t> pid;
+  std::optional<int64_t> rank;
+  std::optional<int64_t> local_rank;
+  std::optional<int64_t> world_size;
+  std::string host;
+  std::string executable;
+  std::string command;
+  std::string spool;
+  int64_t first = 0;
+  int64_t last = 0;
+  uint64_t calls = 0;
+
+  // Steps. None were found: one measured interval stands for the whole of the process.
+  bool has_steps = false;
+  bool drops_everywhere = false;  // no step is without a drop: all are measured, and calls are missing in them
+  std::string step_site;          // "file:line (function)"; empty: as the process recorded them
+  bool steps_found = false;       // by such a line, so that a step ends where the next one begins
+  int64_t step_thread = 0;
+  std::string step_thread_name;
+  std::vector<Step> steps;  // all, in order
+  size_t measured_steps = 0;
+  size_t warm_up_steps = 0;
+  size_t dropped_steps = 0;
+  int64_t measured_time = 0;  // covered by measured steps
+  Distribution step_time;     // of the measured ones
+  std::array<Distribution, kParts> parts;
+
+  std::vector<SiteReport> sites;  // by time
+  std::vector<DeviceReport> devices;
+  CopySizes copy_sizes;                        // of copy calls, on the host
+  std::map<int64_t, CopySizes> device_copies;  // by copyKind
+  std::vector<DecisionReport> decisions;       // the most frequent first
+  std::vector<MemoryReport> memory;
+  std::vector<ErrorReport> errors;  // the most frequent first
+
+  // What was not seen, or not placed.
+  uint64_t dropped = 0;
+  uint64_t drop_gaps = 0;
+  bool complete = true;
+  std::string end_reason;
+  std::string left_why;
+  int64_t left_bytes = 0;
+  int64_t missing_records = 0;
+  int64_t malformed_chunks = 0;
+  int64_t skipped_records = 0;
+  uint64_t calls_without_line = 0;  // that began in the measured time
+  uint64_t measured_calls = 0;      // likewise, of all threads
+  uint64_t calls_outside_steps = 0;
+
+  // What per-step figures divide by: 1 for a process without steps.
+  double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
+};
+
+struct TimelineItem {
+  int64_t start = 0;
+  int64_t end = 0;
+  int kind = 0;  // CallKind; on a device: kTimelineKernel, kTimelineCopy
+  std::string name;
+};
+inline constexpr int kTimelineKernel = 100;
+inline constexpr int kTimelineCopy = 101;
+struct TimelineLane {
+  std::string name;
+  std::vector<TimelineItem> items;
+};
+// The measured step of median time.
+struct Timeline {
+  size_t process = 0;  // of Report::processes
+  int64_t number = 0;
+  int64_t start = 0;
+  int64_t end = 0;
+  std::vector<TimelineLane> lanes;
+  uint64_t left_out = 0;  // items, because there are too many
+};
+
+// Of the processes that have steps, by the median of their steps; indices of Report::processes.
+struct Spread {
+  size_t fastest = 0;
+  size_t slowest = 0;
+  int64_t difference = 0;  // of their medians
+};
+
+struct Report {
+  std::string product;  // who wrote the database
+  bool has_own_tables = false;
+  int64_t start_unix_ns = 0;  // 0: not known
+  int64_t first = 0;
+  int64_t last = 0;
+  uint64_t calls = 0;
+  bool kernels_recorded = false;
+  bool device_copies_recorded = false;
+  std::vector<std::string> hosts;
+  std::vector<ProcessReport> processes;  // by rank, then as in the database
+  // Why files of the run are not in the database at all, as whoever made it knows.
+  std::vector<std::string> unreadable;
+  size_t shown = 0;              // of processes: the slowest of those with steps, else the one with most calls
+  std::optional<Spread> spread;  // nothing: fewer than two have steps
+  std::optional<Timeline> timeline;
+};
+
+struct ReportOptions {
+  bool timeline = false;  // asks once more about one step
+  std::function<void(uint64_t calls, uint64_t all_calls)> progress = {};
+};
+
+// Look at reader->ok() afterwards: then nothing of it is to be used.
+Report MakeReport(trace_db::DatabaseReader* reader, const ReportOptions& options);
+
+// "python3 (pid 7, rank 0)"
+std::string NameOf(const ProcessReport& process);
+
+}  // namespace slipstream::report

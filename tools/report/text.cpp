@@ -1,0 +1,393 @@
+#include "tools/report/text.h"
+
+#include <algorithm>
+
+#include "policy/text.h"
+#include "tools/cli/text.h"
+#include "tools/report/words.h"
+
+namespace slipstream::report {
+namespace {
+
+using cli::HumanBytes;
+using cli::PadLeft;
+using cli::PadRight;
+using cli::WithThousands;
+using policy::Escape;
+
+constexpr size_t kLabel = 41;
+constexpr size_t kFigure = 10;
+constexpr size_t kSitesShown = 12;
+constexpr size_t kGapsShown = 3;
+constexpr size_t kKernelsShown = 5;
+constexpr size_t kDecisionsShown = 10;
+constexpr size_t kRanksShown = 16;
+constexpr size_t kErrorsShown = 3;
+
+std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
+
+// A line that goes on in the next one behind six spaces.
+std::string Wrapped(const std::string& first, const std::string& rest) {
+  std::string text;
+  std::string left = first + rest;
+  while (left.size() > kColumns) {
+    const size_t space = left.rfind(' ', kColumns);
+    if (space == std::string::npos || space < 8) break;
+    text += left.substr(0, space) + "\n";
+    left = "      " + left.substr(space + 1);
+  }
+  return text + left + "\n";
+}
+
+std::string Run(const Report& report) {
+  std::string text = "slipstream report";
+  const ProcessReport* const shown = report.processes.empty() ? nullptr : &report.processes[report.shown];
+  if (shown != nullptr) {
+    text += ": " + Cut(Escape(shown->command.empty() ? NameOf(*shown) : shown->command), kColumns - text.size() - 2);
+  }
+  text += "\n  " + Counted(report.processes.size(), "process", "processes");
+  if (!report.hosts.empty()) {
+    text += report.hosts.size() == 1 ? " on " + Cut(Escape(report.hosts.front()), 40)
+                                     : " on " + Counted(report.hosts.size(), "host", "hosts");
+  }
+  const std::string wall = WallTime(report.start_unix_ns);
+  if (!wall.empty()) text += ", from " + wall;
+  text += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls") + "\n";
+  std::string gaps;
+  for (const ProcessReport& process : report.processes) {
+    const std::string missing = Missing(process);
+    if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
+  }
+  for (const std::string& why : report.unreadable) gaps += Wrapped("  ", "left out: " + Cut(Escape(why), 300));
+  if (!report.has_own_tables) {
+    return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
+  }
+  return text + (gaps.empty() ? "  nothing is missing\n" : gaps);
+}
+
+std::string Row(const std::string& label, const Distribution& of, double whole) {
+  return PadRight(label, kLabel) + Figure(Time(of.mean())) + PadLeft(Percent(of.mean(), whole), 9) +
+         Figure(Time(of.median)) + Figure(Time(of.p10)) + Figure(Time(of.p90)) + Figure(Time(of.min)) +
+         Figure(Time(of.max)) + "\n";
+}
+
+// Without ranks, which one of anything has not.
+std::string WholeRow(const std::string& label, int64_t time, int64_t whole) {
+  return PadRight(label, kLabel) + Figure(Time(time)) +
+         PadLeft(Percent(static_cast<double>(time), static_cast<double>(whole)), 9) + "\n";
+}
+
+std::string StepsTitle(const ProcessReport& process) {
+  std::string left;
+  if (process.warm_up_steps != 0) {
+    int64_t time = 0;
+    for (const Step& step : process.steps) {
+      if (step.use == StepUse::kWarmUp) AddTo(&time, step.time());
+    }
+    left += "; before them " + Counted(process.warm_up_steps, "slower step", "slower steps") +
+            " of warm-up, left out (" + Time(time) + ")";
+  }
+  if (process.dropped_steps != 0) {
+    left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out";
+  }
+  if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM: calls are missing below";
+  const std::string of = process.steps_found
+                             ? ", each from " + Cut(Escape(process.step_site), 70) + " to the next time there"
+                             : ", as recorded";
+  return Wrapped("",
+                 "STEPS of " + FullName(process) + ": " + Counted(process.measured_steps, "step", "steps") + of + left);
+}
+
+// Where the thread comes from when it was outside CUDA calls for long: what it does next tells what it was waiting for.
+std::string Gaps(const ProcessReport& process) {
+  std::vector<const SiteReport*> sites;
+  for (const SiteReport& site : process.sites) {
+    if (site.gap > 0) sites.push_back(&site);
+  }
+  std::stable_sort(sites.begin(), sites.end(),
+                   [](const SiteReport* a, const SiteReport* b) { return a->gap > b->gap; });
+  std::string text;
+  for (size_t i = 0; i < sites.size() && i < kGapsShown; ++i) {
+    const auto gap = static_cast<double>(sites[i]->gap);
+    text += PadRight("      before " + SiteLabel(*sites[i], kLabel - 14), kLabel) +
+            Figure(Time(gap / process.divisor())) +
+            PadLeft(Percent(gap, static_cast<double>(process.measured_time)), 9) + "\n";
+  }
+  return text;
+}
+
+std::string Steps(const ProcessReport& process) {
+  if (!process.has_steps) {
+    std::string text =
+        Wrapped("", "TIME of " + FullName(process) +
+                        ": no steps were found, so this is all of it, as the thread with most calls spent it");
+    if (process.drops_everywhere) text += "  records were dropped: calls are missing below\n";
+    text += PadRight("", kLabel) + Figure("time") + PadLeft("share", 9) + "\n";
+    const int64_t whole = process.step_time.total;
+    text += WholeRow("  recorded", whole, whole);
+    for (size_t i = 0; i < kParts; ++i) {
+      text += WholeRow(std::string("    ") + Label(static_cast<Part>(i)), process.parts[i].total, whole);
+    }
+    return text + Gaps(process);
+  }
+  std::string text = StepsTitle(process);
+  text += PadRight("", kLabel) + Figure("mean") + PadLeft("share", 9) + Figure("median") + Figure("p10") +
+          Figure("p90") + Figure("min") + Figure("max") + "\n";
+  const double whole = process.step_time.mean();
+  text += Row("  a step", process.step_time, whole);
+  for (size_t i = 0; i < kParts; ++i) {
+    text += Row(std::string("    ") + Label(static_cast<Part>(i)), process.parts[i], whole);
+  }
+  return text + Gaps(process);
+}
+
+const DeviceReport* Busiest(const ProcessReport& process) {
+  const DeviceReport* busiest = nullptr;
+  for (const DeviceReport& device : process.devices) {
+    if (busiest == nullptr || device.times.kernels > busiest->times.kernels) busiest = &device;
+  }
+  return busiest;
+}
+
+std::string RankRow(const Report& report, const ProcessReport& process) {
+  constexpr size_t kColumn = 8;
+  const auto mean = [&](std::initializer_list<Part> parts) {
+    double sum = 0;
+    for (const Part part : parts) sum += process.parts[static_cast<size_t>(part)].mean();
+    return PadLeft(Time(sum), kColumn);
+  };
+  std::string text = PadRight("  " + Cut(ShortName(process), 20), 22) +
+                     PadLeft(process.has_steps ? WithThousands(process.measured_steps) : "none", 7);
+  text += PadLeft(process.has_steps ? Time(process.step_time.median) : "-", kColumn) +
+          PadLeft(process.has_steps ? Time(process.step_time.p90) : "-", kColumn);
+  text += mean({Part::kCopies}) + mean({Part::kSynchronizes}) + mean({Part::kAllocator}) + mean({Part::kLaunches}) +
+          mean({Part::kOtherCalls}) + mean({Part::kElsewhere}) + mean({Part::kOutside});
+  const DeviceReport* const device = Busiest(process);
+  if (report.kernels_recorded) {
+    text += PadLeft(device == nullptr ? "-"
+                                      : Percent(static_cast<double>(device->times.kernels),
+                                                static_cast<double>(process.measured_time)),
+                    kColumn);
+  }
+  return text + "\n";
+}
+
+std::string Ranks(const Report& report) {
+  if (report.processes.size() < 2) return "";
+  std::string text = "PROCESSES: median and 90th percentile of a step, means of its parts";
+  text += report.kernels_recorded ? "; GPU: time with kernels\n" : "\n";
+  text += PadRight("", 22) + PadLeft("steps", 7);
+  for (const char* const title :
+       {"median", "p90", "copies", "synchr.", "allocs", "launch", "other", "elsewh.", "outside"}) {
+    text += PadLeft(title, 8);
+  }
+  text += (report.kernels_recorded ? PadLeft("GPU", 8) : "") + "\n";
+  // The slowest is among them.
+  std::vector<size_t> order;
+  for (size_t i = 0; i < report.processes.size(); ++i) {
+    if (order.size() < kRanksShown) order.push_back(i);
+  }
+  if (report.shown >= kRanksShown) order.back() = report.shown;
+  for (const size_t i : order) text += RankRow(report, report.processes[i]);
+  if (order.size() < report.processes.size()) {
+    text += "  and " + Counted(report.processes.size() - order.size(), "more process", "more processes") +
+            " (--json has all)\n";
+  }
+  if (report.spread && report.spread->difference > 0) {
+    const ProcessReport& fastest = report.processes[report.spread->fastest];
+    const ProcessReport& slowest = report.processes[report.spread->slowest];
+    text += Wrapped("  ", "slowest: " + ShortName(slowest) + ", " + Time(report.spread->difference) + " a step (" +
+                              Percent(static_cast<double>(report.spread->difference),
+                                      static_cast<double>(fastest.step_time.median)) +
+                              ") behind " + ShortName(fastest) + " in the median; what follows is of it");
+  }
+  return text;
+}
+
+std::string DeviceRow(const std::string& label, int64_t time, const ProcessReport& process) {
+  return PadRight(label, kLabel) + Figure(Time(static_cast<double>(time) / process.divisor())) +
+         PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
+}
+
+std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device) {
+  const DeviceTimes& times = device.times;
+  std::string text = "GPU " + std::to_string(device.device);
+  if (!device.name.empty()) text += ", " + Cut(Escape(device.name), 50);
+  if (device.sms) text += ", " + Counted(static_cast<uint64_t>(*device.sms), "SM", "SMs");
+  text += process.has_steps ? ": mean of a step\n" : ": all of the recorded time\n";
+  if (!report.kernels_recorded) {
+    text += "  no kernels were recorded: when it was busy is not known, only its copies are\n";
+    return text + DeviceRow("  copying or setting memory", times.copies, process);
+  }
+  text += DeviceRow("  running kernels (utilisation)", times.kernels, process);
+  if (report.device_copies_recorded) {
+    text += DeviceRow("  only copying or setting memory", times.copies_alone, process);
+  }
+  int64_t idle = 0;
+  for (const int64_t time : times.idle) AddTo(&idle, time);
+  text += DeviceRow("  idle", idle, process);
+  for (size_t host = 0; host < kHostStates; ++host) {
+    if (times.idle[host] != 0) {
+      text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process);
+    }
+  }
+  text += Wrapped("  ", "launch-bound (idle while the host was launching or outside CUDA calls): " +
+                            Percent(static_cast<double>(Sum(times.idle[static_cast<size_t>(CallKind::kLaunch)],
+                                                            times.idle[kHostOutside])),
+                                    static_cast<double>(process.measured_time)) +
+                            " of the time");
+  const auto share = [](const std::optional<double>& of) {
+    return of ? Percent(*of, 1) : std::string("not known (the database does not have the device's limits)");
+  };
+  text +=
+      Wrapped("  ", "est. SM efficiency " + share(device.sm_efficiency) + "; est. achieved occupancy " +
+                        share(device.achieved_occupancy) + "; tensor cores, by kernels' names, about " +
+                        Percent(static_cast<double>(device.tensor_core_time), static_cast<double>(device.kernel_time)) +
+                        " of kernel time");
+  if (!report.device_copies_recorded) text += "  no copies of the device were recorded: idle time includes them\n";
+  const double divisor = process.divisor();
+  for (size_t i = 0; i < device.top.size() && i < kKernelsShown; ++i) {
+    const KernelReport& kernel = device.top[i];
+    text += "  " + Figure(Time(static_cast<double>(kernel.time) / divisor)) +
+            PadLeft(Percent(static_cast<double>(kernel.time), static_cast<double>(device.kernel_time)), 9) +
+            PadLeft(Number(static_cast<double>(kernel.launches) / divisor) + " x", 10) + "  " +
+            Cut(Escape(kernel.name), kColumns - 33) + "\n";
+  }
+  if (device.kernel_names > kKernelsShown) {
+    text += PadRight("", 33) + Counted(device.kernel_names - kKernelsShown, "more kernel", "more kernels") + "\n";
+  }
+  return text;
+}
+
+std::string Devices(const Report& report, const ProcessReport& process) {
+  if (!report.kernels_recorded && !report.device_copies_recorded) {
+    return "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known\n";
+  }
+  if (process.devices.empty()) return "GPU: none of its kernels or copies are in this database\n";
+  std::string text;
+  for (const DeviceReport& device : process.devices) text += Device(report, process, device);
+  return text;
+}
+
+std::string Sites(const ProcessReport& process) {
+  if (process.sites.empty()) return "";
+  const double divisor = process.divisor();
+  const double whole = static_cast<double>(process.measured_time);
+  std::string text =
+      process.has_steps
+          ? "CALL SITES: time in CUDA calls, a step (* synchronises and blocking copies that were not skipped)\n"
+          : "CALL SITES: time in CUDA calls (* synchronises and blocking copies that were not skipped)\n";
+  text += Figure("time") + PadLeft("share", 9) + PadLeft("calls", 9) + "   where\n";
+  const auto row = [&](int64_t time, uint64_t calls, bool waits, const std::string& where) {
+    return Figure(Time(static_cast<double>(time) / divisor)) + PadLeft(Percent(static_cast<double>(time), whole), 9) +
+           PadLeft(Number(static_cast<double>(calls) / divisor), 9) + (waits ? " * " : "   ") + where + "\n";
+  };
+  constexpr size_t kWhere = 44;
+  const size_t shown = process.sites.size() <= kSitesShown + 1 ? process.sites.size() : kSitesShown;
+  for (size_t i = 0; i < shown; ++i) {
+    const SiteReport& site = process.sites[i];
+    text += row(site.time, site.calls, site.waiting != 0,
+                PadRight(SiteLabel(site, kWhere), kWhere) + " " + FunctionsLabel(site, kColumns - 32 - kWhere));
+  }
+  if (shown < process.sites.size()) {
+    int64_t time = 0;
+    uint64_t calls = 0;
+    for (size_t i = shown; i < process.sites.size(); ++i) {
+      AddTo(&time, process.sites[i].time);
+      calls += process.sites[i].calls;
+    }
+    text += row(time, calls, false, Counted(process.sites.size() - shown, "more line", "more lines"));
+  }
+  return text;
+}
+
+std::string Decisions(const ProcessReport& process) {
+  if (process.decisions.empty()) return "";
+  const double divisor = process.divisor();
+  const bool saved = std::any_of(process.decisions.begin(), process.decisions.end(),
+                                 [](const DecisionReport& decision) { return decision.saved != 0; });
+  const bool lost = std::any_of(process.decisions.begin(), process.decisions.end(),
+                                [](const DecisionReport& decision) { return decision.lost != 0; });
+  const bool steps = process.has_steps;
+  std::string text = std::string("WHAT SLIPSTREAM DECIDED: in the whole run") + (steps ? ", and in a step" : "") +
+                     "\n" + Figure("calls") + Figure("bytes") + (steps ? PadLeft("a step", 9) + Figure("bytes") : "");
+  text += (saved ? Figure("saved") : "") + (lost ? Figure("lost") : "") + "   what\n";
+  size_t shown = 0;
+  for (const DecisionReport& decision : process.decisions) {
+    if (++shown > kDecisionsShown && process.decisions.size() > kDecisionsShown + 1) break;
+    const double bytes = static_cast<double>(decision.measured_bytes) / divisor;
+    text += Figure(WithThousands(decision.calls)) + Figure(HumanBytes(static_cast<uint64_t>(decision.bytes)));
+    if (steps) {
+      text += PadLeft(Number(static_cast<double>(decision.measured_calls) / divisor), 9) +
+              Figure(HumanBytes(static_cast<uint64_t>(bytes)));
+    }
+    if (saved) text += Figure(Time(decision.saved));
+    if (lost) text += Figure(Time(decision.lost));
+    const size_t room = kColumns - 23 - (steps ? 19 : 0) - (saved ? kFigure : 0) - (lost ? kFigure : 0);
+    text += "   " + Cut(Escape(decision.meaning.empty() ? decision.name : decision.meaning), room) + "\n";
+  }
+  if (process.decisions.size() > kDecisionsShown + 1) {
+    text += "  and " + std::to_string(process.decisions.size() - kDecisionsShown) + " more (--json has all)\n";
+  }
+  if (!saved) text += "  (what a single call gained is not recorded)\n";
+  return text;
+}
+
+std::string Memory(const ProcessReport& process) {
+  std::string text;
+  const auto bytes = [](int64_t size) { return HumanBytes(static_cast<uint64_t>(size)); };
+  for (const MemoryReport& pool : process.memory) {
+    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ": at most " + bytes(pool.peak_live) +
+                            " live, " + bytes(pool.peak_idle) + " idle in the pool, " + bytes(pool.peak) +
+                            " together; at the end " + bytes(pool.last_live) + " and " + bytes(pool.last_idle));
+  }
+  return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
+}
+
+std::string NotSeen(const Report& report, const ProcessReport& process) {
+  std::string text = "NOT SEEN\n";
+  const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
+  if (report.has_own_tables) {
+    say("libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are not recorded and count as "
+        "outside CUDA calls");
+  }
+  if (process.calls_without_line != 0) {
+    say("lines: " + WithThousands(process.calls_without_line) + " of " + WithThousands(process.measured_calls) +
+        " calls have none (" +
+        Percent(static_cast<double>(process.calls_without_line), static_cast<double>(process.measured_calls)) + ")");
+  }
+  if (process.has_steps) {
+    say("steps: " + WithThousands(process.calls_outside_steps) + " of " + WithThousands(process.calls) +
+        " calls of the process are outside of them");
+  }
+  size_t without = 0;
+  std::string names;
+  for (const ProcessReport& other : report.processes) {
+    if (other.has_steps) continue;
+    if (++without <= 3) names += (names.empty() ? "" : ", ") + FullName(other);
+  }
+  if (without != 0 && report.processes.size() > 1) {
+    say("steps of " + Counted(without, "process", "processes") + ": " + names + (without > 3 ? ", ..." : ""));
+  }
+  for (size_t i = 0; i < process.errors.size() && i < kErrorsShown; ++i) {
+    const ErrorReport& error = process.errors[i];
+    say("failed: " + Counted(error.calls, "call", "calls") + " of " + Cut(Escape(error.function), 60) + " returned " +
+        std::to_string(error.code));
+  }
+  if (process.errors.size() > kErrorsShown) {
+    say("failed: " + std::to_string(process.errors.size() - kErrorsShown) + " more kinds of failure (--json has all)");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FormatReport(const Report& report) {
+  std::string text = Run(report);
+  if (report.processes.empty()) return text + "  there are no processes in it\n";
+  const ProcessReport& shown = report.processes[report.shown];
+  return text + Ranks(report) + Steps(shown) + Devices(report, shown) + Sites(shown) + Decisions(shown) +
+         Memory(shown) + NotSeen(report, shown);
+}
+
+}  // namespace slipstream::report

@@ -1,0 +1,42 @@
+// Numbers and names of a report as people read them, on the screen and on the page alike.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tools/report/report.h"
+
+namespace slipstream::report {
+
+// Of a mean, or of a difference: "1.23 ms", "-4.50 us".
+std::string Time(double ns);
+std::string Time(int64_t ns);
+// Three digits: "0.25", "12.3", "1,234".
+std::string Number(double number);
+// "12.3 %"; "-" of nothing.
+std::string Percent(double part, double whole);
+// "1 step", "7 steps"
+std::string Counted(uint64_t count, const char* one, const char* many);
+
+// "copies", "outside CUDA calls"
+const char* Label(Part part);
+// Of Sweep's host states.
+const char* HostLabel(size_t host);
+// "train.py:42 (step)", of at most `columns`; the file without its folders where it is longer.
+std::string SiteLabel(const SiteReport& site, size_t columns);
+// "cudaMemcpyAsync, cudaStreamSynchronize, 2 more"
+std::string FunctionsLabel(const SiteReport& site, size_t columns);
+// At most `columns`, with "..." where something is cut off.
+std::string Cut(const std::string& text, size_t columns);
+// "python3 (pid 7, rank 3)"
+std::string FullName(const ProcessReport& process);
+// "rank 3", else as above.
+std::string ShortName(const ProcessReport& process);
+// "2026-11-22 17:01:02 UTC"; empty: not known.
+std::string WallTime(int64_t unix_ns);
+// What is missing of a process; empty: nothing.
+std::string Missing(const ProcessReport& process);
+
+}  // namespace slipstream::report
