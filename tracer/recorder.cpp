@@ -186,7 +186,10 @@ void* Recorder::ThreadMain(void* recorder) {
 }
 
 Recorder::State Recorder::Write() {
-  SpoolWriter writer({.rings = &rings_, .sites = &sites_, .dropped_without_ring = &shared_->dropped_without_ring},
+  SpoolWriter writer({.rings = &rings_,
+                      .sites = &sites_,
+                      .range_names = &range_names_,
+                      .dropped_without_ring = &shared_->dropped_without_ring},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;

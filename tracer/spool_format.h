@@ -57,7 +57,7 @@ enum class ChunkKind : uint16_t {
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // Numbers that records carry, and whose names a kNames chunk has.
-enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2 };
+enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2, kRanges = 5 };
 
 struct ChunkHeader {
   uint32_t magic = kChunkMagic;

@@ -13,6 +13,7 @@
 #include "tracer/chunk_writer.h"
 #include "tracer/code_sites.h"
 #include "tracer/process_facts.h"
+#include "tracer/range_names.h"
 #include "tracer/record_rings.h"
 #include "tracer/spool_file.h"
 #include "tracer/spool_format.h"
@@ -24,6 +25,7 @@ class SpoolWriter {
   struct Sources {
     RecordRings* rings = nullptr;
     const std::atomic<const CodeSites*>* sites = nullptr;         // may hold null, and be set at any time, once
+    const std::atomic<const RangeNames*>* range_names = nullptr;  // the same
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
   };
 
@@ -49,6 +51,7 @@ class SpoolWriter {
   void WriteNames(NameTable table, const std::vector<std::string>& names);
   void WriteClock();
   void WriteNewSites();
+  void WriteNewRangeNames();
   void WriteOwn(const TraceRecord& record);
   void WriteThread(const RecordRing::Owner& owner);
   void WriteThreadEnd(const RecordRing& ring);
@@ -61,8 +64,10 @@ class SpoolWriter {
   std::vector<uint32_t> announced_;    // of each ring, the last owner that has a kThread chunk
   std::vector<bool> written_sites_;    // by site
   uint32_t first_unwritten_site_ = 1;  // all before it are in the file
-  uint64_t own_records_ = 0;           // of thread 0
-  uint64_t said_without_ring_ = 0;     // of dropped_without_ring, in records
+  std::vector<bool> written_range_names_;
+  uint32_t first_unwritten_range_name_ = 1;
+  uint64_t own_records_ = 0;        // of thread 0
+  uint64_t said_without_ring_ = 0;  // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
   uint64_t next_clock_ns_ = 0;
