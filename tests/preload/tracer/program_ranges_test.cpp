@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -156,6 +157,19 @@ TEST(ProgramRangesTest, AProcessWithoutThePreloadIsAsBare) {
   EXPECT_EQ(recorded.status, 0);
   EXPECT_EQ(recorded.out, bare.out);
   EXPECT_EQ(FolderIn(place), "") << "nothing was recorded";
+}
+
+// NVTX may come upon the library by another name than the preload's. It is then not asked by `slipstream run`.
+TEST(ProgramRangesTest, OnlyTheLibraryThatIsPreloadedIsTheTool) {
+  const std::string place = NewDirectory();
+  const std::string link = place + "/link.so";
+  std::filesystem::create_symlink(SLIPSTREAM_LIBRARY, link);
+  for (const char* tool : {SLIPSTREAM_LIBRARY, link.c_str()}) {
+    const std::string directory = NewDirectory();
+    const Finished finished = RunTraced({NVTX_RANGES, "steps", "2"}, directory, {{"NVTX_INJECTION64_PATH", tool}});
+    EXPECT_EQ(finished.status, 0);
+    EXPECT_EQ(RangesIn(ReadOnlyTrace(directory)).empty(), tool == link) << tool;
+  }
 }
 
 // S50: names alone are no use of CUDA.
