@@ -228,6 +228,10 @@ constexpr Option kOptions[] = {
         "Python's own, of CPython 3.9 to 3.13. python: that, and the whole stack of Python that led there. none: no "
         "stack is read.",
         kStacks, kStacksLater),
+    Row<&Policy::tracer, &Tracer::ranges>(
+        "tracer", "ranges", OptionType::kBool,
+        "Whether the program's own NVTX ranges and marks are recorded beside its calls. Where another tool has set "
+        "NVTX_INJECTION64_PATH they stay that tool's."),
     Number<&Policy::tracer, &Tracer::max_file>(
         "tracer", "max_file", OptionType::kSize,
         "How large the trace of a process may get. Its recording ends there, and what was recorded until then stays.",

@@ -174,6 +174,8 @@ struct Tracer {
   Record record = Record::kOff;
   // Which line of the program stands beside a recorded call.
   Stacks stacks = Stacks::kLine;
+  // Whether the program's own NVTX ranges and marks are recorded beside its calls.
+  bool ranges = true;
   // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
   std::uint64_t max_file = std::uint64_t{256} << 20;
 

@@ -22,6 +22,7 @@
 #include "tracer/hook_id.h"
 #include "tracer/memory_figures.h"
 #include "tracer/memory_pace.h"
+#include "tracer/program_ranges.h"
 #include "tracer/recorder.h"
 #include "tracer/stack_tree.h"
 
@@ -54,6 +55,9 @@ class CallRecorder {
 
   // Recorded if it differs from what was recorded last by enough to be seen (memory_pace.h).
   void Memory(const MemoryFigures& figures);
+
+  // From now on these are recorded too. They live as long as the process.
+  void Record(ProgramRanges* ranges) { ranges->SetRecorder(&recorder_); }
 
   // Recorder::Finish.
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }

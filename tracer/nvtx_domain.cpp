@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <new>
 
+#include "tracer/nvtx_injection.h"
+
 namespace slipstream::tracer {
 namespace {
 
@@ -59,6 +61,7 @@ nvtxEventAttributes_t Event(uint32_t category, nvtxStringHandle_t name, uint64_t
 }  // namespace
 
 NvtxDomain* NvtxDomain::Open() {
+  const OwnNvtxCall own;
   nvtxDomainHandle_t domain = nvtxDomainCreateA("slipstream");
   if (domain == nullptr) return nullptr;  // what the API returns when no tool is attached
   return new (std::nothrow) NvtxDomain(domain);

@@ -189,6 +189,7 @@ Recorder::State Recorder::Write() {
   SpoolWriter writer({.rings = &rings_,
                       .sites = &sites_,
                       .stacks = options_.stacks,
+                      .range_names = &range_names_,
                       .dropped_without_ring = &shared_->dropped_without_ring},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "tracer/futex.h"
+#include "tracer/range_names.h"
 #include "tracer/record_rings.h"
 #include "tracer/spool_file.h"
 #include "tracer/spool_writer.h"
@@ -85,6 +86,9 @@ class Recorder {
   // Where records have their sites from. Once; it stays for good.
   void SetSites(const CodeSites* sites) { sites_.store(sites, std::memory_order_release); }
 
+  // Where records of ranges have their names from. Once; it stays for good.
+  void SetRangeNames(const RangeNames* names) { range_names_.store(names, std::memory_order_release); }
+
   // Ends the recording, and waits until what was recorded is in the file and the file says so, or for so long. False:
   // it took longer, or this is a child. From then on Record does nothing. May be called again.
   bool Finish(uint64_t timeout_ns);
@@ -121,6 +125,7 @@ class Recorder {
   Shared* shared_ = nullptr;
   RecordRings rings_;
   std::atomic<const CodeSites*> sites_{nullptr};
+  std::atomic<const RangeNames*> range_names_{nullptr};
   pthread_key_t key_ = 0;
   bool has_key_ = false;
   bool has_thread_ = false;

@@ -65,7 +65,7 @@ inline constexpr uint32_t kFirstSpoolStack = 2;
 inline constexpr uint32_t kCutSpoolStack = 1;
 
 // Numbers that records carry, and whose names a kNames chunk has.
-enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2 };
+enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2, kRanges = 5 };
 
 struct ChunkHeader {
   uint32_t magic = kChunkMagic;

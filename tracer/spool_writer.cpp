@@ -173,6 +173,27 @@ void SpoolWriter::WriteNewStacks() {
   while (first_unwritten_stack_ < end && written_stacks_[first_unwritten_stack_]) ++first_unwritten_stack_;
 }
 
+// As for sites.
+void SpoolWriter::WriteNewRangeNames() {
+  const RangeNames* const names = sources_.range_names->load(std::memory_order_acquire);
+  if (names == nullptr) return;
+  const uint32_t end = names->size();
+  if (first_unwritten_range_name_ >= end) return;
+  if (written_range_names_.size() < end) written_range_names_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(NameTable::kRanges));
+  for (uint32_t name = first_unwritten_range_name_; name < end; ++name) {
+    std::string_view text;
+    if (written_range_names_[name] || !names->Describe(name, &text)) continue;
+    ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+    to.PutNumber(name);
+    to.PutText(text);
+    written_range_names_[name] = true;
+  }
+  while (first_unwritten_range_name_ < end && written_range_names_[first_unwritten_range_name_]) {
+    ++first_unwritten_range_name_;
+  }
+}
+
 void SpoolWriter::WriteThread(const RecordRing::Owner& owner) {
   chunks_.Begin(ChunkKind::kThread);
   chunks_.PutNumber(owner.number);
@@ -194,6 +215,7 @@ bool SpoolWriter::Drain(RecordRing* ring) {
   if (available == 0) return true;
   WriteNewSites();
   WriteNewStacks();
+  WriteNewRangeNames();
   while (available > 0) {
     const uint64_t count = std::min(available, kRecordsPerChunk);
     const RecordsHead head = {.thread = ring->owner()->number,

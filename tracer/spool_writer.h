@@ -13,6 +13,7 @@
 #include "tracer/chunk_writer.h"
 #include "tracer/code_sites.h"
 #include "tracer/process_facts.h"
+#include "tracer/range_names.h"
 #include "tracer/record_rings.h"
 #include "tracer/spool_file.h"
 #include "tracer/spool_format.h"
@@ -26,6 +27,7 @@ class SpoolWriter {
     RecordRings* rings = nullptr;
     const std::atomic<const CodeSites*>* sites = nullptr;         // may hold null, and be set at any time, once
     const StackTree* stacks = nullptr;                            // null: records have none
+    const std::atomic<const RangeNames*>* range_names = nullptr;  // the same
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
   };
 
@@ -52,6 +54,7 @@ class SpoolWriter {
   void WriteClock();
   void WriteNewSites();
   void WriteNewStacks();
+  void WriteNewRangeNames();
   void WriteOwn(const TraceRecord& record);
   void WriteThread(const RecordRing::Owner& owner);
   void WriteThreadEnd(const RecordRing& ring);
@@ -66,6 +69,8 @@ class SpoolWriter {
   uint32_t first_unwritten_site_ = 1;  // all before it are in the file
   std::vector<bool> written_stacks_;
   uint32_t first_unwritten_stack_ = StackTree::kFirst;
+  std::vector<bool> written_range_names_;
+  uint32_t first_unwritten_range_name_ = 1;
   uint64_t own_records_ = 0;        // of thread 0
   uint64_t said_without_ring_ = 0;  // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;

@@ -27,8 +27,9 @@ enum class RecordKind : uint8_t {
   kDrop = 4,    // here are records missing
   kStep = 5,    // a step of the program's loop
   kClock = 6,   // three clocks, read at once
+  kRange = 12,  // what the program says of itself (range_record.h)
 };
-inline constexpr uint8_t kLastRecordKind = 6;
+inline constexpr uint8_t kLastRecordKind = 12;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that

@@ -8,6 +8,7 @@
 
 #include "tracer/clock.h"
 #include "tracer/nvtx_domain.h"
+#include "tracer/nvtx_injection.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -101,6 +102,8 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     return false;
   }
   recording_ |= kRecordTrace;
+  ProgramRanges* const ranges = policy.ranges ? MakeProgramRanges() : nullptr;
+  if (ranges != nullptr) trace_->Record(ranges);
   return true;
 }
 

@@ -77,8 +77,8 @@ class Tracer {
   void SetBound(HookId id, bool bound);
   // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
   void NameDecisions(std::span<const char* const> names);
-  // Counts one decision for the whole process, and notes it in the record and the NVTX range of the call that the thread
-  // is in. Lock-free; nothing without a counter file, a trace or a tool.
+  // Counts one decision for the whole process, and notes it in the record and the NVTX range of the call that the
+  // thread is in. Lock-free; nothing without a counter file, a trace or a tool.
   void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share);
   // What the pool of a device holds now. Lock-free; nothing without a counter file or a trace.
   void RecordMemory(const MemoryFigures& figures);

@@ -52,6 +52,20 @@ TEST(PreloadEnvironmentTest, PolicyVariablesYieldToTheUsersEvenWhenEmpty) {
   EXPECT_TRUE(Has(environment, "NEW=p"));
 }
 
+// The command's own NVTX ranges are recorded by the library, unless another tool has them.
+TEST(PreloadEnvironmentTest, TheToolOfNvtx) {
+  const std::string variable = "NVTX_INJECTION64_PATH";
+  EXPECT_EQ(CountOf(MakePreloadEnvironment({.library = "/a/l.so"}), variable), 0U);
+  EXPECT_TRUE(Has(MakePreloadEnvironment({.library = "/a/l.so", .tool_of_nvtx = true}), variable + "=/a/l.so"));
+  const PreloadEnvironment others =
+      MakePreloadEnvironment({.inherited = {{variable, "/opt/tool.so"}}, .library = "/a/l.so", .tool_of_nvtx = true});
+  EXPECT_TRUE(Has(others, variable + "=/opt/tool.so"));
+  EXPECT_EQ(CountOf(others, variable), 1U);
+  // Of a run around this one, which recorded.
+  EXPECT_EQ(CountOf(MakePreloadEnvironment({.inherited = {{variable, "/a/l.so"}}, .library = "/a/l.so"}), variable),
+            0U);
+}
+
 TEST(PreloadEnvironmentTest, APathThatThePreloadListCannotHoldIsRefused) {
   for (const char* path : {"/a b/l.so", "/a:b/l.so"}) {
     const PreloadEnvironment environment = MakePreloadEnvironment({.library = path});

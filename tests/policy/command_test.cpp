@@ -114,6 +114,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.max_threads            64                default\n"
             "tracer.record                 \"off\"             default\n"
             "tracer.stacks                 \"line\"            default\n"
+            "tracer.ranges                 true              default\n"
             "tracer.max_file               \"256MiB\"          default\n"
             "environment.A                 \"b\"               p.toml:6\n");
 }

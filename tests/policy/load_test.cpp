@@ -406,7 +406,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "device_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\nrecord = \"on\"\n"
-      "stacks = \"none\"\nmax_file = \"1MiB\"\n");
+      "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
   expected.enabled = false;
@@ -436,6 +436,7 @@ TEST(Load, EveryValueOfAFileArrives) {
                      .max_threads = 16,
                      .record = Record::kOn,
                      .stacks = Stacks::kNone,
+                     .ranges = false,
                      .max_file = std::uint64_t{1} << 20};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),

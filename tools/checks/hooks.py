@@ -14,12 +14,13 @@ _ROWS = (
     "HOOK_WORDS(group,function,words,runtimes,detail)=@ group runtimes function @",
     "HOOK_CUSTOM(group,function,runtimes)=@ group runtimes function @",
     "HOOK_LIBC(function)=@ kLibc kNone function @",
+    "HOOK_TOOL(function)=@ kTool kNone function @",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """`runtimes` holds the major versions of libcudart that have the function, as the row says; none for the C library's."""
+    """`runtimes` holds the major versions of libcudart that have the function, as the row says; none for those that are not CUDA's."""
 
     name: str
     group: str

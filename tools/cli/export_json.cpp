@@ -35,6 +35,7 @@ Json ProcessJson(const trace_db::ExportedProcess& process) {
           {"steps", process.steps},
           {"median_step_ns", NumberOrNull(process.median_step_ns)},
           {"step_line", process.step_line.empty() ? Json(nullptr) : Json(process.step_line)},
+          {"step_name", process.step_name.empty() ? Json(nullptr) : Json(process.step_name)},
           {"complete", end.complete},
           {"end_reason", EndReasonJson(end)},
           {"error", end.error},

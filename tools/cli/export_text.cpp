@@ -87,9 +87,9 @@ std::string Gaps(const ExportedProcess& process) {
 // Of one process; empty: there are none.
 std::string StepsLine(const ExportedProcess& process) {
   if (process.steps == 0 || !process.median_step_ns.has_value()) return "";
-  const std::string of = process.step_line.empty()
-                             ? "as the process recorded them"
-                             : "each from " + Escape(process.step_line) + " to the next time there";
+  std::string of = "as the process recorded them";
+  if (!process.step_name.empty()) of = "its NVTX ranges named " + Escape(process.step_name);
+  if (!process.step_line.empty()) of = "each from " + Escape(process.step_line) + " to the next time there";
   return "  " + NameOf(process) + ": " + Count(process.steps, "step", "steps") + " of " +
          Moment(process.median_step_ns) + " in the median, " + of + "\n";
 }

@@ -60,6 +60,9 @@ std::string Absolute(const std::string& path) {
   return error ? path : absolute.string();
 }
 
+// Every library with NVTX in it loads the tool that this names (NVTX 3, nvtxInit.h).
+constexpr char kNvtxTool[] = "NVTX_INJECTION64_PATH";
+
 // The variables of this process, and the one that --record stands for: what reads them here and in the command then
 // agrees.
 policy::Environment EnvironmentFor(const RunOptions& options) {
@@ -93,6 +96,11 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   if (!request.policy_path.empty()) variables[policy::kPolicyVariable] = request.policy_path;
   variables.erase(policy::kRunDirectoryVariable);  // of a `slipstream run` around this one
   if (!request.run_directory.empty()) variables[policy::kRunDirectoryVariable] = request.run_directory;
+  // An outer run's is ours too, and says nothing about this one.
+  if (const auto tool = variables.find(kNvtxTool); tool != variables.end() && tool->second == request.library) {
+    variables.erase(tool);
+  }
+  if (request.tool_of_nvtx) variables.try_emplace(kNvtxTool, request.library);
   for (const auto& [name, value] : variables) result.variables.push_back(name + "=" + value);
   return result;
 }
@@ -150,6 +158,7 @@ int Run(const RunOptions& options) {
   request.library = library;
   request.policy_path = loaded.path ? Absolute(*loaded.path) : "";
   request.run_directory = directory.path();
+  request.tool_of_nvtx = wants_trace && loaded.policy.tracer.ranges && !directory.path().empty();
   const PreloadEnvironment preload = MakePreloadEnvironment(request);
   if (!preload.error.empty()) {
     Complain(preload.error);

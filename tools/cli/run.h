@@ -32,6 +32,7 @@ struct PreloadRequest {
   std::string library{};
   std::string policy_path{};    // absolute; empty: none
   std::string run_directory{};  // empty: none
+  bool tool_of_nvtx = false;    // the library is to get the command's own NVTX calls, unless another tool does
 };
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 

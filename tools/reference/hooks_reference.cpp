@@ -44,7 +44,10 @@ void Write(std::ostream& out) {
 #include "shim/hooks.def"
   out << ". They concern the shared memory of batches only\n([transfer.md](transfer.md)); all else goes straight to "
          "the "
-         "real function.\n";
+         "real function.\n\nAsked for by the loader of a tools interface:";
+#define HOOK_TOOL(function) out << " `" #function "`";
+#include "shim/hooks.def"
+  out << " (NVTX, [trace.md](trace.md)).\n";
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
       survey_(survey),
       reader_(reader),
       global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))),
-      lines_(reader) {
+      lines_(reader),
+      ranges_(tables, reader, global_pid_) {
   exported_.file = survey.file;
   exported_.executable = std::filesystem::path(survey.Text(tracer::kFactExecutable)).filename().string();
   exported_.host = survey.Text(tracer::kFactHost);
@@ -59,6 +60,7 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
   exported_.rank = survey.Number(tracer::kFactRank);
   exported_.local_rank = survey.Number(tracer::kFactLocalRank);
   exported_.world_size = survey.Number(tracer::kFactWorldSize);
+  if (survey.step_ranges) exported_.step_name = survey.step_ranges->base;
   if (survey.step_line) cutter_.emplace(*survey.step_line);
 }
 
@@ -92,6 +94,9 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
       break;
     case RecordKind::kClock:
       tables_.own_clocks.Row(start, end, number_, record.start_ns, record.end_ns, record.bytes, record.stream);
+      break;
+    case RecordKind::kRange:
+      AddRange(spooled);
       break;
     case RecordKind::kNone:
       break;
@@ -136,6 +141,19 @@ void ProcessRows::AddStep(int64_t start, int64_t end, uint32_t thread, std::opti
   tables_.nvtx.Row(start, end, kNvtxStartEndRange, kNull, kNull, kNull, "step", owner, owner, kNull, 0, number, kNull,
                    kNull, kNull, kNull, kNull, kNull, kNull, kNull);
   step_times_.push_back(end - start);
+}
+
+void ProcessRows::AddRange(const SpoolRecord& spooled) {
+  const tracer::RangeRecord range = tracer::RangeOf(spooled.record);
+  const int64_t start = At(range.start_ns);
+  const int64_t end = At(range.end_ns);
+  ranges_.Add(range, start, end, GlobalTid(global_pid_, spooled.tid));
+  if (!survey_.step_ranges || range.kind == tracer::RangeKind::kMark || spooled.thread != survey_.step_ranges->thread) {
+    return;
+  }
+  const std::optional<StepName>& name = ranges_.StepNameOf(range);
+  if (!name || name->base != survey_.step_ranges->base) return;
+  AddStep(start, end, spooled.thread, ThreadOf(spooled), Size(name->number.value_or(step_times_.size())), std::nullopt);
 }
 
 void ProcessRows::AddRecordedStep(const SpoolRecord& spooled) {

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/trace_db/range_rows.h"
 #include "tools/trace_db/step_cutter.h"
 #include "tools/trace_db/survey.h"
 #include "tools/trace_db/time_base.h"
@@ -36,7 +37,8 @@ struct ExportedProcess {
   tracer::SpoolReader::End end;
   uint64_t steps = 0;
   std::optional<int64_t> median_step_ns;
-  std::string step_line;  // file:line that begins each, where slipstream found them; empty: the process recorded them
+  std::string step_line;  // file:line that begins each, where slipstream found them
+  std::string step_name;  // of NVTX ranges of the program's that are its steps; both empty: the process recorded them
 
   // Something that is in the file is not in the database.
   bool damaged() const {
@@ -63,6 +65,7 @@ class ProcessRows {
   // NULL for what the process itself did, by no thread of the program.
   std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
   void AddCall(const tracer::SpoolRecord& record);
+  void AddRange(const tracer::SpoolRecord& record);
   void AddRecordedStep(const tracer::SpoolRecord& record);
   void AddFoundStep(const StepTime& step);
   void AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
@@ -94,6 +97,7 @@ class ProcessRows {
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
   std::unordered_map<uint32_t, StackTable::Stack> stacks_;
   LinesOfSites lines_;
+  RangeRows ranges_;
   std::optional<StepCutter> cutter_;
   std::optional<int64_t> cut_thread_;  // global, of the cutter's thread
   std::vector<int64_t> step_times_;

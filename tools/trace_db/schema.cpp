@@ -38,11 +38,11 @@ constexpr EnumValue kEventClasses[] = {
 };
 constexpr EnumValue kEventTypes[] = {
     {33, "NvtxCategory", "NvtxCategory"},
-    {34, "NvtxMark", "NvtxMark"},
+    {kNvtxMark, "NvtxMark", "NvtxMark"},
     {39, "NvtxThread", "NvtxThread"},
-    {59, "NvtxPushPopRange", "NvtxPushPopRange"},
+    {kNvtxPushPopRange, "NvtxPushPopRange", "NvtxPushPopRange"},
     {kNvtxStartEndRange, "NvtxStartEndRange", "NvtxStartEndRange"},
-    {75, "NvtxDomainCreate", "NvtxDomainCreate"},
+    {kNvtxDomainCreate, "NvtxDomainCreate", "NvtxDomainCreate"},
     {76, "NvtxDomainDestroy", "NvtxDomainDestroy"},
 };
 constexpr EnumTable kEnumTables[] = {

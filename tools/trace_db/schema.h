@@ -51,7 +51,10 @@ inline constexpr TableLayout kMetaDataExport = {"META_DATA_EXPORT", "name TEXT N
 
 inline constexpr int64_t kClassRuntime = 0;  // of ENUM_NSYS_EVENT_CLASS
 inline constexpr int64_t kClassDriver = 1;
-inline constexpr int64_t kNvtxStartEndRange = 60;  // of ENUM_NSYS_EVENT_TYPE
+inline constexpr int64_t kNvtxMark = 34;  // of ENUM_NSYS_EVENT_TYPE
+inline constexpr int64_t kNvtxPushPopRange = 59;
+inline constexpr int64_t kNvtxStartEndRange = 60;
+inline constexpr int64_t kNvtxDomainCreate = 75;
 
 struct EnumValue {
   int64_t id;

@@ -5,13 +5,48 @@
 #include <filesystem>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 
+#include "tools/trace_db/step_names.h"
+#include "tracer/range_record.h"
 #include "tracer/spool_reader.h"
 
 namespace slipstream::trace_db {
 namespace {
 
 constexpr uint64_t kRecordsBetweenLooks = 4096;
+
+// How many ranges of a process are named as steps are, by thread and kind of name.
+class StepRangeCounts {
+ public:
+  explicit StepRangeCounts(const tracer::SpoolReader& reader) : reader_(reader) {}
+
+  void Add(const tracer::SpoolRecord& spooled) {
+    const tracer::RangeRecord range = tracer::RangeOf(spooled.record);
+    if (range.kind == tracer::RangeKind::kMark || range.name == 0) return;
+    const auto [known, is_new] = bases_.try_emplace(range.name);
+    if (is_new) {
+      const std::string* const text = reader_.NameOf(tracer::NameTable::kRanges, range.name);
+      const auto name = text != nullptr ? StepNameOf(*text) : std::nullopt;
+      if (name) known->second = name->base;
+    }
+    if (!known->second.empty()) ++counts_[{known->second, spooled.thread}];
+  }
+
+  // Those of PyTorch's profiler, if there are any, else the most. One is no loop.
+  std::optional<SpoolSurvey::StepRanges> Most() const {
+    const auto rank = [](const auto& entry) { return std::pair(entry.first.first == "profilerstep", entry.second); };
+    const auto most = std::max_element(counts_.begin(), counts_.end(),
+                                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+    if (most == counts_.end() || most->second < 2) return std::nullopt;
+    return SpoolSurvey::StepRanges{.thread = most->first.second, .base = most->first.first};
+  }
+
+ private:
+  const tracer::SpoolReader& reader_;
+  std::unordered_map<uint32_t, std::string> bases_;  // by name; empty: no step's
+  std::map<std::pair<std::string, uint32_t>, uint64_t> counts_;
+};
 
 }  // namespace
 
@@ -59,12 +94,14 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   StepFinder finder;
   LinesOfSites lines(*reader);
   std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
+  StepRangeCounts ranges(*reader);
   bool has_steps = false;
   tracer::SpoolRecord record;
   while (reader->Next(&record)) {
     ++survey.records;
     if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
     if (record.record.kind == tracer::RecordKind::kStep) has_steps = true;
+    if (record.record.kind == tracer::RecordKind::kRange) ranges.Add(record);
     if (record.record.kind == tracer::RecordKind::kCall) {
       const auto [copy, is_new] = copies.try_emplace(record.record.hook);
       if (is_new) {
@@ -79,7 +116,8 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
     if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
   }
   survey.facts = reader->facts();
-  if (!has_steps) survey.step_line = finder.Find();
+  if (!has_steps) survey.step_ranges = ranges.Most();
+  if (!has_steps && !survey.step_ranges) survey.step_line = finder.Find();
   return survey;
 }
 

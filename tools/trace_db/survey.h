@@ -39,7 +39,13 @@ struct SpoolSurvey {
   ClockReadings clocks;
   std::optional<uint64_t> first_ns;  // of CLOCK_MONOTONIC: the earliest start
   uint64_t records = 0;
-  // The line that begins a step; none where the process recorded its steps itself.
+  // The program's own NVTX ranges that are its steps: of one thread, and of one kind of name (step_names.h).
+  struct StepRanges {
+    uint32_t thread = 0;
+    std::string base;
+  };
+  std::optional<StepRanges> step_ranges;
+  // The line that begins a step; none where the process recorded its steps itself, or named them.
   std::optional<StepFinder::Found> step_line;
 
   // Of a fact that is a number (process_facts.h).

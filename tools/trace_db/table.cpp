@@ -47,6 +47,8 @@ void Table::Bind(int column, std::string_view text) {
   if (code != SQLITE_OK) database_.Fail(code);
 }
 
+void Table::Bind(int column, double value) { sqlite3_bind_double(insert_, column, value); }
+
 void Table::BindNumber(int column, int64_t value) { sqlite3_bind_int64(insert_, column, value); }
 
 }  // namespace slipstream::trace_db

@@ -71,6 +71,7 @@ class Table {
   }
   void Bind(int column, std::nullptr_t);
   void Bind(int column, std::string_view text);
+  void Bind(int column, double value);
   void BindNumber(int column, int64_t value);
 
   Database& database_;
