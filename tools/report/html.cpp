@@ -279,9 +279,9 @@ std::string Bandwidths(const ProcessReport& process) {
   if (!any) return "";
   Plot plot({}, -0.5, largest + 0.5, std::floor(least), std::max(std::ceil(most), std::floor(least) + 1));
   std::vector<double> decades;
-  for (double tick = std::floor(least); tick <= std::max(std::ceil(most), std::floor(least) + 1); ++tick) {
-    decades.push_back(tick);
-  }
+  const int lowest = static_cast<int>(std::floor(least));
+  const int highest = std::max(static_cast<int>(std::ceil(most)), lowest + 1);
+  for (int decade = lowest; decade <= highest; ++decade) decades.push_back(decade);
   plot.YAxis(decades, [](double decade) {
     char label[32];
     std::snprintf(label, sizeof(label), "%g GB/s", std::pow(10, decade));
