@@ -191,7 +191,8 @@ std::string MemoryOverTime(const Report& report, const ProcessReport& process) {
                [](double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); });
     plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
     text += Section("Memory of device " + std::to_string(pool.device),
-                    "What its pool held, of " + NameOf(process) + "; of many readings the highest ones.",
+                    "What its pool held, of " + NameOf(process) + ", as it was read " +
+                        Counted(pool.readings, "time", "times") + "; of many readings the highest ones.",
                     Key("#2f6db5", "live: in the program's hands") + Key("#e0c48a", "idle: freed and kept"),
                     plot.Finish("memory over time"));
   }

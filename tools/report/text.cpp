@@ -340,8 +340,9 @@ std::string Memory(const ProcessReport& process) {
   std::string text;
   const auto bytes = [](int64_t size) { return HumanBytes(static_cast<uint64_t>(size)); };
   for (const MemoryReport& pool : process.memory) {
-    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ": at most " + bytes(pool.peak_live) +
-                            " live, " + bytes(pool.peak_idle) + " idle in the pool, " + bytes(pool.peak) +
+    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ", the highest of " +
+                            Counted(pool.readings, "reading", "readings") + " of its pool: " + bytes(pool.peak_live) +
+                            " live, " + bytes(pool.peak_idle) + " idle, " + bytes(pool.peak) +
                             " together; at the end " + bytes(pool.last_live) + " and " + bytes(pool.last_idle));
   }
   return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
