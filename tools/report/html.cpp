@@ -191,7 +191,8 @@ std::string MemoryOverTime(const Report& report, const ProcessReport& process) {
                [](double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); });
     plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
     text += Section("Memory of device " + std::to_string(pool.device),
-                    "What its pool held, of " + NameOf(process) + "; of many readings the highest ones.",
+                    "What its pool held, of " + NameOf(process) + ", as it was read " +
+                        Counted(pool.readings, "time", "times") + "; of many readings the highest ones.",
                     Key("#2f6db5", "live: in the program's hands") + Key("#e0c48a", "idle: freed and kept"),
                     plot.Finish("memory over time"));
   }
@@ -279,9 +280,9 @@ std::string Bandwidths(const ProcessReport& process) {
   if (!any) return "";
   Plot plot({}, -0.5, largest + 0.5, std::floor(least), std::max(std::ceil(most), std::floor(least) + 1));
   std::vector<double> decades;
-  for (double tick = std::floor(least); tick <= std::max(std::ceil(most), std::floor(least) + 1); ++tick) {
-    decades.push_back(tick);
-  }
+  const int lowest = static_cast<int>(std::floor(least));
+  const int highest = std::max(static_cast<int>(std::ceil(most)), lowest + 1);
+  for (int decade = lowest; decade <= highest; ++decade) decades.push_back(decade);
   plot.YAxis(decades, [](double decade) {
     char label[32];
     std::snprintf(label, sizeof(label), "%g GB/s", std::pow(10, decade));

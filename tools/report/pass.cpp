@@ -126,7 +126,9 @@ struct ProcessSum {
 };
 
 // Which power of two a size begins with; -1: nothing.
-int ExponentOf(int64_t bytes) { return bytes <= 0 ? -1 : std::bit_width(static_cast<uint64_t>(bytes)) - 1; }
+int ExponentOf(int64_t bytes) {
+  return bytes <= 0 ? -1 : static_cast<int>(std::bit_width(static_cast<uint64_t>(bytes))) - 1;
+}
 
 void AddSize(CopySizes* sizes, int64_t bytes, int64_t time) {
   CopySize& size = (*sizes)[ExponentOf(bytes)];

@@ -102,7 +102,7 @@ std::string StepsTitle(const ProcessReport& process) {
 std::string Gaps(const ProcessReport& process) {
   std::vector<const SiteReport*> sites;
   for (const SiteReport& site : process.sites) {
-    if (site.gap > 0) sites.push_back(&site);
+    if (site.gap > 0 && site.known) sites.push_back(&site);
   }
   std::stable_sort(sites.begin(), sites.end(),
                    [](const SiteReport* a, const SiteReport* b) { return a->gap > b->gap; });
@@ -286,8 +286,11 @@ std::string Sites(const ProcessReport& process) {
   const size_t shown = process.sites.size() <= kSitesShown + 1 ? process.sites.size() : kSitesShown;
   for (size_t i = 0; i < shown; ++i) {
     const SiteReport& site = process.sites[i];
+    // Where no line is known, the functions are all there is to say.
+    const std::string where = SiteLabel(site, kWhere);
+    const size_t columns = site.known ? kWhere : where.size();
     text += row(site.time, site.calls, site.waiting != 0,
-                PadRight(SiteLabel(site, kWhere), kWhere) + " " + FunctionsLabel(site, kColumns - 32 - kWhere));
+                PadRight(where, columns) + " " + FunctionsLabel(site, kColumns - 32 - columns));
   }
   if (shown < process.sites.size()) {
     int64_t time = 0;
@@ -337,8 +340,9 @@ std::string Memory(const ProcessReport& process) {
   std::string text;
   const auto bytes = [](int64_t size) { return HumanBytes(static_cast<uint64_t>(size)); };
   for (const MemoryReport& pool : process.memory) {
-    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ": at most " + bytes(pool.peak_live) +
-                            " live, " + bytes(pool.peak_idle) + " idle in the pool, " + bytes(pool.peak) +
+    text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ", the highest of " +
+                            Counted(pool.readings, "reading", "readings") + " of its pool: " + bytes(pool.peak_live) +
+                            " live, " + bytes(pool.peak_idle) + " idle, " + bytes(pool.peak) +
                             " together; at the end " + bytes(pool.last_live) + " and " + bytes(pool.last_idle));
   }
   return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
