@@ -1,9 +1,9 @@
 // Which of the figures that a pool reports get a record.
 //
 // A change of 1/64 of the most that the device ever held can be seen in any drawing of it and is always kept; smaller
-// ones once in 10 ms, which is finer than the allocator's own reports while nothing unusual happens. So a trace has the
-// true figures to within 1/64 at every moment, and a program that has its memory taken back again and again, near the
-// limit, does not fill its ring with them: each of its allocations is a record already.
+// ones once in 10 ms, which is finer than the allocator's own reports while nothing unusual happens. So a program that
+// has its memory taken back again and again, near the limit, does not fill its ring with them: each of its allocations
+// is a record already.
 //
 // Threading: any thread, lock-free. Two that report at the same moment may both get through, or be compared with each
 //   other's half: that is a record too many, or one that the next 10 ms bring.

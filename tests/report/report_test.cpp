@@ -330,7 +330,6 @@ TEST_P(RandomReportTest, EverythingAddsUp) {
       }
       std::stable_sort(records.begin(), records.end(),
                        [](const auto& a, const auto& b) { return a.end_ns < b.end_ns; });
-      for (tracer::TraceRecord& record : records) record.thread = 99 + thread;
       spool.Records(thread, records);
     }
     spool.End();

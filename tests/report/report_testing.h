@@ -74,7 +74,6 @@ class ReportTest : public trace_db::TraceDbTest {
     main->push_back(Call(kLaunchHook, at + 300, at + 340, kLaunchSite));
     main->push_back(Call(kMallocHook, at + 340, at + 350, kLaunchSite, 1 << 20));
     other->push_back(Call(kLaunchHook, at + 400, at + 500, kNoSite));
-    other->back().thread = 101;
     main->push_back(Call(kSynchronizeHook, at + 700, at + 900, kWaitSite, 0, kPaid, -60));
     main->push_back(tracer::StepRecord(at, at + length, number));
   }

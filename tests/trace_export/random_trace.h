@@ -94,7 +94,6 @@ class RandomTrace {
                            .bytes = Below(2) == 0 ? 0 : Below(uint64_t{1} << 40),
                            .stream = Below(2) == 0 ? 0 : 0x7f0000000000 + Below(3),
                            .saved_ns = decided ? static_cast<int64_t>(Below(10'000)) - 5000 : 0,
-                           .thread = id,
                            .site = static_cast<uint32_t>(Below(kLines + 1)),
                            .status = Below(20) == 0 ? 2 : 0,
                            .hook = static_cast<uint16_t>(Below(std::size(kFunctions))),
@@ -102,9 +101,9 @@ class RandomTrace {
                            .device = static_cast<int16_t>(static_cast<int>(Below(3)) - 1),
                            .kind = tracer::RecordKind::kCall});
         if (i % 50 == 49) {
-          Add(&records, id, tracer::StepRecord(records[records.size() - 40].start_ns, end, i / 50));
-          Add(&records, id, tracer::MarkRecord(end, static_cast<uint32_t>(Below(kLines + 1)), i));
-          Add(&records, id, tracer::DropRecord(at, end, Below(100), i));
+          records.push_back(tracer::StepRecord(records[records.size() - 40].start_ns, end, i / 50));
+          records.push_back(tracer::MarkRecord(end, static_cast<uint32_t>(Below(kLines + 1)), i));
+          records.push_back(tracer::DropRecord(at, end, Below(100), i));
         }
         if (i % 20 == 19) {
           const uint64_t idle = Below(1 << 30);
@@ -114,7 +113,7 @@ class RandomTrace {
                                                                   .parked_bytes = Below(idle + 1),
                                                                   .trims = Below(10),
                                                                   .retries = Below(10)});
-          Add(&records, id, memory);
+          records.push_back(memory);
         }
         at = end;
       }
@@ -126,11 +125,6 @@ class RandomTrace {
     }
     spool.End();
   }
-  static void Add(std::vector<tracer::TraceRecord>* records, uint32_t thread, tracer::TraceRecord record) {
-    record.thread = thread;
-    records->push_back(record);
-  }
-
   void Run(const std::string& sql) {
     char* error = nullptr;
     EXPECT_EQ(sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK)
