@@ -239,14 +239,12 @@ class RandomTrace {
   // A tree: 1 is the root, and the parent of each is one before it.
   void Stacks(const std::string& database) {
     constexpr int64_t kStacks = 40;
-    Run("CREATE TABLE SLIPSTREAM_STACKS (stackId INTEGER NOT NULL PRIMARY KEY, parentId INTEGER, siteId INTEGER NOT "
-        "NULL)");
-    Run("ALTER TABLE SLIPSTREAM_CALLS ADD COLUMN stackId INTEGER");
     const int64_t sites = std::stoll(trace_db::One(database, "SELECT count(*) FROM SLIPSTREAM_SITES"));
     for (int64_t i = 1; i <= kStacks; ++i) {
       const std::string parent = i == 1 ? "NULL" : Text(1 + static_cast<int64_t>(Below(static_cast<uint64_t>(i - 1))));
       Run("INSERT INTO SLIPSTREAM_STACKS VALUES (" + Text(i) + "," + parent + "," +
-          Text(1 + static_cast<int64_t>(Below(static_cast<uint64_t>(sites)))) + ")");
+          Text(1 + static_cast<int64_t>(Below(static_cast<uint64_t>(sites)))) +
+          ", coalesce((SELECT depth + 1 FROM SLIPSTREAM_STACKS WHERE stackId = " + parent + "), 0), 0)");
     }
     Run("UPDATE SLIPSTREAM_CALLS SET stackId = 1 + abs(correlationId * 7919) % " + Text(kStacks) +
         ", siteId = (SELECT siteId FROM SLIPSTREAM_STACKS k WHERE k.stackId = 1 + abs(correlationId * 7919) % " +
