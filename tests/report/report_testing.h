@@ -145,10 +145,11 @@ class ReportTest : public trace_db::TraceDbTest {
     if (!limits) return;
     Execute(database_,
             "CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, smCount INTEGER, computeMajor INTEGER, computeMinor "
-            "INTEGER, threadsPerWarp INTEGER, maxWarpsPerSm INTEGER, maxThreadsPerBlock INTEGER, maxRegistersPerBlock "
+            "INTEGER, threadsPerWarp INTEGER, maxWarpsPerSm INTEGER, maxBlocksPerSm INTEGER, maxThreadsPerBlock "
+            "INTEGER, maxRegistersPerBlock "
             "INTEGER, maxRegistersPerSm INTEGER, maxShmemPerBlock INTEGER, maxShmemPerBlockOptin INTEGER, "
             "maxShmemPerSm INTEGER);"
-            "INSERT INTO TARGET_INFO_GPU VALUES (3, 'NVIDIA H200', 132, 9, 0, 32, 64, 1024, 65536, 65536, 49152, "
+            "INSERT INTO TARGET_INFO_GPU VALUES (3, 'NVIDIA H200', 132, 9, 0, 32, 64, 32, 1024, 65536, 65536, 49152, "
             "232448, 233472);"
             "CREATE TABLE TARGET_INFO_CUDA_DEVICE (gpuId INTEGER, cudaId INTEGER, pid INTEGER);"
             "INSERT INTO TARGET_INFO_CUDA_DEVICE VALUES (3, 0, 100)");

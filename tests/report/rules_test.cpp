@@ -1,4 +1,4 @@
-// The rules of a report, each by itself: kinds of calls, which steps count, ranks, occupancy, kernel names.
+// The rules of a report, each by itself: kinds of calls, which steps count, ranks, kernel names.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,6 @@
 #include "tools/report/decision_text.h"
 #include "tools/report/distribution.h"
 #include "tools/report/kernel_name.h"
-#include "tools/report/occupancy.h"
 #include "tools/report/steps.h"
 #include "tools/trace_db/api_names.h"
 #include "tracer/hook_id.h"
@@ -179,41 +178,6 @@ TEST(MeasuredTimeTest, IsAUnion) {
   EXPECT_EQ(measured[0].end, 20);
   EXPECT_EQ(measured[1].start, 30);
   EXPECT_EQ(measured[1].end, 40);
-}
-
-// An H200, as CUDA describes it.
-constexpr DeviceLimits kH200 = {.sms = 132,
-                                .compute_major = 9,
-                                .compute_minor = 0,
-                                .threads_per_warp = 32,
-                                .warps_per_sm = 64,
-                                .threads_per_block = 1024,
-                                .registers_per_block = 65536,
-                                .registers_per_sm = 65536,
-                                .shared_per_block = 49152,
-                                .shared_per_block_optin = 232448,
-                                .shared_per_sm = 233472};
-
-TEST(OccupancyTest, ByThreadsRegistersAndSharedMemory) {
-  // 8 blocks of 256 threads fill an SM.
-  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 32}), 1.0);
-  // 255 registers: of 256 each 65536 / (256 * 256) = 1 block.
-  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 255}), 0.125);
-  // 100 KiB and the driver's 1 KiB: 2 blocks in 228 KiB.
-  EXPECT_DOUBLE_EQ(
-      *AchievedOccupancy(kH200, {.blocks = 1 << 20, .threads = 256, .registers = 32, .dynamic_shared = 100 << 10}),
-      0.25);
-  // Fewer blocks than SMs: half of them have one.
-  EXPECT_DOUBLE_EQ(*AchievedOccupancy(kH200, {.blocks = 66, .threads = 256, .registers = 32}), 0.5 * 256 / 2048);
-}
-
-TEST(OccupancyTest, UnknownLimitsAreNoZero) {
-  EXPECT_EQ(AchievedOccupancy({}, {.blocks = 10, .threads = 256, .registers = 32}), std::nullopt);
-  EXPECT_EQ(AchievedOccupancy(kH200, {.blocks = 10, .threads = 4096, .registers = 32}), std::nullopt);
-  EXPECT_EQ(AchievedOccupancy(kH200, {.blocks = 10, .threads = 0, .registers = 32}), std::nullopt);
-  DeviceLimits huge = kH200;
-  huge.registers_per_sm = int64_t{1} << 40;
-  EXPECT_EQ(AchievedOccupancy(huge, {.blocks = 10, .threads = 256, .registers = 32}), std::nullopt);
 }
 
 TEST(KernelNameTest, TensorCores) {

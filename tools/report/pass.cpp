@@ -14,9 +14,8 @@
 #include "tools/report/bounded.h"
 #include "tools/report/call_kind.h"
 #include "tools/report/decision_text.h"
-#include "tools/report/device_info.h"
 #include "tools/report/kernel_name.h"
-#include "tools/report/occupancy.h"
+#include "tools/trace_db/devices.h"
 
 namespace slipstream::report {
 namespace {
@@ -82,7 +81,7 @@ struct KernelSum {
 
 struct DeviceSum {
   int64_t device = 0;
-  const DeviceInfo* info = nullptr;
+  const trace_db::Device* info = nullptr;  // null: not known
   uint64_t kernels = 0;
   int64_t kernel_time = 0;
   double occupancy_time = 0;  // ns, each times its occupancy
@@ -104,12 +103,12 @@ struct ProcessSum {
     }
     return at->second;
   }
-  size_t DeviceOf(int64_t device, const DeviceInfos& infos) {
+  size_t DeviceOf(int64_t device, const trace_db::Devices& infos) {
     const auto [at, is_new] = device_index.try_emplace(device, devices.size());
     if (is_new) {
       DeviceSum& sum = devices.emplace_back();
       sum.device = device;
-      sum.info = infos.Of(report.pid, device);
+      sum.info = infos.Find(report.pid, device);
     }
     return at->second;
   }
@@ -202,7 +201,7 @@ class Pass {
         table_(*table),
         report_(*report),
         strings_(reader),
-        infos_(reader),
+        infos_(*reader),
         decisions_(reader) {
     for (ProcessReport& process : table->processes) sums_.emplace_back(&process, sums_.size());
   }
@@ -230,7 +229,7 @@ class Pass {
   ProcessTable& table_;
   Report& report_;
   Strings strings_;
-  const DeviceInfos infos_;
+  const trace_db::Devices infos_;
   DecisionNames decisions_;
   std::deque<ProcessSum> sums_;
   std::unordered_map<int64_t, Function> functions_;
@@ -334,16 +333,15 @@ void Pass::AddKernel(const Rows& rows) {
   const auto side = [&](int column, int64_t most) { return std::clamp(row.Number(column), int64_t{1}, most); };
   constexpr int64_t kMostX = int64_t{1} << 31;
   constexpr int64_t kMostYz = int64_t{1} << 16;
-  const KernelShape shape = {
-      .blocks = BoundedCount(BoundedCount(side(6, kMostX) * side(7, kMostYz)) * side(8, kMostYz)),
-      .threads = side(9, 1024) * side(10, 1024) * side(11, 1024),
-      .registers = BoundedCount(row.Number(12)),
-      .static_shared = BoundedCount(row.Number(13)),
-      .dynamic_shared = BoundedCount(row.Number(14))};
+  const trace_db::KernelShape shape = {.grid = {side(6, kMostX), side(7, kMostYz), side(8, kMostYz)},
+                                       .block = {side(9, 1024), side(10, 1024), side(11, 1024)},
+                                       .registers = BoundedCount(row.Number(12)),
+                                       .shared = BoundedCount(row.Number(13)) + BoundedCount(row.Number(14))};
+  const int64_t blocks = BoundedCount(BoundedCount(shape.grid[0] * shape.grid[1]) * shape.grid[2]);
   DeviceSum& device = sum->devices[at];
-  const DeviceLimits limits = device.info != nullptr ? device.info->limits : DeviceLimits{};
+  const int64_t sms = device.info != nullptr ? device.info->multiprocessors.value_or(0) : 0;
   const int64_t end = rows.end();
-  if (!sum->sweep.Kernel(at, rows.start(), end, shape.blocks, limits.sms)) return;
+  if (!sum->sweep.Kernel(at, rows.start(), end, blocks, sms)) return;
   const int64_t time = end - rows.start();
   ++device.kernels;
   AddTo(&device.kernel_time, time);
@@ -352,8 +350,9 @@ void Pass::AddKernel(const Rows& rows) {
   kernel.short_name = row.Number(4);
   ++kernel.launches;
   AddTo(&kernel.time, time);
-  if (const auto occupancy = AchievedOccupancy(limits, shape)) {
-    device.occupancy_time += *occupancy * static_cast<double>(time);
+  const auto load = device.info != nullptr ? trace_db::LoadOf(shape, *device.info) : std::nullopt;
+  if (load && load->occupancy) {
+    device.occupancy_time += *load->occupancy * static_cast<double>(time);
     device.occupancy_weight += static_cast<double>(time);
   }
 }
@@ -458,8 +457,8 @@ void Pass::FinishDevices(ProcessSum* sum) {
     device.kernels = from.kernels;
     device.kernel_time = from.kernel_time;
     if (from.info != nullptr) device.name = from.info->name;
-    if (from.info != nullptr && from.info->limits.sms > 0) {
-      device.sms = from.info->limits.sms;
+    if (from.info != nullptr && from.info->multiprocessors.value_or(0) > 0) {
+      device.sms = from.info->multiprocessors;
       if (sum->report.measured_time > 0) {
         device.sm_efficiency = device.times.busy_sms / static_cast<double>(sum->report.measured_time);
       }

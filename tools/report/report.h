@@ -3,7 +3,7 @@
 //
 //   report.cpp            asks the database, in one pass over its calls, kernels and copies
 //   sweep.h, lane.h, running_kernels.h   where the time of a process went, moment by moment
-//   steps.h, call_kind.h, distribution.h, occupancy.h, kernel_name.h   rules, as pure functions
+//   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
 //   text.h, json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure of the run
 //

@@ -1,6 +1,7 @@
 #include "tools/trace_export/chrome_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace slipstream::trace_export {
@@ -89,7 +90,7 @@ void ChromeTrace::DescribeDevices() {
   bool first = true;
   file_.Write("  \"deviceProperties\": [");
   for (const int64_t number : devices == facts_->devices.end() ? std::vector<int64_t>() : devices->second) {
-    const Device* const device = facts_->properties.Find(process.pid, number);
+    const trace_db::Device* const device = facts_->properties.Find(process.pid, number);
     line_.Open();
     line_.Number("id", number);
     const auto fact = [&](const char* key, const std::optional<int64_t>& value) {
@@ -227,15 +228,15 @@ void ChromeTrace::Add(const WorkRow& row) {
   if (row.kind == WorkKind::kKernel) {
     line_.Number("registers per thread", row.shape.registers);
     line_.Number("shared memory", row.shape.shared);
-    const Device* const device = facts_->properties.Find(row.process->pid, row.device);
-    const auto load = device == nullptr ? std::nullopt : LoadOf(row.shape, *device);
+    const trace_db::Device* const device = facts_->properties.Find(row.process->pid, row.device);
+    const auto load = device == nullptr ? std::nullopt : trace_db::LoadOf(row.shape, *device);
     if (load) {
       line_.Real("blocks per SM", load->blocks);
       line_.Real("warps per SM", load->warps);
     }
     line_.Three("grid", row.shape.grid);
     line_.Three("block", row.shape.block);
-    if (load && load->occupancy_percent) line_.Number("est. achieved occupancy %", *load->occupancy_percent);
+    if (load && load->occupancy) line_.Number("est. achieved occupancy %", std::lround(*load->occupancy * 100));
   } else if (row.kind != WorkKind::kWait) {
     line_.Number("bytes", row.bytes);
     // Bytes a nanosecond are GB/s.

@@ -1,6 +1,7 @@
 #include "tools/trace_export/perfetto_trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <protozero/pbf_writer.hpp>
@@ -392,12 +393,12 @@ void PerfettoTrace::Add(const WorkRow& row) {
     AnnotateFully(Note::kBlock, ThreeText(row.shape.block));
     Annotate(Note::kRegisters, row.shape.registers);
     Annotate(Note::kShared, row.shape.shared);
-    const Device* const device = facts_->properties.Find(process.pid, row.device);
-    const auto load = device == nullptr ? std::nullopt : LoadOf(row.shape, *device);
+    const trace_db::Device* const device = facts_->properties.Find(process.pid, row.device);
+    const auto load = device == nullptr ? std::nullopt : trace_db::LoadOf(row.shape, *device);
     if (load) {
       Annotate(Note::kBlocksPerSm, load->blocks);
       Annotate(Note::kWarpsPerSm, load->warps);
-      if (load->occupancy_percent) Annotate(Note::kOccupancy, *load->occupancy_percent);
+      if (load->occupancy) Annotate(Note::kOccupancy, int64_t{std::lround(*load->occupancy * 100)});
     }
   } else if (!is_wait) {
     Annotate(Note::kBytes, row.bytes);

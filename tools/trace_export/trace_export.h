@@ -1,7 +1,7 @@
 // A trace's database as one file that other tools open: Chrome's JSON in the PyTorch profiler's dialect, or Perfetto's
 // own format. docs/exports.md says what is in them; start reading here.
 //
-//   trace_rows.h, trace_texts.h, devices.h   what is in the database, row by row
+//   trace_rows.h, trace_texts.h   what is in the database, row by row
 //   chrome_trace.h, json_line.h              Chrome's JSON
 //   perfetto_trace.h, perfetto_fields.h, lanes.h   Perfetto's packets
 //   export_file.h                            the file, which gets its name when it is whole

@@ -217,7 +217,7 @@ TraceFacts TraceRows::Facts(std::optional<int64_t> rank) {
     std::sort(devices.begin(), devices.end());
     devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   }
-  facts.properties = Devices(database_);
+  facts.properties = trace_db::Devices(database_);
 
   for (const char* const table : {kRuntime, kKernel, kMemcpy, kMemset, kSynchronization, "NVTX_EVENTS",
                                   "SLIPSTREAM_STEPS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_MARKS", "SLIPSTREAM_DROPS"}) {

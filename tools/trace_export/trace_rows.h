@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tools/trace_db/database_reader.h"
-#include "tools/trace_export/devices.h"
+#include "tools/trace_db/devices.h"
 #include "tools/trace_export/trace_texts.h"
 
 namespace slipstream::trace_export {
@@ -50,7 +50,7 @@ struct TraceFacts {
   std::vector<TraceProcess> processes;              // that are exported
   std::map<int64_t, TraceThread> threads;           // of these, by their globalTid
   std::map<int64_t, std::vector<int64_t>> devices;  // of these, that they have work or memory on; by TraceProcess::id
-  Devices properties;
+  trace_db::Devices properties;
   int64_t first_ns = 0;       // no row begins earlier; 0 or below
   int64_t start_unix_ns = 0;  // wall time of the trace's 0
 };
@@ -95,7 +95,7 @@ struct WorkRow {
   std::optional<int64_t> graph_node;
   std::string name;
   // Of a kernel.
-  KernelShape shape;
+  trace_db::KernelShape shape;
   // Of a copy or a memset.
   int64_t bytes = 0;
 };

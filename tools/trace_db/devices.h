@@ -12,7 +12,7 @@
 
 #include "tools/trace_db/database_reader.h"
 
-namespace slipstream::trace_export {
+namespace slipstream::trace_db {
 
 // nullopt: not known.
 struct Device {
@@ -43,20 +43,20 @@ struct KernelShape {
 struct KernelLoad {
   double blocks = 0;
   double warps = 0;
-  // ... and of the warps that fit, how many that keeps there: min(blocks, blocks that fit) x a block's threads /
-  // threads that fit, rounded. nullopt: the device is not known well enough.
-  std::optional<int64_t> occupancy_percent;
+  // ... and of the threads that fit, how many that keeps there: min(blocks, blocks that fit) x a block's threads /
+  // threads that fit. nullopt: the device is not known well enough, or the kernel could not run on it.
+  std::optional<double> occupancy;
 };
-// nullopt: nothing is known about the device.
+// nullopt: nothing is known about the device, or the kernel's numbers are no kernel's.
 std::optional<KernelLoad> LoadOf(const KernelShape& kernel, const Device& device);
 
 class Devices {
  public:
   Devices() = default;
-  explicit Devices(trace_db::DatabaseReader& database);
+  explicit Devices(DatabaseReader& database);
 
-  // nullptr: it is not described. `pid` as the database has it, `device` as the process counts.
-  const Device* Find(int64_t pid, int64_t device) const;
+  // nullptr: it is not described. `pid` as the database has it (none: nobody knows), `device` as the process counts.
+  const Device* Find(std::optional<int64_t> pid, int64_t device) const;
 
  private:
   std::map<int64_t, Device> by_id_;                            // of TARGET_INFO_GPU
@@ -64,4 +64,4 @@ class Devices {
   std::map<int64_t, int64_t> of_system_;                       // CUDA's number to id
 };
 
-}  // namespace slipstream::trace_export
+}  // namespace slipstream::trace_db

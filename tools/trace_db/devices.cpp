@@ -1,16 +1,13 @@
-#include "tools/trace_export/devices.h"
+#include "tools/trace_db/devices.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "tools/trace_db/clean_text.h"
 
-namespace slipstream::trace_export {
+namespace slipstream::trace_db {
 namespace {
-
-using trace_db::DatabaseReader;
-using trace_db::Question;
 
 constexpr char kGpu[] = "TARGET_INFO_GPU";
 constexpr char kCudaDevice[] = "TARGET_INFO_CUDA_DEVICE";
@@ -19,6 +16,9 @@ constexpr char kCudaDevice[] = "TARGET_INFO_CUDA_DEVICE";
 std::string ColumnOrNull(DatabaseReader& database, const char* table, const char* column) {
   return database.HasColumn(table, column) ? column : "NULL";
 }
+
+// A fact of a device or of a kernel that is one. What is too large would overflow, and is nobody's.
+bool IsSize(int64_t value) { return value >= 0 && value <= std::numeric_limits<int32_t>::max(); }
 
 constexpr int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -32,6 +32,7 @@ std::optional<int64_t> BlocksThatFit(const KernelShape& kernel, int64_t threads,
     return std::nullopt;
   }
   if (*device.major < 7 || *device.warp_size <= 0 || threads <= 0) return std::nullopt;
+  if (threads > device.threads_per_block.value_or(threads)) return std::nullopt;
   constexpr int64_t kRegisterPiece = 256;
   constexpr int64_t kParts = 4;
   const int64_t warps = RoundUp(threads, *device.warp_size) / *device.warp_size;
@@ -52,6 +53,11 @@ std::optional<int64_t> BlocksThatFit(const KernelShape& kernel, int64_t threads,
 
 std::optional<KernelLoad> LoadOf(const KernelShape& kernel, const Device& device) {
   if (device.multiprocessors.value_or(0) <= 0) return std::nullopt;
+  constexpr int64_t kMostThreads = int64_t{1} << 16;  // far more than any block may have, in each direction
+  for (const int64_t side : kernel.block) {
+    if (side < 0 || side > kMostThreads) return std::nullopt;
+  }
+  if (!IsSize(kernel.registers) || !IsSize(kernel.shared)) return std::nullopt;
   const auto grid =
       static_cast<double>(kernel.grid[0]) * static_cast<double>(kernel.grid[1]) * static_cast<double>(kernel.grid[2]);
   const int64_t threads = kernel.block[0] * kernel.block[1] * kernel.block[2];
@@ -59,10 +65,10 @@ std::optional<KernelLoad> LoadOf(const KernelShape& kernel, const Device& device
   KernelLoad load;
   load.blocks = grid / static_cast<double>(*device.multiprocessors);
   load.warps = load.blocks * static_cast<double>(threads) / static_cast<double>(warp);
-  if (const auto fit = BlocksThatFit(kernel, threads, device); fit) {
+  if (const auto fit = BlocksThatFit(kernel, threads, device); fit.value_or(0) > 0) {
     const double running = std::min(load.blocks, static_cast<double>(*fit));
     const auto most = static_cast<double>(*device.warps_per_multiprocessor * warp);
-    load.occupancy_percent = std::lround(running * static_cast<double>(threads) / most * 100);
+    load.occupancy = running * static_cast<double>(threads) / most;
   }
   return load;
 }
@@ -78,30 +84,36 @@ Devices::Devices(DatabaseReader& database) {
   for (const char* const column : kColumns) sql += ", " + ColumnOrNull(database, kGpu, column);
   for (Question question(database, sql + " FROM " + kGpu); question.Next();) {
     Device device;
-    device.name = trace_db::CleanText(question.Text(1));
+    device.name = CleanText(question.Text(1));
     int column = 2;
     for (auto* const fact :
          {&device.total_memory, &device.major, &device.minor, &device.multiprocessors, &device.warp_size,
           &device.threads_per_block, &device.warps_per_multiprocessor, &device.blocks_per_multiprocessor,
           &device.registers_per_block, &device.registers_per_multiprocessor, &device.shared_per_block,
           &device.shared_per_block_optin, &device.shared_per_multiprocessor}) {
-      *fact = question.NumberIfKnown(column++);
+      const std::optional<int64_t> value = question.NumberIfKnown(column++);
+      if (value && (IsSize(*value) || fact == &device.total_memory)) *fact = value;
     }
     const int64_t id = question.Number(0);
     by_id_[id] = device;
     of_system_[question.NumberIfKnown(column).value_or(id)] = id;
   }
-  if (!database.HasTable(kCudaDevice)) return;
+  for (const char* const column : {"pid", "cudaId", "gpuId"}) {
+    if (!database.HasColumn(kCudaDevice, column)) return;
+  }
   for (Question question(database, "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"); question.Next();) {
     of_process_[{question.Number(0), question.Number(1)}] = question.Number(2);
   }
 }
 
-const Device* Devices::Find(int64_t pid, int64_t device) const {
+// Where the processes are known, a device's number is a process's own; else it is CUDA's, or the table's.
+const Device* Devices::Find(std::optional<int64_t> pid, int64_t device) const {
+  const auto own = pid ? of_process_.find({*pid, device}) : of_process_.end();
+  const auto system = of_system_.find(device);
   int64_t id = 0;
-  if (const auto own = of_process_.find({pid, device}); own != of_process_.end()) {
+  if (own != of_process_.end()) {
     id = own->second;
-  } else if (const auto system = of_system_.find(device); of_process_.empty() && system != of_system_.end()) {
+  } else if (of_process_.empty() && system != of_system_.end()) {
     id = system->second;
   } else {
     return nullptr;
@@ -110,4 +122,4 @@ const Device* Devices::Find(int64_t pid, int64_t device) const {
   return found == by_id_.end() ? nullptr : &found->second;
 }
 
-}  // namespace slipstream::trace_export
+}  // namespace slipstream::trace_db

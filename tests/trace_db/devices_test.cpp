@@ -1,11 +1,11 @@
 // What follows about a kernel from its device, compared with NVIDIA's own calculator where its header is.
 
-#include "tools/trace_export/devices.h"
+#include "tools/trace_db/devices.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <random>
 
 #if __has_include(<cuda_occupancy.h>)
@@ -13,7 +13,7 @@
 #define SLIPSTREAM_HAS_OCCUPANCY 1
 #endif
 
-namespace slipstream::trace_export {
+namespace slipstream::trace_db {
 namespace {
 
 struct Known {
@@ -46,20 +46,50 @@ TEST(Devices, AKernelsLoad) {
   ASSERT_TRUE(load.has_value());
   EXPECT_EQ(load->blocks, 2);  // of 132 multiprocessors
   EXPECT_EQ(load->warps, 16);
-  EXPECT_EQ(load->occupancy_percent, 25);  // of 64 warps
+  EXPECT_DOUBLE_EQ(*load->occupancy, 0.25);  // of 64 warps
 
   Device half_known;
   half_known.multiprocessors = 132;
   const auto half = LoadOf(kernel, half_known);
   ASSERT_TRUE(half.has_value());
   EXPECT_EQ(half->blocks, 2);
-  EXPECT_EQ(half->occupancy_percent, std::nullopt);
+  EXPECT_EQ(half->occupancy, std::nullopt);
   EXPECT_EQ(LoadOf(kernel, Device()), std::nullopt);
 }
 
+TEST(Devices, OccupancyIsByThreadsRegistersAndSharedMemory) {
+  const Device h200 = DeviceOf(kKnown[5]);
+  const auto of = [&](const KernelShape& kernel) { return LoadOf(kernel, h200)->occupancy.value_or(-1); };
+  constexpr int64_t kMany = 1 << 20;
+  // 8 blocks of 256 threads fill a multiprocessor.
+  EXPECT_DOUBLE_EQ(of({.grid = {kMany, 1, 1}, .block = {256, 1, 1}, .registers = 32}), 1.0);
+  // 255 registers: of 256 each 65536 / (256 * 256) = 1 block.
+  EXPECT_DOUBLE_EQ(of({.grid = {kMany, 1, 1}, .block = {16, 16, 1}, .registers = 255}), 0.125);
+  // 100 KiB and the driver's 1 KiB: 2 blocks in 228 KiB.
+  EXPECT_DOUBLE_EQ(of({.grid = {kMany, 1, 1}, .block = {256, 1, 1}, .registers = 32, .shared = 100 << 10}), 0.25);
+  // Fewer blocks than multiprocessors: half of them have one.
+  EXPECT_DOUBLE_EQ(of({.grid = {33, 2, 1}, .block = {256, 1, 1}, .registers = 32}), 0.5 * 256 / 2048);
+}
+
 TEST(Devices, AKernelThatCannotRunAtAll) {
-  const KernelShape kernel = {.grid = {1, 1, 1}, .block = {0, 1, 1}};
-  EXPECT_EQ(LoadOf(kernel, DeviceOf(kKnown[5]))->occupancy_percent, std::nullopt);
+  Device h200 = DeviceOf(kKnown[5]);
+  h200.threads_per_block = 1024;
+  const auto of = [&](const KernelShape& kernel) { return LoadOf(kernel, h200)->occupancy; };
+  EXPECT_EQ(of({.grid = {1, 1, 1}, .block = {0, 1, 1}}), std::nullopt);
+  EXPECT_EQ(of({.grid = {1, 1, 1}, .block = {2048, 2, 1}}), std::nullopt);
+  EXPECT_EQ(of({.grid = {1, 1, 1}, .block = {32, 1, 1}, .shared = 1 << 20}), std::nullopt);
+}
+
+// Of a database that somebody made up.
+TEST(Devices, NoNumberIsTooStrange) {
+  const Device h200 = DeviceOf(kKnown[5]);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const int64_t strange : {kMost, -kMost - 1, int64_t{-1}}) {
+    EXPECT_EQ(LoadOf({.grid = {1, 1, 1}, .block = {strange, 1, 1}}, h200), std::nullopt);
+    EXPECT_EQ(LoadOf({.grid = {1, 1, 1}, .block = {1, 1, 1}, .registers = strange}, h200), std::nullopt);
+    EXPECT_EQ(LoadOf({.grid = {1, 1, 1}, .block = {1, 1, 1}, .shared = strange}, h200), std::nullopt);
+    EXPECT_NE(LoadOf({.grid = {strange, strange, strange}, .block = {1, 1, 1}}, h200), std::nullopt);
+  }
 }
 
 TEST(Devices, OccupancyIsWhatNvidiasCalculatorSays) {
@@ -109,7 +139,7 @@ TEST(Devices, OccupancyIsWhatNvidiasCalculatorSays) {
           LoadOf({.grid = {blocks, 1, 1}, .block = {threads, 1, 1}, .registers = registers, .shared = shared},
                  DeviceOf(known));
       ASSERT_TRUE(load.has_value());
-      EXPECT_EQ(load->occupancy_percent, std::lround(at_once * threads / (known.warps * 32) * 100))
+      EXPECT_DOUBLE_EQ(load->occupancy.value_or(-1), at_once * threads / (known.warps * 32))
           << known.major << "." << known.minor << " threads " << threads << " registers " << registers << " shared "
           << shared << " blocks " << blocks << " at once " << result.activeBlocksPerMultiprocessor;
     }
@@ -119,4 +149,4 @@ TEST(Devices, OccupancyIsWhatNvidiasCalculatorSays) {
 }
 
 }  // namespace
-}  // namespace slipstream::trace_export
+}  // namespace slipstream::trace_db
