@@ -6,6 +6,7 @@
 #include <cstring>
 #include <cwchar>
 #include <new>
+#include <type_traits>
 
 namespace slipstream::tracer {
 namespace {
@@ -26,7 +27,7 @@ uint32_t NameOf(const wchar_t* text) {
   std::array<char, RangeNames::kMaxTextBytes> bytes;
   size_t count = 0;
   for (; *text != L'\0' && count + 4 <= bytes.size(); ++text) {
-    auto point = static_cast<uint32_t>(*text);
+    auto point = static_cast<uint32_t>(static_cast<std::make_unsigned_t<wchar_t>>(*text));
     if (point > 0x10ffff || (point >= 0xd800 && point < 0xe000)) point = 0xfffd;
     const auto put = [&](uint32_t byte) { bytes[count++] = static_cast<char>(byte); };
     if (point < 0x80) {

@@ -51,7 +51,7 @@ class TraceInputTest : public trace_db::TraceDbTest {
     });
   }
   std::string NewFolder(const std::string& name) {
-    const std::string folder = std::filesystem::path(database_).parent_path().string() + "/" + name;
+    std::string folder = std::filesystem::path(database_).parent_path().string() + "/" + name;
     std::filesystem::create_directory(folder);
     return folder;
   }

@@ -101,7 +101,7 @@ class ReportTest : public trace_db::TraceDbTest {
     }
   }
 
-  Report Make(ReportOptions options = {}) {
+  Report Make(const ReportOptions& options = {}) {
     trace_db::DatabaseReader reader(database_);
     Report report = MakeReport(&reader, options);
     EXPECT_TRUE(reader.ok()) << reader.error().text;

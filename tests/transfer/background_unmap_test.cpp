@@ -265,6 +265,7 @@ TEST_F(BackgroundUnmapTest, U2_WhatCameUnderTheLockOfAnother) {
   ExpectLeftAlone(*unmap, memory);
   // What is mapped from then on is known again.
   EXPECT_TRUE(unmap->Unmap(MapAndTell(*unmap, file), kBytes));
+  named = nullptr;
 }
 
 TEST_F(BackgroundUnmapTest, U3_NoMoreThanTheBoundMayWait) {

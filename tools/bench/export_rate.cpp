@@ -117,7 +117,7 @@ constexpr double kMiB = 1 << 20;
 
 // The spool of so many records, made once; empty: it could not be.
 std::string SpoolOf(uint64_t records) {
-  const std::string spool = std::to_string(records) + ".spool";
+  std::string spool = std::to_string(records) + ".spool";
   if (!std::filesystem::exists(g_directory + "/" + spool) && !WriteSpool(spool, records)) return "";
   return spool;
 }
@@ -146,7 +146,7 @@ void Sqlite(benchmark::State& state) {
 
 // The database of that spool, made once; empty: it could not be.
 std::string DatabaseOf(uint64_t records) {
-  const std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
+  std::string database = g_directory + "/" + std::to_string(records) + ".sqlite";
   if (std::filesystem::exists(database)) return database;
   const std::string spool = SpoolOf(records);
   if (spool.empty()) return "";

@@ -85,7 +85,7 @@ class PerfettoTrace : public RowSink {
     uint64_t Find(std::string_view text, bool* is_new);
 
     struct Hash {
-      using is_transparent = void;
+      using is_transparent = void;  // NOLINT(readability-identifier-naming): the library looks for it
       size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
     };
     std::unordered_map<std::string, uint64_t, Hash, std::equal_to<>> ids;
