@@ -18,17 +18,6 @@ using tracer::NameTable;
 using tracer::RangeKind;
 using tracer::RangeRecord;
 
-Finished RunUnder(const std::string& place, const std::vector<std::string>& options,
-                  const std::vector<std::string>& command, Variables variables = {}) {
-  std::vector<std::string> words = {"env", "-C", place, SLIPSTREAM_COMMAND, "run"};
-  words.insert(words.end(), options.begin(), options.end());
-  words.emplace_back("--");
-  words.insert(words.end(), command.begin(), command.end());
-  const Variables sanitised = Preload("");
-  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
-  return RunProgram(words, variables);
-}
-
 std::string FolderIn(const std::string& place) {
   for (const std::string& name : NamesIn(place)) {
     if (name.starts_with("slipstream-trace-")) return place + "/" + name;
@@ -64,7 +53,7 @@ std::vector<Range> Named(const std::vector<Range>& ranges, const std::string& na
 TEST(ProgramRangesTest, AllThatTheProgramSaysIsInItsTrace) {
   const Finished bare = RunProgram({NVTX_RANGES, "steps", "4"});
   const std::string place = NewDirectory();
-  const Finished recorded = RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "4"});
+  const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "4"});
   EXPECT_EQ(recorded.status, 0) << recorded.err;
   EXPECT_EQ(recorded.err, "");
   // Without a tool NVTX answers -2; with one, levels: 0 + 0 for the first, and (0 + 1 + 1 + 0 + 0 + 0) a step.
@@ -117,7 +106,7 @@ TEST(ProgramRangesTest, AllThatTheProgramSaysIsInItsTrace) {
 // Steps that the program names are the steps.
 TEST(ProgramRangesTest, TheStepsAreThoseThatTheProgramNames) {
   const std::string place = NewDirectory();
-  EXPECT_EQ(RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "5"}).status, 0);
+  EXPECT_EQ(RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "5"}).status, 0);
   const Finished exported =
       RunProgram({SLIPSTREAM_COMMAND, "export", FolderIn(place), "--sqlite", place + "/t.sqlite", "--json"});
   ASSERT_EQ(exported.status, 0) << exported.err;
@@ -130,8 +119,8 @@ TEST(ProgramRangesTest, TheStepsAreThoseThatTheProgramNames) {
 TEST(ProgramRangesTest, AnotherToolKeepsThem) {
   const std::string place = NewDirectory();
   const std::string file = place + "/captured";
-  const Finished recorded = RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "2"},
-                                     {{"NVTX_INJECTION64_PATH", NVTX_CAPTURE}, {"NVTX_CAPTURE_FILE", file}});
+  const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "2"},
+                                  {{"NVTX_INJECTION64_PATH", NVTX_CAPTURE}, {"NVTX_CAPTURE_FILE", file}});
   EXPECT_EQ(recorded.status, 0) << recorded.err;
   const Trace trace = ReadOnlyTrace(FolderIn(place));
   ASSERT_NE(trace.reader, nullptr);
@@ -143,11 +132,10 @@ TEST(ProgramRangesTest, AnotherToolKeepsThem) {
 
 TEST(ProgramRangesTest, WhereNobodyRecordsNvtxHasNoTool) {
   const std::string bare = RunProgram({NVTX_RANGES, "steps", "2"}).out;
-  EXPECT_EQ(RunUnder(NewDirectory(), {"--quiet"}, {NVTX_RANGES, "steps", "2"}).out, bare);
+  EXPECT_EQ(RunIn(NewDirectory(), {"--quiet"}, {NVTX_RANGES, "steps", "2"}).out, bare);
   const std::string place = NewDirectory();
   EXPECT_EQ(
-      RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "2"}, {{"SLIPSTREAM_TRACER_RANGES", "false"}})
-          .out,
+      RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "steps", "2"}, {{"SLIPSTREAM_TRACER_RANGES", "false"}}).out,
       bare);
   EXPECT_TRUE(RangesIn(ReadOnlyTrace(FolderIn(place))).empty());
 }
@@ -155,7 +143,7 @@ TEST(ProgramRangesTest, WhereNobodyRecordsNvtxHasNoTool) {
 // The variable goes to every child, and the preload need not.
 TEST(ProgramRangesTest, AProcessWithoutThePreloadIsAsBare) {
   const std::string place = NewDirectory();
-  const Finished recorded = RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "unpreload"});
+  const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "unpreload"});
   const Finished bare = RunProgram({NVTX_RANGES, "steps", "3"});
   EXPECT_EQ(recorded.status, 0);
   EXPECT_EQ(recorded.out, bare.out);
@@ -178,7 +166,7 @@ TEST(ProgramRangesTest, OnlyTheLibraryThatIsPreloadedIsTheTool) {
 // S50: names alone are no use of CUDA.
 TEST(ProgramRangesTest, S50_AProcessThatNeverUsesCudaLeavesNothing) {
   const std::string place = NewDirectory();
-  const Finished recorded = RunUnder(place, {"--record", "--quiet"}, {NVTX_RANGES, "no_cuda"});
+  const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "no_cuda"});
   EXPECT_EQ(recorded.status, 0);
   EXPECT_EQ(recorded.out, RunProgram({NVTX_RANGES, "no_cuda"}).out);
   EXPECT_EQ(FolderIn(place), "") << "nothing was recorded";

@@ -20,17 +20,6 @@ namespace {
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif
 
-Finished RunIn(const std::string& place, const std::vector<std::string>& options,
-               const std::vector<std::string>& command, Variables variables = {}) {
-  std::vector<std::string> words = {"env", "-C", place, SLIPSTREAM_COMMAND, "run"};
-  words.insert(words.end(), options.begin(), options.end());
-  words.emplace_back("--");
-  words.insert(words.end(), command.begin(), command.end());
-  const Variables sanitised = Preload("");
-  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
-  return RunProgram(words, variables);
-}
-
 // The one folder with traces in a place.
 std::string TraceFolder(const std::string& place) {
   std::string found;

@@ -90,4 +90,16 @@ inline Finished RunTraced(const std::vector<std::string>& command, const std::st
   return RunProgram(command, variables);
 }
 
+// `slipstream run OPTIONS -- COMMAND`, with a working directory of its own.
+inline Finished RunIn(const std::string& place, const std::vector<std::string>& options,
+                      const std::vector<std::string>& command, Variables variables = {}) {
+  std::vector<std::string> words = {"env", "-C", place, SLIPSTREAM_COMMAND, "run"};
+  words.insert(words.end(), options.begin(), options.end());
+  words.emplace_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  const Variables sanitised = Preload("");
+  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
+  return RunProgram(words, variables);
+}
+
 }  // namespace slipstream::test
