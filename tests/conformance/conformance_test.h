@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "tests/conformance/allocators.h"
@@ -56,6 +57,12 @@ void OnAnotherThread(const std::function<void()>& work);
 
 // Whether run_conformance has put the library and its pool underneath.
 bool OverThePool();
+
+// The driver's own memory: what it does not survive bare cannot be asked of it.
+template <typename Allocator>
+bool DriverServes() {
+  return !(std::is_same_v<Allocator, CudaMalloc> && OverThePool());
+}
 
 struct NamedStream {
   const char* name;

@@ -85,6 +85,9 @@ TYPED_TEST(Devices, MemoryIsAccountedToItsDevice) {
 // stream of this one.
 TYPED_TEST(Devices, FreedUnderAPendingPeerCopy) {
   if (TypeParam::kStreamOrdered) GTEST_SKIP() << "a stream of one device cannot free in order with another's here";
+  // What the pool promises; the driver's own cudaFree does not wait for this copy, which then fails with 719, and the
+  // bare program with it (seen with 580.159).
+  if (DriverServes<TypeParam>()) GTEST_SKIP() << "the driver takes the memory from under the copy";
   int can = 0;
   OK(cudaDeviceCanAccessPeer(&can, 1, 0));
   if (can == 0) GTEST_SKIP() << "device 1 cannot reach device 0";

@@ -1,6 +1,5 @@
 // Calls that CUDA refuses, and what is left of them: the code, the last error, and everything else as it was.
 #include <atomic>
-#include <type_traits>
 
 #include "tests/conformance/conformance_test.h"
 
@@ -77,7 +76,7 @@ TYPED_TEST(WrongCalls, AFreeTwiceFromAnotherThread) {
 TYPED_TEST(WrongCalls, AFreeByTwoThreadsAtOnceIsOneFree) {
   if (TypeParam::kStreamOrdered) GTEST_SKIP() << "not documented";
   // What the pool promises; where the driver is asked itself, the bare program crashes inside it (seen with 580.159).
-  if (!Simulated() && !(std::is_same_v<TypeParam, CudaMalloc> && OverThePool())) GTEST_SKIP() << "the driver crashes";
+  if (!Simulated() && DriverServes<TypeParam>()) GTEST_SKIP() << "the driver crashes";
   for (int round = 0; round < 50; ++round) {
     uint8_t* const block = this->TakeFor(4 * kKiB, this->a_);
     std::atomic<int> ready{0};

@@ -203,6 +203,28 @@ TEST_F(CopyTest, PeerCopyMovesBytesBetweenDevices) {
   EXPECT_EQ(Byte(far), 6);
 }
 
+// Seen on two H200 (580.159): cudaFree does not wait for it, and everything fails from then on.
+TEST_F(CopyTest, MemoryFreedUnderAPeerCopyIsAFault) {
+  uint8_t* far = nullptr;
+  OK(cudaSetDevice(1));
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
+  cudaStream_t there = nullptr;
+  OK(cudaStreamCreateWithFlags(&there, cudaStreamNonBlocking));
+  OK(cudaSetDevice(0));
+  void* mine = nullptr;
+  OK(cudaMalloc(&mine, kBytes));
+  OK(cudaMemcpyPeerAsync(mine, 0, far, 1, kBytes, a_));
+  OK(cudaStreamSynchronize(a_));
+  OK(cudaFree(mine));  // nothing is pending any more
+  OK(cudaMalloc(&mine, kBytes));
+  OK(LaunchFill(device_, kBytes, 6, a_));
+  OK(cudaMemcpyPeerAsync(mine, 0, far, 1, kBytes, a_));
+  RETURNS(cudaErrorLaunchFailure, cudaFree(mine));
+  RETURNS(cudaErrorLaunchFailure, cudaStreamSynchronize(a_));
+  OK(cudaSetDevice(1));
+  RETURNS(cudaErrorLaunchFailure, cudaStreamSynchronize(there));
+}
+
 int variable_shadow;
 
 TEST_F(CopyTest, SymbolsAreDeviceMemoryByName) {

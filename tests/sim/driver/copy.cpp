@@ -134,6 +134,20 @@ CUresult CheckCopy(World& world, const CopyRequest& request) {
   return CheckSide(world, request.src, request.SrcSpan(), request.src_side);
 }
 
+OpPtr PendingCopyBetweenDevices(World& world, Context* context, const Allocation& allocation) {
+  const auto touches = [&](uintptr_t address) { return FindAllocation(world, address) == &allocation; };
+  for (const OpPtr& op : PendingOf(world, context)) {
+    if (op->work.copy == nullptr) continue;
+    const CopyRequest& copy = *op->work.copy;
+    int to = 0;
+    int from = 0;
+    const bool between = PlaceOf(world, copy.dst, &to) == Place::kDevice &&
+                         PlaceOf(world, copy.src, &from) == Place::kDevice && to != from;
+    if (between && (touches(copy.dst) || touches(copy.src))) return op;
+  }
+  return nullptr;
+}
+
 CUresult MakeCopyWork(World& world, const CopyRequest& request, Work* work) {
   SIM_TRY(CheckCopy(world, request))
   *work = CopyWork(world, request, nullptr);

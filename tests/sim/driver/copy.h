@@ -49,6 +49,8 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
 CUresult MakeBatchedCopyWork(World& world, Lock& lock, CopyRequest request, Work* work);
 CUresult CheckCopy(World& world, const CopyRequest& request);
 CUresult MakeCopyWork(World& world, const CopyRequest& request, Work* work);
+// Of the context's pending work, a copy between two devices that reads or writes the allocation; null: none.
+OpPtr PendingCopyBetweenDevices(World& world, Context* context, const Allocation& allocation);
 CUresult Set(World& world, Lock& lock, const StreamPtr& stream, const SetRequest& request, bool blocking);
 CUresult MakeSetWork(World& world, const SetRequest& request, Work* work);
 
