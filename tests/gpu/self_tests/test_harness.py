@@ -81,6 +81,14 @@ class Checks(unittest.TestCase):
             self.assertIn("exit status 0", text)
 
 
+    def test_results_do_not_say_where_the_project_lies(self):
+        with support.TemporarySuite() as suite:
+            program = support.REPOSITORY / "tests" / "gpu" / "train_lm.py"
+            quietly(suite.record, "a", harness.PASS, f"step at {program}:76", 0, {"line": str(program)})
+            check = json.loads((suite.out / "results.json").read_text())["checks"][0]
+            self.assertEqual("step at tests/gpu/train_lm.py:76", check["detail"])
+            self.assertEqual("tests/gpu/train_lm.py", check["data"]["line"])
+
     def test_a_policy_is_never_half_written(self):
         with support.TemporarySuite() as suite:
             path = suite.policy("x", "version = 1\n")

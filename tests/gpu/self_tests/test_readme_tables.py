@@ -196,6 +196,23 @@ class Tables(unittest.TestCase):
         self.run_main()
         self.assertEqual(text, self.readme.read_text())
 
+    def test_parts_of_one_run(self):
+        part = self.results.with_name("h200.part-ratio.json")
+        self.write({**RESULTS, "benchmarks": [], "checks": RESULTS["checks"][:1]})
+        part.write_text(json.dumps({**RESULTS, "date": "later", "checks": RESULTS["checks"][1:]}))
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(0, tables.main([str(self.results), str(part), "--readme", str(self.readme)]))
+        text = self.readme.read_text()
+        for expected in ("at commit `abc123`", "| `cudaMalloc` | 41 | 41 |", "[docs/h200.part-ratio.json](docs/h200.part"):
+            self.assertIn(expected, text)
+        self.assertEqual(1, self.run_main("--check")[0])
+        for changes in ({"commit": "def456"}, {"machine": {}}, {"checks": RESULTS["checks"]}, {"complete": False}):
+            part.write_text(json.dumps({**RESULTS, "checks": RESULTS["checks"][1:], **changes}))
+            with contextlib.redirect_stderr(io.StringIO()) as err:
+                self.assertEqual(2, tables.main([str(self.results), str(part), "--readme", str(self.readme)]), changes)
+            self.assertIn("Unusable", err.getvalue())
+        self.assertEqual(text, self.readme.read_text())
+
     def test_speed_where_it_was_measured(self):
         self.run_main()
         self.assertNotIn("tuned by hand", self.readme.read_text())

@@ -286,7 +286,9 @@ class Suite:
         # After every check, so that a suite that is killed leaves what it had.
         path = self.out / "results.json"
         partial = path.with_suffix(".json.new")
-        partial.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
+        # Results are kept and compared: where the project lay on this machine is nobody's business.
+        text = json.dumps(self.results, indent=1).replace(f"{REPOSITORY}/", "")
+        partial.write_text(text + "\n", encoding="utf-8")
         os.replace(partial, path)
 
     def finish(self, complete):
