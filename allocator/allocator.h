@@ -13,9 +13,10 @@ namespace slipstream::allocator {
 
 // Whether the engine serves this process, and why (not).
 struct Standing {
-  bool serves = false;  // either of the two
-  bool device = false;  // Segments
-  bool pinned = false;  // PinnedPool
+  bool serves = false;          // any of the others
+  bool device = false;          // Segments
+  bool stream_ordered = false;  // StreamOrdered
+  bool pinned = false;          // PinnedPool
   std::string why;
 };
 

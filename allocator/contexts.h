@@ -18,6 +18,9 @@
 
 namespace slipstream::allocator {
 
+// The calling thread's, where a device may be named.
+inline constexpr CUdevice kCurrentDevice = -1;
+
 class Contexts {
  public:
   static constexpr size_t kMostDevices = 64;
@@ -45,6 +48,8 @@ class Contexts {
   const Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
 
+  // The device's primary context as far as it was asked for since it began; null: it was not.
+  CUcontext Known(CUdevice device) const { return primary_[device].load(std::memory_order_acquire); }
   // The device's primary context; null: it cannot be told.
   CUcontext Primary(CUdevice device);
   // The calling thread's context and its device. Null: it has none, or one of the program's own making.

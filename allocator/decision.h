@@ -9,34 +9,51 @@
 namespace slipstream::allocator {
 
 // One row each: enumerator, name, what it means (a line for people).
-#define SLIPSTREAM_ALLOCATOR_DECISIONS(ROW)                                                                          \
-  ROW(kReused, "reused", "allocations served with a block whose last work has run")                                  \
-  ROW(kReusedBehind, "reused.behind", "allocations served with a block behind whose last work all later work waits") \
-  ROW(kGrown, "grown", "allocations that the driver served because no block fitted")                                 \
-  ROW(kReserved, "reserved", "idle blocks made in advance, when the program first used the device")                  \
-  ROW(kPassedCapture, "passed.capture", "allocations left to the program's call: a stream is being captured")        \
-  ROW(kPassedContext, "passed.context", "allocations left to the program's call: not a device's primary context")    \
-  ROW(kPassedMemory, "passed.memory", "allocations left to the program's call: the driver has no memory left")       \
-  ROW(kParked, "parked", "frees that waited for nothing and kept the block")                                         \
-  ROW(kFreedCapture, "freed.capture", "real frees: a stream is being captured")                                      \
-  ROW(kFreedShared, "freed.shared", "real frees: the block is shared with another process")                          \
-  ROW(kFreedHostEffect, "freed.host_effect", "real frees: what the host could see cannot be told")                   \
-  ROW(kFreedContext, "freed.context", "real frees: a context's work cannot be fenced")                               \
-  ROW(kFreedCap, "freed.cap", "real frees: enough idle memory is kept")                                              \
-  ROW(kFreedReserve, "freed.reserve", "real frees: the driver has little memory left")                               \
-  ROW(kFreedThread, "freed.thread", "real frees: no thread could be started to look after idle memory")              \
-  ROW(kFreedForeign, "freed.foreign", "real frees: memory that did not come from here")                              \
-  ROW(kTrimmed, "trimmed", "idle blocks given back to the driver because nobody wanted them")                        \
-  ROW(kReclaimed, "reclaimed", "idle blocks given back to the driver because it had no memory left")                 \
-  ROW(kRetried, "retried", "allocations tried again after that")                                                     \
-  ROW(kPinnedReused, "pinned.reused", "pinned allocations served with a block that the device is done with")         \
-  ROW(kPinnedMade, "pinned.made", "pinned allocations served with memory that was filled first and registered then") \
-  ROW(kPinnedPassed, "pinned.passed", "pinned allocations left to the program's call: no block fitted")              \
-  ROW(kPinnedPending, "pinned.passed.pending",                                                                       \
-      "pinned allocations left to the program's call: the device may still use the blocks that fitted")              \
-  ROW(kPinnedParked, "pinned.parked", "frees of pinned memory that kept the block")                                  \
-  ROW(kPinnedFreedMapped, "pinned.freed.mapped", "real frees of pinned memory: the program has its device address")  \
-  ROW(kPinnedFreedCap, "pinned.freed.cap", "real frees of pinned memory: enough of it is idle")                      \
+#define SLIPSTREAM_ALLOCATOR_DECISIONS(ROW)                                                                            \
+  ROW(kReused, "reused", "allocations served with a block whose last work has run")                                    \
+  ROW(kReusedBehind, "reused.behind", "allocations served with a block behind whose last work all later work waits")   \
+  ROW(kGrown, "grown", "allocations that the driver served because no block fitted")                                   \
+  ROW(kReserved, "reserved", "idle blocks made in advance, when the program first used the device")                    \
+  ROW(kPassedCapture, "passed.capture", "allocations left to the program's call: a stream is being captured")          \
+  ROW(kPassedContext, "passed.context", "allocations left to the program's call: not a device's primary context")      \
+  ROW(kPassedMemory, "passed.memory", "allocations left to the program's call: the driver has no memory left")         \
+  ROW(kParked, "parked", "frees that waited for nothing and kept the block")                                           \
+  ROW(kFreedCapture, "freed.capture", "real frees: a stream is being captured")                                        \
+  ROW(kFreedShared, "freed.shared", "real frees: the block is shared with another process")                            \
+  ROW(kFreedHostEffect, "freed.host_effect", "real frees: what the host could see cannot be told")                     \
+  ROW(kFreedContext, "freed.context", "real frees: a context's work cannot be fenced")                                 \
+  ROW(kFreedCap, "freed.cap", "real frees: enough idle memory is kept")                                                \
+  ROW(kFreedReserve, "freed.reserve", "real frees: the driver has little memory left")                                 \
+  ROW(kFreedThread, "freed.thread", "real frees: no thread could be started to look after idle memory")                \
+  ROW(kFreedForeign, "freed.foreign", "real frees: memory that did not come from here")                                \
+  ROW(kTrimmed, "trimmed", "idle blocks given back to the driver because nobody wanted them")                          \
+  ROW(kReclaimed, "reclaimed", "idle blocks given back to the driver because it had no memory left")                   \
+  ROW(kRetried, "retried", "allocations tried again after that")                                                       \
+  ROW(kStreamReused, "stream.reused",                                                                                  \
+      "stream-ordered allocations served with memory that was free in its stream's order")                             \
+  ROW(kStreamGrown, "stream.grown", "stream-ordered allocations served with new memory")                               \
+  ROW(kStreamMoved, "stream.moved", "stream-ordered allocations served with idle memory put together in one piece")    \
+  ROW(kStreamBehind, "stream.behind", "stream-ordered allocations served with another stream's memory, behind a wait") \
+  ROW(kStreamWaited, "stream.waited",                                                                                  \
+      "stream-ordered allocations that waited for the device, because memory was short")                               \
+  ROW(kStreamPassedCapture, "stream.passed.capture",                                                                   \
+      "stream-ordered allocations left to the program's call: their stream is being captured")                         \
+  ROW(kStreamPassedPool, "stream.passed.pool",                                                                         \
+      "stream-ordered allocations left to the program's call: from a pool of its own")                                 \
+  ROW(kStreamPassedContext, "stream.passed.context",                                                                   \
+      "stream-ordered allocations left to the program's call: not a device's primary context")                         \
+  ROW(kStreamPassedMemory, "stream.passed.memory",                                                                     \
+      "stream-ordered allocations left to the program's call: there is no memory left")                                \
+  ROW(kStreamFreed, "stream.freed", "frees in a stream's order")                                                       \
+  ROW(kStreamTrimmed, "stream.trimmed", "memory of the stream-ordered heap given back to the driver")                  \
+  ROW(kPinnedReused, "pinned.reused", "pinned allocations served with a block that the device is done with")           \
+  ROW(kPinnedMade, "pinned.made", "pinned allocations served with memory that was filled first and registered then")   \
+  ROW(kPinnedPassed, "pinned.passed", "pinned allocations left to the program's call: no block fitted")                \
+  ROW(kPinnedPending, "pinned.passed.pending",                                                                         \
+      "pinned allocations left to the program's call: the device may still use the blocks that fitted")                \
+  ROW(kPinnedParked, "pinned.parked", "frees of pinned memory that kept the block")                                    \
+  ROW(kPinnedFreedMapped, "pinned.freed.mapped", "real frees of pinned memory: the program has its device address")    \
+  ROW(kPinnedFreedCap, "pinned.freed.cap", "real frees of pinned memory: enough of it is idle")                        \
   ROW(kPinnedTrimmed, "pinned.trimmed", "idle pinned blocks given back because nobody wanted them")
 
 enum class Decision : uint8_t {

@@ -19,19 +19,10 @@
 #include <vector>
 
 #include "allocator/block.h"
+#include "allocator/reports.h"
 #include "allocator/size_class.h"
 
 namespace slipstream::allocator {
-
-// The figures of a device's pool, in bytes and counts.
-struct PoolFigures {
-  uint64_t live_bytes = 0;    // in the program's hands, of the blocks that the pool knows
-  uint64_t idle_bytes = 0;    // kept for it, those of parked blocks included
-  uint64_t parked_bytes = 0;  // of blocks that were not yet seen to be free of work
-  uint64_t peak_idle_bytes = 0;
-  uint64_t trims = 0;    // blocks given back because nobody wanted them
-  uint64_t retries = 0;  // allocations tried again after idle blocks were given back
-};
 
 class DevicePool {
  public:
@@ -85,6 +76,8 @@ class DevicePool {
   void Clear();
 
   // Fences whose events may be used again; empty: there are none.
+  // Only for a mutant: what takes or gives fences waits while it is held.
+  std::unique_lock<std::mutex> LockFences() { return std::unique_lock(fences_mutex_); }
   Fences TakeFences();
   void GiveFences(Fences fences);
 

@@ -10,31 +10,46 @@
 namespace slipstream::allocator {
 
 // Row: member, exported name.
-#define SLIPSTREAM_ALLOCATOR_DRIVER_FUNCTIONS(ROW)             \
-  ROW(cuCtxGetCurrent, cuCtxGetCurrent)                        \
-  ROW(cuCtxGetDevice, cuCtxGetDevice)                          \
-  ROW(cuCtxRecordEvent, cuCtxRecordEvent)                      \
-  ROW(cuCtxSetCurrent, cuCtxSetCurrent)                        \
-  ROW(cuCtxSynchronize, cuCtxSynchronize)                      \
-  ROW(cuCtxWaitEvent, cuCtxWaitEvent)                          \
-  ROW(cuDeviceGetAttribute, cuDeviceGetAttribute)              \
-  ROW(cuDeviceGetCount, cuDeviceGetCount)                      \
-  ROW(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)  \
-  ROW(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2) \
-  ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)      \
-  ROW(cuDriverGetVersion, cuDriverGetVersion)                  \
-  ROW(cuEventCreate, cuEventCreate)                            \
-  ROW(cuEventQuery, cuEventQuery)                              \
-  ROW(cuEventSynchronize, cuEventSynchronize)                  \
-  ROW(cuMemAlloc, cuMemAlloc_v2)                               \
-  ROW(cuMemFree, cuMemFree_v2)                                 \
-  ROW(cuMemFreeHost, cuMemFreeHost)                            \
-  ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)           \
-  ROW(cuMemGetInfo, cuMemGetInfo_v2)                           \
-  ROW(cuMemHostAlloc, cuMemHostAlloc)                          \
-  ROW(cuMemHostRegister, cuMemHostRegister_v2)                 \
-  ROW(cuMemHostUnregister, cuMemHostUnregister)                \
-  ROW(cuPointerGetAttribute, cuPointerGetAttribute)            \
+#define SLIPSTREAM_ALLOCATOR_DRIVER_FUNCTIONS(ROW)                  \
+  ROW(cuCtxGetCurrent, cuCtxGetCurrent)                             \
+  ROW(cuCtxGetDevice, cuCtxGetDevice)                               \
+  ROW(cuCtxRecordEvent, cuCtxRecordEvent)                           \
+  ROW(cuCtxSetCurrent, cuCtxSetCurrent)                             \
+  ROW(cuCtxSynchronize, cuCtxSynchronize)                           \
+  ROW(cuCtxWaitEvent, cuCtxWaitEvent)                               \
+  ROW(cuDeviceGetAttribute, cuDeviceGetAttribute)                   \
+  ROW(cuDeviceGetCount, cuDeviceGetCount)                           \
+  ROW(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool)         \
+  ROW(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)       \
+  ROW(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)      \
+  ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)           \
+  ROW(cuDriverGetVersion, cuDriverGetVersion)                       \
+  ROW(cuEventCreate, cuEventCreate)                                 \
+  ROW(cuEventQuery, cuEventQuery)                                   \
+  ROW(cuEventSynchronize, cuEventSynchronize)                       \
+  ROW(cuMemAddressFree, cuMemAddressFree)                           \
+  ROW(cuMemAddressReserve, cuMemAddressReserve)                     \
+  ROW(cuMemAlloc, cuMemAlloc_v2)                                    \
+  ROW(cuMemCreate, cuMemCreate)                                     \
+  ROW(cuMemFree, cuMemFree_v2)                                      \
+  ROW(cuMemFreeHost, cuMemFreeHost)                                 \
+  ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)                \
+  ROW(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity) \
+  ROW(cuMemGetInfo, cuMemGetInfo_v2)                                \
+  ROW(cuMemHostAlloc, cuMemHostAlloc)                               \
+  ROW(cuMemHostRegister, cuMemHostRegister_v2)                      \
+  ROW(cuMemHostUnregister, cuMemHostUnregister)                     \
+  ROW(cuMemMap, cuMemMap)                                           \
+  ROW(cuMemPoolGetAccess, cuMemPoolGetAccess)                       \
+  ROW(cuMemRelease, cuMemRelease)                                   \
+  ROW(cuMemSetAccess, cuMemSetAccess)                               \
+  ROW(cuMemUnmap, cuMemUnmap)                                       \
+  ROW(cuPointerGetAttribute, cuPointerGetAttribute)                 \
+  ROW(cuStreamGetCtx, cuStreamGetCtx)                               \
+  ROW(cuStreamGetId, cuStreamGetId)                                 \
+  ROW(cuStreamIsCapturing, cuStreamIsCapturing)                     \
+  ROW(cuStreamSynchronize, cuStreamSynchronize)                     \
+  ROW(cuStreamWaitEvent, cuStreamWaitEvent)                         \
   ROW(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode)
 
 struct Driver {

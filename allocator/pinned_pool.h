@@ -94,11 +94,11 @@ class PinnedPool {
     return real(like != nullptr ? like : address);
   }
 
-  // Around the reset of the current device, which `real()` makes: its blocks are gone (S35).
+  // Around the reset of the current device, or of the one that is named, which `real()` makes: its blocks are gone
+  // (S35).
   template <typename Real>
-  cudaError_t DeviceReset(const Real& real) {
+  cudaError_t DeviceReset(const Real& real, CUdevice device = kCurrentDevice) {
     const Trimmer::Pause pause(trimmer_);
-    CUdevice device = -1;
     std::vector<PinnedBlock*> forgotten = ForgetDevice(&device);
     const cudaError_t result = real();
     if (device >= 0) contexts_.EndReset(device);
@@ -160,6 +160,7 @@ class PinnedPool {
   void ReclaimAll();
   void Forget(PinnedBlock* block);
   void Trim();
+  // `of`: kCurrentDevice, or a device; kCurrentDevice comes back where nothing was forgotten.
   std::vector<PinnedBlock*> ForgetDevice(CUdevice* of);
   static void DeleteAll(std::vector<PinnedBlock*>* blocks, bool unmap);
 

@@ -108,9 +108,10 @@ void PinnedPool::Trim() {
 // unmapped before the device is reset. `*of` is set where there is one.
 std::vector<PinnedBlock*> PinnedPool::ForgetDevice(CUdevice* of) {
   std::vector<PinnedBlock*> forgotten;
-  CUdevice device = 0;
-  if (!Alive() || !contexts_.there()) return forgotten;
-  const CUcontext context = contexts_.Current(&device);
+  CUdevice device = *of;
+  *of = kCurrentDevice;
+  if (!Alive() || !contexts_.there() || device >= contexts_.device_count()) return forgotten;
+  const CUcontext context = device == kCurrentDevice ? contexts_.Current(&device) : contexts_.Known(device);
   if (context == nullptr) return forgotten;
   contexts_.BeginReset(device);
   *of = device;

@@ -350,11 +350,25 @@ bool Segments::GiveBack() {
   if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36)) return false;
   // During a capture too: memory may be released then by a thread in relaxed mode, as Reclaim's is, and idle blocks
   // were freed before.
-  DevicePool* const pool = PoolOfCurrent();
-  if (pool == nullptr || Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) == 0) return false;
-  pool->CountRetry();
+  CUcontext context = nullptr;
+  if (driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS) {
+    DevicePool* const pool = PoolOfCurrent();
+    return pool != nullptr && GiveBack(*pool);
+  }
+  // Nobody says which device has run out.
+  bool any = false;
+  for (int device = 0; device < contexts_.device_count(); ++device) {
+    DevicePool* const pool = PoolOf(device);
+    if (pool != nullptr && GiveBack(*pool)) any = true;
+  }
+  return any;
+}
+
+bool Segments::GiveBack(DevicePool& pool) {
+  if (Reclaim(pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed) == 0) return false;
+  pool.CountRetry();
   Count(Decision::kRetried, 0);
-  Report(*pool, true);
+  Report(pool, true);
   return true;
 }
 
@@ -381,12 +395,15 @@ void Segments::Exports(const void* address) {
   (void)block->fences.Wait(contexts_);
 }
 
-DevicePool* Segments::ForgetDevice() {
+DevicePool* Segments::ForgetDevice(CUdevice device) {
   if (!Alive() || !contexts_.there()) return nullptr;
+  if (device >= contexts_.device_count()) return nullptr;  // which is the driver's to refuse
   CUcontext context = nullptr;
-  DevicePool* pool = PoolOfCurrent();
+  DevicePool* pool = device == kCurrentDevice ? PoolOfCurrent() : PoolOf(device);
   // A thread that has used no device resets the first.
-  if (pool == nullptr && driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context == nullptr) pool = PoolOf(0);
+  if (device == kCurrentDevice && pool == nullptr && driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
+      context == nullptr)
+    pool = PoolOf(0);
   if (pool == nullptr) return nullptr;
   pool->SetContext(nullptr);
   contexts_.BeginReset(pool->device());

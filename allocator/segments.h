@@ -28,19 +28,12 @@
 #include "allocator/device_pool.h"
 #include "allocator/driver.h"
 #include "allocator/mutant.h"
+#include "allocator/reports.h"
 #include "allocator/surroundings.h"
 #include "allocator/trimmer.h"
 #include "policy/policy.h"
 
 namespace slipstream::allocator {
-
-// Who is told what the pool does. Called from any thread inside the program's calls: no lock, no allocation. None is
-// null.
-struct Reports {
-  void (*decided)(Decision decision, uint64_t bytes);
-  // What the pool of a device holds now: seldom, and whenever much has changed.
-  void (*holds)(CUdevice device, const PoolFigures& figures);
-};
 
 class Segments {
  public:
@@ -88,12 +81,13 @@ class Segments {
   // Before memory is exported to another process; the address may lie inside an allocation (S33).
   void Exports(const void* address);
 
-  // Around the reset of the current device, which `real()` makes: its blocks are gone with it (S35).
+  // Around the reset of the current device, or of the one that is named, which `real()` makes: its blocks are gone with
+  // it (S35).
   template <typename Real>
-  cudaError_t DeviceReset(const Real& real) {
+  cudaError_t DeviceReset(const Real& real, CUdevice device = kCurrentDevice) {
     // The thread that gives memory back uses the device unknown to the program.
     const Trimmer::Pause pause(trimmer_);
-    const DevicePool* const pool = ForgetDevice();
+    const DevicePool* const pool = ForgetDevice(device);
     const cudaError_t result = real();
     if (pool != nullptr) contexts_.EndReset(pool->device());
     return result;
@@ -149,10 +143,11 @@ class Segments {
   bool Fence(DevicePool& pool, Block* block);
   bool Passed(Block* block, bool* broken);
 
-  DevicePool* ForgetDevice();
+  DevicePool* ForgetDevice(CUdevice device);
   bool ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts);
 
   // -- memory that goes back to the driver (segments_trim.cpp)
+  bool GiveBack(DevicePool& pool);
   size_t Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why);
   void Delete(Block* block);
   void Trim();

@@ -1,6 +1,7 @@
 // Idle memory that goes back to the driver: because it has none left, or because nobody has wanted it for a while
 // (S36, S36b).
 
+#include <mutex>
 #include <utility>
 
 #include "allocator/clock.h"
@@ -39,6 +40,9 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     const bool ours = IsWhatItWas(*block);
     Delete(block);  // first: the driver may give the address out again at once
     if (!ours) continue;
+    // S55: no lock is held here.
+    std::unique_lock<std::mutex> held;
+    if (Broken(Mutant::kS55)) held = pool.LockFences();
     if (driver_.cuMemFree(address) != CUDA_SUCCESS) continue;
     released += TakenFromDriver(bytes);
     pool.GaveToDriver(TakenFromDriver(bytes));

@@ -23,6 +23,9 @@ struct Surroundings {
     return without_capture([](void* argument) { (*static_cast<const Work*>(argument))(); }, const_cast<Work*>(&work));
   }
 
+  // Whether a stream capture may be live.
+  bool (*capture_live)();
+
   // Returns when all work of the context has run whose results the host could look at without asking, as a free that
   // waits for the context would (S30b); null: of every context. False: that cannot be said, so the free must be the
   // real one.

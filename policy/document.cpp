@@ -49,6 +49,16 @@ std::string_view Trim(std::string_view text) {
 
 int ToInt(toml::source_index index) { return static_cast<int>(index); }
 
+// The elements, where each is text.
+std::optional<std::vector<std::string>> TextsOf(const toml::array& array) {
+  std::vector<std::string> texts;
+  for (const toml::node& one : array) {
+    if (!one.is_string()) return std::nullopt;
+    texts.push_back(one.as_string()->get());
+  }
+  return texts;
+}
+
 Entry MakeEntry(const toml::key& key, const toml::node& node, std::vector<std::string> path) {
   Entry entry;
   entry.path = std::move(path);
@@ -74,6 +84,10 @@ Entry MakeEntry(const toml::key& key, const toml::node& node, std::vector<std::s
       break;
     case toml::node_type::array:
       entry.kind = node.is_array_of_tables() ? Entry::Kind::kTableArray : Entry::Kind::kArray;
+      if (auto texts = TextsOf(*node.as_array())) {
+        entry.kind = Entry::Kind::kTexts;
+        entry.value = std::move(*texts);
+      }
       break;
     case toml::node_type::table:
       entry.kind = node.as_table()->empty() ? Entry::Kind::kEmptyTable : Entry::Kind::kTable;
@@ -226,6 +240,7 @@ std::string Entry::Found() const {
     case Kind::kDate:
       return "a date or time";
     case Kind::kArray:
+    case Kind::kTexts:
       return "an array";
     case Kind::kTableArray:
       return "an array of tables";

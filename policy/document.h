@@ -17,12 +17,12 @@
 namespace slipstream::policy {
 
 struct Entry {
-  enum class Kind { kBool, kInteger, kString, kFloat, kDate, kArray, kTableArray, kTable, kEmptyTable };
+  enum class Kind { kBool, kInteger, kString, kFloat, kDate, kArray, kTexts, kTableArray, kTable, kEmptyTable };
 
   // {"log", "level"}
   std::vector<std::string> path;
   Kind kind = Kind::kTable;
-  // For the first three kinds.
+  // For the first three kinds, and of kTexts, an array of text and nothing else, its list.
   Value value;
   // From 1, in characters.
   int key_line = 1;

@@ -42,17 +42,23 @@ std::optional<std::string_view> Environment::Get(std::string_view name) const no
   return found->second;
 }
 
-const char* EnvironmentValue(const char* name) noexcept {
-  if (environ == nullptr) return nullptr;
+char** ProcessVariables() noexcept { return environ; }
+
+const char* ValueIn(char* const* variables, const char* name) noexcept {
+  if (variables == nullptr) return nullptr;
   const std::size_t length = std::strlen(name);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
+  for (char* const* entry = variables; *entry != nullptr; ++entry) {
     if (std::strncmp(*entry, name, length) == 0 && (*entry)[length] == '=') return *entry + length + 1;
   }
   return nullptr;
 }
 
-bool DisabledByEnvironment() noexcept {
-  const char* value = EnvironmentValue(kDisableVariable);
+const char* EnvironmentValue(const char* name) noexcept { return ValueIn(environ, name); }
+
+bool DisabledByEnvironment() noexcept { return DisabledIn(environ); }
+
+bool DisabledIn(char* const* variables) noexcept {
+  const char* value = ValueIn(variables, kDisableVariable);
   return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
 }
 

@@ -24,9 +24,11 @@ namespace slipstream::policy {
 inline constexpr std::string_view kVariablePrefix = "SLIPSTREAM_";
 
 // The variables that are not overrides of a policy key.
-inline constexpr const char* kPolicyVariable = "SLIPSTREAM_POLICY";               // path of the policy file
-inline constexpr const char* kDisableVariable = "SLIPSTREAM_DISABLE";             // "1": pass everything through
-inline constexpr const char* kRunDirectoryVariable = "SLIPSTREAM_RUN_DIRECTORY";  // set by `slipstream run`
+inline constexpr const char* kPolicyVariable = "SLIPSTREAM_POLICY";                     // policy files (layers.h)
+inline constexpr const char* kSystemDirectoryVariable = "SLIPSTREAM_SYSTEM_DIRECTORY";  // for /etc/slipstream
+inline constexpr const char* kDisableVariable = "SLIPSTREAM_DISABLE";                   // "1": pass everything through
+inline constexpr const char* kRunDirectoryVariable = "SLIPSTREAM_RUN_DIRECTORY";        // set by `slipstream run`
+inline constexpr const char* kChildrenVariable = "SLIPSTREAM_CHILDREN";                 // the same (children.h)
 
 // A copy of the variables, sorted by name. A name that stands twice in `environ` counts once, the first, as in getenv.
 class Environment {
@@ -53,11 +55,20 @@ class Environment {
   bool complete_ = true;
 };
 
+// `environ` now, as it would be passed on to a program; may be null. No allocation, no lock.
+char** ProcessVariables() noexcept;
+
+// The value in such a list, the first where a name stands twice, or null. The list may be null. No allocation, no lock.
+const char* ValueIn(char* const* variables, const char* name) noexcept;
+
 // The value in `environ` now, or null where it is not set. No allocation, no lock. `name` has no '='.
 const char* EnvironmentValue(const char* name) noexcept;
 
 // Whether SLIPSTREAM_DISABLE is set to anything but "" and "0". No allocation, no lock; may be called at any time, from
 // a constructor of the loader or in a forked child too.
 bool DisabledByEnvironment() noexcept;
+
+// The same of variables that are to be passed on.
+bool DisabledIn(char* const* variables) noexcept;
 
 }  // namespace slipstream::policy

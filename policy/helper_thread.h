@@ -8,7 +8,8 @@
 namespace slipstream::policy {
 
 // With every signal blocked but faults, so that the program's handlers run where they always ran, and SIGXFSZ of a file
-// of ours nowhere. False: the system gives no thread. `name` has at most 15 characters.
+// of ours nowhere, and on a stack of 1 MiB at least, however little the process gives its own threads. False: the
+// system gives no thread. `name` has at most 15 characters.
 bool StartHelperThread(const char* name, void* (*body)(void*), void* argument);
 
 }  // namespace slipstream::policy

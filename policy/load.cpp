@@ -1,6 +1,9 @@
 #include "policy/load.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "policy/document.h"
@@ -16,6 +19,9 @@ namespace {
 
 // execve refuses a longer "NAME=value" (MAX_ARG_STRLEN is 128 KiB); nobody needs as much.
 constexpr std::size_t kLongestVariable = 32768;
+
+// A file of whoever runs the command, wherever it lies.
+constexpr std::string_view kLogFileKey = "log.file";
 
 // As many lines that are not UTF-8 are reported.
 constexpr std::size_t kMostBadLines = 20;
@@ -69,7 +75,8 @@ bool CheckCharacters(const std::string& text, const std::string& name, std::vect
 // Goes through one document, entry by entry.
 class FileReader {
  public:
-  FileReader(const std::string& name, Loaded& loaded) : name_(name), loaded_(loaded), rules_(name, loaded, found_) {}
+  FileReader(const std::string& name, Layer layer, Loaded& loaded)
+      : name_(name), layer_(layer), loaded_(loaded), rules_(name, loaded, found_) {}
 
   void Read(const std::string& text) {
     if (!CheckCharacters(text, name_, loaded_.problems)) return;
@@ -103,6 +110,14 @@ class FileReader {
   void Remember(const Entry& entry) {
     loaded_.origins[entry.Key()] = {
         .kind = Origin::Kind::kFile, .name = name_, .line = entry.line, .column = entry.column};
+  }
+
+  // A key that only a file may set that somebody named.
+  void RefuseUnnamed(const Entry& entry) {
+    Problem problem = MakeProblem(entry, At::kKey);
+    problem.what = "\"" + Escape(entry.Key()) + "\" may not stand in a project's file that nobody named";
+    problem.expected = "--policy " + name_ + " on the command line, if you trust it";
+    found_.push_back(std::move(problem));
   }
 
   // A file for another version is not judged by the rules of this one: false, with that one problem.
@@ -157,6 +172,7 @@ class FileReader {
     if (const Option* option = FindOption(key)) {
       Problem problem = MakeProblem(entry, At::kValue);
       if (const auto value = Accept(*option, entry, problem)) {
+        if (layer_ == Layer::kProject && key == kLogFileKey && !value->text.empty()) return RefuseUnnamed(entry);
         option->set(loaded_.policy, *value);
         Remember(entry);
       } else {
@@ -210,6 +226,8 @@ class FileReader {
       problem = MakeProblem(entry, At::kValue);
       problem.what = "\"" + entry.Key() + "\" is too long";
       problem.expected = "at most " + std::to_string(kLongestVariable) + " bytes with its name";
+    } else if (layer_ == Layer::kProject) {
+      return RefuseUnnamed(entry);
     } else {
       loaded_.policy.environment[name] = entry.value.text;
       Remember(entry);
@@ -219,13 +237,75 @@ class FileReader {
   }
 
   const std::string& name_;
+  const Layer layer_;
   Loaded& loaded_;
   std::vector<Problem> found_;
   RuleReader rules_;
 };
 
+// The number of a rule in the name of an origin ("transfer.rule[2].promote"), moved up by `count`.
+std::string MovedUp(const std::string& key, std::size_t count) {
+  const std::size_t open = key.find('[');
+  const std::size_t close = key.find(']');
+  const auto number = static_cast<std::size_t>(std::strtoul(key.c_str() + open + 1, nullptr, 10));
+  return RuleName(number - 1 + count) + key.substr(close + 1);
+}
+
+bool IsOfARule(const std::string& key) { return key.starts_with(std::string(kRuleTable) + "["); }
+
+// Puts what one file sets over what those before it did.
+void Overlay(Loaded& file, const LayerFile& which, Loaded& loaded) {
+  std::vector<TransferRule>& before = loaded.policy.transfer.rules;
+  std::vector<TransferRule>& rules = file.policy.transfer.rules;
+  if (!rules.empty()) {
+    std::map<std::string, Origin> moved;
+    for (auto& [key, origin] : loaded.origins) {
+      moved[IsOfARule(key) ? MovedUp(key, rules.size()) : key] = std::move(origin);
+    }
+    loaded.origins = std::move(moved);
+    before.insert(before.begin(), rules.begin(), rules.end());
+  }
+  for (auto& [key, origin] : file.origins) {
+    origin.layer = which.layer;
+    if (const Option* option = FindOption(key)) option->set(loaded.policy, option->get(file.policy));
+    loaded.origins[key] = std::move(origin);
+  }
+  for (auto& [name, value] : file.policy.environment) loaded.policy.environment[name] = std::move(value);
+}
+
+void ReadText(const std::string& text, const LayerFile& which, Loaded& loaded) {
+  Loaded file;
+  FileReader(which.path, which.layer, file).Read(text);
+  const bool ok = file.problems.empty();
+  std::move(file.problems.begin(), file.problems.end(), std::back_inserter(loaded.problems));
+  if (!ok) return;  // nothing of it will be used
+  Overlay(file, which, loaded);
+  if (loaded.policy.transfer.rules.size() > kMostRules && loaded.problems.empty()) {
+    loaded.problems.push_back(
+        {.file = which.path,
+         .key = std::string(kRuleTable),
+         .what = "more than " + std::to_string(kMostRules) + " rules, with those of the files before it"});
+  }
+}
+
+// Reads loaded.layers, in their order.
+void ReadLayers(Loaded& loaded) {
+  int named = 0;
+  for (const LayerFile& file : loaded.layers) {
+    if (!file.found) continue;
+    if (file.layer == Layer::kNamed) loaded.path = ++named == 1 ? std::optional(file.path) : std::nullopt;
+    if (file.path.empty()) {
+      loaded.problems.push_back({.file = "policy file", .what = "the name is empty"});
+      continue;
+    }
+    const auto text = ReadPolicyFile(file.path, kMaxFileSize, loaded.problems);
+    if (text) ReadText(*text, file, loaded);
+  }
+}
+
 void ReadVariables(const Environment& env, Loaded& loaded) {
-  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable};
+  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable, kChildrenVariable,
+                                 kSystemDirectoryVariable};
   const std::size_t reserved = known.size();
   for (const Option& option : Options()) {
     if (option.overridable) known.push_back(VariableOf(option));
@@ -284,36 +364,57 @@ Loaded LoadWith(const Environment& env, Fill fill) noexcept {
 
 std::string Origin::Format() const {
   if (kind == Kind::kDefault) return "default";
-  return line > 0 ? name + ":" + std::to_string(line) : name;
+  const std::string place = line > 0 ? name + ":" + std::to_string(line) : name;
+  return kind == Kind::kFile && layer != Layer::kNamed ? std::string(NameOf(layer)) + " " + place : place;
+}
+
+std::string Loaded::Files() const {
+  std::string out;
+  for (const LayerFile& file : layers) {
+    if (!file.found) continue;
+    if (!out.empty()) out += ", ";
+    if (file.layer != Layer::kNamed) out.append(NameOf(file.layer)).append(" ");
+    out += file.path;
+  }
+  return out.empty() ? "defaults" : out;
+}
+
+std::string PolicyListFor(const Loaded& loaded) {
+  std::vector<std::string> names;
+  for (const LayerFile& file : loaded.layers) {
+    if (!file.found || file.layer == Layer::kSystem) continue;
+    // Not std::filesystem: a name is kept as it stands but for where it begins.
+    const std::unique_ptr<char, decltype(&::free)> here(::realpath(".", nullptr), &::free);
+    const bool whole = file.path.starts_with('/') || here == nullptr;
+    names.push_back(whole ? file.path : std::string(here.get()) + "/" + file.path);
+  }
+  return JoinPolicyList(names);
 }
 
 Loaded Load(const Source& source) noexcept {
   return LoadWith(source.env, [&source](Loaded& loaded) {
-    if (source.path) {
-      loaded.path = source.path;
-    } else if (const auto path = source.env.Get(kPolicyVariable); path && !path->empty()) {
-      loaded.path = std::string(*path);
-    } else {
-      return;
-    }
-    if (loaded.path->empty()) {
-      loaded.problems.push_back({.file = "policy file", .what = "the name is empty"});
-      return;
-    }
-    const auto text = ReadPolicyFile(*loaded.path, kMaxFileSize, loaded.problems);
-    if (text) FileReader(*loaded.path, loaded).Read(*text);
+    loaded.layers = FindLayers({.search = source.search, .named = source.path}, source.env, loaded.problems);
+    ReadLayers(loaded);
+  });
+}
+
+Loaded LoadFiles(std::vector<LayerFile> files, const Environment& env) noexcept {
+  return LoadWith(env, [&files](Loaded& loaded) {
+    loaded.layers = std::move(files);
+    ReadLayers(loaded);
   });
 }
 
 Loaded LoadText(const std::string& text, const std::string& name, const Environment& env) noexcept {
   return LoadWith(env, [&](Loaded& loaded) {
     loaded.path = name;
+    loaded.layers.push_back({.layer = Layer::kNamed, .path = name, .found = true});
     if (text.size() > kMaxFileSize) {
       loaded.problems.push_back(
           {.file = name, .what = "is larger than " + FormatSize(kMaxFileSize) + ", the most that is read"});
       return;
     }
-    FileReader(name, loaded).Read(text);
+    ReadText(text, loaded.layers.back(), loaded);
   });
 }
 

@@ -1,14 +1,16 @@
-// From a TOML file and SLIPSTREAM_* variables to a validated Policy, or to everything that is wrong with them.
+// From TOML files and SLIPSTREAM_* variables to a validated Policy, or to everything that is wrong with them.
 //
-// Purpose: defaults, then the file, then the environment; each value remembers where it came from.
-// Threading: no state; reads one file. Call it once per process and keep the result.
-// Hazard: allocates and reads a file, so never on a hot path. Whoever gets a Loaded that is not ok() fails open:
+// Purpose: defaults, then the files in the order of layers.h, then the environment; each value remembers where it came
+//   from. A later file wins key by key. Of [[transfer.rule]], where the first that matches decides, the later file's
+//   rules come first, and the others' behind them.
+// Threading: no state; reads files. Call it once per process and keep the result.
+// Hazard: allocates and reads files, so never on a hot path. Whoever gets a Loaded that is not ok() fails open:
 //   `slipstream run` refuses to start and prints the problems; a bare preload says so once and passes through (S59).
 // Errors: nothing throws. Out of memory is a Loaded that is not ok().
-// Which file: Source::path, else SLIPSTREAM_POLICY where it is set and not empty, else none (defaults and variables).
-// Who may write it (S59): a file that everybody may write is refused, and so is one whose folder everybody may write
-//   without the sticky bit, because everybody could put another file in its place. That is asked of the folder in the
-//   path and of the folder that the resolved path ends in, not of the folders above them.
+// Which files: layers.h. One that is wrong is a problem, whatever its layer: what somebody set must not vanish.
+// Who may write them (S59): source_file.h.
+// What a project's file may not say where nobody named it: [environment] and log.file. It comes with whatever was
+//   checked out into the working directory, and would decide which code the command loads and which files it writes.
 
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "policy/environment.h"
+#include "policy/layers.h"
 #include "policy/policy.h"
 #include "policy/problem.h"
 
@@ -27,10 +30,12 @@ namespace slipstream::policy {
 inline constexpr std::size_t kMaxFileSize = std::size_t{1} << 20;
 
 struct Source {
-  // The policy file. Nothing: SLIPSTREAM_POLICY in `env`.
+  // The policy file that takes the place of the user's and the project's. Nothing: SLIPSTREAM_POLICY in `env`.
   std::optional<std::string> path;
   // Must outlive the call to Load().
   const Environment& env;
+  // Which layers there are beside it.
+  Search search = Search::kNamedOnly;
 };
 
 // Where a value came from.
@@ -43,8 +48,11 @@ struct Origin {
   // Position of the value in the file, from 1.
   int line = 0;
   int column = 0;
+  // Of the file.
+  Layer layer = Layer::kNamed;
 
-  // "default", "policy.toml:7" or "SLIPSTREAM_LOG_LEVEL".
+  // "default", "policy.toml:7" for a file that was named, "user /data/me/.config/slipstream/policy.toml:7" for one of
+  // another layer, "SLIPSTREAM_LOG_LEVEL".
   std::string Format() const;
 
   bool operator==(const Origin&) const = default;
@@ -53,8 +61,10 @@ struct Origin {
 struct Loaded {
   // What to do. Where !ok(): the defaults with enabled = false, so that a caller that forgets to ask passes through.
   Policy policy;
-  // The file that was named, by Source::path or SLIPSTREAM_POLICY; nothing where there was none.
+  // The file that was named, by Source::path or SLIPSTREAM_POLICY; nothing where none was, or several were.
   std::optional<std::string> path;
+  // Every file, and every place where one was looked for, in the order in which they are obeyed.
+  std::vector<LayerFile> layers;
   // Everything that is wrong, in the order of the file, then the variables by name.
   std::vector<Problem> problems;
   // Origin of every key ("log.level", "environment.NAME"), and of each rule with the keys that it sets
@@ -64,11 +74,22 @@ struct Loaded {
   bool out_of_memory = false;
 
   bool ok() const noexcept { return problems.empty() && !out_of_memory; }
+
+  // The files that were read, for people: "defaults", or "system /etc/slipstream/policy.toml, policy.toml".
+  std::string Files() const;
 };
 
 Loaded Load(const Source& source) noexcept;
 
-// The same with the text already read; `name` stands where the file's name would. For tests and tools.
+// As Load() of exactly these files, of which those that are not found are passed over.
+Loaded LoadFiles(std::vector<LayerFile> files, const Environment& env) noexcept;
+
+// What SLIPSTREAM_POLICY is to say so that a process reads the same files, wherever it is and whatever its HOME: those
+// of `loaded` but the system's, which it looks for itself, with absolute paths. Empty where there are none; that too is
+// an answer, for a process that finds the variable empty looks for no file of the user's.
+std::string PolicyListFor(const Loaded& loaded);
+
+// As Load() of one file, with the text already read; `name` stands where the file's name would. For tests and tools.
 Loaded LoadText(const std::string& text, const std::string& name, const Environment& env) noexcept;
 
 }  // namespace slipstream::policy

@@ -81,7 +81,13 @@ bool LogFile::Open() noexcept {
     return false;
   };
   // O_NONBLOCK: a FIFO without a reader must not hang the process; for a regular file it means nothing.
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  fd_ = ::open(path_.c_str(), kFlags | O_EXCL, 0600);
+  if (fd_ >= 0) {
+    ::fchmod(fd_, 0600);  // Whatever the program's umask.
+  } else if (errno == EEXIST) {
+    fd_ = ::open(path_.c_str(), kFlags, 0600);
+  }
   if (fd_ < 0) return errno == ELOOP ? fail("is a symbolic link", 0) : fail("cannot be opened", errno);
   struct stat status = {};
   if (::fstat(fd_, &status) != 0) return fail("cannot be examined", errno);

@@ -21,6 +21,8 @@ struct Field {
       field = value.flag;
     } else if constexpr (std::is_same_v<T, std::string>) {
       field = value.text;
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      field = value.list;
     } else {
       field = static_cast<T>(value.number);
     }
@@ -29,7 +31,8 @@ struct Field {
   static Value Get(const Policy& policy) {
     const auto& field = (policy.*....*kMembers);
     using T = std::remove_cvref_t<decltype(field)>;
-    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string> ||
+                  std::is_same_v<T, std::vector<std::string>>) {
       return field;
     } else {
       return static_cast<std::int64_t>(field);
@@ -38,18 +41,17 @@ struct Field {
 };
 
 constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debug"};
-constexpr std::string_view kInterceptLevels[] = {"runtime"};
-constexpr std::string_view kInterceptLevelsLater[] = {"driver"};
-constexpr std::string_view kAllocatorModes[] = {"off", "segments"};
-constexpr std::string_view kAllocatorModesLater[] = {"stream_ordered"};
+constexpr std::string_view kInterceptLevels[] = {"runtime", "driver"};
+constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
+constexpr std::string_view kAllocatorModes[] = {"off", "segments", "stream_ordered"};
 constexpr std::string_view kPinnedModes[] = {"off", "pool"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 constexpr std::string_view kRecord[] = {"off", "on"};
-constexpr std::string_view kStacks[] = {"none", "line", "python"};
-constexpr std::string_view kStacksLater[] = {"full"};
+constexpr std::string_view kStacks[] = {"none", "line", "python", "full"};
+constexpr std::string_view kDeviceWork[] = {"off", "cupti"};
 
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
@@ -57,6 +59,8 @@ constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
 constexpr Table kTables[] = {
     {"log", "What slipstream says about itself."},
     {"intercept", "Which calls are seen."},
+    {"children",
+     "Which programs keep the preload where a process of the run executes them. Only under `slipstream run`."},
     {"allocator", "Who serves device memory and pinned host memory."},
     {"transfer",
      "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
@@ -76,10 +80,9 @@ constexpr Option Row(std::string_view table, std::string_view key, OptionType ty
 
 template <auto... kMembers>
 constexpr Option Choice(std::string_view table, std::string_view key, std::string_view doc,
-                        std::span<const std::string_view> choices, std::span<const std::string_view> later = {}) {
+                        std::span<const std::string_view> choices) {
   Option option = Row<kMembers...>(table, key, OptionType::kChoice, doc);
   option.choices = choices;
-  option.later = later;
   return option;
 }
 
@@ -110,13 +113,33 @@ constexpr Option kOptions[] = {
     Number<&Policy::log, &Log::max_size>("log", "max_size", OptionType::kSize,
                                          "Size at which the file becomes FILE.1 and a new one begins.", 64 * kKiB,
                                          kGiB),
-    Choice<&Policy::intercept, &Intercept::level>("intercept", "level", "Which interface is intercepted.",
-                                                  kInterceptLevels, kInterceptLevelsLater),
+    Choice<&Policy::intercept, &Intercept::level>("intercept", "level",
+                                                  "Which interface is intercepted: the CUDA runtime, or the driver "
+                                                  "too, which programs and libraries with a runtime "
+                                                  "of their own call (cuBLAS, cuDNN, NCCL, Triton, CuPy, JAX).",
+                                                  kInterceptLevels),
+    Choice<&Policy::children, &Children::preload>("children", "preload",
+                                                  "Programs that no pattern below matches. all: each keeps the "
+                                                  "preload, which does nothing where CUDA is not used. "
+                                                  "python: Python, scripts for it, and shells and launchers, behind "
+                                                  "which there may be one; compilers and other tools do "
+                                                  "not. none: only the command itself has it.",
+                                                  kChildrenPreloads),
+    Row<&Policy::children, &Children::keep>("children", "keep", OptionType::kList,
+                                            "Programs that keep the preload, whatever `preload` says: shell patterns "
+                                            "of their base name, or of their whole path "
+                                            "where the pattern has a slash."),
+    Row<&Policy::children, &Children::drop>("children", "drop", OptionType::kList,
+                                            "Programs that do not keep it, whatever `preload` and `keep` say."),
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
                                                  "Who serves device memory. segments: a pool of whole driver "
-                                                 "allocations, kept when the program frees them. off: the program's "
+                                                 "allocations, kept when the program frees them. stream_ordered: "
+                                                 "cudaMallocAsync from heaps of slipstream's own, which `slipstream "
+                                                 "run` has PyTorch use for its tensors; what PyTorch's backend for it "
+                                                 "refuses (torch.compile(mode=\"reduce-overhead\"), memory snapshots, "
+                                                 "tensors shared between processes) needs segments. off: the program's "
                                                  "own calls.",
-                                                 kAllocatorModes, kAllocatorModesLater),
+                                                 kAllocatorModes),
     Row<&Policy::allocator, &Allocator::free_synchronizes>(
         "allocator", "free_synchronizes", OptionType::kBool,
         "true: a free that the pool serves waits for all work of the device, as the driver's own does. For a program "
@@ -225,13 +248,30 @@ constexpr Option kOptions[] = {
     Choice<&Policy::tracer, &Tracer::stacks>(
         "tracer", "stacks",
         "What of the program's stack stands beside a recorded call. line: the innermost line that is not PyTorch's or "
-        "Python's own, of CPython 3.9 to 3.13. python: that, and the whole stack of Python that led there. none: no "
-        "stack is read.",
-        kStacks, kStacksLater),
+        "Python's own, of CPython 3.9 to 3.13. python: that, and the whole stack of Python that led there. full: that, "
+        "and the native stack. none: no stack is read.",
+        kStacks),
+    Choice<&Policy::tracer, &Tracer::device>("tracer", "device",
+                                             "Whether a trace has what the devices did: every kernel, copy and memset "
+                                             "with its times, and the call that it came "
+                                             "from. cupti: by way of the libcupti that the process has, or that lies "
+                                             "beside its libcudart; it stands aside where "
+                                             "a profiler is attached (docs/trace.md). Only while calls are recorded.",
+                                             kDeviceWork),
+    Number<&Policy::tracer, &Tracer::device_after>(
+        "tracer", "device_after", OptionType::kInteger,
+        "Seconds after a process first used CUDA at which the recording of its devices begins.", 0, 86400),
+    Number<&Policy::tracer, &Tracer::device_for>(
+        "tracer", "device_for", OptionType::kInteger,
+        "Seconds for which devices are recorded; 0: to the end. Calls are recorded before and after.", 0, 86400),
     Row<&Policy::tracer, &Tracer::ranges>(
         "tracer", "ranges", OptionType::kBool,
         "Whether the program's own NVTX ranges and marks are recorded beside its calls. Where another tool has set "
         "NVTX_INJECTION64_PATH they stay that tool's."),
+    Row<&Policy::tracer, &Tracer::command_line>(
+        "tracer", "command_line", OptionType::kBool,
+        "true: a trace, and what is exported of it, has the command line of its process. Arguments may hold tokens and "
+        "passwords; false: none of them is recorded, only the program's path."),
     Number<&Policy::tracer, &Tracer::max_file>(
         "tracer", "max_file", OptionType::kSize,
         "How large the trace of a process may get. Its recording ends there, and what was recorded until then stays.",
@@ -243,6 +283,19 @@ std::string Upper(std::string_view text) {
   std::transform(out.begin(), out.end(), out.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   return out;
+}
+
+// "a:b" is a and b, "" is nothing at all.
+std::vector<std::string> Split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = text.find(':');
+    parts.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+    if (text.empty()) parts.emplace_back();  // "a:" has an empty one at its end, which is refused
+  }
+  return parts;
 }
 
 std::optional<Value> AcceptSize(const Option& option, const Entry& entry, Problem& problem) {
@@ -271,16 +324,32 @@ std::optional<Value> AcceptSize(const Option& option, const Entry& entry, Proble
   return bytes;
 }
 
+// Patterns: what a variable of ours can hold between two colons.
+std::optional<Value> AcceptList(const Entry& entry, Problem& problem) {
+  if (entry.kind != Entry::Kind::kTexts) return std::nullopt;
+  const std::vector<std::string>& list = entry.value.list;
+  const auto wrong = [](const std::string& pattern) {
+    return pattern.empty() || pattern.size() > kLongestPattern ||
+           std::any_of(pattern.begin(), pattern.end(),
+                       [](char c) { return c == ':' || (c >= 0 && c < ' ') || c == 127; });
+  };
+  if (list.size() > kMostPatterns) {
+    problem.what = "more than " + std::to_string(kMostPatterns) + " patterns";
+    return std::nullopt;
+  }
+  if (const auto found = std::find_if(list.begin(), list.end(), wrong); found != list.end()) {
+    problem.what = "not a pattern: " + Quote(*found);
+    return std::nullopt;
+  }
+  return entry.value;
+}
+
 std::optional<Value> AcceptChoice(const Option& option, const Entry& entry, Problem& problem) {
   if (entry.kind != Entry::Kind::kString) return std::nullopt;
   const std::string& name = entry.value.text;
   const auto found = std::find(option.choices.begin(), option.choices.end(), name);
   if (found != option.choices.end()) return static_cast<std::int64_t>(found - option.choices.begin());
-  if (std::find(option.later.begin(), option.later.end(), name) != option.later.end()) {
-    problem.what = "not in this version";
-  } else {
-    problem.suggestion = Nearest(name, std::vector<std::string>(option.choices.begin(), option.choices.end()));
-  }
+  problem.suggestion = Nearest(name, std::vector<std::string>(option.choices.begin(), option.choices.end()));
   return std::nullopt;
 }
 
@@ -318,6 +387,10 @@ std::string Expected(const Option& option) {
              ", as a number of bytes or like \"512MiB\"";
     case OptionType::kString:
       return "text without NUL";
+    case OptionType::kList:
+      return "an array of up to " + std::to_string(kMostPatterns) +
+             " patterns such as [\"git\", \"*/bin/tool\"], each of 1 to " + std::to_string(kLongestPattern) +
+             " bytes without colons and control characters";
     case OptionType::kChoice: {
       std::string out;
       for (std::size_t i = 0; i < option.choices.size(); ++i) {
@@ -342,6 +415,14 @@ std::string Literal(const Option& option, const Value& value) {
       return Quote(value.text, std::string::npos);
     case OptionType::kChoice:
       return Quote(option.choices[static_cast<std::size_t>(value.number)]);
+    case OptionType::kList: {
+      std::string out = "[";
+      for (const std::string& one : value.list) {
+        if (out.size() > 1) out += ", ";
+        out += Quote(one, std::string::npos);
+      }
+      return out + "]";
+    }
   }
   return {};
 }
@@ -363,6 +444,8 @@ std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& p
       return AcceptSize(option, entry, problem);
     case OptionType::kChoice:
       return AcceptChoice(option, entry, problem);
+    case OptionType::kList:
+      return AcceptList(entry, problem);
     case OptionType::kString:
       if (entry.kind == Entry::Kind::kString && entry.value.text.find('\0') == std::string::npos) {
         return entry.value;
@@ -384,6 +467,9 @@ std::optional<Value> AcceptText(const Option& option, std::string_view text, Pro
       entry.kind = Entry::Kind::kInteger;
       entry.value = *number;
     }
+  } else if (option.type == OptionType::kList) {
+    entry.kind = Entry::Kind::kTexts;
+    entry.value = Split(text);
   }
   return Accept(option, entry, problem);
 }

@@ -21,7 +21,7 @@
 
 namespace slipstream::policy {
 
-enum class OptionType : std::uint8_t { kBool, kInteger, kSize, kChoice, kString };
+enum class OptionType : std::uint8_t { kBool, kInteger, kSize, kChoice, kString, kList };
 
 struct Option {
   // Empty for a key outside of any table.
@@ -35,9 +35,8 @@ struct Option {
   // Of a number or a size.
   std::int64_t min = 0;
   std::int64_t max = 0;
-  // Of a choice: names, by the number of the enumerator; and names that a later version will know.
+  // Of a choice: names, by the number of the enumerator.
   std::span<const std::string_view> choices = {};
-  std::span<const std::string_view> later = {};
   // Whether an environment variable overrides it.
   bool overridable = true;
 };
@@ -74,7 +73,7 @@ std::string Literal(const Option& option, const Value& value);
 // suggestion filled in. The position is the caller's.
 std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& problem);
 
-// The same for the text of an environment variable: text needs no quotes there.
+// The same for the text of an environment variable: text needs no quotes there, and colons separate a list's elements.
 std::optional<Value> AcceptText(const Option& option, std::string_view text, Problem& problem);
 
 }  // namespace slipstream::policy

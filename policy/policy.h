@@ -24,11 +24,12 @@ inline constexpr int kVersion = 1;
 // How much the log says; a level includes those before it.
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
 
-// Where calls are intercepted. The driver level is not in this version.
-enum class InterceptLevel : std::uint8_t { kRuntime };
+// Where calls are intercepted: those of the CUDA runtime, or those of the driver as well, by which libraries with a
+// runtime of their own come too.
+enum class InterceptLevel : std::uint8_t { kRuntime, kDriver };
 
 // Who serves device memory: the program's own calls, or a pool of whole driver allocations underneath them.
-enum class AllocatorMode : std::uint8_t { kOff, kSegments };
+enum class AllocatorMode : std::uint8_t { kOff, kSegments, kStreamOrdered };
 
 // Who serves pinned host memory: the program's own calls, or a pool underneath them.
 enum class PinnedMode : std::uint8_t { kOff, kPool };
@@ -49,8 +50,14 @@ enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 // Whether every intercepted call is recorded, for a trace.
 enum class Record : std::uint8_t { kOff, kOn };
 
+// Whether a trace has what the devices did, and from whom.
+enum class DeviceWork : std::uint8_t { kOff, kCupti };
+
 // What of the program's stack stands beside a recorded call.
-enum class Stacks : std::uint8_t { kNone, kLine, kPython };
+enum class Stacks : std::uint8_t { kNone, kLine, kPython, kFull };
+
+// Which programs that the command starts keep the preload.
+enum class ChildrenPreload : std::uint8_t { kAll, kPython, kNone };
 
 struct Log {
   // How much is said; silent by default, because the process is somebody else's.
@@ -70,6 +77,21 @@ struct Intercept {
 
   bool operator==(const Intercept&) const = default;
 };
+
+// Which programs keep the preload where a process of the run executes them (children.h).
+struct Children {
+  // Those that no pattern matches.
+  ChildrenPreload preload = ChildrenPreload::kAll;
+  // Patterns of programs that keep it, and of those that do not, which outrank the others (pattern.h).
+  std::vector<std::string> keep{};
+  std::vector<std::string> drop{};
+
+  bool operator==(const Children&) const = default;
+};
+
+// Longer lists, and longer patterns, are refused: they travel in one variable, and are gone through at every exec.
+inline constexpr std::size_t kMostPatterns = 64;
+inline constexpr std::size_t kLongestPattern = 255;
 
 struct Allocator {
   // Who serves device memory.
@@ -157,7 +179,8 @@ struct Transfer {
   // Whether shared memory that the program unmaps (batches of its loader processes) is given back to the system by a
   // thread of ours.
   bool unmap_in_background = true;
-  // In the order of the file: the first that matches a copy decides (transfer_plan.h).
+  // The first that matches a copy decides (transfer_plan.h). In the order of the file; of several files, those of the
+  // later one come first (load.h).
   std::vector<TransferRule> rules{};
 
   bool operator==(const Transfer&) const = default;
@@ -172,10 +195,17 @@ struct Tracer {
   int max_threads = 64;
   // Whether every intercepted call is recorded.
   Record record = Record::kOff;
-  // Which line of the program stands beside a recorded call.
+  // What of the program's stack stands beside a recorded call.
   Stacks stacks = Stacks::kLine;
+  // Whether a trace has kernels, copies and memsets as the device ran them.
+  DeviceWork device = DeviceWork::kOff;
+  // From how many seconds after the process's first use of CUDA, and for how many; 0: at once, to the end. 0 to 86400.
+  int device_after = 0;
+  int device_for = 0;
   // Whether the program's own NVTX ranges and marks are recorded beside its calls.
   bool ranges = true;
+  // Whether a trace has the arguments of its process, which may hold what nobody else should see.
+  bool command_line = false;
   // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
   std::uint64_t max_file = std::uint64_t{256} << 20;
 
@@ -189,6 +219,7 @@ struct Policy {
   bool enabled = true;
   Log log;
   Intercept intercept;
+  Children children;
   Allocator allocator;
   Transfer transfer;
   Tracer tracer;

@@ -48,6 +48,19 @@ bool AnyoneMayReplaceIn(const std::string& folder) {
   return (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0;
 }
 
+bool IsOurs(const struct stat& status) { return status.st_uid == ::geteuid() || status.st_uid == 0; }
+
+void CheckOwners(const std::string& path, const struct stat& status, std::vector<Problem>& problems) {
+  const auto foreign = [&](const char* what, uid_t owner) {
+    problems.push_back({.file = path,
+                        .what = std::string(what) + " user " + std::to_string(owner) + ", who is neither you (" +
+                                std::to_string(::geteuid()) + ") nor root; refused: use a copy of your own"});
+  };
+  if (!IsOurs(status)) return foreign("belongs to", status.st_uid);
+  struct stat named = {};
+  if (::lstat(path.c_str(), &named) == 0 && !IsOurs(named)) foreign("is a symbolic link of", named.st_uid);
+}
+
 void CheckWriters(const std::string& path, const struct stat& status, std::vector<Problem>& problems) {
   if ((status.st_mode & S_IWOTH) != 0) {
     problems.push_back({.file = path, .what = "everybody may write it; refused until \"chmod o-w\" is done"});
@@ -82,6 +95,7 @@ std::optional<std::string> ReadPolicyFile(const std::string& path, std::size_t l
   if (S_ISDIR(status.st_mode)) return refuse("is a directory, expected a policy file");
   if (!S_ISREG(status.st_mode)) return refuse("is not a regular file");
   const std::size_t before = problems.size();
+  CheckOwners(path, status, problems);
   CheckWriters(path, status, problems);
   if (problems.size() > before) return std::nullopt;
 

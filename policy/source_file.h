@@ -1,5 +1,9 @@
-// Reading the policy file, and refusing one that a stranger may have written.
+// Reading a policy file, and refusing one that a stranger may have written.
 //
+// Who may have written it (S59): the file belongs to the user or to root, and not everybody may write it; nor its
+//   folder, without the sticky bit, because everybody could put another file in its place; and a symbolic link that
+//   leads to it belongs to the user or to root too. That is asked of the folder in the path and of the folder that the
+//   resolved path ends in, not of the folders above them. The file that is asked is the one that is read.
 // Threading: no state.
 
 #pragma once
@@ -13,7 +17,7 @@
 namespace slipstream::policy {
 
 // The bytes of the file. Nothing where it is missing, unreadable, not a regular file, larger than `largest` bytes, or
-// writable by everybody (load.h says what that means); then every reason is appended to `problems`.
+// may be a stranger's; then every reason is appended to `problems`.
 std::optional<std::string> ReadPolicyFile(const std::string& path, std::size_t largest, std::vector<Problem>& problems);
 
 }  // namespace slipstream::policy

@@ -7,6 +7,16 @@ constexpr char kHex[] = "0123456789abcdef";
 
 bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U; }
 
+// Marks that turn the direction of what stands behind them, so that a name is shown as another one, and the two
+// further ends of lines: U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
+bool IsUnseen(std::string_view character) {
+  if (character[0] != '\xE2') return false;
+  const auto second = static_cast<unsigned char>(character[1]);
+  const auto third = static_cast<unsigned char>(character[2]);
+  if (second == 0x80) return third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE);
+  return second == 0x81 && third >= 0xA6 && third <= 0xA9;
+}
+
 // Appends the character that `text` begins with, fit to print, and returns how many bytes it was.
 std::size_t AppendEscaped(std::string& out, std::string_view text) {
   const auto byte = static_cast<unsigned char>(text.front());
@@ -33,6 +43,11 @@ std::size_t AppendEscaped(std::string& out, std::string_view text) {
     out += "\\u00";
     out += kHex[second >> 4U];
     out += kHex[second & 0xFU];
+  } else if (length == 3 && IsUnseen(text.substr(0, 3))) {
+    const unsigned code =
+        (static_cast<unsigned char>(text[1]) & 0x3FU) << 6U | (static_cast<unsigned char>(text[2]) & 0x3FU);
+    out += "\\u2";
+    for (const unsigned shift : {8U, 4U, 0U}) out += kHex[(code >> shift) & 0xFU];
   } else {
     out += text.substr(0, length);
   }

@@ -10,12 +10,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace slipstream::policy {
 
 // Not a std::variant: the destructor of libstdc++ 12's is undefined behaviour where copying a string into it fails.
 struct Value {
-  enum class Kind : std::uint8_t { kFlag, kNumber, kText };
+  enum class Kind : std::uint8_t { kFlag, kNumber, kText, kList };
 
   Value() = default;
   // Not by conversion: a pointer is no switch, and a switch no number.
@@ -24,6 +25,8 @@ struct Value {
   template <std::same_as<std::int64_t> T>
   Value(T held) : kind(Kind::kNumber), number(held) {}                   // NOLINT(google-explicit-constructor)
   Value(std::string held) : kind(Kind::kText), text(std::move(held)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Value(std::vector<std::string> held) : kind(Kind::kList), list(std::move(held)) {}
 
   bool operator==(const Value&) const = default;
 
@@ -32,6 +35,7 @@ struct Value {
   // A number, a size in bytes, or the number of a choice.
   std::int64_t number = 0;
   std::string text{};
+  std::vector<std::string> list{};
 };
 
 // Why a size is not one.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/caller.h"
 #include "shim/resolver.h"
 #include "tracer/hook_id.h"
 #include "transfer/engine.h"
@@ -30,7 +31,7 @@ namespace around {
 struct Plain {
   static constexpr bool kHasRow = false;
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
     return real(arguments...);
   }
@@ -44,7 +45,7 @@ struct Row {
 template <bool kPerThread>
 struct Nothing : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     return Plain::Call(engine, real, arguments...);
   }
 };
@@ -53,7 +54,7 @@ struct Nothing : Row {
 template <bool kPerThread>
 struct Silent : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine&, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine&, Real real, Arguments... arguments) {
     return real(arguments...);
   }
 };
@@ -64,7 +65,7 @@ struct Pays {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
       engine.Pay(kReason);
       return real(arguments...);
@@ -80,7 +81,7 @@ using Frees = Pays<Decision::kPaidFree>::Family<kPerThread>;
 template <bool kPerThread>
 struct FreesDeviceMemory : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, void* memory) {
+  static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
     engine.Pay(Decision::kPaidFree);
     if (memory != nullptr) engine.BeforeFree();
@@ -144,7 +145,7 @@ struct Touches {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
       // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
       if (Engine::Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
@@ -161,7 +162,7 @@ struct Touches {
 template <bool kPerThread>
 struct WritesAnywhere : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(arguments...);
     if (result == cudaSuccess) engine.HostEffectAnywhere();
@@ -220,7 +221,7 @@ inline constexpr auto kSet3D = [](cudaPitchedPtr dst, int, cudaExtent extent, cu
 template <bool kPerThread>
 struct HostFunction : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(stream, arguments...);
     if (result == cudaSuccess) {
@@ -233,7 +234,7 @@ struct HostFunction : Row {
 template <bool kPerThread>
 struct Instantiates : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t* executable, cudaGraph_t graph,
+  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t* executable, cudaGraph_t graph,
                           Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(executable, graph, arguments...);
@@ -244,11 +245,11 @@ struct Instantiates : Row {
 
 template <bool kPerThread>
 struct UpdatesGraph : Row {
-  template <typename Real, typename Info>
-  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, cudaGraph_t graph, Info* info) {
+  template <typename Real, typename... Info>
+  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, cudaGraph_t graph, Info... info) {
     engine.OtherCall();
     engine.GraphForgotten(executable);
-    const cudaError_t result = real(executable, graph, info);
+    const cudaError_t result = real(executable, graph, info...);
     if (result == cudaSuccess) engine.GraphInstantiated(executable, graph);
     return result;
   }
@@ -258,7 +259,7 @@ struct UpdatesGraph : Row {
 template <bool kPerThread>
 struct ForgetsGraph : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, Arguments... arguments) {
     engine.OtherCall();
     engine.GraphForgotten(executable);
     return real(executable, arguments...);
@@ -268,7 +269,7 @@ struct ForgetsGraph : Row {
 template <bool kPerThread>
 struct LaunchesGraph : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, cudaGraphExec_t executable, cudaStream_t stream) {
+  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, cudaStream_t stream) {
     engine.OtherCall();
     const cudaError_t result = real(executable, stream);
     if (result == cudaSuccess) engine.GraphLaunched(executable, stream, kPerThread);
@@ -279,7 +280,7 @@ struct LaunchesGraph : Row {
 template <bool kPerThread>
 struct BeginsCapture : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, Arguments... arguments) {
     engine.OtherCall();
     return engine.BeginCapture(stream, kPerThread, [&] { return real(stream, arguments...); });
   }
@@ -288,7 +289,7 @@ struct BeginsCapture : Row {
 template <bool kPerThread>
 struct EndsCapture : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream, cudaGraph_t* graph) {
+  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, cudaGraph_t* graph) {
     engine.OtherCall();
     const cudaError_t result = real(stream, graph);
     engine.CaptureMayHaveEnded(stream, kPerThread);
@@ -301,7 +302,7 @@ struct EndsCapture : Row {
 template <bool kPerThread>
 struct SynchronizesStream : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream) {
+  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
     if (engine.SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
     engine.Pay(Decision::kPaidSynchronize);
     return real(stream);
@@ -314,7 +315,7 @@ struct Asks {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
       // The mutant of S15: the runtime is asked first, and remembers that it answered "not ready".
       if (Broken(transfer::Mutant::kS15)) (void)real(arguments...);
@@ -342,7 +343,7 @@ inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, ui
 template <bool kPerThread>
 struct RecordsEvent : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, cudaEvent_t event, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event, Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(event, arguments...);
     if (result == cudaSuccess) engine.EventRecorded(event);
@@ -353,7 +354,7 @@ struct RecordsEvent : Row {
 template <bool kPerThread>
 struct DestroysEvent : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, cudaEvent_t event) {
+  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event) {
     engine.OtherCall();
     engine.EventDestroyed(event);
     return real(event);
@@ -363,7 +364,7 @@ struct DestroysEvent : Row {
 template <bool kPerThread>
 struct DestroysStream : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, cudaStream_t stream) {
+  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
     engine.OtherCall();
     engine.StreamDestroyed(stream);
     return real(stream);
@@ -375,9 +376,9 @@ struct DestroysStream : Row {
 template <bool kPerThread>
 struct UsesMappedMemory : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
-    engine.UsesMappedMemory();
+    if (OrderIsTheProgramsCare()) engine.UsesMappedMemory();
     return real(arguments...);
   }
 };
@@ -385,12 +386,14 @@ struct UsesMappedMemory : Row {
 // Memory that is pinned for the program. Where there is no more, it is made once more behind what the engine has idle
 // (S36); the first attempt is nobody's error then (S15), and the runtime that failed forgets it.
 template <tracer::HookId kId, typename Real, typename... Arguments>
-cudaError_t Pins(Engine& engine, Real* real, Arguments... arguments) {
+cudaError_t Pins(Engine& engine, Real real, Arguments... arguments) {
   const cudaError_t result = real(arguments...);
   if (result != cudaErrorMemoryAllocation || !engine.GiveBackHostStaging()) return result;
-  using LastError = cudaError_t();
-  void* const forget = Resolver::Beside(kId, reinterpret_cast<const void*>(real), tracer::HookId::cudaGetLastError);
-  if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  if constexpr (!tracer::IsOfDriver(kId)) {
+    using LastError = cudaError_t();
+    void* const forget = Resolver::Beside(kId, reinterpret_cast<const void*>(real), tracer::HookId::cudaGetLastError);
+    if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  }
   return real(arguments...);
 }
 
@@ -399,29 +402,33 @@ struct AllocatesHost {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Flags>
-    static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t size, Flags... flags) {
+    static cudaError_t Call(Engine& engine, Real real, void** memory, size_t size, Flags... flags) {
       engine.OtherCall();
-      if (((flags & cudaHostAllocMapped) | ... | 0) != 0) engine.UsesMappedMemory();
+      if (((flags & cudaHostAllocMapped) | ... | 0) != 0 && OrderIsTheProgramsCare()) engine.UsesMappedMemory();
       return Pins<kId>(engine, real, memory, size, flags...);
     }
   };
 };
 
-template <bool kPerThread>
-struct RegistersHost : Row {
-  template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, void* memory, size_t size, unsigned int flags) {
-    engine.OtherCall();
-    const cudaError_t result = Pins<tracer::HookId::cudaHostRegister>(engine, real, memory, size, flags);
-    if (result == cudaSuccess) engine.HostRegistered(memory, size, (flags & cudaHostRegisterMapped) != 0);
-    return result;
-  }
+template <tracer::HookId kId>
+struct RegistersHost {
+  template <bool kPerThread>
+  struct Family : Row {
+    template <typename Real>
+    static cudaError_t Call(Engine& engine, Real real, void* memory, size_t size, unsigned int flags) {
+      engine.OtherCall();
+      const cudaError_t result = Pins<kId>(engine, real, memory, size, flags);
+      const bool mapped = (flags & cudaHostRegisterMapped) != 0 && OrderIsTheProgramsCare();
+      if (result == cudaSuccess) engine.HostRegistered(memory, size, mapped);
+      return result;
+    }
+  };
 };
 
 template <bool kPerThread>
 struct UnregistersHost : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, void* memory) {
+  static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
     engine.Pay(Decision::kPaidFree);
     const cudaError_t result = real(memory);
@@ -433,7 +440,7 @@ struct UnregistersHost : Row {
 template <bool kPerThread>
 struct Advises : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, uintptr_t memory, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, uintptr_t memory, Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(memory, arguments...);
     if (result == cudaSuccess) engine.AdvisesMemory(reinterpret_cast<const void*>(memory));
@@ -443,12 +450,14 @@ struct Advises : Row {
 
 template <bool kPerThread>
 struct AdvisesBatch : Row {
-  template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, void** memory, size_t* sizes, size_t count,
+  template <typename Real, typename Address, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real real, Address* memory, size_t* sizes, size_t count,
                           Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(memory, sizes, count, arguments...);
-    for (size_t i = 0; result == cudaSuccess && i < count; ++i) engine.AdvisesMemory(memory[i]);
+    for (size_t i = 0; result == cudaSuccess && i < count; ++i) {
+      engine.AdvisesMemory(reinterpret_cast<const void*>(memory[i]));
+    }
     return result;
   }
 };
@@ -456,9 +465,9 @@ struct AdvisesBatch : Row {
 template <bool kPerThread>
 struct Shares : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
-    engine.SharesMemory();
+    if (OrderIsTheProgramsCare()) engine.SharesMemory();
     engine.Pay(Decision::kPaidShare);
     return real(arguments...);
   }
@@ -468,8 +477,8 @@ struct Shares : Row {
 template <bool kPerThread>
 struct SharesWork : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real* real, Arguments... arguments) {
-    engine.SharesWork();
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
+    if (OrderIsTheProgramsCare()) engine.SharesWork();
     return Shares<kPerThread>::Call(engine, real, arguments...);
   }
 };
@@ -477,7 +486,7 @@ struct SharesWork : Row {
 template <bool kPerThread>
 struct SetsDevice : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, int device) {
+  static cudaError_t Call(Engine& engine, Real real, int device) {
     engine.OtherCall();
     engine.UsesDevice(device);
     return real(device);
@@ -488,7 +497,7 @@ struct SetsDevice : Row {
 template <bool kPerThread>
 struct CopiesPeer : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, void* dst, int dst_device, const void* src, int src_device,
+  static cudaError_t Call(Engine& engine, Real real, void* dst, int dst_device, const void* src, int src_device,
                           size_t count, cudaStream_t stream) {
     engine.UsesDevice(dst_device);
     engine.UsesDevice(src_device);
@@ -498,7 +507,7 @@ struct CopiesPeer : Row {
 template <bool kPerThread>
 struct CopiesPeer3D : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+  static cudaError_t Call(Engine& engine, Real real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
     if (Engine::Owes() && p != nullptr) {
       engine.UsesDevice(p->dstDevice);
       engine.UsesDevice(p->srcDevice);
@@ -510,7 +519,7 @@ struct CopiesPeer3D : Row {
 template <bool kPerThread>
 struct ResetsDevice : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real* real) {
+  static cudaError_t Call(Engine& engine, Real real) {
     engine.OtherCall();
     engine.Pay(Decision::kPaidReset);
     engine.DeviceReset();
@@ -617,7 +626,7 @@ AROUND(cudaGraphAddMemFreeNode, Nothing)
 AROUND(cudaMallocManaged, UsesMappedMemory)
 AROUND(cudaHostGetDevicePointer, UsesMappedMemory)
 AROUND(cudaHostAlloc, AllocatesHost<tracer::HookId::cudaHostAlloc>::Family)
-AROUND(cudaHostRegister, RegistersHost)
+AROUND(cudaHostRegister, RegistersHost<tracer::HookId::cudaHostRegister>::Family)
 AROUND(cudaHostUnregister, UnregistersHost)
 AROUND(cudaMallocHost, AllocatesHost<tracer::HookId::cudaMallocHost>::Family)
 AROUND(cudaHostGetFlags, Nothing)

@@ -31,12 +31,15 @@ namespace {
 #define SLIPSTREAM_STRING_AS_IS(text) #text
 constexpr std::string_view kNamesAfterHeaders[] = {
 #define HOOK_NAME(group, function) SLIPSTREAM_STRING(function),
+#define HOOK_DRIVER_NAME(group, function, name) SLIPSTREAM_STRING(function),
 #include "shim/hooks.def"
 };
 constexpr std::string_view kNamesOfTable[] = {
 #define SLIPSTREAM_HOOK(group, function) #function,
+#define SLIPSTREAM_DRIVER_HOOK(group, function, name) #function,
 #include "generated/hook_names.inc"
 #undef SLIPSTREAM_HOOK
+#undef SLIPSTREAM_DRIVER_HOOK
 };
 
 constexpr bool SameNames() {

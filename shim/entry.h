@@ -11,10 +11,16 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <tuple>
 
 #include "shim/around.h"
+#include "shim/caller.h"
 #include "shim/detail.h"
+#include "shim/driver_around.h"
+#include "shim/driver_library.h"
+#include "shim/driver_pooled.h"
 #include "shim/gate.h"
+#include "shim/ordered.h"
 #include "shim/pooled.h"
 #include "shim/runtime.h"
 #include "shim/stream_of.h"
@@ -65,9 +71,28 @@ constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
 // have found a weak reference to be null.
 inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 
+// A function of the driver's as the engines call one. The two enumerations have the same numbers.
+template <typename Function>
+struct DriverCall {
+  Function* real;
+  template <typename... Arguments>
+  cudaError_t operator()(Arguments... arguments) const {
+    return static_cast<cudaError_t>(real(arguments...));
+  }
+};
+
+template <typename Function>
+const void* AddressOf(Function* real) {
+  return reinterpret_cast<const void*>(real);
+}
+template <typename Function>
+const void* AddressOf(const DriverCall<Function>& call) {
+  return reinterpret_cast<const void*>(call.real);
+}
+
 // The call itself, by way of the engines that may have something to do around it.
-template <tracer::HookId kId, typename Function, typename... Arguments>
-[[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Function* real, Arguments... arguments) {
+template <tracer::HookId kId, typename Real, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
   const auto around = [recording, real](Arguments... others) {
     return recording & kRouteTransfer ? Around<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
   };
@@ -79,34 +104,107 @@ template <tracer::HookId kId, typename Function, typename... Arguments>
     }
     return around(others...);
   };
+  if constexpr (Ordered<kId>::kHasRow) {
+    if (recording & kRouteStreamOrdered) {
+      return Ordered<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), host, arguments...);
+    }
+  }
   if constexpr (Pooled<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), reinterpret_cast<const void*>(real), host,
-                               arguments...);
+      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), host, arguments...);
     }
   }
   return host(arguments...);
 }
 
-// Every other way of a call. Out of line, so that the straight path stays short. A number that is none of its
-// enumeration's is the program's own affair and the runtime's to refuse: a sanitiser must not stop at it here.
+constexpr bool IsAboutMemory(tracer::HookGroup group) {
+  return group == tracer::HookGroup::kAllocate || group == tracer::HookGroup::kFree;
+}
+
+// The call with what is recorded about it. `call` is the function, or what stands for it.
+template <tracer::HookGroup kGroup, tracer::HookId kId, typename Call, typename Detail, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t Recorded(uint32_t recording, [[maybe_unused]] const void* caller, Call call,
+                                                   const Detail& detail, Arguments... arguments) {
+  const Reentry inside;
+  if ((recording & kRouteEngines) == recording) return Make<kId>(recording, call, arguments...);
+  const uint64_t nvtx_bytes = recording & tracer::kRecordNvtx ? detail().bytes : 0;
+  tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
+  const cudaError_t result = Make<kId>(recording, call, arguments...);
+  const bool failed = IsFailure(kGroup, result);
+  tracer::CallDetail done = failed ? tracer::CallDetail() : detail();
+  if constexpr (IsAboutMemory(kGroup)) done.caller = caller;
+  span.Close(done, failed, static_cast<int32_t>(result));
+  return result;
+}
+
+// A look-up is no use of CUDA: a static runtime makes hundreds when it is first used. It is neither counted nor
+// recorded, and stands between nothing and nothing.
+constexpr bool IsLookup(tracer::HookGroup group) { return group == tracer::HookGroup::kLookup; }
+
+// Behind functions that hand out addresses of the driver's by name. Inside a runtime too.
+template <tracer::HookGroup kGroup, typename Result, typename... Arguments>
+[[gnu::always_inline]] inline void PutHooksInPlace([[maybe_unused]] const void* caller, [[maybe_unused]] Result result,
+                                                   [[maybe_unused]] Arguments... arguments) {
+  if constexpr (IsLookup(kGroup)) {
+    void** const found = std::get<1>(std::tie(arguments...));
+    if (result == Result{} && found != nullptr) *found = DriverLibrary::InPlaceOf(*found, caller);
+  }
+}
+
+// Every other way of a call. Out of line, so that the straight path stays short.
 template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail,
           typename... Arguments>
-[[gnu::noinline, gnu::no_sanitize("enum")]] cudaError_t Routed(const void* caller, const Detail& detail,
-                                                               Arguments... arguments) {
+[[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
   const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchFunction;
-  if (route.recording == tracer::kRecordNothing || t_depth != 0) return real(arguments...);
+  const bool passed_on = IsLookup(kGroup) || route.recording == tracer::kRecordNothing || t_depth != 0;
+  const cudaError_t result =
+      passed_on ? real(arguments...) : Recorded<kGroup, kId>(route.recording, caller, real, detail, arguments...);
+  PutHooksInPlace<kGroup>(caller, result, arguments...);
+  return result;
+}
 
-  const Reentry inside;
-  if ((route.recording & kRouteEngines) == route.recording) return Make<kId>(route.recording, real, arguments...);
-  const uint64_t nvtx_bytes = route.recording & tracer::kRecordNvtx ? detail().bytes : 0;
-  tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
-  const cudaError_t result = Make<kId>(route.recording, real, arguments...);
-  const bool failed = IsFailure(kGroup, result);
-  span.Close(failed ? tracer::CallDetail() : detail(), failed, static_cast<int32_t>(result));
+// ---- the driver's functions. Straight where the policy has them pass; a call that is made inside another hooked one,
+// by the runtime say, is passed on and not counted.
+
+template <typename Function>
+[[gnu::always_inline]] inline Function* StraightDriver(tracer::HookId id) {
+  if (!TheGate().driver_straight.load(std::memory_order_acquire)) return nullptr;
+  return reinterpret_cast<Function*>(DriverLibrary::Known(id));
+}
+
+inline Route EnterDriverGate(tracer::HookId id) noexcept {
+  const Gate& gate = TheGate();
+  if (gate.state.load(std::memory_order_acquire) == GateState::kReady &&
+      gate.driver_level.load(std::memory_order_relaxed) == DriverLevel::kIntercepted) [[likely]] {
+    void* const function = DriverLibrary::Known(id);
+    if (function != nullptr) [[likely]]
+      return {function, gate.recording.load(std::memory_order_relaxed)};
+  }
+  return Runtime::EnterDriver(id);
+}
+
+// The driver that is loaded lacks the function: a program that asked for it by name was told so.
+inline constexpr CUresult kNoSuchDriverFunction = CUDA_ERROR_NOT_FOUND;
+
+template <tracer::HookGroup kGroup, tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
+[[gnu::noinline]] CUresult RoutedDriver(const void* caller, const Detail& detail, Arguments... arguments) {
+  const Route route =
+      IsLookup(kGroup) ? Route{DriverLibrary::Function(kId), tracer::kRecordNothing} : EnterDriverGate(kId);
+  auto* const real = reinterpret_cast<Function*>(route.function);
+  if (real == nullptr) [[unlikely]]
+    return kNoSuchDriverFunction;
+  CUresult result = CUDA_SUCCESS;
+  if (route.recording == tracer::kRecordNothing || t_depth != 0) {
+    result = real(arguments...);
+  } else {
+    const DriverCaller called(caller);
+    result = static_cast<CUresult>(
+        Recorded<kGroup, kId>(route.recording, caller, DriverCall<Function>{real}, detail, arguments...));
+  }
+  PutHooksInPlace<kGroup>(caller, result, arguments...);
   return result;
 }
 

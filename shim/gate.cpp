@@ -12,6 +12,8 @@ void EmptyGate() {
   gate.library.store(nullptr, std::memory_order_relaxed);
   gate.recording.store(0, std::memory_order_relaxed);
   gate.state.store(GateState::kUnbuilt, std::memory_order_relaxed);
+  gate.driver_level.store(DriverLevel::kUnknown, std::memory_order_relaxed);
+  gate.driver_straight.store(false, std::memory_order_relaxed);
 }
 
 }  // namespace

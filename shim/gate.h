@@ -20,12 +20,23 @@ enum class GateState : uint32_t {
   kReady,
 };
 
+// Whether the policy has the driver intercepted. Known before anything is built: it decides which addresses are handed
+// out.
+enum class DriverLevel : uint32_t {
+  kUnknown = 0,
+  kPassing,      // its functions are called straight
+  kIntercepted,  // as the runtime's are
+};
+
 struct Gate {
   // The only libcudart of the process, or null: not built yet, or there are several and the caller decides (S57).
   std::atomic<const RuntimeLibrary*> library;
   // tracer::Recording bits; 0: straight to the real function.
   std::atomic<uint32_t> recording;
   std::atomic<GateState> state;
+  std::atomic<DriverLevel> driver_level;
+  // Of the driver's hooks. Straight: nothing to do but the call, now and later; true only once that is known.
+  std::atomic<bool> driver_straight;
 };
 
 inline constexpr unsigned kGatePageBytes = 4096;

@@ -29,40 +29,49 @@ struct Row {
 
 // Whether an allocation that found no memory is to be made once more: what was idle has gone back to the driver (S36).
 // The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
-template <tracer::HookId kId>
-bool AgainAfter(cudaError_t result, allocator::Segments& pool, transfer::Engine& engine, const void* real) {
+// `Pool`: Segments, or the heaps of ordered.h.
+template <tracer::HookId kId, typename Pool>
+bool AgainAfter(cudaError_t result, Pool& pool, transfer::Engine& engine, const void* real) {
   if (result != cudaErrorMemoryAllocation) return false;
   const bool pool_had_some = pool.GiveBack();
   if (!engine.GiveBackDeviceStaging() && !pool_had_some) return false;
-  using LastError = cudaError_t();
-  void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
-  if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  if constexpr (!tracer::IsOfDriver(kId)) {
+    using LastError = cudaError_t();
+    void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
+    if (forget != nullptr) (void)reinterpret_cast<LastError*>(forget)();
+  }
   return true;
+}
+
+template <tracer::HookId kId, typename Next>
+cudaError_t AllocatesAs(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+                        void** memory, size_t bytes) {
+  engine.OtherCall();
+  bool by_driver = false;
+  const auto seen = [&next, &by_driver](auto... arguments) {
+    by_driver = true;
+    return next(arguments...);
+  };
+  cudaError_t result = pool.Allocate(seen, memory, bytes);
+  // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
+  if (AgainAfter<kId>(result, pool, engine, real)) result = pool.Allocate(seen, memory, bytes);
+  if (by_driver) engine.AfterAllocation();
+  return result;
 }
 
 struct Allocates : Row {
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
                           void** memory, size_t bytes) {
-    engine.OtherCall();
-    bool by_driver = false;
-    const auto seen = [&next, &by_driver](auto... arguments) {
-      by_driver = true;
-      return next(arguments...);
-    };
-    cudaError_t result = pool.Allocate(seen, memory, bytes);
-    // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
-    if (AgainAfter<tracer::HookId::cudaMalloc>(result, pool, engine, real)) result = pool.Allocate(seen, memory, bytes);
-    if (by_driver) engine.AfterAllocation();
-    return result;
+    return AllocatesAs<tracer::HookId::cudaMalloc>(pool, engine, real, next, memory, bytes);
   }
 };
 
 // Device memory that does not come from the pool, but is not to be missing because of it.
 template <tracer::HookId kId>
 struct AllocatesBeside : Row {
-  template <typename Next, typename... Arguments>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+  template <typename Pool, typename Next, typename... Arguments>
+  static cudaError_t Call(Pool& pool, transfer::Engine& engine, const void* real, const Next& next,
                           Arguments... arguments) {
     const cudaError_t result = next(arguments...);
     return AgainAfter<kId>(result, pool, engine, real) ? next(arguments...) : result;
@@ -79,9 +88,9 @@ struct Frees : Row {
 };
 
 struct CountsMemory : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void*, const Next& next,
-                          size_t* free, size_t* total) {
+  template <typename Pool, typename Next>
+  static cudaError_t Call(Pool& pool, transfer::Engine& engine, const void*, const Next& next, size_t* free,
+                          size_t* total) {
     const cudaError_t result = next(free, total);
     if (result == cudaSuccess) {
       pool.AddIdle(free, total);
@@ -133,9 +142,9 @@ struct FreesHost : Row {
 };
 
 struct TakesDeviceAddress : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, void** device, void* memory,
-                          unsigned flags) {
+  template <typename Next, typename Address>
+  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, Address* device,
+                          void* memory, unsigned flags) {
     pool.TakesDeviceAddress(memory);
     return next(device, memory, flags);
   }

@@ -2,13 +2,13 @@
 
 #include <dlfcn.h>
 #include <link.h>
-#include <sys/types.h>
-#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+
+#include "shim/loaded_object.h"
 
 namespace slipstream::shim {
 namespace {
@@ -21,11 +21,6 @@ constinit RuntimeLibrary g_libraries[kMaxRuntimes]{};
 constinit std::atomic<uint32_t> g_count{0};
 constinit std::atomic<bool> g_scanning{false};
 
-std::string_view BaseName(std::string_view path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
-
 // "libcudart.so.13", and "libcudart-<hash>.so.12" as some wheels rename it.
 bool IsRuntimeName(std::string_view name) {
   return name.substr(0, kRuntimePrefix.size()) == kRuntimePrefix && name.find(".so") != std::string_view::npos;
@@ -35,62 +30,6 @@ void CopyText(char* to, size_t capacity, std::string_view from) {
   const size_t length = from.size() < capacity ? from.size() : capacity - 1;
   std::memcpy(to, from.data(), length);
   to[length] = '\0';
-}
-
-// A loaded object, found by an address inside it. Not by dladdr: that walks the object's symbols, of which
-// libtorch_cuda has so many that one question takes a millisecond.
-struct Object {
-  uintptr_t begin = 0;  // of its mapping; end is one past it
-  uintptr_t end = 0;
-  const char* name = "";  // the loader's, valid while the object is loaded; empty for the program itself
-  const ElfW(Dyn) * dynamic = nullptr;
-
-  bool Holds(const void* address) const {
-    const auto value = reinterpret_cast<uintptr_t>(address);
-    return value >= begin && value < end;
-  }
-};
-
-struct ObjectQuestion {
-  const void* address;
-  Object answer;
-};
-
-int AnswerObjectQuestion(dl_phdr_info* info, size_t, void* data) {
-  auto* question = static_cast<ObjectQuestion*>(data);
-  Object object;
-  object.begin = UINTPTR_MAX;
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    const uintptr_t start = info->dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_DYNAMIC) object.dynamic = reinterpret_cast<const ElfW(Dyn)*>(start);
-    if (header.p_type != PT_LOAD) continue;
-    if (start < object.begin) object.begin = start;
-    if (start + header.p_memsz > object.end) object.end = start + header.p_memsz;
-  }
-  if (!object.Holds(question->address)) return 0;
-  object.name = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  question->answer = object;
-  return 1;
-}
-
-constinit std::atomic<pid_t> g_used_by{0};  // the process that used CUDA first: this one or an ancestor
-
-// Whether the loader may be asked for its list of objects. Not in a forked child of a process that has used CUDA: a
-// thread of the parent's may have been inside the loader, and fork does not make the list's lock anew
-// (_dl_load_write_lock; glibc 2.36). The child has what its parent knew (S51); CUDA does not work there. In a child
-// that is the first to use CUDA it does, and the runtime itself, which loads the driver, asks for that lock too.
-bool MayAskLoader() {
-  const pid_t used_by = g_used_by.load(std::memory_order_relaxed);
-  return used_by == 0 || used_by == getpid();
-}
-
-// An empty range (begin == end) when no loaded object holds the address, or nobody may be asked.
-Object ObjectAt(const void* address) {
-  if (!MayAskLoader()) return {};
-  ObjectQuestion question = {address, {}};
-  dl_iterate_phdr(AnswerObjectQuestion, &question);
-  return question.answer;
 }
 
 // Of an object that is loaded: its own name and the names that it needs, straight from its dynamic section.
@@ -143,27 +82,13 @@ void Remember(const char* path) {
   if (handle == nullptr || dlsym(handle, "cudaMalloc") == nullptr) return;
   RuntimeLibrary& library = g_libraries[index];
   CopyText(library.path, sizeof(library.path), path);
-  const Object object = ObjectAt(dlsym(handle, "cudaMalloc"));
+  const LoadedObject object = LoadedObject::At(dlsym(handle, "cudaMalloc"));
   const std::string_view soname = ReadDynamicNames(object.dynamic).soname;
   library.begin = object.begin;
   library.end = object.end;
   CopyText(library.soname, sizeof(library.soname), soname.empty() ? BaseName(path) : soname);
   library.handle = handle;
   g_count.store(index + 1, std::memory_order_release);
-}
-
-// Our own mapping, asked for once: end is 0 until then.
-constinit std::atomic<uintptr_t> g_own_begin{0};
-constinit std::atomic<uintptr_t> g_own_end{0};
-
-bool IsOurs(const void* function) {
-  if (g_own_end.load(std::memory_order_acquire) == 0) {
-    const Object self = ObjectAt(&g_libraries);
-    g_own_begin.store(self.begin, std::memory_order_relaxed);
-    g_own_end.store(self.end, std::memory_order_release);
-  }
-  const auto address = reinterpret_cast<uintptr_t>(function);
-  return address >= g_own_begin.load(std::memory_order_relaxed) && address < g_own_end.load(std::memory_order_relaxed);
 }
 
 // What the dynamic linker finds after us in the global scope.
@@ -188,7 +113,7 @@ const RuntimeLibrary* LibraryHolding(const void* function) {
 
 // With several libcudarts loaded: the one that the caller names in its DT_NEEDED, or one that it needs indirectly.
 // Null: none.
-const RuntimeLibrary* LinkedLibraryOf(const Object& caller) {
+const RuntimeLibrary* LinkedLibraryOf(const LoadedObject& caller) {
   const std::string_view needed = ReadDynamicNames(caller.dynamic).needed_runtime;
   for (uint32_t i = 0; !needed.empty() && i < g_count.load(std::memory_order_acquire); ++i) {
     if (needed == g_libraries[i].soname || needed == BaseName(g_libraries[i].path)) return &g_libraries[i];
@@ -207,7 +132,7 @@ const RuntimeLibrary* UnlinkedLibrary() {
   return library != nullptr ? library : Resolver::Count() != 0 ? Resolver::At(0) : nullptr;
 }
 
-const RuntimeLibrary* FindLibraryOf(const Object& caller) {
+const RuntimeLibrary* FindLibraryOf(const LoadedObject& caller) {
   const RuntimeLibrary* library = LinkedLibraryOf(caller);
   if (library == nullptr) {
     Resolver::Scan();  // the caller may have come in together with a libcudart of its own
@@ -231,7 +156,7 @@ constinit Caller g_callers[kMaxCallers]{};
 constinit std::atomic<uint32_t> g_caller_count{0};
 constinit std::atomic<bool> g_adding_caller{false};
 
-void RememberCaller(const Object& object, const RuntimeLibrary* library) {
+void RememberCaller(const LoadedObject& object, const RuntimeLibrary* library) {
   if (g_adding_caller.exchange(true, std::memory_order_acquire)) return;
   const uint32_t index = g_caller_count.load(std::memory_order_relaxed);
   if (index < kMaxCallers) {
@@ -252,7 +177,7 @@ const RuntimeLibrary* LibraryOfCaller(const void* caller) {
       return g_callers[i].library.load(std::memory_order_relaxed);
     }
   }
-  const Object object = ObjectAt(caller);
+  const LoadedObject object = LoadedObject::At(caller);
   if (object.end == 0) return UnlinkedLibrary();  // code that was made at run time
   const RuntimeLibrary* library = FindLibraryOf(object);
   if (library != nullptr) RememberCaller(object, library);
@@ -270,11 +195,6 @@ void* FunctionOf(const RuntimeLibrary& library, HookId id) {
 }
 
 }  // namespace
-
-void Resolver::ProcessUsesCuda() {
-  pid_t nobody = 0;
-  g_used_by.compare_exchange_strong(nobody, getpid(), std::memory_order_relaxed);
-}
 
 uint32_t Resolver::Scan() {
   if (!MayAskLoader()) return Count();

@@ -34,9 +34,6 @@ inline constexpr uint32_t kMaxRuntimes = 4;
 
 class Resolver {
  public:
-  // The process's first call: from here on its forked children go by what is known here, and do not ask the loader.
-  static void ProcessUsesCuda();
-
   // Looks at the loaded objects for libcudarts that are not known yet. Returns how many are known.
   static uint32_t Scan();
 

@@ -20,6 +20,7 @@
 #include "allocator/decision.h"
 #include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
+#include "allocator/stream_ordered.h"
 #include "policy/environment.h"
 #include "policy/helper_thread.h"
 #include "policy/load.h"
@@ -27,7 +28,9 @@
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
 #include "shim/call_share.h"
+#include "shim/driver_library.h"
 #include "shim/gate.h"
+#include "shim/loaded_object.h"
 #include "tracer/job_identity.h"
 #include "tracer/program_sites.h"
 #include "tracer/tracer.h"
@@ -44,6 +47,7 @@ using tracer::HookId;
 constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
+constinit std::atomic<allocator::StreamOrdered*> g_stream_ordered{nullptr};
 constinit std::atomic<allocator::PinnedPool*> g_pinned{nullptr};
 constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
 constinit std::atomic<pid_t> g_built_by{
@@ -77,10 +81,17 @@ std::string RuntimeFact(const RuntimeLibrary& library) {
 
 void AddRuntimeFacts(tracer::Tracer& tracer) {
   for (uint32_t i = 0; i < Resolver::Count(); ++i) tracer.AddFact("runtime", RuntimeFact(*Resolver::At(i)));
+  if (Runtime::InterceptsDriver() && DriverLibrary::Path()[0] != '\0') {
+    tracer.AddFact("driver_library", DriverLibrary::Path());
+  }
   for (size_t i = 0; i < tracer::kHookCount; ++i) {
     const auto id = static_cast<HookId>(i);
     bool bound = false;
-    for (uint32_t r = 0; r < Resolver::Count(); ++r) bound |= Resolver::Function(*Resolver::At(r), id) != nullptr;
+    if (IsOfDriver(id)) {
+      bound = Runtime::InterceptsDriver() && DriverLibrary::Function(id) != nullptr;
+    } else {
+      for (uint32_t r = 0; r < Resolver::Count(); ++r) bound |= Resolver::Function(*Resolver::At(r), id) != nullptr;
+    }
     tracer.SetBound(id, bound);
   }
 }
@@ -132,11 +143,24 @@ void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
 void StopEngines() {
   // A forked child has none of the threads that would be waited for, and its engines serve nobody.
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
-  // Destructors of the program may still free pinned memory that is the pool's own, which the driver would refuse.
-  TheGate().recording.fetch_and(~kRouteEngines | kRoutePinned, std::memory_order_relaxed);
+  // Destructors of the program may still free memory that is a pool's own, which the driver would refuse.
+  TheGate().recording.fetch_and(~kRouteEngines | kRoutePinned | kRouteStreamOrdered, std::memory_order_relaxed);
   if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
+  if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
+}
+
+// The process is exiting, and the NVTX tool's own exit handlers have not run: they were there first.
+void StopNvtx() {
+  if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) tracer->StopNvtx();
+}
+
+// The process is exiting, and its libraries are still whole.
+void StopDevice() {
+  if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) tracer->FinishDevice();
 }
 
 // Behind the program's exit handlers and static destructors, whose calls belong into the trace too (S53). A process
@@ -151,9 +175,11 @@ void StopEngines() {
 bool WithoutCapture(void (*work)(void*), void* argument) {
   return g_transfer.load(std::memory_order_acquire)->WithoutCapture([=] { work(argument); });
 }
+bool CaptureLive() { return g_transfer.load(std::memory_order_acquire)->CaptureLive(); }
 bool WaitForHostEffects(CUcontext context) {
   return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(context);
 }
+bool MappedByHeap(const void* address) { return g_stream_ordered.load(std::memory_order_acquire)->Owns(address); }
 bool TransportLoaded() { return g_transfer.load(std::memory_order_acquire)->TransportLoaded(); }
 bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
 
@@ -191,6 +217,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   g_transfer.store(engine, std::memory_order_release);
   uint32_t routes = kRouteTransfer;
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
+                                                .capture_live = CaptureLive,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .reached_from_outside = ReachedFromOutside,
                                                 .start_thread = policy::StartHelperThread};
@@ -201,6 +228,16 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     if (pool != nullptr) {
       routes |= kRouteAllocator;
       engine->AllowDeviceStaging();  // what fails is made again behind it (pooled.h)
+    }
+  }
+  if (allocator.stream_ordered) {
+    auto* const heaps = new (std::nothrow)
+        allocator::StreamOrdered(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
+    g_stream_ordered.store(heaps, std::memory_order_release);
+    if (heaps != nullptr) {
+      routes |= kRouteStreamOrdered;
+      engine->AllowDeviceStaging();  // what fails is made again behind it (ordered.h)
+      engine->MappingsAreOwn(MappedByHeap);
     }
   }
   if (allocator.pinned) {
@@ -219,27 +256,68 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   return routes;
 }
 
+// Why CUPTI is somebody else's in this process: Nsight Systems, Nsight Compute, or whatever the driver was asked to
+// load.
+std::string OtherProfiler(const policy::Environment& environment) {
+  for (const char* const name :
+       {"NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "CUDA_INJECTION64_PATH"}) {
+    if (!environment.Get(name).value_or("").empty()) return std::string("a profiler is attached: ") + name + " is set";
+  }
+  return "";
+}
+
+// Behind the start of the trace that it is a part of.
+void StartDevice(tracer::Tracer& tracer, const policy::Tracer& policy, const tracer::TraceFacts& about) {
+  std::string problem;
+  if (tracer.StartDevice(policy, about, &problem)) {
+    tracer.AddFact("device_work", "on");
+    if (std::atexit(StopDevice) != 0) StopDevice();
+    return;
+  }
+  if (problem.empty()) return;
+  tracer.AddFact("device_work", "off: " + problem);
+  policy::LogWarn("nothing of the devices is in the trace: " + problem);
+}
+
 // Said once where it fails, in the log and for the summary.
 void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::string_view run_directory,
                 const policy::Environment& environment, const tracer::Facts& facts,
                 std::span<const char* const> decisions) {
   std::string problem;
-  tracer::TraceFacts about = {tracer::JobIdentityOf(environment), facts, decisions};
+  tracer::TraceFacts about = {.job = tracer::JobIdentityOf(environment), .facts = facts, .decisions = decisions};
   // A file has one fact of a name.
   for (uint32_t i = 0; i < Resolver::Count(); ++i) {
     about.facts.emplace_back(i == 0 ? "runtime" : "runtime." + std::to_string(i), RuntimeFact(*Resolver::At(i)));
   }
   const bool started = tracer.StartTrace(policy, std::string(run_directory), about, &problem);
-  if (started) tracer.AddFact("trace", "on");
+  if (started) {
+    tracer.AddFact("trace", "on");
+    about.runtime = Resolver::Count() != 0 ? Resolver::At(0)->path : "";
+    about.other_profiler = OtherProfiler(environment);
+    StartDevice(tracer, policy, about);
+  }
   if (problem.empty()) return;
   tracer.AddFact("trace", "off: " + problem);
   policy::LogWarn("no trace: " + problem);
 }
 
+bool InterceptsDriver(const policy::Loaded& loaded) {
+  return loaded.ok() && loaded.policy.enabled && loaded.policy.intercept.level == policy::InterceptLevel::kDriver;
+}
+
+// The first who knows says so; what was handed out by then stays right, since everybody reads the same policy.
+void KnowDriverLevel(bool intercepted) {
+  Gate& gate = TheGate();
+  gate.driver_level.store(intercepted ? DriverLevel::kIntercepted : DriverLevel::kPassing, std::memory_order_release);
+  if (!intercepted) gate.driver_straight.store(true, std::memory_order_release);
+}
+
 // Everything that may allocate, read files or throw. Returns the recording bits.
 uint32_t Start() {
   const policy::Environment environment = policy::Environment::FromProcess();
-  const policy::Loaded loaded = policy::Load({.path = std::nullopt, .env = environment});
+  const policy::Loaded loaded =
+      policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess});
+  KnowDriverLevel(InterceptsDriver(loaded));
   if (!loaded.ok()) {
     // S59: `slipstream run` refuses such a policy; a bare preload says so once and stands aside.
     std::string message = "the policy cannot be used, so every CUDA call passes through: ";
@@ -264,12 +342,15 @@ uint32_t Start() {
   if (!problem.empty()) policy::LogWarn("no counters: " + problem);
   if (tracer == nullptr) return tracer::kRecordNothing;
 
+  if (tracer->nvtx() != nullptr && std::atexit(StopNvtx) != 0) tracer->StopNvtx();
+
   const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
   const transfer::Standing transfer =
       transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
   const std::array<const char*, kDecisions> decisions = DecisionNames();
   tracer->NameDecisions(decisions);
-  const tracer::Facts facts = {{"policy", loaded.path.value_or("defaults")},
+  const tracer::Facts facts = {{"policy", loaded.Files()},
+                               {"intercept", Runtime::InterceptsDriver() ? "driver" : "runtime"},
                                {"allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why},
                                {"transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why},
                                {"nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached"}};
@@ -279,6 +360,7 @@ uint32_t Start() {
     AddRuntimeFacts(*tracer);
   }
   if (policy::LogEnabled(policy::LogLevel::kInfo)) {
+    policy::LogInfo("policy: " + loaded.Files());
     policy::LogInfo("allocator " + allocator.why + "; transfer " + transfer.why);
     for (uint32_t i = 0; i < Resolver::Count(); ++i) {
       policy::LogInfo(std::string("CUDA runtime: ") + Resolver::At(i)->path);
@@ -299,7 +381,30 @@ uint32_t StartOrStandAside() noexcept {
   return tracer::kRecordNothing;
 }
 
+// A policy that cannot be used intercepts nothing; Start() says so.
+bool PolicyInterceptsDriver() noexcept {
+  try {
+    const policy::Environment environment = policy::Environment::FromProcess();
+    return InterceptsDriver(
+        policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess}));
+  } catch (...) {
+    return false;  // no memory
+  }
+}
+
 }  // namespace
+
+bool Runtime::InterceptsDriver() noexcept {
+  Gate& gate = TheGate();
+  DriverLevel level = gate.driver_level.load(std::memory_order_acquire);
+  if (level == DriverLevel::kUnknown) {
+    const pid_t built_by = g_built_by.load(std::memory_order_relaxed);
+    const bool forked = built_by != 0 && built_by != getpid();  // passes through (S51)
+    KnowDriverLevel(!forked && !policy::DisabledByEnvironment() && PolicyInterceptsDriver());
+    level = gate.driver_level.load(std::memory_order_acquire);
+  }
+  return level == DriverLevel::kIntercepted;
+}
 
 void Runtime::Build() noexcept {
   Gate& gate = TheGate();
@@ -309,13 +414,15 @@ void Runtime::Build() noexcept {
   const pid_t self = getpid();
   pid_t nobody = 0;
   uint32_t recording = tracer::kRecordNothing;
-  Resolver::ProcessUsesCuda();
+  ProcessUsesCuda();
   Resolver::Scan();
   if (g_built_by.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
     EmptyGateInForkedChildren();
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();
   }  // else: a forked child, which passes through (S51); CUDA itself does not work there either
+  (void)InterceptsDriver();
   gate.recording.store(recording, std::memory_order_release);
+  if (recording == tracer::kRecordNothing) gate.driver_straight.store(true, std::memory_order_release);
   gate.library.store(Resolver::Sole(), std::memory_order_release);
   gate.state.store(GateState::kReady, std::memory_order_release);
 }
@@ -336,6 +443,15 @@ Route Runtime::EnterByCaller(HookId id, const void* caller) noexcept {
   return route;
 }
 
+Route Runtime::EnterDriver(HookId id) noexcept {
+  Gate& gate = TheGate();
+  const bool intercepts = InterceptsDriver();
+  if (intercepts && gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
+  const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
+  return {.function = DriverLibrary::Function(id),
+          .recording = intercepts && ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing};
+}
+
 void* Runtime::EnterRegistration(const void* caller) noexcept {
   // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that
   // is there by then.
@@ -346,6 +462,10 @@ void* Runtime::EnterRegistration(const void* caller) noexcept {
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
 
 allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
+
+allocator::StreamOrdered& Runtime::stream_ordered() noexcept {
+  return *g_stream_ordered.load(std::memory_order_acquire);
+}
 
 allocator::PinnedPool& Runtime::pinned() noexcept { return *g_pinned.load(std::memory_order_acquire); }
 

@@ -21,6 +21,7 @@ class Engine;
 namespace slipstream::allocator {
 class PinnedPool;
 class Segments;
+class StreamOrdered;
 }  // namespace slipstream::allocator
 
 namespace slipstream::shim {
@@ -37,7 +38,9 @@ inline constexpr uint32_t kRouteTransfer = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRoutePinned = 1u << 10;
 inline constexpr uint32_t kRouteUnmap = 1u << 11;
-inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRoutePinned | kRouteUnmap;
+inline constexpr uint32_t kRouteStreamOrdered = 1u << 12;
+inline constexpr uint32_t kRouteEngines =
+    kRouteTransfer | kRouteAllocator | kRoutePinned | kRouteUnmap | kRouteStreamOrdered;
 
 class Runtime {
  public:
@@ -48,6 +51,14 @@ class Runtime {
 
   // For functions whose signature depends on the CUDA version: always the libcudart that `caller` is linked to.
   static Route EnterByCaller(tracer::HookId id, const void* caller) noexcept;
+
+  // The way of a call of the driver's, whenever the straight one is not open. Builds what is to be built, where the
+  // policy has the driver intercepted.
+  static Route EnterDriver(tracer::HookId id) noexcept;
+
+  // Whether the policy has the driver intercepted. Reads it where nobody has yet; builds nothing, and makes no CUDA
+  // call.
+  static bool InterceptsDriver() noexcept;
 
   // A library with kernels registers itself, perhaps with a libcudart that we have not seen. Builds nothing (S50).
   static void* EnterRegistration(const void* caller) noexcept;
@@ -60,6 +71,9 @@ class Runtime {
 
   // Valid once a Route with kRouteAllocator was handed out.
   static allocator::Segments& allocator() noexcept;
+
+  // Valid once a Route with kRouteStreamOrdered was handed out.
+  static allocator::StreamOrdered& stream_ordered() noexcept;
 
   // Valid once a Route with kRoutePinned was handed out.
   static allocator::PinnedPool& pinned() noexcept;

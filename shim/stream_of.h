@@ -11,6 +11,7 @@
 //   cudaStreamPerThread.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -51,8 +52,10 @@ namespace stream_of {
 
 inline constexpr std::string_view kNames[] = {
 #define SLIPSTREAM_HOOK(group, function) #function,
+#define SLIPSTREAM_DRIVER_HOOK(group, function, name) name,
 #include "generated/hook_names.inc"
 #undef SLIPSTREAM_HOOK
+#undef SLIPSTREAM_DRIVER_HOOK
 };
 
 // The place of the first argument of this type; their number: there is none.
@@ -72,6 +75,7 @@ uint64_t StreamOf(const Arguments&... arguments) {
   constexpr std::string_view kName = stream_of::kNames[tracer::Index(kId)];
   constexpr size_t kStream = stream_of::PlaceOf<cudaStream_t, Arguments...>();
   constexpr size_t kConfiguration = stream_of::PlaceOf<const cudaLaunchConfig_t*, Arguments...>();
+  constexpr size_t kOfDriver = stream_of::PlaceOf<const CUlaunchConfig*, Arguments...>();
   [[maybe_unused]] const auto all = std::tie(arguments...);
   uint64_t stream = 0;
   bool known = true;
@@ -80,6 +84,9 @@ uint64_t StreamOf(const Arguments&... arguments) {
   } else if constexpr (kConfiguration != sizeof...(Arguments)) {
     const cudaLaunchConfig_t* const configuration = std::get<kConfiguration>(all);
     if (configuration != nullptr) stream = reinterpret_cast<uintptr_t>(configuration->stream);
+  } else if constexpr (kOfDriver != sizeof...(Arguments)) {
+    const CUlaunchConfig* const configuration = std::get<kOfDriver>(all);
+    if (configuration != nullptr) stream = reinterpret_cast<uintptr_t>(configuration->hStream);
   } else if constexpr (kStreamWord<kId> >= 0) {
     stream = std::get<static_cast<size_t>(kStreamWord<kId>)>(all);
   } else {

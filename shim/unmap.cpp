@@ -12,6 +12,7 @@
 
 #include <atomic>
 
+#include "shim/exec.h"
 #include "shim/gate.h"
 #include "shim/runtime.h"
 #include "transfer/background_unmap.h"
@@ -35,6 +36,7 @@ void LookUp() {
   if (g_real.wanted.exchange(true, std::memory_order_relaxed)) return;
   g_real.munmap.store(reinterpret_cast<Unmap*>(dlsym(RTLD_NEXT, "munmap")), std::memory_order_relaxed);
   g_real.mmap.store(reinterpret_cast<Map*>(dlsym(RTLD_NEXT, "mmap")), std::memory_order_relaxed);
+  LookUpExec();
 }
 
 void* RealMap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {

@@ -44,6 +44,31 @@ std::string Describe(const char* what, const std::string& path, int error_number
   return std::string(what) + " " + path + ": " + std::strerror(error_number);
 }
 
+// A new file, in a directory in which nobody else may put or replace one. Below 0, with *error filled, where there is
+// no such file.
+int CreateIn(const std::string& directory, const std::string& path, std::string* error) {
+  const int parent = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  struct stat facts {};
+  if (parent < 0 || fstat(parent, &facts) != 0) {
+    *error = Describe("cannot create", path, errno);
+    if (parent >= 0) close(parent);
+    return -1;
+  }
+  int fd = -1;
+  if (facts.st_uid != geteuid()) {
+    *error = directory + " belongs to another user";
+  } else if ((facts.st_mode & S_IWOTH) != 0) {
+    *error = "everybody may write to " + directory;
+  } else {
+    const char* const name = path.c_str() + directory.size() + 1;
+    fd = openat(parent, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd < 0) *error = Describe("cannot create", path, errno);
+    if (fd >= 0) fchmod(fd, S_IRUSR | S_IWUSR);  // whatever the program's umask
+  }
+  close(parent);
+  return fd;
+}
+
 }  // namespace
 
 CounterFile::CounterFile(char* base, uint32_t thread_count)
@@ -68,11 +93,8 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
     *error = "RLIMIT_FSIZE allows no file of " + std::to_string(size) + " bytes";  // trying would raise SIGXFSZ
     return nullptr;
   }
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  if (fd < 0) {
-    *error = Describe("cannot create", path, errno);
-    return nullptr;
-  }
+  const int fd = CreateIn(directory, path, error);
+  if (fd < 0) return nullptr;
   const int allocated = posix_fallocate(fd, 0, static_cast<off_t>(size));
   void* base = MAP_FAILED;
   int map_error = 0;
@@ -144,14 +166,6 @@ void CounterFile::NameDecisions(std::span<const char* const> names) {
   for (size_t i = 0; i < count; ++i) CopyText(decisions_[i].name, kNameBytes, names[i]);
   decision_count_ = count;
   header_->decision_count.store(static_cast<uint32_t>(count), std::memory_order_release);
-}
-
-void CounterFile::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns) {
-  if (index >= decision_count_) return;
-  DecisionEntry& entry = decisions_[index];
-  entry.count.fetch_add(1, std::memory_order_relaxed);
-  if (bytes != 0) entry.bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (time_ns != 0) entry.time_ns.fetch_add(time_ns, std::memory_order_relaxed);
 }
 
 void CounterFile::RecordMemory(const MemoryFigures& figures) {

@@ -18,12 +18,13 @@ struct ProcessIdentity {
 };
 
 // Threading: Create once; AddFact and SetBound under the caller's own order (the shim calls them while it builds its
-//   Runtime and when a library with kernels is loaded), NameDecisions once, before any CountDecision; CountDecision,
-//   Claim and Release from any thread, lock-free.
+//   Runtime and when a library with kernels is loaded), NameDecisions once, before any decision is
+//   counted; Claim and Release from any thread, lock-free.
 // Ownership: the mapping is never unmapped: threads count into it until the last instruction of the process.
 class CounterFile {
  public:
-  // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link (S59). The descriptor is
+  // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link, and only in a directory of the
+  // user's own that not everybody may write (S59). The descriptor is
   // closed again, so that a program that closes every descriptor cannot make us write elsewhere. Returns null
   // and fills *error on failure.
   static CounterFile* Create(const std::string& directory, uint32_t max_threads, const ProcessIdentity& identity,
@@ -33,11 +34,11 @@ class CounterFile {
   void AddFact(std::string_view key, std::string_view value);
   void SetBound(HookId id, bool bound);
 
-  // Names the rows that CountDecision counts in, by position. Those after the first kMaxDecisions are left out; a name
+  // Names the rows that decisions are counted in, by position. Those after the first kMaxDecisions are left out; a name
   // that is too long is cut. Once: a second call does nothing.
   void NameDecisions(std::span<const char* const> names);
-  // Adds one decision about `bytes` that cost `time_ns`. An index without a name counts nowhere.
-  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns);
+  // How many have a name: a decision without one counts nowhere.
+  size_t decision_count() const { return decision_count_; }
 
   // Adds a sample of now; the oldest one makes room. From any thread, lock-free.
   void RecordMemory(const MemoryFigures& figures);

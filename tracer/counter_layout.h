@@ -7,14 +7,13 @@
 //   FileHeader                      fixed size; magic is written last, so a torn file is recognised
 //   NameEntry[hook_count]           the writer's own table: a reader needs no table of its own
 //   char facts[facts_bytes]         "key=value\n" lines, NUL-padded: runtimes bound, engines and why they stand aside
-//   DecisionEntry[kMaxDecisions]    what an engine decided and how often; the first decision_count are named
+//   DecisionEntry[kMaxDecisions]    what an engine can decide; the first decision_count are named
 //   MemorySample[kMemorySamples]    what the pool of a device held, over time; the newest take the place of the oldest
 //   ThreadBlock[thread_count]       one per thread; block 0 is shared by the threads that found no free block
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
 // Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
-//   block 0 and the decisions, which belong to the whole process, with relaxed fetch_add; a sample by whoever took its
-//   number. Readers read relaxed at any time.
+//   block 0 with relaxed fetch_add; a sample by whoever took its number. Readers read relaxed at any time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
 
@@ -27,7 +26,7 @@
 namespace slipstream::tracer {
 
 inline constexpr uint64_t kCounterMagic = 0x3152544e434c5353;  // "SSLCNTR1"
-inline constexpr uint32_t kCounterFormat = 3;
+inline constexpr uint32_t kCounterFormat = 4;
 inline constexpr uint32_t kNameBytes = 64;
 inline constexpr uint32_t kFactsBytes = 8192;
 inline constexpr uint32_t kMaxDecisions = 128;
@@ -67,12 +66,8 @@ struct NameEntry {
   char group_name[30];
 };
 
-// A cache line for the name and one for the numbers: threads that decide differently do not share a line.
-struct alignas(64) DecisionEntry {
+struct DecisionEntry {
   char name[kNameBytes];  // NUL-terminated, dotted: "transfer.promoted.small"
-  std::atomic<uint64_t> count;
-  std::atomic<uint64_t> bytes;
-  std::atomic<uint64_t> time_ns;
 };
 
 struct alignas(64) MemorySample {
@@ -99,10 +94,17 @@ struct CopyCounter {
   std::atomic<uint64_t> bytes;
 };
 
+struct DecisionCounter {
+  std::atomic<uint64_t> count;
+  std::atomic<uint64_t> bytes;
+  std::atomic<uint64_t> time_ns;
+};
+
 struct alignas(64) ThreadBlock {
   std::atomic<uint32_t> owner;  // thread id; 0: free, and its counts stand
   uint32_t reserved;
   CopyCounter copies[kCopyKinds];
+  DecisionCounter decisions[kMaxDecisions];
   CallCounter hooks[kHookCount];
 };
 

@@ -18,32 +18,24 @@ namespace {
 // More than any writer makes (4096 threads); a larger file is not ours.
 constexpr size_t kMaxFileBytes = size_t{256} << 20;
 
-bool ReadWhole(const std::string& path, std::vector<char>* bytes, std::string* error) {
-  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    *error = path + ": " + std::strerror(errno);
-    return false;
-  }
+bool ReadWhole(int fd, const std::string& path, std::vector<char>* bytes, std::string* error) {
   constexpr size_t kStep = size_t{64} << 10;
   size_t used = 0;
   while (true) {
     bytes->resize(used + kStep);
-    const ssize_t got = read(fd, bytes->data() + used, kStep);
+    const ssize_t got = pread(fd, bytes->data() + used, kStep, static_cast<off_t>(used));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
       *error = path + ": " + std::strerror(errno);
-      close(fd);
       return false;
     }
     used += static_cast<size_t>(got);
     if (got == 0) break;
     if (used > kMaxFileBytes) {
       *error = path + ": larger than any counter file";
-      close(fd);
       return false;
     }
   }
-  close(fd);
   bytes->resize(used);
   return true;
 }
@@ -108,8 +100,19 @@ std::vector<MemoryCounts> ProcessCounts::LastMemory() const {
 }
 
 bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    *error = path + ": " + std::strerror(errno);
+    return false;
+  }
+  const bool read = ReadCounterFile(fd, path, counts, error);
+  close(fd);
+  return read;
+}
+
+bool ReadCounterFile(int fd, const std::string& path, ProcessCounts* counts, std::string* error) {
   std::vector<char> raw;
-  if (!ReadWhole(path, &raw, error)) return false;
+  if (!ReadWhole(fd, path, &raw, error)) return false;
   const Bytes bytes(raw);
   if (!bytes.Has(0, sizeof(FileHeader))) {
     *error = path + ": not a counter file (too short)";
@@ -166,11 +169,16 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
 
   for (size_t i = 0; i < decisions; ++i) {
     const size_t at = DecisionsOffset(hooks) + i * sizeof(DecisionEntry);
-    std::string name = bytes.Text(at + offsetof(DecisionEntry, name), kNameBytes);
-    if (name.empty()) continue;
-    counts->decisions.push_back({std::move(name), bytes.U64(at + offsetof(DecisionEntry, count)),
-                                 bytes.U64(at + offsetof(DecisionEntry, bytes)),
-                                 bytes.U64(at + offsetof(DecisionEntry, time_ns))});
+    DecisionCounts decision = {.name = bytes.Text(at + offsetof(DecisionEntry, name), kNameBytes)};
+    if (decision.name.empty()) continue;
+    for (size_t t = 0; t < header.thread_count; ++t) {
+      const size_t counter =
+          threads_offset + t * block + offsetof(ThreadBlock, decisions) + i * sizeof(DecisionCounter);
+      decision.count += bytes.U64(counter + offsetof(DecisionCounter, count));
+      decision.bytes += bytes.U64(counter + offsetof(DecisionCounter, bytes));
+      decision.time_ns += bytes.U64(counter + offsetof(DecisionCounter, time_ns));
+    }
+    counts->decisions.push_back(std::move(decision));
   }
 
   for (size_t i = 0; i < kMemorySamples; ++i) {

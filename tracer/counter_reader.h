@@ -73,6 +73,10 @@ struct ProcessCounts {
 // Reads one file. Returns false and fills *error when it is not a whole counter file.
 bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string* error);
 
+// The same of a file that the caller holds open, from its beginning: it may have been removed in the meantime. `name`:
+// for errors.
+bool ReadCounterFile(int fd, const std::string& name, ProcessCounts* counts, std::string* error);
+
 // Reads every counter file of a run's directory, in order of start. Files that cannot be read become
 // lines of *problems.
 std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems);

@@ -5,14 +5,18 @@ namespace {
 
 constexpr const char* kNames[] = {
 #define SLIPSTREAM_HOOK(group, function) #function,
+#define SLIPSTREAM_DRIVER_HOOK(group, function, name) name,
 #include "generated/hook_names.inc"
 #undef SLIPSTREAM_HOOK
+#undef SLIPSTREAM_DRIVER_HOOK
 };
 
 constexpr HookGroup kGroups[] = {
 #define SLIPSTREAM_HOOK(group, function) HookGroup::group,
+#define SLIPSTREAM_DRIVER_HOOK(group, function, name) HookGroup::group,
 #include "generated/hook_names.inc"
 #undef SLIPSTREAM_HOOK
+#undef SLIPSTREAM_DRIVER_HOOK
 };
 
 static_assert(sizeof(kNames) / sizeof(kNames[0]) == kHookCount);
@@ -61,6 +65,8 @@ std::string_view NameOf(HookGroup group) {
       return "device";
     case HookGroup::kError:
       return "error";
+    case HookGroup::kLookup:
+      return "lookup";
     case HookGroup::kRegister:
       return "register";
   }

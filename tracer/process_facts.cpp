@@ -1,6 +1,8 @@
 #include "tracer/process_facts.h"
 
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -44,6 +46,17 @@ std::string Executable() {
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
 }
 
+int64_t Processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+
+int64_t SharedMemoryBytes() {
+  struct statvfs place {};
+  if (statvfs("/dev/shm", &place) != 0) return -1;
+  return static_cast<int64_t>(place.f_blocks) * static_cast<int64_t>(place.f_frsize);
+}
+
 void AddText(Facts* facts, const char* key, std::string text) {
   if (!text.empty()) facts->emplace_back(key, std::move(text));
 }
@@ -59,6 +72,8 @@ std::string HostName() {
   return uname(&name) == 0 ? name.nodename : "";
 }
 
+std::string CommandLine() { return FirstBytes("/proc/self/cmdline"); }
+
 Facts ProcessFacts(const JobIdentity& job) {
   Facts facts;
   AddNumber(&facts, kFactPid, getpid());
@@ -66,7 +81,8 @@ Facts ProcessFacts(const JobIdentity& job) {
   AddText(&facts, kFactHost, HostName());
   AddText(&facts, kFactStartTicks, StartTicks());
   AddText(&facts, kFactExecutable, Executable());
-  AddText(&facts, kFactCommandLine, FirstBytes("/proc/self/cmdline"));
+  AddNumber(&facts, kFactProcessors, Processors());
+  AddNumber(&facts, kFactSharedMemory, SharedMemoryBytes());
   AddText(&facts, kFactLauncher, job.launcher);
   AddText(&facts, kFactJob, job.job);
   AddNumber(&facts, kFactRank, job.rank);

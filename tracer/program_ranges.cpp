@@ -11,7 +11,7 @@ namespace slipstream::tracer {
 constinit thread_local ProgramRanges::Stack ProgramRanges::t_stack;
 
 void ProgramRanges::SetRecorder(Recorder* recorder) {
-  recorder->SetRangeNames(&names_);
+  recorder->SetNames(NameTable::kRanges, &names_);
   recorder_.store(recorder, std::memory_order_release);
 }
 

@@ -189,8 +189,11 @@ Recorder::State Recorder::Write() {
   SpoolWriter writer({.rings = &rings_,
                       .sites = &sites_,
                       .stacks = options_.stacks,
-                      .range_names = &range_names_,
-                      .dropped_without_ring = &shared_->dropped_without_ring},
+                      .native = options_.native,
+                      .texts = texts_,
+                      .dropped_without_ring = &shared_->dropped_without_ring,
+                      .device = &device_,
+                      .late_facts = &late_facts_},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;

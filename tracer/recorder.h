@@ -23,12 +23,16 @@
 
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tracer/futex.h"
+#include "tracer/late_facts.h"
+#include "tracer/native_frames.h"
 #include "tracer/range_names.h"
 #include "tracer/record_rings.h"
 #include "tracer/spool_file.h"
@@ -48,6 +52,7 @@ struct RecorderOptions {
   Facts facts = {};                         // more about the process, for the file
   std::vector<std::string> decisions = {};  // by position; records have the position + 1
   const StackTree* stacks = nullptr;        // where records have their stacks from; null: they have none
+  NativeFrames* native = nullptr;           // what native frames of them are described by; null: there are none
   FileCalls calls = {};
 };
 
@@ -86,8 +91,16 @@ class Recorder {
   // Where records have their sites from. Once; it stays for good.
   void SetSites(const CodeSites* sites) { sites_.store(sites, std::memory_order_release); }
 
-  // Where records of ranges have their names from. Once; it stays for good.
-  void SetRangeNames(const RangeNames* names) { range_names_.store(names, std::memory_order_release); }
+  // What the devices did is written too. Once; it stays for good.
+  void SetDevice(DeviceRecords* device) { device_.store(device, std::memory_order_release); }
+  // More about the process than was known at the start.
+  void Say(Facts facts) { late_facts_.Say(std::move(facts)); }
+  // Where records have the texts of these numbers from: kRanges or kCallers. Once each; it stays for good.
+  void SetNames(NameTable table, const RangeNames* names) {
+    for (SpoolWriter::TextSource& source : texts_) {
+      if (source.table == table) source.names.store(names, std::memory_order_release);
+    }
+  }
 
   // Ends the recording, and waits until what was recorded is in the file and the file says so, or for so long. False:
   // it took longer, or this is a child. From then on Record does nothing. May be called again.
@@ -125,7 +138,9 @@ class Recorder {
   Shared* shared_ = nullptr;
   RecordRings rings_;
   std::atomic<const CodeSites*> sites_{nullptr};
-  std::atomic<const RangeNames*> range_names_{nullptr};
+  std::atomic<DeviceRecords*> device_{nullptr};
+  std::array<SpoolWriter::TextSource, 2> texts_ = {{{NameTable::kRanges}, {NameTable::kCallers}}};
+  LateFacts late_facts_;
   pthread_key_t key_ = 0;
   bool has_key_ = false;
   bool has_thread_ = false;

@@ -1,7 +1,7 @@
 // One hooked call, recorded.
 #pragma once
 
-#include "tracer/clock.h"
+#include "tracer/call_clock.h"
 #include "tracer/nvtx_domain.h"
 #include "tracer/tracer.h"
 
@@ -17,9 +17,9 @@ class Span {
       : tracer_(tracer), recording_(tracer.recording()), id_(id) {
     if (recording_ & kRecordNvtx) tracer_.nvtx()->Push(id_, nvtx_bytes);
     if (recording_ & kRecordTrace) [[unlikely]] {
-      start_ns_ = tracer_.BeginCall(stream());
+      start_.at = tracer_.BeginCall(stream());
     } else if (recording_ & kRecordTime) {
-      start_ns_ = NowNs();
+      start_ = g_call_clock.Now();
     }
   }
   Span(const Span&) = delete;
@@ -31,11 +31,11 @@ class Span {
 
   void Close(const CallDetail& detail, bool failed, int32_t status) {
     if (recording_ & kRecordTrace) [[unlikely]] {
-      tracer_.EndCall(id_, detail, failed, status, start_ns_);
+      tracer_.EndCall(id_, detail, failed, status, start_.at);
       return;
     }
     if (!(recording_ & kRecordCalls)) return;
-    const uint64_t time_ns = recording_ & kRecordTime ? NowNs() - start_ns_ : 0;
+    const uint64_t time_ns = recording_ & kRecordTime ? g_call_clock.NsSince(start_) : 0;
     tracer_.Count(id_, detail, failed, time_ns);
   }
 
@@ -43,7 +43,7 @@ class Span {
   Tracer& tracer_;
   const uint32_t recording_;
   const HookId id_;
-  uint64_t start_ns_ = 0;
+  CallClock::Moment start_;
 };
 
 }  // namespace slipstream::tracer

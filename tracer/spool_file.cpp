@@ -12,8 +12,13 @@
 namespace slipstream::tracer {
 namespace {
 
-// Above those that a library might print to, wherever it is called.
+// Above those that a library might print to, wherever it is called. ThreadSanitizer knows one table of descriptors a
+// process: to it, a low number would be the program's descriptor of that number.
+#if defined(__SANITIZE_THREAD__)
+constexpr int kFirstDescriptor = 1000;
+#else
 constexpr int kFirstDescriptor = 3;
+#endif
 
 int MovedUp(int fd) {
   if (fd < 0 || fd >= kFirstDescriptor) return fd;
@@ -25,13 +30,16 @@ int MovedUp(int fd) {
 }
 
 SpoolFailure OpenDirectory(const std::string& path, int* directory) {
-  if (mkdir(path.c_str(), S_IRWXU) != 0 && errno != EEXIST) return {SpoolProblem::kNoDirectory, errno};
+  const bool made = mkdir(path.c_str(), S_IRWXU) == 0;
+  if (!made && errno != EEXIST) return {SpoolProblem::kNoDirectory, errno};
   *directory = MovedUp(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (*directory < 0) return {SpoolProblem::kNoDirectory, errno};
   struct stat facts {};
   if (fstat(*directory, &facts) != 0) return {SpoolProblem::kNoDirectory, errno};
   if (facts.st_uid != geteuid()) return {SpoolProblem::kForeignDirectory, 0};
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {SpoolProblem::kOpenDirectory, 0};
+  // The program's umask may have taken rights of ours away.
+  if (made) fchmod(*directory, S_IRWXU);
   return {};
 }
 
@@ -74,9 +82,15 @@ SpoolFailure SpoolFile::Create(const std::string& directory, const std::string& 
   int parent = -1;
   SpoolFailure failure = OpenDirectory(directory, &parent);
   if (failure.problem == SpoolProblem::kNone) {
-    fd_ =
-        MovedUp(openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (fd_ < 0) failure = {SpoolProblem::kNoFile, errno};
+    const int made =
+        openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    fd_ = MovedUp(made);
+    if (fd_ < 0) {
+      failure = {SpoolProblem::kNoFile, errno};
+      if (made >= 0) unlinkat(parent, name.c_str(), 0);
+    }
+    if (fd_ >= 0) fchmod(fd_, S_IRUSR | S_IWUSR);  // whatever the program's umask
+    path_ = directory + "/" + name;
   }
   if (parent >= 0) close(parent);
   return failure;
@@ -105,7 +119,11 @@ int SpoolFile::Append(const void* bytes, size_t size) {
 }
 
 void SpoolFile::Close() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) {
+    close(fd_);
+    // A file without even its beginning would be taken for a damaged trace.
+    if (size_ == 0) unlink(path_.c_str());
+  }
   fd_ = -1;
 }
 

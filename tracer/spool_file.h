@@ -69,6 +69,7 @@ class SpoolFile {
   // All of it, or an errno, and then the file is as long as it was if the system lets it be. EIDRM: the file was
   // removed, so that nobody would ever read it.
   int Append(const void* bytes, size_t size);
+  // Removes a file to which nothing could be appended.
   void Close();
 
   uint64_t size() const { return size_; }  // what was appended
@@ -76,6 +77,7 @@ class SpoolFile {
  private:
   const FileCalls calls_;
   int fd_ = -1;
+  std::string path_;
   uint64_t size_ = 0;
 };
 

@@ -54,8 +54,11 @@ enum class ChunkKind : uint16_t {
   kThreadEnd = 6,  // ThreadEnd: nothing more comes from this thread
   kEnd = 7,        // SpoolEnd: nothing more comes at all
   kStacks = 8,     // count, then so often: stack, parent, site (uint32_t); see below
+  kModules = 9,    // count, then so often: module (uint32_t), where it begins and ends in the process (uint64_t), path,
+                   // build-id (texts; the latter in bytes, empty where it has none)
+  kAddresses = 10  // count, then so often: address, module (uint32_t), offset (uint64_t); see below
 };
-inline constexpr uint16_t kLastChunkKind = 8;
+inline constexpr uint16_t kLastChunkKind = 10;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // A stack of a kStacks chunk is the frame at `site` (0: one that nobody can name), called from the stack `parent`,
@@ -63,9 +66,23 @@ inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 // further out was not recorded.
 inline constexpr uint32_t kFirstSpoolStack = 2;
 inline constexpr uint32_t kCutSpoolStack = 1;
+// With this bit a site is the number of an address, and the frame a native one: what stands at an offset in a module's
+// file (the module 0: in none, and the offset is the address itself) is where the call returned to.
+inline constexpr uint32_t kNativeSpoolSite = 1U << 31;
+// And with this one it is the number of a stack of Python's, and there is no frame: the stack is that one and its
+// parent, a stack of native frames, both of them whole.
+inline constexpr uint32_t kBothSpoolStacks = 1U << 30;
 
 // Numbers that records carry, and whose names a kNames chunk has.
-enum class NameTable : uint32_t { kHooks = 1, kDecisions = 2, kRanges = 5 };
+enum class NameTable : uint32_t {
+  kHooks = 1,
+  kDecisions = 2,
+  kKernels = 3,
+  kDriverFunctions = 4,
+  kRanges = 5,
+  kLibraries = 6,
+  kCallers = 7
+};
 
 struct ChunkHeader {
   uint32_t magic = kChunkMagic;

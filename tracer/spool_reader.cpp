@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tracer/crc32c.h"
+#include "tracer/device_work.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -89,7 +90,9 @@ std::unique_ptr<SpoolReader> SpoolReader::Open(const std::string& path, std::str
                 ", this one reads " + std::to_string(kSpoolFormat) + ")");
   }
   if (header.checksum != Crc32c(0, &header, offsetof(SpoolHeader, checksum))) return fail("damaged in its first bytes");
-  if (header.header_bytes < sizeof(header) || lseek(fd, header.header_bytes, SEEK_SET) < 0) {
+  // A file that has grown since has the header of this format.
+  const bool inside = header.header_bytes <= std::max<uint64_t>(sizeof(header), static_cast<uint64_t>(facts.st_size));
+  if (header.header_bytes < sizeof(header) || !inside || lseek(fd, header.header_bytes, SEEK_SET) < 0) {
     return fail("damaged in its first bytes");
   }
   return std::unique_ptr<SpoolReader>(new SpoolReader(fd, header.start_unix_ns, header.header_bytes));
@@ -112,12 +115,31 @@ const SpoolStack* SpoolReader::StackOf(uint32_t stack) const {
   return found != stacks_.end() ? &found->second : nullptr;
 }
 
+SpoolReader::Both SpoolReader::BothOf(uint32_t stack) const {
+  const SpoolStack* const frame = StackOf(stack);
+  if (frame == nullptr) return {};
+  if (frame->site >= kNativeSpoolSite) return {.native = stack};
+  if (frame->site >= kBothSpoolStacks) return {.python = frame->site - kBothSpoolStacks, .native = frame->parent};
+  return {.python = stack};
+}
+
+const SpoolAddress* SpoolReader::AddressOf(uint32_t address) const {
+  const auto found = addresses_.find(address);
+  return found != addresses_.end() ? &found->second : nullptr;
+}
+
+const SpoolModule* SpoolReader::ModuleOf(uint32_t module) const {
+  const auto found = modules_.find(module);
+  return found != modules_.end() ? &found->second : nullptr;
+}
+
 bool SpoolReader::Next(SpoolRecord* record) {
   while (next_ready_ == ready_.size()) {
     if (stopped_ && waiting_.empty()) return false;
     if (stopped_) {
       Release(~uint64_t{0});
     } else if (!ReadChunk()) {
+      if (Wait()) return false;
       stopped_ = true;
     }
   }
@@ -127,6 +149,11 @@ bool SpoolReader::Next(SpoolRecord* record) {
   *record = next.record;
   ++end_.records;
   return true;
+}
+
+// That more may come; not behind the end that the writer wrote.
+bool SpoolReader::Wait() {
+  return follow_ && !seen_end_ && lseek(fd_, static_cast<off_t>(end_.read_bytes), SEEK_SET) >= 0;
 }
 
 // Nothing that follows can be believed: its length is what tells where the next one begins.
@@ -169,6 +196,9 @@ bool SpoolReader::ReadChunk() {
     return false;
   }
   end_.read_bytes += sizeof(header) + padded;
+  // Of what was not whole a moment ago.
+  end_.left_bytes = 0;
+  end_.left_why.clear();
   ++next_chunk_;
   // The round before this one is complete, and it took everything that was there when it began.
   if (header.pass_ns > end_.last_pass_ns) {
@@ -196,10 +226,14 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
       return TakeSites(payload);
     case ChunkKind::kStacks:
       return TakeStacks(payload);
+    case ChunkKind::kModules:
+      return TakeModules(payload);
+    case ChunkKind::kAddresses:
+      return TakeAddresses(payload);
     case ChunkKind::kThread:
       return TakeThread(payload);
     case ChunkKind::kRecords:
-      return TakeRecords(payload);
+      return TakeRecords(payload, header.pass_ns);
     case ChunkKind::kThreadEnd:
       return TakeThreadEnd(payload);
     case ChunkKind::kEnd:
@@ -260,7 +294,45 @@ bool SpoolReader::TakeStacks(Payload* payload) {
       return false;
     }
     if (stack.parent >= kFirstSpoolStack && stacks_.count(stack.parent) == 0) return false;
+    // Both of the two were there before, and are of one kind each.
+    const bool is_both = stack.site < kNativeSpoolSite && stack.site >= kBothSpoolStacks;
+    if (is_both && (!IsStackOf(stack.site - kBothSpoolStacks, /*native=*/false) || !IsStackOf(stack.parent, true))) {
+      return false;
+    }
     if (!stacks_.try_emplace(number, stack).second) return false;
+  }
+  return true;
+}
+
+bool SpoolReader::IsStackOf(uint32_t stack, bool native) const {
+  const SpoolStack* const frame = StackOf(stack);
+  if (frame == nullptr) return false;
+  return native ? frame->site >= kNativeSpoolSite : frame->site < kBothSpoolStacks;
+}
+
+bool SpoolReader::TakeModules(Payload* payload) {
+  uint32_t count = 0;
+  if (!payload->Get(&count)) return false;
+  for (; count > 0; --count) {
+    uint32_t number = 0;
+    SpoolModule module;
+    if (!payload->Get(&number) || !payload->Get(&module.start) || !payload->Get(&module.end) ||
+        !payload->Get(&module.path) || !payload->Get(&module.build_id) || number == 0) {
+      return false;
+    }
+    modules_[number] = std::move(module);
+  }
+  return true;
+}
+
+bool SpoolReader::TakeAddresses(Payload* payload) {
+  uint32_t count = 0;
+  if (!payload->Get(&count)) return false;
+  for (; count > 0; --count) {
+    uint32_t number = 0;
+    SpoolAddress address;
+    if (!payload->Get(&number) || !payload->Get(&address.module) || !payload->Get(&address.offset)) return false;
+    addresses_[number] = address;
   }
   return true;
 }
@@ -272,7 +344,7 @@ bool SpoolReader::TakeThread(Payload* payload) {
   return threads_.emplace(number, std::move(thread)).second;
 }
 
-bool SpoolReader::TakeRecords(Payload* payload) {
+bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
   RecordsHead head;
   if (!payload->Get(&head) || head.record_bytes < sizeof(TraceRecord) || head.count == 0 ||
       payload->left() / head.record_bytes < head.count) {
@@ -310,7 +382,8 @@ bool SpoolReader::TakeRecords(Payload* payload) {
       end_.dropped += dropped - before;
     }
     if (thread != threads_.end()) ++thread->second.records;
-    progress.key = std::max(progress.key, record.end_ns);
+    // What a device did is told long after it happened.
+    progress.key = std::max(progress.key, IsDeviceWork(record.kind) ? pass_ns : record.end_ns);
     waiting.key = progress.key;
     waiting_.push_back(waiting);
   }
@@ -336,6 +409,7 @@ bool SpoolReader::TakeEnd(Payload* payload) {
   SpoolEnd end;
   if (!payload->Get(&end)) return false;
   end_.complete = true;
+  seen_end_ = true;
   end_.reason = static_cast<EndReason>(end.reason);
   end_.error = end.error;
   end_.dropped = std::max(end_.dropped, end.dropped);

@@ -3,11 +3,13 @@
 //
 // Chunk by chunk, so that a file may be larger than memory. A reader trusts nothing: a file may be torn, cut, damaged,
 // still being written, or from a newer build. It reads up to the first chunk that is not whole and says how much it
-// left; it never crashes and never reads the file twice.
+// left; it never crashes and never reads the file twice. One that follows a file which is still being written (Follow)
+// goes on where that chunk begins, as often as it is asked.
 //
 // Order: by end_ns, as far as the writer's rounds allow. What was recorded while a round ran may be in it or in the
 // next, so records wait here until the round after theirs begins. Records of one thread always come in the order in
-// which it made them. A record that the writer came by too late is handed out when it is there, and counted.
+// which it made them. A record that the writer came by too late is handed out when it is there, and counted. What a
+// device did (device_work.h) comes when it was written.
 //
 // Threading: an object belongs to one thread.
 // Errors: as texts for people.
@@ -32,8 +34,21 @@ struct SpoolSite {
 };
 
 struct SpoolStack {
-  uint32_t site = 0;    // 0: a frame that nobody can name
+  uint32_t site = 0;    // 0: a frame that nobody can name; see spool_format.h
   uint32_t parent = 0;  // a stack with a lower number, 0 or kCutSpoolStack
+};
+
+// A place in native code.
+struct SpoolAddress {
+  uint32_t module = 0;  // 0: none
+  uint64_t offset = 0;
+};
+
+struct SpoolModule {
+  uint64_t start = 0;  // in the process
+  uint64_t end = 0;
+  std::string path;
+  std::string build_id;  // bytes; empty: it has none
 };
 
 struct SpoolThread {
@@ -62,8 +77,13 @@ class SpoolReader {
   SpoolReader(const SpoolReader&) = delete;
   SpoolReader& operator=(const SpoolReader&) = delete;
 
-  // The next record. False: there are no more, and end() is final.
+  // The next record. False: there are no more, and end() is final; of a reader that follows: there are no more yet.
   bool Next(SpoolRecord* record);
+
+  // True: from now on the file may grow. Next() then returns false where the file ends, or where a chunk is not whole
+  // yet, and goes on there when it is asked again; records whose order is not sure yet wait. False: what is left is
+  // handed out, and Next() ends as that of any other reader.
+  void Follow(bool follow) { follow_ = follow; }
 
   // What has been read so far; whatever a record refers to is there before the record is handed out.
   uint64_t start_unix_ns() const { return start_unix_ns_; }
@@ -73,6 +93,14 @@ class SpoolReader {
   const SpoolSite* SiteOf(uint32_t site) const;
   // Its parent is there too, or is none.
   const SpoolStack* StackOf(uint32_t stack) const;
+  // The two that a stack stands for; 0: it has none of that kind.
+  struct Both {
+    uint32_t python = 0;
+    uint32_t native = 0;
+  };
+  Both BothOf(uint32_t stack) const;
+  const SpoolAddress* AddressOf(uint32_t address) const;
+  const SpoolModule* ModuleOf(uint32_t module) const;
   const std::map<uint32_t, SpoolThread>& threads() const { return threads_; }
   size_t sites() const { return sites_.size(); }
 
@@ -110,6 +138,7 @@ class SpoolReader {
   }
 
   bool ReadChunk();
+  bool Wait();
   void Stop(const std::string& why);
   void Release(uint64_t up_to);
   void ReleaseHalf();
@@ -118,8 +147,11 @@ class SpoolReader {
   bool TakeNames(Payload* payload);
   bool TakeSites(Payload* payload);
   bool TakeStacks(Payload* payload);
+  bool IsStackOf(uint32_t stack, bool native) const;
+  bool TakeModules(Payload* payload);
+  bool TakeAddresses(Payload* payload);
   bool TakeThread(Payload* payload);
-  bool TakeRecords(Payload* payload);
+  bool TakeRecords(Payload* payload, uint64_t pass_ns);
   bool TakeThreadEnd(Payload* payload);
   bool TakeEnd(Payload* payload);
 
@@ -127,12 +159,16 @@ class SpoolReader {
   const uint64_t start_unix_ns_;
   std::vector<char> payload_;
   bool stopped_ = false;
+  bool follow_ = false;
+  bool seen_end_ = false;
   uint64_t next_chunk_ = 0;
 
   std::map<std::string, std::string> facts_;
   std::unordered_map<uint64_t, std::string> names_;  // by table and number
   std::unordered_map<uint32_t, SpoolSite> sites_;
   std::unordered_map<uint32_t, SpoolStack> stacks_;
+  std::unordered_map<uint32_t, SpoolModule> modules_;
+  std::unordered_map<uint32_t, SpoolAddress> addresses_;
   std::map<uint32_t, SpoolThread> threads_;
   std::unordered_map<uint32_t, Progress> progress_;  // by thread
 

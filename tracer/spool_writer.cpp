@@ -133,6 +133,43 @@ void SpoolWriter::WriteOwn(const TraceRecord& record) {
   if (chunks_.End(1)) ++own_records_;
 }
 
+// As thread 0, because the threads that a profiler delivers on are nobody's.
+void SpoolWriter::WriteDeviceWork() {
+  DeviceRecords* const device = sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  if (device == nullptr) return;
+  device->Take(&device_);
+  if (!device_.facts.empty()) WriteFacts(device_.facts);
+  for (const NameTable table : {NameTable::kKernels, NameTable::kDriverFunctions, NameTable::kLibraries}) {
+    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(table));
+    for (const DeviceRecords::Name& name : device_.names) {
+      if (name.table != table) continue;
+      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+      to.PutNumber(name.number);
+      to.PutText(name.text);
+    }
+  }
+  const std::vector<TraceRecord>& records = device_.records;
+  for (size_t i = 0; i < records.size();) {
+    const size_t count = std::min<size_t>(records.size() - i, kRecordsPerChunk);
+    const RecordsHead head = {.record_bytes = sizeof(TraceRecord),
+                              .first = own_records_,
+                              .count = static_cast<uint32_t>(count),
+                              .version = kRecordVersion};
+    chunks_.Begin(ChunkKind::kRecords);
+    chunks_.PutBytes(&head, sizeof(head));
+    chunks_.PutBytes(&records[i], count * sizeof(TraceRecord));
+    if (chunks_.End(count)) own_records_ += count;
+    i += count;
+  }
+}
+
+// And by the device's, which have none either.
+uint64_t SpoolWriter::DroppedWithoutRing() const {
+  const DeviceRecords* const device =
+      sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  return sources_.dropped_without_ring->load(std::memory_order_relaxed) + (device != nullptr ? device->dropped() : 0);
+}
+
 // A site that is still being written by the thread that saw it first is looked at again in the next round. No record
 // refers to it yet: that thread records after it has its number.
 void SpoolWriter::WriteNewSites() {
@@ -173,24 +210,70 @@ void SpoolWriter::WriteNewStacks() {
   while (first_unwritten_stack_ < end && written_stacks_[first_unwritten_stack_]) ++first_unwritten_stack_;
 }
 
-// As for sites.
-void SpoolWriter::WriteNewRangeNames() {
-  const RangeNames* const names = sources_.range_names->load(std::memory_order_acquire);
-  if (names == nullptr) return;
-  const uint32_t end = names->size();
-  if (first_unwritten_range_name_ >= end) return;
-  if (written_range_names_.size() < end) written_range_names_.resize(end);
-  Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(NameTable::kRanges));
-  for (uint32_t name = first_unwritten_range_name_; name < end; ++name) {
-    std::string_view text;
-    if (written_range_names_[name] || !names->Describe(name, &text)) continue;
-    ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
-    to.PutNumber(name);
-    to.PutText(text);
-    written_range_names_[name] = true;
+// As with sites; an address's module was described before the address had a number.
+void SpoolWriter::WriteNewModules() {
+  const uint32_t end = sources_.native != nullptr ? sources_.native->modules() : 0;
+  if (first_unwritten_module_ >= end) return;
+  if (written_modules_.size() < end) written_modules_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kModules);
+  for (uint32_t number = first_unwritten_module_; number < end; ++number) {
+    NativeFrames::Module module;
+    if (written_modules_[number] || !sources_.native->DescribeModule(number, &module)) continue;
+    ChunkWriter& to = entries.Next(sizeof(uint32_t) + 2 * sizeof(uint64_t) + 2 * kMaxTextBytes);
+    to.PutNumber(number);
+    to.PutBytes(&module.start, sizeof(module.start));
+    to.PutBytes(&module.end, sizeof(module.end));
+    to.PutText(module.path);
+    to.PutText(module.build_id);
+    written_modules_[number] = true;
   }
-  while (first_unwritten_range_name_ < end && written_range_names_[first_unwritten_range_name_]) {
-    ++first_unwritten_range_name_;
+  while (first_unwritten_module_ < end && written_modules_[first_unwritten_module_]) ++first_unwritten_module_;
+}
+
+void SpoolWriter::WriteNewAddresses() {
+  const uint32_t end = sources_.native != nullptr ? sources_.native->addresses() : 0;
+  if (first_unwritten_address_ >= end) return;
+  if (written_addresses_.size() < end) written_addresses_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kAddresses);
+  for (uint32_t number = first_unwritten_address_; number < end; ++number) {
+    NativeFrames::Address address;
+    if (written_addresses_[number] || !sources_.native->Describe(number, &address)) continue;
+    ChunkWriter& to = entries.Next(2 * sizeof(uint32_t) + sizeof(uint64_t));
+    to.PutNumber(number);
+    to.PutNumber(address.module);
+    to.PutBytes(&address.offset, sizeof(address.offset));
+    written_addresses_[number] = true;
+  }
+  while (first_unwritten_address_ < end && written_addresses_[first_unwritten_address_]) ++first_unwritten_address_;
+}
+
+void SpoolWriter::WriteWhatHadNoRoom() {
+  const auto write = [&](const char* key, uint64_t count) {
+    if (count != 0) WriteFacts({{key, std::to_string(count)}});
+  };
+  if (sources_.stacks != nullptr) write(kFactStacksRefused, sources_.stacks->refused());
+  if (sources_.native != nullptr) write(kFactFramesRefused, sources_.native->refused());
+}
+
+// As for sites.
+void SpoolWriter::WriteNewTexts() {
+  texts_.resize(sources_.texts.size());
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    const RangeNames* const names = sources_.texts[i].names.load(std::memory_order_acquire);
+    const uint32_t end = names != nullptr ? names->size() : 0;
+    WrittenTexts& so_far = texts_[i];
+    if (so_far.first_unwritten >= end) continue;
+    if (so_far.written.size() < end) so_far.written.resize(end);
+    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(sources_.texts[i].table));
+    for (uint32_t name = so_far.first_unwritten; name < end; ++name) {
+      std::string_view text;
+      if (so_far.written[name] || !names->Describe(name, &text)) continue;
+      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+      to.PutNumber(name);
+      to.PutText(text);
+      so_far.written[name] = true;
+    }
+    while (so_far.first_unwritten < end && so_far.written[so_far.first_unwritten]) ++so_far.first_unwritten;
   }
 }
 
@@ -214,8 +297,10 @@ bool SpoolWriter::Drain(RecordRing* ring) {
   uint64_t available = ring->Available();
   if (available == 0) return true;
   WriteNewSites();
+  WriteNewModules();
+  WriteNewAddresses();
   WriteNewStacks();
-  WriteNewRangeNames();
+  WriteNewTexts();
   while (available > 0) {
     const uint64_t count = std::min(available, kRecordsPerChunk);
     const RecordsHead head = {.thread = ring->owner()->number,
@@ -238,6 +323,11 @@ bool SpoolWriter::Drain(RecordRing* ring) {
 bool SpoolWriter::Pass(bool last) {
   const uint64_t now = NowNs();
   chunks_.SetPass(now);
+  if (sources_.late_facts != nullptr) WriteFacts(sources_.late_facts->Take());
+  if (sources_.native != nullptr && now >= next_look_ns_) {
+    sources_.native->ForgetUnloaded();
+    next_look_ns_ = now + kLookPeriodNs;
+  }
   RecordRings& rings = *sources_.rings;
   const uint32_t mapped = rings.mapped();
   for (uint32_t i = 0; i < mapped && stopped() == EndReason::kFinished; ++i) {
@@ -257,21 +347,22 @@ bool SpoolWriter::Pass(bool last) {
       rings.Freed();
     }
   }
-  const uint64_t without_ring = sources_.dropped_without_ring->load(std::memory_order_relaxed);
+  if (stopped() == EndReason::kFinished) WriteDeviceWork();
+  const uint64_t without_ring = DroppedWithoutRing();
   if (without_ring != said_without_ring_) {
     const uint64_t since = said_without_ring_at_ns_ != 0 ? said_without_ring_at_ns_ : now;
     WriteOwn(DropRecord(since, now, without_ring - said_without_ring_, without_ring));
     said_without_ring_ = without_ring;
   }
   said_without_ring_at_ns_ = now;
+  if (last) WriteWhatHadNoRoom();
   if (last || now >= next_clock_ns_) WriteClock();
   chunks_.Flush();
   return stopped() == EndReason::kFinished;
 }
 
 uint64_t SpoolWriter::Dropped() const {
-  uint64_t dropped =
-      dropped_by_ended_ + sources_.dropped_without_ring->load(std::memory_order_relaxed) + chunks_.lost();
+  uint64_t dropped = dropped_by_ended_ + DroppedWithoutRing() + chunks_.lost();
   for (uint32_t i = 0; i < sources_.rings->mapped(); ++i) {
     const RecordRing* const ring = sources_.rings->ring(i);
     if (ring->owner() != nullptr) dropped += ring->dropped() + ring->AvailableOwn();

@@ -7,11 +7,15 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tracer/chunk_writer.h"
 #include "tracer/code_sites.h"
+#include "tracer/device_records.h"
+#include "tracer/late_facts.h"
+#include "tracer/native_frames.h"
 #include "tracer/process_facts.h"
 #include "tracer/range_names.h"
 #include "tracer/record_rings.h"
@@ -23,12 +27,22 @@ namespace slipstream::tracer {
 
 class SpoolWriter {
  public:
+  // Numbers that records carry and whose texts come while the program runs. May hold null, and be set at any time,
+  // once.
+  struct TextSource {
+    NameTable table;
+    std::atomic<const RangeNames*> names{nullptr};
+  };
+
   struct Sources {
     RecordRings* rings = nullptr;
-    const std::atomic<const CodeSites*>* sites = nullptr;         // may hold null, and be set at any time, once
-    const StackTree* stacks = nullptr;                            // null: records have none
-    const std::atomic<const RangeNames*>* range_names = nullptr;  // the same
+    const std::atomic<const CodeSites*>* sites = nullptr;  // may hold null, and be set at any time, once
+    const StackTree* stacks = nullptr;                     // null: records have none
+    NativeFrames* native = nullptr;                        // null: stacks have no native frames
+    std::span<const TextSource> texts = {};
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
+    const std::atomic<DeviceRecords*>* device = nullptr;          // may hold null, and be set at any time, once
+    LateFacts* late_facts = nullptr;                              // null: there are none
   };
 
   SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings);
@@ -46,6 +60,8 @@ class SpoolWriter {
   bool End();
 
  private:
+  // Between two looks at which libraries are still there; rounds may be many more.
+  static constexpr uint64_t kLookPeriodNs = 50'000'000;
   // Clocks drift apart by some microseconds in this time.
   static constexpr uint64_t kClockPeriodNs = 10'000'000'000;
 
@@ -54,8 +70,13 @@ class SpoolWriter {
   void WriteClock();
   void WriteNewSites();
   void WriteNewStacks();
-  void WriteNewRangeNames();
+  void WriteNewTexts();
+  void WriteNewModules();
+  void WriteNewAddresses();
+  void WriteWhatHadNoRoom();
   void WriteOwn(const TraceRecord& record);
+  void WriteDeviceWork();
+  uint64_t DroppedWithoutRing() const;
   void WriteThread(const RecordRing::Owner& owner);
   void WriteThreadEnd(const RecordRing& ring);
   bool Drain(RecordRing* ring);
@@ -69,13 +90,22 @@ class SpoolWriter {
   uint32_t first_unwritten_site_ = 1;  // all before it are in the file
   std::vector<bool> written_stacks_;
   uint32_t first_unwritten_stack_ = StackTree::kFirst;
-  std::vector<bool> written_range_names_;
-  uint32_t first_unwritten_range_name_ = 1;
-  uint64_t own_records_ = 0;        // of thread 0
-  uint64_t said_without_ring_ = 0;  // of dropped_without_ring, in records
+  std::vector<bool> written_modules_;
+  uint32_t first_unwritten_module_ = 1;
+  std::vector<bool> written_addresses_;
+  uint32_t first_unwritten_address_ = 1;
+  struct WrittenTexts {
+    std::vector<bool> written;
+    uint32_t first_unwritten = 1;
+  };
+  std::vector<WrittenTexts> texts_;  // of each source
+  uint64_t own_records_ = 0;         // of thread 0
+  DeviceRecords::Waiting device_;    // of the last round
+  uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
   uint64_t next_clock_ns_ = 0;
+  uint64_t next_look_ns_ = 0;
 };
 
 }  // namespace slipstream::tracer

@@ -58,7 +58,8 @@ uint32_t InternStack(std::span<const PythonFrame> frames, bool cut, CodeSites* s
   StackMemo* const memo = StackMemo::Get();
   uint32_t stack = cut ? StackTree::kCut : StackTree::kNone;
   if (memo != nullptr && memo->tree != stacks->number()) [[unlikely]] {
-    std::memset(memo, 0, sizeof(*memo));  // sites of another kind, too
+    memo->count = 0;
+    std::memset(memo->frames, 0, sizeof(memo->frames));  // sites of another kind, too
     memo->tree = stacks->number();
   }
   bool as_before = memo != nullptr && memo->first == stack;

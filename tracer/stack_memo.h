@@ -12,6 +12,7 @@
 #include <span>
 
 #include "tracer/code_sites.h"
+#include "tracer/native_stack.h"
 #include "tracer/python_frame.h"
 #include "tracer/stack_tree.h"
 
@@ -28,6 +29,8 @@ struct StackMemo {
   uint32_t first;  // what the outermost frame was called from
   uint32_t count;
   Frame frames[kFrames];  // the outermost first
+
+  NativeMemo native;
 
   // The calling thread's, which begins as zeros. Null: there is no memory.
   static StackMemo* Get();

@@ -8,7 +8,7 @@
 namespace slipstream::tracer {
 namespace {
 
-constexpr uint32_t kMostStacks = 1U << 28;
+constexpr uint32_t kMostStacks = 1U << 28;  // native_stack.h needs the two bits above
 
 std::atomic<uint64_t> g_last_number{0};
 

@@ -27,9 +27,19 @@ enum class RecordKind : uint8_t {
   kDrop = 4,    // here are records missing
   kStep = 5,    // a step of the program's loop
   kClock = 6,   // three clocks, read at once
-  kRange = 12,  // what the program says of itself (range_record.h)
+  // device_work.h
+  kKernel = 7,
+  kDeviceCopy = 8,
+  kDeviceSet = 9,
+  kDeviceClock = 10,
+  kDriverCall = 11,
+  // range_record.h
+  kRange = 12,
+  // block_record.h
+  kAllocated = 13,
+  kFreed = 14,
 };
-inline constexpr uint8_t kLastRecordKind = 12;
+inline constexpr uint8_t kLastRecordKind = 14;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
@@ -37,7 +47,9 @@ inline constexpr uint8_t kLastRecordKind = 12;
 inline constexpr uint8_t kSiteIsBackward = 1;
 
 // Whether records of this kind count as lost where they are: not what the recorder itself adds.
-constexpr bool IsTold(RecordKind kind) { return kind != RecordKind::kDrop && kind != RecordKind::kClock; }
+constexpr bool IsTold(RecordKind kind) {
+  return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock;
+}
 
 // Times are nanoseconds of CLOCK_MONOTONIC (tracer/clock.h).
 struct TraceRecord {
@@ -46,7 +58,7 @@ struct TraceRecord {
   uint64_t bytes = 0;        // moved, allocated or set
   uint64_t stream = 0;       // the handle, as a number; 0: the default stream or none
   int64_t saved_ns = 0;      // host time against the program's own call, estimated: below 0 it was lost
-  uint32_t stack = 0;        // StackTree's number of the Python stack; 0: none, or unknown
+  uint32_t stack = 0;        // StackTree's number of the stack; 0: none, or unknown
   uint32_t site = 0;         // CodeSites' number of the line that is to blame; 0: unknown
   uint32_t correlation = 0;  // CUPTI's; 0: none
   int32_t status = 0;        // what the call returned, a cudaError_t or CUresult

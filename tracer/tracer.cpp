@@ -6,7 +6,9 @@
 #include <cstring>
 #include <new>
 
+#include "tracer/call_clock.h"
 #include "tracer/clock.h"
+#include "tracer/device_tracer.h"
 #include "tracer/nvtx_domain.h"
 #include "tracer/nvtx_injection.h"
 
@@ -47,16 +49,25 @@ void AddCall(ThreadBlock& block, HookId id, const CallDetail& detail, bool faile
   }
 }
 
-CallRecorder::Python PythonOf(policy::Stacks stacks) {
+template <void (*Add)(std::atomic<uint64_t>&, uint64_t)>
+void AddDecision(DecisionCounter& counter, uint64_t bytes, uint64_t time_ns) {
+  Add(counter.count, 1);
+  if (bytes != 0) Add(counter.bytes, bytes);
+  if (time_ns != 0) Add(counter.time_ns, time_ns);
+}
+
+CallRecorder::Stacks StacksOf(policy::Stacks stacks) {
   switch (stacks) {
     case policy::Stacks::kNone:
-      return CallRecorder::Python::kNothing;
+      return CallRecorder::Stacks::kNone;
     case policy::Stacks::kLine:
-      return CallRecorder::Python::kLine;
+      return CallRecorder::Stacks::kLine;
     case policy::Stacks::kPython:
       break;
+    case policy::Stacks::kFull:
+      return CallRecorder::Stacks::kFull;
   }
-  return CallRecorder::Python::kStack;
+  return CallRecorder::Stacks::kPython;
 }
 
 }  // namespace
@@ -74,7 +85,10 @@ Tracer* Tracer::Start(const policy::Tracer& policy, const std::string& run_direc
       g_file = tracer->file_;
       tracer->has_release_key_ = pthread_key_create(&tracer->release_key_, ReleaseBlock) == 0;
       tracer->recording_ |= kRecordCalls;
-      if (policy.counters == policy::Counters::kTime) tracer->recording_ |= kRecordTime;
+      if (policy.counters == policy::Counters::kTime) {
+        g_call_clock.Start(TimeStampCounterIsAClock());
+        tracer->recording_ |= kRecordTime;
+      }
     }
   }
   if (policy.nvtx) {
@@ -93,9 +107,10 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   }
   RecorderOptions options = {.directory = run_directory, .job = facts.job, .facts = facts.facts};
   options.max_file_bytes = policy.max_file;
+  if (policy.command_line) options.facts.emplace_back(kFactCommandLine, CommandLine());
   options.decisions.assign(facts.decisions.begin(), facts.decisions.end());
   SpoolFailure why;
-  trace_ = CallRecorder::Start(options, PythonOf(policy.stacks), &why);
+  trace_ = CallRecorder::Start(options, StacksOf(policy.stacks), &why);
   if (trace_ == nullptr) {
     *problem = NameOf(why.problem);
     if (why.error != 0) *problem += std::string(": ") + std::strerror(why.error);
@@ -107,10 +122,29 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   return true;
 }
 
+bool Tracer::StartDevice(const policy::Tracer& policy, const TraceFacts& facts, std::string* problem) {
+  if (trace_ == nullptr || policy.device == policy::DeviceWork::kOff) return false;
+  if (!facts.other_profiler.empty()) {
+    *problem = facts.other_profiler;
+    return false;
+  }
+  constexpr uint64_t kSecondNs = 1'000'000'000;
+  const DeviceWindow window = {.after_ns = static_cast<uint64_t>(policy.device_after) * kSecondNs,
+                               .for_ns = static_cast<uint64_t>(policy.device_for) * kSecondNs};
+  device_ = DeviceTracer::Start(trace_, window, facts.runtime, problem);
+  return device_ != nullptr;
+}
+
+// A device that does not answer must not keep a process that wants to end.
+void Tracer::FinishDevice() {
+  constexpr uint64_t kPatienceNs = 1'000'000'000;
+  if (device_ != nullptr) device_->Finish(kPatienceNs);
+}
+
 void Tracer::EndCall(HookId id, const CallDetail& detail, bool failed, int32_t status, uint64_t start_ns) {
   const uint64_t end_ns = NowNs();
-  if (recording_ & kRecordCalls) Count(id, detail, failed, recording_ & kRecordTime ? end_ns - start_ns : 0);
-  trace_->End(id, start_ns, end_ns, detail.bytes, status);
+  if (recording() & kRecordCalls) Count(id, detail, failed, recording() & kRecordTime ? end_ns - start_ns : 0);
+  trace_->End(id, start_ns, end_ns, detail, status);
 }
 
 void Tracer::FinishTrace() {
@@ -151,7 +185,15 @@ void Tracer::RecordMemory(const MemoryFigures& figures) {
 }
 
 void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
-  if (file_ != nullptr) file_->CountDecision(index, bytes, time_ns);
+  if (file_ != nullptr && index < file_->decision_count()) {
+    ThreadBlock* const block = BlockOfThisThread();
+    DecisionCounter& counter = block->decisions[index];
+    if (file_->IsShared(block)) {
+      AddDecision<AddShared>(counter, bytes, time_ns);
+    } else {
+      AddDecision<AddOwned>(counter, bytes, time_ns);
+    }
+  }
   if (trace_ != nullptr) CallRecorder::Decided(index, share, time_ns);
   if (nvtx_ != nullptr) NvtxDomain::Note(index, bytes);
 }

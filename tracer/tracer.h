@@ -12,12 +12,14 @@
 
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "policy/policy.h"
+#include "tracer/call_detail.h"
 #include "tracer/call_recorder.h"
 #include "tracer/counter_file.h"
 #include "tracer/hook_id.h"
@@ -26,13 +28,8 @@
 
 namespace slipstream::tracer {
 
+class DeviceTracer;
 class NvtxDomain;
-
-// What a call moved; filled in by the hook's row in shim/hooks.def.
-struct CallDetail {
-  uint64_t bytes = 0;
-  int copy_kind = -1;  // a cudaMemcpyKind, or -1: not a copy
-};
 
 // What is to be recorded, as bits: 0 means that a hook may go straight to the real function.
 enum Recording : uint32_t { kRecordNothing = 0, kRecordCalls = 1, kRecordTime = 2, kRecordNvtx = 4, kRecordTrace = 8 };
@@ -42,6 +39,8 @@ struct TraceFacts {
   JobIdentity job;
   Facts facts;
   std::span<const char* const> decisions;  // by the index that CountDecision has
+  std::string runtime = {};                // path of the process's libcudart
+  std::string other_profiler = {};         // why CUPTI is left alone; empty: it need not be
 };
 
 class Tracer {
@@ -57,8 +56,12 @@ class Tracer {
   bool StartTrace(const policy::Tracer& policy, const std::string& run_directory, const TraceFacts& facts,
                   std::string* problem);
 
-  uint32_t recording() const { return recording_; }
+  uint32_t recording() const { return recording_.load(std::memory_order_relaxed); }
   NvtxDomain* nvtx() const { return nvtx_; }
+  // The process is exiting, and the attached tool with it: no range is opened any more. Ranges that are open still end.
+  // Tools do not survive their own exit handlers (Nsight Compute's injection library faults), and libraries'
+  // destructors call the driver behind them.
+  void StopNvtx() { recording_.fetch_and(~kRecordNvtx, std::memory_order_relaxed); }
 
   // Counts one finished call on the calling thread.
   void Count(HookId id, const CallDetail& detail, bool failed, uint64_t time_ns);
@@ -67,6 +70,11 @@ class Tracer {
   // are counted. `status` is what the call returned.
   uint64_t BeginCall(uint64_t stream) { return trace_->Begin(stream); }
   void EndCall(HookId id, const CallDetail& detail, bool failed, int32_t status, uint64_t start_ns);
+
+  // Begins to record what the devices do, where the policy asks for it and there is a trace; as StartTrace.
+  bool StartDevice(const policy::Tracer& policy, const TraceFacts& facts, std::string* problem);
+  // Before the program's libraries are taken down: nothing of the devices is recorded any more. Not in a forked child.
+  void FinishDevice();
 
   // The process is exiting: what was recorded is in the file when this returns, or a while has passed. No CUDA call, no
   // lock (S53). Not in a forked child.
@@ -77,7 +85,7 @@ class Tracer {
   void SetBound(HookId id, bool bound);
   // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
   void NameDecisions(std::span<const char* const> names);
-  // Counts one decision for the whole process, and notes it in the record and the NVTX range of the call that the
+  // Counts one decision on the calling thread, and notes it in the record and the NVTX range of the call that the
   // thread is in. Lock-free; nothing without a counter file, a trace or a tool.
   void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share);
   // What the pool of a device holds now. Lock-free; nothing without a counter file or a trace.
@@ -89,10 +97,11 @@ class Tracer {
 
   ThreadBlock* BlockOfThisThread();
 
-  uint32_t recording_ = kRecordNothing;
+  std::atomic<uint32_t> recording_ = kRecordNothing;
   NvtxDomain* nvtx_ = nullptr;
   CounterFile* file_ = nullptr;
   CallRecorder* trace_ = nullptr;
+  DeviceTracer* device_ = nullptr;
   pthread_key_t release_key_ = 0;
   bool has_release_key_ = false;
 };

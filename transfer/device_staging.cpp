@@ -47,9 +47,11 @@ CUdeviceptr DeviceStaging::Take() {
 }
 
 void DeviceStaging::Commit(const std::vector<CUdeviceptr>& blocks, const FenceRef& fence) {
-  if (!fence) return;
   const std::lock_guard lock(mutex_);
-  for (const CUdeviceptr memory : blocks) blocks_.push_back({memory, fence});
+  if (!fence) unfenced_.insert(unfenced_.end(), blocks.begin(), blocks.end());
+  for (const CUdeviceptr memory : blocks) {
+    if (fence) blocks_.push_back({memory, fence});
+  }
 }
 
 void DeviceStaging::Forget() {
@@ -57,26 +59,34 @@ void DeviceStaging::Forget() {
   const std::lock_guard lock(mutex_);
   segments_.clear();
   blocks_.clear();
+  unfenced_.clear();
   bytes_.store(0, std::memory_order_release);
 }
 
-bool DeviceStaging::GiveBack() {
+bool DeviceStaging::GiveBack(const std::function<bool()>& all_has_run) {
   if (bytes() == 0) return false;
   closed_.store(true, std::memory_order_release);
   std::vector<FenceRef> fences;
+  std::vector<CUdeviceptr> unfenced;
   {
     const std::lock_guard lock(mutex_);
     for (const Block& block : blocks_) {
       if (block.fence) fences.push_back(block.fence);
     }
+    unfenced.swap(unfenced_);
   }
   // The program waits here for work of its own, as it does where the device is out of memory: its framework
   // synchronises before it tries again.
   for (const FenceRef& fence : fences) (void)fence.Wait();
+  const bool all_run = !unfenced.empty() && all_has_run();
 
   std::vector<CUdeviceptr> whole;
   {
     const std::lock_guard lock(mutex_);
+    if (!all_run) unfenced_.insert(unfenced_.end(), unfenced.begin(), unfenced.end());
+    for (const CUdeviceptr memory : unfenced) {
+      if (all_run) blocks_.push_back({memory, {}});
+    }
     const auto in = [](const Block& block, CUdeviceptr segment) {
       return block.memory >= segment && block.memory < segment + kSegmentBytes;
     };

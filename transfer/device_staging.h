@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -44,12 +45,13 @@ class DeviceStaging {
 
   // A free block; 0: none. Waits for nothing.
   CUdeviceptr Take();
-  // The blocks are read up to `fence`; an empty one: nobody can say, and they are lost.
+  // The blocks are read up to `fence`; an empty one: nobody can say, and they are not used again.
   void Commit(const std::vector<CUdeviceptr>& blocks, const FenceRef& fence);
 
   // Waits for what is in flight, and gives all memory back to the driver that no copy holds at this moment; none is
-  // taken again. Whether there was any.
-  bool GiveBack();
+  // taken again. Whether there was any. Where fences do not tell, `all_has_run` is called, without a lock: it waits for
+  // all work of the context so far, or says that it cannot.
+  bool GiveBack(const std::function<bool()>& all_has_run);
   // The device was reset: its memory is gone.
   void Forget();
 
@@ -66,6 +68,7 @@ class DeviceStaging {
   std::mutex mutex_;
   std::vector<CUdeviceptr> segments_;
   std::vector<Block> blocks_;  // those that nobody holds; the one that was used last is taken first
+  std::vector<CUdeviceptr> unfenced_;
 };
 
 }  // namespace slipstream::transfer

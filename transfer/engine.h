@@ -139,6 +139,8 @@ class Engine {
   bool WithoutCapture(const Work& work) {
     return captures_.Without(work);
   }
+  // Whether a capture may be live. Asks nobody and takes no lock.
+  bool CaptureLive() const { return captures_.live(); }
   void CaptureMayHaveEnded(cudaStream_t stream, bool per_thread);
   void GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph);
   void GraphForgotten(cudaGraphExec_t executable) { graphs_.Forget(executable); }
@@ -161,6 +163,9 @@ class Engine {
   // Somebody sees to it that allocations which fail are made again behind GiveBackDeviceStaging: the engine may take
   // memory of the device (S36). Before the first copy.
   void AllowDeviceStaging() { device_staging_allowed_ = true; }
+  // Memory that is mapped by hand is slipstream's own where `is` says so: it cannot be shared, and nobody else unmaps
+  // it. Before the first copy.
+  void MappingsAreOwn(bool (*is)(const void* address)) { own_mapping_ = is; }
   // Staging memory of the device goes back to the driver. Waits for the copies that it holds; whether there was any.
   bool GiveBackDeviceStaging();
   // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
@@ -338,6 +343,7 @@ class Engine {
   Ring ring_;
   DeviceStaging device_staging_{driver_};
   bool device_staging_allowed_ = false;
+  bool (*own_mapping_)(const void* address) = nullptr;
   Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
   Ways staging_ways_;       // with workers, or without

@@ -96,7 +96,8 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result
     return false;
   }
   if (promoted && *result == cudaSuccess && *fence) {
-    thread.candidate = {true, where.shareable_only, small, plan, request.key};
+    const bool shareable = where.shareable_only && (own_mapping_ == nullptr || !own_mapping_(request.destination));
+    thread.candidate = {true, shareable, small, plan, request.key};
   }
   return promoted;
 }

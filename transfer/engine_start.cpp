@@ -234,7 +234,12 @@ bool Engine::GiveBackDeviceStaging() {
   const CurrentContext ours(driver_, context_);
   const RelaxedCapture relaxed(driver_);
   bool any = false;
-  OrTurnOff([&] { any = device_staging_.GiveBack(); });
+  const auto all_has_run = [&] {
+    FenceRef all;
+    captures_.Without([&] { all = fences_.RecordContext(context_); });
+    return all && all.Wait() == CUDA_SUCCESS;
+  };
+  OrTurnOff([&] { any = device_staging_.GiveBack(all_has_run); });
   if (any) Count(Decision::kGaveBack);
   return any;
 }

@@ -29,6 +29,10 @@ TEST(StandingTest, EachPoolIsServedByItself) {
   const Standing both = Of(policy::AllocatorMode::kSegments, policy::PinnedMode::kPool);
   EXPECT_TRUE(both.serves && both.device && both.pinned);
   EXPECT_EQ(both.why, "whole driver allocations, kept when they are freed; pinned memory too");
+
+  const Standing ordered = Of(policy::AllocatorMode::kStreamOrdered, policy::PinnedMode::kOff);
+  EXPECT_TRUE(ordered.serves && ordered.stream_ordered && !ordered.device);
+  EXPECT_EQ(ordered.why, "cudaMallocAsync, from heaps of its own (policy explain allocator.mode)");
 }
 
 }  // namespace

@@ -9,10 +9,11 @@ import xml.etree.ElementTree as ElementTree
 
 from support import ROOT, CheckTest
 
+import ctest
 import legs
 import sources
 import tidy
-from cases import FAILED, PASSED, Case, read_ctest_junit, skip_reason
+from cases import FAILED, PASSED, SKIPPED, Case, read_ctest_junit, skip_reason
 
 GTEST_SKIP = """[ RUN      ] A.Skip
 /somewhere/a_test.cpp:5: Skipped
@@ -81,6 +82,23 @@ class PreparedFolder(CheckTest):
         self.assert_ends(done, 1, "0 passed, 1 failed, 0 skipped")
         self.assertIn("Timeout", done.stdout)
 
+    def test_a_label_is_left_out(self):
+        folder = self.scratch / "build"
+        folder.mkdir()
+        (folder / "CTestTestfile.cmake").write_text(
+            self.add_test("a", "true") + self.add_test("b", "true", 'LABELS "torch"') + self.add_test("c", "true", 'LABELS "torch2"'))
+        cases = ctest.run_tests(folder, ROOT, "release", 1, but_label=legs.TORCH_LABEL)
+        self.assertEqual([case.name for case in cases], ["a", "c"])
+
+    def test_a_leg_that_hangs_ends_and_names_the_test(self):
+        folder = self.scratch / "build"
+        folder.mkdir()
+        (folder / "CTestTestfile.cmake").write_text(self.add_test("hangs", "exec sleep 100") + self.add_test("never", "true"))
+        cases = ctest.run_tests(folder, ROOT, "release", 1, minutes=2 / 60)
+        self.assertEqual([(case.name, case.outcome) for case in cases], [("hangs", "failed"), ("ctest", "failed")])
+        self.assertIn("Timeout", cases[0].text)
+        self.assertIn("not all tests were started", cases[1].text)
+
     def test_no_test_is_a_failure(self):
         self.assert_ends(self.run_tests(""), 1, "0 passed, 1 failed, 0 skipped")
         self.assert_ends(self.run_tests(self.add_test("a", "true"), arguments=("--filter", "nothing")), 1, "0 passed, 1 failed, 0 skipped")
@@ -138,7 +156,7 @@ class PreparedFolder(CheckTest):
 
 class Arguments(CheckTest):
     def test_wrong_ones_are_refused(self):
-        for arguments in (["--only", "nothing"], ["--build", self.scratch / "absent"], ["--jobs", "0"], ["--foo"],
+        for arguments in (["--only", "nothing"], ["--build", self.scratch / "absent"], ["--jobs", "0"], ["--minutes", "0"], ["--foo"],
                           ["--build", self.scratch, "--only", "format"]):
             done = subprocess.run([ROOT / "tools" / "test", *arguments], capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, arguments)
@@ -234,9 +252,45 @@ class Legs(CheckTest):
         self.assertEqual(legs.strange_headers([fetched, link, system], checkout)[1], [toolkit.resolve()])
         self.assertEqual(legs.strange_headers([ours, system], checkout), (set(), []))
 
+    def torch_leg(self, script):
+        self.write("tools/setup", f"#!/bin/sh\n{script}\n").chmod(0o755)
+        return legs.torch_leg(self.context())
+
+    def test_without_pytorch_its_leg_is_one_skipped_case_with_the_reason(self):
+        (case,) = self.torch_leg('[ "$1" = --torch ] && echo first && echo no PyTorch: the disk is full && exit 3')
+        self.assertEqual((case.outcome, case.text), (SKIPPED, "no PyTorch: the disk is full"))
+
+    def test_pytorch_that_does_not_come_in_time_is_skipped(self):
+        self.addCleanup(setattr, legs, "TORCH_FETCH_SECONDS", legs.TORCH_FETCH_SECONDS)
+        legs.TORCH_FETCH_SECONDS = 0.1
+        (case,) = self.torch_leg("exec tail -f /dev/null")
+        self.assertEqual(case.outcome, SKIPPED)
+        self.assertIn("tools/setup --torch", case.text)
+
+    def test_a_set_up_of_pytorch_that_goes_wrong_is_a_failure(self):
+        (case,) = self.torch_leg("echo the stand-ins could not be made; exit 1")
+        self.assertEqual(case.outcome, FAILED)
+        self.assertIn("the stand-ins could not be made", case.text)
+        # Set-up is done, and there is nothing to build.
+        (case,) = self.torch_leg("exit 0")
+        self.assertEqual((case.name, case.outcome), ("configure", FAILED))
+
     def test_a_leg_that_cannot_build_has_failed(self):
         (case,) = legs.preset_leg(self.context(), "release")
         self.assertEqual((case.name, case.outcome), ("configure", FAILED))
+
+    def test_a_leg_whose_time_is_over_has_failed(self):
+        context = self.context()
+        context.deadline = legs.Deadline(0)
+        self.assertEqual([(case.outcome, case.text) for leg in ("asan", "tidy") for case in legs.LEGS[leg](context)],
+                         [("failed", "not run: the time of all legs was over")] * 2)
+
+    def test_a_build_ends_with_the_time_of_all_legs(self):
+        context = self.context()
+        context.deadline = legs.Deadline(0.01)
+        case = legs._build(context, "release", ["sleep", "100"], self.scratch)
+        self.assertEqual((case.name, case.outcome), ("configure", "failed"))
+        self.assertIn("ran out of time", case.text)
 
     @unittest.skipUnless(shutil.which(tidy.CLANG_TIDY) and shutil.which("ninja") and shutil.which("g++"), "no clang-tidy-14 or no build tools here")
     def test_tidy(self):

@@ -9,7 +9,7 @@ from support import ROOT, CheckTest
 
 # What the script itself runs, and what a machine has before it.
 _BASE = ("bash env dirname sort head sed uname readlink mktemp rm mv mkdir tail cat chmod g++ cmake ccache git readelf python3 "
-         "clang-format-14 clang-tidy-14 ldconfig").split()
+         "clang-format-14 clang-tidy-14 ldconfig grep df").split()
 
 
 class Setup(CheckTest):
@@ -115,6 +115,48 @@ class Setup(CheckTest):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("no route to the index", done.stderr)
         self.assertEqual(list((self.scratch / "build").iterdir()), [])
+
+    def run_setup_torch(self, pip="exit 1", stand_ins="mkdir -p \"$3\"", free_kib=1 << 30):
+        """As above, for PyTorch; `stand_ins` is what a stand-in for the script of that name does, with "$3" its folder."""
+        self.command("ninja", "")
+        self.command("df", f'echo Filesystem 1024-blocks Used Available Capacity Mounted; echo /dev/sda 9 9 {free_kib} 1% /')
+        self.command("python3", f'case "$*" in *--version*) exit 0;; *stand_ins.py*) {stand_ins}; exit;; "-c import sys"*) echo {self.bin}/python3; exit;; esac\n'
+                                f'echo "$@" >>{self.scratch}/pip\nwhile [ "$1" != --target ]; do shift; done\n{pip}')
+        done = self.run_setup("--build-only", "--torch")
+        if done.returncode == 2:
+            self.skipTest("this machine lacks packages: " + done.stdout.strip())
+        return done
+
+    # As pip leaves it.
+    _TORCH = 'mkdir -p "$2/torch/lib"; echo "__version__ = \'2.11.0+cu130\'" >"$2/torch/version.py"'
+
+    def test_pytorch_is_brought_once(self):
+        done = self.run_setup_torch(self._TORCH)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        torch = self.scratch / "build/torch"
+        self.assertEqual((torch / "python").read_text(), f"{self.bin}/python3\n")
+        self.assertEqual(sorted(path.name for path in torch.iterdir()), ["python", "site-packages", "stand-ins"])
+        self.assertIn("torch==2.11.0", (self.scratch / "pip").read_text())
+        done = self.run_setup_torch("echo must not run; exit 9")
+        self.assertEqual((done.returncode, done.stdout), (0, "set-up: everything is there\n"), done.stderr)
+
+    def test_without_room_pytorch_is_not_asked_for(self):
+        done = self.run_setup_torch(self._TORCH, free_kib=(4 << 20) - 1)
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("4095 MiB are free", done.stderr.splitlines()[-1])
+        self.assertFalse((self.scratch / "pip").exists())
+
+    def test_without_a_network_there_is_no_pytorch(self):
+        done = self.run_setup_torch('mkdir -p "$2"; echo no route to the index; exit 1')
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertIn("no route to the index", done.stderr)
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("set-up: no PyTorch: "), done.stderr)
+        self.assertEqual(list((self.scratch / "build/torch").iterdir()), [])
+
+    def test_pytorch_without_stand_ins_does_not_count(self):
+        done = self.run_setup_torch(self._TORCH, stand_ins="exit 1")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertFalse((self.scratch / "build/torch/python").exists())
 
 
 if __name__ == "__main__":

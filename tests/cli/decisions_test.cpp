@@ -102,6 +102,21 @@ TEST(DecisionsTest, TheAllocatorInWords) {
              "left alone 2 pinned allocations: with no block that fitted", "kept 4 of 5 freed pinned blocks, 4.00 GiB",
              "freed 1 pinned block for real: of memory whose device address the program has",
              "gave back 1 block, 1.00 GiB: of pinned memory that nobody wanted"}));
+  EXPECT_EQ(
+      AllocatorLines({{"allocator.stream.reused", 90, 9 * kGiB, 0},
+                      {"allocator.stream.grown", 8, kGiB, 0},
+                      {"allocator.stream.moved", 2, kGiB, 0},
+                      {"allocator.stream.behind", 1, kGiB, 0},
+                      {"allocator.stream.waited", 1, kGiB, 0},
+                      {"allocator.stream.passed.capture", 3, 0, 0},
+                      {"allocator.stream.freed", 95, 10 * kGiB, 0},
+                      {"allocator.stream.trimmed", 2, kGiB, 0}},
+                     kWide),
+      (Lines{"served 94 of 102 stream-ordered allocations from the pool, 12.0 GiB, 1 of them behind a wait of the "
+             "device, 2 of them from idle memory put together",
+             "left alone 3 stream-ordered allocations: during a stream capture",
+             "kept 95 of 95 freed stream-ordered blocks, 10.0 GiB",
+             "gave back 2 blocks, 1.00 GiB: of the stream-ordered heap"}));
   EXPECT_EQ(AllocatorLines({}, kWide), Lines{});
   EXPECT_EQ(AllocatorLines({{"transfer.skipped", 1, 0, 0}}, kWide), Lines{});
 }

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "tools/cli/run.h"
 
@@ -42,6 +44,16 @@ TEST(PreloadEnvironmentTest, AnOuterRunsDirectoryIsNotHandedOn) {
   EXPECT_EQ(CountOf(quiet, "SLIPSTREAM_RUN_DIRECTORY"), 0U);
 }
 
+TEST(PreloadEnvironmentTest, ThePolicyFilesAreHandedOnEvenWhereThereAreNone) {
+  const auto with = [](std::optional<std::string> list) {
+    return MakePreloadEnvironment(
+        {.inherited = {{"SLIPSTREAM_POLICY", "relative.toml"}}, .library = "/a/l.so", .policy_list = std::move(list)});
+  };
+  EXPECT_TRUE(Has(with("/a.toml:/b.toml"), "SLIPSTREAM_POLICY=/a.toml:/b.toml"));
+  EXPECT_TRUE(Has(with(""), "SLIPSTREAM_POLICY=")) << "or a process would look for the user's";
+  EXPECT_TRUE(Has(with(std::nullopt), "SLIPSTREAM_POLICY=relative.toml"));
+}
+
 TEST(PreloadEnvironmentTest, PolicyVariablesYieldToTheUsersEvenWhenEmpty) {
   const PreloadEnvironment environment =
       MakePreloadEnvironment({.inherited = {{"SET", "mine"}, {"EMPTY", ""}},
@@ -64,6 +76,19 @@ TEST(PreloadEnvironmentTest, TheToolOfNvtx) {
   // Of a run around this one, which recorded.
   EXPECT_EQ(CountOf(MakePreloadEnvironment({.inherited = {{variable, "/a/l.so"}}, .library = "/a/l.so"}), variable),
             0U);
+}
+
+// Of a run inside a run it is the inner one's policy that holds for what its command starts.
+TEST(PreloadEnvironmentTest, WhatChildrenGetIsThisRunsPolicy) {
+  const std::string variable = "SLIPSTREAM_CHILDREN";
+  const auto outer = std::pair<std::string, std::string>(variable, "none:/a/l.so");
+  EXPECT_EQ(CountOf(MakePreloadEnvironment({.inherited = {outer}, .library = "/a/l.so"}), variable), 0U);
+  const PreloadEnvironment inner = MakePreloadEnvironment(
+      {.inherited = {outer},
+       .library = "/b/l.so",
+       .children = {.preload = policy::ChildrenPreload::kPython, .keep = {"tool"}, .drop = {"*/git", "cc"}}});
+  EXPECT_TRUE(Has(inner, variable + "=python:/b/l.so:+tool:-*/git:-cc"));
+  EXPECT_EQ(CountOf(inner, variable), 1U);
 }
 
 TEST(PreloadEnvironmentTest, APathThatThePreloadListCannotHoldIsRefused) {

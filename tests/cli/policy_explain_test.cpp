@@ -246,7 +246,8 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
   EXPECT_EQ(json["copy"],
             (nlohmann::json{{"direction", "h2d"}, {"bytes", 80000000}, {"device", 0}, {"site", nullptr}}));
   EXPECT_EQ(json["rule"]["name"], "large batches wait");
-  EXPECT_EQ(json["rule"]["origin"], (nlohmann::json{{"kind", "file"}, {"file", "p.toml"}, {"line", 5}, {"column", 1}}));
+  EXPECT_EQ(json["rule"]["origin"],
+            (nlohmann::json{{"kind", "file"}, {"layer", "named"}, {"file", "p.toml"}, {"line", 5}, {"column", 1}}));
   EXPECT_EQ(json["promote"]["by"], "transfer.rule[1].promote");
   EXPECT_EQ(json["promote"]["origin"]["line"], 9);
   EXPECT_EQ(json["skip_synchronize"]["by"], "transfer.rule[1].skip_synchronize");

@@ -61,6 +61,43 @@ TEST_F(ReportCommandTest, ADirectoryASpoolAndADatabaseSayTheSame) {
   EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
 }
 
+// As srun leaves them: a directory a rank.
+TEST_F(ReportCommandTest, RanksThatWereRecordedApart) {
+  Sample("0.spool", 0);
+  Sample("1.spool", 1, 1200);
+  const std::string whole = RunIt({.run = run_}).out;
+  const std::string other = directory_ + "/other";
+  std::filesystem::create_directory(other);
+  std::filesystem::rename(run_ + "/1.spool", other + "/1.spool");
+  EXPECT_NE(RunIt({.run = run_}).out, whole);
+  EXPECT_EQ(RunIt({.run = run_, .more = {other}}).out, whole);
+  EXPECT_EQ(RunIt({.run = other + "/1.spool", .more = {run_}}).out, whole);
+  EXPECT_EQ(RunIt({.run = run_, .more = {other, run_ + "/0.spool", other + "/"}}).out, whole) << "each once";
+  EXPECT_EQ(RunCommand({"report", run_, other}).out, whole);
+  EXPECT_EQ(RunCommand({"advise", run_, other, "--rank", "0"}).exit_code(), kSuccess);
+  const std::string database = directory_ + "/all.sqlite";
+  EXPECT_EQ(RunCommand({"export", run_, other, "--sqlite", database}).exit_code(), kSuccess);
+  EXPECT_EQ(RunIt({.run = database}).out, whole.substr(0, whole.size()));
+
+  // Nothing of either is written over.
+  const Finished finished = RunIt({.run = run_, .more = {other}, .html = other + "/1.spool", .force = true});
+  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_NE(finished.err.find("would be lost"), std::string::npos) << finished.err;
+  const Finished exported = RunCommand({"export", run_, other, "--chrome", other + "/1.spool", "--force"});
+  EXPECT_EQ(exported.exit_code(), kFailed) << exported.out;
+  EXPECT_EQ(RunIt({.run = run_, .more = {other}}).out, whole);
+
+  const Finished mixed = RunIt({.run = run_, .more = {database}});
+  EXPECT_EQ(mixed.exit_code(), kFailed);
+  EXPECT_NE(mixed.err.find(database + ": a database, which cannot be put together"), std::string::npos) << mixed.err;
+  const Finished missing = RunIt({.run = run_, .more = {directory_ + "/none"}});
+  EXPECT_NE(missing.exit_code(), kSuccess);
+  EXPECT_NE(missing.err.find("/none: No such file"), std::string::npos) << missing.err;
+  std::filesystem::create_directory(directory_ + "/empty");
+  const Finished empty = RunIt({.run = run_, .more = {directory_ + "/empty"}});
+  EXPECT_NE(empty.err.find("/empty: no .spool file in it"), std::string::npos) << empty.err;
+}
+
 TEST_F(ReportCommandTest, ForScripts) {
   Sample("0.spool", 0);
   const Finished finished = RunIt({.run = run_, .json = true});

@@ -38,6 +38,24 @@ TEST_F(RunDirectoryTest, PrivateAndGoneAfterwards) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST_F(RunDirectoryTest, S59_TheUmaskTakesNothingAwayAndIsLeftAsItWas) {
+  for (const mode_t mask : {0U, 0377U}) {
+    const mode_t before = umask(mask);
+    RunDirectory counters;
+    RunDirectory trace;
+    std::string error;
+    const bool made = counters.Create({place_}, &error) && trace.CreateForTrace({place_}, &error);
+    const mode_t after = umask(before);
+    ASSERT_TRUE(made) << error;
+    EXPECT_EQ(after, mask);
+    for (const RunDirectory* directory : {&counters, &trace}) {
+      struct stat status {};
+      ASSERT_EQ(stat(directory->path().c_str(), &status), 0);
+      EXPECT_EQ(status.st_mode & 07777, 0700U) << std::oct << mask;
+    }
+  }
+}
+
 TEST_F(RunDirectoryTest, ATraceStaysAndNothingElseDoes) {
   std::string path;
   {

@@ -24,12 +24,20 @@ TEST(TraceLineTest, OfAWholeTrace) {
   trace.files[0].bytes = 3 << 20;
   EXPECT_EQ(FormatTrace(trace),
             "slipstream: trace: 12,345 records, none dropped, 3.00 MiB in /data/x/slipstream-trace-1\n");
+  EXPECT_EQ(FormatHint(trace), "slipstream: to read it: slipstream report /data/x/slipstream-trace-1\n");
   trace.files.push_back(trace.files[0]);
   trace.files[1].dropped = 7;
   trace.troubles = {"cut short: it rained", "incomplete"};
   EXPECT_EQ(FormatTrace(trace),
             "slipstream: trace: 24,690 records, 7 dropped, 6.00 MiB in /data/x/slipstream-trace-1 (2 files); cut "
             "short: it rained; incomplete\n");
+}
+
+TEST(TraceLineTest, TheCommandCanBePasted) {
+  TraceSummary trace = {.directory = "/data/what's new/t", .files = {{}}, .troubles = {}};
+  EXPECT_EQ(FormatHint(trace), "slipstream: to read it: slipstream report '/data/what'\\''s new/t'\n");
+  trace.files.clear();
+  EXPECT_EQ(FormatHint(trace), "");
 }
 
 TEST(TraceLineTest, WhereThereIsNone) {

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 
 #include "tests/conformance/kernels_ptx.h"
 #include "tests/sim/simcuda.h"
@@ -182,6 +183,11 @@ CUdeviceptr TakeUnseenBut(size_t left) {
 void GiveUnseen(CUdeviceptr memory) {
   static const auto give = Need<decltype(&cuMemFree)>("cuMemFree_v2");
   (void)give(memory);
+}
+
+bool OverTheHeap() {
+  const char* const mode = std::getenv("SLIPSTREAM_ALLOCATOR_MODE");
+  return mode != nullptr && std::string_view(mode) == "stream_ordered";
 }
 
 CUresult AddressRange(const void* memory, uintptr_t* base, size_t* bytes) {

@@ -11,11 +11,18 @@
 // Who called: the first frame beyond the runtime's own. Of calls through the shared runtime it is the hook
 // (libslipstream.so)
 //   or whoever went past it; this is what a difference between the counts is explained by.
+// With CUPTI_COUNT_DRIVER=1 the driver's functions are counted as well: by the runtime function that the thread is in
+// and
+//   the module of that runtime, by the module that called the driver, and by whether the stack shows that a hook
+//   (libslipstream.so) called the shared runtime that called the driver: a hook has counted such a call under the
+//   runtime's name already.
 // Output: <CUPTI_COUNT_DIRECTORY>/<pid>.json, written at exit by the process that was injected, never by a fork of it.
 // Each
 //   function has its calls up to CuptiCountMark() and up to the exit.
-// Environment: CUPTI_COUNT_DIRECTORY, and CUPTI_COUNT_LIBCUPTI, the libcupti to load when none is in the process yet.
-// Threading: the callback runs on every thread that calls CUDA; counters are relaxed atomics, new modules take a lock.
+// Environment: CUPTI_COUNT_DIRECTORY; CUPTI_COUNT_LIBCUPTI, the libcupti to load when none is in the process yet; and
+//   CUPTI_COUNT_DRIVER.
+// Threading: the callback runs on every thread that calls CUDA; counters are relaxed atomics, new modules and the calls
+//   of the driver take a lock.
 // Hazard: no CUDA call may be made here, and nothing may throw through CUPTI's frames.
 
 #include <cupti.h>
@@ -30,9 +37,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <new>
 #include <string>
+#include <tuple>
 
 namespace {
 
@@ -47,6 +56,8 @@ struct Module {
   std::atomic<const link_map*> map{nullptr};
   std::string path;   // written before `map` is published
   bool tool = false;  // this library, CUPTI, the driver: never the owner of a runtime function
+  bool shared_runtime = false;
+  bool hook = false;  // slipstream's own library
   Calls calls{};
   std::array<uint64_t, kMaxCallbacks> calls_at_mark{};
   std::array<std::atomic<Calls*>, kMaxModules>
@@ -55,6 +66,35 @@ struct Module {
 
 // The module of calls that neither witness could place.
 constexpr size_t kUnknown = 0;
+// The runtime function of a thread that is in none.
+constexpr uint32_t kNoFunction = UINT32_MAX;
+
+// Calls of one function of the driver from one place.
+struct DriverPlace {
+  uint32_t function = 0;
+  uint32_t inside = kNoFunction;  // the runtime function that the thread entered first
+  size_t runtime = kUnknown;      // the module of that one
+  size_t first = kUnknown;        // the first module outside the driver
+  size_t caller = kUnknown;       // the first one that is no hook either
+  bool behind_hook = false;       // that is the shared runtime, and a hook called it
+
+  bool operator<(const DriverPlace& other) const { return Key() < other.Key(); }
+  std::tuple<uint32_t, uint32_t, size_t, size_t, size_t, bool> Key() const {
+    return {function, inside, runtime, first, caller, behind_hook};
+  }
+};
+struct DriverCalls {
+  uint64_t calls = 0;
+  uint64_t at_mark = 0;
+};
+
+// What the thread is in: a runtime function may call others.
+struct InRuntime {
+  int depth = 0;
+  uint32_t function = kNoFunction;
+  size_t module = kUnknown;
+};
+thread_local InRuntime t_in_runtime;
 
 struct State {
   std::array<Module, kMaxModules> modules;
@@ -63,6 +103,9 @@ struct State {
   std::atomic<uint64_t> agree{0}, disagree{0}, frames_only{0}, name_only{0}, neither{0};
   std::atomic<uint64_t> beyond_table{0};
   std::atomic<bool> marked{false};
+  bool counts_driver = false;
+  std::mutex driver_lock;
+  std::map<DriverPlace, DriverCalls> driver;
   decltype(&cuptiGetCallbackName) get_name = nullptr;
   std::string libcupti;
   std::string error;
@@ -109,6 +152,8 @@ size_t ModuleIndex(const link_map* map) {
   const char* name = BaseName(module.path.c_str());
   module.tool = map == state.own || StartsWith(name, "libcupti") || StartsWith(name, "libcuda.so") ||
                 StartsWith(name, "libnvidia-");
+  module.shared_runtime = StartsWith(name, "libcudart.so");
+  module.hook = StartsWith(name, "libslipstream");
   module.map.store(map, std::memory_order_relaxed);
   state.module_count.store(count + 1, std::memory_order_release);
   return count;
@@ -153,10 +198,57 @@ void CountCaller(Module& owner, size_t caller, size_t id) {
   (*calls)[id].fetch_add(1, std::memory_order_relaxed);
 }
 
+// The modules of a stack from the driver outwards, each once where it stands several times in a row.
+struct DriverWalk {
+  DriverPlace* place;
+  int frames = 0;
+  bool at_caller = false;  // in the frames of `caller`
+};
+
+_Unwind_Reason_Code OnDriverFrame(_Unwind_Context* context, void* argument) {
+  auto* walk = static_cast<DriverWalk*>(argument);
+  const uintptr_t address = _Unwind_GetIP(context);
+  if (address == 0 || ++walk->frames > kMaxFrames) return _URC_END_OF_STACK;
+  const State& state = GetState();
+  const size_t module = ModuleIndex(MapOf(reinterpret_cast<const void*>(address - 1)));
+  if (state.modules[module].tool) return _URC_NO_REASON;
+  DriverPlace& place = *walk->place;
+  if (place.first == kUnknown) place.first = module;
+  if (!walk->at_caller) {
+    if (state.modules[module].hook) return _URC_NO_REASON;
+    place.caller = module;
+    walk->at_caller = true;
+    return state.modules[module].shared_runtime ? _URC_NO_REASON : _URC_END_OF_STACK;
+  }
+  if (module == place.caller) return _URC_NO_REASON;
+  place.behind_hook = state.modules[module].hook;
+  return _URC_END_OF_STACK;
+}
+
+void CountDriverCall(State& state, uint32_t id) {
+  DriverPlace place{.function = id, .inside = t_in_runtime.function, .runtime = t_in_runtime.module};
+  DriverWalk walk{.place = &place};
+  _Unwind_Backtrace(OnDriverFrame, &walk);
+  const std::lock_guard lock(state.driver_lock);
+  ++state.driver[place].calls;
+}
+
+void LeaveRuntime() {
+  InRuntime& in = t_in_runtime;
+  if (in.depth > 0 && --in.depth == 0) in = InRuntime{};
+}
+
 void CUPTIAPI OnCallback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   const auto* call = static_cast<const CUpti_CallbackData*>(data);
-  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API || call->callbackSite != CUPTI_API_ENTER) return;
   State& state = GetState();
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API && call->callbackSite == CUPTI_API_ENTER) CountDriverCall(state, id);
+  if (domain != CUPTI_CB_DOMAIN_RUNTIME_API) return;
+  if (call->callbackSite != CUPTI_API_ENTER) {
+    LeaveRuntime();
+    return;
+  }
+  const bool outermost = t_in_runtime.depth++ == 0;
+  if (outermost) t_in_runtime.function = id;
   if (id >= kMaxCallbacks) {
     state.beyond_table.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -175,6 +267,7 @@ void CUPTIAPI OnCallback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id
   } else {
     state.neither.fetch_add(1, std::memory_order_relaxed);
   }
+  if (outermost) t_in_runtime.module = owner;
   state.modules[owner].calls[id].fetch_add(1, std::memory_order_relaxed);
   CountCaller(state.modules[owner], walk.caller, id);
 }
@@ -208,6 +301,7 @@ void Subscribe(State& state) {
   CUpti_SubscriberHandle subscriber = nullptr;
   CUptiResult result = subscribe(&subscriber, OnCallback, nullptr);
   if (result == CUPTI_SUCCESS) result = enable(1, subscriber, CUPTI_CB_DOMAIN_RUNTIME_API);
+  if (result == CUPTI_SUCCESS && state.counts_driver) result = enable(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API);
   if (result != CUPTI_SUCCESS) state.error = "CUPTI refused the subscription: error " + std::to_string(result);
 }
 
@@ -220,10 +314,9 @@ std::string Quoted(const std::string& text) {
   return out + '"';
 }
 
-std::string CallbackName(const State& state, size_t id) {
+std::string CallbackName(const State& state, size_t id, CUpti_CallbackDomain domain = CUPTI_CB_DOMAIN_RUNTIME_API) {
   const char* name = nullptr;
-  if (!state.get_name ||
-      state.get_name(CUPTI_CB_DOMAIN_RUNTIME_API, static_cast<uint32_t>(id), &name) != CUPTI_SUCCESS || !name) {
+  if (!state.get_name || state.get_name(domain, static_cast<uint32_t>(id), &name) != CUPTI_SUCCESS || !name) {
     return "callback_" + std::to_string(id);
   }
   return name;
@@ -263,6 +356,29 @@ std::string ModuleJson(const State& state, const Module& module, bool marked) {
          ", \"functions\": {" + functions + "},\n   \"callers\": " + CallersJson(state, module) + "}";
 }
 
+std::string ModuleName(const State& state, size_t index) {
+  return index == kUnknown ? "null" : Quoted(BaseName(state.modules[index].path.c_str()));
+}
+
+// [{"function": "cuMemAlloc_v2", "inside": "cudaMalloc_v3020", "runtime": "libcudart.so.13", ...}, ...]
+std::string DriverJson(State& state, bool marked) {
+  const std::lock_guard lock(state.driver_lock);
+  std::string rows;
+  for (const auto& [place, calls] : state.driver) {
+    const bool shared = state.modules[place.runtime].shared_runtime;
+    rows += rows.empty() ? "\n  {\"function\": " : ",\n  {\"function\": ";
+    rows += Quoted(CallbackName(state, place.function, CUPTI_CB_DOMAIN_DRIVER_API)) +
+            ", \"inside\": " + (place.inside == kNoFunction ? "null" : Quoted(CallbackName(state, place.inside))) +
+            ", \"runtime\": " + ModuleName(state, place.runtime) +
+            ", \"shared_runtime\": " + (shared ? "true" : "false") + ", \"first\": " + ModuleName(state, place.first) +
+            ", \"caller\": " + ModuleName(state, place.caller) +
+            ", \"behind_hook\": " + (place.behind_hook ? "true" : "false") +
+            ", \"at_mark\": " + (marked ? std::to_string(calls.at_mark) : "null") +
+            ", \"at_exit\": " + std::to_string(calls.calls) + "}";
+  }
+  return "[" + rows + "]";
+}
+
 }  // namespace
 
 // Remembers the counts so far; a test program calls it where its own work ends, so that calls made by static
@@ -274,6 +390,10 @@ extern "C" __attribute__((visibility("default"))) void CuptiCountMark() {
     for (size_t id = 0; id < kMaxCallbacks; ++id) {
       state.modules[i].calls_at_mark[id] = state.modules[i].calls[id].load(std::memory_order_relaxed);
     }
+  }
+  {
+    const std::lock_guard lock(state.driver_lock);
+    for (auto& [place, calls] : state.driver) calls.at_mark = calls.calls;
   }
   state.marked.store(true);
 }
@@ -292,13 +412,14 @@ extern "C" __attribute__((visibility("default"))) int CuptiCountWrite() {
     modules += (modules.empty() ? "\n" : ",\n") + text;
   }
   const auto number = [](const std::atomic<uint64_t>& value) { return std::to_string(value.load()); };
-  const std::string text =
-      "{\"schema\": \"cupti-count-1\", \"pid\": " + std::to_string(state.pid) +
-      ", \"libcupti\": " + Quoted(state.libcupti) + ", \"error\": " + Quoted(state.error) +
-      ",\n \"attribution\": {\"agree\": " + number(state.agree) + ", \"disagree\": " + number(state.disagree) +
-      ", \"frames_only\": " + number(state.frames_only) + ", \"name_only\": " + number(state.name_only) +
-      ", \"neither\": " + number(state.neither) + ", \"beyond_table\": " + number(state.beyond_table) +
-      "},\n \"modules\": [" + modules + "]}\n";
+  const std::string text = "{\"schema\": \"cupti-count-1\", \"pid\": " + std::to_string(state.pid) +
+                           ", \"libcupti\": " + Quoted(state.libcupti) + ", \"error\": " + Quoted(state.error) +
+                           ",\n \"attribution\": {\"agree\": " + number(state.agree) +
+                           ", \"disagree\": " + number(state.disagree) +
+                           ", \"frames_only\": " + number(state.frames_only) +
+                           ", \"name_only\": " + number(state.name_only) + ", \"neither\": " + number(state.neither) +
+                           ", \"beyond_table\": " + number(state.beyond_table) + "},\n \"modules\": [" + modules + "]" +
+                           (state.counts_driver ? ",\n \"driver\": " + DriverJson(state, marked) : "") + "}\n";
   const std::string path = state.directory + "/" + std::to_string(state.pid) + ".json";
   std::FILE* file = std::fopen(path.c_str(), "w");
   if (!file) return 0;
@@ -313,6 +434,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   state.pid = getpid();
   state.own = MapOf(reinterpret_cast<const void*>(&InitializeInjection));
   if (const char* directory = std::getenv("CUPTI_COUNT_DIRECTORY")) state.directory = directory;
+  const char* driver = std::getenv("CUPTI_COUNT_DRIVER");
+  state.counts_driver = driver && std::strcmp(driver, "1") == 0;
   Subscribe(state);
   std::atexit([] { CuptiCountWrite(); });
   return 1;

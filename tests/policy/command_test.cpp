@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -23,15 +24,17 @@ using policy::testing::ModeOf;
 using policy::testing::ReadFile;
 using policy::testing::WriteFile;
 
-// In a child, with no variable but the given one, so that neither the tester's environment nor a test
-// changes the others.
+// In a child, with no variable but the given one and one that leaves out this machine's own policy, so that neither the
+// tester's environment nor a test changes the others.
 template <typename Command>
 Finished RunCommand(Command command, const std::string& variable = "") {
   return InChild([&] {
     static std::string entry;  // static, both: environ outlives this function
-    static char* entries[2];
+    static std::string no_system = "SLIPSTREAM_SYSTEM_DIRECTORY=";
+    static char* entries[3];
     entry = variable;
-    entries[0] = entry.data();
+    entries[0] = no_system.data();
+    entries[1] = variable.empty() ? nullptr : entry.data();
     environ = entries;
     const int status = command();
     ::fflush(nullptr);
@@ -71,7 +74,8 @@ TEST(PolicyCheck, AMissingFileIsAProblem) {
 TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
   const Folder folder;
   WriteFile(folder / "p.toml",
-            "version = 1\nlog.max_size = 65536\n[transfer]\nskip_synchronize = false\n[environment]\nA = \"b\"\n");
+            "version = 1\nlog.max_size = 65536\nchildren.drop = [\"a\", \"*/x\"]\n[transfer]\nskip_synchronize = "
+            "false\n[environment]\nA = \"b\"\n");
   const Finished show = RunCommand(
       [&] {
         if (::chdir(folder.path().c_str()) != 0) return 2;
@@ -86,6 +90,9 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "log.file                      \"\"                default\n"
             "log.max_size                  \"64KiB\"           p.toml:2\n"
             "intercept.level               \"runtime\"         default\n"
+            "children.preload              \"all\"             default\n"
+            "children.keep                 []                default\n"
+            "children.drop                 [\"a\", \"*/x\"]      p.toml:3\n"
             "allocator.mode                \"segments\"        default\n"
             "allocator.free_synchronizes   false             default\n"
             "allocator.max_idle            \"0B\"              default\n"
@@ -100,7 +107,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "transfer.d2h                  \"on\"              default\n"
             "transfer.small_copies         true              default\n"
             "transfer.large_copies         true              default\n"
-            "transfer.skip_synchronize     false             p.toml:4\n"
+            "transfer.skip_synchronize     false             p.toml:5\n"
             "transfer.skip_with_rdma       false             default\n"
             "transfer.hmm                  \"assume_private\"  default\n"
             "transfer.threads              0                 default\n"
@@ -114,9 +121,19 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.max_threads            64                default\n"
             "tracer.record                 \"off\"             default\n"
             "tracer.stacks                 \"line\"            default\n"
+            "tracer.device                 \"off\"             default\n"
+            "tracer.device_after           0                 default\n"
+            "tracer.device_for             0                 default\n"
             "tracer.ranges                 true              default\n"
+            "tracer.command_line           false             default\n"
             "tracer.max_file               \"256MiB\"          default\n"
-            "environment.A                 \"b\"               p.toml:6\n");
+            "environment.A                 \"b\"               p.toml:7\n"
+            "\n"
+            "Files, each over those above it, and variables over all:\n"
+            "system   /etc/slipstream  not looked for: SLIPSTREAM_SYSTEM_DIRECTORY is empty\n"
+            "user     not looked for: the command line names a file\n"
+            "project  not looked for: the command line names a file\n"
+            "named    p.toml           read\n");
 }
 
 TEST(PolicyShow, PrintsWhatRulesSetBehindTheirTable) {
@@ -145,8 +162,91 @@ TEST(PolicyShow, PrintsWhatRulesSetBehindTheirTable) {
             (nlohmann::json::array({{{"name", "n"}, {"min_size", 1 << 20}, {"promote", false}},
                                     {{"direction", "d2h"}, {"skip_synchronize", false}}})));
   EXPECT_EQ(json["origins"]["transfer.rule[1].min_size"],
-            (nlohmann::json{{"kind", "file"}, {"file", "p.toml"}, {"line", 4}, {"column", 12}}));
+            (nlohmann::json{{"kind", "file"}, {"layer", "named"}, {"file", "p.toml"}, {"line", 4}, {"column", 12}}));
   EXPECT_FALSE(json["origins"].contains("transfer.rule[2].min_size"));
+}
+
+TEST(PolicyShow, ListsAreArraysInJson) {
+  const Finished show = RunCommand([] { return PolicyShow(std::nullopt, true); }, "SLIPSTREAM_CHILDREN_KEEP=a:*/b");
+  const nlohmann::json json = nlohmann::json::parse(show.out);
+  EXPECT_EQ(json["policy"]["children"]["keep"], (nlohmann::json::array({"a", "*/b"})));
+  EXPECT_EQ(json["policy"]["children"]["drop"], nlohmann::json::array());
+}
+
+// The commands in a child whose working directory is a project, under a user's and a system's policy.
+template <typename Command>
+Finished InLayers(const Folder& root, Command command) {
+  const std::string user = root / "home/.config/slipstream";
+  const std::string project = root / "home/project";
+  std::filesystem::create_directories(user);
+  std::filesystem::create_directories(root / "home/project/.git");
+  std::filesystem::create_directories(root / "etc");
+  WriteFile(root / "etc/policy.toml", "version = 1\n[transfer]\nh2d = \"off\"\n");
+  WriteFile(user + "/policy.toml", "version = 1\n[log]\nlevel = \"warn\"\n");
+  return InChild([&] {
+    static std::string home = "HOME=" + (root / "home");
+    static std::string system = "SLIPSTREAM_SYSTEM_DIRECTORY=" + (root / "etc");
+    static char* entries[] = {home.data(), system.data(), nullptr};
+    environ = entries;
+    if (::chdir(project.c_str()) != 0) return 99;
+    const int status = command();
+    ::fflush(nullptr);
+    return status;
+  });
+}
+
+TEST(PolicyShow, NamesTheLayerOfEveryValueAndEveryPlaceThatWasLookedAt) {
+  const Folder root;
+  const std::string out = InLayers(root, [] { return PolicyShow(std::nullopt, false); }).out;
+  EXPECT_NE(out.find("\"off\"             system " + (root / "etc/policy.toml:3") + "\n"), std::string::npos) << out;
+  EXPECT_NE(out.find("\"warn\"            user " + (root / "home/.config/slipstream/policy.toml:3") + "\n"),
+            std::string::npos)
+      << out;
+  const auto padded = [&](const std::string& path) {
+    const std::size_t width = (root / "home/.config/slipstream/policy.toml").size() + 2;
+    return path + std::string(width - path.size(), ' ');
+  };
+  EXPECT_EQ(out.substr(out.find("Files, each")),
+            "Files, each over those above it, and variables over all:\n"
+            "system   " +
+                padded(root / "etc/policy.toml") +
+                "read\n"
+                "system   " +
+                padded(root / "etc/policy.d/*.toml") +
+                "not there\n"
+                "user     " +
+                padded(root / "home/.config/slipstream/policy.toml") +
+                "read\n"
+                "project  " +
+                padded(root / "home/project/slipstream.toml") + "not there\n");
+
+  const auto json = nlohmann::json::parse(InLayers(root, [] { return PolicyShow(std::nullopt, true); }).out);
+  EXPECT_TRUE(json["path"].is_null());
+  EXPECT_EQ(json["origins"]["transfer.h2d"]["layer"], "system");
+  EXPECT_EQ(json["origins"]["transfer.h2d"]["line"], 3);
+  ASSERT_EQ(json["layers"].size(), 4U);
+  EXPECT_EQ(json["layers"][2], (nlohmann::json{{"layer", "user"},
+                                               {"file", root / "home/.config/slipstream/policy.toml"},
+                                               {"found", true},
+                                               {"note", nullptr}}));
+  EXPECT_EQ(json["layers"][3]["found"], false);
+}
+
+TEST(PolicyCheck, WithoutAFileChecksEveryLayer) {
+  const Folder root;
+  const Finished good = InLayers(root, [] { return PolicyCheck(std::nullopt); });
+  EXPECT_EQ(good.exit_code(), 0);
+  EXPECT_NE(good.out.find("home/.config/slipstream/policy.toml  ok\n"), std::string::npos) << good.out;
+  std::filesystem::create_directories(root / "home/project");
+  WriteFile(root / "home/project/slipstream.toml", "version = 1\nenabeld = false\n");
+  const Finished bad = InLayers(root, [] { return PolicyCheck(std::nullopt); });
+  EXPECT_EQ(bad.exit_code(), 1);
+  EXPECT_EQ(bad.out, "");
+  EXPECT_EQ(bad.err,
+            (root / "home/project/slipstream.toml") + ":2:1: unknown key \"enabeld\"; did you mean \"enabled\"?\n");
+  // A file for itself, as before there were layers.
+  WriteFile(root / "p.toml", "version = 1\n");
+  EXPECT_EQ(InLayers(root, [&] { return PolicyCheck(root / "p.toml"); }).out, (root / "p.toml") + ": ok\n");
 }
 
 TEST(PolicyShow, WithoutAPathTakesTheVariable) {
@@ -181,7 +281,7 @@ TEST(PolicyShow, JsonHoldsEveryKeyWithItsOrigin) {
   EXPECT_EQ(json["policy"]["log"]["file"], "/tmp/\xEF\xBF\xBD");
   EXPECT_EQ(json["policy"]["environment"], (nlohmann::json{{"A", "b"}}));
   EXPECT_EQ(json["origins"]["log.max_size"],
-            (nlohmann::json{{"kind", "file"}, {"file", path}, {"line", 2}, {"column", 16}}));
+            (nlohmann::json{{"kind", "file"}, {"layer", "named"}, {"file", path}, {"line", 2}, {"column", 16}}));
   EXPECT_EQ(json["origins"]["log.file"],
             (nlohmann::json{{"kind", "environment"}, {"variable", "SLIPSTREAM_LOG_FILE"}}));
   EXPECT_EQ(json["origins"]["enabled"], (nlohmann::json{{"kind", "default"}}));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <random>
@@ -172,6 +173,7 @@ std::string Broken(const std::string& text, const Environment& env, unsigned* ac
       const Value value = option.get(loaded.policy);
       const std::string version = KeyOf(option) == "version" ? "" : "version = 1\n";
       if (option.type == OptionType::kString && !IsPrintable(value.text)) continue;
+      if (!std::all_of(value.list.begin(), value.list.end(), IsPrintable)) continue;
       if (loaded.origins.at(KeyOf(option)).kind == Origin::Kind::kDefault) continue;
       const Loaded again =
           LoadText(version + KeyOf(option) + " = " + Literal(option, value), "p", Environment(Variables{}));

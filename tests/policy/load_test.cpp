@@ -174,25 +174,26 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ChoiceBare",
              "version = 1\n[log]\nlevel = debug\n",
              {"policy.toml:3:9: \"log.level\": found debug (not a TOML value), expected " + kLevels}},
-        Case{"Driver",
-             "version = 1\n[intercept]\nlevel = \"driver\"\n",
-             {"policy.toml:3:9: \"intercept.level\": found \"driver\" (not in this version), expected \"runtime\""}},
-        Case{"FullStacks",
-             "version = 1\n[tracer]\nrecord = \"on\"\nstacks = \"full\"\nmax_file = 65535\n",
-             {"policy.toml:4:10: \"tracer.stacks\": found \"full\" (not in this version), expected \"none\", "
-              "\"line\" or \"python\"",
+        Case{"Level",
+             "version = 1\n[intercept]\nlevel = \"drivers\"\n",
+             {"policy.toml:3:9: \"intercept.level\": found \"drivers\", expected \"runtime\" or \"driver\"; did you "
+              "mean "
+              "\"driver\"?"}},
+        Case{"Stacks",
+             "version = 1\n[tracer]\nrecord = \"on\"\nstacks = \"native\"\nmax_file = 65535\n",
+             {"policy.toml:4:10: \"tracer.stacks\": found \"native\", expected \"none\", \"line\", \"python\" or "
+              "\"full\"",
               "policy.toml:5:12: \"tracer.max_file\": found 65535, expected a size from 64KiB to 1024GiB, as a number "
               "of "
               "bytes or like \"512MiB\""}},
-        Case{"StreamOrdered",
-             "version = 1\nallocator.mode = \"stream_ordered\"\n",
-             {"policy.toml:2:18: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
-              "or \"segments\""}},
+        Case{"Allocator",
+             "version = 1\nallocator.mode = \"stream_orderd\"\n",
+             {"policy.toml:2:18: \"allocator.mode\": found \"stream_orderd\", expected \"off\", \"segments\" or "
+              "\"stream_ordered\"; did you mean \"stream_ordered\"?"}},
         Case{"On",
-             "version = 1\nallocator = { pinned = \"off\", mode = \"stream_ordered\" }\n",
-             {"policy.toml:2:38: \"allocator.mode\": found \"stream_ordered\" (not in this version), expected \"off\" "
-              "or "
-              "\"segments\""}},
+             "version = 1\nallocator = { pinned = \"off\", mode = \"unlimited\" }\n",
+             {"policy.toml:2:38: \"allocator.mode\": found \"unlimited\", expected \"off\", \"segments\" or "
+              "\"stream_ordered\""}},
         Case{"Transfer",
              "version = 1\n[transfer]\nh2d = \"On\"\nsmall_copies = \"on\"\nskip_syncronize = false\n"
              "hmm = \"asume_private\"\nthreads = 65\nmax_pinned = \"7MiB\"\nstart = \"never\"\n",
@@ -450,7 +451,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
   const Loaded loaded = LoadText(text, "policy.toml",
                                  Environment(Variables{{"SLIPSTREAM_LOG_LEVEL", "debug"},
                                                        {"SLIPSTREAM_TRANSFER_H2D", "on"},
-                                                       {"SLIPSTREAM_ALLOCATOR_MODE", "stream_ordered"},
+                                                       {"SLIPSTREAM_ALLOCATOR_MODE", "unlimited"},
                                                        {"SLIPSTREAM_TRANSFER_HD2", "off"},
                                                        {"SLIPSTREAM_DISABEL", "1"},
                                                        {"SLIPSTREAM_VERSION", "1"},
@@ -460,21 +461,19 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                                                        {"SLIPSTREAM_POLICY", "/nonexistent"},
                                                        {"SLIPSTREAM_DISABLE", "0"},
                                                        {"SLIPSTREAM_RUN_DIRECTORY", "/tmp"}}));
-  EXPECT_EQ(
-      Formatted(loaded),
-      (Strings{
-          "policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
-          "environment variable SLIPSTREAM_: not one that slipstream knows",
-          "environment variable SLIPSTREAM_ALLOCATOR_MODE: found \"stream_ordered\" (not in this version), expected "
-          "\"off\" or \"segments\"",
-          "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
-          "\"SLIPSTREAM_DISABLE\"?",
-          "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "
-          "itself",
-          "environment variable SLIPSTREAM_LOG_MAX_SIZE: found \"1 TiB\", expected " + kSize,
-          "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
-          "\"SLIPSTREAM_TRANSFER_H2D\"?",
-          "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));
+  EXPECT_EQ(Formatted(loaded),
+            (Strings{"policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
+                     "environment variable SLIPSTREAM_: not one that slipstream knows",
+                     "environment variable SLIPSTREAM_ALLOCATOR_MODE: found \"unlimited\", expected "
+                     "\"off\", \"segments\" or \"stream_ordered\"",
+                     "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
+                     "\"SLIPSTREAM_DISABLE\"?",
+                     "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "
+                     "itself",
+                     "environment variable SLIPSTREAM_LOG_MAX_SIZE: found \"1 TiB\", expected " + kSize,
+                     "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
+                     "\"SLIPSTREAM_TRANSFER_H2D\"?",
+                     "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));
 }
 
 TEST(Load, SizesOfBothKindsArrive) {

@@ -41,19 +41,27 @@ static_assert(CountFields<Three>() == 3);
 Value Other(const Value& value) {
   if (value.kind == Value::Kind::kFlag) return !value.flag;
   if (value.kind == Value::Kind::kNumber) return value.number + 7;
+  if (value.kind == Value::Kind::kList) return std::vector<std::string>{"other", "*"};
   return value.text + "x";
 }
 
 // How a value is written in an environment variable.
-std::string Unquoted(const std::string& literal) {
+std::string InVariable(const Option& option, const Value& value) {
+  if (option.type == OptionType::kString) return value.text;
+  if (option.type == OptionType::kList) {
+    std::string text;
+    for (const std::string& one : value.list) text += (text.empty() ? "" : ":") + one;
+    return text;
+  }
+  const std::string literal = Literal(option, value);
   return literal.starts_with('"') ? literal.substr(1, literal.size() - 2) : literal;
 }
 
 TEST(Options, EveryFieldHasARow) {
-  const std::size_t tables = CountFields<Log>() + CountFields<Intercept>() + CountFields<Allocator>() +
-                             CountFields<Transfer>() + CountFields<Tracer>();
-  // Of the policy's own fields, five are those tables and one is [environment]; one of Transfer's is its rules.
-  const std::size_t fields = tables + CountFields<Policy>() - 7;
+  const std::size_t tables = CountFields<Log>() + CountFields<Intercept>() + CountFields<Children>() +
+                             CountFields<Allocator>() + CountFields<Transfer>() + CountFields<Tracer>();
+  // Of the policy's own fields, six are those tables and one is [environment]; one of Transfer's is its rules.
+  const std::size_t fields = tables + CountFields<Policy>() - 8;
   EXPECT_EQ(Options().size(), fields) << "a field of policy.h without a row in options.cpp, or a row without a field";
   EXPECT_EQ(RuleKeys().size(), CountFields<TransferRule>()) << "the same for rule_keys.cpp";
 }
@@ -87,7 +95,7 @@ TEST(Options, DefaultsAreAcceptedAsTheyAreWritten) {
   for (const Option& option : Options()) {
     const Value value = option.get(Policy());
     Problem problem;
-    EXPECT_EQ(AcceptText(option, Unquoted(Literal(option, value)), problem), value) << KeyOf(option);
+    EXPECT_EQ(AcceptText(option, InVariable(option, value), problem), value) << KeyOf(option);
   }
 }
 
@@ -99,6 +107,10 @@ TEST(Options, EveryAcceptedValueWorksInTheFileAndInTheVariable) {
     if (option.type == OptionType::kBool) values = {true, false};
     if (option.type == OptionType::kInteger || option.type == OptionType::kSize) values = {option.min, option.max};
     if (option.type == OptionType::kString) values = {std::string(), std::string("/tmp/a \"b\".log")};
+    if (option.type == OptionType::kList) {
+      values = {std::vector<std::string>(), std::vector<std::string>{"git", "*/bin/[a-z]?\\"},
+                std::vector<std::string>(kMostPatterns, std::string(kLongestPattern, 'x'))};
+    }
     if (option.type == OptionType::kChoice) {
       values.clear();
       for (std::size_t i = 0; i < option.choices.size(); ++i) values.emplace_back(static_cast<std::int64_t>(i));
@@ -114,10 +126,8 @@ TEST(Options, EveryAcceptedValueWorksInTheFileAndInTheVariable) {
 
       // The file says something else, where there is something else.
       const Value& other = values.front() == value ? values.back() : values.front();
-      const Loaded both = LoadText(
-          version + KeyOf(option) + " = " + Literal(option, other) + "\n", "p",
-          Environment(
-              Variables{{VariableOf(option), option.type == OptionType::kString ? value.text : Unquoted(literal)}}));
+      const Loaded both = LoadText(version + KeyOf(option) + " = " + Literal(option, other) + "\n", "p",
+                                   Environment(Variables{{VariableOf(option), InVariable(option, value)}}));
       ASSERT_TRUE(both.ok()) << both.problems[0].Format();
       EXPECT_EQ(option.get(both.policy), value) << VariableOf(option) << " " << literal;
       EXPECT_EQ(both.origins.at(KeyOf(option)).Format(), VariableOf(option));
@@ -144,14 +154,18 @@ TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
       case OptionType::kChoice:
         literals.insert(literals.end(), {"\"\"", "\"OFF\"", "0", "false"});
         texts = {"", "OFF", "0"};
-        for (const std::string_view name : option.later) {
-          literals.push_back("\"" + std::string(name) + "\"");
-          texts.emplace_back(name);
-        }
         break;
       case OptionType::kString:
         literals.insert(literals.end(), {"1", "true", "\"a\\u0000b\""});
         break;
+      case OptionType::kList: {
+        literals.insert(literals.end(), {"\"git\"", "1", "true", "[\"\"]", "[\"a:b\"]", "[\"a\\nb\"]", "[\"a\", 1]"});
+        literals.push_back("[\"" + std::string(kLongestPattern + 1, 'x') + "\"]");
+        std::string many = "x";
+        for (std::size_t i = 0; i < kMostPatterns; ++i) many += ":x";
+        texts = {":", "a:", ":a", "a::b", std::string(kLongestPattern + 1, 'x'), many};
+        break;
+      }
     }
     for (const std::string& literal : literals) {
       const std::string version = KeyOf(option) == "version" ? "" : "version = 1\n";

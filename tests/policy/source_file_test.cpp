@@ -92,6 +92,38 @@ TEST(S59_SourceFile, AFileThatEverybodyMayWriteIsRefused) {
   }
 }
 
+TEST(S59_SourceFile, AFileOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file of somebody else's";
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, kGood);
+  const auto as = [&](uid_t user) {
+    const testing::Finished child = testing::InChild([&] {
+      if (::setgid(user) != 0 || ::setuid(user) != 0) return 2;
+      const std::string result = Result(path);
+      return std::fwrite(result.data(), 1, result.size(), stdout) == result.size() ? std::fflush(stdout) : 3;
+    });
+    return child.exit_code() == 0 ? child.out : "exit code " + std::to_string(child.exit_code());
+  };
+  EXPECT_EQ(as(4242), "read") << "root's files are everybody's";
+  ASSERT_EQ(::chown(path.c_str(), 4242, 4242), 0);
+  EXPECT_EQ(as(4242), "read");
+  EXPECT_EQ(as(4243),
+            path + ": belongs to user 4242, who is neither you (4243) nor root; refused: use a copy of your own\n");
+  EXPECT_EQ(Result(path),
+            path + ": belongs to user 4242, who is neither you (0) nor root; refused: use a copy of your own\n");
+
+  // Whoever owns the link says where it leads.
+  ASSERT_EQ(::chown(path.c_str(), 0, 0), 0);
+  ASSERT_EQ(::symlink(path.c_str(), (folder / "link.toml").c_str()), 0);
+  EXPECT_EQ(Result(folder / "link.toml"), "read");
+  ASSERT_EQ(::lchown((folder / "link.toml").c_str(), 4242, 4242), 0);
+  EXPECT_EQ(
+      Result(folder / "link.toml"),
+      (folder / "link.toml") +
+          ": is a symbolic link of user 4242, who is neither you (0) nor root; refused: use a copy of your own\n");
+}
+
 TEST(S59_SourceFile, AFileThatEverybodyMayReplaceIsRefused) {
   const Folder folder;
   const std::string open = folder / "open";

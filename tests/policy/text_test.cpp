@@ -20,6 +20,11 @@ TEST(Text, EscapeLeavesOnlyPrintableText) {
   EXPECT_EQ(Escape("a\0b"s), "a\\u0000b");
   EXPECT_EQ(Escape("\xff\xc3"), "\\xff\\xc3");
   EXPECT_EQ(Escape("\xc2\x9b"), "\\u009b");  // CSI in one character.
+  // What turns the direction of text, or ends a line.
+  // NOLINTNEXTLINE(misc-misleading-bidirectional)
+  EXPECT_EQ(Escape("a\u200e\u200f\u202a\u202eb\u2066\u2069\u2028"),
+            "a\\u200e\\u200f\\u202a\\u202eb\\u2066\\u2069\\u2028");
+  EXPECT_EQ(Escape("\u200d\u2010\u2027\u202f\u2065\u206a\u2713"), "\u200d\u2010\u2027\u202f\u2065\u206a\u2713");
 }
 
 TEST(Text, QuoteMakesATomlStringOfBoundedLength) {

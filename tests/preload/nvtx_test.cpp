@@ -179,6 +179,24 @@ TEST(NvtxTest, AToolThatCallsCudaFromInsideARangeIsPassedOnAndNotCounted) {
   EXPECT_EQ(CountsIn(directory).count("cudaPeekAtLastError"), 0U);
 }
 
+// Static destructors that call CUDA run behind the tool's own exit handler.
+TEST(NvtxTest, S53_NoRangeBehindTheToolsEnd) {
+  const std::string file = NewDirectory() + "/nvtx";
+  const std::string directory = NewDirectory();
+  const Finished traced = RunWithTool(file, {{"SLIPSTREAM_RUN_DIRECTORY", directory}}, {TRACED, "at_exit"});
+  EXPECT_EQ(traced.status, 0) << traced.err;
+  const Capture capture = Read(file);
+  EXPECT_TRUE(Has(capture, "end"));
+  EXPECT_FALSE(Has(capture, "behind the end"));
+  EXPECT_EQ(capture.open, 0);
+  int pushed = 0;
+  uint64_t counted = 0;
+  for (const auto& [function, count] : capture.pushes) pushed += count;
+  for (const auto& [function, count] : CountsIn(directory)) counted += count;
+  EXPECT_GE(pushed, 4) << "those of main and of an exit handler";
+  EXPECT_GE(counted, static_cast<uint64_t>(pushed) + 7) << "with those of a static destructor";
+}
+
 TEST(NvtxTest, OffByPolicy) {
   const std::string file = NewDirectory() + "/nvtx";
   RunWithTool(file, {{"SLIPSTREAM_TRACER_NVTX", "false"}});

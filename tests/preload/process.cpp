@@ -58,7 +58,10 @@ struct Directories {
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables, const std::string& input,
                     std::chrono::seconds limit) {
   std::vector<std::string> arguments = command;
-  std::vector<std::string> environment = MergedEnvironment(variables);
+  // This machine's own policies are not what is tested.
+  Variables all = {{"SLIPSTREAM_SYSTEM_DIRECTORY", "/nonexistent"}, {"XDG_CONFIG_HOME", "/nonexistent"}};
+  for (const auto& [name, value] : variables) all[name] = value;
+  std::vector<std::string> environment = MergedEnvironment(all);
   int in[2];
   int out[2];
   int err[2];

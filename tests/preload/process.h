@@ -16,8 +16,8 @@ struct Finished {
 
 using Variables = std::map<std::string, std::string>;
 
-// Runs the command with this process's variables, changed by `variables` (an empty value removes one), standard input
-// from `input`. Killed after `limit` (then status is 137).
+// Runs the command with this process's variables, changed by `variables` (an empty value removes one) and so that no
+// policy of this machine's is found, standard input from `input`. Killed after `limit` (then status is 137).
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables = {},
                     const std::string& input = "", std::chrono::seconds limit = std::chrono::minutes(2));
 

@@ -122,7 +122,7 @@ TEST(RunCommandTest, OptionsOfTheCommandAreTheCommands) {
   EXPECT_EQ(finished.out, "--help -- --policy -x\n");
 }
 
-TEST(RunCommandTest, C3_ExistingPreloadsAreKeptBehindOurs) {
+TEST(RunCommandTest, S52_C3_ExistingPreloadsAreKeptBehindOurs) {
   NEEDS_PLAIN_BUILD();
   const Finished finished = RunUnder({"--quiet"}, {"sh", "-c", "echo $LD_PRELOAD"}, {{"LD_PRELOAD", INTERPOSER}});
   EXPECT_EQ(finished.out, std::string(SLIPSTREAM_LIBRARY) + ":" + INTERPOSER + "\n");
@@ -230,6 +230,9 @@ TEST(RunCommandTest, C4_SeeingNothingIsSaid) {
   NEEDS_PLAIN_BUILD();
   const Finished finished = RunUnder({}, {"true"});
   EXPECT_NE(finished.err.find("true made no CUDA call that slipstream sees"), std::string::npos) << finished.err;
+  EXPECT_EQ(finished.err.find("[children]"), std::string::npos) << finished.err;
+  const Finished chosen = RunUnder({}, {"true"}, {{"SLIPSTREAM_CHILDREN_PRELOAD", "none"}});
+  EXPECT_NE(chosen.err.find("only as far as the policy's [children] says"), std::string::npos) << chosen.err;
 }
 
 TEST(RunCommandTest, SeveralProcessesAreShownSideBySide) {

@@ -16,6 +16,7 @@
 #include "tools/report/svg.h"
 #include "tools/report/text.h"
 #include "tools/report/words.h"
+#include "tracer/block_record.h"
 
 namespace slipstream::report {
 namespace {
@@ -119,6 +120,9 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
   EXPECT_EQ(Figures(LineOf(text_, "  running kernels (utilisation)").substr(31)),
             (std::vector<std::string>{Time(device["kernels_ns"].get<double>() / kSteps),
                                       Percent(device["utilization"].get<double>(), 1)}));
+  EXPECT_EQ(device["copies_beside_kernels_ns"], 50 * kSteps);
+  EXPECT_EQ(Figures(LineOf(text_, "    of it, with copies or sets beside").substr(37)),
+            (std::vector<std::string>{"50 ns", "5.0 %"}));
   EXPECT_NE(flat.find("launch-bound (idle while the host was launching or outside CUDA calls): " +
                       Percent(device["launch_bound"].get<double>(), 1)),
             std::string::npos);
@@ -134,7 +138,64 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
     EXPECT_NE(decided.find(decision["meaning"].get<std::string>().substr(0, 20)), std::string::npos);
   }
   EXPECT_EQ(process["decisions"][0]["lost_ns"], 60 * (kSteps + 1));
-  EXPECT_EQ(process["memory"][0]["peak_bytes"], 10'024);
+  const json& pool = process["memory"][0];
+  EXPECT_EQ(pool["peak_bytes"], 10'024);
+  EXPECT_EQ(pool["peak_in_step"], 0);
+  EXPECT_NE(flat.find("together at " + Time(pool["peak_at_ns"].get<int64_t>()) + ", step 0; at the end"),
+            std::string::npos)
+      << flat;
+  EXPECT_NE(html_.find(">peak: 9.79 KiB at " + Time(pool["peak_at_ns"].get<int64_t>()) + ", step 0<"),
+            std::string::npos);
+}
+
+TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Name(tracer::NameTable::kCallers, 1, "/lib/libnccl.so.2");
+    spool.Pass(kBegin);
+    std::vector<tracer::TraceRecord> records;
+    for (uint64_t i = 0; i < 20; ++i) {
+      tracer::BlockRecord block;
+      block.start_ns = kBegin + 100 * i;
+      block.end_ns = block.start_ns + 10;
+      block.address = 0x1000 * (i + 1);
+      block.bytes = 1 << 20;
+      block.device = 0;
+      block.library = 1;
+      block.site = i < 12 ? kCopySite : i < 19 ? kLaunchSite : kNoSite;
+      block.hook = kMallocHook;
+      records.push_back(RecordOf(block));
+    }
+    spool.Records(1, records);
+    spool.End();
+  }
+  BuildWell();
+  report_ = Make({.timeline = true});
+  text_ = FormatReport(report_);
+  json_ = json::parse(ReportJson(report_, false));
+  html_ = ReportHtml(report_);
+  const json& held = json_["processes"][0]["held_memory"];
+  EXPECT_EQ(held["allocated_and_not_seen_freed"], 0);
+  const json& device = held["devices"][0];
+  EXPECT_EQ(device["peak_bytes"], 20 << 20);
+  EXPECT_EQ(device["pool_idle_bytes_then"], nullptr);
+  EXPECT_EQ(device["at_peak"]["libraries"][0]["library"], "/lib/libnccl.so.2");
+  EXPECT_EQ(device["at_peak"]["sizes"][0]["at_least_bytes"], 1 << 20);
+  int64_t sum = 0;
+  std::vector<std::string> lines = LinesOf(text_.substr(text_.find("WHO HAD MEMORY")));
+  for (size_t i = 0; i < 3; ++i) {
+    const json& holder = device["at_peak"]["holders"][i];
+    sum += holder["bytes"].get<int64_t>();
+    const std::string place = holder["line"].is_null() ? "libnccl.so.2 (no line known)"
+                                                       : "train.py:" + std::to_string(holder["line"].get<int>());
+    EXPECT_NE(text_.find(place), std::string::npos) << text_;
+    EXPECT_NE(html_.find("</i>" + (holder["line"].is_null() ? place : "/job/" + place)), std::string::npos) << place;
+  }
+  EXPECT_EQ(sum, device["peak_bytes"]);
+  EXPECT_EQ(device["at_peak"]["holders"][0]["blocks"], 12);
+  EXPECT_NE(html_.find("aria-label=\"memory over time, by line\""), std::string::npos);
+  EXPECT_EQ(text_.find("PyTorch asks"), std::string::npos);
 }
 
 // 250 of 1000 ns with half of the SMs: what the JSON holds is what the trace was made of.
@@ -176,9 +237,9 @@ TEST_F(OutputTest, WhatWasNotRecordedIsNull) {
   const Report report = Make();
   const json device = json::parse(ReportJson(report, true))["processes"][0]["devices"][0];
   EXPECT_EQ(device["copies_ns"], 100);
-  for (const char* const key :
-       {"utilization", "kernels_ns", "idle_ns_while_host_in", "launch_bound", "copies_alone_ns",
-        "estimated_sm_efficiency", "estimated_achieved_occupancy", "tensor_core_share_by_name"}) {
+  for (const char* const key : {"utilization", "kernels_ns", "idle_ns_while_host_in", "launch_bound", "copies_alone_ns",
+                                "communication_ns", "communication_alone_ns", "estimated_sm_efficiency",
+                                "estimated_achieved_occupancy", "tensor_core_share_by_name"}) {
     EXPECT_TRUE(device[key].is_null()) << key;
   }
   const std::string text = FormatReport(report);

@@ -14,6 +14,7 @@
 #include "tools/report/html.h"
 #include "tools/report/json.h"
 #include "tools/report/text.h"
+#include "tracer/block_record.h"
 
 namespace slipstream::report {
 namespace {
@@ -102,6 +103,120 @@ TEST_F(ReportTest, TheLongerOneHasTheTime) {
   EXPECT_EQ(PartOfAll(process, Part::kOutside), 40);
 }
 
+// ---- who had memory
+
+// At `at`, for ten nanoseconds.
+tracer::TraceRecord Block(tracer::MemoryUse use, uint64_t at, uint64_t address, uint64_t bytes, int16_t device = 0,
+                          uint32_t site = kNoSite, uint32_t library = 0, uint64_t stream = 0) {
+  tracer::BlockRecord block;
+  block.start_ns = at;
+  block.end_ns = at + 10;
+  block.use = use;
+  block.address = address;
+  block.bytes = bytes;
+  block.stream = stream;
+  block.device = device;
+  block.library = library;
+  block.site = site;
+  block.hook = kMallocHook;
+  return RecordOf(block);
+}
+constexpr auto kAllocated = tracer::MemoryUse::kAllocated;
+constexpr auto kFreed = tracer::MemoryUse::kFreed;
+
+TEST_F(ReportTest, WhoHadMemoryAtThePeak) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Name(tracer::NameTable::kCallers, 1, "/lib/libc10_cuda.so");
+    spool.Name(tracer::NameTable::kCallers, 2, "/lib/libnccl.so.2");
+    spool.Pass(kBegin);
+    const uint64_t at = kBegin;
+    // Thread 2 has the same address from a call that ended before thread 1's free of it had.
+    spool.Records(2, {Block(kAllocated, at + 95, 0x1000, 50, 0, kLaunchSite, 1, 7)});
+    spool.Records(1, {Block(kAllocated, at, 0x1000, 100, 0, kCopySite, 1),
+                      Block(kAllocated, at + 20, 0x2000, 200, 0, kCopySite, 1),
+                      Block(kAllocated, at + 40, 0x3000, 40, 0, kNoSite, 2),
+                      Block(kAllocated, at + 60, 0x4000, 1000, 1, kCopySite, 1),
+                      Block(kFreed, at + 100, 0x1000, 0, -1, kLaunchSite, 1),
+                      Block(kAllocated, at + 130, 0x5000, 300, 0, kLaunchSite, 1),  // the peak: 200 + 40 + 50 + 300
+                      Block(kFreed, at + 150, 0x2000, 0, -1), Block(kFreed, at + 170, 0x9999, 0, -1),
+                      Block(kAllocated, at + 190, 0x3000, 60, 0, kNoSite, 2)});
+    spool.Records(0, {tracer::MemoryRecord(at + 120, {.device = 0, .live_bytes = 290, .idle_bytes = 10}),
+                      tracer::MemoryRecord(at + 145, {.device = 0, .live_bytes = 1, .idle_bytes = 2})});
+    spool.End();
+  }
+  BuildWell();
+  ReportOptions options;
+  options.timeline = true;
+  const Report report = Make(options);
+  const ProcessReport& process = report.processes.at(0);
+  ASSERT_EQ(process.held.size(), 2U);
+  const HeldReport& held = process.held[0];
+  EXPECT_EQ(held.device, 0);
+  EXPECT_EQ(held.peak, 590);
+  EXPECT_EQ(held.peak_blocks, 4U);
+  EXPECT_EQ(held.last, 50 + 300 + 60);
+  EXPECT_EQ(held.last_blocks, 3U);
+  EXPECT_EQ(held.allocations, 6U);
+  ASSERT_EQ(held.holders.size(), 3U);
+  EXPECT_EQ(held.holders[0].line, 20);
+  EXPECT_EQ(held.holders[0].sum.bytes, 350);
+  EXPECT_EQ(held.holders[0].sum.blocks, 2U);
+  EXPECT_EQ(held.holders[1].line, 10);
+  EXPECT_EQ(held.holders[1].sum.bytes, 200);
+  EXPECT_FALSE(held.holders[2].known);
+  EXPECT_EQ(held.holders[2].library, "/lib/libnccl.so.2");
+  EXPECT_EQ(held.holders[2].sum.bytes, 40);
+  ASSERT_EQ(held.libraries.size(), 2U);
+  EXPECT_EQ(held.libraries[0].second.bytes, 550);
+  EXPECT_EQ(held.libraries[1].first, "/lib/libnccl.so.2");
+  EXPECT_EQ(held.streams.at(0).bytes, 540);
+  EXPECT_EQ(held.streams.at(7).bytes, 50);
+  EXPECT_EQ(held.sizes.at(8).bytes, 300);
+  EXPECT_EQ(held.sizes.at(7).bytes, 200);
+  EXPECT_EQ(held.sizes.at(5).blocks, 2U);
+  ASSERT_TRUE(held.pool);
+  EXPECT_EQ(held.pool->live, 290);
+  EXPECT_EQ(held.pool->idle, 10);
+  ASSERT_FALSE(held.points.empty());
+  const auto highest = std::max_element(held.points.begin(), held.points.end(),
+                                        [](const HeldPoint& a, const HeldPoint& b) { return a.bytes < b.bytes; });
+  EXPECT_EQ(highest->bytes, 590);
+  EXPECT_EQ(highest->of, (std::vector<int64_t>{350, 200, 40}));
+  EXPECT_EQ(process.held[1].device, 1);
+  EXPECT_EQ(process.held[1].peak, 1000);
+  EXPECT_EQ(process.unknown_frees, 1U);
+  EXPECT_EQ(process.unseen_frees, 1U);  // 0x3000 was allocated twice
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("59.3 %         2   /job/train.py:20 (step)"), std::string::npos) << text;
+  EXPECT_NE(text.find("libnccl.so.2 (no line known)"), std::string::npos);
+  EXPECT_NE(text.find("300 B then, 10 B of it idle"), std::string::npos) << text;
+  EXPECT_NE(text.find("PyTorch asks cudaMalloc for segments"), std::string::npos);
+}
+
+TEST_F(ReportTest, AResetOfOneOfSeveralDevicesIsSaid) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Pass(kBegin);
+    spool.Records(1, {Block(kAllocated, kBegin, 0x1000, 100), Block(tracer::MemoryUse::kReset, kBegin + 20, 0, 0, -1),
+                      Block(kAllocated, kBegin + 40, 0x1000, 30), Block(kAllocated, kBegin + 60, 0x2000, 7, 1),
+                      Block(tracer::MemoryUse::kReset, kBegin + 80, 0, 0, -1)});
+    spool.End();
+  }
+  BuildWell();
+  const Report report = Make();
+  const ProcessReport& process = report.processes.at(0);
+  ASSERT_EQ(process.held.size(), 2U);
+  EXPECT_EQ(process.held[0].peak, 100);
+  EXPECT_EQ(process.held[0].last, 30);
+  EXPECT_EQ(process.held[1].last, 7);
+  EXPECT_EQ(process.unseen_frees, 0U);
+  EXPECT_EQ(process.unknown_resets, 1U);
+  EXPECT_TRUE(process.held[0].points.empty()) << "nobody asked for them";
+}
+
 TEST_F(ReportTest, DecisionsMemoryAndErrors) {
   Sample("0.spool", 0);
   {
@@ -132,6 +247,12 @@ TEST_F(ReportTest, DecisionsMemoryAndErrors) {
   EXPECT_EQ(process.memory[0].peak_live, 4096);
   EXPECT_EQ(process.memory[0].peak_idle, 9000);
   EXPECT_EQ(process.memory[0].peak, 1024 + 9000);
+  EXPECT_EQ(process.memory[0].peak_point.time, FirstMeasured() - static_cast<int64_t>(kSlow) + 20);
+  EXPECT_EQ(process.memory[0].peak_point.live, 1024);
+  EXPECT_EQ(StepNumberAt(process, process.memory[0].peak_point.time), 0);
+  EXPECT_EQ(StepNumberAt(process, FirstMeasured() - 1), 0);
+  EXPECT_EQ(StepNumberAt(process, FirstMeasured()), 1);
+  EXPECT_EQ(StepNumberAt(process, FirstMeasured() + static_cast<int64_t>(kStep * kSteps)), std::nullopt);
   EXPECT_EQ(process.memory[0].last_live, 2048);
   EXPECT_EQ(process.memory[0].readings, 3U);
   EXPECT_TRUE(process.errors.empty());
@@ -250,6 +371,39 @@ TEST_F(ReportTest, RanksAndTheSlowest) {
       << FormatReport(report);
 }
 
+// Steps of one length, as of ranks that train together; the second one is late, and the others are in their kernels
+// until it comes.
+TEST_F(ReportTest, WhomTheOthersWaitFor) {
+  for (int rank = 0; rank < 3; ++rank) Sample(std::to_string(rank) + ".spool", rank);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  EXPECT_FALSE(Make().communication.has_value()) << "nobody communicates";
+  Execute(database_, "INSERT INTO StringIds VALUES (900004, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL')");
+  const std::array<int64_t, 3> until = {900, 850, 920};
+  std::string rows;
+  for (size_t rank = 0; rank < until.size(); ++rank) {
+    const std::string process = One("SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE rank = " + std::to_string(rank));
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      const int64_t at = FirstMeasured() + static_cast<int64_t>(i * kStep);
+      rows += "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (" + std::to_string(at + 800) + ", " +
+              std::to_string(at + until[rank]) + ", 0, 9, 1, " + process +
+              ", 900004, 900004, 8, 1, 1, 512, 1, 1, 96, 0, 0);";
+    }
+  }
+  Execute(database_, rows);
+  const Report report = Make();
+  ASSERT_TRUE(report.communication.has_value());
+  EXPECT_EQ(report.communication->waited_for, 1U);
+  EXPECT_EQ(report.communication->waits_most, 2U);
+  EXPECT_EQ(report.communication->wait, 70);
+  EXPECT_EQ(report.shown, 1U);
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("waiting: rank 2 is 70 ns a step longer in kernels that communicate than rank 1"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("and computing nothing"), std::string::npos);
+}
+
 TEST_F(ReportTest, StepsWithDropsAreLeftOut) {
   {
     trace_db::HandSpool spool(run_, "0.spool");
@@ -275,6 +429,85 @@ TEST_F(ReportTest, StepsWithDropsAreLeftOut) {
   EXPECT_EQ(process.drop_gaps, 2U);
   EXPECT_EQ(process.measured_time, (kSteps - 1) * kStep);
   EXPECT_NE(FormatReport(report).find("1 step with dropped records, left out"), std::string::npos);
+}
+
+// What another profiler had of the devices is not idle time.
+TEST_F(ReportTest, StepsThatAnotherProfilerHadAreLeftOut) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(false);
+  // Of the measured steps, from 0.
+  const auto at = [&](uint64_t step) { return std::to_string(FirstMeasured() + static_cast<int64_t>(kStep * step)); };
+  const std::string insert = "INSERT INTO SLIPSTREAM_DEVICE_PERIODS VALUES (1, ";
+  Execute(database_, insert + "0, " + at(2) + "); " + insert + at(4) + " + 500, " + at(50) + ")");
+  const Report report = Make();
+  const ProcessReport& process = report.processes[0];
+  EXPECT_EQ(process.unwatched_steps, 3U) << "2, 3 and 4";
+  for (const Step& step : process.steps) {
+    if (step.use != StepUse::kUnwatched) continue;
+    EXPECT_GE(step.start, FirstMeasured() + static_cast<int64_t>(kStep * 2));
+  }
+  EXPECT_EQ(process.measured_steps, kSteps - 3);
+  ASSERT_EQ(process.devices.size(), 1U);
+  EXPECT_EQ(process.devices[0].times.kernels, 300 * static_cast<int64_t>(kSteps - 3));
+  EXPECT_NE(FormatReport(report).find("3 steps in which another profiler had the devices, left out"), std::string::npos)
+      << FormatReport(report);
+  EXPECT_NE(FormatReport(report).find("recorded as the driver's functions"), std::string::npos);
+  Execute(database_, "DELETE FROM SLIPSTREAM_DEVICE_PERIODS; " + insert + "0, 1)");
+  const Report none = Make();
+  EXPECT_TRUE(none.processes[0].unwatched_everywhere);
+  EXPECT_TRUE(none.processes[0].devices.empty()) << "idle would be a guess";
+  EXPECT_EQ(none.processes[0].measured_steps, kSteps);
+  EXPECT_NE(FormatReport(none).find("another profiler had the devices in every step"), std::string::npos);
+}
+
+// Device work whose call has a library is work that no hook saw.
+TEST_F(ReportTest, LibrariesThatAskPastEveryHook) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(false);
+  EXPECT_TRUE(Make().processes[0].libraries.empty());
+  const std::string call = One("SELECT correlationId FROM SLIPSTREAM_CALLS ORDER BY correlationId LIMIT 1");
+  const std::string other = One("SELECT correlationId FROM SLIPSTREAM_CALLS ORDER BY correlationId DESC LIMIT 1");
+  Execute(database_,
+          "INSERT INTO StringIds VALUES (900010, '/lib/libcublasLt.so.13'), (900011, '');"
+          "UPDATE SLIPSTREAM_CALLS SET libraryId = 900010 WHERE correlationId = " +
+              call +
+              ";"
+              "UPDATE SLIPSTREAM_CALLS SET libraryId = 900011 WHERE correlationId = " +
+              other +
+              ";"
+              "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = " +
+              call +
+              " WHERE rowid <= 5;"
+              "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET correlationId = -1 WHERE rowid > 5;"
+              "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET correlationId = " +
+              other +
+              " WHERE rowid = 1;"
+              "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET correlationId = -1 WHERE rowid > 1;"
+              "UPDATE CUPTI_ACTIVITY_KIND_MEMSET SET correlationId = " +
+              call +
+              " WHERE rowid = 2;"
+              "UPDATE CUPTI_ACTIVITY_KIND_MEMSET SET correlationId = -1 WHERE rowid != 2;"
+              "INSERT INTO SLIPSTREAM_DEVICE_WORK VALUES (1, 16, 8, 8, 3)");
+  const Report report = Make();
+  const ProcessReport& process = report.processes[0];
+  ASSERT_EQ(process.libraries.size(), 2U);
+  EXPECT_EQ(process.libraries[0].path, "/lib/libcublasLt.so.13");
+  EXPECT_EQ(process.libraries[0].kernels, 5U);
+  EXPECT_EQ(process.libraries[0].copies, 1U);
+  EXPECT_EQ(process.libraries[0].time, 3 * 200 + 2 * 150 + 100);
+  EXPECT_EQ(process.libraries[1].path, "");
+  EXPECT_EQ(process.libraries[1].copies, 1U);
+  EXPECT_EQ(process.all_kernels, 16U);
+  const std::string text = FormatReport(report);
+  for (const char* const expected :
+       {"by no hook, in the whole run: 5 of 16 kernels and 2 copies and sets, asked for by\n",
+        "    libcublasLt.so.13                                     5 kernels        1 copies, sets   1.00 us\n",
+        "    unknown                                               0 kernels        1 copies, sets    100 ns\n",
+        "devices: of 3 kernels, copies and sets the call is not in the trace"}) {
+    EXPECT_NE(text.find(expected), std::string::npos) << expected << text;
+  }
 }
 
 TEST_F(ReportTest, AKilledProcessIsSaidToBeIncomplete) {

@@ -34,8 +34,10 @@ TEST(CallKindTest, AgreesWithTheHookTable) {
       expected = CallKind::kAllocator;
     }
     // Nodes of a graph allocate when the graph runs; the others only ask. A graph's launch is a launch.
-    if (function.starts_with("cudaGraphAdd") || function.starts_with("cudaHostGet")) expected = CallKind::kOther;
-    if (function.starts_with("cudaGraphLaunch")) expected = CallKind::kLaunch;
+    for (const char* const asks : {"cudaGraphAdd", "cudaHostGet", "cuGraphAdd", "cuMemHostGet"}) {
+      if (function.starts_with(asks)) expected = CallKind::kOther;
+    }
+    if (function.starts_with("cudaGraphLaunch") || function.starts_with("cuGraphLaunch")) expected = CallKind::kLaunch;
     EXPECT_EQ(KindOf(trace_db::ApiName(function)), expected) << function;
     EXPECT_EQ(KindOf(function), expected) << function;
   }
@@ -116,52 +118,66 @@ std::vector<Step> BackToBack(const std::vector<int64_t>& times) {
 
 std::string Uses(const std::vector<Step>& steps) {
   std::string uses;
-  for (const Step& step : steps) uses += "mwd"[static_cast<size_t>(step.use)];
+  for (const Step& step : steps) uses += "mwdu"[static_cast<size_t>(step.use)];
   return uses;
 }
 
 TEST(ChooseStepsTest, SlowStepsAtTheBeginningAreWarmUp) {
   std::vector<Step> steps = BackToBack({10, 21, 10, 10, 10, 10, 40, 10});
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "wwmmmmmm");
   // Exactly twice the median is no warm-up.
   steps = BackToBack({10, 20, 10, 10, 10, 10, 10, 10});
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "mmmmmmmm");
   // Not more than a quarter.
   steps = BackToBack({90, 10, 90, 10, 10, 10, 10, 10});
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "wmmmmmmm");
   steps = BackToBack({90, 10, 10});
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "mmm");
   // Nor more than ten.
   std::vector<int64_t> times(100, 10);
   times[9] = times[10] = 30;
   steps = BackToBack(times);
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), std::string(10, 'w') + std::string(90, 'm'));
   steps.clear();
-  EXPECT_TRUE(ChooseSteps({}, &steps));
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
 }
 
 TEST(ChooseStepsTest, StepsWithDropsAreLeftOut) {
   std::vector<Step> steps = BackToBack({10, 10, 10, 10, 10});
   // One across the border of two steps, and one that is a moment at the beginning of another.
-  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{1040, 1040}, {1015, 1022}}, &steps));
+  EXPECT_FALSE(ChooseSteps(std::vector<Interval>{{1040, 1040}, {1015, 1022}}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "mddmd");
   steps = BackToBack({10, 10, 10});
-  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{0, 999}, {1030, 1031}}, &steps));
+  EXPECT_FALSE(ChooseSteps(std::vector<Interval>{{0, 999}, {1030, 1031}}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "mmm");
   // A long one hides behind a short one that begins later.
   steps = BackToBack({10, 10, 10, 10});
-  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{1000, 1025}, {1001, 1002}}, &steps));
+  EXPECT_FALSE(ChooseSteps(std::vector<Interval>{{1000, 1025}, {1001, 1002}}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "dddm");
+}
+
+TEST(ChooseStepsTest, StepsWhoseDevicesWereNotRecordedAreLeftOut) {
+  std::vector<Step> steps = BackToBack({10, 10, 10, 10});
+  const std::vector<Interval> drops = {{1000, 1001}};
+  Chosen chosen = ChooseSteps(drops, std::vector<Interval>{{1015, 1022}}, &steps);
+  EXPECT_FALSE(chosen.drops_everywhere);
+  EXPECT_FALSE(chosen.unwatched_everywhere);
+  EXPECT_EQ(Uses(steps), "duum");
+  // All that the drops leave: then these count.
+  steps = BackToBack({10, 10, 10, 10});
+  chosen = ChooseSteps(drops, std::vector<Interval>{{1010, 5000}}, &steps);
+  EXPECT_TRUE(chosen.unwatched_everywhere);
+  EXPECT_EQ(Uses(steps), "dmmm");
 }
 
 TEST(ChooseStepsTest, WhereAllHaveDropsAllCount) {
   std::vector<Step> steps = BackToBack({10, 10, 10});
-  EXPECT_FALSE(ChooseSteps(std::vector<Interval>{{0, 5000}}, &steps));
+  EXPECT_TRUE(ChooseSteps(std::vector<Interval>{{0, 5000}}, {}, &steps).drops_everywhere);
   EXPECT_EQ(Uses(steps), "mmm");
 }
 
@@ -190,6 +206,17 @@ TEST(KernelNameTest, TensorCores) {
   for (const char* const name :
        {"vectorized_elementwise_kernel", "ampere_sgemm_128x64_nn", "reduce_kernel", "", "layer_norm_16812"}) {
     EXPECT_FALSE(NamesTensorCores(name)) << name;
+  }
+}
+
+TEST(KernelNameTest, Communication) {
+  for (const char* const name :
+       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "multimem_all_reduce_kernel", "nvshmemi_proxy_kernel"}) {
+    EXPECT_TRUE(NamesCommunication(name)) << name;
+  }
+  for (const char* const name : {"reduce_kernel", "all_reduce_in_my_model", "", "nccl"}) {
+    EXPECT_FALSE(NamesCommunication(name)) << name;
   }
 }
 

@@ -21,6 +21,7 @@ struct Event {
   size_t site = 0;
   size_t device = 0;
   int64_t blocks = 0;
+  bool communicates = false;
 };
 
 constexpr int64_t kSms = 10;
@@ -43,7 +44,7 @@ Sweep Swept(const std::vector<Event>& events, std::vector<Step>* steps) {
         sweep.Call(event.sort == Event::kOwnCall, event.start, event.end, event.kind, event.site);
         break;
       case Event::kKernel:
-        sweep.Kernel(event.device, event.start, event.end, event.blocks, kSms);
+        sweep.Kernel(event.device, {event.start, event.end, event.blocks, event.communicates}, kSms);
         break;
       case Event::kCopy:
         sweep.Copy(event.device, event.start, event.end);
@@ -113,6 +114,7 @@ class SweepTest : public ::testing::TestWithParam<unsigned> {
       event.site = static_cast<size_t>(Number(0, kSites - 1));
       event.device = static_cast<size_t>(Number(0, kDevices - 1));
       event.blocks = Number(1, 15);
+      event.communicates = Number(0, 2) == 0;
       events.push_back(event);
     }
     Sort(&events);
@@ -200,10 +202,16 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
         if (Runs(events, Event::kKernel, device, t)) {
           ++devices[device].kernels;
           int64_t blocks = 0;
+          bool communicates = false;
+          bool computes = false;
           for (const Event& event : events) {
             const bool runs = event.sort == Event::kKernel && event.device == device && event.start <= t;
-            if (runs && t < event.end) blocks += event.blocks;
+            if (!runs || t >= event.end) continue;
+            blocks += event.blocks;
+            (event.communicates ? communicates : computes) = true;
           }
+          if (communicates) ++devices[device].communication;
+          if (communicates && !computes) ++devices[device].communication_alone;
           devices[device].busy_sms += std::min(1.0, static_cast<double>(blocks) / kSms);
         } else {
           ++(copies ? devices[device].copies_alone : devices[device].idle[host]);
@@ -220,6 +228,8 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
       EXPECT_EQ(times.kernels, devices[device].kernels);
       EXPECT_EQ(times.copies_alone, devices[device].copies_alone);
       EXPECT_EQ(times.copies, devices[device].copies);
+      EXPECT_EQ(times.communication, devices[device].communication);
+      EXPECT_EQ(times.communication_alone, devices[device].communication_alone);
       EXPECT_EQ(times.idle, devices[device].idle);
       EXPECT_NEAR(times.busy_sms, devices[device].busy_sms, 1e-6);
       EXPECT_EQ(times.kernels + times.copies_alone + std::accumulate(times.idle.begin(), times.idle.end(), int64_t{0}),

@@ -130,5 +130,32 @@ TEST_F(ContextEventTest, OtherContextsAreNotHeld) {
   EXPECT_EQ(log.entries, std::vector<int>{2});
 }
 
+// cuda_runtime_api.h: a property is the attribute of the same meaning.
+TEST_F(ContextEventTest, PropertiesAreTheAttributes) {
+  cudaDeviceProp properties = {};
+  OK(cudaGetDeviceProperties(&properties, 1));
+  const auto attribute = [](cudaDeviceAttr which) {
+    int value = -1;
+    EXPECT_EQ(cudaDeviceGetAttribute(&value, which, 1), cudaSuccess);
+    return value;
+  };
+  EXPECT_EQ(properties.pciBusID, attribute(cudaDevAttrPciBusId));
+  EXPECT_EQ(properties.l2CacheSize, attribute(cudaDevAttrL2CacheSize));
+  EXPECT_EQ(properties.regsPerBlock, attribute(cudaDevAttrMaxRegistersPerBlock));
+  EXPECT_EQ(properties.regsPerMultiprocessor, attribute(cudaDevAttrMaxRegistersPerMultiprocessor));
+  EXPECT_EQ(properties.maxBlocksPerMultiProcessor, attribute(cudaDevAttrMaxBlocksPerMultiprocessor));
+  EXPECT_EQ(properties.totalConstMem, static_cast<size_t>(attribute(cudaDevAttrTotalConstantMemory)));
+  EXPECT_EQ(properties.sharedMemPerMultiprocessor,
+            static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor)));
+  EXPECT_EQ(properties.sharedMemPerBlockOptin, static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
+  EXPECT_EQ(properties.memoryBusWidth, attribute(cudaDevAttrGlobalMemoryBusWidth));
+  EXPECT_EQ(properties.memPitch, static_cast<size_t>(attribute(cudaDevAttrMaxPitch)));
+  EXPECT_EQ(properties.textureAlignment, static_cast<size_t>(attribute(cudaDevAttrTextureAlignment)));
+  EXPECT_EQ(properties.streamPrioritiesSupported, attribute(cudaDevAttrStreamPrioritiesSupported));
+  EXPECT_EQ(properties.cooperativeLaunch, attribute(cudaDevAttrCooperativeLaunch));
+  EXPECT_EQ(properties.hostRegisterSupported, attribute(cudaDevAttrHostRegisterSupported));
+  EXPECT_NE(properties.l2CacheSize, 0);
+}
+
 }  // namespace
 }  // namespace simtest

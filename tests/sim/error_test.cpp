@@ -109,9 +109,23 @@ TEST_F(ErrorTest, HostFunctionsRunElsewhereAndMustNotCallCuda) {
 TEST_F(ErrorTest, NamesAndTexts) {
   EXPECT_STREQ(cudaGetErrorName(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
   EXPECT_STREQ(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorNoKernelImageForDevice),
+               "no kernel image is available for execution on the device");
   const char* name = nullptr;
   OK(cuGetErrorName(CUDA_ERROR_NOT_READY, &name));
   EXPECT_STREQ(name, "CUDA_ERROR_NOT_READY");
+}
+
+// Which calls are slipstream's is seen by where they come from; none of a program's is.
+TEST_F(ErrorTest, FailuresOfSlipstreamsOwnCallsAreNotTheProgramsOwn) {
+  OK(simFailCall("own:cudaMalloc", cudaErrorMemoryAllocation, 1, 1));
+  OK(simFailCall("own:cuMemAlloc_v2", cudaErrorMemoryAllocation, 1, 1));
+  void* block = nullptr;
+  OK(cudaMalloc(&block, 16));
+  CUdeviceptr direct = 0;
+  OK(cuMemAlloc(&direct, 16));
+  OK(simFailCall("cuMemAlloc_v2", cudaErrorMemoryAllocation, 1, 1));
+  RETURNS(cudaErrorMemoryAllocation, cuMemAlloc(&direct, 16));
 }
 
 }  // namespace

@@ -34,6 +34,9 @@ typedef void (*simKernelBody)(const simLaunch* launch, void** args);
 // not call CUDA. Device pointers in its arguments go through simDevicePointer. Registering again replaces.
 int simRegisterKernel(const void* host_function, const char* name, simKernelBody body, const size_t* arg_sizes,
                       int arg_count, uint64_t duration_ns);
+// What a launch of a kernel does that is in a fat binary and that nobody gave a body: 0 (the beginning, but for
+// SIMCUDA_KERNELS=empty), it fails with cudaErrorNoKernelImageForDevice; 1, it is a kernel that does nothing.
+int simSetEmptyKernels(int empty);
 // Gives the name a value in device memory: cudaMemcpyToSymbol and cudaGetSymbolAddress then work on `symbol`.
 int simRegisterVariable(const void* symbol, const char* name, size_t bytes);
 
@@ -68,7 +71,8 @@ int simPendingOperations(void* stream);
 // nobody reports.
 enum { SIM_LOST = -1 };
 // The `nth` call (1 is the next one) of the named function, from anywhere, returns `code` without doing anything; with
-// `repeat` also every later one. The name is an exported symbol: "cudaMalloc", "cuMemAlloc_v2".
+// `repeat` also every later one. The name is an exported symbol: "cudaMalloc", "cuMemAlloc_v2", "cuptiSubscribe". With
+// "own:" before it, "own:cuEventQuery", only calls that slipstream's own code makes are counted and fail.
 int simFailCall(const char* function, int code, uint64_t nth, int repeat);
 void simClearFailures(void);
 
@@ -92,6 +96,8 @@ void simResetCounts(void);
 int simSetDeviceAttribute(int device, int attribute, int value);
 // Total memory of a device from now on. Fails with 1 when more is in use.
 int simSetDeviceMemory(int device, size_t bytes);
+// What the driver has left of a device, past anything that intercepts cuMemGetInfo. 0 for a device that is not there.
+size_t simFreeMemory(int device);
 // Host memory that can be pinned from now on: allocated pinned, or registered. What is pinned stays. Without: no limit.
 int simSetPinnedMemory(size_t bytes);
 // Bytes per second of each copy engine (default 20e9).

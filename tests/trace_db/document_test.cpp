@@ -33,7 +33,7 @@ TEST_F(DocumentTest, EveryQuestionHasAnAnswer) {
     ++questions;
     EXPECT_FALSE(Query((*at)[1]).empty()) << (*at)[1];
   }
-  EXPECT_EQ(questions, 8);
+  EXPECT_EQ(questions, 9);
 }
 
 TEST_F(DocumentTest, TheAnswersAreRight) {
@@ -42,7 +42,7 @@ TEST_F(DocumentTest, TheAnswersAreRight) {
   for (std::sregex_iterator at(document_.begin(), document_.end(), block), end; at != end; ++at) {
     answers.push_back(Query((*at)[1]));
   }
-  ASSERT_EQ(answers.size(), 8U);
+  ASSERT_EQ(answers.size(), 9U);
   ASSERT_EQ(answers[0].size(), 4U);  // one line, four functions
   for (const auto& row : answers[0]) {
     EXPECT_EQ(row[0], "train.py:42");
@@ -74,6 +74,9 @@ TEST_F(DocumentTest, TheAnswersAreRight) {
   EXPECT_EQ(answers[6][0][3], "12288");
   ASSERT_EQ(answers[7].size(), 3U);
   for (const auto& row : answers[7]) EXPECT_EQ(row[3], "4");
+  ASSERT_EQ(answers[8].size(), 1U);  // the function that the sample's only stack begins with
+  EXPECT_NE(answers[8][0][0].find("WalkNativeStack"), std::string::npos) << answers[8][0][0];
+  EXPECT_EQ(answers[8][0][2], "12");
 }
 
 TEST_F(DocumentTest, EveryTableAndColumnIsThere) {

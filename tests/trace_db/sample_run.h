@@ -3,7 +3,9 @@
 // Threading: one thread; it makes others.
 #pragma once
 
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -12,7 +14,9 @@
 #include "tests/tracer/fake_python.h"
 #include "tracer/clock.h"
 #include "tracer/code_sites.h"
+#include "tracer/device_facts.h"
 #include "tracer/hook_id.h"
+#include "tracer/native_stack.h"
 #include "tracer/recorder.h"
 
 namespace slipstream::trace_db {
@@ -28,16 +32,30 @@ inline bool RecordSampleRun(const std::string& directory) {
   options.decisions = {"transfer.promoted.small", "transfer.skipped"};
   const std::unique_ptr<tracer::StackTree> stacks(tracer::StackTree::Create({}));
   options.stacks = stacks.get();
+  const std::unique_ptr<tracer::NativeFrames> native(
+      tracer::NativeFrames::Create({}, tracer::NativeFrames::Own::kKeep));
+  options.native = native.get();
   const std::unique_ptr<tracer::Recorder> recorder(tracer::Recorder::Start(options, &why));
   if (recorder == nullptr) return false;
+  tracer::DeviceFacts device;
+  device.name = "Sample device";
+  device.uuid = "00000000-0000-0000-0000-000000000001";
+  device.multiprocessors = 132;
+  recorder->Say({{std::string(tracer::kFactDevice) + "0", DeviceFactText(device)}});
   tracer::FakePython python(0x030b00f0);
   const std::unique_ptr<tracer::CodeSites> sites(tracer::CodeSites::Create(python.layout(), {}));
   recorder->SetSites(sites.get());
   const uintptr_t code = python.NewCode({.file = "train.py", .name = "step", .first_line = 42, .table = kOneLine});
   const uint32_t site = sites->Intern({code, 0});
   const uintptr_t main = python.NewCode({.file = "train.py", .name = "<module>", .first_line = 50, .table = kOneLine});
-  const uint32_t stack = stacks->Intern(site, stacks->Intern(sites->Intern({main, 0}), tracer::StackTree::kNone));
+  const uint32_t python_stack =
+      stacks->Intern(site, stacks->Intern(sites->Intern({main, 0}), tracer::StackTree::kNone));
   std::thread([&] {
+    std::array<uint32_t, tracer::kDeepestNative> addresses;
+    const tracer::NativeWalk walked = WalkNativeStack(native.get(), addresses);
+    const uint32_t native_stack =
+        InternNativeStack(std::span(addresses).first(walked.frames), walked.cut, stacks.get());
+    const uint32_t stack = InternBothStacks(python_stack, native_stack, stacks.get());
     for (uint64_t step = 0; step < kSteps; ++step) {
       const uint64_t begin = tracer::NowNs();
       uint16_t decision = 0;

@@ -101,6 +101,24 @@ class HandSpool {
     chunks_.PutNumber(site);
     chunks_.End();
   }
+  void Module(uint32_t number, const std::string& path, const std::string& build_id) {
+    const uint64_t places[] = {0x1000, 0x9000};
+    chunks_.Begin(tracer::ChunkKind::kModules);
+    chunks_.PutNumber(1);
+    chunks_.PutNumber(number);
+    chunks_.PutBytes(places, sizeof(places));
+    chunks_.PutText(path);
+    chunks_.PutText(build_id);
+    chunks_.End();
+  }
+  void Address(uint32_t number, uint32_t module, uint64_t offset) {
+    chunks_.Begin(tracer::ChunkKind::kAddresses);
+    chunks_.PutNumber(1);
+    chunks_.PutNumber(number);
+    chunks_.PutNumber(module);
+    chunks_.PutBytes(&offset, sizeof(offset));
+    chunks_.End();
+  }
   void Thread(uint32_t number, uint32_t id, const std::string& name) {
     chunks_.Begin(tracer::ChunkKind::kThread);
     chunks_.PutNumber(number);

@@ -77,6 +77,31 @@ class ExpectedRows {
       stacks_[row[0]] = row[1];
     }
   }
+  // Of a call with a stack of both kinds, from outside in: Python's frames, and the native ones behind the last of the
+  // interpreter's.
+  std::string WithNative(const std::string& python, const std::string& native_id) const {
+    std::vector<std::pair<std::string, bool>> frames;
+    std::string at = native_id;
+    while (!at.empty()) {
+      const trace_db::Rows row = Query(
+          "SELECT coalesce(m.path, ''), a.name, m.isInterpreter IS 1, k.parentId FROM SLIPSTREAM_STACKS k JOIN "
+          "SLIPSTREAM_ADDRESSES a USING (addressId) LEFT JOIN SLIPSTREAM_MODULES m USING (moduleId) WHERE "
+          "k.stackId = " +
+          at);
+      const std::string file = row[0][0].substr(row[0][0].rfind('/') + 1);
+      const std::string text = format_ != Format::kChrome       ? row[0][0] + "(?): " + row[0][1]
+                               : row[0][1] == "libwork.so+0x30" ? row[0][1]
+                                                                : file + ": " + row[0][1];
+      frames.emplace_back(text, row[0][2] == "1");
+      at = Known(row[0][3]);
+    }
+    std::string text;
+    for (const auto& [frame, is_interpreter] : frames) {
+      if (is_interpreter && !python.empty()) break;
+      text = frame + (text.empty() ? "" : ";" + text);
+    }
+    return python + (python.empty() || text.empty() ? "" : ";") + text;
+  }
   void Calls() {
     const bool has_work = HasTable("CUPTI_ACTIVITY_KIND_KERNEL");
     const std::string work =
@@ -84,7 +109,7 @@ class ExpectedRows {
                   : "EXISTS (SELECT 1 FROM (SELECT correlationId c FROM CUPTI_ACTIVITY_KIND_KERNEL UNION ALL SELECT "
                     "correlationId FROM CUPTI_ACTIVITY_KIND_MEMCPY UNION ALL SELECT correlationId FROM "
                     "CUPTI_ACTIVITY_KIND_MEMSET) WHERE c = r.correlationId)";
-    const std::string stack = stacks_.empty() ? "NULL" : "c.stackId";
+    const std::string stack = stacks_.empty() ? "NULL, NULL" : "c.stackId, c.nativeStackId";
     for (const auto& row :
          Query("SELECT p.processId, r.globalTid & 16777215, r.start, r.end - r.start, CASE WHEN n.value LIKE 'cuda%' "
                "THEN substr(n.value, 1, instr(n.value, '_v') - 1) ELSE n.value END, CASE r.eventClass WHEN 1 THEN "
@@ -96,7 +121,9 @@ class ExpectedRows {
                "(correlationId) LEFT JOIN StringIds dn ON dn.id = d.decisionId LEFT JOIN SLIPSTREAM_SITES s USING "
                "(siteId) WHERE " +
                where_)) {
-      const std::string text = stacks_.count(row[15]) != 0 ? stacks_[row[15]] : row[13];
+      std::string text = stacks_.count(row[15]) != 0 ? stacks_[row[15]] : "";
+      if (row[16] != "NULL") text = WithNative(text, row[16]);
+      if (text.empty()) text = row[13];
       lines_.push_back("call pid=" + pids_[row[0]] + " tid=" + row[1] + " ts=" + row[2] + " dur=" + row[3] + " " +
                        row[5] + " " + row[4] + " corr=" + row[6] + " bytes=" + row[7] + " stream=" + row[8] +
                        " device=" + Known(row[9]) + " returned=" + row[10] + " decision=" + Known(row[11]) +

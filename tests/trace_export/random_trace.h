@@ -244,11 +244,35 @@ class RandomTrace {
       const std::string parent = i == 1 ? "NULL" : Text(1 + static_cast<int64_t>(Below(static_cast<uint64_t>(i - 1))));
       Run("INSERT INTO SLIPSTREAM_STACKS VALUES (" + Text(i) + "," + parent + "," +
           Text(1 + static_cast<int64_t>(Below(static_cast<uint64_t>(sites)))) +
-          ", coalesce((SELECT depth + 1 FROM SLIPSTREAM_STACKS WHERE stackId = " + parent + "), 0), 0)");
+          ", coalesce((SELECT depth + 1 FROM SLIPSTREAM_STACKS WHERE stackId = " + parent + "), 0), 0, NULL)");
     }
     Run("UPDATE SLIPSTREAM_CALLS SET stackId = 1 + abs(correlationId * 7919) % " + Text(kStacks) +
         ", siteId = (SELECT siteId FROM SLIPSTREAM_STACKS k WHERE k.stackId = 1 + abs(correlationId * 7919) % " +
         Text(kStacks) + ") WHERE correlationId % 5 != 0");
+    NativeStacks(kStacks);
+  }
+
+  // The same, of two modules, of which one is Python's interpreter; numbers are behind the others'. Some calls have
+  // both kinds, some one of them.
+  void NativeStacks(int64_t first) {
+    constexpr int64_t kAddresses = 12;
+    constexpr int64_t kStacks = 60;
+    Run("INSERT INTO SLIPSTREAM_MODULES VALUES (1, '/lib/libpython3.so', NULL, 0, 1), (2, '/opt/libwork.so', 'ab', 1, "
+        "0)");
+    for (int64_t i = 1; i <= kAddresses; ++i) {
+      const std::string module = i == kAddresses ? "NULL" : Text(1 + i % 2);
+      const std::string name = i == 3 ? "libwork.so+0x30" : "work::F" + Text(i) + "<int>(float)";
+      Run("INSERT INTO SLIPSTREAM_ADDRESSES VALUES (" + Text(i) + "," + module + "," + Text(i * 16) + ",'" + name +
+          "',1,1)");
+    }
+    for (int64_t i = 1; i <= kStacks; ++i) {
+      const std::string parent =
+          i == 1 ? "NULL" : Text(first + 1 + static_cast<int64_t>(Below(static_cast<uint64_t>(i - 1))));
+      Run("INSERT INTO SLIPSTREAM_STACKS VALUES (" + Text(first + i) + "," + parent + ",NULL,0,0," +
+          Text(1 + static_cast<int64_t>(Below(kAddresses))) + ")");
+    }
+    Run("UPDATE SLIPSTREAM_CALLS SET nativeStackId = " + Text(first + 1) + " + abs(correlationId * 104729) % " +
+        Text(kStacks) + " WHERE correlationId % 3 != 0");
   }
 
   const RandomTraceOptions options_;

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -24,6 +26,8 @@
 #include "tests/tracer/fake_python.h"
 #include "tests/tracer/spool_testing.h"
 #include "tracer/hook_id.h"
+#include "tracer/native_stack.h"
+#include "tracer/process_facts.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -158,7 +162,8 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   EXPECT_EQ(facts.at(kFactPid), std::to_string(getpid()));
   EXPECT_EQ(facts.at(kFactParentPid), std::to_string(getppid()));
   EXPECT_EQ(facts.at(kFactExecutable), std::filesystem::read_symlink("/proc/self/exe").string());
-  EXPECT_EQ(facts.at(kFactCommandLine), Slurp("/proc/self/cmdline"));
+  EXPECT_FALSE(facts.contains(kFactCommandLine)) << "it may hold secrets, and nobody asked for it";
+  EXPECT_EQ(CommandLine(), Slurp("/proc/self/cmdline"));
   EXPECT_EQ(facts.at(kFactHost), HostName());
   EXPECT_EQ(facts.at(kFactRank), "3");
   EXPECT_EQ(facts.at(kFactLocalRank), "1");
@@ -170,6 +175,21 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   std::string field;
   for (int i = 0; i < 22; ++i) stat >> field;  // this program's name has no space
   EXPECT_EQ(facts.at(kFactStartTicks), field);
+}
+
+TEST_F(RecorderTest, WhatIsKnownLaterIsInTheFileTooAndTheLastWordStands) {
+  const auto recorder = StartRecorder(Options());
+  recorder->Say({{"first", "1"}, {"second", "2"}});
+  RecordCalls(recorder.get(), 1);
+  std::thread([&] { recorder->Say({{"first", "3"}}); }).join();
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  recorder->Say({{"too late", "4"}});
+  const Spool spool = ReadSpool(Only());
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  EXPECT_TRUE(spool.end().complete);
+  EXPECT_EQ(spool.reader->facts().at("first"), "3");
+  EXPECT_EQ(spool.reader->facts().at("second"), "2");
+  EXPECT_EQ(spool.reader->facts().count("too late"), 0U);
 }
 
 TEST_F(RecorderTest, ClocksAreReadAtTheStartAndAtTheEnd) {
@@ -229,6 +249,95 @@ TEST_F(RecorderTest, SitesAreThereBeforeTheRecordsThatReferToThem) {
   EXPECT_EQ(seen, kSites);
   EXPECT_EQ(reader->sites(), kSites);
   EXPECT_EQ(reader->end().malformed_chunks, 0U);
+}
+
+// A call with its native stack, from under so many functions; its bytes are how many frames that has.
+std::atomic<int> g_left_to_do{0};
+[[gnu::noinline]] void RecordBelow(uint64_t depth, Recorder* to, NativeFrames* frames, StackTree* stacks) {
+  if (depth != 0) {
+    RecordBelow(depth - 1, to, frames, stacks);
+  } else {
+    std::array<uint32_t, kDeepestNative> addresses;
+    const NativeWalk walked = WalkNativeStack(frames, addresses);
+    to->Record({.start_ns = 1,
+                .end_ns = 1,
+                .bytes = walked.frames,
+                .stack = InternNativeStack(std::span(addresses).first(walked.frames), walked.cut, stacks),
+                .kind = RecordKind::kCall});
+  }
+  g_left_to_do.fetch_add(1, std::memory_order_relaxed);
+}
+
+// The same of native frames, from every depth of a recursion.
+TEST_F(RecorderTest, NativeFramesAreThereBeforeTheRecordsThatReferToThem) {
+  constexpr uint64_t kThreads = 4;
+  constexpr uint64_t kCalls = 3000;
+  const std::unique_ptr<StackTree> stacks(StackTree::Create({}));
+  const std::unique_ptr<NativeFrames> native(NativeFrames::Create({}, NativeFrames::Own::kKeep));
+  RecorderOptions options = Options();
+  options.period_ns = 1'000'000;
+  options.ring_records = 16384;
+  options.stacks = stacks.get();
+  options.native = native.get();
+  const auto recorder = StartRecorder(options);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (uint64_t i = 0; i < kCalls; ++i) RecordBelow((i + t) % 40, recorder.get(), native.get(), stacks.get());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  std::string error;
+  const auto reader = SpoolReader::Open(Only(), &error);
+  ASSERT_NE(reader, nullptr) << error;
+  SpoolRecord record;
+  uint64_t seen = 0;
+  while (reader->Next(&record)) {
+    if (record.record.kind != RecordKind::kCall) continue;
+    ++seen;
+    const SpoolReader::Both both = reader->BothOf(record.record.stack);
+    ASSERT_EQ(both.python, 0U);
+    uint64_t frames = 0;
+    for (uint32_t at = both.native; at != 0; ++frames) {
+      const SpoolStack* const frame = reader->StackOf(at);
+      ASSERT_NE(frame, nullptr);
+      ASSERT_GE(frame->site, kNativeSpoolSite);
+      const SpoolAddress* const address = reader->AddressOf(frame->site - kNativeSpoolSite);
+      ASSERT_NE(address, nullptr);
+      ASSERT_NE(reader->ModuleOf(address->module), nullptr);
+      at = frame->parent;
+    }
+    ASSERT_EQ(frames, record.record.bytes);
+  }
+  EXPECT_EQ(seen + reader->end().dropped, kThreads * kCalls);
+  EXPECT_GT(seen, 0U);
+  EXPECT_EQ(reader->end().malformed_chunks, 0U);
+  EXPECT_EQ(reader->facts().count(kFactStacksRefused) + reader->facts().count(kFactFramesRefused), 0U);
+}
+
+TEST_F(RecorderTest, WhatHadNoRoomIsSaidAtTheEnd) {
+  const std::unique_ptr<StackTree> stacks(StackTree::Create({.stacks = 2}));
+  const std::unique_ptr<NativeFrames> native(NativeFrames::Create({.addresses = 4}, NativeFrames::Own::kKeep));
+  RecorderOptions options = Options();
+  options.stacks = stacks.get();
+  options.native = native.get();
+  const auto recorder = StartRecorder(options);
+  std::array<uint32_t, kDeepestNative> addresses;
+  const NativeWalk walked = WalkNativeStack(native.get(), addresses);
+  EXPECT_EQ(walked.frames, 3U);
+  EXPECT_EQ(InternNativeStack(std::span(addresses).first(3), walked.cut, stacks.get()), StackTree::kNone);
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  std::string error;
+  const auto reader = SpoolReader::Open(Only(), &error);
+  ASSERT_NE(reader, nullptr) << error;
+  SpoolRecord record;
+  while (reader->Next(&record)) {
+  }
+  ASSERT_EQ(reader->facts().count(kFactStacksRefused), 1U);
+  EXPECT_EQ(reader->facts().at(kFactStacksRefused), "1");
+  ASSERT_EQ(reader->facts().count(kFactFramesRefused), 1U);
+  EXPECT_EQ(reader->facts().at(kFactFramesRefused), "1");
 }
 
 // Threads that see stacks first while the writer writes: a record's stack leads to its outermost frame when it is read.
@@ -467,7 +576,7 @@ TEST_F(RecorderTest, AFullDiskEndsTheRecordingAndLeavesAWholeFile) {
   EXPECT_GE(complete, 2);
 }
 
-TEST_F(RecorderTest, TheFileStaysWithinItsLimitAndSaysSo) {
+TEST_F(RecorderTest, C18_TheFileStaysWithinItsLimitAndSaysSo) {
   RecorderOptions options = Options();
   options.max_file_bytes = 200'000;
   const auto recorder = StartRecorder(options);

@@ -49,7 +49,11 @@ class SpoolFileTest : public SpoolTest {
 
   SpoolFailure Create(const std::string& directory, const std::string& name = "a.spool") {
     SpoolFile file{FileCalls{}};
-    return file.Create(directory, name);
+    const SpoolFailure failure = file.Create(directory, name);
+    if (failure.problem == SpoolProblem::kNone) {
+      EXPECT_EQ(file.Append("a", 1), 0);
+    }
+    return failure;
   }
   mode_t ModeOf(const std::string& path) const {
     struct stat facts {};
@@ -59,12 +63,15 @@ class SpoolFileTest : public SpoolTest {
 };
 
 TEST_F(SpoolFileTest, S59_OnlyTheUserCanReadIt) {
-  const mode_t before = umask(0);
-  const SpoolFailure failure = Create(directory_ + "/run");
-  umask(before);
-  EXPECT_EQ(failure.problem, SpoolProblem::kNone);
-  EXPECT_EQ(ModeOf(directory_ + "/run"), 0700U);
-  EXPECT_EQ(ModeOf(directory_ + "/run/a.spool"), 0600U);
+  for (const mode_t mask : {0U, 077U, 0377U}) {
+    const std::string run = directory_ + "/run" + std::to_string(mask);
+    const mode_t before = umask(mask);
+    const SpoolFailure failure = Create(run);
+    umask(before);
+    EXPECT_EQ(failure.problem, SpoolProblem::kNone);
+    EXPECT_EQ(ModeOf(run), 0700U) << std::oct << mask;
+    EXPECT_EQ(ModeOf(run + "/a.spool"), 0600U) << std::oct << mask;
+  }
 }
 
 TEST_F(SpoolFileTest, S59_NeverThroughASymbolicLinkAndNeverOverAFile) {
@@ -139,6 +146,15 @@ TEST_F(SpoolFileTest, WhatCannotBeWrittenWholeIsTakenBack) {
   EXPECT_EQ(file.Append("second", 6), EIO) << "no bytes and no error";
   EXPECT_EQ(file.Append("third", 5), 0);
   EXPECT_EQ(Slurp(directory_ + "/a.spool"), "firstthird");
+}
+
+TEST_F(SpoolFileTest, AFileThatCouldNotBeBegunIsNotLeft) {
+  SpoolFile file(FileCalls{.pwrite = ScriptedPwrite});
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  g_script = {-ENOSPC};
+  EXPECT_EQ(file.Append("first", 5), ENOSPC);
+  file.Close();
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
 }
 
 TEST_F(SpoolFileTest, AFileThatWasRemovedIsNotFilledUnseen) {

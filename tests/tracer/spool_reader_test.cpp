@@ -177,6 +177,64 @@ TEST_F(SpoolReaderTest, WhatIsWrittenIsReadInTheOrderOfTime) {
             0U);
 }
 
+// A file that grows is read as the whole one is, wherever it ends in the meantime, and no byte of it twice but for a
+// chunk that was not whole.
+TEST_F(SpoolReaderTest, WhoFollowsAFileReadsWhatTheWholeOneHas) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const Spool whole = ReadSpool(path_);
+  const std::vector<size_t> boundaries = Boundaries(bytes);
+  for (size_t step : {size_t{1}, size_t{13}, size_t{100}}) {
+    Spit(path_, bytes.substr(0, sizeof(SpoolHeader)));
+    std::string error;
+    const auto reader = SpoolReader::Open(path_, &error);
+    ASSERT_NE(reader, nullptr) << error;
+    reader->Follow(true);
+    std::vector<SpoolRecord> seen;
+    for (size_t size = sizeof(SpoolHeader); size < bytes.size(); size = std::min(bytes.size(), size + step)) {
+      std::filesystem::resize_file(path_, 0);  // the same file: the reader holds it open
+      std::ofstream(path_, std::ios::binary | std::ios::in) << bytes.substr(0, size);
+      SpoolRecord record;
+      while (reader->Next(&record)) seen.push_back(record);
+      ASSERT_FALSE(reader->end().complete);
+      ASSERT_EQ(reader->end().read_bytes, *(std::upper_bound(boundaries.begin(), boundaries.end(), size) - 1));
+    }
+    std::ofstream(path_, std::ios::binary | std::ios::in) << bytes;
+    SpoolRecord record;
+    while (reader->Next(&record)) seen.push_back(record);
+    ASSERT_EQ(seen.size(), whole.records.size());
+    for (size_t i = 0; i < seen.size(); ++i) {
+      EXPECT_EQ(std::memcmp(&seen[i].record, &whole.records[i].record, sizeof(TraceRecord)), 0) << i;
+      EXPECT_EQ(seen[i].number, whole.records[i].number);
+    }
+    EXPECT_TRUE(reader->end().complete);
+    EXPECT_EQ(reader->end().left_bytes, 0U);
+    EXPECT_EQ(reader->end().read_bytes, bytes.size());
+  }
+}
+
+// Its process was killed: nobody writes the end any more.
+TEST_F(SpoolReaderTest, WhoStopsToFollowGetsWhatWaited) {
+  Thread(1);
+  chunks_.SetPass(100);
+  Records(1, 0, {CallAt(90), CallAt(101)});
+  ASSERT_TRUE(chunks_.Flush());
+  std::string error;
+  const auto reader = SpoolReader::Open(path_, &error);
+  ASSERT_NE(reader, nullptr) << error;
+  reader->Follow(true);
+  SpoolRecord record;
+  EXPECT_FALSE(reader->Next(&record));
+  EXPECT_FALSE(reader->Next(&record));
+  reader->Follow(false);
+  ASSERT_TRUE(reader->Next(&record));
+  EXPECT_EQ(record.record.end_ns, 90U);
+  ASSERT_TRUE(reader->Next(&record));
+  EXPECT_EQ(record.record.end_ns, 101U);
+  EXPECT_FALSE(reader->Next(&record));
+  EXPECT_FALSE(reader->end().complete);
+}
+
 TEST_F(SpoolReaderTest, RecordsWaitForTheirOrderAndNoLongerThanThat) {
   Thread(1);
   Thread(2);
@@ -247,6 +305,23 @@ TEST_F(SpoolReaderTest, EveryTruncationIsReadUpToTheLastWholeChunk) {
     ASSERT_EQ(spool.end().left_why, size == last ? "" : "the last chunk is cut");
     ASSERT_FALSE(spool.end().complete);
     ExpectBeginning(spool, whole);
+  }
+}
+
+// Found by fuzz_spool: more was read than the file has.
+TEST_F(SpoolReaderTest, AHeaderThatPointsBehindTheFileIsDamaged) {
+  WriteSample();
+  std::string bytes = Slurp(path_);
+  for (const uint32_t begins : {static_cast<uint32_t>(bytes.size()) + 1, 0x4ee04ee0U, 0xffffffffU}) {
+    SpoolHeader header;
+    std::memcpy(static_cast<void*>(&header), bytes.data(), sizeof(header));
+    header.header_bytes = begins;
+    header.checksum = Crc32c(0, &header, offsetof(SpoolHeader, checksum));
+    std::memcpy(bytes.data(), &header, sizeof(header));
+    Spit(path_, bytes);
+    const Spool spool = ReadSpool(path_);
+    EXPECT_EQ(spool.reader, nullptr) << begins;
+    EXPECT_NE(spool.error.find("damaged in its first bytes"), std::string::npos) << spool.error;
   }
 }
 

@@ -9,31 +9,14 @@
 #include <set>
 #include <vector>
 
+#include "tests/transfer/played_driver.h"
+
 namespace slipstream::transfer {
 namespace {
 
-std::set<CUevent> g_passed;
-uintptr_t g_events = 0;
-
-CUcontext Context() { return reinterpret_cast<CUcontext>(0x2000); }
-CUresult CurrentContextIs(CUcontext* context) {
-  *context = Context();
-  return CUDA_SUCCESS;
-}
-CUresult SetCurrentContext(CUcontext) { return CUDA_SUCCESS; }
-CUresult CreateEvent(CUevent* event, unsigned) {
-  *event = reinterpret_cast<CUevent>(++g_events);
-  return CUDA_SUCCESS;
-}
-CUresult RecordEvent(CUevent event, CUstream) {
-  g_passed.erase(event);
-  return CUDA_SUCCESS;
-}
-int g_questions = 0;
-CUresult QueryEvent(CUevent event) {
-  ++g_questions;
-  return g_passed.contains(event) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
+using played::Context;
+using played::g_passed;
+using played::g_questions;
 
 // As in the engine, none of it is ever destroyed.
 struct Staging {
@@ -48,11 +31,7 @@ class SmallStagingTest : public ::testing::Test {
   static Staging& NewStaging() {
     static auto* const all = new std::deque<Staging>;
     Staging& staging = all->emplace_back();
-    staging.driver.cuCtxGetCurrent = CurrentContextIs;
-    staging.driver.cuCtxSetCurrent = SetCurrentContext;
-    staging.driver.cuEventCreate = CreateEvent;
-    staging.driver.cuEventRecord = RecordEvent;
-    staging.driver.cuEventQuery = QueryEvent;
+    played::PlayedBy(&staging.driver);
     staging.small.Provide(staging.memory.data());
     return staging;
   }

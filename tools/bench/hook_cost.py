@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a hook costs: hook_cost run bare and under the preload, alternating, by policy.
 
-Usage: hook_cost.py [--build DIR] [--rounds N] [--out FILE] [--runtime DIR] [--python]
+Usage: hook_cost.py [--build DIR] [--rounds N] [--out FILE] [--runtime DIR] [--python | --driver]
 
 Prints, for each function, the time of a call bare and what each policy adds to it: median over the rounds, with the smallest
 and the largest difference. --runtime names a folder with a real libcudart.so.13 to call instead of one that returns at once.
@@ -9,6 +9,9 @@ and the largest difference. --runtime names a folder with a real libcudart.so.13
 A recorded call is measured at a pace at which records can be written (Paced), and as a ratio: what recording adds to a call
 over what counting and timing it adds, in the same rounds. --python measures that alone, with the calls made from 28 functions
 deep in the Python that runs this, so that there are stacks to read. "dropped" must be 0 for those figures to mean anything.
+
+--driver measures functions of the driver: "passing" is the runtime level, at which their hooks are jumps, the others the driver
+level.
 """
 
 import argparse
@@ -27,10 +30,14 @@ VARIANTS = {
     "calls": {"SLIPSTREAM_TRACER_COUNTERS": "calls"},
     "time": {"SLIPSTREAM_TRACER_COUNTERS": "time"},
 }
+DRIVER_LEVEL = {"SLIPSTREAM_INTERCEPT_LEVEL": "driver", "SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off",
+                "SLIPSTREAM_ALLOCATOR_MODE": "off"}
+DRIVER_VARIANTS = {"passing": {}, **{name: {**DRIVER_LEVEL, **settings} for name, settings in VARIANTS.items()}}
 RECORDED = {
     "record": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "none"},
     "record, lines": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "line"},
     "record, stacks": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "python"},
+    "record, full": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "full"},
 }
 COUNTED = "time"  # what recorded calls are compared with: they are counted and timed too
 PACED = "Paced"
@@ -68,14 +75,21 @@ def main():
     parser.add_argument("--seconds", default="0.1")
     parser.add_argument("--runtime", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path)
-    parser.add_argument("--python", action="store_true")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--python", action="store_true")
+    which.add_argument("--driver", action="store_true")
     options = parser.parse_args()
     bench = (options.build / "bench").resolve()
     command = [str(bench / "hook_cost")]
     if options.python:
         command = [sys.executable, str(pathlib.Path(__file__).with_name("python_stack.py")), str(bench / "libhook_cost.so")]
+    if options.driver:
+        command = [str(bench / "driver_hook_cost")]
     second = {"HOOK_COST_SECOND_RUNTIME": str(bench / "null12" / "libcudart.so.12")}
     variants = {COUNTED: VARIANTS[COUNTED]} if options.python else {**VARIANTS, "off, two runtimes": {**VARIANTS["off"], **second}}
+    recorded = RECORDED
+    if options.driver:
+        variants, recorded = DRIVER_VARIANTS, {}
     library = str((options.build / "libslipstream.so").resolve())
 
     bare = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
@@ -83,7 +97,7 @@ def main():
         bare["LD_LIBRARY_PATH"] = str(options.runtime.resolve())
     only = PACED if options.python else ""
     rounds = []
-    lost = dict.fromkeys(RECORDED, 0)
+    lost = dict.fromkeys(recorded, 0)
     counters = tempfile.mkdtemp(prefix="slipstream-bench-")
     try:
         for _ in range(options.rounds):
@@ -91,14 +105,14 @@ def main():
             preloaded = dict(bare, LD_PRELOAD=library, SLIPSTREAM_RUN_DIRECTORY=counters)
             for variant, settings in variants.items():
                 measured[variant] = measure(command, dict(preloaded, **settings), options.seconds, only)
-            for variant, settings in RECORDED.items():
+            for variant, settings in recorded.items():
                 measured[variant] = measure(command, dict(preloaded, **settings), options.seconds, PACED)
                 lost[variant] += dropped(counters)
             rounds.append(measured)
     finally:
         shutil.rmtree(counters)
 
-    columns = [*variants, *RECORDED]
+    columns = [*variants, *recorded]
     print(f"{'ns a call':28}{'bare':>8}" + "".join(f"{'+ ' + name:>22}" for name in columns))
     for name in rounds[0]["bare"]:
         line = f"{name:28}{statistics.median(r['bare'][name] for r in rounds):8.2f}"
@@ -109,8 +123,9 @@ def main():
             added = [r[variant][name] - r["bare"][name] for r in rounds]
             line += f"{statistics.median(added):10.2f} ({min(added):.1f}..{max(added):.1f})".rjust(22)
         print(line)
-    print(f"\nwhat a recorded call adds / what a counted and timed one does{' (Python, 28 deep)' if options.python else ''}")
-    for variant in RECORDED:
+    if recorded:
+        print(f"\nwhat a recorded call adds / what a counted and timed one does{' (Python, 28 deep)' if options.python else ''}")
+    for variant in recorded:
         for name in rounds[0][variant]:
             ratios = [(r[variant][name] - r["bare"][name]) / (r[COUNTED][name] - r["bare"][name]) for r in rounds]
             print(f"{variant + ', ' + name:36}{statistics.median(ratios):6.2f} ({min(ratios):.2f}..{max(ratios):.2f})")

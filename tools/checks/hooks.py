@@ -1,11 +1,12 @@
 """Reads shim/hooks.def as the build does: with the preprocessor."""
 
 import dataclasses
+import pathlib
 import re
 import subprocess
 
 CUDA12, CUDA13 = 12, 13
-_RUNTIMES = {"kBoth": {CUDA12, CUDA13}, "kCuda12": {CUDA12}, "kCuda13": {CUDA13}, "kNone": set()}
+_RUNTIMES = {"kBoth": {CUDA12, CUDA13}, "kCuda12": {CUDA12}, "kCuda13": {CUDA13}, "kDriver": set(), "kNone": set()}
 
 # Each row becomes "@ group runtimes name @"; the macros that stand for several rows expand through their own defaults.
 _ROWS = (
@@ -13,22 +14,28 @@ _ROWS = (
     "HOOK_SINCE13(group,function,parameters,arguments,detail)=@ group kCuda13 function @",
     "HOOK_WORDS(group,function,words,runtimes,detail)=@ group runtimes function @",
     "HOOK_CUSTOM(group,function,runtimes)=@ group runtimes function @",
+    "HOOK_DRIVER(group,function,parameters,arguments,detail)=@ group kDriver function @",
+    "HOOK_DRIVER_V1(group,function,parameters,arguments,detail)=@ group kDriver function @",
     "HOOK_LIBC(function)=@ kLibc kNone function @",
+    "HOOK_CUPTI(function)=@ kCupti kNone function @",
     "HOOK_TOOL(function)=@ kTool kNone function @",
 )
 
 
 @dataclasses.dataclass(frozen=True)
 class Hook:
-    """`runtimes` holds the major versions of libcudart that have the function, as the row says; none for those that are not CUDA's."""
+    """`runtimes` holds the major versions of libcudart that have the function, as the row says; none for those of the driver, and
+    those that are not CUDA's."""
 
     name: str
     group: str
     runtimes: frozenset
+    of_driver: bool = False
 
 
 def read_hooks(path, compiler="g++"):
-    command = [compiler, "-E", "-P", "-x", "c++", *(f"-D{row}" for row in _ROWS), str(path)]
+    folder = pathlib.Path(path).resolve().parent.parent  # driver_hooks.def is included as shim/driver_hooks.def
+    command = [compiler, "-E", "-P", "-x", "c++", "-I", str(folder), *(f"-D{row}" for row in _ROWS), str(path)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(f"{path} does not preprocess:\n{done.stderr}")
@@ -36,4 +43,4 @@ def read_hooks(path, compiler="g++"):
     left = re.sub(r"@\s*\w+\s+\w+\s+\w+\s*@", "", done.stdout).strip()
     if left:
         raise SystemExit(f"{path} holds something that is no row: {left[:200]}")
-    return [Hook(name, group, frozenset(_RUNTIMES[runtimes])) for group, runtimes, name in rows]
+    return [Hook(name, group, frozenset(_RUNTIMES[runtimes]), runtimes == "kDriver") for group, runtimes, name in rows]

@@ -1,5 +1,6 @@
 #include "tools/cli/child.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -58,12 +59,24 @@ bool CameFromTerminal(const siginfo_t& info) {
           info.si_signo == SIGWINCH);
 }
 
-[[noreturn]] void BecomeCommand(char* const* arguments, char* const* environment, const sigset_t& mask, pid_t parent,
-                                int report) {
+using Exec = int(const char*, char* const*, char* const*);
+
+// The C library's own. A `slipstream run` inside of another may itself be preloaded, and the hook of that name would
+// keep the preload out of the command where the policy keeps it out of what the command starts (shim/exec.cpp).
+Exec* RealExec() {
+  Exec* real = nullptr;
+  if (void* const library = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD)) {
+    real = reinterpret_cast<Exec*>(dlsym(library, "execvpe"));
+  }
+  return real != nullptr ? real : execvpe;
+}
+
+[[noreturn]] void BecomeCommand(Exec* exec, char* const* arguments, char* const* environment, const sigset_t& mask,
+                                pid_t parent, int report) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(128 + SIGKILL);  // it died before the line above
   sigprocmask(SIG_SETMASK, &mask, nullptr);
-  execvpe(arguments[0], arguments, environment);
+  exec(arguments[0], arguments, environment);
   const int error = errno;
   [[maybe_unused]] const ssize_t written = write(report, &error, sizeof(error));
   _exit(127);
@@ -91,52 +104,67 @@ int Supervise(pid_t child, const sigset_t& watched) {
 }  // namespace
 
 int ExecCommand(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
-  execvpe(command[0].c_str(), Pointers(command).data(), Pointers(environment).data());
+  RealExec()(command[0].c_str(), Pointers(command).data(), Pointers(environment).data());
   return errno;
 }
 
-ChildResult RunCommand(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
-  ChildResult result;
+WaitableChildren::WaitableChildren() {
+  struct sigaction default_action {};
+  default_action.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &default_action, &before_);
+}
+
+WaitableChildren::~WaitableChildren() { sigaction(SIGCHLD, &before_, nullptr); }
+
+StartedCommand StartCommand(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+                            const sigset_t& mask, const WaitableChildren& children,
+                            const std::function<void()>& prepare) {
+  StartedCommand started;
   const std::vector<char*> arguments = Pointers(command);
   const std::vector<char*> variables = Pointers(environment);
   int report[2];
   if (pipe2(report, O_CLOEXEC) != 0) {
-    result.start_errno = errno;
-    return result;
+    started.start_errno = errno;
+    return started;
   }
-  const sigset_t watched = SignalsToWatch();
-  sigset_t before;
-  sigprocmask(SIG_BLOCK, &watched, &before);
-  // An ignored SIGCHLD (inherited from some supervisors) would make the kernel reap the command behind our back. The
-  // command gets the disposition back.
-  struct sigaction default_action {};
-  default_action.sa_handler = SIG_DFL;
-  struct sigaction child_action {};
-  sigaction(SIGCHLD, &default_action, &child_action);
-
+  Exec* const exec = RealExec();
   const pid_t parent = getpid();
-  const pid_t child = fork();
-  if (child == 0) {
-    sigaction(SIGCHLD, &child_action, nullptr);
-    BecomeCommand(arguments.data(), variables.data(), before, parent, report[1]);
+  started.pid = fork();
+  if (started.pid == 0) {
+    sigaction(SIGCHLD, &children.before(), nullptr);
+    if (prepare) prepare();
+    BecomeCommand(exec, arguments.data(), variables.data(), mask, parent, report[1]);
   }
   const int fork_errno = errno;
   close(report[1]);
-  if (child < 0) {
-    result.start_errno = fork_errno;
+  if (started.pid < 0) {
+    started.start_errno = fork_errno;
   } else {
     ssize_t got;
     do {
-      got = read(report[0], &result.start_errno, sizeof(result.start_errno));
+      got = read(report[0], &started.start_errno, sizeof(started.start_errno));
     } while (got < 0 && errno == EINTR);
-    result.started = got == 0;  // closed by a successful exec, with nothing written
-    if (result.started) {
-      result.wait_status = Supervise(child, watched);
-    } else {
-      waitpid(child, nullptr, 0);
+    if (got != 0) {  // closed by a successful exec, with nothing written
+      waitpid(started.pid, nullptr, 0);
+      started.pid = -1;
     }
   }
   close(report[0]);
+  return started;
+}
+
+ChildResult RunCommand(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
+  ChildResult result;
+  const sigset_t watched = SignalsToWatch();
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, &watched, &before);
+  {
+    const WaitableChildren children;
+    const StartedCommand started = StartCommand(command, environment, before, children);
+    result.started = started.pid > 0;
+    result.start_errno = started.start_errno;
+    if (result.started) result.wait_status = Supervise(started.pid, watched);
+  }
   sigprocmask(SIG_SETMASK, &before, nullptr);
   return result;
 }

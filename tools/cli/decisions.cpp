@@ -93,6 +93,17 @@ constexpr Phrase kPhrases[] = {
     {"allocator.reclaimed", "when the driver had none left"},
     {"allocator.retried", "tried again"},
     {"allocator.reserved", "made in advance"},
+    {"allocator.stream.reused", "from the heap"},
+    {"allocator.stream.grown", "by the driver"},
+    {"allocator.stream.moved", "with idle memory put together"},
+    {"allocator.stream.behind", "behind a wait of their stream"},
+    {"allocator.stream.waited", "behind a wait of the host"},
+    {"allocator.stream.passed.capture", "during a stream capture"},
+    {"allocator.stream.passed.pool", "from a pool of the program's own"},
+    {"allocator.stream.passed.context", "in a context of the program's own"},
+    {"allocator.stream.passed.memory", "with no memory left"},
+    {"allocator.stream.freed", "in their stream's order"},
+    {"allocator.stream.trimmed", "of the stream-ordered heap"},
     {"allocator.pinned.reused", "from the pool"},
     {"allocator.pinned.made", "made of huge pages and registered"},
     {"allocator.pinned.passed", "with no block that fitted"},
@@ -267,13 +278,14 @@ namespace {
 struct Pooled {
   Kind served;
   uint64_t behind = 0;  // of those served
+  uint64_t moved = 0;   // likewise
   uint64_t made = 0;    // served with new memory: the driver's, or the pool's own
   Kind left;
   Kind kept;
   Kind freed;
 };
 
-// `memory`: "" or "pinned ".
+// `memory`: "", "pinned " or "stream-ordered ".
 template <typename Say>
 void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) {
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
@@ -285,6 +297,7 @@ void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) 
     std::string text = "served " + WithThousands(served.sum.count) + " of " +
                        counted(served.sum.count + pooled.made, "allocation") + " from the pool" + size(served);
     if (pooled.behind != 0) text += ", " + WithThousands(pooled.behind) + " of them behind a wait of the device";
+    if (pooled.moved != 0) text += ", " + WithThousands(pooled.moved) + " of them from idle memory put together";
     say(text);
   }
   if (pooled.left.sum.count != 0) {
@@ -292,9 +305,8 @@ void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) 
   }
   if (pooled.kept.sum.count + pooled.freed.sum.count != 0) {
     say("kept " + WithThousands(pooled.kept.sum.count) + " of " +
-        (memory.empty()
-             ? Counted(pooled.kept.sum.count + pooled.freed.sum.count, "freed block", "freed blocks")
-             : Counted(pooled.kept.sum.count + pooled.freed.sum.count, "freed pinned block", "freed pinned blocks")) +
+        Counted(pooled.kept.sum.count + pooled.freed.sum.count, ("freed " + memory + "block").c_str(),
+                ("freed " + memory + "blocks").c_str()) +
         size(pooled.kept));
   }
   if (pooled.freed.sum.count != 0) {
@@ -307,6 +319,7 @@ void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) 
 std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
   Pooled device;
   Pooled pinned;
+  Pooled ordered;
   Kind given_back;
   Kind other;
   uint64_t retried = 0;
@@ -315,10 +328,10 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
     std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
     name.remove_prefix(std::string_view("allocator.").size());
-    const bool of_host = name.starts_with("pinned.");
-    if (of_host) name.remove_prefix(std::string_view("pinned.").size());
-    Pooled& pooled = of_host ? pinned : device;
-    if (name == "reused.behind") pooled.behind = decision.count;
+    Pooled& pooled = name.starts_with("pinned.") ? pinned : name.starts_with("stream.") ? ordered : device;
+    if (&pooled != &device) name.remove_prefix(name.find('.') + 1);
+    if (name == "reused.behind" || name == "behind") pooled.behind = decision.count;
+    if (name == "moved") pooled.moved = decision.count;
     if (name == "grown" || name == "made") {
       pooled.made = decision.count;
     } else if (name == "retried") {
@@ -327,8 +340,10 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
       reserved = decision;
     } else {
       AddTo(name.starts_with("reused")                 ? pooled.served
+            : name == "behind" || name == "waited"     ? pooled.served
+            : name == "moved"                          ? pooled.served
             : name.starts_with("passed")               ? pooled.left
-            : name == "parked"                         ? pooled.kept
+            : name == "parked" || name == "freed"      ? pooled.kept
             : name.starts_with("freed.")               ? pooled.freed
             : name == "trimmed" || name == "reclaimed" ? given_back
                                                        : other,
@@ -343,6 +358,7 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
   }
   SayPooled(device, "", say);
   SayPooled(pinned, "pinned ", say);
+  SayPooled(ordered, "stream-ordered ", say);
   if (given_back.sum.count != 0) {
     say("gave back " + Counted(given_back.sum.count, "block", "blocks") +
         (given_back.sum.bytes == 0 ? "" : ", " + HumanBytes(given_back.sum.bytes)) + Reasons(given_back) +

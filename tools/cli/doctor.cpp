@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <string_view>
 
 #include "policy/environment.h"
 #include "policy/load.h"
+#include "policy/text.h"
 #include "policy/transfer_plan.h"
 #include "tools/cli/capture.h"
 #include "tools/cli/decisions.h"
@@ -121,7 +121,7 @@ void LookAtEnvironment(const policy::Environment& environment, DoctorReport& rep
   }
 }
 
-void RunProbe(const DoctorOptions& options, const policy::Environment& environment, const std::string& policy_path,
+void RunProbe(const DoctorOptions& options, const policy::Environment& environment, const policy::Loaded& loaded,
               DoctorReport& report) {
   ProbeFacts& probe = report.probe;
   RunDirectory directory;
@@ -134,7 +134,7 @@ void RunProbe(const DoctorOptions& options, const policy::Environment& environme
   PreloadRequest request;
   request.inherited = environment.variables();
   request.library = report.library;
-  request.policy_path = policy_path;
+  request.policy_list = policy::PolicyListFor(loaded);
   request.run_directory = directory.path();
   const PreloadEnvironment preload = MakePreloadEnvironment(request);
   if (!preload.error.empty()) {
@@ -178,31 +178,66 @@ std::string TransferPolicy(const policy::Loaded& loaded) {
   return "on in the policy; whether it serves shows when a process has used CUDA";
 }
 
+struct HookFacts {
+  size_t count = 0;
+  std::vector<std::string> absent;
+};
+
+HookFacts HooksOf(const tracer::ProcessCounts& process, bool of_driver) {
+  HookFacts facts;
+  for (const tracer::FunctionCounts& function : process.functions) {
+    const bool is_of_driver = function.name.size() > 2 && function.name.starts_with("cu") && function.name[2] >= 'A' &&
+                              function.name[2] <= 'Z';
+    if (is_of_driver != of_driver) continue;
+    ++facts.count;
+    if (!function.bound) facts.absent.push_back(function.name);
+  }
+  return facts;
+}
+
+std::string FormatHooks(const HookFacts& hooks, const std::string& who) {
+  return std::to_string(hooks.count - hooks.absent.size()) + " of " + std::to_string(hooks.count) + " bind; " +
+         (hooks.absent.empty() ? "none is absent" : who + " does not have the others");
+}
+
+// Nothing where the policy leaves the driver alone, which is what most do.
+std::string FormatDriverHooks(const tracer::ProcessCounts& process) {
+  for (const std::string& level : process.FactsOf("intercept")) {
+    if (level != "driver") continue;
+    const std::vector<std::string> library = process.FactsOf("driver_library");
+    if (library.empty()) {
+      return Line("driver hooks", "the driver was not loaded yet when the process made its first call");
+    }
+    const HookFacts hooks = HooksOf(process, true);
+    std::string text = Line("CUDA driver", library.front());
+    text += Line("driver hooks", FormatHooks(hooks, "this driver"));
+    if (!hooks.absent.empty()) text += Line("", Joined(hooks.absent, " "));
+    return text;
+  }
+  return "";
+}
+
 std::string FormatProbe(const ProbeFacts& probe) {
   if (!probe.not_run.empty()) return Line("probe", "not run: " + probe.not_run);
-  std::string text = Line("probe", Joined(probe.command, " "));
+  std::string text = Line("probe", policy::Escape(Joined(probe.command, " ")));
   text += Line("", "exit status " + std::to_string(probe.exit_status));
   if (!probe.output.empty()) text += Line("", "it said: " + Trimmed(probe.output));
   if (probe.processes.empty()) {
     return text + Line("hooks",
-                       "none was called. The CUDA runtime is linked statically into what calls it, the driver is "
-                       "called directly, or the command used no GPU");
+                       "none was called. The command used no GPU, or the CUDA runtime is linked statically into "
+                       "what calls it, or the driver is called directly: intercept.level = \"driver\" sees those");
   }
   for (const tracer::ProcessCounts& process : probe.processes) {
-    text += Line("process", process.executable + " (pid " + std::to_string(process.pid) +
+    text += Line("process", policy::Escape(process.executable) + " (pid " + std::to_string(process.pid) +
                                 "): " + WithThousands(CallsOf(process)) + " hooked calls");
     for (const std::string& fact : process.FactsOf("runtime")) {
       const RuntimeFact runtime = ParseRuntimeFact(fact);
       text += Line("CUDA runtime", CudaVersion(runtime.version) + ", " + runtime.path);
     }
-    std::vector<std::string> absent;
-    for (const tracer::FunctionCounts& function : process.functions) {
-      if (!function.bound) absent.push_back(function.name);
-    }
-    text += Line("hooks", std::to_string(process.functions.size() - absent.size()) + " of " +
-                              std::to_string(process.functions.size()) + " bind; " +
-                              (absent.empty() ? "none is absent" : "this runtime does not have the others"));
-    if (!absent.empty()) text += Line("", Joined(absent, " "));
+    const HookFacts runtime_hooks = HooksOf(process, false);
+    text += Line("hooks", FormatHooks(runtime_hooks, "this runtime"));
+    if (!runtime_hooks.absent.empty()) text += Line("", Joined(runtime_hooks.absent, " "));
+    text += FormatDriverHooks(process);
     for (const char* engine : {"allocator", "transfer", "nvtx"}) {
       for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
       const std::vector<std::string> lines =
@@ -223,8 +258,9 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   std::vector<std::string> tried;
   report.library = FindLibrary(&tried);
   const policy::Environment environment = policy::Environment::FromProcess();
-  const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
-  report.policy = loaded.path.value_or("defaults");
+  const policy::Loaded loaded =
+      policy::Load({.path = options.policy, .env = environment, .search = policy::Search::kCommand});
+  report.policy = loaded.Files();
   report.transfer_policy = TransferPolicy(loaded);
   for (const policy::Problem& problem : loaded.problems) report.policy_problems.push_back(problem.Format());
   report.driver = LookAtDriver();
@@ -252,8 +288,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   } else if (probe.command.empty()) {
     report.probe.not_run = "PyTorch or a device is missing; name a command of yours: slipstream doctor -- COMMAND";
   } else {
-    const std::string path = loaded.path ? std::filesystem::absolute(*loaded.path).string() : std::string();
-    RunProbe(probe, environment, path, report);
+    RunProbe(probe, environment, loaded, report);
   }
   return report;
 }
@@ -289,7 +324,7 @@ std::string FormatReport(const DoctorReport& report) {
 
 int Doctor(const DoctorOptions& options, const std::string& version) {
   const DoctorReport report = Examine(options, version);
-  const std::string text = options.json ? ReportJson(report) : FormatReport(report);
+  const std::string text = options.json ? ReportJson(report) : ForTerminal(FormatReport(report));
   std::fputs(text.c_str(), stdout);
   const bool probed = !report.probe.command.empty();
   const bool seen = !report.probe.processes.empty();

@@ -24,9 +24,10 @@ using trace_export::Format;
 constexpr char kCommand[] = "export";
 constexpr char kFormats[] =
     "slipstream export: no format. There are:\n"
-    "  --sqlite FILE     an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
-    "  --chrome FILE     Chrome's JSON as the PyTorch profiler writes it (docs/exports.md)\n"
-    "  --perfetto FILE   a trace for the Perfetto UI and its trace processor (docs/exports.md)\n";
+    "  --sqlite FILE        an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
+    "  --chrome FILE        Chrome's JSON as the PyTorch profiler writes it (docs/exports.md)\n"
+    "  --perfetto FILE      a trace for the Perfetto UI and its trace processor (docs/exports.md)\n"
+    "  --allocations FILE   what was allocated and freed, to be replayed through any allocator (docs/exports.md)\n";
 
 std::string RanksText(const std::vector<int64_t>& ranks) {
   if (ranks.empty()) return "Its processes have no ranks";
@@ -56,6 +57,16 @@ void ComplainAboutTrace(const ExportRequest& request, const ExportOutcome& outco
       Complain(kCommand, run + ": no process of rank " + std::to_string(request.rank.value_or(0)) + "\n  " +
                              RanksText(outcome.ranks) + ".");
       break;
+    case ExportProblem::kSeveral:
+      Complain(kCommand,
+               run + ": several processes in it allocated memory, and the format has room for one\n  Name one " +
+                   (outcome.ranks.empty() ? std::string("by the spool file of it, as RUN.")
+                                          : "with --rank. " + RanksText(outcome.ranks) + "."));
+      break;
+    case ExportProblem::kNoBlocks:
+      Complain(kCommand,
+               run + ": no allocation in it\n  Record a run that allocates memory of a device, from its start on.");
+      break;
     case ExportProblem::kUnreadable:
       Complain(kCommand, run + ": cannot be read: " + Escape(outcome.what));
       break;
@@ -81,10 +92,13 @@ void ComplainAboutTrace(const ExportRequest& request, const ExportOutcome& outco
 }
 
 ExportRequest RequestOf(const ExportOptions& options) {
-  const bool is_chrome = options.chrome.has_value();
-  return {.format = is_chrome ? Format::kChrome : Format::kPerfetto,
+  const Format format = options.chrome ? Format::kChrome : options.perfetto ? Format::kPerfetto : Format::kAllocations;
+  return {.format = format,
           .run = options.run,
-          .file = is_chrome ? *options.chrome : *options.perfetto,
+          .more = options.more,
+          .file = options.chrome     ? *options.chrome
+                  : options.perfetto ? *options.perfetto
+                                     : *options.allocations,
           .replace = options.force,
           .rank = options.rank};
 }
@@ -104,7 +118,7 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
   if (outcome.problem == ExportProblem::kNone) {
     const EndingSignals signals;
     const std::atomic<bool>* const stop = EndingSignals::stop();
-    TraceInput input = OpenTrace(kCommand, options.run, version);
+    TraceInput input = OpenTrace(kCommand, options.run, version, options.more);
     stopped = stop->load();
     if (input.status != kSuccess && !stopped) return input.status;
     built = std::move(input.built);
@@ -136,7 +150,8 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
 }  // namespace
 
 int Export(const ExportOptions& options, const std::string& version) {
-  const int formats = (options.sqlite ? 1 : 0) + (options.chrome ? 1 : 0) + (options.perfetto ? 1 : 0);
+  const int formats =
+      (options.sqlite ? 1 : 0) + (options.chrome ? 1 : 0) + (options.perfetto ? 1 : 0) + (options.allocations ? 1 : 0);
   if (formats == 0) {
     std::fputs(kFormats, stderr);
     return kUsage;
@@ -149,12 +164,13 @@ int Export(const ExportOptions& options, const std::string& version) {
     return kUsage;
   }
   if (options.rank && options.sqlite) {
-    Complain(kCommand, "--rank is for --chrome and --perfetto; a database has all processes");
+    Complain(kCommand, "--rank is for --chrome and --perfetto and --allocations; a database has all processes");
     return kUsage;
   }
   if (!options.sqlite) return ExportFile(options, version);
   BuildResult result;
   trace_db::BuildOptions build = {.run = options.run,
+                                  .more = options.more,
                                   .database = *options.sqlite,
                                   .replace = options.force,
                                   .product_version = version,

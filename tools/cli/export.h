@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/trace_db/trace_db.h"
 #include "tools/trace_export/trace_export.h"
@@ -21,11 +22,13 @@ inline constexpr char kExportSchema[] = "slipstream-export-1";
 // One of the files; none: list the formats.
 struct ExportOptions {
   std::string run;  // directory with spool files, or one of them; but for --sqlite also a database of such
-  std::optional<std::string> sqlite;         // for the database
-  std::optional<std::string> chrome = {};    // for Chrome's JSON
-  std::optional<std::string> perfetto = {};  // for a Perfetto trace
-  std::optional<int64_t> rank = {};          // only its processes; not for a database
-  bool force = false;                        // replace a file that is there
+  std::vector<std::string> more = {};           // parts of the run that lie elsewhere
+  std::optional<std::string> sqlite;            // for the database
+  std::optional<std::string> chrome = {};       // for Chrome's JSON
+  std::optional<std::string> perfetto = {};     // for a Perfetto trace
+  std::optional<std::string> allocations = {};  // for what was allocated, to be replayed
+  std::optional<int64_t> rank = {};             // only its processes; not for a database
+  bool force = false;                           // replace a file that is there
   bool json = false;
 };
 

@@ -101,6 +101,8 @@ std::string TraceJson(const trace_export::ExportRequest& request, const trace_ex
                      {"steps", rows.steps},
                      {"ranges", rows.ranges},
                      {"memory", rows.memory},
+                     {"allocations", rows.blocks},
+                     {"frees", rows.frees},
                      {"marks", rows.marks},
                      {"drops", rows.drops},
                      {"left_out", rows.strays},

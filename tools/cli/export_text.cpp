@@ -142,6 +142,11 @@ std::string FormatGaps(const BuildResult& result) {
 std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
                         const BuildResult& built) {
   const trace_export::RowCounts& rows = outcome.rows;
+  if (request.format == trace_export::Format::kAllocations) {
+    return Escape(request.file) + ": " + HumanBytes(outcome.bytes) + ", " +
+           Count(rows.blocks, "allocation", "allocations") + AndCount(rows.frees, "free", "frees") +
+           AndCount(rows.waits, "wait", "waits") + "\n" + FormatGaps(built);
+  }
   std::string text = Escape(request.file) + ": " + HumanBytes(outcome.bytes) + ", " +
                      Count(rows.calls, "call", "calls") + AndCount(rows.kernels, "kernel", "kernels") +
                      AndCount(rows.copies, "copy", "copies") + AndCount(rows.sets, "memset", "memsets") +

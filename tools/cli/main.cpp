@@ -2,161 +2,467 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <deque>
 #include <exception>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/cli/advise_command.h"
+#include "tools/cli/compare_command.h"
 #include "tools/cli/doctor.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
+#include "tools/cli/help.h"
 #include "tools/cli/policy_command.h"
+#include "tools/cli/policy_diff.h"
 #include "tools/cli/policy_explain.h"
 #include "tools/cli/report_command.h"
 #include "tools/cli/run.h"
+#include "tools/cli/top_command.h"
+#include "tools/cli/tune_command.h"
 
 namespace {
 
-using slipstream::cli::DoctorOptions;
-using slipstream::cli::RunOptions;
+using slipstream::cli::kSuccess;
+using slipstream::cli::kUsage;
+
+constexpr char kVersion[] = SLIPSTREAM_VERSION;
 
 constexpr char kFooter[] =
-    "Exit status: that of COMMAND where one was run (128 + N, and the same signal, when a signal N ended it);\n"
-    "1 a check found problems, or what was asked for could not be made; 2 the command line is wrong;\n"
-    "3 an export or a report is there and lacks what could not be read; 125 slipstream could not start the command;\n"
-    "126 COMMAND cannot be executed; 127 COMMAND was not found.";
+    "Exit status: 0 done; 1 what was asked for could not be made, or a check found\n"
+    "problems; 2 the command line is wrong; 125 slipstream could not start a command.\n"
+    "`slipstream COMMAND --help` has the options, examples and statuses of each.";
 
-// What stands behind "--" is the command, untouched: CLI11 never sees it.
-std::vector<std::string> TakeCommand(std::vector<std::string>& arguments, bool* found) {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i] != "--") continue;
-    *found = true;
-    std::vector<std::string> command(arguments.begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments.end());
-    arguments.resize(i);
+// Of a policy file that is named: what it is named for.
+constexpr char kPolicyHelp[] = "Policy file (TOML); takes the place of SLIPSTREAM_POLICY, the user's and the project's";
+
+// A recorded run that is named.
+constexpr char kRunHelp[] =
+    "The run's directory, one spool file in it, or a database of it; several directories or files are one run whose "
+    "ranks were recorded apart";
+constexpr char kJsonHelp[] = "Print JSON";
+constexpr char kForceHelp[] = "Replace a file that is there";
+
+// A command, with whatever its options are read into.
+struct Command {
+  CLI::App* app = nullptr;
+  std::string name;            // with that of the command above it: "policy check"
+  bool takes_command = false;  // what stands behind "--"
+  bool needs_command = false;
+  std::function<int(const std::vector<std::string>& command)> run;
+};
+
+class CommandLine {
+ public:
+  CommandLine() {
+    app_.set_version_flag("--version", "slipstream " + std::string(kVersion), "Print the version");
+    app_.set_help_flag("-h,--help", "Print this");
+    app_.require_subcommand(1);
+    app_.formatter(formatter_);
+    formatter_->SetUsage(&app_, "COMMAND [OPTIONS]");
+  }
+
+  // `usage` behind its name; `footer`: examples, and exit statuses of its own.
+  Command& Add(const std::string& name, const std::string& usage, const std::string& description,
+               const std::string& footer, CLI::App* above = nullptr) {
+    CLI::App* const app = (above != nullptr ? above : &app_)->add_subcommand(name, description);
+    const std::string whole = (above != nullptr ? above->get_name() + " " : "") + name;
+    formatter_->SetUsage(app, whole + (usage.empty() ? "" : " " + usage));
+    app->footer(footer);
+    Command& command = commands_.emplace_back();
+    command.app = app;
+    command.name = whole;
     return command;
   }
-  *found = false;
-  return {};
+
+  int Run(std::vector<std::string> arguments) {
+    app_.footer(kFooter);  // now: commands would have begun with it
+    bool has_separator = false;
+    const std::vector<std::string> behind = TakeCommand(&arguments, &has_separator);
+    try {
+      std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // what CLI11 takes
+      app_.parse(reversed);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) {
+        app_.exit(error);
+        return kSuccess;
+      }
+      std::fputs(slipstream::cli::MistakeText(error, app_, arguments).c_str(), stderr);
+      return kUsage;
+    }
+    for (const Command& command : commands_) {
+      if (!command.app->parsed() || !command.run) continue;
+      if (has_separator && !command.takes_command) {
+        std::fprintf(stderr, "slipstream %s: takes no command behind --\n", command.name.c_str());
+        return kUsage;
+      }
+      if (behind.empty() && command.needs_command) {
+        std::fprintf(stderr, "slipstream: no command. Write:  slipstream %s [options] -- COMMAND...\n",
+                     command.name.c_str());
+        return kUsage;
+      }
+      return command.run(behind);
+    }
+    return kUsage;
+  }
+
+ private:
+  // What stands behind "--" is the command, untouched: CLI11 never sees it.
+  static std::vector<std::string> TakeCommand(std::vector<std::string>* arguments, bool* found) {
+    *found = false;
+    for (size_t i = 0; i < arguments->size(); ++i) {
+      if ((*arguments)[i] != "--") continue;
+      *found = true;
+      std::vector<std::string> command(arguments->begin() + static_cast<std::ptrdiff_t>(i) + 1, arguments->end());
+      arguments->resize(i);
+      return command;
+    }
+    return {};
+  }
+
+  CLI::App app_{"Makes unmodified PyTorch training faster and explains where the time goes.", "slipstream"};
+  const std::shared_ptr<slipstream::cli::HelpFormatter> formatter_ = std::make_shared<slipstream::cli::HelpFormatter>();
+  std::deque<Command> commands_;
+};
+
+// The first of several runs that are named, and the others behind it.
+void TakeRuns(const std::vector<std::string>& named, std::string* run, std::vector<std::string>* more) {
+  if (named.empty()) return;
+  *run = named.front();
+  more->assign(named.begin() + 1, named.end());
+}
+
+int NoRun(const char* write) {
+  std::fprintf(stderr, "slipstream: no run. Write:  slipstream %s\n", write);
+  return kUsage;
+}
+
+void AddRun(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::RunOptions>();
+  Command& command = line->Add("run", "[OPTIONS] -- COMMAND [ARGUMENT...]", "Run a command under slipstream",
+                               "Examples:\n"
+                               "  slipstream run -- python train.py\n"
+                               "  slipstream run --record -- torchrun --nproc-per-node=4 train.py\n"
+                               "Exit status: that of COMMAND (128 + N, and the same signal, when a signal N\n"
+                               "ended it); 125 slipstream could not start it; 126 it cannot be executed;\n"
+                               "127 it was not found.");
+  command.app->add_option("--policy", options->policy, kPolicyHelp)->type_name("FILE");
+  command.app->add_option("--summary", options->summary, "Write the summary to this file, as JSON")->type_name("FILE");
+  command.app->add_flag("--record", options->record,
+                        "Record every call; the trace stays in a folder slipstream-trace-... of the working directory");
+  command.app->add_flag("--quiet", options->quiet, "Print no summary at the end");
+  command.takes_command = command.needs_command = true;
+  command.run = [options](const std::vector<std::string>& words) {
+    options->command = words;
+    return slipstream::cli::Run(*options);
+  };
+}
+
+void AddDoctor(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::DoctorOptions>();
+  Command& command =
+      line->Add("doctor", "[OPTIONS] [-- COMMAND [ARGUMENT...]]", "Say what slipstream finds here and which hooks bind",
+                "Examples:\n"
+                "  slipstream doctor\n"
+                "  slipstream doctor -- python train.py --epochs 1\n"
+                "Exit status: 0 all is well; 1 a check found a problem; 2 the command line is\n"
+                "wrong.");
+  command.app->add_option("--policy", options->policy, kPolicyHelp)->type_name("FILE");
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.takes_command = true;
+  command.run = [options](const std::vector<std::string>& words) {
+    options->command = words;
+    return slipstream::cli::Doctor(*options, kVersion);
+  };
+}
+
+void AddReport(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::ReportCommandOptions>();
+  Command& command = line->Add("report", "[OPTIONS] RUN...", "Say where the time of a recorded run went",
+                               "Examples:\n"
+                               "  slipstream report slipstream-trace-20260101-120000-abcdef\n"
+                               "  slipstream report --html report.html slipstream-trace-...\n"
+                               "  slipstream report slipstream-trace-20260101-*  # of srun: a directory a rank\n"
+                               "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
+                               "report is there, and lacks what could not be read. docs/report.md has every\n"
+                               "figure's meaning.");
+  const auto runs = std::make_shared<std::vector<std::string>>();
+  command.app->add_option("RUN", *runs, kRunHelp);
+  command.app->add_option("--html", options->html, "Write a page with plots, to be read without a network")
+      ->type_name("FILE");
+  command.app->add_flag("--force", options->force, kForceHelp);
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.run = [options, runs](const std::vector<std::string>&) {
+    TakeRuns(*runs, &options->run, &options->more);
+    return options->run.empty() ? NoRun("report RUN") : slipstream::cli::Report(*options, kVersion);
+  };
+}
+
+void AddAdvise(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::AdviseOptions>();
+  Command& command = line->Add("advise", "[OPTIONS] RUN...", "Say what to change, and what that would gain",
+                               "Examples:\n"
+                               "  SLIPSTREAM_TRACER_DEVICE=cupti slipstream run --record -- python train.py\n"
+                               "  slipstream advise slipstream-trace-...\n"
+                               "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
+                               "run could not be read to its end. docs/advise.md has a section on each rule.");
+  const auto runs = std::make_shared<std::vector<std::string>>();
+  command.app->add_option("RUN", *runs, kRunHelp);
+  command.app->add_option("--rank", options->rank, "The process of this rank; else the one that the report is of")
+      ->type_name("N");
+  command.app->add_flag("--list", options->list, "Print the rules, and what each needs of a trace");
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.run = [options, runs](const std::vector<std::string>&) {
+    TakeRuns(*runs, &options->run, &options->more);
+    if (options->run.empty() && !options->list) return NoRun("advise RUN (or --list)");
+    return slipstream::cli::Advise(*options, kVersion);
+  };
+}
+
+void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options) {
+  command
+      ->add_option("--by", options->by,
+                   "What to measure: wall, the time of the whole command (default), or steps, those of the training "
+                   "loop, which is recorded for that")
+      ->check(CLI::IsMember({"wall", "steps"}))
+      ->type_name("WHAT");
+  command
+      ->add_option("--metric", options->metric,
+                   "Measure by what the command prints: a regular expression (ECMAScript) with one group in "
+                   "parentheses, a number")
+      ->type_name("PATTERN");
+  command->add_option("--of", options->of, "Which of several numbers: last (default), median or mean")
+      ->check(CLI::IsMember({"last", "median", "mean"}))
+      ->type_name("WHICH");
+  command->add_flag("--higher-is-better", options->higher_is_better, "--metric is a throughput");
+  command->add_flag("--lower-is-better", options->lower_is_better, "--metric is a time");
+  command
+      ->add_option("--result", options->result,
+                   "Compare as results only what this regular expression finds in the output (its group, if it has "
+                   "one)")
+      ->type_name("PATTERN");
+  command->add_option("--timeout", options->timeout, "Kill a run after so many seconds: it has failed then")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+}
+
+void AddCompare(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::CompareOptions>();
+  Command& command = line->Add("compare", "[OPTIONS] -- COMMAND [ARGUMENT...]",
+                               "Run a command bare and under slipstream in turn, and say how much faster one is",
+                               "Examples:\n"
+                               "  slipstream compare -- python train.py --epochs 1\n"
+                               "  slipstream compare --metric '([0-9.]+) samples/s' --higher-is-better \\\n"
+                               "      -- python train.py\n"
+                               "  slipstream compare --by steps --policy old.toml --policy new.toml \\\n"
+                               "      -- python train.py\n"
+                               "Exit status: 0 compared, whatever the ratio; 1 the sides print different\n"
+                               "results, or one alone fails; 2 the command line is wrong; 3 too few pairs for an\n"
+                               "interval; 4 COMMAND fails on both sides; 125 a policy is refused; 126 COMMAND\n"
+                               "cannot be executed; 127 it was not found; the signal that stopped it.\n"
+                               "docs/compare.md says what is measured and how.");
+  command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs (6)")
+      ->check(CLI::Range(1, 10000))
+      ->type_name("N");
+  command.app->add_option("--warmup", options->warm_ups, "Runs of each side first that do not count (1)")
+      ->check(CLI::Range(0, 100))
+      ->type_name("N");
+  command.app
+      ->add_option("--policy", options->policies,
+                   "Policy file (TOML) to compare bare runs with; given twice, two policies are compared")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  AddYardstick(command.app, &options->yardstick);
+  command.app->add_option("--budget", options->budget, "Begin no pair that would not end within so many seconds")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.app->add_flag("-v,--verbose", options->verbose, "Show what the command prints, on standard error");
+  command.takes_command = command.needs_command = true;
+  command.run = [options](const std::vector<std::string>& words) {
+    options->command = words;
+    return slipstream::cli::Compare(*options, kVersion);
+  };
+}
+
+void AddTune(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::TuneOptions>();
+  Command& command = line->Add("tune", "[OPTIONS] -- COMMAND [ARGUMENT...]",
+                               "Look for a policy under which a command is faster, and write it to a file",
+                               "Examples:\n"
+                               "  slipstream tune -- python train.py --epochs 1\n"
+                               "  slipstream tune --budget 3600 --metric '([0-9.]+) samples/s' \\\n"
+                               "      --higher-is-better -- python train.py\n"
+                               "  slipstream tune --try NVIDIA_TF32_OVERRIDE=1 -o fast.toml -- python train.py\n"
+                               "Exit status: 0 the file is there, whether something faster was found or not; 1\n"
+                               "it is not; 2 the command line is wrong; 4 COMMAND fails; 125 slipstream could\n"
+                               "not start it; 126 it cannot be executed; 127 it was not found; the signal that\n"
+                               "stopped it. docs/tune.md says what is tried and how.");
+  command.app->add_option("-o,--out", options->out, "The policy file to write (slipstream-tuned.toml)")
+      ->type_name("FILE");
+  command.app->add_flag("--force", options->force, kForceHelp);
+  command.app->add_flag("--resume", options->resume, "Go on with a search that was interrupted (FILE.journal)");
+  command.app->add_option("--policy", options->policy, "Policy file (TOML) to begin with; default: the one in force")
+      ->type_name("FILE");
+  command.app->add_option("--budget", options->budget, "Seconds that all of it may take (1800)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS");
+  command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs in a contest of two policies, at most (6)")
+      ->check(CLI::Range(3, 1000))
+      ->type_name("N");
+  command.app
+      ->add_option("--try", options->environment,
+                   "A variable of the environment that may be set, although it changes what is computed, such as "
+                   "NVIDIA_TF32_OVERRIDE=1")
+      ->allow_extra_args(false)
+      ->type_name("NAME=VALUE");
+  AddYardstick(command.app, &options->yardstick);
+  command.app->add_flag("--json", options->json, kJsonHelp);
+  command.takes_command = command.needs_command = true;
+  command.run = [options](const std::vector<std::string>& words) {
+    options->command = words;
+    return slipstream::cli::Tune(*options, kVersion);
+  };
+}
+
+void AddTop(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::TopOptions>();
+  Command& command = line->Add("top", "[OPTIONS] [RUN]", "Show what a running program does, while it runs",
+                               "Examples:\n"
+                               "  slipstream top 12345\n"
+                               "  slipstream top --once --json\n"
+                               "Exit status: 0 done; 1 there is nothing to show; 2 the command line is wrong.\n"
+                               "docs/top.md says what each figure is.");
+  command.app->add_option("RUN", options->run,
+                          "The number of a process of the run or of what started it, or the run's directory; default: "
+                          "the only run of yours that is here");
+  command.app->add_flag("--once", options->once, "Print one look as text, and end");
+  command.app->add_flag("--json", options->json, "Print one JSON object a look, each in a line");
+  command.app->add_option("--interval", options->interval_s, "Seconds from one look to the next; default: 1")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->type_name("SECONDS");
+  command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Top(*options); };
+}
+
+void AddExport(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::ExportOptions>();
+  Command& command = line->Add("export", "[OPTIONS] RUN...", "Write a recorded run in a format that other tools read",
+                               "Examples:\n"
+                               "  slipstream export slipstream-trace-... --sqlite run.sqlite\n"
+                               "  slipstream export slipstream-trace-... --perfetto run.pftrace.gz --rank 0\n"
+                               "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
+                               "file is there, and lacks what could not be read. docs/exports.md describes the\n"
+                               "formats.");
+  CLI::App* const app = command.app;
+  const auto runs = std::make_shared<std::vector<std::string>>();
+  app->add_option(
+      "RUN", *runs,
+      "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
+      "directories or files are one run whose ranks were recorded apart");
+  app->add_option("--sqlite", options->sqlite,
+                  "Write an SQLite database, in the table layout of Nsight Systems' export")
+      ->type_name("FILE");
+  app->add_option("--chrome", options->chrome,
+                  "Write Chrome's JSON, as the PyTorch profiler does; compressed where FILE ends in .gz")
+      ->type_name("FILE");
+  app->add_option("--perfetto", options->perfetto,
+                  "Write a trace for the Perfetto UI; compressed where FILE ends in .gz")
+      ->type_name("FILE");
+  app->add_option("--allocations", options->allocations,
+                  "Write what was allocated and freed, to be replayed; compressed where FILE ends in .gz")
+      ->type_name("FILE");
+  app->add_option("--rank", options->rank, "Only the processes of this rank (--chrome, --perfetto, --allocations)")
+      ->type_name("N");
+  app->add_flag("--force", options->force, kForceHelp);
+  app->add_flag("--json", options->json, "Say as JSON what was exported");
+  command.run = [options, runs](const std::vector<std::string>&) {
+    TakeRuns(*runs, &options->run, &options->more);
+    const bool has_format = options->sqlite || options->chrome || options->perfetto || options->allocations;
+    if (has_format && options->run.empty()) {
+      return NoRun("export RUN --sqlite FILE (or --chrome, --perfetto,\n  --allocations)");
+    }
+    return slipstream::cli::Export(*options, kVersion);
+  };
+}
+
+void AddPolicyFiles(CommandLine* line, CLI::App* above) {
+  const auto file = std::make_shared<std::optional<std::string>>();
+  Command& check = line->Add("check", "[FILE]", "Check policy files; every problem with its line and column",
+                             "Exit status: 0 all are well; 1 there is a problem.", above);
+  check.app->add_option("FILE", *file, "Policy file (TOML); default: every file that is looked for here");
+  check.run = [file](const std::vector<std::string>&) { return slipstream::cli::PolicyCheck(*file); };
+
+  const auto json = std::make_shared<bool>(false);
+  Command& show = line->Add("show", "[OPTIONS] [FILE]", "Show the policy in force and where each value comes from",
+                            "Exit status: 0 done; 1 a policy is refused.", above);
+  show.app->add_option("FILE", *file, kPolicyHelp);
+  show.app->add_flag("--json", *json, kJsonHelp);
+  show.run = [file, json](const std::vector<std::string>&) { return slipstream::cli::PolicyShow(*file, *json); };
+
+  const auto place = std::make_shared<std::string>();
+  const auto force = std::make_shared<bool>(false);
+  Command& init = line->Add("init", "[OPTIONS] FILE", "Write a policy file with every key, its default and its meaning",
+                            "Exit status: 0 the file is there; 1 it is not.", above);
+  init.app->add_option("FILE", *place, "Where to")->required();
+  init.app->add_flag("--force", *force, kForceHelp);
+  init.run = [place, force](const std::vector<std::string>&) { return slipstream::cli::PolicyInit(*place, *force); };
+}
+
+void AddPolicy(CommandLine* line) {
+  CLI::App* const above =
+      line->Add("policy", "COMMAND [OPTIONS]", "Check, show, compare, explain or write policy files",
+                "docs/policy.md has every key.")
+          .app;
+  above->require_subcommand(1);
+  AddPolicyFiles(line, above);
+
+  const auto compared = std::make_shared<slipstream::cli::DiffOptions>();
+  Command& diff = line->Add("diff", "[OPTIONS] A [B]", "Say key by key what differs between two policies",
+                            "Example:\n"
+                            "  slipstream policy diff default effective\n"
+                            "Exit status: 0 they are the same; 1 they differ; 2 one cannot be had.",
+                            above);
+  diff.app->add_option("A", compared->a, "A policy file, or default, system, user, project or effective")->required();
+  diff.app->add_option("B", compared->b, "The same; default: effective, what holds for `slipstream run` from here");
+  diff.app->add_flag("--json", compared->json, kJsonHelp);
+  diff.run = [compared](const std::vector<std::string>&) { return slipstream::cli::PolicyDiff(*compared); };
+
+  const auto explained = std::make_shared<slipstream::cli::ExplainOptions>();
+  Command& explain = line->Add("explain", "[OPTIONS] --size SIZE --direction WHICH",
+                               "Say what becomes of a copy, and which line of the policy decides it",
+                               "Example:\n"
+                               "  slipstream policy explain --size 80MB --direction h2d --site train.py:42\n"
+                               "Exit status: 0 done; 1 a policy is refused; 2 the command line is wrong.",
+                               above);
+  explain.app->add_option("--size", explained->size, "Of the copy: bytes, or like 80MB, 512KiB")
+      ->required()
+      ->type_name("SIZE");
+  explain.app->add_option("--direction", explained->direction, "h2d: to the device; d2h: to the host")
+      ->required()
+      ->type_name("WHICH");
+  explain.app->add_option("--device", explained->device, "The device's number; default: 0")->type_name("N");
+  explain.app->add_option("--site", explained->site, "Where it is made, like train.py:42; default: nobody knows")
+      ->type_name("PLACE");
+  explain.app->add_option("--policy", explained->policy, kPolicyHelp)->type_name("FILE");
+  explain.app->add_flag("--json", explained->json, kJsonHelp);
+  explain.run = [explained](const std::vector<std::string>&) { return slipstream::cli::PolicyExplain(*explained); };
 }
 
 int Main(int argc, char** argv) {
-  std::vector<std::string> arguments(argv + 1, argv + argc);
-  bool has_separator = false;
-  const std::vector<std::string> command = TakeCommand(arguments, &has_separator);
-
-  CLI::App app("Makes unmodified PyTorch training faster and explains where the time goes.", "slipstream");
-  app.set_version_flag("--version", "slipstream " SLIPSTREAM_VERSION);
-  app.require_subcommand(1);
-  app.footer(kFooter);
-
-  RunOptions run;
-  CLI::App* run_command =
-      app.add_subcommand("run", "Run a command under slipstream:  slipstream run [options] -- COMMAND...");
-  run_command->add_option("--policy", run.policy, "Policy file (TOML)");
-  run_command->add_option("--summary", run.summary, "Write the summary to this file, as JSON");
-  run_command->add_flag("--record", run.record,
-                        "Record every call; the trace stays in a folder slipstream-trace-... of the working directory");
-  run_command->add_flag("--quiet", run.quiet, "Print no summary at the end");
-
-  DoctorOptions doctor;
-  CLI::App* doctor_command = app.add_subcommand(
-      "doctor", "Say what slipstream finds here and which hooks bind:  slipstream doctor [options] [-- COMMAND...]");
-  doctor_command->add_option("--policy", doctor.policy, "Policy file (TOML)");
-  doctor_command->add_flag("--json", doctor.json, "Print JSON");
-
-  slipstream::cli::ExportOptions exported;
-  CLI::App* export_command = app.add_subcommand(
-      "export", "Write a recorded run in a format that other tools read:  slipstream export RUN --sqlite FILE");
-  export_command->add_option("RUN", exported.run,
-                             "The run's directory, or one spool file in it; for other formats, also its database");
-  export_command->add_option("--sqlite", exported.sqlite,
-                             "Write an SQLite database, in the table layout of Nsight Systems' export");
-  export_command->add_option("--chrome", exported.chrome,
-                             "Write Chrome's JSON, as the PyTorch profiler does; compressed where FILE ends in .gz");
-  export_command->add_option("--perfetto", exported.perfetto,
-                             "Write a trace for the Perfetto UI; compressed where FILE ends in .gz");
-  export_command->add_option("--rank", exported.rank, "Only the processes of this rank (--chrome, --perfetto)");
-  export_command->add_flag("--force", exported.force, "Replace a file that is there");
-  export_command->add_flag("--json", exported.json, "Say as JSON what was exported");
-
-  slipstream::cli::ReportCommandOptions reported;
-  CLI::App* report_command =
-      app.add_subcommand("report", "Say where the time of a recorded run went:  slipstream report RUN");
-  report_command->add_option("RUN", reported.run, "The run's directory, one spool file in it, or a database of it");
-  report_command->add_option("--html", reported.html, "Write a page with plots, to be read without a network");
-  report_command->add_flag("--force", reported.force, "Replace a file that is there");
-  report_command->add_flag("--json", reported.json, "Print JSON");
-
-  CLI::App* policy_command = app.add_subcommand("policy", "Check, show, explain or write policy files");
-  policy_command->require_subcommand(1);
-  std::string policy_file;
-  std::optional<std::string> shown_file;
-  bool json = false;
-  bool force = false;
-  CLI::App* check =
-      policy_command->add_subcommand("check", "Check a policy file; every problem with its line and column");
-  check->add_option("FILE", policy_file, "Policy file (TOML)")->required();
-  CLI::App* show = policy_command->add_subcommand("show", "Show the policy in force and where each value comes from");
-  show->add_option("FILE", shown_file, "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
-  show->add_flag("--json", json, "Print JSON");
-  slipstream::cli::ExplainOptions explained;
-  CLI::App* explain =
-      policy_command->add_subcommand("explain", "Say what becomes of a copy, and which line of the policy decides it");
-  explain->add_option("--size", explained.size, "Of the copy: bytes, or like 80MB, 512KiB")->required();
-  explain->add_option("--direction", explained.direction, "h2d: to the device; d2h: to the host")->required();
-  explain->add_option("--device", explained.device, "The device's number; default: 0");
-  explain->add_option("--site", explained.site, "Where it is made, like train.py:42; default: nobody knows");
-  explain->add_option("--policy", explained.policy,
-                      "Policy file (TOML); default: SLIPSTREAM_POLICY, else the defaults");
-  explain->add_flag("--json", explained.json, "Print JSON");
-  CLI::App* init =
-      policy_command->add_subcommand("init", "Write a policy file with every key, its default and its meaning");
-  init->add_option("FILE", policy_file, "Where to")->required();
-  init->add_flag("--force", force, "Replace a file that is there");
-
-  try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // what CLI11 takes
-    app.parse(reversed);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? slipstream::cli::kSuccess : slipstream::cli::kUsage;
-  }
-
-  if (has_separator && !run_command->parsed() && !doctor_command->parsed()) {
-    std::fprintf(stderr, "slipstream: only `run` and `doctor` take a command after --\n");
-    return slipstream::cli::kUsage;
-  }
-  if (run_command->parsed()) {
-    if (command.empty()) {
-      std::fprintf(stderr, "slipstream: no command. Write:  slipstream run [options] -- COMMAND...\n");
-      return slipstream::cli::kUsage;
-    }
-    run.command = command;
-    return slipstream::cli::Run(run);
-  }
-  if (doctor_command->parsed()) {
-    doctor.command = command;
-    return slipstream::cli::Doctor(doctor, SLIPSTREAM_VERSION);
-  }
-  if (export_command->parsed()) {
-    const bool has_format = exported.sqlite || exported.chrome || exported.perfetto;
-    if (has_format && exported.run.empty()) {
-      std::fprintf(stderr,
-                   "slipstream: no run. Write:  slipstream export RUN --sqlite FILE (or --chrome, --perfetto)\n");
-      return slipstream::cli::kUsage;
-    }
-    return slipstream::cli::Export(exported, SLIPSTREAM_VERSION);
-  }
-  if (report_command->parsed()) {
-    if (reported.run.empty()) {
-      std::fprintf(stderr, "slipstream: no run. Write:  slipstream report RUN\n");
-      return slipstream::cli::kUsage;
-    }
-    return slipstream::cli::Report(reported, SLIPSTREAM_VERSION);
-  }
-  if (check->parsed()) return slipstream::cli::PolicyCheck(policy_file);
-  if (show->parsed()) return slipstream::cli::PolicyShow(shown_file, json);
-  if (explain->parsed()) return slipstream::cli::PolicyExplain(explained);
-  return slipstream::cli::PolicyInit(policy_file, force);
+  CommandLine line;
+  AddRun(&line);
+  AddReport(&line);
+  AddAdvise(&line);
+  AddCompare(&line);
+  AddTune(&line);
+  AddTop(&line);
+  AddExport(&line);
+  AddPolicy(&line);
+  AddDoctor(&line);
+  return line.Run(std::vector<std::string>(argv + 1, argv + argc));
 }
 
 }  // namespace

@@ -1,13 +1,7 @@
 #include "tools/cli/policy_command.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -20,6 +14,7 @@
 #include "policy/rule_keys.h"
 #include "policy/text.h"
 #include "tools/cli/policy_output.h"
+#include "tools/cli/text_file.h"
 
 namespace slipstream::cli {
 namespace {
@@ -97,23 +92,7 @@ std::string TableOf(const Loaded& loaded, bool colour) {
     if (dim) out += kPlain;
     out += '\n';
   }
-  return out;
-}
-
-nlohmann::ordered_json JsonValue(const Option& option, const policy::Value& value) {
-  // A choice is a number only inside; people and scripts know its name.
-  if (option.type == policy::OptionType::kChoice) {
-    return std::string(option.choices[static_cast<std::size_t>(value.number)]);
-  }
-  switch (value.kind) {
-    case policy::Value::Kind::kFlag:
-      return value.flag;
-    case policy::Value::Kind::kNumber:
-      return value.number;
-    case policy::Value::Kind::kText:
-      return value.text;
-  }
-  return nullptr;
+  return out + "\nFiles, each over those above it, and variables over all:\n" + LayersText(loaded, "read");
 }
 
 std::string JsonOf(const Loaded& loaded) {
@@ -121,12 +100,12 @@ std::string JsonOf(const Loaded& loaded) {
   Json values = Json::object();
   for (const Option& option : policy::Options()) {
     Json& table = option.table.empty() ? values : values[std::string(option.table)];
-    table[std::string(option.key)] = JsonValue(option, option.get(loaded.policy));
+    table[std::string(option.key)] = ValueJson(option, option.get(loaded.policy));
   }
   Json rules = Json::array();
   for (std::size_t i = 0; i < loaded.policy.transfer.rules.size(); ++i) rules.push_back(Json::object());
   ForEachKeyOfRules(loaded, [&](const policy::RuleKey& key, const std::string&, std::size_t rule) {
-    rules[rule][std::string(key.option.key)] = JsonValue(key.option, key.get(loaded.policy.transfer.rules[rule]));
+    rules[rule][std::string(key.option.key)] = ValueJson(key.option, key.get(loaded.policy.transfer.rules[rule]));
   });
   values["transfer"]["rule"] = std::move(rules);
   values[std::string(policy::kEnvironmentTable)] = Json(loaded.policy.environment);
@@ -135,73 +114,37 @@ std::string JsonOf(const Loaded& loaded) {
   for (const Row& row : RowsOf(loaded)) origins[row.key] = OriginJson(row.origin);
   Json out;
   out["path"] = loaded.path ? Json(*loaded.path) : Json(nullptr);
+  out["layers"] = LayersJson(loaded);
   out["policy"] = std::move(values);
   out["origins"] = std::move(origins);
   // A path or a variable's value may be any bytes.
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-bool OutputTakesColour(const Environment& env) {
-  if (::isatty(STDOUT_FILENO) == 0) return false;
-  const auto no_colour = env.Get("NO_COLOR");
-  return (!no_colour || no_colour->empty()) && env.Get("TERM") != "dumb";
-}
-
-// Writes a new file; false, with errno, where it exists or cannot be written whole (then nothing is left of it).
-bool WriteNewFile(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (fd < 0) return false;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const ssize_t count = ::write(fd, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  int error = rest.empty() ? 0 : errno;
-  if (::close(fd) != 0 && error == 0) error = errno;
-  if (error == 0) return true;
-  ::unlink(path.c_str());
-  errno = error;
-  return false;
-}
-
 int Init(const std::string& path, bool force) {
-  const std::string text = policy::TemplateToml();
-  const std::string name = policy::Escape(path);
-  // Replacing goes through a file beside it, so that at every moment there is a whole one.
-  const std::string fresh = force ? path + ".new." + std::to_string(::getpid()) : path;
-  if (!WriteNewFile(fresh, text)) {
-    if (errno == EEXIST && !force) {
-      std::fprintf(stderr, "%s: exists; --force replaces it\n", name.c_str());
-    } else {
-      std::fprintf(stderr, "%s: cannot be written: %s\n", name.c_str(), std::strerror(errno));
-    }
+  if (const std::string error = WriteTextFile(path, policy::TemplateToml(), force); !error.empty()) {
+    std::fprintf(stderr, "%s: %s\n", policy::Escape(path).c_str(), error.c_str());
     return 1;
   }
-  if (force && ::rename(fresh.c_str(), path.c_str()) != 0) {
-    std::fprintf(stderr, "%s: cannot be replaced: %s\n", name.c_str(), std::strerror(errno));
-    ::unlink(fresh.c_str());
-    return 1;
-  }
-  return Print("Wrote " + name + ": every key, commented out at its default.\n");
+  return Print("Wrote " + policy::Escape(path) + ": every key, commented out at its default.\n");
 }
 
 }  // namespace
 
-int PolicyCheck(const std::string& path) noexcept {
+int PolicyCheck(const std::optional<std::string>& path) noexcept {
   return Guarded([&] {
     const Environment env = Environment::FromProcess();
-    const Loaded loaded = policy::Load({.path = path, .env = env});
+    const policy::Search search = path ? policy::Search::kNamedOnly : policy::Search::kCommand;
+    const Loaded loaded = policy::Load({.path = path, .env = env, .search = search});
     if (Complain(loaded) != 0) return 1;
-    return Print(policy::Escape(path) + ": ok\n");
+    return Print(path ? policy::Escape(*path) + ": ok\n" : LayersText(loaded, "ok"));
   });
 }
 
 int PolicyShow(const std::optional<std::string>& path, bool json) noexcept {
   return Guarded([&] {
     const Environment env = Environment::FromProcess();
-    const Loaded loaded = policy::Load({.path = path, .env = env});
+    const Loaded loaded = policy::Load({.path = path, .env = env, .search = policy::Search::kCommand});
     if (Complain(loaded) != 0) return 1;
     return Print(json ? JsonOf(loaded) : TableOf(loaded, OutputTakesColour(env)));
   });

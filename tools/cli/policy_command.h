@@ -10,12 +10,14 @@
 
 namespace slipstream::cli {
 
-// Checks one policy file together with the SLIPSTREAM_* variables of this process, which would override it.
-// 0: valid, and says so. 1: every problem on standard error, one a line.
-int PolicyCheck(const std::string& path) noexcept;
+// Checks one policy file, or without a path every file that `slipstream run` would read from here, together with the
+// SLIPSTREAM_* variables of this process, which would override them. 0: valid, and says so. 1: every problem on
+// standard error, one a line.
+int PolicyCheck(const std::optional<std::string>& path) noexcept;
 
-// Prints the effective value of every key and where it came from. Without a path: SLIPSTREAM_POLICY, else defaults.
-// On a terminal, defaults are dimmed. `json`: one object {"policy": {...}, "origins": {key: {...}}, "path": ...}.
+// Prints the value of every key that holds for `slipstream run` from here (with `--policy path`, where there is one)
+// and where it came from, and every file that was looked for. On a terminal, defaults are dimmed. `json`: one object
+// {"path": ..., "layers": [...], "policy": {...}, "origins": {key: {...}}}.
 // Of a [[transfer.rule]], the keys that it sets, as "transfer.rule[1].promote".
 // 0: printed. 1: problems, on standard error.
 int PolicyShow(const std::optional<std::string>& path, bool json) noexcept;

@@ -336,7 +336,7 @@ int PolicyExplain(const ExplainOptions& options) noexcept {
     const auto copy = ReadCopy(options);
     if (!copy) return kUsage;
     const policy::Environment env = policy::Environment::FromProcess();
-    const Loaded loaded = policy::Load({.path = options.policy, .env = env});
+    const Loaded loaded = policy::Load({.path = options.policy, .env = env, .search = policy::Search::kCommand});
     if (Complain(loaded) != 0) return 1;
     const Explanation what = Explain(loaded, *copy);
     return Print(options.json ? JsonOf(loaded, what) : TextOf(loaded, what));

@@ -21,7 +21,7 @@ struct ExplainOptions {
   std::string device = "0";
   // Where in the program it is made: "train.py:42" or "train.py". Nothing: nobody knows.
   std::optional<std::string> site{};
-  // Nothing: SLIPSTREAM_POLICY, else the defaults.
+  // For the user's and the project's; nothing: as policy/layers.h says.
   std::optional<std::string> policy{};
   bool json = false;
 };

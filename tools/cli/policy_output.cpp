@@ -1,8 +1,13 @@
 #include "tools/cli/policy_output.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+
+#include "policy/text.h"
 
 namespace slipstream::cli {
 
@@ -26,6 +31,7 @@ nlohmann::ordered_json OriginJson(const policy::Origin& origin) {
       break;
     case policy::Origin::Kind::kFile:
       json["kind"] = "file";
+      json["layer"] = policy::NameOf(origin.layer);
       json["file"] = origin.name;
       json["line"] = origin.line;
       json["column"] = origin.column;
@@ -36,6 +42,63 @@ nlohmann::ordered_json OriginJson(const policy::Origin& origin) {
       break;
   }
   return json;
+}
+
+nlohmann::ordered_json ValueJson(const policy::Option& option, const policy::Value& value) {
+  // A choice is a number only inside; people and scripts know its name.
+  if (option.type == policy::OptionType::kChoice) {
+    return std::string(option.choices[static_cast<std::size_t>(value.number)]);
+  }
+  switch (value.kind) {
+    case policy::Value::Kind::kFlag:
+      return value.flag;
+    case policy::Value::Kind::kNumber:
+      return value.number;
+    case policy::Value::Kind::kText:
+      return value.text;
+    case policy::Value::Kind::kList:
+      return value.list;
+  }
+  return nullptr;
+}
+
+std::string LayersText(const policy::Loaded& loaded, std::string_view read) {
+  constexpr std::size_t kLayerWidth = 9;
+  std::size_t width = 0;
+  for (const policy::LayerFile& file : loaded.layers) width = std::max(width, policy::Escape(file.path).size());
+  std::string out;
+  for (const policy::LayerFile& file : loaded.layers) {
+    std::string line = policy::NameOf(file.layer);
+    line.append(kLayerWidth - line.size(), ' ');
+    const std::string path = policy::Escape(file.path);
+    if (!path.empty()) line.append(path).append(width + 2 - path.size(), ' ');
+    const bool says_all = file.note.starts_with("not looked for") || file.note.starts_with("cannot");
+    if (file.found) {
+      line += read;
+    } else if (!says_all) {
+      line.append("not there").append(file.note.empty() ? "" : ", ");
+    }
+    out.append(line).append(policy::Escape(file.note)).append("\n");
+  }
+  return out;
+}
+
+nlohmann::ordered_json LayersJson(const policy::Loaded& loaded) {
+  using Json = nlohmann::ordered_json;
+  Json layers = Json::array();
+  for (const policy::LayerFile& file : loaded.layers) {
+    layers.push_back({{"layer", policy::NameOf(file.layer)},
+                      {"file", file.path.empty() ? Json(nullptr) : Json(file.path)},
+                      {"found", file.found},
+                      {"note", file.note.empty() ? Json(nullptr) : Json(file.note)}});
+  }
+  return layers;
+}
+
+bool OutputTakesColour(const policy::Environment& env) {
+  if (::isatty(STDOUT_FILENO) == 0) return false;
+  const auto no_colour = env.Get("NO_COLOR");
+  return (!no_colour || no_colour->empty()) && env.Get("TERM") != "dumb";
 }
 
 }  // namespace slipstream::cli

@@ -9,8 +9,10 @@
 #include <exception>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 
 #include "policy/load.h"
+#include "policy/options.h"
 
 namespace slipstream::cli {
 
@@ -31,7 +33,19 @@ int Complain(const policy::Loaded& loaded);
 // Standard output may be a full disk or a closed pipe.
 int Print(const std::string& text);
 
-// {"kind": "file", "file": ..., "line": ..., "column": ...}, {"kind": "environment", ...} or {"kind": "default"}.
+// {"kind": "file", "layer": ..., "file": ..., "line": ..., "column": ...}, {"kind": "environment", ...} or
+// {"kind": "default"}.
 nlohmann::ordered_json OriginJson(const policy::Origin& origin);
+
+// The value as JSON has it: a choice by its name, a size in bytes.
+nlohmann::ordered_json ValueJson(const policy::Option& option, const policy::Value& value);
+
+// Every file and every place where one was looked for, a line each; `read` is what stands behind a file that is there.
+std::string LayersText(const policy::Loaded& loaded, std::string_view read);
+// [{"layer": ..., "file": ... or null, "found": ..., "note": ... or null}]
+nlohmann::ordered_json LayersJson(const policy::Loaded& loaded);
+
+// Whether standard output is a terminal that shows colours, and nobody objects (NO_COLOR, TERM=dumb).
+bool OutputTakesColour(const policy::Environment& env);
 
 }  // namespace slipstream::cli

@@ -36,9 +36,12 @@ bool IsSameFile(const struct stat& a, const std::string& path) {
 std::string WhyNoPage(const ReportCommandOptions& options) {
   struct stat place {};
   if (lstat(options.html->c_str(), &place) != 0) return "";
-  std::string ignored;
-  std::vector<std::string> read = tracer::ListSpools(options.run, &ignored);
+  std::vector<std::string> read = options.more;
   read.push_back(options.run);
+  for (size_t parts = read.size(); parts > 0; --parts) {
+    std::string ignored;
+    for (std::string& spool : tracer::ListSpools(read[parts - 1], &ignored)) read.push_back(std::move(spool));
+  }
   for (const std::string& path : read) {
     if (IsSameFile(place, path)) return "is what the report is made of, and would be lost. Name another file.";
   }
@@ -79,7 +82,7 @@ struct Made {
 Made Make(const ReportCommandOptions& options, const std::string& version) {
   Made made;
   const EndingSignals signals;
-  const TraceInput input = OpenTrace(kCommand, options.run, version);
+  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more);
   if (input.status != kSuccess) {
     made.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
     return made;

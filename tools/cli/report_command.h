@@ -9,11 +9,13 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace slipstream::cli {
 
 struct ReportCommandOptions {
   std::string run;                       // directory with spool files, one of them, or a database
+  std::vector<std::string> more = {};    // parts of the run that lie elsewhere
   std::optional<std::string> html = {};  // file for the page
   bool force = false;                    // replace a file that is there
   bool json = false;

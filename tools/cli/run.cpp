@@ -1,6 +1,5 @@
 #include "tools/cli/run.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,13 +10,19 @@
 #include <map>
 #include <system_error>
 
+#include "policy/children.h"
 #include "policy/environment.h"
 #include "policy/load.h"
+#include "policy/log.h"
+#include "policy/text.h"
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/summary.h"
+#include "tools/cli/summary_file.h"
+#include "tools/cli/tensor_allocator.h"
+#include "tools/cli/text.h"
 #include "tracer/clock.h"
 #include "tracer/counter_reader.h"
 #include "tracer/spool_reader.h"
@@ -25,7 +30,7 @@
 namespace slipstream::cli {
 namespace {
 
-void Complain(const std::string& text) { std::fprintf(stderr, "slipstream: %s\n", text.c_str()); }
+void Complain(const std::string& text) { std::fprintf(stderr, "slipstream: %s\n", policy::Escape(text).c_str()); }
 
 int ReportStartFailure(const std::string& command, int error) {
   Complain(command + ": " + std::strerror(error));
@@ -54,12 +59,6 @@ std::vector<std::string> Unchanged() {
   return variables;
 }
 
-std::string Absolute(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
-  return error ? path : absolute.string();
-}
-
 // Every library with NVTX in it loads the tool that this names (NVTX 3, nvtxInit.h).
 constexpr char kNvtxTool[] = "NVTX_INJECTION64_PATH";
 
@@ -85,6 +84,7 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   }
   std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
   for (const auto& [name, value] : request.additions) variables.try_emplace(name, value);
+  for (const auto& [name, value] : request.replacements) variables[name] = value;
   std::string& preload = variables["LD_PRELOAD"];
   // A run inside a run has it in front already.
   const std::string first = preload.substr(0, preload.find_first_of(": "));
@@ -93,9 +93,13 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   } else if (first != request.library) {
     preload = request.library + ":" + preload;
   }
-  if (!request.policy_path.empty()) variables[policy::kPolicyVariable] = request.policy_path;
+  if (request.policy_list) variables[policy::kPolicyVariable] = *request.policy_list;
   variables.erase(policy::kRunDirectoryVariable);  // of a `slipstream run` around this one
   if (!request.run_directory.empty()) variables[policy::kRunDirectoryVariable] = request.run_directory;
+  variables.erase(policy::kChildrenVariable);
+  if (const std::string children = policy::ChildrenVariable(request.children, request.library); !children.empty()) {
+    variables[policy::kChildrenVariable] = children;
+  }
   // An outer run's is ours too, and says nothing about this one.
   if (const auto tool = variables.find(kNvtxTool); tool != variables.end() && tool->second == request.library) {
     variables.erase(tool);
@@ -103,6 +107,61 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   if (request.tool_of_nvtx) variables.try_emplace(kNvtxTool, request.library);
   for (const auto& [name, value] : variables) result.variables.push_back(name + "=" + value);
   return result;
+}
+
+Preparation PrepareRun(const std::optional<std::string>& policy, const policy::Environment& environment) {
+  Preparation made;
+  made.status = kCannotStart;
+  made.loaded = policy::Load({.path = policy, .env = environment, .search = policy::Search::kCommand});
+  if (!made.loaded.ok()) {
+    for (const policy::Problem& problem : made.loaded.problems) Complain(problem.Format());
+    Complain(
+        "not started: the policy cannot be used. `slipstream policy check` checks the files that are looked for here, "
+        "`slipstream policy check FILE` one; `slipstream run --policy FILE` takes FILE for the user's and the "
+        "project's");
+    return made;
+  }
+  policy::ConfigureLog(made.loaded.policy.log);
+  for (const policy::LayerFile& file : made.loaded.layers) {
+    if (file.found)
+      policy::LogInfo(std::string("policy of the layer ") + policy::NameOf(file.layer) + ": " + file.path);
+  }
+  std::vector<std::string> tried;
+  made.library = FindLibrary(&tried);
+  if (made.library.empty()) {
+    Complain("libslipstream.so not found; looked for:");
+    for (const std::string& path : tried) std::fprintf(stderr, "  %s\n", policy::Escape(path).c_str());
+    return made;
+  }
+  made.status = kSuccess;
+  return made;
+}
+
+bool WantsCounters(const policy::Policy& policy) {
+  return policy.enabled && policy.tracer.counters != policy::Counters::kOff;
+}
+
+bool WantsTrace(const policy::Policy& policy) { return policy.enabled && policy.tracer.record == policy::Record::kOn; }
+
+PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
+                                 const std::string& run_directory, TensorAllocator* told) {
+  const policy::Policy& policy = preparation.loaded.policy;
+  PreloadRequest request;
+  request.inherited = environment.variables();
+  request.additions.assign(policy.environment.begin(), policy.environment.end());
+  if (policy.enabled && policy.allocator.mode == policy::AllocatorMode::kStreamOrdered) {
+    // As the command will have them: with what the policy adds where the user says nothing.
+    std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
+    for (const auto& [variable, value] : request.additions) variables.try_emplace(variable, value);
+    *told = TellPyTorch(variables);
+    request.replacements.assign(told->variables.begin(), told->variables.end());
+  }
+  request.library = preparation.library;
+  request.policy_list = policy::PolicyListFor(preparation.loaded);
+  request.run_directory = run_directory;
+  request.children = policy.children;
+  request.tool_of_nvtx = WantsTrace(policy) && policy.tracer.ranges && !run_directory.empty();
+  return MakePreloadEnvironment(request);
 }
 
 int Run(const RunOptions& options) {
@@ -113,33 +172,22 @@ int Run(const RunOptions& options) {
   }
 
   const policy::Environment environment = EnvironmentFor(options);
-  const policy::Loaded loaded = policy::Load({.path = options.policy, .env = environment});
-  if (!loaded.ok()) {
-    for (const policy::Problem& problem : loaded.problems) Complain(problem.Format());
-    Complain(
-        "not started: the policy cannot be used. `slipstream policy check FILE` checks one, `slipstream policy show` "
-        "prints what is in force");
-    return kCannotStart;
-  }
-  std::vector<std::string> tried;
-  const std::string library = FindLibrary(&tried);
-  if (library.empty()) {
-    Complain("libslipstream.so not found; looked for:");
-    for (const std::string& path : tried) std::fprintf(stderr, "  %s\n", path.c_str());
-    return kCannotStart;
-  }
+  const Preparation preparation = PrepareRun(options.policy, environment);
+  if (preparation.status != kSuccess) return preparation.status;
+  const policy::Loaded& loaded = preparation.loaded;
 
   int summary_fd = -1;
   if (options.summary) {
-    summary_fd = open(options.summary->c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    std::string why;
+    summary_fd = OpenSummaryFile(*options.summary, &why);
     if (summary_fd < 0) {
-      Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
+      Complain("cannot write the summary to " + *options.summary + ": " + why + ". Name another file");
       return kCannotStart;
     }
   }
-  const bool wants_counters = loaded.policy.enabled && loaded.policy.tracer.counters != policy::Counters::kOff;
+  const bool wants_counters = WantsCounters(loaded.policy);
   const bool wants_summary = !options.quiet || options.summary;
-  const bool wants_trace = loaded.policy.enabled && loaded.policy.tracer.record == policy::Record::kOn;
+  const bool wants_trace = WantsTrace(loaded.policy);
   if (options.record && !wants_trace) Complain("no trace: the policy says enabled = false");
   const std::string tmpdir(environment.Get("TMPDIR").value_or(""));
   RunDirectory directory;
@@ -152,14 +200,9 @@ int Run(const RunOptions& options) {
     if (!directory.Create(RunDirectoryPlaces(tmpdir), &error)) Complain("no counters in this run: " + error);
   }
 
-  PreloadRequest request;
-  request.inherited = environment.variables();
-  request.additions.assign(loaded.policy.environment.begin(), loaded.policy.environment.end());
-  request.library = library;
-  request.policy_path = loaded.path ? Absolute(*loaded.path) : "";
-  request.run_directory = directory.path();
-  request.tool_of_nvtx = wants_trace && loaded.policy.tracer.ranges && !directory.path().empty();
-  const PreloadEnvironment preload = MakePreloadEnvironment(request);
+  TensorAllocator told;
+  const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), &told);
+  if (!told.message.empty() && (told.refused || !options.quiet)) Complain(told.message);
   if (!preload.error.empty()) {
     Complain(preload.error);
     return kCannotStart;
@@ -180,6 +223,10 @@ int Run(const RunOptions& options) {
     summary.exit_status = ShellStatus(child.wait_status);
     summary.wall_ns = tracer::NowNs() - start;
     summary.counters_off = !wants_counters;
+    summary.children_chosen = !policy::ChildrenVariable(loaded.policy.children, preparation.library).empty();
+    for (const policy::LayerFile& file : loaded.layers) {
+      if (file.found) summary.policy_files.push_back(file);
+    }
     if (!directory.path().empty()) summary.processes = tracer::ReadRunDirectory(directory.path(), &summary.problems);
     if (!directory.path().empty() && wants_trace) {
       summary.trace = SumUpTrace(directory.path(), summary.processes, wants_counters);
@@ -191,9 +238,10 @@ int Run(const RunOptions& options) {
     if (summary_fd >= 0 && !WriteWhole(summary_fd, SummaryJson(summary))) {
       Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
     }
-    if (!options.quiet) std::fputs(FormatSummary(summary).c_str(), stderr);
+    if (!options.quiet) std::fputs(ForTerminal(FormatSummary(summary)).c_str(), stderr);
     if (summary.trace && (!options.quiet || !summary.trace->troubles.empty())) {
-      std::fputs(FormatTrace(*summary.trace).c_str(), stderr);
+      std::fputs(ForTerminal(FormatTrace(*summary.trace)).c_str(), stderr);
+      if (!options.quiet) std::fputs(ForTerminal(FormatHint(*summary.trace)).c_str(), stderr);
     }
   }
   directory.Remove();  // EndAs runs no destructor

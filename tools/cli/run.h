@@ -6,10 +6,15 @@
 #include <utility>
 #include <vector>
 
+#include "policy/environment.h"
+#include "policy/load.h"
+#include "policy/policy.h"
+#include "tools/cli/tensor_allocator.h"
+
 namespace slipstream::cli {
 
 struct RunOptions {
-  std::optional<std::string> policy;   // file; nothing: SLIPSTREAM_POLICY, else the defaults
+  std::optional<std::string> policy;   // file, for the user's and the project's; nothing: as policy/layers.h says
   std::optional<std::string> summary;  // file for the JSON summary
   bool quiet = false;                  // no summary on standard error
   bool record = false;                 // leave a trace, whatever the policy says
@@ -20,6 +25,18 @@ struct RunOptions {
 // of exit_codes.h, with the reason on standard error.
 int Run(const RunOptions& options);
 
+// What a command under slipstream needs: the policy for it, and the library.
+struct Preparation {
+  int status = 0;  // kSuccess, else an exit code; then the reason has been said on standard error
+  policy::Loaded loaded;
+  std::string library;
+};
+Preparation PrepareRun(const std::optional<std::string>& policy, const policy::Environment& environment);
+
+// Whether the policy has its processes count their calls, or leave traces, in the directory of the run.
+bool WantsCounters(const policy::Policy& policy);
+bool WantsTrace(const policy::Policy& policy);
+
 // The variables of a command under slipstream: those of this process, LD_PRELOAD with the library in front of what
 // stands there already (S52), and what the policy's [environment] adds where the user has set nothing.
 struct PreloadEnvironment {
@@ -28,12 +45,18 @@ struct PreloadEnvironment {
 };
 struct PreloadRequest {
   std::vector<std::pair<std::string, std::string>> inherited{};
-  std::vector<std::pair<std::string, std::string>> additions{};  // of the policy
+  std::vector<std::pair<std::string, std::string>> additions{};     // of the policy
+  std::vector<std::pair<std::string, std::string>> replacements{};  // of whatever stands there
   std::string library{};
-  std::string policy_path{};    // absolute; empty: none
-  std::string run_directory{};  // empty: none
+  std::optional<std::string> policy_list{};  // for SLIPSTREAM_POLICY (policy::PolicyListFor); nothing: as it is
+  std::string run_directory{};               // empty: none
   bool tool_of_nvtx = false;    // the library is to get the command's own NVTX calls, unless another tool does
+  policy::Children children{};  // which programs that the command starts keep the library
 };
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
+
+// Those that the policy asks for. *told: what was said to PyTorch, if that is to be known.
+PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
+                                 const std::string& run_directory, TensorAllocator* told);
 
 }  // namespace slipstream::cli

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "tools/cli/private_umask.h"
 #include "tracer/spool_format.h"
 
 namespace slipstream::cli {
@@ -68,6 +69,7 @@ void RunDirectory::Remove() {
 }
 
 bool RunDirectory::Create(const std::vector<std::string>& places, std::string* error) {
+  const PrivateUmask only_ours;
   for (const std::string& place : places) {
     SweepAbandoned(place);
     // Between mkdtemp and flock another run's sweep may take the empty directory for abandoned; then try again.
@@ -95,6 +97,7 @@ bool RunDirectory::Create(const std::vector<std::string>& places, std::string* e
 }
 
 bool RunDirectory::CreateForTrace(const std::vector<std::string>& places, std::string* error) {
+  const PrivateUmask only_ours;
   const std::time_t now = std::time(nullptr);
   std::tm local{};
   localtime_r(&now, &local);

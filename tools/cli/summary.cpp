@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "policy/text.h"
 #include "tools/cli/decisions.h"
 #include "tools/cli/text.h"
 
@@ -63,7 +64,7 @@ std::string Row(const std::string& name, const FunctionCounts& counts) {
 }
 
 std::string NameOfProcess(const ProcessCounts& process) {
-  std::string name = process.executable + " (pid " + std::to_string(process.pid);
+  std::string name = policy::Escape(process.executable) + " (pid " + std::to_string(process.pid);
   if (process.rank >= 0) name += ", rank " + std::to_string(process.rank);
   return name + ")";
 }
@@ -140,7 +141,7 @@ std::string FormatFacts(const std::vector<ProcessCounts>& processes, const Proce
       if (std::string_view(key) == "runtime") {
         const RuntimeFact runtime = ParseRuntimeFact(value);
         text += "  CUDA runtime " + std::to_string(runtime.version / 1000) + "." +
-                std::to_string(runtime.version % 1000 / 10) + ": " + runtime.path + "\n";
+                std::to_string(runtime.version % 1000 / 10) + ": " + policy::Escape(runtime.path) + "\n";
       } else {
         text += std::string("  ") + key + ": " + value + "\n";
       }
@@ -187,13 +188,22 @@ ProcessCounts Total(const std::vector<ProcessCounts>& processes) {
 
 std::string FormatSummary(const RunSummary& summary) {
   std::string text;
-  for (const std::string& problem : summary.problems) text += "slipstream: " + problem + "\n";
+  for (const std::string& problem : summary.problems) text += "slipstream: " + policy::Escape(problem) + "\n";
+  // Nobody named it: whoever did not know that it is there has to be told.
+  for (const policy::LayerFile& file : summary.policy_files) {
+    if (file.layer == policy::Layer::kProject) {
+      text += "slipstream: policy of the project: " + policy::Escape(file.path) + "\n";
+    }
+  }
   if (summary.counters_off) return text;
   if (summary.processes.empty()) {
     // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically).
-    return text + "slipstream: " + summary.command +
+    return text + "slipstream: " + policy::Escape(summary.command) +
            " made no CUDA call that slipstream sees. If it uses the GPU, its CUDA runtime is linked statically or the\n"
-           "            driver is called directly; `slipstream doctor -- COMMAND` tells which.\n";
+           "            driver is called directly; `slipstream doctor -- COMMAND` tells which.\n" +
+           (summary.children_chosen
+                ? "            Programs that it started had the library only as far as the policy's [children] says.\n"
+                : "");
   }
   const ProcessCounts total = Total(summary.processes);
   const FunctionCounts all = SumOf(total.functions);

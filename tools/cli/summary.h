@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "policy/layers.h"
 #include "tools/cli/trace_line.h"
 #include "tracer/counter_reader.h"
 
@@ -17,10 +18,12 @@ struct RunSummary {
   std::string command;  // base name only: arguments may hold secrets
   int exit_status = 0;  // as a shell shows it: 128 + signal when a signal ended the command
   uint64_t wall_ns = 0;
-  std::vector<tracer::ProcessCounts> processes;  // those that made a hooked call
-  std::vector<std::string> problems;             // counter files that could not be read
-  bool counters_off = false;                     // the policy asked for none
-  std::optional<TraceSummary> trace{};           // where the policy asked for one
+  std::vector<tracer::ProcessCounts> processes;   // those that made a hooked call
+  std::vector<std::string> problems;              // counter files that could not be read
+  bool counters_off = false;                      // the policy asked for none
+  std::vector<policy::LayerFile> policy_files{};  // the files that were read
+  bool children_chosen = false;                   // the policy keeps the preload out of some programs
+  std::optional<TraceSummary> trace{};            // where the policy asked for one
 };
 
 // Sums over processes, function by function, direction by direction and decision by decision; functions and decisions

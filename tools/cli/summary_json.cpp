@@ -63,6 +63,14 @@ Json TraceJson(const TraceSummary& trace) {
           {"troubles", trace.troubles}};
 }
 
+Json PolicyJson(const std::vector<policy::LayerFile>& files) {
+  Json json = Json::array();
+  for (const policy::LayerFile& file : files) {
+    json.push_back({{"layer", policy::NameOf(file.layer)}, {"file", file.path}});
+  }
+  return json;
+}
+
 }  // namespace
 
 std::string SummaryJson(const RunSummary& summary) {
@@ -74,6 +82,7 @@ std::string SummaryJson(const RunSummary& summary) {
       {"command", summary.command},
       {"exit_status", summary.exit_status},
       {"wall_ns", summary.wall_ns},
+      {"policy", PolicyJson(summary.policy_files)},
       {"processes", std::move(processes)},
       {"totals",
        {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}, {"decisions", DecisionsJson(total)}}},

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdio>
 
+#include "policy/text.h"
+
 namespace slipstream::cli {
 namespace {
 
@@ -49,6 +51,18 @@ std::string PadRight(const std::string& text, size_t width) {
   std::string padded = text;
   padded.resize(text.size() >= width ? text.size() : width, ' ');
   return padded;
+}
+
+std::string ForTerminal(std::string_view lines) {
+  std::string text;
+  while (!lines.empty()) {
+    const size_t end = lines.find('\n');
+    text += policy::Escape(lines.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text += '\n';
+    lines.remove_prefix(end + 1);
+  }
+  return text;
 }
 
 }  // namespace slipstream::cli

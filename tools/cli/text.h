@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace slipstream::cli {
 
@@ -17,5 +18,9 @@ std::string HumanTime(uint64_t ns);
 
 std::string PadLeft(const std::string& text, size_t width);
 std::string PadRight(const std::string& text, size_t width);
+
+// The same lines with everything that a terminal takes for more than text made visible (policy/text.h). What goes into
+// a line and may hold a newline has been escaped before.
+std::string ForTerminal(std::string_view lines);
 
 }  // namespace slipstream::cli

@@ -102,7 +102,8 @@ void ComplainAbout(const std::string& command, const trace_db::BuildOptions& opt
       break;
     case BuildProblem::kNoSpools:
       Complain(command,
-               run + ": no .spool file in it\n  `slipstream run --record -- COMMAND` records a run and says where.");
+               (result.what.empty() ? run : Escape(result.what)) +
+                   ": no .spool file in it\n  `slipstream run --record -- COMMAND` records a run and says where.");
       break;
     case BuildProblem::kNothingReadable:
       Complain(command, run + ": nothing in it can be read");

@@ -44,6 +44,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
+  bool shown() const { return shown_; }
   // At once where `is_new`, else not more often than ten times a second.
   void Show(const std::string& text, bool is_new);
   void Show(const trace_db::BuildProgress& progress);

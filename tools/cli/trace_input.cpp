@@ -12,6 +12,7 @@
 
 #include "policy/environment.h"
 #include "policy/text.h"
+#include "tools/cli/private_umask.h"
 #include "tools/cli/trace_build.h"
 
 namespace slipstream::cli {
@@ -38,6 +39,7 @@ bool IsDatabase(const std::string& path) {
 class Scratch {
  public:
   Scratch() {
+    const PrivateUmask only_ours;
     const char* const place = policy::EnvironmentValue("TMPDIR");
     path_ = std::string(place == nullptr || *place == '\0' ? "/tmp" : place) + "/slipstream-XXXXXX";
     if (mkdtemp(path_.data()) == nullptr) error_ = errno;
@@ -72,8 +74,16 @@ bool OpenDatabase(const std::string& command, const std::string& named, const st
 
 }  // namespace
 
-TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version) {
+TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,
+                     const std::vector<std::string>& more) {
   TraceInput input;
+  for (const std::string& part : more) {
+    if (!IsDatabase(run) && !IsDatabase(part)) continue;
+    Complain(command, Escape(IsDatabase(run) ? run : part) +
+                          ": a database, which cannot be put together with other parts\n  Name the directories that it "
+                          "was made of.");
+    return input;
+  }
   if (IsDatabase(run)) {
     input.was_database = true;
     OpenDatabase(command, run, run, &input);
@@ -86,8 +96,11 @@ TraceInput OpenTrace(const std::string& command, const std::string& run, const s
                  "\n  A database of the run is made there first. Set TMPDIR to a directory that can be written.");
     return input;
   }
-  trace_db::BuildOptions build = {
-      .run = run, .database = scratch.database(), .product_version = version, .stop = EndingSignals::stop()};
+  trace_db::BuildOptions build = {.run = run,
+                                  .more = more,
+                                  .database = scratch.database(),
+                                  .product_version = version,
+                                  .stop = EndingSignals::stop()};
   {
     ProgressLine line(command);
     build.progress = [&](const trace_db::BuildProgress& progress) { line.Show(progress); };

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tools/cli/exit_codes.h"
 #include "tools/trace_db/database_reader.h"
@@ -26,6 +27,8 @@ struct TraceInput {
 };
 
 // `command` is its name as the user wrote it ("report"). An EndingSignals must live.
-TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version);
+// `more`: parts of the run that lie elsewhere, directories or spool files.
+TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,
+                     const std::vector<std::string>& more = {});
 
 }  // namespace slipstream::cli

@@ -36,6 +36,15 @@ std::string TroubleOf(const SpoolOutcome& file) {
   return "";
 }
 
+// As a word of a command line.
+std::string InShell(const std::string& word) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 }  // namespace
 
 TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes,
@@ -99,6 +108,11 @@ std::string FormatTrace(const TraceSummary& trace) {
     separator = "; ";
   }
   return text + "\n";
+}
+
+std::string FormatHint(const TraceSummary& trace) {
+  if (trace.files.empty()) return "";
+  return "slipstream: to read it: slipstream report " + InShell(trace.directory) + "\n";
 }
 
 }  // namespace slipstream::cli

@@ -10,7 +10,7 @@ function(slipstream_generate output template)
   add_custom_command(
     OUTPUT ${output}
     COMMAND ${CMAKE_CXX_COMPILER} -E -P -x c++ -I ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/${template} -o ${output}
-    DEPENDS ${PROJECT_SOURCE_DIR}/${template} ${PROJECT_SOURCE_DIR}/shim/hooks.def
+    DEPENDS ${PROJECT_SOURCE_DIR}/${template} ${PROJECT_SOURCE_DIR}/shim/hooks.def ${PROJECT_SOURCE_DIR}/shim/driver_hooks.def
     COMMENT "Generating ${output} from shim/hooks.def"
     VERBATIM)
 endfunction()

@@ -13,23 +13,20 @@ namespace {
 using slipstream::tracer::HookId;
 using slipstream::tracer::kHookCount;
 
-void Write(std::ostream& out) {
+// The functions of the runtime, or of the driver, by group.
+void WriteTable(std::ostream& out, bool of_driver) {
   std::vector<std::string> order;
   std::map<std::string, std::vector<std::string>> functions;
+  size_t count = 0;
   for (size_t i = 0; i < kHookCount; ++i) {
     const auto id = static_cast<HookId>(i);
+    if (IsOfDriver(id) != of_driver) continue;
+    ++count;
     const std::string group(NameOf(GroupOf(id)));
     if (functions[group].empty()) order.push_back(group);
     functions[group].emplace_back(NameOf(id));
   }
-  out << "# Intercepted functions\n\n"
-         "Generated from `shim/hooks.def` by the target `hooks-reference`; do not edit.\n\n"
-         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams; names "
-         "that\n"
-         "end in `_v2` or `_v3` exist in CUDA 12 only. A function that the loaded runtime does not have answers\n"
-         "`cudaErrorNotSupported`; `slipstream doctor` lists which those are.\n\n"
-         "| group | functions ("
-      << kHookCount << ") |\n|---|---|\n";
+  out << "| group | functions (" << count << ") |\n|---|---|\n";
   for (const std::string& group : order) {
     out << "| " << group << " | ";
     bool first = true;
@@ -39,12 +36,37 @@ void Write(std::ostream& out) {
     }
     out << " |\n";
   }
+}
+
+void Write(std::ostream& out) {
+  out << "# Intercepted functions\n\n"
+         "Generated from `shim/hooks.def` by the target `hooks-reference`; do not edit.\n\n"
+         "## The CUDA runtime\n\n"
+         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams; names "
+         "that\n"
+         "end in `_v2` or `_v3` exist in CUDA 12 only. A function that the loaded runtime does not have answers\n"
+         "`cudaErrorNotSupported`; `slipstream doctor` lists which those are.\n\n";
+  WriteTable(out, false);
+  out << "\n## The CUDA driver\n\n"
+         "Where the policy says `intercept.level = \"driver\"` ([driver-level.md](driver-level.md)). Names are the "
+         "exported ones, which\n"
+         "`cuda.h` gives to the functions that it declares. A function that the loaded driver does not have answers\n"
+         "`CUDA_ERROR_NOT_FOUND`; a program that asks for it by name is told so by the driver.\n\n";
+  WriteTable(out, true);
+  out << "\n## Others\n";
   out << "\nOf the C library, and neither counted nor traced:";
 #define HOOK_LIBC(function) out << " `" #function "`";
 #include "shim/hooks.def"
-  out << ". They concern the shared memory of batches only\n([transfer.md](transfer.md)); all else goes straight to "
-         "the "
-         "real function.\n\nAsked for by the loader of a tools interface:";
+  out << ".\n`mmap` and `munmap` concern the shared memory of batches only ([transfer.md](transfer.md)), `dlsym` the "
+         "driver's functions\nonly ([driver-level.md](driver-level.md)), the others programs that a policy keeps the "
+         "preload out of\n([children.md](children.md)); all else goes straight to the real "
+         "function.\n";
+  out << "\nOf CUPTI, and neither counted nor traced:";
+#define HOOK_CUPTI(function) out << " `" #function "`";
+#include "shim/hooks.def"
+  out << ". They are forwarded; where\n`tracer.device` uses CUPTI itself ([trace.md](trace.md)), it leaves before "
+         "them.\n";
+  out << "\nAsked for by the loader of a tools interface:";
 #define HOOK_TOOL(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << " (NVTX, [trace.md](trace.md)).\n";

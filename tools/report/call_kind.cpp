@@ -38,13 +38,32 @@ std::string_view PlainName(std::string_view function) {
 CallKind KindOf(std::string_view function) {
   const std::string_view plain = PlainName(function);
   const std::string_view name = WithoutPrefix(plain);
-  if (name.starts_with("Memcpy")) return CallKind::kCopy;
+  if (BeginsWithAny(name, {"Memcpy", "MemBatchDecompress"})) return CallKind::kCopy;
   if (name.ends_with("Synchronize")) return CallKind::kSynchronize;
   if (BeginsWithAny(name, {"Launch", "GraphLaunch", "StreamAddCallback"})) return CallKind::kLaunch;
   // The driver's are called cuMem...: those of virtual memory allocate, too.
-  if (BeginsWithAny(name, {"Malloc", "Free", "HostAlloc", "HostRegister", "HostUnregister", "MemAlloc", "MemFree",
-                           "MemHostAlloc", "MemHostRegister", "MemHostUnregister", "MemCreate", "MemRelease", "MemMap",
-                           "MemUnmap", "MemAddressReserve", "MemAddressFree", "MemSetAccess"})) {
+  if (BeginsWithAny(name, {"Malloc",
+                           "Free",
+                           "HostAlloc",
+                           "HostRegister",
+                           "HostUnregister",
+                           "MemAlloc",
+                           "MemFree",
+                           "MemHostAlloc",
+                           "MemHostRegister",
+                           "MemHostUnregister",
+                           "MemCreate",
+                           "MemRelease",
+                           "MemMap",
+                           "MemUnmap",
+                           "MemAddressReserve",
+                           "MemAddressFree",
+                           "MemSetAccess",
+                           "ArrayCreate",
+                           "Array3DCreate",
+                           "ArrayDestroy",
+                           "MipmappedArrayCreate",
+                           "MipmappedArrayDestroy"})) {
     return CallKind::kAllocator;
   }
   return CallKind::kOther;
@@ -57,6 +76,22 @@ bool Waits(std::string_view function) {
   // behavior").
   return kind == CallKind::kCopy && function.find("Async") == std::string_view::npos &&
          function.find("Peer") == std::string_view::npos;
+}
+
+bool NamesItsStream(std::string_view function) {
+  function = PlainName(function);
+  while (function.starts_with('_')) function.remove_prefix(1);
+  return function == "cudaLaunchKernel" || function == "cudaLaunchKernelExC" ||
+         function == "cudaLaunchCooperativeKernel" || function == "cudaMemsetAsync" || function == "cudaMemcpyAsync";
+}
+
+bool IsStreamSynchronize(std::string_view function) {
+  return function == "cudaStreamSynchronize" || function == "cuStreamSynchronize";
+}
+
+bool IsBlockingCopy(std::string_view function) {
+  const std::string_view plain = PlainName(function);
+  return plain == "cudaMemcpy" || plain == "cuMemcpy" || plain == "cuMemcpyHtoD";
 }
 
 }  // namespace slipstream::report

@@ -13,6 +13,9 @@ namespace slipstream::report {
 
 enum class CallKind : uint8_t { kCopy, kSynchronize, kAllocator, kLaunch, kOther };
 inline constexpr size_t kCallKinds = 5;
+// What a host was doing at a moment: a call of such a kind, else none.
+inline constexpr size_t kHostStates = kCallKinds + 1;
+inline constexpr size_t kHostOutside = kCallKinds;
 
 // The name as programs write it: without version and without the suffix of per-thread default streams.
 std::string_view PlainName(std::string_view function);
@@ -23,5 +26,23 @@ CallKind KindOf(std::string_view function);
 // made of a single call is another matter (its decision). Copies that are called asynchronous and wait all the same,
 // because their host memory is pageable, cannot be told by their names.
 bool Waits(std::string_view function);
+
+// Its one piece of work is on the stream that it names. Functions whose stream is not known to the trace are not here.
+bool NamesItsStream(std::string_view function);
+
+// Of either interface; copies that return behind themselves, whose synchronise they contain.
+bool IsStreamSynchronize(std::string_view function);
+bool IsBlockingCopy(std::string_view function);
+
+// Up to here a cudaMemcpy from pageable memory may return before its stream has come to it (CUDA Programming Guide,
+// "Asynchronous Concurrent Execution": copies of 64 KB or less from host to device).
+inline constexpr int64_t kMayReturnEarly = 64 << 10;
+
+// What is known of a function by its name.
+struct Function {
+  std::string name;  // plain
+  CallKind kind = CallKind::kOther;
+  bool waits = false;
+};
 
 }  // namespace slipstream::report

@@ -27,12 +27,23 @@ bool MakesItReturn(std::string_view decision) {
          decision == "transfer.promoted.large";
 }
 
+bool SkipsTheWait(std::string_view decision) {
+  return decision == "transfer.skipped" || decision == "transfer.skipped.rest";
+}
+
+bool UsesOtherStreams(std::string_view decision) {
+  // Ahead of a busy stream the bytes cross the bus on one of slipstream's own.
+  return decision.starts_with("transfer.promoted.") || decision == "transfer.fetched";
+}
+
 const DecisionNames::Known& DecisionNames::Of(int64_t id) {
   const auto [at, is_new] = known_.try_emplace(id);
   if (is_new) {
     trace_db::Question row(reader_, "SELECT value FROM StringIds WHERE id = ?");
     if (row.Bind(1, id).Next()) at->second.name = row.Text(0);
     at->second.makes_it_return = report::MakesItReturn(at->second.name);
+    at->second.skips_the_wait = SkipsTheWait(at->second.name);
+    at->second.uses_other_streams = UsesOtherStreams(at->second.name);
   }
   return at->second;
 }

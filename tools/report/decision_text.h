@@ -18,21 +18,29 @@ std::string_view DecisionMeaning(std::string_view name);
 // That a call which waits by its name did not wait for the device.
 bool MakesItReturn(std::string_view decision);
 
+// That a synchronise did not wait for all that its stream had been given.
+bool SkipsTheWait(std::string_view decision);
+
+// That the work of a copy need not be on the stream that its call names.
+bool UsesOtherStreams(std::string_view decision);
+
 // Of StringIds, each asked for once.
 class DecisionNames {
  public:
+  struct Known {
+    std::string name;
+    bool makes_it_return = false;
+    bool skips_the_wait = false;
+    bool uses_other_streams = false;
+  };
+
   explicit DecisionNames(trace_db::DatabaseReader* reader) : reader_(*reader) {}
 
+  const Known& Of(int64_t id);
   const std::string& NameOf(int64_t id) { return Of(id).name; }
   bool MakesItReturn(int64_t id) { return Of(id).makes_it_return; }
 
  private:
-  struct Known {
-    std::string name;
-    bool makes_it_return = false;
-  };
-  const Known& Of(int64_t id);
-
   trace_db::DatabaseReader& reader_;
   std::unordered_map<int64_t, Known> known_;
 };

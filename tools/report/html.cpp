@@ -15,11 +15,14 @@ namespace {
 
 using cli::HumanBytes;
 
-constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf", "#3a9d5d",
-                                             "#7a7f87", "#e0a030", "#d8dbe0"};
+constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf",       "#3a9d5d",
+                                             "#7a7f87", "#e0a030", "var(--outside)"};
 constexpr const char* kKernelColor = "#1b9e9e";
 constexpr const char* kCopyColor = "#2f6db5";
-constexpr const char* kLeftOutColor = "#b5b9c0";
+constexpr const char* kLeftOutColor = "var(--left-out)";
+constexpr const char* kLiveColor = "#2f6db5";
+constexpr const char* kIdleColor = "#e0c48a";
+constexpr const char* kLaneColor = "var(--lane)";
 // Of processes, and of sorts of copies.
 constexpr const char* kSeries[] = {"#2f6db5", "#d1495b", "#3a9d5d", "#e0a030",
                                    "#8b5fbf", "#1b9e9e", "#7a7f87", "#a0522d"};
@@ -34,13 +37,19 @@ constexpr char kHead[] = R"(<!DOCTYPE html>
 <title>)";
 constexpr char kStyle[] = R"(</title>
 <style>
-body { font: 15px/1.45 system-ui, sans-serif; color: #1d2126; background: #fff; max-width: 1000px; margin: 24px auto; padding: 0 16px; }
+:root { color-scheme: light dark; --back: #fff; --text: #1d2126; --quiet: #4a5058; --pane: #f5f6f8; --grid: #e4e7eb;
+  --tick: #9aa0a8; --lane: #f0f1f4; --outside: #d8dbe0; --left-out: #b5b9c0; }
+@media (prefers-color-scheme: dark) { :root { --back: #16191d; --text: #e3e6ea; --quiet: #b3bac3; --pane: #20242a;
+  --grid: #333940; --tick: #7d858f; --lane: #262b32; --outside: #4a515b; --left-out: #6b727c; } }
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--back); max-width: 1000px; margin: 24px auto; padding: 0 16px; }
 h1 { font-size: 21px; } h2 { font-size: 17px; margin: 30px 0 4px; }
-p { margin: 4px 0 8px; color: #4a5058; }
-pre { font: 12px/1.4 ui-monospace, monospace; background: #f5f6f8; padding: 12px; overflow-x: auto; }
+p { margin: 4px 0 8px; color: var(--quiet); }
+pre { font: 12px/1.4 ui-monospace, monospace; background: var(--pane); padding: 12px; overflow-x: auto; }
 svg { width: 100%; height: auto; display: block; }
-svg text { font: 11px system-ui, sans-serif; fill: #4a5058; }
-.grid { stroke: #e4e7eb; } .tick { stroke: #9aa0a8; }
+svg text { font: 11px system-ui, sans-serif; fill: var(--quiet); }
+svg text.mark { font-weight: 600; fill: var(--text); }
+circle.mark { fill: var(--text); stroke: var(--back); stroke-width: 1.5; }
+.grid { stroke: var(--grid); } .tick { stroke: var(--tick); }
 .key { display: inline-block; margin-right: 14px; white-space: nowrap; }
 .key i { display: inline-block; width: 11px; height: 11px; margin-right: 5px; border-radius: 2px; }
 </style></head><body>
@@ -89,7 +98,7 @@ void DrawSteps(const ProcessReport& process, const std::string& color, Plot* plo
     std::string title = ShortName(process) + ", " + StepName(group) + ": " + Time(of.median);
     if (group.size() > 1) title += " in the median, up to " + Time(of.max);
     if (!measured) title += " (left out of the figures)";
-    plot->Dot(x, Number64(of.median), 2, measured ? color : kLeftOutColor, title);
+    plot->Dot(x, Number64(of.median), process.steps.size() > 100 ? 2 : 3, measured ? color : kLeftOutColor, title);
   }
   plot->Line(line, color, 0.7);
 }
@@ -154,6 +163,7 @@ std::string PartsOfSteps(const ProcessReport& process) {
   for (const double tick : ticks) {
     if (tick == std::floor(tick) && tick < count) places.push_back(tick);
   }
+  for (double& place : places) place += 0.5;  // the middle of its bar
   plot.XAxis(places, [&](double at) { return std::to_string(groups[static_cast<size_t>(at)].front().number); });
   plot.XTitle("step");
   std::string keys;
@@ -168,33 +178,84 @@ std::string PartsOfSteps(const ProcessReport& process) {
 std::string MemoryOverTime(const Report& report, const ProcessReport& process) {
   std::string text;
   for (const MemoryReport& pool : process.memory) {
-    Plot plot({}, Number64(report.first), Number64(report.last), 0, std::max(1.0, Number64(pool.peak) * 1.08));
+    Plot::Frame frame;
+    frame.top = 18;  // the mark's text
+    if (process.memory.size() > 2) frame.height = 170;
+    const double most = std::max(1.0, Number64(pool.peak) * 1.08);
+    Plot plot(frame, Number64(report.first), Number64(report.last), 0, most);
     std::vector<std::pair<double, double>> live;
     std::vector<std::pair<double, double>> both;
     // As steps: what is read holds until the next reading.
-    for (const MemoryPoint& point : pool.points) {
-      const double at = Number64(point.time);
+    const auto add = [&](double at, double of_live, double of_both) {
       if (!live.empty()) {
         live.emplace_back(at, live.back().second);
         both.emplace_back(at, both.back().second);
       }
-      live.emplace_back(at, Number64(point.live));
-      both.emplace_back(at, Number64(point.live) + Number64(point.idle));
+      live.emplace_back(at, of_live);
+      both.emplace_back(at, of_both);
+    };
+    for (const MemoryPoint& point : pool.points) {
+      add(Number64(point.time), Number64(point.live), Number64(point.live) + Number64(point.idle));
     }
-    if (!live.empty()) {
-      live.emplace_back(Number64(report.last), live.back().second);
-      both.emplace_back(Number64(report.last), both.back().second);
-    }
-    plot.Area(both, "#e0c48a");
-    plot.Area(live, "#2f6db5");
-    plot.YAxis(Ticks(0, Number64(pool.peak) * 1.08, 5, true),
+    if (!live.empty()) add(Number64(report.last), live.back().second, both.back().second);
+    plot.Area(both, kIdleColor);
+    plot.Area(live, kLiveColor);
+    plot.YAxis(Ticks(0, most, frame.height > 200 ? 5 : 4, true),
                [](double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); });
     plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
+    plot.XTitle("since the recording began");
+    plot.Mark(Number64(pool.peak_point.time), Number64(pool.peak),
+              "peak: " + HumanBytes(static_cast<uint64_t>(pool.peak)) + " " + PlaceOf(process, pool.peak_point.time));
     text += Section("Memory of device " + std::to_string(pool.device),
                     "What its pool held, of " + NameOf(process) + ", as it was read " +
                         Counted(pool.readings, "time", "times") + "; of many readings the highest ones.",
-                    Key("#2f6db5", "live: in the program's hands") + Key("#e0c48a", "idle: freed and kept"),
+                    Key(kLiveColor, "live: in the program's hands") + Key(kIdleColor, "idle: freed and kept"),
                     plot.Finish("memory over time"));
+  }
+  return text;
+}
+
+// The holders of the peak on top of each other, and what others had above them.
+std::string HeldOverTime(const Report& report, const ProcessReport& process) {
+  std::string text;
+  for (const HeldReport& held : process.held) {
+    if (held.points.empty()) continue;
+    Plot::Frame frame;
+    frame.top = 18;
+    const double most = std::max(1.0, Number64(held.peak) * 1.08);
+    Plot plot(frame, Number64(report.first), Number64(report.last), 0, most);
+    // The sum of all first, and each smaller sum over it.
+    const size_t drawn = std::min(held.holders.size(), kHoldersDrawn);
+    const auto layer = [&](size_t count) {
+      std::vector<std::pair<double, double>> line;
+      const auto add = [&](double at, double bytes) {
+        if (!line.empty()) line.emplace_back(at, line.back().second);
+        line.emplace_back(at, bytes);
+      };
+      for (const HeldPoint& point : held.points) {
+        int64_t bytes = count == drawn + 1 ? point.bytes : 0;
+        for (size_t i = 0; i < std::min(count, point.of.size()) && count <= drawn; ++i) AddTo(&bytes, point.of[i]);
+        add(Number64(point.time), Number64(bytes));
+      }
+      add(Number64(report.last), line.back().second);
+      return line;
+    };
+    plot.Area(layer(drawn + 1), kLeftOutColor);
+    for (size_t count = drawn; count > 0; --count) plot.Area(layer(count), kSeries[(count - 1) % kSeriesCount]);
+    plot.YAxis(Ticks(0, most, 5, true), [](double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); });
+    plot.XAxis(Ticks(Number64(report.first), Number64(report.last), 8), AsSeconds);
+    plot.XTitle("since the recording began");
+    plot.Mark(Number64(held.peak_time), Number64(held.peak),
+              "peak: " + HumanBytes(static_cast<uint64_t>(held.peak)) + " " + PlaceOf(process, held.peak_time));
+    std::string keys;
+    for (size_t i = 0; i < drawn; ++i) keys += Key(kSeries[i % kSeriesCount], HolderLabel(held.holders[i], 60));
+    keys += Key(kLeftOutColor, "all others");
+    const std::string device = held.device >= 0 ? "device " + std::to_string(held.device) : "an unknown device";
+    text += Section("Who had memory of " + device,
+                    "What calls of " + NameOf(process) +
+                        " got and did not give back, by the line that asked for it; "
+                        "those with a color of their own had most at the peak. Of each moment drawn, the highest.",
+                    keys, plot.Finish("memory over time, by line"));
   }
   return text;
 }
@@ -217,7 +278,7 @@ std::string OneStep(const Report& report) {
   Plot plot(frame, 0, Number64(timeline.end - timeline.start), 0, lanes);
   for (size_t i = 0; i < timeline.lanes.size(); ++i) {
     const double base = lanes - static_cast<double>(i) - 1;
-    plot.Box(0, base + 0.1, Number64(timeline.end - timeline.start), base + 0.9, "#f0f1f4", "");
+    plot.Box(0, base + 0.1, Number64(timeline.end - timeline.start), base + 0.9, kLaneColor, "");
     plot.Label(4, plot.Y(base + 0.5) + 4, Cut(timeline.lanes[i].name, 26));
     for (const TimelineItem& item : timeline.lanes[i].items) {
       plot.Box(Number64(item.start - timeline.start), base + 0.1, Number64(item.end - timeline.start), base + 0.9,
@@ -324,8 +385,8 @@ std::string ReportHtml(const Report& report) {
   if (!report.processes.empty()) {
     const ProcessReport& shown = report.processes[report.shown];
     title += ": " + (shown.command.empty() ? NameOf(shown) : shown.command);
-    plots =
-        StepTimes(report) + PartsOfSteps(shown) + OneStep(report) + MemoryOverTime(report, shown) + Bandwidths(shown);
+    plots = StepTimes(report) + PartsOfSteps(shown) + OneStep(report) + MemoryOverTime(report, shown) +
+            HeldOverTime(report, shown) + Bandwidths(shown);
   }
   return kHead + HtmlText(Cut(title, 160)) + kStyle + "<h1>" + HtmlText(Cut(title, 160)) + "</h1>\n" +
          Preformatted(FormatReport(report)) + plots + "</body></html>\n";

@@ -31,6 +31,8 @@ const char* NameOf(StepUse use) {
       return "warm_up";
     case StepUse::kDropped:
       return "dropped_records";
+    case StepUse::kUnwatched:
+      return "devices_not_recorded";
   }
   return "";
 }
@@ -63,6 +65,8 @@ Json StepsJson(const ProcessReport& process) {
           {"measured", process.measured_steps},
           {"warm_up", process.warm_up_steps},
           {"with_dropped_records", process.dropped_steps},
+          {"with_devices_not_recorded", process.unwatched_steps},
+          {"all_have_devices_not_recorded", process.unwatched_everywhere},
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},
           {"time", DistributionJson(process.step_time)},
@@ -93,24 +97,34 @@ Json SitesJson(const ProcessReport& process) {
   return list;
 }
 
-Json DeviceJson(const Report& report, const ProcessReport& process, const DeviceReport& device) {
+// By what the host was doing.
+Json ByHostJson(const std::array<int64_t, kHostStates>& times) {
   constexpr const char* kHost[kHostStates] = {"copies",   "synchronizes", "allocator",
                                               "launches", "other_calls",  "outside_of_calls"};
+  Json json = Json::object();
+  for (size_t i = 0; i < kHostStates; ++i) json[kHost[i]] = times[i];
+  return json;
+}
+
+Json DeviceJson(const Report& report, const ProcessReport& process, const DeviceReport& device) {
   Json json = {{"device", device.device}, {"name", OrNull(device.name)}, {"sms", OrNull(device.sms)}};
   // What was not recorded is null, never 0.
   const DeviceTimes& times = device.times;
   if (report.kernels_recorded) {
-    Json idle = Json::object();
-    for (size_t i = 0; i < kHostStates; ++i) idle[kHost[i]] = times.idle[i];
     json["kernels_ns"] = times.kernels;
     json["utilization"] = Share(times.kernels, process.measured_time);
     json["copies_alone_ns"] = report.device_copies_recorded ? Json(times.copies_alone) : Json(nullptr);
-    json["idle_ns_while_host_in"] = std::move(idle);
+    json["copies_beside_kernels_ns"] =
+        report.device_copies_recorded ? Json(times.copies - times.copies_alone) : Json(nullptr);
+    json["communication_ns"] = times.communication;
+    json["communication_alone_ns"] = times.communication_alone;
+    json["idle_ns_while_host_in"] = ByHostJson(times.idle);
     json["launch_bound"] =
         Share(Sum(times.idle[static_cast<size_t>(CallKind::kLaunch)], times.idle[kHostOutside]), process.measured_time);
   } else {
     for (const char* const key :
-         {"kernels_ns", "utilization", "copies_alone_ns", "idle_ns_while_host_in", "launch_bound"}) {
+         {"kernels_ns", "utilization", "copies_alone_ns", "copies_beside_kernels_ns", "communication_ns",
+          "communication_alone_ns", "idle_ns_while_host_in", "launch_bound"}) {
       json[key] = nullptr;
     }
   }
@@ -153,6 +167,35 @@ Json DecisionsJson(const ProcessReport& process) {
   return list;
 }
 
+Json AheadTimesJson(const AheadTimes& times, const ProcessReport& process) {
+  const int64_t went_on = times.all_went_on();
+  return {{"went_on_ns", went_on},
+          {"went_on_per_step_ns", static_cast<double>(went_on) / process.divisor()},
+          {"went_on_ns_while_host_in", ByHostJson(times.went_on)},
+          {"waited_later_ns", times.waited_later},
+          {"added_wait_ns", times.added},
+          {"net_ns", times.net()}};
+}
+
+Json AheadJson(const ProcessReport& process) {
+  if (!process.ahead) return nullptr;
+  const AheadReport& ahead = *process.ahead;
+  return {{"skipped_waits", ahead.skipped},
+          {"behind_running_work", ahead.behind_work},
+          {"stream_not_known", ahead.stream_unknown},
+          {"step_thread", AheadTimesJson(ahead.step_thread, process)},
+          {"other_threads", AheadTimesJson(ahead.other_threads, process)}};
+}
+
+Json PoolCallsJson(const PoolCalls& calls) {
+  return {{"served", calls.served},
+          {"served_ns", calls.served_time},
+          {"served_median_ns", calls.served == 0 ? Json(nullptr) : Json(calls.served_median)},
+          {"driver", calls.real},
+          {"driver_ns", calls.real_time},
+          {"driver_median_ns", calls.real == 0 ? Json(nullptr) : Json(calls.real_median)}};
+}
+
 Json MemoryJson(const ProcessReport& process) {
   Json list = Json::array();
   for (const MemoryReport& pool : process.memory) {
@@ -162,6 +205,8 @@ Json MemoryJson(const ProcessReport& process) {
                     {"peak_live_bytes", pool.peak_live},
                     {"peak_idle_bytes", pool.peak_idle},
                     {"peak_bytes", pool.peak},
+                    {"peak_at_ns", pool.peak_point.time},
+                    {"peak_in_step", OrNull(StepNumberAt(process, pool.peak_point.time))},
                     {"last_live_bytes", pool.last_live},
                     {"last_idle_bytes", pool.last_idle},
                     {"trims", pool.trims},
@@ -188,7 +233,17 @@ Json NotSeenJson(const ProcessReport& process) {
   for (const ErrorReport& error : process.errors) {
     errors.push_back({{"function", error.function}, {"code", error.code}, {"calls", error.calls}});
   }
-  return {{"dropped_records", process.dropped},
+  Json libraries = Json::array();
+  for (const LibraryReport& library : process.libraries) {
+    libraries.push_back({{"library", OrNull(library.path)},
+                         {"kernels", library.kernels},
+                         {"copies_and_sets", library.copies},
+                         {"time_ns", library.time}});
+  }
+  return {{"past_every_hook", std::move(libraries)},
+          {"all_kernels", process.all_kernels},
+          {"device_work_without_call", process.unattributed},
+          {"dropped_records", process.dropped},
           {"gaps", process.drop_gaps},
           {"complete", process.complete},
           {"end_reason", OrNull(process.end_reason)},
@@ -203,36 +258,96 @@ Json NotSeenJson(const ProcessReport& process) {
           {"failed_calls", std::move(errors)}};
 }
 
+Json HeldSumJson(const HeldSum& sum) { return {{"bytes", sum.bytes}, {"blocks", sum.blocks}}; }
+
+Json HeldJson(const ProcessReport& process) {
+  const auto with = [](const char* key, Json of, const HeldSum& sum) {
+    Json json = HeldSumJson(sum);
+    json[key] = std::move(of);
+    return json;
+  };
+  Json list = Json::array();
+  for (const HeldReport& held : process.held) {
+    Json holders = Json::array();
+    for (const HolderReport& holder : held.holders) {
+      holders.push_back({{"file", holder.known ? Json(holder.file) : Json(nullptr)},
+                         {"line", OrNull(holder.line)},
+                         {"function", OrNull(holder.function)},
+                         {"library", OrNull(holder.library)},
+                         {"bytes", holder.sum.bytes},
+                         {"blocks", holder.sum.blocks}});
+    }
+    Json libraries = Json::array();
+    for (const auto& [path, sum] : held.libraries) libraries.push_back(with("library", OrNull(path), sum));
+    Json functions = Json::array();
+    for (const auto& [name, sum] : held.functions) functions.push_back(with("function", OrNull(name), sum));
+    Json streams = Json::array();
+    for (const auto& [stream, sum] : held.streams) streams.push_back(with("stream", stream, sum));
+    Json sizes = Json::array();
+    for (const auto& [exponent, sum] : held.sizes) sizes.push_back(with("at_least_bytes", int64_t{1} << exponent, sum));
+    list.push_back({{"device", held.device >= 0 ? Json(held.device) : Json(nullptr)},
+                    {"peak_bytes", held.peak},
+                    {"peak_blocks", held.peak_blocks},
+                    {"peak_at_ns", held.peak_time},
+                    {"peak_in_step", OrNull(StepNumberAt(process, held.peak_time))},
+                    {"pool_live_bytes_then", held.pool ? Json(held.pool->live) : Json(nullptr)},
+                    {"pool_idle_bytes_then", held.pool ? Json(held.pool->idle) : Json(nullptr)},
+                    {"last_bytes", held.last},
+                    {"last_blocks", held.last_blocks},
+                    {"allocations", held.allocations},
+                    {"at_peak",
+                     {{"holders", std::move(holders)},
+                      {"libraries", std::move(libraries)},
+                      {"functions", std::move(functions)},
+                      {"streams", std::move(streams)},
+                      {"sizes", std::move(sizes)}}}});
+  }
+  return {{"devices", std::move(list)},
+          {"freed_and_not_seen_allocated", process.unknown_frees},
+          {"allocated_and_not_seen_freed", process.unseen_frees},
+          {"resets_of_unknown_device", process.unknown_resets}};
+}
+
 Json ProcessJson(const Report& report, const ProcessReport& process) {
   Json devices = Json::array();
   for (const DeviceReport& device : process.devices) devices.push_back(DeviceJson(report, process, device));
   Json by_device = Json::object();
   for (const auto& [kind, sizes] : process.device_copies) by_device[std::to_string(kind)] = SizesJson(sizes);
-  return {{"name", NameOf(process)},
-          {"pid", OrNull(process.pid)},
-          {"rank", OrNull(process.rank)},
-          {"local_rank", OrNull(process.local_rank)},
-          {"world_size", OrNull(process.world_size)},
-          {"host", OrNull(process.host)},
-          {"executable", OrNull(process.executable)},
-          {"command", OrNull(process.command)},
-          {"spool", OrNull(process.spool)},
-          {"first_ns", process.first},
-          {"last_ns", process.last},
-          {"calls", process.calls},
-          {"steps", StepsJson(process)},
-          {"devices", std::move(devices)},
-          {"sites", SitesJson(process)},
-          {"decisions", DecisionsJson(process)},
-          {"memory", MemoryJson(process)},
-          {"copy_calls_by_size", SizesJson(process.copy_sizes)},
-          {"device_copies_by_kind_and_size", std::move(by_device)},
-          {"not_seen", NotSeenJson(process)}};
+  return {
+      {"name", NameOf(process)},
+      {"pid", OrNull(process.pid)},
+      {"rank", OrNull(process.rank)},
+      {"local_rank", OrNull(process.local_rank)},
+      {"world_size", OrNull(process.world_size)},
+      {"host", OrNull(process.host)},
+      {"executable", OrNull(process.executable)},
+      {"command", OrNull(process.command)},
+      {"spool", OrNull(process.spool)},
+      {"first_ns", process.first},
+      {"last_ns", process.last},
+      {"calls", process.calls},
+      {"steps", StepsJson(process)},
+      {"devices", std::move(devices)},
+      {"sites", SitesJson(process)},
+      {"decisions", DecisionsJson(process)},
+      {"ahead", AheadJson(process)},
+      {"pool_calls", {{"cudaMalloc", PoolCallsJson(process.allocations)}, {"cudaFree", PoolCallsJson(process.frees)}}},
+      {"memory", MemoryJson(process)},
+      {"held_memory", HeldJson(process)},
+      {"copy_calls_by_size", SizesJson(process.copy_sizes)},
+      {"device_copies_by_kind_and_size", std::move(by_device)},
+      {"not_seen", NotSeenJson(process)}};
 }
 
 }  // namespace
 
 std::string ReportJson(const Report& report, bool partial) {
+  Json communication = nullptr;
+  if (report.communication) {
+    communication = {{"waited_for_process", report.communication->waited_for},
+                     {"most_waiting_process", report.communication->waits_most},
+                     {"wait_per_step_ns", report.communication->wait}};
+  }
   Json spread = nullptr;
   if (report.spread) {
     spread = {{"fastest_process", report.spread->fastest},
@@ -254,6 +369,7 @@ std::string ReportJson(const Report& report, bool partial) {
                      {"unreadable", report.unreadable},
                      {"shown_process", report.processes.empty() ? Json(nullptr) : Json(report.shown)},
                      {"spread", std::move(spread)},
+                     {"communication", std::move(communication)},
                      {"processes", std::move(processes)}};
   // Names come from the system and need not be UTF-8.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

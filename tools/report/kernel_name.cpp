@@ -16,4 +16,10 @@ bool NamesTensorCores(std::string_view name) {
                      [&](std::string_view sign) { return lower.find(sign) != std::string::npos; });
 }
 
+bool NamesCommunication(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kSigns = {"ncclDevKernel", "ncclKernel", "nvshmem", "multimem_all_"};
+  return std::any_of(kSigns.begin(), kSigns.end(),
+                     [&](std::string_view sign) { return name.find(sign) != std::string_view::npos; });
+}
+
 }  // namespace slipstream::report

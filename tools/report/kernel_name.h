@@ -13,4 +13,8 @@ namespace slipstream::report {
 // "nvjet") and those of fused attention. A kernel of one's own that uses tensor cores and does not say so is missed.
 bool NamesTensorCores(std::string_view name);
 
+// That it moves data between devices or ranks, and may wait for the others to do so: NCCL's kernels, NVSHMEM's, and
+// PyTorch's own over multicast memory.
+bool NamesCommunication(std::string_view name);
+
 }  // namespace slipstream::report

@@ -11,10 +11,12 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tools/report/bounded.h"
+#include "tools/report/avoided_waits.h"
 #include "tools/report/call_kind.h"
 #include "tools/report/decision_text.h"
 #include "tools/report/kernel_name.h"
+#include "tools/report/rows.h"
+#include "tools/trace_db/bounded.h"
 #include "tools/trace_db/devices.h"
 
 namespace slipstream::report {
@@ -33,12 +35,6 @@ constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
 constexpr char kMemcpy[] = "CUPTI_ACTIVITY_KIND_MEMCPY";
 constexpr char kMemset[] = "CUPTI_ACTIVITY_KIND_MEMSET";
-
-struct Function {
-  std::string name;
-  CallKind kind = CallKind::kOther;
-  bool waits = false;
-};
 
 // Texts of StringIds, asked for once each.
 class Strings {
@@ -108,7 +104,7 @@ struct ProcessSum {
     if (is_new) {
       DeviceSum& sum = devices.emplace_back();
       sum.device = device;
-      sum.info = infos.Find(report.pid, device);
+      sum.info = infos.Find(report.process, report.pid, device);
     }
     return at->second;
   }
@@ -142,6 +138,7 @@ std::string CallsSql(DatabaseReader* reader) {
   const bool decisions = reader->HasTable("SLIPSTREAM_DECISIONS");
   sql += calls ? ", c.processId, c.thread, c.siteId, c.bytes" : ", NULL, NULL, NULL, NULL";
   sql += decisions ? ", d.decisionId, d.bytes, d.savedNs" : ", NULL, NULL, NULL";
+  sql += calls ? ", c.stream" : ", NULL";
   sql += std::string(" FROM ") + kRuntime + " r";
   if (calls) sql += " LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId";
   if (decisions) sql += " LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = r.correlationId";
@@ -174,25 +171,6 @@ std::string CopiesSql(DatabaseReader* reader) {
   return sql.empty() ? sql : sql + " ORDER BY s, e DESC";
 }
 
-// The rows of one table, with the next one looked at before it is taken.
-class Rows {
- public:
-  Rows(DatabaseReader* reader, const std::string& sql) {
-    if (sql.empty()) return;
-    question_ = std::make_unique<Question>(*reader, sql);
-    Step();
-  }
-  // kNever: there are no more.
-  int64_t start() const { return start_; }
-  int64_t end() const { return BoundedEnd(start_, question_->Number(1)); }
-  const Question& row() const { return *question_; }
-  void Step() { start_ = question_->Next() ? BoundedTime(question_->Number(0)) : kNever; }
-
- private:
-  std::unique_ptr<Question> question_;
-  int64_t start_ = kNever;
-};
-
 class Pass {
  public:
   Pass(DatabaseReader* reader, const ReportOptions& options, ProcessTable* table, Report* report)
@@ -202,7 +180,8 @@ class Pass {
         report_(*report),
         strings_(reader),
         infos_(*reader),
-        decisions_(reader) {
+        decisions_(reader),
+        avoided_(reader, table, &decisions_) {
     for (ProcessReport& process : table->processes) sums_.emplace_back(&process, sums_.size());
   }
   void Run();
@@ -215,6 +194,7 @@ class Pass {
   ProcessSum* OfCall(const Question& row);
   ProcessSum* OfDevice(const Question& row, int column);
   const Function& FunctionOf(int64_t name);
+  bool Communicates(int64_t kernel_name);
   void AddDecision(ProcessSum* sum, const Question& row, bool measured);
 
   void Finish(ProcessSum* sum);
@@ -231,8 +211,10 @@ class Pass {
   Strings strings_;
   const trace_db::Devices infos_;
   DecisionNames decisions_;
+  AvoidedWaits avoided_;
   std::deque<ProcessSum> sums_;
   std::unordered_map<int64_t, Function> functions_;
+  std::unordered_map<int64_t, bool> communicates_;  // by the name of a kernel
 };
 
 void Pass::Run() {
@@ -299,9 +281,19 @@ void Pass::AddCall(const Rows& rows) {
   if (const int64_t code = row.Number(4); code != 0 && code != kNotReady) ++sum->errors[{row.Number(2), code}];
   const bool decided = !row.IsNull(9) || !row.IsNull(11);
   if (decided) AddDecision(sum, row, measured);
+  avoided_.Add(sum->index, {.thread = row.Number(6),
+                            .of_step_thread = of_step_thread,
+                            .measured = measured,
+                            .start = rows.start(),
+                            .end = end,
+                            .function = &function,
+                            .stream = row.Number(12),
+                            .bytes = trace_db::BoundedCount(row.Number(8)),
+                            .decision = row.Number(9),
+                            .saved = trace_db::BoundedTime(row.Number(11))});
   if (!measured) return;
   SiteSum& place = sum->sites[at];
-  const int64_t bytes = BoundedCount(row.Number(8));
+  const int64_t bytes = trace_db::BoundedCount(row.Number(8));
   const int64_t time = end - rows.start();
   ++place.calls;
   AddTo(&place.bytes, bytes);
@@ -315,14 +307,20 @@ void Pass::AddCall(const Rows& rows) {
 
 void Pass::AddDecision(ProcessSum* sum, const Question& row, bool measured) {
   DecisionSum& decision = sum->decisions[row.Number(9)];
-  const int64_t bytes = BoundedCount(row.Number(10));
-  const int64_t saved = BoundedTime(row.Number(11));
+  const int64_t bytes = trace_db::BoundedCount(row.Number(10));
+  const int64_t saved = trace_db::BoundedTime(row.Number(11));
   ++decision.calls;
   AddTo(&decision.bytes, bytes);
   AddTo(saved > 0 ? &decision.saved : &decision.lost, saved > 0 ? saved : -saved);
   if (!measured) return;
   ++decision.measured_calls;
   AddTo(&decision.measured_bytes, bytes);
+}
+
+bool Pass::Communicates(int64_t kernel_name) {
+  const auto [known, is_new] = communicates_.try_emplace(kernel_name, false);
+  if (is_new) known->second = NamesCommunication(strings_.Of(kernel_name));
+  return known->second;
 }
 
 void Pass::AddKernel(const Rows& rows) {
@@ -333,15 +331,18 @@ void Pass::AddKernel(const Rows& rows) {
   const auto side = [&](int column, int64_t most) { return std::clamp(row.Number(column), int64_t{1}, most); };
   constexpr int64_t kMostX = int64_t{1} << 31;
   constexpr int64_t kMostYz = int64_t{1} << 16;
-  const trace_db::KernelShape shape = {.grid = {side(6, kMostX), side(7, kMostYz), side(8, kMostYz)},
-                                       .block = {side(9, 1024), side(10, 1024), side(11, 1024)},
-                                       .registers = BoundedCount(row.Number(12)),
-                                       .shared = BoundedCount(row.Number(13)) + BoundedCount(row.Number(14))};
-  const int64_t blocks = BoundedCount(BoundedCount(shape.grid[0] * shape.grid[1]) * shape.grid[2]);
+  const trace_db::KernelShape shape = {
+      .grid = {side(6, kMostX), side(7, kMostYz), side(8, kMostYz)},
+      .block = {side(9, 1024), side(10, 1024), side(11, 1024)},
+      .registers = trace_db::BoundedCount(row.Number(12)),
+      .shared = trace_db::BoundedCount(row.Number(13)) + trace_db::BoundedCount(row.Number(14))};
+  const int64_t blocks = trace_db::BoundedCount(trace_db::BoundedCount(shape.grid[0] * shape.grid[1]) * shape.grid[2]);
   DeviceSum& device = sum->devices[at];
   const int64_t sms = device.info != nullptr ? device.info->multiprocessors.value_or(0) : 0;
   const int64_t end = rows.end();
-  if (!sum->sweep.Kernel(at, rows.start(), end, blocks, sms)) return;
+  const Sweep::KernelRun run = {
+      .start = rows.start(), .end = end, .blocks = blocks, .communicates = Communicates(row.Number(4))};
+  if (!sum->sweep.Kernel(at, run, sms)) return;
   const int64_t time = end - rows.start();
   ++device.kernels;
   AddTo(&device.kernel_time, time);
@@ -364,7 +365,7 @@ void Pass::AddCopy(const Rows& rows) {
   const size_t at = sum->DeviceOf(row.Number(2), infos_);
   const int64_t end = rows.end();
   if (!sum->sweep.Copy(at, rows.start(), end)) return;
-  const int64_t bytes = BoundedCount(row.Number(4));
+  const int64_t bytes = trace_db::BoundedCount(row.Number(4));
   const int64_t time = end - rows.start();
   DeviceCopyReport& copies = sum->devices[at].copies[row.Number(5)];
   copies.kind = row.Number(5);
@@ -384,6 +385,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
   for (const Step& step : process.steps) {
     if (step.use == StepUse::kWarmUp) ++process.warm_up_steps;
     if (step.use == StepUse::kDropped) ++process.dropped_steps;
+    if (step.use == StepUse::kUnwatched) ++process.unwatched_steps;
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
@@ -449,6 +451,10 @@ void Pass::FinishDevices(ProcessSum* sum) {
   Question copy_name(reader_, reader_.HasTable("ENUM_CUDA_MEMCPY_OPER")
                                   ? "SELECT label FROM ENUM_CUDA_MEMCPY_OPER WHERE id = ?"
                                   : "SELECT NULL WHERE ? IS NULL");
+  if (sum->report.unwatched_everywhere) {
+    sum->report.device_copies.clear();
+    return;
+  }
   for (size_t i = 0; i < sum->devices.size(); ++i) {
     const DeviceSum& from = sum->devices[i];
     DeviceReport& device = sum->report.devices.emplace_back();
@@ -505,6 +511,7 @@ void Pass::FinishDecisions(ProcessSum* sum) {
 
 void Pass::Finish(ProcessSum* sum) {
   FinishSteps(sum);
+  avoided_.Finish(sum->index);
   FinishSites(sum);
   FinishDevices(sum);
   FinishDecisions(sum);

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tools/report/bounded.h"
+#include "tools/trace_db/bounded.h"
 
 namespace slipstream::report {
 namespace {
@@ -50,8 +50,8 @@ std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
     process.executable = row.Text(7);
     process.command = row.Text(8);
     process.spool = row.Text(9);
-    process.first = BoundedTime(row.Number(10));
-    process.last = BoundedEnd(process.first, row.Number(11));
+    process.first = trace_db::BoundedTime(row.Number(10));
+    process.last = trace_db::BoundedEnd(process.first, row.Number(11));
     process.calls = static_cast<uint64_t>(row.Number(12));
     process.dropped = static_cast<uint64_t>(row.Number(13));
     process.complete = row.Number(14) != 0;
@@ -72,8 +72,8 @@ std::vector<Draft> ForeignProcesses(DatabaseReader* reader) {
     Draft& draft = drafts[GlobalPidOf(global)];
     const bool is_new = draft.global_pid == 0 && draft.report.process == 0;
     draft.global_pid = GlobalPidOf(global);
-    first = BoundedTime(first);
-    last = BoundedEnd(first, last);
+    first = trace_db::BoundedTime(first);
+    last = trace_db::BoundedEnd(first, last);
     draft.report.first = is_new ? first : std::min(draft.report.first, first);
     draft.report.last = is_new ? last : std::max(draft.report.last, last);
     draft.report.process = 1;
@@ -138,8 +138,8 @@ void TakeSteps(DatabaseReader* reader, Draft* draft) {
     thread.site = row.NumberIfKnown(3);
     Step& step = thread.steps.emplace_back();
     step.number = row.Number(2);
-    step.start = BoundedTime(row.Number(4));
-    step.end = BoundedEnd(step.start, row.Number(5));
+    step.start = trace_db::BoundedTime(row.Number(4));
+    step.end = trace_db::BoundedEnd(step.start, row.Number(5));
   }
   Thread* most = nullptr;
   for (auto& [number, thread] : threads) {
@@ -169,6 +169,30 @@ void TakeWhole(DatabaseReader* reader, Draft* draft) {
   draft->step_global_tid = row.Number(1);
 }
 
+// When devices were recorded; none: they were not, or whoever made the database knows nothing about it.
+std::vector<Interval> DevicePeriods(DatabaseReader* reader, const ProcessReport& process) {
+  std::vector<Interval> periods;
+  if (!reader->HasTable("SLIPSTREAM_DEVICE_PERIODS")) return periods;
+  Question row(*reader,
+               "SELECT start, \"end\" FROM SLIPSTREAM_DEVICE_PERIODS WHERE processId = ? ORDER BY start, \"end\"");
+  row.Bind(1, process.process);
+  while (row.Next()) {
+    const int64_t start = trace_db::BoundedTime(row.Number(0));
+    periods.push_back({start, trace_db::BoundedEnd(start, row.Number(1))});
+  }
+  return periods;
+}
+
+// The rest of first to last. The process's first and last moments are no holes: they are the recording's own.
+std::vector<Interval> Between(const std::vector<Interval>& periods, int64_t first, int64_t last) {
+  std::vector<Interval> holes;
+  if (periods.empty()) return holes;
+  if (first < periods.front().start) holes.push_back({first, periods.front().start});
+  for (size_t i = 1; i < periods.size(); ++i) holes.push_back({periods[i - 1].end, periods[i].start});
+  if (periods.back().end < last) holes.push_back({periods.back().end, last});
+  return holes;
+}
+
 void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
   std::vector<Interval> drops;
   {
@@ -176,14 +200,21 @@ void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
     row.Bind(1, process->process);
     while (row.Next()) {
       ++process->drop_gaps;
-      const int64_t start = BoundedTime(row.Number(1));
-      if (row.Number(0) == process->step_thread) drops.push_back({start, BoundedEnd(start, row.Number(2))});
+      const int64_t start = trace_db::BoundedTime(row.Number(1));
+      if (row.Number(0) == process->step_thread) drops.push_back({start, trace_db::BoundedEnd(start, row.Number(2))});
     }
   }
+  const std::vector<Interval> periods = DevicePeriods(reader, *process);
+  process->devices_recorded = !periods.empty();
   if (process->has_steps) {
-    process->drops_everywhere = !ChooseSteps(drops, &process->steps);
+    const Chosen chosen = ChooseSteps(drops, Between(periods, process->first, process->last), &process->steps);
+    process->drops_everywhere = chosen.drops_everywhere;
+    process->unwatched_everywhere = chosen.unwatched_everywhere;
   } else {
     process->drops_everywhere = !drops.empty();
+    // What there is to measure is when devices were recorded.
+    if (!periods.empty()) process->steps.clear();
+    for (const Interval& period : periods) process->steps.push_back({.start = period.start, .end = period.end});
   }
   Question row(*reader, "SELECT name FROM SLIPSTREAM_THREADS WHERE processId = ? AND thread = ?");
   row.Bind(1, process->process).Bind(2, process->step_thread);
@@ -226,6 +257,41 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
   return table;
 }
 
+void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
+  if (!reader->HasColumn("SLIPSTREAM_CALLS", "libraryId") || !reader->HasTable("SLIPSTREAM_DEVICE_WORK")) return;
+  {
+    Question row(*reader, "SELECT processId, kernels, unattributed FROM SLIPSTREAM_DEVICE_WORK");
+    while (row.Next()) {
+      const auto process = table->by_id.find(row.Number(0));
+      if (process == table->by_id.end()) continue;
+      table->processes[process->second].all_kernels = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(1)));
+      table->processes[process->second].unattributed = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(2)));
+    }
+  }
+  std::string work;
+  for (const char* const name : {"KERNEL", "MEMCPY", "MEMSET"}) {
+    const std::string activity = std::string("CUPTI_ACTIVITY_KIND_") + name;
+    if (!reader->HasTable(activity)) continue;
+    const bool is_kernel = std::string_view(name) == "KERNEL";
+    work += std::string(work.empty() ? "" : " UNION ALL ") + "SELECT correlationId, \"end\" - start AS ns, " +
+            (is_kernel ? "1" : "0") + " AS kernel FROM " + activity;
+  }
+  if (work.empty()) return;
+  Question row(*reader, "SELECT c.processId, s.value, sum(w.kernel), sum(1 - w.kernel), sum(w.ns) AS time FROM (" +
+                            work +
+                            ") w JOIN SLIPSTREAM_CALLS c USING (correlationId) JOIN StringIds s ON s.id = c.libraryId "
+                            "GROUP BY c.processId, s.value ORDER BY c.processId, time DESC, s.value");
+  while (row.Next()) {
+    const auto process = table->by_id.find(row.Number(0));
+    if (process == table->by_id.end()) continue;
+    table->processes[process->second].libraries.push_back(
+        {.path = std::string(row.Text(1)),
+         .kernels = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(2))),
+         .copies = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3))),
+         .time = trace_db::BoundedTime(row.Number(4))});
+  }
+}
+
 void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTable* table) {
   if (!reader->HasTable("SLIPSTREAM_MEMORY")) return;
   const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kMemoryPoints) + 1);
@@ -237,12 +303,16 @@ void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTabl
     const auto process = table->by_id.find(row.Number(0));
     if (process == table->by_id.end()) continue;
     MemoryReport& pool = pools[{process->second, row.Number(1)}];
-    const MemoryPoint point = {BoundedTime(row.Number(2)), BoundedCount(row.Number(3)), BoundedCount(row.Number(4))};
+    const MemoryPoint point = {trace_db::BoundedTime(row.Number(2)), trace_db::BoundedCount(row.Number(3)),
+                               trace_db::BoundedCount(row.Number(4))};
     pool.device = row.Number(1);
     ++pool.readings;
     pool.peak_live = std::max(pool.peak_live, point.live);
     pool.peak_idle = std::max(pool.peak_idle, point.idle);
-    pool.peak = std::max(pool.peak, point.live + point.idle);
+    if (pool.readings == 1 || point.live + point.idle > pool.peak) {
+      pool.peak = point.live + point.idle;
+      pool.peak_point = point;
+    }
     pool.last_live = point.live;
     pool.last_idle = point.idle;
     pool.trims = std::max(pool.trims, row.Number(5));

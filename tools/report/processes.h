@@ -29,6 +29,9 @@ constexpr int64_t GlobalPidOf(int64_t global) { return global & ~int64_t{0xFFFFF
 // With steps chosen (steps.h), sorted by rank.
 ProcessTable ReadProcesses(trace_db::DatabaseReader* reader);
 
+// Who asked for device work past every hook.
+void ReadLibraries(trace_db::DatabaseReader* reader, ProcessTable* table);
+
 // SLIPSTREAM_MEMORY; `first` and `last` of the run, for the points.
 void ReadMemory(trace_db::DatabaseReader* reader, int64_t first, int64_t last, ProcessTable* table);
 

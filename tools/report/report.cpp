@@ -4,12 +4,17 @@
 #include <filesystem>
 #include <utility>
 
+#include "tools/report/held_memory.h"
 #include "tools/report/pass.h"
+#include "tools/report/pool_calls.h"
 #include "tools/report/processes.h"
 #include "tools/report/timeline.h"
 
 namespace slipstream::report {
 namespace {
+
+// A rank that others wait for by more than one part in so many of a step is the one to look at.
+constexpr int64_t kWaitsAreSeen = 50;
 
 using trace_db::DatabaseReader;
 using trace_db::Question;
@@ -34,6 +39,29 @@ void ReadRun(DatabaseReader* reader, Report* report) {
     Question row(*reader, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
     while (row.Next()) report->hosts.emplace_back(row.Text(0));
   }
+}
+
+std::optional<Communication> CommunicationOf(const std::vector<ProcessReport>& processes) {
+  Communication found;
+  size_t count = 0;
+  int64_t least = 0;
+  int64_t most = 0;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (!processes[i].has_steps || processes[i].communication() == 0) continue;
+    const int64_t of_step = processes[i].communication() / static_cast<int64_t>(processes[i].measured_steps);
+    if (count == 0 || of_step < least) {
+      found.waited_for = i;
+      least = of_step;
+    }
+    if (count == 0 || of_step > most) {
+      found.waits_most = i;
+      most = of_step;
+    }
+    ++count;
+  }
+  if (count < 2) return std::nullopt;
+  found.wait = most - least;
+  return found;
 }
 
 // The slowest in the median; where nobody has steps, who has most calls.
@@ -73,13 +101,43 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
     report.calls += process.calls;
   }
   ReadMemory(reader, report.first, report.last, &table);
+  ReadHeldMemory(reader, options.timeline, report.first, report.last, &table);
+  ReadLibraries(reader, &table);
+  ReadPoolCalls(reader, &table);
   PassOverCalls(reader, options, &table, &report);
   report.processes = std::move(table.processes);
   if (report.processes.empty()) return report;
   report.shown = Shown(report.processes);
   report.spread = SpreadOf(report.processes);
+  report.communication = CommunicationOf(report.processes);
+  if (report.communication) {
+    const ProcessReport& waited_for = report.processes[report.communication->waited_for];
+    if (report.communication->wait > waited_for.step_time.median / kWaitsAreSeen) {
+      report.shown = report.communication->waited_for;
+    }
+  }
   if (options.timeline) report.timeline = MakeTimeline(reader, report, report.shown);
   return report;
+}
+
+int64_t ProcessReport::communication() const {
+  int64_t most = 0;
+  for (const DeviceReport& device : devices) most = std::max(most, device.times.communication);
+  return most;
+}
+
+int64_t ProcessReport::communication_alone() const {
+  int64_t most = 0;
+  for (const DeviceReport& device : devices) most = std::max(most, device.times.communication_alone);
+  return most;
+}
+
+std::optional<int64_t> StepNumberAt(const ProcessReport& process, int64_t time) {
+  if (!process.has_steps) return std::nullopt;
+  for (const Step& step : process.steps) {
+    if (step.start <= time && time < step.end) return step.number;
+  }
+  return std::nullopt;
 }
 
 std::string NameOf(const ProcessReport& process) {

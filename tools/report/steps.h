@@ -34,8 +34,9 @@ std::string_view NameOf(Part part);
 
 enum class StepUse : uint8_t {
   kMeasured,
-  kWarmUp,   // before the loop had its pace
-  kDropped,  // records of its thread are missing in it, so that calls would pass for time outside them
+  kWarmUp,     // before the loop had its pace
+  kDropped,    // records of its thread are missing in it, so that calls would pass for time outside them
+  kUnwatched,  // devices were not recorded in all of it, so that work would pass for idle time
 };
 
 struct Step {
@@ -56,10 +57,14 @@ struct Interval {
 };
 
 // Of the first ten steps, or the first quarter where there are fewer than forty, all up to the last one that takes more
-// than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out. Where that leaves
-// none, the steps with drops count after all, and the result is false. `steps` in the order of their starts; sets
-// `use`.
-bool ChooseSteps(std::span<const Interval> drops, std::vector<Step>* steps);
+// than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out, and so is one
+// across a time in which devices were not recorded. Where that leaves none, those steps count after all, which the
+// result says. `steps` in the order of their starts; sets `use`.
+struct Chosen {
+  bool drops_everywhere = false;
+  bool unwatched_everywhere = false;
+};
+Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> unwatched, std::vector<Step>* steps);
 
 // The time that the measured steps cover: ascending, and no two of them touch.
 std::vector<Interval> MeasuredTime(std::span<const Step> steps);

@@ -132,6 +132,15 @@ void Plot::Dot(double x, double y, double radius, const std::string& color, cons
   body_ += title.empty() ? "/>\n" : "><title>" + HtmlText(title) + "</title></circle>\n";
 }
 
+void Plot::Mark(double x, double y, const std::string& text) {
+  const double left = X(std::clamp(x, x0_, x1_));
+  const double top = Y(std::clamp(y, y0_, y1_));
+  body_ += "<circle class=\"mark\"" + Attribute("cx", left) + Attribute("cy", top) + Attribute("r", 3.5) + "/>\n";
+  const bool to_the_right = left < (frame_.left + frame_.width - frame_.right) / 2;
+  body_ += "<text class=\"mark\"" + Attribute("x", left) + Attribute("y", top - 7) + " text-anchor=\"" +
+           (to_the_right ? "start" : "end") + "\">" + HtmlText(text) + "</text>\n";
+}
+
 std::string Plot::Finish(const std::string& name) {
   return "<svg role=\"img\" aria-label=\"" + HtmlText(name) + "\" viewBox=\"0 0 " + Units(frame_.width) + " " +
          Units(frame_.height) + "\">\n" + body_ + "</svg>\n";

@@ -1,4 +1,5 @@
-// Plots as inline SVG: text that an HTML page holds, without a script and without anything from elsewhere.
+// Plots as inline SVG: text that an HTML page holds, without a script and without anything from elsewhere. A color is
+// CSS's, so that it may be a variable of the page ("var(--lane)").
 //
 // Threading: an object belongs to one thread.
 #pragma once
@@ -45,6 +46,8 @@ class Plot {
   void Dot(double x, double y, double radius, const std::string& color, const std::string& title);
   // Free text at a place of the picture, in its own units.
   void Label(double x, double y, const std::string& text, const std::string& anchor = "start");
+  // A dot with its text above it, on whichever side there is room.
+  void Mark(double x, double y, const std::string& text);
 
   // `name`: what it is for those who cannot see it.
   std::string Finish(const std::string& name);

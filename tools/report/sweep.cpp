@@ -34,9 +34,12 @@ bool Sweep::To(int64_t time) {
     other_threads_.At(now_);
     next = std::min({next, step_thread_.NextChange(), other_threads_.NextChange()});
     for (Device& device : devices_) {
-      device.kernels.To(now_);
+      for (RunningKernels* const kernels : {&device.kernels, &device.communicating, &device.computing}) {
+        kernels->To(now_);
+        next = std::min(next, kernels->NextChange());
+      }
       device.copies.At(now_);
-      next = std::min({next, device.kernels.NextChange(), device.copies.NextChange()});
+      next = std::min(next, device.copies.NextChange());
     }
     Visit(now_, next);
     now_ = next;
@@ -70,9 +73,13 @@ void Sweep::Visit(int64_t from, int64_t to) {
 void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
   AddTo(&host_[host], measured);
   for (Device& device : devices_) {
-    device.kernels.To(from);
+    for (RunningKernels* const kernels : {&device.kernels, &device.communicating, &device.computing}) kernels->To(from);
     const bool copies = device.copies.At(from) != nullptr;
     if (copies) AddTo(&device.times.copies, measured);
+    if (device.communicating.any()) {
+      AddTo(&device.times.communication, measured);
+      if (!device.computing.any()) AddTo(&device.times.communication_alone, measured);
+    }
     if (device.kernels.any()) {
       AddTo(&device.times.kernels, measured);
       if (device.sms > 0) {
@@ -107,11 +114,12 @@ bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind,
   return measured;
 }
 
-bool Sweep::Kernel(size_t device, int64_t start, int64_t end, int64_t blocks, int64_t sms) {
-  const bool measured = To(start);
+bool Sweep::Kernel(size_t device, const KernelRun& kernel, int64_t sms) {
+  const bool measured = To(kernel.start);
   Device& on = At(device);
   on.sms = sms;
-  on.kernels.Add(start, end, blocks);
+  on.kernels.Add(kernel.start, kernel.end, kernel.blocks);
+  (kernel.communicates ? on.communicating : on.computing).Add(kernel.start, kernel.end, kernel.blocks);
   return measured;
 }
 

@@ -18,17 +18,15 @@
 
 namespace slipstream::report {
 
-// What the host was doing: a call of the step thread, else one of another thread, else none.
-inline constexpr size_t kHostStates = kCallKinds + 1;
-inline constexpr size_t kHostOutside = kCallKinds;
-
 // Of the measured time; `kernels`, `copies_alone` and `idle` add up to it.
 struct DeviceTimes {
   int64_t kernels = 0;       // at least one ran
   int64_t copies_alone = 0;  // no kernel, and at least one copy or set
   std::array<int64_t, kHostStates> idle{};
-  int64_t copies = 0;   // at least one copy or set, beside kernels or not
-  double busy_sms = 0;  // ns, each times the share of the SMs that have a block: min(1, blocks / SMs)
+  int64_t copies = 0;               // at least one copy or set, beside kernels or not
+  int64_t communication = 0;        // at least one kernel that communicates
+  int64_t communication_alone = 0;  // and no other kernel
+  double busy_sms = 0;              // ns, each times the share of the SMs that have a block: min(1, blocks / SMs)
 };
 
 class Sweep {
@@ -38,8 +36,14 @@ class Sweep {
 
   // Whether it began in the measured time. `site`: any small number of the caller's; SiteTime has its time.
   bool Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind, size_t site);
+  struct KernelRun {
+    int64_t start = 0;
+    int64_t end = 0;
+    int64_t blocks = 0;
+    bool communicates = false;
+  };
   // `device`: small numbers of the caller's. `sms` 0: not known.
-  bool Kernel(size_t device, int64_t start, int64_t end, int64_t blocks, int64_t sms);
+  bool Kernel(size_t device, const KernelRun& kernel, int64_t sms);
   // A set, too.
   bool Copy(size_t device, int64_t start, int64_t end);
   // Nothing more comes.
@@ -63,6 +67,8 @@ class Sweep {
   };
   struct Device {
     RunningKernels kernels;
+    RunningKernels communicating;
+    RunningKernels computing;
     Lane<char> copies;
     int64_t sms = 0;
     DeviceTimes times;

@@ -4,6 +4,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/text.h"
+#include "tools/report/decision_text.h"
 #include "tools/report/words.h"
 
 namespace slipstream::report {
@@ -23,6 +24,9 @@ constexpr size_t kKernelsShown = 5;
 constexpr size_t kDecisionsShown = 10;
 constexpr size_t kRanksShown = 16;
 constexpr size_t kErrorsShown = 3;
+constexpr size_t kLibrariesShown = 5;
+constexpr size_t kHoldersShown = 8;
+constexpr size_t kHeldSumsShown = 4;
 
 std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
 
@@ -90,6 +94,10 @@ std::string StepsTitle(const ProcessReport& process) {
   if (process.dropped_steps != 0) {
     left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out";
   }
+  if (process.unwatched_steps != 0) {
+    left += "; " + Counted(process.unwatched_steps, "step", "steps") +
+            " in which another profiler had the devices, left out";
+  }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM: calls are missing below";
   const std::string of = process.steps_found
                              ? ", each from " + Cut(Escape(process.step_site), 70) + " to the next time there"
@@ -149,6 +157,9 @@ const DeviceReport* Busiest(const ProcessReport& process) {
   return busiest;
 }
 
+// With one column more, what is named is a rank.
+size_t RankLabel(const Report& report) { return report.communication ? 14 : 22; }
+
 std::string RankRow(const Report& report, const ProcessReport& process) {
   constexpr size_t kColumn = 8;
   const auto mean = [&](std::initializer_list<Part> parts) {
@@ -156,7 +167,7 @@ std::string RankRow(const Report& report, const ProcessReport& process) {
     for (const Part part : parts) sum += process.parts[static_cast<size_t>(part)].mean();
     return PadLeft(Time(sum), kColumn);
   };
-  std::string text = PadRight("  " + Cut(ShortName(process), 20), 22) +
+  std::string text = PadRight("  " + Cut(ShortName(process), RankLabel(report) - 2), RankLabel(report)) +
                      PadLeft(process.has_steps ? WithThousands(process.measured_steps) : "none", 7);
   text += PadLeft(process.has_steps ? Time(process.step_time.median) : "-", kColumn) +
           PadLeft(process.has_steps ? Time(process.step_time.p90) : "-", kColumn);
@@ -169,19 +180,24 @@ std::string RankRow(const Report& report, const ProcessReport& process) {
                                                 static_cast<double>(process.measured_time)),
                     kColumn);
   }
+  if (report.communication) {
+    const auto time = static_cast<double>(process.communication());
+    text += PadLeft(time == 0 ? "-" : Time(time / process.divisor()), kColumn);
+  }
   return text + "\n";
 }
 
 std::string Ranks(const Report& report) {
   if (report.processes.size() < 2) return "";
-  std::string text = "PROCESSES: median and 90th percentile of a step, means of its parts";
-  text += report.kernels_recorded ? "; GPU: time with kernels\n" : "\n";
-  text += PadRight("", 22) + PadLeft("steps", 7);
+  std::string text = "PROCESSES: median and p90 of a step, means of its parts";
+  if (report.kernels_recorded) text += "; GPU: time with kernels";
+  text += report.communication ? "; comm.: in such that communicate\n" : "\n";
+  text += PadRight("", RankLabel(report)) + PadLeft("steps", 7);
   for (const char* const title :
        {"median", "p90", "copies", "synchr.", "allocs", "launch", "other", "elsewh.", "outside"}) {
     text += PadLeft(title, 8);
   }
-  text += (report.kernels_recorded ? PadLeft("GPU", 8) : "") + "\n";
+  text += (report.kernels_recorded ? PadLeft("GPU", 8) : "") + (report.communication ? PadLeft("comm.", 8) : "") + "\n";
   // The slowest is among them.
   std::vector<size_t> order;
   for (size_t i = 0; i < report.processes.size(); ++i) {
@@ -199,7 +215,16 @@ std::string Ranks(const Report& report) {
     text += Wrapped("  ", "slowest: " + ShortName(slowest) + ", " + Time(report.spread->difference) + " a step (" +
                               Percent(static_cast<double>(report.spread->difference),
                                       static_cast<double>(fastest.step_time.median)) +
-                              ") behind " + ShortName(fastest) + " in the median; what follows is of it");
+                              ") behind " + ShortName(fastest) + " in the median" +
+                              (report.shown == report.spread->slowest ? "; what follows is of it" : ""));
+  }
+  if (report.communication && report.communication->wait > 0) {
+    const ProcessReport& waited_for = report.processes[report.communication->waited_for];
+    const ProcessReport& waits = report.processes[report.communication->waits_most];
+    text += Wrapped("  ", "waiting: " + ShortName(waits) + " is " + Time(report.communication->wait) +
+                              " a step longer in kernels that communicate than " + ShortName(waited_for) +
+                              ", which is there last: the others wait for it" +
+                              (report.shown == report.communication->waited_for ? "; what follows is of it" : ""));
   }
   return text;
 }
@@ -220,6 +245,13 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
     return text + DeviceRow("  copying or setting memory", times.copies, process);
   }
   text += DeviceRow("  running kernels (utilisation)", times.kernels, process);
+  if (times.copies > times.copies_alone) {
+    text += DeviceRow("    of it, with copies or sets beside", times.copies - times.copies_alone, process);
+  }
+  if (times.communication != 0) {
+    text += DeviceRow("    of it, communicating", times.communication, process);
+    text += DeviceRow("      and computing nothing", times.communication_alone, process);
+  }
   if (report.device_copies_recorded) {
     text += DeviceRow("  only copying or setting memory", times.copies_alone, process);
   }
@@ -263,6 +295,9 @@ std::string Devices(const Report& report, const ProcessReport& process) {
   if (!report.kernels_recorded && !report.device_copies_recorded) {
     return "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known\n";
   }
+  if (process.unwatched_everywhere) {
+    return "GPU: another profiler had the devices in every step, so how busy they were is not known\n";
+  }
   if (process.devices.empty()) return "GPU: none of its kernels or copies are in this database\n";
   std::string text;
   for (const DeviceReport& device : process.devices) text += Device(report, process, device);
@@ -304,6 +339,57 @@ std::string Sites(const ProcessReport& process) {
   return text;
 }
 
+// What the decisions were good for, as far as the devices' records tell.
+std::string Ahead(const ProcessReport& process) {
+  const bool any = std::any_of(process.decisions.begin(), process.decisions.end(), [](const DecisionReport& decision) {
+    return SkipsTheWait(decision.name) || MakesItReturn(decision.name);
+  });
+  if (!any) return "";
+  if (!process.ahead) {
+    return Wrapped("  ", process.unwatched_everywhere
+                             ? "what was gained is not known: another profiler had the devices in every step"
+                             : "what was gained is not known: a run with SLIPSTREAM_TRACER_DEVICE=cupti "
+                               "(tracer.device = \"cupti\" in the policy) would tell");
+  }
+  const AheadReport& ahead = *process.ahead;
+  const double divisor = process.divisor();
+  const char* const a_step = process.has_steps ? " a step" : "";
+  const auto time = [&](int64_t sum) { return Time(static_cast<double>(sum) / divisor); };
+  const AheadTimes& own = ahead.step_thread;
+  std::string text = "the host went on for " + time(own.all_went_on()) + a_step +
+                     " while work was still running that it would have waited for (" +
+                     WithThousands(ahead.behind_work) + " of " +
+                     Counted(ahead.skipped, "skipped wait", "skipped waits") + ")";
+  if (own.waited_later != 0) text += "; for another " + time(own.waited_later) + " it waited in a later call";
+  if (own.added != 0) {
+    text += "; besides, slipstream made it wait for " + time(own.added) + ", which leaves " + time(own.net());
+  }
+  if (ahead.other_threads.all_went_on() != 0) {
+    text += "; other threads went on for " + time(ahead.other_threads.all_went_on());
+  }
+  if (ahead.stream_unknown != 0) {
+    text += "; of " + Counted(ahead.stream_unknown, "wait", "waits") + " the stream is not known";
+  }
+  return Wrapped("  ", text + ". This is not by how much a step is shorter.");
+}
+
+// Beside each other, and not multiplied: nobody knows what a call would have taken that was served.
+std::string Pool(const ProcessReport& process) {
+  std::string text;
+  const auto say = [&](const PoolCalls& calls, const char* function, const char* served) {
+    if (calls.served == 0) return;
+    text +=
+        Wrapped("  ", "pool: " + Counted(calls.served, "call", "calls") + " of " + function + served +
+                          Time(calls.served_time) + " (median " + Time(calls.served_median) + "); " +
+                          (calls.real == 0 ? std::string("none of this run reached the driver")
+                                           : WithThousands(calls.real) + " in this run reached the driver, median " +
+                                                 Time(calls.real_median)));
+  };
+  say(process.allocations, "cudaMalloc", " served in ");
+  say(process.frees, "cudaFree", " kept in ");
+  return text;
+}
+
 std::string Decisions(const ProcessReport& process) {
   if (process.decisions.empty()) return "";
   const double divisor = process.divisor();
@@ -332,8 +418,7 @@ std::string Decisions(const ProcessReport& process) {
   if (process.decisions.size() > kDecisionsShown + 1) {
     text += "  and " + std::to_string(process.decisions.size() - kDecisionsShown) + " more (--json has all)\n";
   }
-  if (!saved) text += "  (what a single call gained is not recorded)\n";
-  return text;
+  return text + Ahead(process) + Pool(process);
 }
 
 std::string Memory(const ProcessReport& process) {
@@ -342,18 +427,142 @@ std::string Memory(const ProcessReport& process) {
   for (const MemoryReport& pool : process.memory) {
     text += Wrapped("", "MEMORY of device " + std::to_string(pool.device) + ", the highest of " +
                             Counted(pool.readings, "reading", "readings") + " of its pool: " + bytes(pool.peak_live) +
-                            " live, " + bytes(pool.peak_idle) + " idle, " + bytes(pool.peak) +
-                            " together; at the end " + bytes(pool.last_live) + " and " + bytes(pool.last_idle));
+                            " live, " + bytes(pool.peak_idle) + " idle, " + bytes(pool.peak) + " together " +
+                            PlaceOf(process, pool.peak_point.time) + "; at the end " + bytes(pool.last_live) + " and " +
+                            bytes(pool.last_idle));
   }
   return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
+}
+
+// "a 3 GiB, b 2 GiB, 3 more"
+template <typename Sums, typename Name>
+std::string HeldSums(const Sums& sums, const Name& name) {
+  std::string text;
+  size_t shown = 0;
+  for (const auto& [key, sum] : sums) {
+    if (++shown > kHeldSumsShown && sums.size() > kHeldSumsShown + 1) {
+      return text + ", " + std::to_string(sums.size() - kHeldSumsShown) + " more (--json has all)";
+    }
+    text += (text.empty() ? "" : ", ") + name(key) + " " + HumanBytes(static_cast<uint64_t>(sum.bytes)) + " in " +
+            WithThousands(sum.blocks);
+  }
+  return text;
+}
+
+template <typename Key>
+std::vector<std::pair<Key, HeldSum>> ByBytes(const std::map<Key, HeldSum>& sums) {
+  std::vector<std::pair<Key, HeldSum>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
+  return sorted;
+}
+
+// PyTorch's own allocator makes one line of many tensors.
+bool HasSegments(const HeldReport& held) {
+  const auto any = [](const auto& sums, const auto& is) {
+    return std::any_of(sums.begin(), sums.end(), [&](const auto& sum) { return is(sum.first); });
+  };
+  return any(held.libraries, [](const std::string& path) { return path.ends_with("/libc10_cuda.so"); }) &&
+         any(held.functions,
+             [](const std::string& name) { return name == "cudaMalloc" || name.starts_with("cudaMalloc_v"); });
+}
+
+std::string HeldMemory(const ProcessReport& process) {
+  std::string text;
+  const auto bytes = [](int64_t size) { return HumanBytes(static_cast<uint64_t>(size)); };
+  for (const HeldReport& held : process.held) {
+    const std::string device = held.device >= 0 ? "device " + std::to_string(held.device) : "an unknown device";
+    std::string pool;
+    if (held.pool) {
+      pool = "; its pool held " + bytes(Sum(held.pool->live, held.pool->idle)) + " then, " + bytes(held.pool->idle) +
+             " of it idle";
+    }
+    text += Wrapped("", "WHO HAD MEMORY of " + device +
+                            " at the peak of what the program's calls got: " + bytes(held.peak) + " in " +
+                            Counted(held.peak_blocks, "block", "blocks") + " " + PlaceOf(process, held.peak_time) +
+                            pool + "; at the end " + bytes(held.last) + " in " + WithThousands(held.last_blocks) +
+                            "; " + Counted(held.allocations, "allocation", "allocations") + " in all");
+    text += Figure("bytes") + PadLeft("share", 9) + Figure("blocks") + "   who\n";
+    HeldSum rest;
+    for (size_t i = 0; i < held.holders.size(); ++i) {
+      const HolderReport& holder = held.holders[i];
+      if (i >= kHoldersShown && held.holders.size() > kHoldersShown + 1) {
+        AddTo(&rest.bytes, holder.sum.bytes);
+        rest.blocks += holder.sum.blocks;
+        continue;
+      }
+      text += Figure(bytes(holder.sum.bytes)) +
+              PadLeft(Percent(static_cast<double>(holder.sum.bytes), static_cast<double>(held.peak)), 9) +
+              Figure(WithThousands(holder.sum.blocks)) + "   " + HolderLabel(holder, kColumns - 32) + "\n";
+    }
+    if (rest.blocks != 0) {
+      text += Figure(bytes(rest.bytes)) +
+              PadLeft(Percent(static_cast<double>(rest.bytes), static_cast<double>(held.peak)), 9) +
+              Figure(WithThousands(rest.blocks)) + "   " + std::to_string(held.holders.size() - kHoldersShown) +
+              " more (--json has all)\n";
+    }
+    const auto file = [](const std::string& path) {
+      return path.empty() ? std::string("(not known)") : Cut(Escape(path.substr(path.rfind('/') + 1)), 44);
+    };
+    text += Wrapped("  ", "called from: " + HeldSums(held.libraries, file));
+    text += Wrapped("  ", "streams: " + HeldSums(ByBytes(held.streams), StreamLabel));
+    text += Wrapped("  ", "blocks of at least: " + HeldSums(ByBytes(held.sizes), [&](int exponent) {
+                            return bytes(int64_t{1} << exponent) + ":";
+                          }));
+    if (HasSegments(held)) {
+      text += Wrapped("  ",
+                      "PyTorch asks cudaMalloc for segments and cuts tensors out of them: the line of one is the line "
+                      "that made it ask. Each tensor has its own under allocator.mode = \"stream_ordered\".");
+    }
+  }
+  if (text.empty()) return text;
+  const auto say = [&](uint64_t count, const char* one, const char* many, const char* what) {
+    if (count != 0) text += Wrapped("  ", Counted(count, one, many) + what);
+  };
+  say(process.unknown_frees, "block was", "blocks were",
+      " given back and not seen allocated: from before the recording, or imported from another process");
+  say(process.unseen_frees, "block was", "blocks were",
+      " there until its address was allocated again: the call that gave it back is not in the trace");
+  say(process.unknown_resets, "reset", "resets", " of one of several devices: what was on it still counts");
+  if (process.dropped != 0) text += Wrapped("  ", "records were dropped: blocks may be missing, or too many");
+  return text;
 }
 
 std::string NotSeen(const Report& report, const ProcessReport& process) {
   std::string text = "NOT SEEN\n";
   const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
   if (report.has_own_tables) {
-    say("libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are not recorded and count as "
-        "outside CUDA calls");
+    say(process.devices_recorded ? "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): of their calls, "
+                                   "those that make work are "
+                                   "recorded as the driver's functions; others are not and count as outside CUDA calls"
+                                 : "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are "
+                                   "not recorded and count "
+                                   "as outside CUDA calls");
+  }
+  uint64_t kernels = 0;
+  uint64_t copies = 0;
+  for (const LibraryReport& library : process.libraries) {
+    kernels += library.kernels;
+    copies += library.copies;
+  }
+  if (!process.libraries.empty()) {
+    say("by no hook, in the whole run: " + WithThousands(kernels) + " of " + WithThousands(process.all_kernels) +
+        " kernels and " + Counted(copies, "copy or set", "copies and sets") + ", asked for by");
+    for (size_t i = 0; i < process.libraries.size() && i < kLibrariesShown; ++i) {
+      const LibraryReport& library = process.libraries[i];
+      const std::string file = library.path.substr(library.path.rfind('/') + 1);
+      text += "    " + PadRight(Cut(library.path.empty() ? "unknown" : Escape(file), 44), 46) +
+              PadLeft(WithThousands(library.kernels), 9) + " kernels" + PadLeft(WithThousands(library.copies), 9) +
+              " copies, sets" + Figure(Time(library.time)) + "\n";
+    }
+    if (process.libraries.size() > kLibrariesShown) {
+      text += "    " + Counted(process.libraries.size() - kLibrariesShown, "more library", "more libraries") +
+              " (--json has all)\n";
+    }
+  }
+  if (process.unattributed != 0) {
+    say("devices: of " + Counted(process.unattributed, "kernel, copy or set", "kernels, copies and sets") +
+        " the call is not in the trace");
   }
   if (process.calls_without_line != 0) {
     say("lines: " + WithThousands(process.calls_without_line) + " of " + WithThousands(process.measured_calls) +
@@ -391,7 +600,7 @@ std::string FormatReport(const Report& report) {
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
   return text + Ranks(report) + Steps(shown) + Devices(report, shown) + Sites(shown) + Decisions(shown) +
-         Memory(shown) + NotSeen(report, shown);
+         Memory(shown) + HeldMemory(shown) + NotSeen(report, shown);
 }
 
 }  // namespace slipstream::report

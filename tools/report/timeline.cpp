@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tools/report/bounded.h"
 #include "tools/report/call_kind.h"
+#include "tools/trace_db/bounded.h"
 
 namespace slipstream::report {
 namespace {
@@ -81,8 +81,9 @@ class Drawing {
     while (row.Next()) {
       const int64_t thread = row.Number(3);
       const std::string& name = Name(row.Number(2));
-      Add({thread == process_.step_thread ? 0 : 1, {thread, 0}}, ThreadName(thread), BoundedTime(row.Number(0)),
-          BoundedTime(row.Number(1)), static_cast<int>(KindOf(name)), std::string(PlainName(name)));
+      Add({thread == process_.step_thread ? 0 : 1, {thread, 0}}, ThreadName(thread),
+          trace_db::BoundedTime(row.Number(0)), trace_db::BoundedTime(row.Number(1)), static_cast<int>(KindOf(name)),
+          std::string(PlainName(name)));
     }
   }
   void Device(const char* table, const std::string& what, int kind) {
@@ -97,7 +98,7 @@ class Drawing {
       const std::string name = kind == kTimelineKernel ? Name(row.Number(4)) : CopyName(row.Number(4));
       Add({2, {row.Number(2), row.Number(3)}},
           "GPU " + std::to_string(row.Number(2)) + ", stream " + std::to_string(row.Number(3)),
-          BoundedTime(row.Number(0)), BoundedTime(row.Number(1)), kind, name);
+          trace_db::BoundedTime(row.Number(0)), trace_db::BoundedTime(row.Number(1)), kind, name);
     }
   }
   std::string CopyName(int64_t kind) {

@@ -84,6 +84,27 @@ std::string SiteLabel(const SiteReport& site, size_t columns) {
   return Cut(Escape(std::filesystem::path(site.file).filename().string() + place), columns);
 }
 
+std::string HolderLabel(const HolderReport& holder, size_t columns) {
+  const std::string library = std::filesystem::path(holder.library).filename().string();
+  if (!holder.known) return Cut(Escape(library.empty() ? "(no line known)" : library + " (no line known)"), columns);
+  SiteReport site;
+  site.known = true;
+  site.file = holder.file;
+  site.line = holder.line;
+  site.function = holder.function;
+  return SiteLabel(site, columns);
+}
+
+std::string StreamLabel(int64_t handle) {
+  constexpr int64_t kLegacy = 1;
+  constexpr int64_t kPerThread = 2;
+  if (handle == 0 || handle == kLegacy) return "default stream";
+  if (handle == kPerThread) return "default streams of threads";
+  char text[32];
+  std::snprintf(text, sizeof(text), "stream %#llx", static_cast<unsigned long long>(handle));
+  return text;
+}
+
 std::string FunctionsLabel(const SiteReport& site, size_t columns) {
   std::string text;
   for (size_t i = 0; i < site.functions.size(); ++i) {
@@ -112,6 +133,11 @@ std::string WallTime(int64_t unix_ns) {
   if (gmtime_r(&seconds, &parts) == nullptr) return "";
   char text[64];
   return {text, strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &parts)};
+}
+
+std::string PlaceOf(const ProcessReport& process, int64_t time) {
+  const std::optional<int64_t> step = StepNumberAt(process, time);
+  return "at " + Time(time) + (step ? ", step " + std::to_string(*step) : "");
 }
 
 std::string Missing(const ProcessReport& process) {

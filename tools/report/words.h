@@ -26,6 +26,10 @@ const char* Label(Part part);
 const char* HostLabel(size_t host);
 // "train.py:42 (step)", of at most `columns`; the file without its folders where it is longer.
 std::string SiteLabel(const SiteReport& site, size_t columns);
+// The same of who asked for memory; without a line the file whose code did: "libnccl.so.2 (no line known)".
+std::string HolderLabel(const HolderReport& holder, size_t columns);
+// "default stream", "stream 0x55d0"
+std::string StreamLabel(int64_t handle);
 // "cudaMemcpyAsync, cudaStreamSynchronize, 2 more"
 std::string FunctionsLabel(const SiteReport& site, size_t columns);
 // At most `columns`, with "..." where something is cut off.
@@ -36,6 +40,8 @@ std::string FullName(const ProcessReport& process);
 std::string ShortName(const ProcessReport& process);
 // "2026-11-22 17:01:02 UTC"; empty: not known.
 std::string WallTime(int64_t unix_ns);
+// "at 12.3 s, step 7": since the recording began.
+std::string PlaceOf(const ProcessReport& process, int64_t time);
 // What is missing of a process; empty: nothing.
 std::string Missing(const ProcessReport& process);
 

@@ -4,9 +4,13 @@ import os
 import pathlib
 import re
 import tempfile
+import time
 
 from cases import FAILED, Case, read_ctest_junit
 from command import run
+
+# What ctest says where it did not start all of its tests.
+_OUT_OF_TIME = "The stop time has been passed"
 
 # GoogleTest's output and a sanitiser's report must survive whole: reasons for skips are read from them.
 _OUTPUT_LIMITS = ["--test-output-size-passed", "65536", "--test-output-size-failed", "262144"]
@@ -77,8 +81,13 @@ def test_environment():
     return kept
 
 
-def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(), log=None, note=None):
-    """Every test of the folder as cases. `prefix` is a command that ctest is run under; `note` takes a remark."""
+def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(), log=None, note=None,
+              but_label=None, minutes=None):
+    """Every test of the folder as cases. `prefix` is a command that ctest is run under; `note` takes a remark.
+
+    After so many minutes the tests that run are ended and none is started any more, and both is a failure: whoever waits for
+    the result then learns which tests they were, whatever hung.
+    """
     build = pathlib.Path(build).resolve()
     if not (build / "CTestTestfile.cmake").exists():
         return [Case(leg, "ctest", FAILED, 0.0, f"{build} is no build folder with tests: no CTestTestfile.cmake in it")]
@@ -96,6 +105,11 @@ def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(),
             command += ["-R", name_filter]
         if label:
             command += ["-L", label]
+        if but_label:
+            command += ["-LE", but_label]
+        if minutes is not None:
+            # In whole seconds, and of tomorrow where it is not after now.
+            command += ["--stop-time", time.strftime("%H:%M:%S", time.localtime(time.time() + 60 * minutes + 2))]
         result = run(command, source, test_environment(), log=log)
         cases = []
         if junit.exists():
@@ -104,6 +118,8 @@ def run_tests(build, source, leg, jobs, name_filter=None, label=None, prefix=(),
     for case in cases:
         if case.outcome == FAILED:
             case.text = f"{case.text.rstrip()}\n{ended.get(case.name, 'Failed')}".lstrip()
+    if _OUT_OF_TIME in result.output:
+        cases.append(Case(leg, "ctest", FAILED, result.seconds, f"not all tests were started in {minutes:g} minutes"))
     # ctest has its own word on the whole: a list of tests that could not be made, a test that ran twice.
     if result.status != 0 and not any(case.outcome == FAILED for case in cases):
         cases.append(Case(leg, "ctest", FAILED, result.seconds, result.tail()))

@@ -4,10 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
+import time
 import typing
 
 import tidy
-from cases import FAILED, PASSED, Case
+from cases import FAILED, PASSED, SKIPPED, Case
 from command import run
 from ctest import run_tests, test_environment
 from sources import is_cpp, tracked
@@ -15,7 +16,28 @@ from sources import is_cpp, tracked
 CLANG_FORMAT = "clang-format-14"
 # The library under its CMake name; the leg without a toolkit builds this and no more.
 LIBRARY_TARGET = "slipstream_shared"
+# tests/torch, which the leg of that name runs, and no other.
+TORCH_LABEL = "^torch$"
+# For the tests of one build folder: about twice what they take on 2 cores. Something hangs in one that takes longer.
+TEST_MINUTES = 25
+# A network that is so slow costs the tests of PyTorch, not the whole run.
+TORCH_FETCH_SECONDS = 300
 _OF_CUDA = re.compile(r"cuda|cupti|nvtx|nvToolsExt", re.IGNORECASE)
+
+
+class Deadline:
+    """When all legs together must be over, if ever."""
+
+    def __init__(self, minutes=None):
+        self._end = None if minutes is None else time.monotonic() + 60 * minutes
+
+    def seconds(self):
+        """How many are left, or None."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
+
+    def minutes(self, at_most):
+        """How long a leg's tests may run that would be given so many minutes."""
+        return at_most if self._end is None else min(at_most, self.seconds() / 60)
 
 
 class NeedsRoot(Exception):
@@ -29,6 +51,7 @@ class Context:
     name_filter: typing.Optional[str]
     tidy_minutes: float
     note: typing.Callable[[str], None]
+    deadline: Deadline = dataclasses.field(default_factory=Deadline)
 
     def log(self, leg):
         return self.root / "build" / "logs" / f"{leg}.log"
@@ -68,7 +91,7 @@ def format_leg(context):
 def _build(context, leg, configure, folder, targets=()):
     """None, or the case that says how the build failed."""
     for name, command in (("configure", configure), ("build", ["ninja", "-C", folder, "-j", context.jobs, *targets])):
-        result = run(command, context.root, test_environment(), log=context.log(leg))
+        result = run(command, context.root, test_environment(), context.deadline.seconds(), log=context.log(leg))
         if result.status != 0:
             # ninja prints what else was running after the failure itself.
             at = result.output.find("FAILED: ")
@@ -81,6 +104,10 @@ def _build(context, leg, configure, folder, targets=()):
     return None
 
 
+def _out_of_time(context, leg):
+    return None if context.deadline.minutes(1) > 0 else Case(leg, leg, FAILED, 0.0, "not run: the time of all legs was over")
+
+
 def _randomisation_off(context):
     """A ThreadSanitizer of GCC 12 cannot map its shadow where the kernel randomises addresses by more than 28 bits."""
     command = ["setarch", os.uname().machine, "-R"]
@@ -89,12 +116,34 @@ def _randomisation_off(context):
 
 def preset_leg(context, preset):
     folder = context.root / "build" / preset
-    failure = _build(context, preset, ["cmake", "--preset", preset], folder)
+    failure = _out_of_time(context, preset) or _build(context, preset, ["cmake", "--preset", preset], folder)
     if failure:
         return [failure]
     prefix = _randomisation_off(context) if preset == "tsan" else []
     return run_tests(folder, context.root, preset, context.jobs, context.name_filter, prefix=prefix,
-                     log=context.log(preset))
+                     log=context.log(preset), but_label=TORCH_LABEL, minutes=context.deadline.minutes(TEST_MINUTES))
+
+
+def torch_leg(context):
+    """Real PyTorch on the simulated device: brought where it can be, else one skipped case that says why not."""
+    leg = "torch"
+    setup = run([context.root / "tools" / "setup", "--torch"], context.root, timeout=TORCH_FETCH_SECONDS,
+                log=context.log(leg))
+    lines = setup.output.splitlines() or ["tools/setup --torch said nothing"]
+    if setup.timed_out:
+        text = f"PyTorch was not there after {TORCH_FETCH_SECONDS / 60:g} minutes; tools/setup --torch brings it"
+        return [Case(leg, "setup", SKIPPED, setup.seconds, text)]
+    if setup.status == 3:
+        return [Case(leg, "setup", SKIPPED, setup.seconds, lines[-1])]
+    if setup.status != 0:
+        return [Case(leg, "setup", FAILED, setup.seconds, setup.tail())]
+    context.note(f"set-up {setup.seconds:.0f} s")
+    folder = context.root / "build" / "release"
+    failure = _build(context, leg, ["cmake", "--preset", "release"], folder)
+    if failure:
+        return [failure]
+    return run_tests(folder, context.root, leg, context.jobs, context.name_filter, TORCH_LABEL, log=context.log(leg),
+                     minutes=context.deadline.minutes(TEST_MINUTES))
 
 
 def headers_leg(context):
@@ -144,16 +193,17 @@ def _headers_used(context, leg, folder):
 def tidy_leg(context):
     # Sources include headers that the build generates, and the build knows which source includes which header.
     folder = context.root / "build" / "release"
-    failure = _build(context, "tidy", ["cmake", "--preset", "release"], folder)
+    failure = _out_of_time(context, "tidy") or _build(context, "tidy", ["cmake", "--preset", "release"], folder)
     if failure:
         return [failure]
-    return tidy.check(folder, context.root, context.jobs, context.tidy_minutes, context.note)
+    return tidy.check(folder, context.root, context.jobs, context.deadline.minutes(context.tidy_minutes), context.note)
 
 
 LEGS = {
     "setup": setup_leg,
     "format": format_leg,
     "release": lambda context: preset_leg(context, "release"),
+    "torch": torch_leg,
     "tidy": tidy_leg,
     "headers": headers_leg,
     "asan": lambda context: preset_leg(context, "asan"),

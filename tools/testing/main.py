@@ -46,7 +46,11 @@ def parse(arguments):
                         help="compilers and tests at a time (default: the cores this process may use)")
     parser.add_argument("--filter", metavar="REGEX", help="of the tests in build folders, those whose names match")
     parser.add_argument("--tidy-minutes", metavar="N", type=float, default=10, help="time for clang-tidy (default 10)")
+    parser.add_argument("--minutes", metavar="N", type=float,
+                        help="for all legs together: what has not run by then has failed (default: no limit)")
     options = parser.parse_args(arguments)
+    if options.minutes is not None and options.minutes <= 0:
+        parser.error("--minutes must be more than 0")
     if options.jobs < 1:
         parser.error("--jobs must be at least 1")
     if options.build and options.only:
@@ -124,7 +128,8 @@ def report(cases, seconds_of_leg, junit):
 def main(arguments):
     options = parse(arguments)
     junit = options.junit or (options.build.resolve() if options.build else ROOT / "build") / "junit.xml"
-    cases, seconds_of_leg, status = [], {}, 0
+    cases, seconds_of_leg = [], {}
+    deadline = legs.Deadline(options.minutes)
     if options.build:
         found, seconds_of_leg["prepared"] = run_leg(
             "prepared",
@@ -134,7 +139,7 @@ def main(arguments):
         try:
             found, seconds_of_leg[name] = run_leg(
                 name, lambda note: legs.LEGS[name](
-                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note)))
+                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note, deadline)))
         except legs.NeedsRoot as needs:
             cases.append(Case(name, "setup", FAILED, 0.0, str(needs)))
             report(cases, seconds_of_leg, junit)

@@ -11,6 +11,7 @@ namespace {
 
 constexpr char kGpu[] = "TARGET_INFO_GPU";
 constexpr char kCudaDevice[] = "TARGET_INFO_CUDA_DEVICE";
+constexpr char kOwnDevice[] = "SLIPSTREAM_DEVICES";
 
 // The column, or NULL where this database does not have it.
 std::string ColumnOrNull(DatabaseReader& database, const char* table, const char* column) {
@@ -98,22 +99,29 @@ Devices::Devices(DatabaseReader& database) {
     by_id_[id] = device;
     of_system_[question.NumberIfKnown(column).value_or(id)] = id;
   }
-  for (const char* const column : {"pid", "cudaId", "gpuId"}) {
-    if (!database.HasColumn(kCudaDevice, column)) return;
-  }
-  for (Question question(database, "SELECT pid, cudaId, gpuId FROM TARGET_INFO_CUDA_DEVICE"); question.Next();) {
-    of_process_[{question.Number(0), question.Number(1)}] = question.Number(2);
-  }
+  const auto read = [&](const char* table, const char* owner, const char* device, Numbers* numbers) {
+    for (const char* const column : {owner, device, "gpuId"}) {
+      if (!database.HasColumn(table, column)) return;
+    }
+    const std::string numbers_sql = std::string("SELECT ") + owner + ", " + device + ", gpuId FROM " + table;
+    for (Question question(database, numbers_sql); question.Next();) {
+      (*numbers)[{question.Number(0), question.Number(1)}] = question.Number(2);
+    }
+  };
+  read(kOwnDevice, "processId", "deviceId", &of_own_);
+  read(kCudaDevice, "pid", "cudaId", &of_process_);
 }
 
 // Where the processes are known, a device's number is a process's own; else it is CUDA's, or the table's.
-const Device* Devices::Find(std::optional<int64_t> pid, int64_t device) const {
-  const auto own = pid ? of_process_.find({*pid, device}) : of_process_.end();
+const Device* Devices::Find(int64_t process, std::optional<int64_t> pid, int64_t device) const {
+  const bool by_process = process != 0 && !of_own_.empty();
+  const Numbers& numbers = by_process ? of_own_ : of_process_;
+  const auto own = by_process ? numbers.find({process, device}) : pid ? numbers.find({*pid, device}) : numbers.end();
   const auto system = of_system_.find(device);
   int64_t id = 0;
-  if (own != of_process_.end()) {
+  if (own != numbers.end()) {
     id = own->second;
-  } else if (of_process_.empty() && system != of_system_.end()) {
+  } else if (numbers.empty() && system != of_system_.end()) {
     id = system->second;
   } else {
     return nullptr;

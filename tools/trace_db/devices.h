@@ -1,5 +1,5 @@
-// The devices of a trace, as far as its database describes them (TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE), and what
-// follows from that about a kernel.
+// The devices of a trace, as far as its database describes them (TARGET_INFO_GPU, and SLIPSTREAM_DEVICES or
+// TARGET_INFO_CUDA_DEVICE), and what follows from that about a kernel.
 //
 // Threading: none of its own. Errors: kept by the DatabaseReader; what is not there is not known.
 #pragma once
@@ -55,13 +55,16 @@ class Devices {
   Devices() = default;
   explicit Devices(DatabaseReader& database);
 
-  // nullptr: it is not described. `pid` as the database has it (none: nobody knows), `device` as the process counts.
-  const Device* Find(std::optional<int64_t> pid, int64_t device) const;
+  // nullptr: it is not described. `process` as SLIPSTREAM_PROCESSES has it (0: that table is not there), `pid` as the
+  // database has it (none: nobody knows), `device` as the process counts.
+  const Device* Find(int64_t process, std::optional<int64_t> pid, int64_t device) const;
 
  private:
-  std::map<int64_t, Device> by_id_;                            // of TARGET_INFO_GPU
-  std::map<std::pair<int64_t, int64_t>, int64_t> of_process_;  // (pid, the process's number) to id
-  std::map<int64_t, int64_t> of_system_;                       // CUDA's number to id
+  std::map<int64_t, Device> by_id_;  // of TARGET_INFO_GPU
+  using Numbers = std::map<std::pair<int64_t, int64_t>, int64_t>;
+  Numbers of_own_;                        // (processId, the process's number) to id: no two processes share one
+  Numbers of_process_;                    // (pid, the process's number) to id
+  std::map<int64_t, int64_t> of_system_;  // CUDA's number to id
 };
 
 }  // namespace slipstream::trace_db

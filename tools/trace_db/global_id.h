@@ -20,6 +20,9 @@ constexpr int64_t GlobalTid(int64_t global_pid, uint32_t thread) {
   return global_pid | (static_cast<int64_t>(thread) & kIdMask);
 }
 
+// Of a host as a whole, by its place among the hosts: its first virtual machine.
+constexpr int64_t GlobalVid(uint64_t host) { return static_cast<int64_t>(host % 128 << 56 | uint64_t{1} << 48); }
+
 class GlobalPids {
  public:
   // One that nobody has got before, as long as there are any. The top bit stays 0, because SQLite's numbers have a

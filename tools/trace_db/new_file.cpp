@@ -41,6 +41,7 @@ int NewFile::Create() {
   std::string name = place_ + ".new-XXXXXX";
   const int fd = mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return errno;
+  fchmod(fd, S_IRUSR | S_IWUSR);  // whatever the umask
   close(fd);
   path_ = name;
   return 0;

@@ -6,6 +6,8 @@
 
 #include "tools/trace_db/api_names.h"
 #include "tools/trace_db/clean_text.h"
+#include "tracer/block_record.h"
+#include "tracer/line_table.h"
 #include "tracer/process_facts.h"
 
 namespace slipstream::trace_db {
@@ -50,6 +52,8 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
       survey_(survey),
       reader_(reader),
       global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))),
+      device_(tables, survey.device_clock, survey.device_periods, reader, number, global_pid_,
+              [this](uint64_t monotonic_ns) { return At(monotonic_ns); }),
       lines_(reader),
       ranges_(tables, reader, global_pid_) {
   exported_.file = survey.file;
@@ -71,8 +75,9 @@ std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
 
 void ProcessRows::Add(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  const int64_t start = At(record.start_ns);
-  const int64_t end = At(record.end_ns);
+  const bool by_device = IsDeviceWork(record.kind);
+  const int64_t start = by_device ? device_.At(record.start_ns) : At(record.start_ns);
+  const int64_t end = by_device ? device_.At(record.end_ns) : At(record.end_ns);
   exported_.first_ns = std::min(exported_.first_ns.value_or(start), start);
   exported_.last_ns = std::max(exported_.last_ns.value_or(end), end);
   switch (record.kind) {
@@ -95,41 +100,104 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
     case RecordKind::kClock:
       tables_.own_clocks.Row(start, end, number_, record.start_ns, record.end_ns, record.bytes, record.stream);
       break;
+    case RecordKind::kDriverCall:
+      AddCallRow(spooled, FunctionOf(NameTable::kDriverFunctions, record.hook));
+      break;
+    case RecordKind::kKernel:
+    case RecordKind::kDeviceCopy:
+    case RecordKind::kDeviceSet:
+    case RecordKind::kDeviceClock:
+      device_.Add(record);
+      break;
     case RecordKind::kRange:
       AddRange(spooled);
+      break;
+    case RecordKind::kAllocated:
+    case RecordKind::kFreed:
+      AddAllocation(spooled);
       break;
     case RecordKind::kNone:
       break;
   }
 }
 
-// correlationId is a number of ours: unique in the database, and there for calls that CUPTI never saw.
 void ProcessRows::AddCall(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  const int64_t correlation = ++tables_.correlations;
   ++exported_.calls;
   if (cutter_ && spooled.thread == cutter_->thread()) {
     cut_thread_ = ThreadOf(spooled);
     const auto ended = cutter_->Add(lines_.LineOf(record.site), At(record.start_ns), At(record.end_ns));
     if (ended) AddFoundStep(*ended);
   }
-  auto [function, is_new] = functions_.try_emplace(record.hook);
+  AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook));
+}
+
+const ProcessRows::Function& ProcessRows::FunctionOf(NameTable table, uint16_t number) {
+  auto& functions = table == NameTable::kHooks ? functions_ : driver_functions_;
+  auto [function, is_new] = functions.try_emplace(number);
   if (is_new) {
-    const std::string* const name = reader_.NameOf(NameTable::kHooks, record.hook);
-    const std::string text = name != nullptr ? *name : "unknown function " + std::to_string(record.hook);
+    const std::string* const name = reader_.NameOf(table, number);
+    const std::string text = name != nullptr ? *name : "unknown function " + std::to_string(number);
     function->second = {tables_.strings.IdOf(ApiName(text)), IsDriverFunction(text) ? kClassDriver : kClassRuntime};
   }
-  tables_.runtime.Row(At(record.start_ns), At(record.end_ns), function->second.event_class,
-                      GlobalTid(global_pid_, spooled.tid), correlation, function->second.id, record.status, kNull);
+  return function->second;
+}
+
+// correlationId is a number of ours: unique in the database, and there for calls that CUPTI never saw.
+void ProcessRows::AddCallRow(const SpoolRecord& spooled, const Function& function) {
+  const TraceRecord& record = spooled.record;
+  const int64_t correlation = device_.CorrelationOfCall(record.correlation);
+  tables_.runtime.Row(At(record.start_ns), At(record.end_ns), function.event_class, GlobalTid(global_pid_, spooled.tid),
+                      correlation, function.id, record.status, kNull);
   const NumberOrNull device = {.known = record.device >= 0, .value = record.device};
   const NumberOrNull cupti = {.known = record.correlation != 0, .value = record.correlation};
-  tables_.own_calls.Row(correlation, number_, spooled.thread, SiteId(record.site), Size(record.bytes), record.stream,
-                        device, cupti, (record.flags & tracer::kSiteIsBackward) != 0, StackId(record.stack));
+  const bool is_driver = record.kind == RecordKind::kDriverCall;
+  NumberOrNull library;
+  if (is_driver && record.bytes != 0)
+    library = {.known = true, .value = LibraryId(NameTable::kLibraries, static_cast<uint32_t>(record.bytes))};
+  const tracer::SpoolReader::Both stacks = reader_.BothOf(record.stack);
+  const bool is_backward = (record.flags & tracer::kSiteIsBackward) != 0;
+  const std::optional<int64_t> site = SiteOf(record);
+  tables_.own_calls.Row(correlation, number_, spooled.thread, site, is_driver ? 0 : Size(record.bytes), record.stream,
+                        device, cupti, is_backward, StackId(stacks.python), library, StackId(stacks.native));
   if (record.decision != 0 || record.saved_ns != 0) {
     NumberOrNull decision = {.known = record.decision != 0};
     if (decision.known) decision.value = DecisionId(record.decision);
     tables_.own_decisions.Row(correlation, decision, Size(record.bytes), record.saved_ns);
   }
+}
+
+int64_t ProcessRows::LibraryId(NameTable table, uint32_t library) {
+  auto& known = table == NameTable::kLibraries ? libraries_ : callers_;
+  const auto [id, is_new] = known.try_emplace(library);
+  if (is_new) {
+    const std::string* const path = reader_.NameOf(table, library);
+    id->second = tables_.strings.IdOf(path != nullptr ? *path : "");
+  }
+  return id->second;
+}
+
+// Of a call by no Python its native stack may know one.
+std::optional<int64_t> ProcessRows::SiteOf(const TraceRecord& record) {
+  const std::optional<int64_t> site = SiteId(record.site);
+  const bool is_backward = (record.flags & tracer::kSiteIsBackward) != 0;
+  if (site || is_backward) return site;
+  const tracer::SpoolReader::Both stacks = reader_.BothOf(record.stack);
+  return stacks.python == 0 ? NativeSiteId(stacks.native) : std::nullopt;
+}
+
+void ProcessRows::AddAllocation(const SpoolRecord& spooled) {
+  const tracer::BlockRecord block = tracer::BlockOf(spooled.record);
+  const bool allocated = block.use == tracer::MemoryUse::kAllocated;
+  const NumberOrNull device = {.known = block.device >= 0, .value = block.device};
+  NumberOrNull library;
+  if (block.library != 0) library = {.known = true, .value = LibraryId(NameTable::kCallers, block.library)};
+  const tracer::SpoolReader::Both stacks = reader_.BothOf(block.stack);
+  tables_.own_allocations.Row(At(allocated ? block.end_ns : block.start_ns), number_, spooled.thread, ThreadOf(spooled),
+                              static_cast<int>(block.use), static_cast<int>(block.kind), block.address,
+                              Size(block.bytes), block.stream, device, FunctionOf(NameTable::kHooks, block.hook).id,
+                              SiteOf(spooled.record), (block.flags & tracer::kSiteIsBackward) != 0,
+                              StackId(stacks.python), StackId(stacks.native), library);
 }
 
 // Also as a range, which is what reports of Nsight Systems know: one name for all steps, so that they sum them up, and
@@ -204,6 +272,28 @@ std::optional<int64_t> ProcessRows::SiteId(uint32_t site) {
   return id->second;
 }
 
+StackTable::Frame ProcessRows::FrameAt(uint32_t site) {
+  if (site < tracer::kNativeSpoolSite) return {.site = SiteId(site)};
+  return {.address = tables_.native.PlaceOf(reader_, site - tracer::kNativeSpoolSite).id};
+}
+
+// Of a call by no Python: the innermost function that is not CUDA's own. It has no line.
+std::optional<int64_t> ProcessRows::NativeSiteId(uint32_t stack) {
+  const auto [id, is_new] = native_sites_.try_emplace(stack);
+  if (!is_new) return id->second;
+  for (uint32_t at = stack; at >= tracer::kFirstSpoolStack;) {
+    const tracer::SpoolStack* const frame = reader_.StackOf(at);
+    if (frame == nullptr || frame->site < tracer::kNativeSpoolSite) break;
+    const NativePlaces::Place& place = tables_.native.PlaceOf(reader_, frame->site - tracer::kNativeSpoolSite);
+    if (!place.path.empty() && !place.is_cuda) {
+      id->second = tables_.sites.IdOf({.file = place.path, .function = place.name, .line = tracer::kNoLine});
+      break;
+    }
+    at = frame->parent;
+  }
+  return id->second;
+}
+
 // From the outermost frame in, of those that are not yet known. A spool's stacks end: each has a parent that was there
 // before it (spool_reader.h).
 std::optional<int64_t> ProcessRows::StackId(uint32_t stack) {
@@ -222,7 +312,7 @@ std::optional<int64_t> ProcessRows::StackId(uint32_t stack) {
   if (known != stacks_.end()) found = known->second;
   for (; !unknown.empty(); unknown.pop_back()) {
     const uint32_t number = unknown.back();
-    found = tables_.stacks.IdOf(SiteId(reader_.StackOf(number)->site), found ? &*found : nullptr, is_cut);
+    found = tables_.stacks.IdOf(FrameAt(reader_.StackOf(number)->site), found ? &*found : nullptr, is_cut);
     stacks_.emplace(number, *found);
   }
   return found ? std::optional(found->id) : std::nullopt;
@@ -264,6 +354,7 @@ void ProcessRows::AddProcess() {
 ExportedProcess ProcessRows::Finish() {
   exported_.end = reader_.end();
   SumUpSteps();
+  device_.Finish();
   AddThreads();
   AddProcess();
   return exported_;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/trace_db/device_rows.h"
 #include "tools/trace_db/range_rows.h"
 #include "tools/trace_db/step_cutter.h"
 #include "tools/trace_db/survey.h"
@@ -65,15 +66,27 @@ class ProcessRows {
   // NULL for what the process itself did, by no thread of the program.
   std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
   void AddCall(const tracer::SpoolRecord& record);
+  // A call's rows. `function`: its name and its class.
+  struct Function {
+    int64_t id = 0;
+    int64_t event_class = 0;
+  };
+  void AddCallRow(const tracer::SpoolRecord& record, const Function& function);
   void AddRange(const tracer::SpoolRecord& record);
   void AddRecordedStep(const tracer::SpoolRecord& record);
   void AddFoundStep(const StepTime& step);
   void AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
                std::optional<int64_t> site);
+  void AddAllocation(const tracer::SpoolRecord& record);
   void AddMemory(const tracer::TraceRecord& record);
-  int64_t FunctionId(uint16_t hook);
+  // Of either table of names.
+  const Function& FunctionOf(tracer::NameTable table, uint16_t number);
   int64_t DecisionId(uint16_t decision);
+  int64_t LibraryId(tracer::NameTable table, uint32_t library);
   std::optional<int64_t> SiteId(uint32_t site);
+  std::optional<int64_t> SiteOf(const tracer::TraceRecord& record);
+  std::optional<int64_t> NativeSiteId(uint32_t stack);
+  StackTable::Frame FrameAt(uint32_t site);
   std::optional<int64_t> StackId(uint32_t stack);
   void AddThreads();
   void AddProcess();
@@ -88,14 +101,15 @@ class ProcessRows {
   const int64_t global_pid_;
   ExportedProcess exported_;
 
-  struct Function {
-    int64_t id = 0;
-    int64_t event_class = 0;
-  };
   std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
+  std::unordered_map<uint16_t, Function> driver_functions_;
   std::unordered_map<uint16_t, int64_t> decisions_;
+  std::unordered_map<uint32_t, int64_t> libraries_;
+  std::unordered_map<uint32_t, int64_t> callers_;
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
+  std::unordered_map<uint32_t, std::optional<int64_t>> native_sites_;  // by stack
   std::unordered_map<uint32_t, StackTable::Stack> stacks_;
+  DeviceRows device_;
   LinesOfSites lines_;
   RangeRows ranges_;
   std::optional<StepCutter> cutter_;

@@ -30,6 +30,28 @@ inline constexpr TableLayout kRuntime = {"CUPTI_ACTIVITY_KIND_RUNTIME",
                                          "start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL, "
                                          "globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, "
                                          "returnValue INTEGER NOT NULL, callchainId INTEGER"};
+inline constexpr TableLayout kKernels = {
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
+    "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
+    "demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL, mangledName INTEGER, launchType INTEGER, "
+    "cacheConfig INTEGER, registersPerThread INTEGER NOT NULL, gridX INTEGER NOT NULL, gridY INTEGER NOT NULL, "
+    "gridZ INTEGER NOT NULL, blockX INTEGER NOT NULL, blockY INTEGER NOT NULL, blockZ INTEGER NOT NULL, "
+    "staticSharedMemory INTEGER NOT NULL, dynamicSharedMemory INTEGER NOT NULL, localMemoryPerThread INTEGER, "
+    "localMemoryTotal INTEGER, gridId INTEGER, sharedMemoryExecuted INTEGER, graphNodeId INTEGER, "
+    "sharedMemoryLimitConfig INTEGER"};
+inline constexpr TableLayout kCopies = {
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
+    "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
+    "bytes INTEGER NOT NULL, copyKind INTEGER NOT NULL, deprecatedSrcId INTEGER, srcKind INTEGER, dstKind INTEGER, "
+    "srcDeviceId INTEGER, srcContextId INTEGER, dstDeviceId INTEGER, dstContextId INTEGER, migrationCause INTEGER, "
+    "graphNodeId INTEGER, virtualAddress INTEGER"};
+inline constexpr TableLayout kSets = {
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
+    "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
+    "value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER"};
 inline constexpr TableLayout kNvtxEvents = {
     "NVTX_EVENTS",
     "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, "
@@ -47,6 +69,20 @@ inline constexpr TableLayout kSessionStart = {"TARGET_INFO_SESSION_START_TIME",
 inline constexpr TableLayout kSystemEnv = {"TARGET_INFO_SYSTEM_ENV",
                                            "globalVid INTEGER, devStateName TEXT NOT NULL, name TEXT NOT NULL, "
                                            "nameEnum INTEGER NOT NULL, value TEXT NOT NULL"};
+inline constexpr TableLayout kGpus = {
+    "TARGET_INFO_GPU",
+    "vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT, busLocation TEXT, isDiscrete INTEGER, "
+    "l2CacheSize INTEGER, totalMemory INTEGER, memoryBandwidth INTEGER, clockRate INTEGER, smCount INTEGER, "
+    "pwGpuId INTEGER, uuid TEXT, luid INTEGER, chipName TEXT, cuDevice INTEGER, ctxswDevPath TEXT, ctrlDevPath TEXT, "
+    "revision INTEGER, nodeMask INTEGER, constantMemory INTEGER, maxIPC INTEGER, maxRegistersPerBlock INTEGER, "
+    "maxShmemPerBlock INTEGER, maxShmemPerBlockOptin INTEGER, maxShmemPerSm INTEGER, maxRegistersPerSm INTEGER, "
+    "threadsPerWarp INTEGER, asyncEngines INTEGER, maxWarpsPerSm INTEGER, maxBlocksPerSm INTEGER, "
+    "maxThreadsPerBlock INTEGER, maxBlockDimX INTEGER, maxBlockDimY INTEGER, maxBlockDimZ INTEGER, "
+    "maxGridDimX INTEGER, maxGridDimY INTEGER, maxGridDimZ INTEGER, computeMajor INTEGER, computeMinor INTEGER, "
+    "smMajor INTEGER, smMinor INTEGER"};
+inline constexpr TableLayout kCudaDevices = {
+    "TARGET_INFO_CUDA_DEVICE",
+    "gpuId INTEGER, cudaId INTEGER NOT NULL, pid INTEGER NOT NULL, uuid TEXT, numMultiprocessors INTEGER"};
 inline constexpr TableLayout kMetaDataExport = {"META_DATA_EXPORT", "name TEXT NOT NULL, value TEXT"};
 
 inline constexpr int64_t kClassRuntime = 0;  // of ENUM_NSYS_EVENT_CLASS
@@ -85,11 +121,14 @@ inline constexpr TableLayout kOwnThreads = {
     "SLIPSTREAM_THREADS",
     "processId INTEGER NOT NULL, thread INTEGER NOT NULL, tid INTEGER NOT NULL, globalTid INTEGER NOT NULL, name TEXT, "
     "records INTEGER NOT NULL, dropped INTEGER NOT NULL, ended INTEGER NOT NULL, PRIMARY KEY (processId, thread)"};
+inline constexpr TableLayout kOwnDevices = {
+    "SLIPSTREAM_DEVICES",
+    "processId INTEGER NOT NULL, deviceId INTEGER NOT NULL, gpuId INTEGER NOT NULL, PRIMARY KEY (processId, deviceId)"};
 inline constexpr TableLayout kOwnCalls = {
     "SLIPSTREAM_CALLS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, processId INTEGER NOT NULL, thread INTEGER NOT NULL, siteId INTEGER, "
     "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER, "
-    "siteIsBackward INTEGER NOT NULL, stackId INTEGER"};
+    "siteIsBackward INTEGER NOT NULL, stackId INTEGER, libraryId INTEGER, nativeStackId INTEGER"};
 inline constexpr TableLayout kOwnDecisions = {
     "SLIPSTREAM_DECISIONS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, decisionId INTEGER, bytes INTEGER NOT NULL, "
@@ -101,11 +140,25 @@ inline constexpr TableLayout kOwnSites = {
 inline constexpr TableLayout kOwnStacks = {
     "SLIPSTREAM_STACKS",
     "stackId INTEGER NOT NULL PRIMARY KEY, parentId INTEGER, siteId INTEGER, depth INTEGER NOT NULL, "
-    "isCut INTEGER NOT NULL"};
+    "isCut INTEGER NOT NULL, addressId INTEGER"};
+inline constexpr TableLayout kOwnAddresses = {
+    "SLIPSTREAM_ADDRESSES",
+    "addressId INTEGER NOT NULL PRIMARY KEY, moduleId INTEGER, offset INTEGER NOT NULL, name TEXT NOT NULL, "
+    "isFunction INTEGER NOT NULL, functionOffset INTEGER"};
+inline constexpr TableLayout kOwnModules = {
+    "SLIPSTREAM_MODULES",
+    "moduleId INTEGER NOT NULL PRIMARY KEY, path TEXT NOT NULL, buildId TEXT, isRead INTEGER NOT NULL, "
+    "isInterpreter INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnMemory = {
     "SLIPSTREAM_MEMORY",
     "start INTEGER NOT NULL, processId INTEGER NOT NULL, deviceId INTEGER NOT NULL, liveBytes INTEGER NOT NULL, "
     "idleBytes INTEGER NOT NULL, parkedBytes INTEGER NOT NULL, trims INTEGER NOT NULL, retries INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnAllocations = {
+    "SLIPSTREAM_ALLOCATIONS",
+    "time INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "
+    "event INTEGER NOT NULL, kind INTEGER NOT NULL, address INTEGER NOT NULL, bytes INTEGER NOT NULL, "
+    "stream INTEGER NOT NULL, deviceId INTEGER, nameId INTEGER NOT NULL, siteId INTEGER, "
+    "siteIsBackward INTEGER NOT NULL, stackId INTEGER, nativeStackId INTEGER, libraryId INTEGER"};
 inline constexpr TableLayout kOwnDrops = {
     "SLIPSTREAM_DROPS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
@@ -122,6 +175,15 @@ inline constexpr TableLayout kOwnClocks = {
     "SLIPSTREAM_CLOCKS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, monotonicBeforeNs INTEGER NOT NULL, "
     "monotonicAfterNs INTEGER NOT NULL, realtimeNs INTEGER NOT NULL, monotonicRawNs INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnDeviceWork = {
+    "SLIPSTREAM_DEVICE_WORK",
+    "processId INTEGER NOT NULL PRIMARY KEY, kernels INTEGER NOT NULL, copies INTEGER NOT NULL, "
+    "sets INTEGER NOT NULL, unattributed INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnDeviceClocks = {
+    "SLIPSTREAM_DEVICE_CLOCKS",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, deviceNs INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnDevicePeriods = {
+    "SLIPSTREAM_DEVICE_PERIODS", "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnFacts = {"SLIPSTREAM_FACTS",
                                           "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL"};
 

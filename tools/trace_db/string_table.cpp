@@ -23,13 +23,14 @@ int64_t SiteTable::IdOf(const tracer::SpoolSite& site) {
   return at->second;
 }
 
-StackTable::Stack StackTable::IdOf(std::optional<int64_t> site, const Stack* parent, bool is_cut) {
+StackTable::Stack StackTable::IdOf(const Frame& frame, const Stack* parent, bool is_cut) {
+  const int64_t place = frame.address ? -*frame.address : frame.site.value_or(0);
   const int64_t above = parent != nullptr ? parent->id : is_cut ? -1 : 0;
-  const auto [at, is_new] = ids_.try_emplace({site.value_or(0), above}, static_cast<int64_t>(ids_.size()) + 1);
+  const auto [at, is_new] = ids_.try_emplace({place, above}, static_cast<int64_t>(ids_.size()) + 1);
   const Stack stack = {.id = at->second, .depth = parent != nullptr ? parent->depth + 1 : 0};
   if (is_new) {
     const NumberOrNull parent_id = {.known = parent != nullptr, .value = above};
-    table_.Row(stack.id, parent_id, site, stack.depth, parent == nullptr && is_cut);
+    table_.Row(stack.id, parent_id, frame.site, stack.depth, parent == nullptr && is_cut, frame.address);
   }
   return stack;
 }

@@ -54,18 +54,22 @@ class StackTable {
     int64_t id = 0;
     int64_t depth = -1;  // of its innermost frame; the outermost has 0
   };
-  // The frame at a line (none: nobody knows which) called from `parent`; null: from none, or, if `is_cut`, from one
-  // that was not recorded.
-  Stack IdOf(std::optional<int64_t> site, const Stack* parent, bool is_cut);
+  // A frame at a line, or of native code; of neither where nobody knows which line.
+  struct Frame {
+    std::optional<int64_t> site = std::nullopt;
+    std::optional<int64_t> address = std::nullopt;
+  };
+  // It called from `parent`; null: from none, or, if `is_cut`, from one that was not recorded.
+  Stack IdOf(const Frame& frame, const Stack* parent, bool is_cut);
 
  private:
   struct Key {
-    int64_t site;
+    int64_t place;   // a site, or an address below 0
     int64_t parent;  // 0: none, -1: cut off
     bool operator==(const Key&) const = default;
   };
   struct HashOfKey {
-    size_t operator()(const Key& key) const { return std::hash<int64_t>()(key.site * 0x100000001b3 ^ key.parent); }
+    size_t operator()(const Key& key) const { return std::hash<int64_t>()(key.place * 0x100000001b3 ^ key.parent); }
   };
 
   Table table_;

@@ -100,6 +100,10 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   while (reader->Next(&record)) {
     ++survey.records;
     if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
+    if (record.record.kind == tracer::RecordKind::kDeviceClock) {
+      survey.device_clock.Add(record.record);
+      survey.device_periods.Add(record.record);
+    }
     if (record.record.kind == tracer::RecordKind::kStep) has_steps = true;
     if (record.record.kind == tracer::RecordKind::kRange) ranges.Add(record);
     if (record.record.kind == tracer::RecordKind::kCall) {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "tools/trace_db/device_clock.h"
 #include "tools/trace_db/step_finder.h"
 #include "tracer/trace_record.h"
 
@@ -37,6 +38,8 @@ struct SpoolSurvey {
   uint64_t start_unix_ns = 0;
   std::map<std::string, std::string> facts;
   ClockReadings clocks;
+  DeviceClock device_clock;
+  DevicePeriods device_periods;
   std::optional<uint64_t> first_ns;  // of CLOCK_MONOTONIC: the earliest start
   uint64_t records = 0;
   // The program's own NVTX ranges that are its steps: of one thread, and of one kind of name (step_names.h).

@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "tools/trace_db/clean_text.h"
+#include "tools/trace_db/global_id.h"
+#include "tools/trace_db/gpu_rows.h"
 #include "tools/trace_db/new_file.h"
 #include "tools/trace_db/trace_tables.h"
 
@@ -71,15 +73,26 @@ class Build {
 };
 
 bool Build::FindSpools() {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(options_.run, error)) {
-    paths_ = {options_.run};
-    return true;
+  std::vector<std::string> parts = {options_.run};
+  parts.insert(parts.end(), options_.more.begin(), options_.more.end());
+  for (const std::string& part : parts) {
+    std::error_code error;
+    std::vector<std::string> found = {part};
+    if (!std::filesystem::is_regular_file(part, error)) {
+      std::string why;
+      found = tracer::ListSpools(part, &why);
+      if (!why.empty()) return Fail(BuildProblem::kNoRun, why);
+      if (found.empty()) return Fail(BuildProblem::kNoSpools, part);
+    }
+    for (std::string& path : found) {
+      // A part that is named twice, or a file and its directory.
+      const bool known = std::any_of(paths_.begin(), paths_.end(), [&](const std::string& other) {
+        return std::filesystem::equivalent(path, other, error);
+      });
+      if (!known) paths_.push_back(std::move(path));
+    }
   }
-  std::string why;
-  paths_ = tracer::ListSpools(options_.run, &why);
-  if (!why.empty()) return Fail(BuildProblem::kNoRun, why);
-  return !paths_.empty() || Fail(BuildProblem::kNoSpools);
+  return true;
 }
 
 // Before the work, so that nobody waits for it in vain.
@@ -148,7 +161,9 @@ bool Build::Write() {
     TraceTables tables(&database);
     database.Run("BEGIN");
     tables.Create();
+    tables.native.SetDebugDirectory(options_.debug_directory);
     WriteHosts(&database, times);
+    WriteGpus(&database, spools_, times);
     written = WriteSpools(&database, &tables, times);
     if (written) {
       WriteSession(&database);
@@ -215,7 +230,7 @@ void Build::WriteHosts(Database* database, const TimeBase& times) {
     };
     const uint64_t moved = static_cast<uint64_t>(clocks.highest) - static_cast<uint64_t>(clocks.lowest);
     const std::string name = CleanText(host.name);
-    system.Row(number % 128 << 56 | int64_t{1} << 48, "DeviceEnvironment", "Hostname", 0, name);
+    system.Row(GlobalVid(static_cast<uint64_t>(number)), "DeviceEnvironment", "Hostname", 0, name);
     own.Row(++number, name, clocks.count, clocks.difference, known(clocks.error), known(moved));
   }
 }

@@ -4,6 +4,8 @@
 //   survey.h        a first look at every file: clocks, facts, the earliest time
 //   time_base.h     one time for all processes and hosts
 //   process_rows.h  the rows of a process, from its records
+//   native_places.h names for native code, from the files that were mapped
+//   gpu_rows.h      the devices of all processes
 //   schema.h        the tables
 //   database.h, table.h, new_file.h   the file, which gets its name when it is whole
 //
@@ -34,11 +36,13 @@ struct BuildProgress {
 };
 
 struct BuildOptions {
-  std::string run;       // directory with spool files, or one of them
-  std::string database;  // where to
-  bool replace = false;  // what is there
+  std::string run;                     // directory with spool files, or one of them
+  std::vector<std::string> more = {};  // parts of the same run that lie elsewhere, each likewise: of other ranks
+  std::string database;                // where to
+  bool replace = false;                // what is there
   std::string product_version = {};
-  const std::atomic<bool>* stop = nullptr;  // ends it when it becomes true; may be set by a signal handler
+  std::string debug_directory = "/usr/lib/debug";  // debug files of the system's libraries; empty: none is looked for
+  const std::atomic<bool>* stop = nullptr;         // ends it when it becomes true; may be set by a signal handler
   std::function<void(const BuildProgress&)> progress = {};
 };
 

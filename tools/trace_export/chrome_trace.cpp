@@ -28,6 +28,11 @@ const char* CategoryOf(WorkKind kind) {
 }
 
 std::string LineText(const Line& line) {
+  if (line.is_native) {
+    const std::string file = line.file.substr(line.file.rfind('/') + 1);
+    // Of a function that has no name the file is in it.
+    return line.function.starts_with(file + "+") ? line.function : file + ": " + line.function;
+  }
   return line.file + "(" + (line.line ? std::to_string(*line.line) : "?") + "): " + line.function;
 }
 
@@ -90,7 +95,7 @@ void ChromeTrace::DescribeDevices() {
   bool first = true;
   file_.Write("  \"deviceProperties\": [");
   for (const int64_t number : devices == facts_->devices.end() ? std::vector<int64_t>() : devices->second) {
-    const trace_db::Device* const device = facts_->properties.Find(process.pid, number);
+    const trace_db::Device* const device = facts_->properties.Find(process.id, process.pid, number);
     line_.Open();
     line_.Number("id", number);
     const auto fact = [&](const char* key, const std::optional<int64_t>& value) {
@@ -162,7 +167,7 @@ void ChromeTrace::Begin(const TraceFacts& facts) {
 }
 
 void ChromeTrace::Site(const CallSite& site) {
-  if (texts_.has_stacks() && site.stack != 0) {
+  if (texts_.HasStack(site)) {
     std::string stack;
     for (const Line* const line : texts_.StackOf(site)) {
       if (!stack.empty()) stack += ";";
@@ -228,7 +233,7 @@ void ChromeTrace::Add(const WorkRow& row) {
   if (row.kind == WorkKind::kKernel) {
     line_.Number("registers per thread", row.shape.registers);
     line_.Number("shared memory", row.shape.shared);
-    const trace_db::Device* const device = facts_->properties.Find(row.process->pid, row.device);
+    const trace_db::Device* const device = facts_->properties.Find(row.process->id, row.process->pid, row.device);
     const auto load = device == nullptr ? std::nullopt : trace_db::LoadOf(row.shape, *device);
     if (load) {
       line_.Real("blocks per SM", load->blocks);

@@ -105,10 +105,12 @@ void PerfettoTrace::InternSite(const CallSite& site) {
     }
     event.add_uint64(perfetto::event::kSourceLocation, location->second);
   }
-  const bool has_stack = texts_.has_stacks() && site.stack != 0;
+  const bool has_stack = texts_.HasStack(site);
   if (!has_stack && site.line == nullptr) return;
-  const auto [stack, is_new] =
-      has_stack ? stacks_.try_emplace(site.stack, 0) : line_stacks_.try_emplace(site.line->id, 0);
+  // A line alone is no stack's number.
+  using Key = std::tuple<int64_t, int64_t, int64_t>;
+  const Key key = has_stack ? Key(site.stack, site.native_stack, 0) : Key(0, 0, site.line->id);
+  const auto [stack, is_new] = stacks_.try_emplace(key, 0);
   if (is_new) {
     std::vector<uint64_t> frames;
     for (const Line* const line : texts_.StackOf(site)) frames.push_back(InternFrame(*line));
@@ -328,7 +330,9 @@ void PerfettoTrace::Begin(const TraceFacts& facts) {
       one.add_uint64(perfetto::clocks::kTimestamp, static_cast<uint64_t>(time));
     };
     clock(perfetto::clocks::kBoottime, 0);
-    clock(perfetto::clocks::kRealtime, facts.start_unix_ns + facts.first_ns);
+    // Modulo 2^64: a damaged trace may say any time.
+    clock(perfetto::clocks::kRealtime,
+          static_cast<int64_t>(static_cast<uint64_t>(facts.start_unix_ns) + static_cast<uint64_t>(facts.first_ns)));
   }
   WritePacket();
   for (const TraceProcess& process : facts.processes) DescribeProcess(process);
@@ -393,7 +397,7 @@ void PerfettoTrace::Add(const WorkRow& row) {
     AnnotateFully(Note::kBlock, ThreeText(row.shape.block));
     Annotate(Note::kRegisters, row.shape.registers);
     Annotate(Note::kShared, row.shape.shared);
-    const trace_db::Device* const device = facts_->properties.Find(process.pid, row.device);
+    const trace_db::Device* const device = facts_->properties.Find(process.id, process.pid, row.device);
     const auto load = device == nullptr ? std::nullopt : trace_db::LoadOf(row.shape, *device);
     if (load) {
       Annotate(Note::kBlocksPerSm, load->blocks);

@@ -125,10 +125,10 @@ class PerfettoTrace : public RowSink {
   Interned words_;
   Interned functions_;
   Interned paths_;
-  std::unordered_map<int64_t, uint64_t> locations_;    // by siteId
-  std::unordered_map<int64_t, uint64_t> frames_;       // by siteId
-  std::unordered_map<int64_t, uint64_t> line_stacks_;  // by siteId
-  std::unordered_map<int64_t, uint64_t> stacks_;       // by stackId
+  std::unordered_map<int64_t, uint64_t> locations_;  // by siteId
+  std::unordered_map<int64_t, uint64_t> frames_;     // by Line::id
+  std::map<std::tuple<int64_t, int64_t, int64_t>, uint64_t>
+      stacks_;  // by stackId, nativeStackId and, of a line, siteId
   uint64_t last_stack_ = 0;
   // Their room is kept from packet to packet.
   std::string packet_;

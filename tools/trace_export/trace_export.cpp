@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "tools/trace_export/allocation_trace.h"
 #include "tools/trace_export/chrome_trace.h"
 #include "tools/trace_export/export_file.h"
 #include "tools/trace_export/perfetto_trace.h"
@@ -38,7 +40,17 @@ std::unique_ptr<RowSink> SinkOf(Format format, ExportFile* file, TraceTexts* tex
 
 }  // namespace
 
-const char* NameOf(Format format) { return format == Format::kPerfetto ? "perfetto" : "chrome"; }
+const char* NameOf(Format format) {
+  switch (format) {
+    case Format::kChrome:
+      return "chrome";
+    case Format::kPerfetto:
+      return "perfetto";
+    case Format::kAllocations:
+      return "allocations";
+  }
+  return "";
+}
 
 ExportOutcome CheckPlace(const ExportRequest& request) {
   struct stat place {};
@@ -46,12 +58,16 @@ ExportOutcome CheckPlace(const ExportRequest& request) {
   // A link to what is to be read would be replaced, not followed; nobody who names one wants that.
   struct stat behind {};
   if (stat(request.file.c_str(), &behind) == 0) {
-    if (IsSame(behind, request.run)) {
-      return Fail(S_ISDIR(behind.st_mode) ? ExportProblem::kPlace : ExportProblem::kIsInput, std::strerror(EISDIR));
-    }
-    std::string ignored;
-    for (const std::string& spool : tracer::ListSpools(request.run, &ignored)) {
-      if (IsSame(behind, spool)) return Fail(ExportProblem::kIsInput);
+    std::vector<std::string> parts = request.more;
+    parts.push_back(request.run);
+    for (const std::string& part : parts) {
+      if (IsSame(behind, part)) {
+        return Fail(S_ISDIR(behind.st_mode) ? ExportProblem::kPlace : ExportProblem::kIsInput, std::strerror(EISDIR));
+      }
+      std::string ignored;
+      for (const std::string& spool : tracer::ListSpools(part, &ignored)) {
+        if (IsSame(behind, spool)) return Fail(ExportProblem::kIsInput);
+      }
     }
     // A name that is taken by something else is never replaced: a device would be gone for everybody.
     if (!S_ISREG(behind.st_mode)) {
@@ -71,7 +87,7 @@ ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportReques
   };
   if (!database.ok()) return fail_reading();
   if (!ours) return Fail(ExportProblem::kNotOurs);
-  const TraceFacts facts = rows.Facts(request.rank);
+  TraceFacts facts = rows.Facts(request.rank);
   if (!database.ok()) return fail_reading();
   if (facts.processes.empty()) {
     ExportOutcome outcome = Fail(request.rank ? ExportProblem::kNoRank : ExportProblem::kNoProcess);
@@ -79,15 +95,32 @@ ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportReques
     return outcome;
   }
 
+  if (request.format == Format::kAllocations) {
+    const std::vector<size_t> with_blocks = ProcessesWithAllocations(database, facts);
+    if (!database.ok()) return fail_reading();
+    if (with_blocks.size() != 1) {
+      ExportOutcome outcome = Fail(with_blocks.empty() ? ExportProblem::kNoBlocks : ExportProblem::kSeveral);
+      outcome.ranks = rows.Ranks();
+      return outcome;
+    }
+    TraceProcess only = std::move(facts.processes[with_blocks.front()]);
+    facts.processes.clear();
+    facts.processes.push_back(std::move(only));
+  }
+
   ExportFile file(request.file);
   if (const int error = file.Create(); error != 0) return Fail(ExportProblem::kPlace, std::strerror(error));
-  const std::unique_ptr<RowSink> sink = SinkOf(request.format, &file, &rows.texts());
   bool stopped = false;
-  ExportOutcome outcome;
-  outcome.rows = rows.Visit(facts, sink.get(), [&](uint64_t done, uint64_t total) {
+  const auto progress = [&](uint64_t done, uint64_t total) {
     stopped = request.progress && !request.progress(done, total);
     return !stopped && file.error() == 0;
-  });
+  };
+  ExportOutcome outcome;
+  if (request.format == Format::kAllocations) {
+    outcome.rows = WriteAllocations(database, facts.processes.front(), &file, progress);
+  } else {
+    outcome.rows = rows.Visit(facts, SinkOf(request.format, &file, &rows.texts()).get(), progress);
+  }
   if (!database.ok()) return fail_reading();
   if (stopped) return Fail(ExportProblem::kStopped);
   if (file.error() != 0) return FailWriting(file.error());

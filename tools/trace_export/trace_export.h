@@ -4,6 +4,7 @@
 //   trace_rows.h, trace_texts.h   what is in the database, row by row
 //   chrome_trace.h, json_line.h              Chrome's JSON
 //   perfetto_trace.h, perfetto_fields.h, lanes.h   Perfetto's packets
+//   allocation_trace.h                       allocations, to be replayed
 //   export_file.h                            the file, which gets its name when it is whole
 //
 // Nothing of the trace is held but names: it may be larger than memory.
@@ -24,15 +25,16 @@
 
 namespace slipstream::trace_export {
 
-enum class Format : uint8_t { kChrome, kPerfetto };
+enum class Format : uint8_t { kChrome, kPerfetto, kAllocations };
 
-// What the command calls it: "chrome", "perfetto".
+// What the command calls it: "chrome", "perfetto", "allocations".
 const char* NameOf(Format format);
 
 struct ExportRequest {
   Format format = Format::kChrome;
-  std::string run;   // what the database was made of, or the database: never written to
-  std::string file;  // where to; compressed where it ends in ".gz"
+  std::string run;                     // what the database was made of, or the database: never written to
+  std::vector<std::string> more = {};  // other parts of that run, likewise
+  std::string file;                    // where to; compressed where it ends in ".gz"
   bool replace = false;
   std::optional<int64_t> rank = {};  // only its processes
   // Rows that were read, and how many there are; false ends it.
@@ -44,6 +46,8 @@ enum class ExportProblem : uint8_t {
   kNotOurs,     // a database, and not of slipstream's
   kNoProcess,   // nothing in it
   kNoRank,      // no process has the rank that was asked for
+  kSeveral,     // processes, of which the format has room for one
+  kNoBlocks,    // no allocation is in the trace
   kUnreadable,  // the database
   kExists,
   kIsInput,  // what is to be written is (a part of) what is to be read
@@ -65,7 +69,7 @@ struct ExportedTrace {
 struct ExportOutcome {
   ExportProblem problem = ExportProblem::kNone;
   std::string what;            // about the problem; empty where its name says all
-  std::vector<int64_t> ranks;  // of kNoRank: that there are
+  std::vector<int64_t> ranks;  // of kNoRank and kSeveral: that there are
   RowCounts rows;
   std::vector<ExportedTrace> processes;
   uint64_t bytes = 0;

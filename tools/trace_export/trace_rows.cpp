@@ -5,12 +5,16 @@
 #include <filesystem>
 #include <set>
 
+#include "tools/trace_db/bounded.h"
 #include "tools/trace_db/clean_text.h"
 #include "tools/trace_db/global_id.h"
 
 namespace slipstream::trace_export {
 namespace {
 
+using trace_db::BoundedCount;
+using trace_db::BoundedEnd;
+using trace_db::BoundedTime;
 using trace_db::CleanText;
 using trace_db::DatabaseReader;
 using trace_db::kIdMask;
@@ -223,7 +227,7 @@ TraceFacts TraceRows::Facts(std::optional<int64_t> rank) {
                                   "SLIPSTREAM_STEPS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_MARKS", "SLIPSTREAM_DROPS"}) {
     if (!database_.HasTable(table)) continue;
     Question first(database_, std::string("SELECT min(start) FROM ") + table);
-    if (first.Next()) facts.first_ns = std::min(facts.first_ns, first.Number(0));
+    if (first.Next()) facts.first_ns = std::min(facts.first_ns, BoundedTime(first.Number(0)));
   }
   if (database_.HasTable("TARGET_INFO_SESSION_START_TIME")) {
     Question start(database_, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
@@ -336,8 +340,8 @@ void TraceRows::Pass::Steps() {
     if (process == nullptr) continue;
     ++counts_.steps;
     sink_.Add(StepRow{.at = PlaceOf(process, steps, 3),
-                      .start = steps.Number(0),
-                      .end = steps.Number(1),
+                      .start = BoundedTime(steps.Number(0)),
+                      .end = BoundedEnd(BoundedTime(steps.Number(0)), steps.Number(1)),
                       .number = steps.Number(4),
                       .site = SiteOf(steps, 5)});
   }
@@ -358,8 +362,10 @@ void TraceRows::Pass::Ranges() {
     ++counts_.ranges;
     const std::string own = ranges.IsNull(4) ? "" : CleanText(ranges.Text(4));
     sink_.Add(RangeRow{.at = PlaceOf(process, ranges, 3),
-                       .start = ranges.Number(0),
-                       .end = type == kNvtxMark ? std::nullopt : ranges.NumberIfKnown(1),
+                       .start = BoundedTime(ranges.Number(0)),
+                       .end = type == kNvtxMark || ranges.IsNull(1)
+                                  ? std::nullopt
+                                  : std::optional(BoundedEnd(BoundedTime(ranges.Number(0)), ranges.Number(1))),
                        .is_mark = type == kNvtxMark,
                        .text = ranges.IsNull(4) ? std::string_view(texts_.TextOf(ranges.Number(5))) : own});
   }
@@ -369,11 +375,12 @@ void TraceRows::Pass::Calls() {
   if (!has_runtime_) return;
   WorkOfCalls work(database_, work_);
   const std::string stack = texts_.has_stacks() ? "c.stackId" : "NULL";
+  const std::string native_stack = texts_.has_native_stacks() ? "c.nativeStackId" : "NULL";
   Question calls(
       database_,
       "SELECT r.correlationId, r.start, r.end, r.eventClass, r.globalTid, r.nameId, r.returnValue, c.siteId, "
       "c.bytes, c.stream, c.deviceId, d.correlationId, d.decisionId, d.savedNs, " +
-          stack +
+          stack + ", " + native_stack +
           " FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
           "LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId "
           "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = r.correlationId ORDER BY r.correlationId");
@@ -382,8 +389,8 @@ void TraceRows::Pass::Calls() {
     if (process == nullptr) continue;
     ++counts_.calls;
     CallRow row = {.at = PlaceOf(process, calls, 4),
-                   .start = calls.Number(1),
-                   .end = calls.Number(2),
+                   .start = BoundedTime(calls.Number(1)),
+                   .end = BoundedEnd(BoundedTime(calls.Number(1)), calls.Number(2)),
                    .function = texts_.FunctionOf(calls.Number(5)),
                    .is_driver = calls.Number(3) == 1,
                    .correlation = calls.Number(0),
@@ -397,6 +404,7 @@ void TraceRows::Pass::Calls() {
     if (row.is_driver) row.function = texts_.TextOf(calls.Number(5));
     row.has_work = row.correlation != 0 && work.Has(row.correlation);
     row.site.stack = calls.Number(14);
+    row.site.native_stack = calls.Number(15);
     if (!calls.IsNull(12)) row.decision = texts_.TextOf(calls.Number(12));
     sink_.Add(row);
   }
@@ -413,8 +421,8 @@ void TraceRows::Pass::Work() {
     row.process = ProcessOf(work.Number(kGlobalPid));
     if (row.process == nullptr) continue;
     row.kind = static_cast<WorkKind>(work.Number(kKind));
-    row.start = work.Number(kStart);
-    row.end = work.Number(kEnd);
+    row.start = BoundedTime(work.Number(kStart));
+    row.end = BoundedEnd(row.start, work.Number(kEnd));
     row.device = work.Number(kDevice);
     row.context = work.Number(kContext);
     row.stream = work.NumberIfKnown(kStream).value_or(-1);
@@ -430,7 +438,7 @@ void TraceRows::Pass::Work() {
         row.shape = {.grid = {work.Number(kGridX), work.Number(kGridY), work.Number(kGridZ)},
                      .block = {work.Number(kBlockX), work.Number(kBlockY), work.Number(kBlockZ)},
                      .registers = work.Number(kRegisters),
-                     .shared = work.Number(kStaticShared) + work.Number(kDynamicShared)};
+                     .shared = BoundedCount(work.Number(kStaticShared)) + BoundedCount(work.Number(kDynamicShared))};
         break;
       case WorkKind::kCopy:
         ++counts_.copies;
@@ -463,7 +471,7 @@ void TraceRows::Pass::Memory() {
     if (process == nullptr) continue;
     ++counts_.memory;
     sink_.Add(MemoryRow{.process = process,
-                        .start = memory.Number(0),
+                        .start = BoundedTime(memory.Number(0)),
                         .device = memory.Number(2),
                         .live = memory.Number(3),
                         .idle = memory.Number(4),
@@ -480,7 +488,7 @@ void TraceRows::Pass::Marks() {
     if (process == nullptr) continue;
     ++counts_.marks;
     sink_.Add(MarkRow{.at = PlaceOf(process, marks, 2),
-                      .start = marks.Number(0),
+                      .start = BoundedTime(marks.Number(0)),
                       .value = marks.Number(3),
                       .site = SiteOf(marks, 4)});
   }
@@ -493,8 +501,10 @@ void TraceRows::Pass::Drops() {
     const TraceProcess* const process = ProcessBy(drops.Number(2));
     if (process == nullptr) continue;
     ++counts_.drops;
-    sink_.Add(DropRow{
-        .at = PlaceOf(process, drops, 3), .start = drops.Number(0), .end = drops.Number(1), .count = drops.Number(4)});
+    sink_.Add(DropRow{.at = PlaceOf(process, drops, 3),
+                      .start = BoundedTime(drops.Number(0)),
+                      .end = BoundedEnd(BoundedTime(drops.Number(0)), drops.Number(1)),
+                      .count = drops.Number(4)});
   }
 }
 

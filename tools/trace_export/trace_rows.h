@@ -165,6 +165,8 @@ struct RowCounts {
   uint64_t steps = 0;
   uint64_t ranges = 0;
   uint64_t memory = 0;
+  uint64_t blocks = 0;  // allocated and freed; these are in traces of allocations alone
+  uint64_t frees = 0;
   uint64_t marks = 0;
   uint64_t drops = 0;
   uint64_t strays = 0;  // of a process that the database does not name; left out

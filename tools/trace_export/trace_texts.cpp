@@ -33,6 +33,14 @@ TraceTexts::TraceTexts(trace_db::DatabaseReader& database) : database_(database)
     line_.emplace(database_, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?");
   }
   has_stacks_ = database_.HasTable("SLIPSTREAM_STACKS") && database_.HasColumn("SLIPSTREAM_CALLS", "stackId");
+  has_native_stacks_ = has_stacks_ && database_.HasColumn("SLIPSTREAM_CALLS", "nativeStackId") &&
+                       database_.HasColumn("SLIPSTREAM_STACKS", "addressId") &&
+                       database_.HasTable("SLIPSTREAM_ADDRESSES") && database_.HasTable("SLIPSTREAM_MODULES");
+  if (has_native_stacks_) {
+    address_.emplace(database_,
+                     "SELECT name, path, isInterpreter FROM SLIPSTREAM_ADDRESSES LEFT JOIN SLIPSTREAM_MODULES "
+                     "USING (moduleId) WHERE addressId = ?");
+  }
 }
 
 const std::string& TraceTexts::TextOf(int64_t id) {
@@ -67,21 +75,52 @@ const Line* TraceTexts::LineOf(int64_t site) {
 
 void TraceTexts::ReadStacks() {
   read_stacks_ = true;
-  for (Question question(database_, "SELECT stackId, parentId, siteId FROM SLIPSTREAM_STACKS"); question.Next();) {
-    stacks_[question.Number(0)] = {question.Number(1), question.Number(2)};
+  const std::string address = has_native_stacks_ ? "addressId" : "NULL";
+  for (Question question(database_, "SELECT stackId, parentId, siteId, " + address + " FROM SLIPSTREAM_STACKS");
+       question.Next();) {
+    stacks_[question.Number(0)] = {
+        .parent = question.Number(1), .site = question.Number(2), .address = question.Number(3)};
   }
+}
+
+const Line* TraceTexts::NativeLineOf(int64_t address) {
+  const auto [line, is_new] = native_lines_.try_emplace(address);
+  if (is_new && address_) {
+    address_->Again();
+    if (address_->Bind(1, address).Next()) {
+      line->second = {.id = -address,
+                      .file = address_->IsNull(1) ? "" : CleanText(address_->Text(1)),
+                      .line = std::nullopt,
+                      .function = CleanText(address_->Text(0)),
+                      .is_native = true,
+                      .is_interpreter = address_->Number(2) != 0};
+    }
+  }
+  return line->second ? &*line->second : nullptr;
+}
+
+std::vector<const Line*> TraceTexts::LinesOf(int64_t stack) {
+  if (!read_stacks_) ReadStacks();
+  std::vector<const Line*> lines;
+  for (auto node = stacks_.find(stack); node != stacks_.end() && lines.size() < kDeepest;
+       node = stacks_.find(node->second.parent)) {
+    const Line* const line = node->second.address != 0 ? NativeLineOf(node->second.address) : LineOf(node->second.site);
+    if (line != nullptr) lines.push_back(line);
+  }
+  std::reverse(lines.begin(), lines.end());
+  return lines;
 }
 
 std::vector<const Line*> TraceTexts::StackOf(const CallSite& site) {
   std::vector<const Line*> lines;
-  if (has_stacks_ && site.stack != 0) {
-    if (!read_stacks_) ReadStacks();
-    for (auto node = stacks_.find(site.stack); node != stacks_.end() && lines.size() < kDeepest;
-         node = stacks_.find(node->second.parent)) {
-      const Line* const line = LineOf(node->second.site);
-      if (line != nullptr) lines.push_back(line);
+  if (has_stacks_ && site.stack != 0) lines = LinesOf(site.stack);
+  if (has_native_stacks_ && site.native_stack != 0) {
+    const std::vector<const Line*> native = LinesOf(site.native_stack);
+    auto from = native.begin();
+    if (!lines.empty()) {
+      from = std::find_if(native.rbegin(), native.rend(), [](const Line* line) { return line->is_interpreter; }).base();
     }
-    std::reverse(lines.begin(), lines.end());
+    lines.insert(lines.end(), from, native.end());
   }
   if (lines.empty() && site.line != nullptr) lines.push_back(site.line);
   return lines;

@@ -15,18 +15,21 @@
 
 namespace slipstream::trace_export {
 
-// A line of the program.
+// A line of the program, or a place in native code.
 struct Line {
-  int64_t id = 0;
+  int64_t id = 0;  // no two have the same; of native code it is below 0
   std::string file;
   std::optional<int64_t> line;
   std::string function;
+  bool is_native = false;       // then `file` is the module's, and there is no line
+  bool is_interpreter = false;  // Python's own code
 };
 
 // Where a call was made. A stack where the database has stacks, else one line; nothing where nobody knows.
 struct CallSite {
   const Line* line = nullptr;  // of the program, innermost
   int64_t stack = 0;           // for TraceTexts::StackOf; 0: none
+  int64_t native_stack = 0;    // the same
 };
 
 class TraceTexts {
@@ -41,16 +44,26 @@ class TraceTexts {
   const Line* LineOf(int64_t site);
   // That calls have stacks.
   bool has_stacks() const { return has_stacks_; }
-  // The lines of a call, outermost first; those of `site` where it has no stack.
+  bool has_native_stacks() const { return has_native_stacks_; }
+  // That there is more to say than `line`.
+  bool HasStack(const CallSite& site) const {
+    return (has_stacks_ && site.stack != 0) || (has_native_stacks_ && site.native_stack != 0);
+  }
+  // The lines of a call, outermost first; those of `site` where it has no stack. Of a call with a stack of both kinds
+  // Python's come first, and behind them the native frames that are further in than Python's interpreter: of those
+  // further out Python's frames are what there is to see.
   std::vector<const Line*> StackOf(const CallSite& site);
 
  private:
   struct Node {
     int64_t parent = 0;
     int64_t site = 0;
+    int64_t address = 0;  // 0: none
   };
 
   void ReadStacks();
+  const Line* NativeLineOf(int64_t address);
+  std::vector<const Line*> LinesOf(int64_t stack);
 
   trace_db::DatabaseReader& database_;
   std::optional<trace_db::Question> text_;  // none: there is no such table
@@ -58,8 +71,11 @@ class TraceTexts {
   std::unordered_map<int64_t, std::string> texts_;
   std::unordered_map<int64_t, std::string> functions_;
   std::unordered_map<int64_t, std::optional<Line>> lines_;
+  std::optional<trace_db::Question> address_;
+  std::unordered_map<int64_t, std::optional<Line>> native_lines_;
   std::unordered_map<int64_t, Node> stacks_;
   bool has_stacks_ = false;
+  bool has_native_stacks_ = false;
   bool read_stacks_ = false;
 };
 

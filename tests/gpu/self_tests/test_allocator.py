@@ -26,13 +26,13 @@ exec "$@"
 POOL_CALLS = f"""#!{sys.executable}
 import json, os, re, sys
 calls = re.search(r"filter=.(\\w+)/", " ".join(sys.argv))[1]
-pooled = os.environ.get("SLIPSTREAM_ALLOCATOR_MODE") == "segments"
+by = {{"segments": "pooled", "stream_ordered": "ordered"}}.get(os.environ.get("SLIPSTREAM_ALLOCATOR_MODE"), calls)
 times = json.loads(os.environ["TIMES"])
 rows = []
 for state, counts in (("idle", (1, 2, 4, 8, 16)), ("behind", (1,))):
     for size in ("2MiB", "20MiB", "256MiB", "1GiB"):
         for threads in counts:
-            p50 = times["pooled" if pooled else calls][state]
+            p50 = times[by][state]
             rows.append({{"name": f"{{calls}}/{{state}}/{{size}}/iterations:1/manual_time/threads:{{threads}}",
                          "threads": threads, "p50_ns": p50, "p99_ns": 2 * p50}})
 print(json.dumps({{"context": {{"clock_ns": "20.0"}}, "benchmarks": rows}}))
@@ -41,8 +41,9 @@ GOOD_TIMES = {
     "malloc": {"idle": 47_000, "behind": 900_000},
     "async": {"idle": 500, "behind": 500},
     "pooled": {"idle": 400, "behind": 419},
+    "ordered": {"idle": 160, "behind": 160},
 }
-ACTED = ("parked", "reused", "grown", "reclaimed", "trimmed", "freed.shared", "reused.behind")
+ACTED = ("parked", "reused", "grown", "reclaimed", "trimmed", "freed.shared", "reused.behind", "stream.reused", "stream.freed")
 
 
 def seen(*names):
@@ -184,20 +185,26 @@ class Pairs(unittest.TestCase):
             with contextlib.redirect_stdout(None):
                 checks["allocator.pairs"]({})
             self.assertTrue((suite.out / "results.json").exists())
-            names = ("pair_idle_20MiB", "pair_behind_20MiB", "pair_threads")
+            names = ("pair_idle_20MiB", "pair_behind_20MiB", "pair_threads", "pair_ordered_20MiB")
             return [checks[f"allocator.{name}"]({}) for name in names]
 
     def test_within_the_target(self):
-        idle, behind, threads = self.run_checks()
+        idle, behind, threads, ordered = self.run_checks()
         self.assertIn("pooled 380 ns (p99 780)", idle)
         self.assertIn("bare 899980 ns", behind)
-        self.assertIn("16: 380 (46980 bare)", threads)
+        self.assertIn("16: 380 (46980 bare), stream-ordered 140 (480 bare)", threads)
+        self.assertIn("stream_ordered 140 ns (p99 300); async 480 ns", ordered)
 
     def test_over_the_target(self):
         for state in ("idle", "behind"):
             slow = {**GOOD_TIMES, "pooled": {**GOOD_TIMES["pooled"], state: 421}}
             with self.assertRaisesRegex(Failed, "over the target"):
                 self.run_checks(times=slow)
+
+    def test_stream_ordered_over_the_target(self):
+        for idle in (171, 511):  # p50, and p99 too
+            with self.assertRaisesRegex(Failed, "over the target"):
+                self.run_checks(times={**GOOD_TIMES, "ordered": {"idle": idle, "behind": 160}})
 
     def test_a_bare_free_that_did_not_wait_shows_nothing(self):
         with self.assertRaisesRegex(Failed, "nothing is shown"):

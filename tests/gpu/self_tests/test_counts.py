@@ -85,27 +85,35 @@ def compare(our_counts, record):
 
 
 class HookTable(unittest.TestCase):
-    def test_is_what_the_preprocessor_makes_of_it(self):
+    def expanded(self, definition):
+        """The words that the preprocessor makes of the table."""
         compiler = os.environ.get("GPU_TEST_CXX") or shutil.which("g++")
         if not compiler:
             self.skipTest("no C++ compiler")
-        expanded = subprocess.run(
-            [
-                compiler,
-                "-E",
-                "-P",
-                "-x",
-                "c++",
-                "-DHOOK_NAME(group, function)=@ function",
-                str(support.REPOSITORY / "shim" / "hooks.def"),
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        expected = expanded.replace("@", "").split()
+        table = support.REPOSITORY / "shim" / "hooks.def"
+        command = [compiler, "-E", "-P", "-x", "c++", "-I", str(support.REPOSITORY), f"-D{definition}", str(table)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace("@", "").split()
+
+    def test_is_what_the_preprocessor_makes_of_it(self):
+        expected = self.expanded("HOOK_NAME(group, function)=@ function")
         self.assertGreater(len(expected), 200)
         self.assertEqual(sorted(expected), sorted(counts.hook_table()))
+
+    def test_the_drivers_rows_are_what_the_preprocessor_makes_of_them(self):
+        if not counts.driver_hook_table():
+            self.skipTest("no function of the driver is hooked in this tree")
+        names = self.expanded("HOOK_DRIVER_NAME(group, function, name)=@ name")
+        names = [name.strip('"') for name in names if name.startswith('"')]
+        self.assertEqual(sorted(names), sorted(counts.driver_hook_table()))
+
+    def test_names_of_the_drivers_rows(self):
+        text = (
+            "// HOOK_DRIVER(group, function)\n// ---- kCopy\nHOOK_DRIVER(kCopy, cuMemAlloc_v2, (x), (x), Bytes(x))\n"
+            "HOOK_DRIVER_PTSZ(kCopy, cuMemcpyAsync,\n  (x), (x), Bytes(x))\nHOOK_DRIVER_V1(kCopy, cuMemAdvise, (x))\n"
+            "HOOK_DRIVER_V1_PTSZ(kCopy, cuMemPrefetchAsync, (x))\nHOOK_DRIVER_PTDS(kCopy, cuMemcpy, (x))\n"
+        )
+        expected = ["cuMemAlloc_v2", "cuMemcpyAsync", "cuMemcpyAsync_ptsz", "cuMemAdvise", "cuMemPrefetchAsync"]
+        self.assertEqual([*expected, "cuMemPrefetchAsync_ptsz", "cuMemcpy", "cuMemcpy_ptds"], counts.hook_names(text))
 
 
 class Names(unittest.TestCase):

@@ -41,6 +41,30 @@ def breaks(_data):
     raise KeyError("a fault of the suite")
 
 
+class BoundedOutput(unittest.TestCase):
+    def command(self, script, most=1 << 16, timeout=60):
+        with support.TemporarySuite() as suite:
+            return suite.command("bounded", ["bash", "-c", script], timeout=timeout, most_output=most)
+
+    def test_as_without_a_bound(self):
+        result = self.command("seq 2000; seq 2000 >&2; exit 3")
+        expected = "".join(f"{number}\n" for number in range(1, 2001)).encode()
+        self.assertEqual((3, expected, expected, False), (result.status, result.stdout, result.stderr, result.timed_out))
+        self.assertEqual(143, self.command("kill $$").status)
+
+    def test_too_much(self):
+        result = self.command("echo first; yes")
+        self.assertEqual((137, False), (result.status, result.timed_out))
+        self.assertTrue(result.stdout.startswith(b"first\ny\n"))
+        self.assertLess(len(result.stdout), 1 << 18)
+        self.assertIn(b"ended by the suite: more than 65536 bytes", result.stderr)
+
+    def test_out_of_time(self):
+        for script in ("echo first; sleep 1000", "echo first; exec >&- 2>&-; sleep 1000"):
+            result = self.command(script, timeout=1)
+            self.assertEqual((137, b"first\n", True), (result.status, result.stdout, result.timed_out), script)
+
+
 class Checks(unittest.TestCase):
     def test_outcomes_are_recorded_as_they_come(self):
         for parallel in (False, True):

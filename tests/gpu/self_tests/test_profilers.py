@@ -30,14 +30,15 @@ class Measuring(unittest.TestCase):
         self.addCleanup(temporary.__exit__)
         suite.run_prefix = lambda *options: ["under", *options]
         self.addCleanup(setattr, profilers, "Paced", profilers.Paced)
-        self.order, self.prefixes, processes = [], {}, []
+        self.order, self.prefixes, self.envs, processes = [], {}, {}, []
 
-        def started(suite, log, prefix, specification):
+        def started(suite, log, prefix, specification, env):
             variant = log.rsplit(".", 1)[1]
             argv = [sys.executable, "-c", ANSWERS, str(milliseconds[variant]), str(events)]
             process = paced.Paced.__new__(paced.Paced)
             paced.Conversation.__init__(process, suite, log, argv, {})
             self.prefixes[variant] = list(prefix)
+            self.envs[variant] = env
             if prefix and traces:
                 (suite.scratch("paced") / f"slipstream-trace-{len(processes)}").mkdir()
             processes.append(process)
@@ -52,6 +53,7 @@ class Measuring(unittest.TestCase):
                 outcomes[name.removeprefix("profilers.")] = f"FAILED {problem}"
         self.assertTrue(all(process.process.returncode is not None for process in processes))
         self.benchmarks = suite.results["benchmarks"]
+        self.quick = suite.quick or suite.rehearsal
         return outcomes
 
     def test_what_each_costs(self):
@@ -60,16 +62,25 @@ class Measuring(unittest.TestCase):
         self.assertIn("ratio 1.7000", outcomes["torch_stacks"])
         self.assertIn("ratio 1.0000", outcomes["record"])
         self.assertFalse([text for text in outcomes.values() if "FAILED" in text])
-        self.assertEqual(["under", "--quiet", "--record"], self.prefixes.pop("record"))
+        for variant in ("record", "record_devices"):
+            self.assertEqual(["under", "--quiet", "--record"], self.prefixes.pop(variant))
+        self.assertEqual({"SLIPSTREAM_TRACER_DEVICE": "cupti"}, self.envs.pop("record_devices"))
+        self.assertFalse(any(self.envs.values()))
         self.assertEqual([[]] * 5, list(self.prefixes.values()))
         by_variant = {b["variant"]: b for b in self.benchmarks}
         self.assertEqual({f"profilers.{variant}" for variant in profilers.VARIANTS[1:]}, set(by_variant))
         self.assertTrue(by_variant["profilers.record"]["asserted"])
         self.assertFalse(by_variant["profilers.torch_cuda"]["asserted"])
+        pairs_of = {name: {len(group) for group in found["groups"]} for name, found in by_variant.items()}
+        rounds = 2 if self.quick else profilers.ROUNDS
+        self.assertEqual({rounds}, pairs_of["profilers.record_devices"])
+        self.assertEqual({-(-rounds // profilers.PROFILER_EVERY)}, pairs_of["profilers.torch_stacks"])
 
     def test_recording_that_costs_too_much(self):
         outcomes = self.measured(AS_BARE | {"record": 10.2})
         self.assertIn("FAILED over the target of 1.01; 10.000 ms a step bare, ratio 1.0200", outcomes["record"])
+        outcomes = self.measured(AS_BARE | {"record_devices": 10.4})
+        self.assertIn("FAILED over the target of 1.03; 10.000 ms a step bare, ratio 1.0400", outcomes["record_devices"])
 
     def test_a_profiler_that_saw_nothing(self):
         outcomes = self.measured(AS_BARE, events=0)
@@ -77,7 +88,7 @@ class Measuring(unittest.TestCase):
         self.assertIn("FAILED not measured", outcomes["record"])
 
     def test_a_recording_that_left_nothing(self):
-        self.assertIn("FAILED 1 recorded processes left 0 traces", self.measured(AS_BARE, traces=False)["measure"])
+        self.assertIn("FAILED 2 recorded processes left 0 traces", self.measured(AS_BARE, traces=False)["measure"])
 
     def test_a_process_that_dies_fails_the_check_and_ends_all(self):
         self.assertRegex(self.measured(AS_BARE | {"torch_cuda": "nonsense"})["measure"], "^FAILED profilers.0.torch_cuda ended")

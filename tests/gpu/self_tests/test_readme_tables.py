@@ -91,7 +91,17 @@ SPEED = [
         "target": None,
         "summary": {
             name: {"repetitions": 9, "median": median, "p90": median}
-            for name, median in (("bare", 1e-3), ("slipstream", 4e-4), ("pinned", 3.2e-4))
+            for name, median in (("bare", 1e-3), ("slipstream", 4e-4), ("pinned", 3.2e-4), ("host", 2.5e-4))
+        },
+    },
+    {
+        "name": "fetch 32MiB",
+        "variant": "copy.fetch",
+        "bytes": 32_000_000,
+        "target": None,
+        "summary": {
+            name: {"repetitions": 9, "median": median, "p90": median}
+            for name, median in (("bare", 2e-2), ("slipstream", 2e-3), ("pinned", 1e-3))
         },
     },
 ]
@@ -223,7 +233,8 @@ class Tables(unittest.TestCase):
             "| resnet50 | 2000 | 3000 | 2990 | **1.500** (1.000 to 1.001) | 1.003 (1.000 to 1.001) | 30 |",
             "| item | 25.100 | 1.000 | 1.000 to 1.001 | 30 |",
             "| 64KiB | 64.00 ms (128.00 ms) | 9.0 us (18.0 us) | 25.0 us (50.0 us) | 10.0 us |",
-            "| 16MiB | 16.0 | 40.0 | 50.0 | 0.80 |",
+            "| 16MiB | 16.0 | 40.0 | 50.0 | 0.80 | 64.0 |",
+            "| 32MiB | 1.6 | 16.0 | 32.0 | 10.0 | - |",
             "| lm | every engine and counter off | 25.100 | 1.0004 | 0.9995 to 1.0011 | 30 |",
         ):
             self.assertIn(expected, text)

@@ -38,6 +38,19 @@ class Trace(unittest.TestCase):
         self.assertEqual("no line 1", trace.others(LINES, "cudaMemcpyAsync", "/data/me"))
         self.assertEqual("train_lm.py 8, other.py 1, no line 1", trace.others(LINES, "cudaMemcpyAsync", "/data"))
 
+    def test_native_stacks(self):
+        # cudaLaunchKernel < at::fill < main; the second one is cut, the third has no name in front, the fourth is no PyTorch.
+        frames = [
+            (1, None, 0, 1, "/usr/bin/python"),
+            (2, 1, 0, 1, "/lib/libtorch_cuda.so"),
+            (3, 2, 0, 1, "/lib/libcudart.so.13"),
+            (4, None, 1, 1, "/lib/libtorch_cuda.so"),
+            (5, 2, 0, 0, None),
+            (6, 1, 0, 1, "/data/libtorch/other.so"),
+        ]
+        counts = trace.native_launches([(3, 10), (4, 100), (5, 1000), (6, 10000), (None, 5)], frames)
+        self.assertEqual({"all": 11115, "stack": 11110, "whole": 11010, "torch": 1110, "named": 10110}, counts)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -233,6 +233,21 @@ class Measuring(unittest.TestCase):
         self.assertEqual("FAILED its measurement broke off", self.outcome(checks, "item.hand_tuned"))
         self.assertEqual(3, len(self.started))
 
+    def test_when_the_time_is_over_what_was_measured_counts_and_no_traces_are_made(self):
+        suite = self.suite([{"item": paces(2, 1, 1)}])
+        checks = dict(workloads.measurements(suite))
+        kept = speed.Turns.measure
+        self.addCleanup(setattr, speed.Turns, "measure", kept)
+
+        def measured(turns, name, rounds, deadline):
+            kept(turns, name, rounds, deadline)
+            self.addCleanup(setattr, speed.time, "monotonic", speed.time.monotonic)
+            speed.time.monotonic = lambda: deadline
+
+        speed.Turns.measure = measured
+        self.assertIn("slipstream/bare 2.0000", self.outcome(checks, "item.not_slower"))
+        self.assertEqual("FAILED its traces broke off", self.outcome(checks, "item.accounts"))
+
     def test_without_taskset_nothing_is_claimed(self):
         kept = workloads.shutil.which
         self.addCleanup(setattr, workloads.shutil, "which", kept)

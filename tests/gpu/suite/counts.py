@@ -38,13 +38,19 @@ def hook_names(text):
     for macro, name in ROW.findall(text[text.index("\n// ---- ") :]):
         names.append(name)
         for suffix in ("_ptsz", "_ptds"):
-            if macro.startswith("HOOK" + suffix.upper()):
+            if suffix.upper() in macro:
                 names.append(name + suffix)
     return names
 
 
 def hook_table():
     return hook_names((REPOSITORY / "shim" / "hooks.def").read_text(encoding="utf-8"))
+
+
+def driver_hook_table():
+    """Names of the driver's functions that are hooked where the policy has the driver's level; none in an older tree."""
+    path = REPOSITORY / "shim" / "driver_hooks.def"
+    return hook_names(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
 def strip_version(name):
@@ -90,6 +96,8 @@ class CuptiCounts:
             raise Failed(f"CUPTI: {record['error']}")
         self.pid = record["pid"]
         self.attribution = record["attribution"]
+        # Rows of calls of the driver's functions; None: they were not counted.
+        self.driver = record.get("driver")
         self.shared, self.shared_at_mark = collections.Counter(), collections.Counter()
         self.static = collections.defaultdict(collections.Counter)  # by library
         # Through the shared runtime, by the caller that is no hook.
@@ -236,16 +244,20 @@ def counting_policy(suite):
     return suite.policy("counting", harness.COUNTING_POLICY)
 
 
-def counted_run(suite, name, program, arguments, steps, libcupti):
-    """One run under slipstream and CUPTI at once; returns (our counts of the training process, CUPTI's)."""
-    directory = suite.scratch(f"counts/{name}/{steps}")
+def counted_run(suite, name, program, arguments, steps, libcupti, where=None, changes=None):
+    """One run under slipstream and CUPTI at once; returns (our counts of the training process, CUPTI's).
+
+    where: the folder below the suite's and, with dots, the log; changes: further variables.
+    """
+    where = where or f"counts/{name}"
+    directory = suite.scratch(f"{where}/{steps}")
     cupti_directory = directory / "cupti"
     cupti_directory.mkdir(exist_ok=True)
     env = {
         "CUDA_INJECTION64_PATH": find_counter(suite),
         "CUPTI_COUNT_DIRECTORY": cupti_directory,
         "CUPTI_COUNT_LIBCUPTI": libcupti,
-    }
+    } | (changes or {})
     summary = directory / "summary.json"
     argv = [
         *suite.run_prefix("--quiet", "--policy", counting_policy(suite), "--summary", summary),
@@ -256,7 +268,7 @@ def counted_run(suite, name, program, arguments, steps, libcupti):
         "--steps",
         steps,
     ]
-    suite.command(f"counts.{name}", argv, env=env, timeout=180).expect_success(f"{steps} steps")
+    suite.command(where.replace("/", "."), argv, env=env, timeout=180).expect_success(f"{steps} steps")
     records = [harness.read_json(path, "CUPTI's counts") for path in sorted(cupti_directory.glob("*.json"))]
     # A process that initialised CUDA and called nothing (slipstream's own, say) is not the one.
     records = [record for record in records if record.get("modules") or record.get("error")]

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import selectors
 import signal
 import subprocess
 import tarfile
@@ -20,7 +21,23 @@ PASS, FAIL, SKIP = "PASS", "FAIL", "SKIP"
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 GPU_TESTS = REPOSITORY / "tests" / "gpu"
 # Groups that run only where --only names them: each needs the time of all the others.
-ON_REQUEST = ("allocator", "conformance", "profilers", "steady", "workloads")
+ON_REQUEST = (
+    "advice",
+    "allocator",
+    "children",
+    "conformance",
+    "devices",
+    "fragmentation",
+    "ladder",
+    "nsight",
+    "peers",
+    "profilers",
+    "replay",
+    "samples",
+    "soak",
+    "steady",
+    "workloads",
+)
 SCHEMA = "slipstream-gpu-results-1"
 
 # Everything off, and: nothing done about what the program calls, but all of it counted.
@@ -113,6 +130,10 @@ class Suite:
         self.device = "cpu" if options.rehearse else "cuda"
         self.quick = options.quick
         self.only = [name for name in (options.only or "").split(",") if name]
+        # What single groups take: a checkout of CUDA's samples; how long to soak, and what earlier stretches came to.
+        self.samples = getattr(options, "samples", None)
+        self.soak_minutes = getattr(options, "minutes", None) or 4.0
+        self.soak_state = getattr(options, "soak_state", None)
         self.slipstream = self.build / "slipstream"
         self.library = self.build / "libslipstream.so"
         self.workdir = pathlib.Path(workdir)
@@ -163,18 +184,19 @@ class Suite:
 
     # -- commands
 
-    def command(self, log, argv, *, env=None, timeout=120, cwd=None, stdin=None):
+    def command(self, log, argv, *, env=None, timeout=120, cwd=None, stdin=None, most_output=None):
         """Runs argv to its end in a process group of its own, which is killed when the time is over.
 
-        env is added to the clean environment; a value of None removes a variable.
+        env is added to the clean environment; a value of None removes a variable. most_output: bytes after which the
+        process is killed as well, for programs that may print a line for every wrong byte; such a one reads no stdin.
         """
         argv = [str(part) for part in argv]
         with self.slots:
-            result = self._run(argv, environment_with(env), timeout, cwd, stdin)
+            result = self._run(argv, environment_with(env), timeout, cwd, stdin, most_output)
         self.log_command(log, argv, env, result)
         return result
 
-    def _run(self, argv, environment, timeout, cwd, stdin):
+    def _run(self, argv, environment, timeout, cwd, stdin, most_output):
         timeout = max(1.0, min(timeout, self.remaining()))
         start = time.monotonic()
         process = self.spawn(
@@ -182,7 +204,10 @@ class Suite:
         )
         timed_out = False
         try:
-            stdout, stderr = process.communicate(stdin, timeout=timeout)
+            if most_output is not None:
+                stdout, stderr, timed_out = self._bounded(process, start + timeout, most_output)
+            else:
+                stdout, stderr = process.communicate(stdin, timeout=timeout)
         except subprocess.TimeoutExpired:
             timed_out = True
             self.kill_group(process)
@@ -190,6 +215,38 @@ class Suite:
         finally:
             self.forget(process)
         return Result(shell_status(process.returncode), stdout, stderr, time.monotonic() - start, timed_out)
+
+    def _bounded(self, process, deadline, most_output):
+        """(stdout, stderr, whether the time was over) of a process that is killed at the deadline or beyond that output."""
+        parts = {process.stdout: bytearray(), process.stderr: bytearray()}
+        timed_out = too_much = False
+        with selectors.DefaultSelector() as selector:
+            for stream in parts:
+                selector.register(stream, selectors.EVENT_READ)
+            while selector.get_map() and not timed_out and not too_much:
+                ready = selector.select(max(0.0, deadline - time.monotonic()))
+                timed_out = not ready
+                for key, _ in ready:
+                    if part := os.read(key.fd, 1 << 16):
+                        parts[key.fileobj] += part
+                    else:
+                        selector.unregister(key.fileobj)
+                too_much = sum(map(len, parts.values())) > most_output
+        if too_much:
+            parts[process.stderr] += f"\nended by the suite: more than {most_output} bytes of output\n".encode()
+        if timed_out or too_much:
+            self.kill_group(process)
+            process.wait()
+        try:
+            # Its output may be closed before it has ended.
+            process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            self.kill_group(process)
+            process.wait()
+        for stream in parts:
+            stream.close()
+        return bytes(parts[process.stdout]), bytes(parts[process.stderr]), timed_out
 
     def spawn(self, argv, environment, *, cwd=None, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE):
         """A process in a group of its own, known to the suite so that an interrupted suite ends it."""

@@ -84,10 +84,10 @@ def commit_of(build, given):
         return "unknown"
 
 
-def nvidia_smi(fields):
+def nvidia_smi(fields, what="gpu"):
     try:
         done = subprocess.run(
-            ["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"],
+            ["nvidia-smi", f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits"],
             capture_output=True,
             text=True,
             timeout=60,

@@ -28,6 +28,19 @@ def compare(bare, under, compare_stderr):
             )
 
 
+def private_caches(scratch):
+    """Variables with which compilers' caches are not shared, or the second run would do less than the first."""
+    return {
+        "TMPDIR": scratch,
+        "TORCHINDUCTOR_CACHE_DIR": scratch / "inductor",
+        "TRITON_CACHE_DIR": scratch / "triton",
+        "CUPY_CACHE_DIR": scratch / "cupy",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        "TORCHINDUCTOR_COMPILE_THREADS": "2",
+    }
+
+
 def same(suite, name, argv, status=0, *, stderr=False, timeout=120, says=None, may_not_work=False):
     """Bare and under slipstream side by side: the same exit status and output; bare must leave with `status`.
 
@@ -37,17 +50,7 @@ def same(suite, name, argv, status=0, *, stderr=False, timeout=120, says=None, m
 
     def check(data):
         def run(which, prefix):
-            scratch = suite.scratch(f"outcomes/{name}/{which}")
-            # Caches of compilers are not shared, or the second run would do less than the first.
-            private = {
-                "TMPDIR": scratch,
-                "TORCHINDUCTOR_CACHE_DIR": scratch / "inductor",
-                "TRITON_CACHE_DIR": scratch / "triton",
-                "CUPY_CACHE_DIR": scratch / "cupy",
-                "OMP_NUM_THREADS": "1",
-                "PYTHONWARNINGS": "ignore",
-                "TORCHINDUCTOR_COMPILE_THREADS": "2",
-            }
+            private = private_caches(suite.scratch(f"outcomes/{name}/{which}"))
             return suite.command(f"outcomes.{name}", [*prefix, *argv], env=private, timeout=timeout)
 
         with concurrent.futures.ThreadPoolExecutor() as pool:

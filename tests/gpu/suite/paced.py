@@ -12,10 +12,11 @@ from .harness import GPU_TESTS, Failed
 class Conversation:
     """A process that answers each line of JSON on its standard input with one on its standard output.
 
-    `log` names the file for its standard error; environment is added to the clean one.
+    `log` names the file for its standard error; environment is added to the clean one. cwd: where a recorded process
+    leaves its trace.
     """
 
-    def __init__(self, suite, log, argv, environment):
+    def __init__(self, suite, log, argv, environment, cwd=None):
         self.suite = suite
         self.name = log
         self.ended = False
@@ -23,7 +24,7 @@ class Conversation:
         self.process = suite.spawn(
             argv,
             harness.environment_with(environment),
-            cwd=suite.scratch("paced"),  # where a recorded process leaves its trace
+            cwd=cwd or suite.scratch("paced"),
             stdin=subprocess.PIPE,
             stderr=self.log,
         )

@@ -228,7 +228,8 @@ class Turns:
             self.batches_per_second[name] = count / process.block(name, example.lead, count, fetch=True, timeout=30)
 
     def run(self, rounds, deadline, measured=lambda name: None, afterwards=lambda name: None):
-        """Measures all; calls measured(name) after each example that was, and behind all of them afterwards(name)."""
+        """Measures all; calls measured(name) after each example that was, and behind all of them, while there is time,
+        afterwards(name)."""
         try:
             self.start(deadline)
             for name in self.examples:
@@ -241,7 +242,7 @@ class Turns:
                 else:
                     measured(name)
             for name in self.measured:
-                if name not in self.problems:
+                if name not in self.problems and time.monotonic() < deadline:
                     afterwards(name)
         finally:
             end_all(process for (name, _), process in self.processes.items() if not process.ended)

@@ -15,6 +15,7 @@ from .identity import differences
 GROUP = "trace"
 # Of the copies that a plain script's batches are, at least so many must be put down to a line of the script.
 LEAST_WITH_LINE = 0.9
+LEAST_NATIVE = 0.99
 NSYS = (
     "/opt/nvidia/nsight-systems*/*/target-linux-x64/nsys",
     "/opt/nvidia/nsight-compute*/*/host/target-linux-x64/nsys",
@@ -24,6 +25,15 @@ NSYS = (
 
 CALLS = """
 SELECT n.value, count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds n ON n.id = r.nameId GROUP BY n.value
+"""
+# Launches by native stack.
+NATIVE = """
+SELECT c.nativeStackId, count(*) FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId)
+JOIN StringIds n ON n.id = r.nameId WHERE n.value LIKE '%cudaLaunchKernel%' GROUP BY 1
+"""
+FRAMES = """
+SELECT s.stackId, s.parentId, s.isCut, a.isFunction, m.path FROM SLIPSTREAM_STACKS s
+JOIN SLIPSTREAM_ADDRESSES a USING (addressId) LEFT JOIN SLIPSTREAM_MODULES m USING (moduleId)
 """
 # Of threads that run Python: autograd's have no frames, and a line only by inference.
 LINES = """
@@ -108,8 +118,11 @@ def reported(suite, database):
     return sum(int(row[2]) for row in rows)
 
 
-def recorded_run(suite, name, program, arguments):
-    """Trains bare and recorded; the two records of it, the summary, the export's answer and its database."""
+def recorded_run(suite, name, program, arguments, variables=None):
+    """Trains bare and recorded; the two records of it, the summary, the export's answer and its database.
+
+    variables: slipstream's, of the recorded run.
+    """
     folder = suite.scratch(f"{GROUP}/{name}")
     summary, database = folder / "summary.json", folder / "trace.sqlite"
     argv = [suite.python, GPU_TESTS / program, *arguments, "--deterministic"]
@@ -117,8 +130,9 @@ def recorded_run(suite, name, program, arguments):
 
     def run(which, prefix=()):
         out = folder / f"{which}.json"
+        more = env | (variables or {}) if prefix else env
         suite.command(
-            f"{GROUP}.{name}", [*prefix, *argv, "--out", out], env=env, timeout=200, cwd=folder
+            f"{GROUP}.{name}", [*prefix, *argv, "--out", out], env=more, timeout=200, cwd=folder
         ).expect_success(which)
         return harness.read_json(out, which)
 
@@ -176,5 +190,53 @@ def check_of(suite, name, program, arguments):
     return check
 
 
+def native_launches(launches, frames):
+    """Of launches by native stack, how many: in all, with a stack, with one that is whole, that goes through PyTorch, whose
+    innermost frame is a function with a name. frames: rows of FRAMES."""
+    rows = {stack: rest for stack, *rest in frames}
+    found = dict.fromkeys(("all", "stack", "whole", "torch", "named"), 0)
+    for stack, count in launches:
+        found["all"] += count
+        if stack is None:
+            continue
+        found["stack"] += count
+        found["named"] += count * bool(rows[stack][2])
+        paths, cut = [], False
+        while stack is not None:
+            stack, is_cut, _, path = rows[stack]
+            paths.append(path or "")
+            cut = cut or bool(is_cut)
+        found["whole"] += count * (not cut)
+        found["torch"] += count * any("libtorch" in os.path.basename(path) for path in paths)
+    return found
+
+
+def full(suite, name, program, arguments):
+    """The same with tracer.stacks = "full"."""
+
+    def check(data):
+        variables = {"SLIPSTREAM_TRACER_STACKS": "full"}
+        bare, recorded, _, data["export"], database = recorded_run(suite, f"full.{name}", program, arguments, variables)
+        if wrong := differences(bare, recorded):
+            raise Failed("bare and recorded differ: " + "; ".join(wrong))
+        if suite.rehearsal:
+            return "the same losses; a rehearsal: no calls"
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            data["launches"] = found = native_launches(connection.execute(NATIVE).fetchall(), connection.execute(FRAMES))
+        text = (
+            f"the same losses; of {found['all']} launches {found['stack']} have a native stack, {found['whole']} out to the "
+            f"thread's first function, {found['torch']} through PyTorch, {found['named']} with a name in front"
+        )
+        if not found["all"] or min(found["whole"], found["torch"], found["named"]) < LEAST_NATIVE * found["all"]:
+            raise Failed(f"too few; {text}")
+        return text
+
+    return check
+
+
 def checks(suite):
-    return [(f"{GROUP}.{name}", check_of(suite, name, *rest)) for name, rest in programs(suite).items()]
+    trained = programs(suite)
+    return [
+        *((f"{GROUP}.{name}", check_of(suite, name, *rest)) for name, rest in trained.items()),
+        (f"{GROUP}.full", full(suite, "lm", *trained["lm"])),
+    ]

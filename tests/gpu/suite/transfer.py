@@ -3,7 +3,9 @@ and back, into memory that was never touched (T4).
 
 T5 is measured twice: the two CUDA calls alone (tools/bench/blocking_copies.cpp), held to the target, and the whole of
 PyTorch's `.cuda()`, reported. Beside each stands the same for a pinned copy that waits for nothing, the least that one
-costs on that machine. Bare and slipstream take turns.
+costs on that machine. Beside T3 and T4 stands what the host alone can do (tests/transfer/staging_rates.cpp). Bare and
+slipstream take turns. The first turn of a size does not count; in it the engine tries both of its ways
+(transfer/ways.h), three times each, and knows from then on which is the faster one.
 """
 
 import json
@@ -25,6 +27,10 @@ FETCH_FROM = 64 * MIB
 # Behind how long a queue: a bare copy that returned sooner would show that there was none.
 QUEUE_SECONDS = 0.064
 TURNS = 4
+# Of the turn that does not count, where a copy is one of those that may go either way.
+LEARNING = 8
+# What the host alone does of a copy: names in staging_rates.
+HOST_WORK = {"complete": "stage", "fetch": "fill"}
 
 
 def size_name(size):
@@ -52,7 +58,7 @@ def start(suite, variant):
     return Conversation(suite, f"transfer.{variant}", argv, env)
 
 
-def take_turns(processes, what, size, repetitions, turns):
+def take_turns(processes, what, size, repetitions, turns, warm_up=0):
     """{variant: seconds}, and with "pinned" those of a pinned copy in the bare process. The first turn warms up."""
     values = {BARE: [], SLIPSTREAM: [], "pinned": []}
     request = {"what": what, "bytes": size, "repetitions": repetitions}
@@ -60,10 +66,25 @@ def take_turns(processes, what, size, repetitions, turns):
         order = (BARE, SLIPSTREAM, "pinned") if turn % 2 else ("pinned", SLIPSTREAM, BARE)
         for name in order:
             process = processes[BARE if name == "pinned" else name]
-            seconds = process.ask({**request, "pinned": name == "pinned"}, timeout=60)["seconds"]
+            more = {"pinned": name == "pinned"}
+            if not turn:
+                more["repetitions"] = max(warm_up, repetitions)
+            seconds = process.ask({**request, **more}, timeout=60)["seconds"]
             if turn:
                 values[name] += seconds
     return values
+
+
+def host_alone(suite, what, size):
+    """What staging_rates says of the most threads that it ran, which had slept; None where it is not in the build."""
+    program = suite.build / "bench" / "staging_rates"
+    if not program.exists():
+        return None
+    wanted = f"{HOST_WORK[what]}/MiB:{size // MIB}/"
+    argv = [program, "--benchmark_format=json", f"--benchmark_filter={wanted}"]
+    result = suite.command("transfer.host", argv, timeout=60)
+    result.expect_success("staging_rates")
+    return json.loads(result.stdout)["benchmarks"][-1]
 
 
 def checks(suite):
@@ -84,15 +105,18 @@ def checks(suite):
                 values = take_turns(processes, "blocking", max(1, size // scale), repetitions, turns)
                 add("blocking", size, values)
             for size in COMPLETE:
-                add("complete", size, take_turns(processes, "complete", size // scale, 3, min(turns, 3)))
-                add("fetch", size, take_turns(processes, "fetch", size // scale, 3, min(turns, 3)))
+                for what in HOST_WORK:
+                    values = take_turns(processes, what, size // scale, 3, min(turns, 3), LEARNING)
+                    add(what, size, values, host_alone(suite, what, size))
         finally:
             end_all(processes.values())
         data["measured"] = sorted(f"{what} {size_name(size)}" for what, size in measured)
         return f"{len(measured)} kinds of copies, {turns} turns each"
 
-    def add(what, size, values):
+    def add(what, size, values, alone=None):
         summaries = {name: summary_of(found) for name, found in values.items()}
+        if alone is not None:
+            summaries["host"] = {"repetitions": alone["iterations"], "median": alone["p50_ns"] * 1e-9}
         measured[what, size] = summaries
         suite.add_benchmark(
             {
@@ -111,6 +135,11 @@ def checks(suite):
             raise Failed("not measured (transfer.measure failed, or --only left it out)")
         data.update(measured[what, size])
         return measured[what, size]
+
+    def host_text(found, does):
+        if "host" not in found:
+            return ""
+        return f"; the host alone {does} in {short(found['host']['median'])} of {short(found[SLIPSTREAM]['median'])}"
 
     def blocking(size):
         def check(data):
@@ -178,7 +207,7 @@ def checks(suite):
             share = found["pinned"]["median"] / found[SLIPSTREAM]["median"]
             return (
                 f"{rate(SLIPSTREAM)} under slipstream, {rate(BARE)} bare, {rate('pinned')} pinned; "
-                f"{share:.2f} of pinned (target 0.80); reported, not asserted"
+                f"{share:.2f} of pinned (target 0.80){host_text(found, 'stages them')}; reported, not asserted"
             )
 
         return check
@@ -192,7 +221,8 @@ def checks(suite):
             )
             times = found[BARE]["median"] / found[SLIPSTREAM]["median"]
             target = f" (target {FETCH_TIMES})" if size >= FETCH_FROM else ""
-            return f"{rates}; bare takes {times:.1f} times as long{target}; reported, not asserted"
+            host = host_text(found, "fills such memory")
+            return f"{rates}; bare takes {times:.1f} times as long{target}{host}; reported, not asserted"
 
         return check
 

@@ -61,10 +61,9 @@ class Pool : public ::testing::Test {
 
   // What the driver itself has left on the current device: what a process without the library would get.
   static size_t DriverFree() {
-    size_t free = 0;
-    size_t total = 0;
-    EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
-    return free;
+    int device = 0;
+    EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+    return simFreeMemory(device);
   }
   static size_t Free() {
     size_t free = 0;

@@ -59,9 +59,16 @@ TEST_F(Questions, S33_NorOneThatWasExportedByAnAddressInside) {
   EXPECT_NE(IdOf(Malloc(kBlock)), id);
 }
 
-TEST_F(Questions, S33_PointerAttributesOfAReusedBlock) {
-  FreeWhenIdle(Malloc(kBlock));
+// C11: what a library has registered by its address must stay behind that address. The pool remaps nothing.
+TEST_F(Questions, S33_C11_AReusedBlockIsTheMemoryThatItWas) {
+  uint8_t* const before = Malloc(kBlock);
+  const unsigned long long id = IdOf(before);
+  FreeWhenIdle(before);
   uint8_t* const memory = Malloc(kBlock);
+  if (Engine()) {
+    EXPECT_EQ(memory, before);
+    EXPECT_EQ(IdOf(memory), id);
+  }
   cudaPointerAttributes attributes = {};
   OK(cudaPointerGetAttributes(&attributes, memory + 100));
   EXPECT_EQ(attributes.type, cudaMemoryTypeDevice);

@@ -76,7 +76,7 @@ TEST_P(PinnedOfSize, S42contexts_WorkOfAnotherDeviceComesBeforeTheNextUse) {
   EXPECT_TRUE(HoldsOnly(third, 0x22, bytes));
 }
 
-TEST_P(PinnedOfSize, Others_ReuseOfWhatTheDeviceIsDoneWith) {
+TEST_P(PinnedOfSize, Others_C17_ReuseOfWhatTheDeviceIsDoneWith) {
   const size_t bytes = GetParam();
   const Tally tally("allocator");
   uint8_t* const first = Allocate(bytes, 0x11);

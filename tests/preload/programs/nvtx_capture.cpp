@@ -1,6 +1,7 @@
 // An NVTX tool: what NVTX_INJECTION64_PATH names. Writes every event of the domain functions, a line each, to the file
 // named by NVTX_CAPTURE_FILE; pushes, pops and marks end in their thread's number. With NVTX_CAPTURE_CALLS_CUDA set it
-// also calls CUDA from inside a range and a mark, as profilers do.
+// also calls CUDA from inside a range and a mark, as profilers do. What comes in behind its exit handler, where Nsight
+// Compute's injection library faults, is a line "behind the end".
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -19,6 +20,7 @@ namespace {
 std::mutex g_mutex;
 FILE* g_file = nullptr;
 bool g_calls_cuda = false;
+bool g_ended = false;
 std::map<const void*, std::string> g_strings;
 
 struct DomainName {
@@ -49,9 +51,15 @@ nvtxStringHandle_t NVTX_API DomainRegisterStringA(nvtxDomainHandle_t, const char
 
 long ThreadNumber() { return syscall(SYS_gettid); }
 
+// With the mutex held.
+void SayIfEnded() {
+  if (g_ended) std::fprintf(g_file, "behind the end\n");
+}
+
 void Write(const char* kind, nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
   {
     const std::lock_guard lock(g_mutex);
+    SayIfEnded();
     const bool registered = event->messageType == NVTX_MESSAGE_TYPE_REGISTERED;
     const bool counted = event->payloadType == NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
     std::fprintf(g_file, "%s %s %s category=%u payload=%llu thread=%ld\n", kind,
@@ -78,6 +86,7 @@ void NVTX_API DomainMarkEx(nvtxDomainHandle_t domain, const nvtxEventAttributes_
 
 int NVTX_API DomainRangePop(nvtxDomainHandle_t domain) {
   const std::lock_guard lock(g_mutex);
+  SayIfEnded();
   std::fprintf(g_file, "pop %s thread=%ld\n", reinterpret_cast<DomainName*>(domain)->name.c_str(), ThreadNumber());
   std::fflush(g_file);
   return 0;
@@ -95,6 +104,12 @@ extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(NvtxGetEx
   g_calls_cuda = std::getenv("NVTX_CAPTURE_CALLS_CUDA") != nullptr;
   g_file = path != nullptr ? std::fopen(path, "ae") : nullptr;
   if (g_file == nullptr) return 0;
+  std::atexit([] {
+    const std::lock_guard lock(g_mutex);
+    g_ended = true;
+    std::fprintf(g_file, "end\n");
+    std::fflush(g_file);
+  });
   const auto* const callbacks = static_cast<const NvtxExportTableCallbacks*>(get_table(NVTX_ETID_CALLBACKS));
   NvtxFunctionTable table = nullptr;
   unsigned int size = 0;

@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
       std::printf("%u\t%s\t%llu\t%d\t%s\t%d\t%s\t%u\t%s\n", next.thread, hook != nullptr ? hook->c_str() : "?",
                   static_cast<unsigned long long>(record.bytes), record.status,
                   decision != nullptr ? decision->c_str() : "-", site != nullptr ? site->line : 0,
-                  site != nullptr ? site->file.c_str() : "-", record.flags, StackText(*reader, record.stack).c_str());
+                  site != nullptr ? site->file.c_str() : "-", record.flags,
+                  StackText(*reader, reader->BothOf(record.stack).python).c_str());
     }
     const SpoolReader::End& end = reader->end();
     whole = whole && end.complete && end.dropped == 0 && end.malformed_chunks == 0 && end.missing_records == 0;

@@ -210,8 +210,9 @@ class Lines(unittest.TestCase):
             "peek()\n"
             'engine = start("pt_autograd_0")\n' + source
         )
-        found = [self.backward_with(source, stacks) for stacks in ("line", "python")]
+        found = [self.backward_with(source, stacks) for stacks in ("line", "python", "full")]
         self.assertEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
         return found[0]
 
     def backward_with(self, source, stacks):
@@ -226,7 +227,7 @@ class Lines(unittest.TestCase):
         return [(c.bytes, c.line, c.flags) for c in copies if c.thread != main]
 
     def test_every_copy_has_the_line_that_made_it(self):
-        for settings in ({}, {"SLIPSTREAM_TRACER_STACKS": "python"}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
+        for settings in ({}, {"SLIPSTREAM_TRACER_STACKS": "python"}, {"SLIPSTREAM_TRACER_STACKS": "full"}, {"SLIPSTREAM_TRANSFER_H2D": "off"}, {"SLIPSTREAM_TRANSFER_START": "now"}):
             with self.subTest(settings):
                 calls = self.record(TRAIN.format(threads=THREADS, rounds=ROUNDS), **settings)
                 copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
@@ -249,7 +250,7 @@ class Lines(unittest.TestCase):
         # Behind more than 128 of them nobody looks (docs/trace.md).
         depths = (0, 3, *range(5, 11), 20, 60, 120, 125, 126, 127, 160)
         source = "from cuda import deep, here\n" + "".join(f"deep(here(), {depth})\n" for depth in depths)
-        for stacks in ("line", "python"):
+        for stacks in ("line", "python", "full"):
             with self.subTest(stacks):
                 calls = self.record(source, SLIPSTREAM_TRACER_STACKS=stacks)
                 copies = [c for c in calls if c.function == "cudaMemcpyAsync"]
@@ -260,10 +261,10 @@ class Lines(unittest.TestCase):
                 self.assertEqual([c.bytes for c in copies], list(range(2, 2 + len(depths))))
                 frames = [c.stack.split("|") for c in copies]
                 # The program's own line makes it one more; what is deeper ends with what says that there is more.
-                expected = [min(depth + 3, 129) for depth in depths] if stacks == "python" else [1] * len(depths)
+                expected = [min(depth + 3, 129) for depth in depths] if stacks != "line" else [1] * len(depths)
                 self.assertEqual([len(stack) for stack in frames], expected)
                 cut = [stack[-1] == "..." for stack in frames]
-                self.assertEqual(cut, [depth + 3 > 128 and stacks == "python" for depth in depths])
+                self.assertEqual(cut, [depth + 3 > 128 and stacks != "line" for depth in depths])
 
     def test_every_call_has_the_whole_stack_that_python_itself_has(self):
         # `peek_here` makes a call and writes down what Python says that the stack is.

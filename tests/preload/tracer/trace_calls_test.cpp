@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tracer/block_record.h"
 #include "tracer/clock.h"
 
 namespace slipstream::test {
@@ -104,6 +105,39 @@ TEST(TraceCallsTest, S56_FirstCallsFromManyThreadsAtOnce) {
     ASSERT_NE(trace.reader, nullptr);
     EXPECT_EQ(trace.end().dropped, 0U);
     EXPECT_EQ(trace.Calls(), CountsIn(directory));
+  }
+}
+
+const char* NameOf(tracer::MemoryUse use) {
+  constexpr const char* kNames[] = {"none", "allocated", "freed", "reset"};
+  return kNames[static_cast<size_t>(use)];
+}
+
+// Whoever's memory it is: the driver's, or a pool's.
+TEST(TraceCallsTest, MemoryThatCallsGotAndGaveBack) {
+  for (const char* mode : {"off", "segments", "stream_ordered"}) {
+    SCOPED_TRACE(mode);
+    const std::string directory = NewDirectory();
+    const Finished traced =
+        RunTraced({TRACED, "blocks"}, directory, {{"SLIPSTREAM_ALLOCATOR_MODE", mode}, {"SIMCUDA_DEVICES", "2"}});
+    EXPECT_EQ(traced.status, 0) << traced.err;
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    std::ostringstream seen;
+    std::map<std::string, uint64_t> last_call;
+    for (const tracer::SpoolRecord& next : trace.records) {
+      if (next.record.kind == RecordKind::kCall) last_call[trace.HookOf(next.record)] = next.record.end_ns;
+      if (next.record.kind != RecordKind::kAllocated && next.record.kind != RecordKind::kFreed) continue;
+      const tracer::BlockRecord block = tracer::BlockOf(next.record);
+      seen << NameOf(block.use) << ' ' << (block.kind == tracer::MemoryKind::kManaged ? "managed" : "device") << ' '
+           << block.bytes << ' ' << block.address << ' ' << block.stream << ' ' << block.device << '\n';
+      if (block.use == tracer::MemoryUse::kReset) continue;
+      const std::string* const caller = trace.reader->NameOf(tracer::NameTable::kCallers, block.library);
+      ASSERT_NE(caller, nullptr);
+      EXPECT_EQ(*caller, "") << "the program itself";
+      EXPECT_EQ(block.end_ns, last_call[trace.HookOf(next.record)]) << "beside its call";
+    }
+    EXPECT_EQ(seen.str(), traced.out);
   }
 }
 

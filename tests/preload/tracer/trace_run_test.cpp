@@ -32,11 +32,12 @@ std::string TraceFolder(const std::string& place) {
   return found;
 }
 
-// The last line of what the command said.
-std::string LastLine(const std::string& text) {
-  const size_t end = text.size() - (text.ends_with('\n') ? 1 : 0);
-  const size_t start = end == 0 ? std::string::npos : text.rfind('\n', end - 1);
-  return text.substr(start == std::string::npos ? 0 : start + 1, end - (start == std::string::npos ? 0 : start + 1));
+// What the command said of the trace at the end.
+std::string TraceLine(const std::string& text) {
+  size_t start = text.rfind("slipstream: trace: ");
+  if (start == std::string::npos) start = text.rfind("slipstream: no trace: ");
+  if (start == std::string::npos) return "";
+  return text.substr(start, text.find('\n', start) - start);
 }
 
 TEST(TraceRunTest, OneLineSaysWhatThereIsAndWhere) {
@@ -50,9 +51,10 @@ TEST(TraceRunTest, OneLineSaysWhatThereIsAndWhere) {
   EXPECT_EQ(NamesIn(folder).size(), 1U) << "counters are of no use to anybody any more";
   const Trace trace = ReadTrace(paths[0]);
   EXPECT_EQ(trace.Calls().at("cudaPeekAtLastError"), 900U);
-  EXPECT_EQ(LastLine(finished.err), "slipstream: trace: " + cli::WithThousands(trace.records.size()) +
-                                        " records, none dropped, " +
-                                        cli::HumanBytes(std::filesystem::file_size(paths[0])) + " in " + folder);
+  EXPECT_EQ(TraceLine(finished.err), "slipstream: trace: " + cli::WithThousands(trace.records.size()) +
+                                         " records, none dropped, " +
+                                         cli::HumanBytes(std::filesystem::file_size(paths[0])) + " in " + folder);
+  EXPECT_TRUE(finished.err.ends_with("\nslipstream: to read it: slipstream report " + folder + "\n")) << finished.err;
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"))["trace"];
   EXPECT_EQ(json["directory"], folder);
   EXPECT_EQ(json["files"], 1);
@@ -70,10 +72,10 @@ TEST(TraceRunTest, TheLineOfALargeTraceSaysWhatItsRecordsSay) {
   ASSERT_NE(trace.reader, nullptr);
   ASSERT_GT(trace.records.size(), 5000U);
   const uint64_t dropped = trace.end().dropped;
-  EXPECT_TRUE(LastLine(finished.err)
+  EXPECT_TRUE(TraceLine(finished.err)
                   .starts_with("slipstream: trace: " + cli::WithThousands(trace.records.size()) + " records, " +
                                (dropped == 0 ? "none" : cli::WithThousands(dropped)) + " dropped, "))
-      << LastLine(finished.err) << " " << trace.records.size() << " " << dropped;
+      << TraceLine(finished.err) << " " << trace.records.size() << " " << dropped;
 }
 
 TEST(TraceRunTest, ThePolicyOrTheVariableOrTheFlag) {
@@ -112,17 +114,17 @@ TEST(TraceRunTest, WhatIsMissingIsSaidEvenSo) {
 
   const Finished limited = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "calls", "100000"},
                                  {{"SLIPSTREAM_TRACER_MAX_FILE", "70000"}});
-  EXPECT_TRUE(LastLine(limited.err).ends_with("; cut short at tracer.max_file")) << limited.err;
+  EXPECT_TRUE(TraceLine(limited.err).ends_with("; cut short at tracer.max_file")) << limited.err;
 
   const Finished full = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "limited", "150000", "1", "200000"});
-  EXPECT_TRUE(LastLine(full.err).ends_with("; cut short: File too large")) << full.err;
+  EXPECT_TRUE(TraceLine(full.err).ends_with("; cut short: File too large")) << full.err;
 }
 
 TEST(TraceRunTest, NoTraceIsSaidToBeNone) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
   const Finished nothing = RunIn(place, {"--record"}, {"true"});
-  EXPECT_EQ(LastLine(nothing.err), "slipstream: no trace: no CUDA call was seen");
+  EXPECT_EQ(TraceLine(nothing.err), "slipstream: no trace: no CUDA call was seen");
   EXPECT_TRUE(NamesIn(place).empty()) << "an empty folder is of no use to anybody";
 
   const Finished off = RunIn(place, {"--record"}, {TRACED, "calls", "5"}, {{"SLIPSTREAM_ENABLED", "false"}});
@@ -151,8 +153,8 @@ TEST(TraceRunTest, SeveralProcessesHaveAFileEach) {
   const std::string both = std::string(TRACED) + " calls 10 & " + PROGRAM + " exit_now & wait";
   const Finished finished = RunIn(place, {"--record"}, {"sh", "-c", both});
   EXPECT_EQ(Spools(TraceFolder(place)).size(), 2U);
-  EXPECT_NE(LastLine(finished.err).find("(2 files); "), std::string::npos) << finished.err;
-  EXPECT_TRUE(LastLine(finished.err).ends_with("(1 of 2 files)")) << finished.err;
+  EXPECT_NE(TraceLine(finished.err).find("(2 files); "), std::string::npos) << finished.err;
+  EXPECT_TRUE(TraceLine(finished.err).ends_with("(1 of 2 files)")) << finished.err;
 }
 
 TEST(TraceRunTest, APlaceThatCannotBeWrittenIsNoReasonNotToRecord) {
@@ -160,7 +162,7 @@ TEST(TraceRunTest, APlaceThatCannotBeWrittenIsNoReasonNotToRecord) {
   const std::string temporary = NewDirectory();
   const Finished finished = RunIn("/proc", {"--record"}, {TRACED, "calls", "5"}, {{"TMPDIR", temporary}});
   EXPECT_EQ(finished.status, 0);
-  EXPECT_NE(LastLine(finished.err).find(" in " + TraceFolder(temporary)), std::string::npos) << finished.err;
+  EXPECT_NE(TraceLine(finished.err).find(" in " + TraceFolder(temporary)), std::string::npos) << finished.err;
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ class Pages {
   uint8_t* begin_ = nullptr;
 };
 
-TEST_F(Rule, S01_APageableSourceIsFreeAtReturn) {
+TEST_F(Rule, S01_C16_APageableSourceIsFreeAtReturn) {
   const Tally tally("transfer");
   for (const size_t bytes : kSizes) {
     SCOPED_TRACE(bytes);

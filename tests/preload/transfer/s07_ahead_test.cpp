@@ -21,12 +21,7 @@ class Ahead : public Rule {
     return free;
   }
   // What the driver has, whatever anybody says of it.
-  size_t DriversFreeMemory() {
-    size_t free = 0;
-    size_t total = 0;
-    EXPECT_EQ(cuMemGetInfo(&free, &total), CUDA_SUCCESS);
-    return free;
-  }
+  static size_t DriversFreeMemory() { return simFreeMemory(0); }
 };
 
 TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {

@@ -1,4 +1,6 @@
 // S11: nothing is skipped any more once the program uses memory that kernels and the host share.
+#include <dlfcn.h>
+
 #include "tests/preload/transfer/rule_test.h"
 
 namespace rules {
@@ -57,6 +59,36 @@ TEST_F(Mapped, S11_AfterAFirstSkip) {
   OK(cudaHostGetDevicePointer(&device, pinned_, 0));
   ExpectSeen(pinned_, device);
 }
+
+#if RULES_STATIC
+// At the driver level libraries are seen too. Those that are known to wait for what they use are no reason; others are.
+class MappedByLibrary : public Mapped {
+ protected:
+  static void UseMappedMemoryIn(const char* library) {
+    void* const handle = dlopen(library, RTLD_NOW);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    auto* const use = reinterpret_cast<int (*)()>(dlsym(handle, "UseMappedMemory"));
+    ASSERT_NE(use, nullptr);
+    ASSERT_EQ(use(), 0);
+  }
+};
+
+TEST_F(MappedByLibrary, S11_ALibraryThatSeesToItsOwnOrderIsNoReason) {
+  UseMappedMemoryIn(FAKE_CUBLAS);
+  const Tally tally("transfer");
+  Backlog(a_);
+  CopyAndSynchronize(a_);
+  DECIDED(tally, "skipped", 1);
+}
+
+TEST_F(MappedByLibrary, S11_AnyOtherLibraryIsOne) {
+  UseMappedMemoryIn(FAKE_MAPPER);
+  const Tally tally("transfer");
+  Backlog(a_);
+  CopyAndSynchronize(a_);
+  DECIDED(tally, "kept.mapped", 1);
+}
+#endif
 
 TEST_F(Mapped, S11_OrdinaryPinnedMemoryIsNoReason) {
   void* more = nullptr;

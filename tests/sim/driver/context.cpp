@@ -168,6 +168,20 @@ int DefaultAttribute(const Device& device, CUdevice_attribute attribute) {
       return 32;
     case CU_DEVICE_ATTRIBUTE_MAX_PITCH:
       return 2147483647;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return 32;
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK:
+    case CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR:
+    case CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY:
+      return 65536;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return 102400;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return 4 << 20;
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return 1500000;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return 256;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return device.ordinal + 1;
     default:
@@ -176,6 +190,11 @@ int DefaultAttribute(const Device& device, CUdevice_attribute attribute) {
 }
 
 }  // namespace
+
+int simcuda::AttributeOf(const Device& device, CUdevice_attribute attribute) {
+  const auto set = device.attributes.find(attribute);
+  return set != device.attributes.end() ? set->second : DefaultAttribute(device, attribute);
+}
 
 SIM_DRIVER(cuInit, 2000, cuInit, (unsigned int Flags), (Flags)) {
   World& world = TheWorld();
@@ -259,9 +278,7 @@ SIM_DRIVER(cuDeviceGetAttribute, 2000, cuDeviceGetAttribute, (int* pi, CUdevice_
   if (pi == nullptr || attrib <= 0 || attrib >= CU_DEVICE_ATTRIBUTE_MAX) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const Device& device = world.devices[dev];
-  const auto set = device.attributes.find(attrib);
-  *pi = set != device.attributes.end() ? set->second : DefaultAttribute(device, attrib);
+  *pi = AttributeOf(world.devices[dev], attrib);
   return CUDA_SUCCESS;
 }
 

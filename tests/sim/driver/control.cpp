@@ -126,6 +126,13 @@ SIM_EXPORT int simPendingOperations(void* handle) {
   return count;
 }
 
+SIM_EXPORT int simSetEmptyKernels(int empty) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  world.settings.empty_kernels = empty != 0;
+  return CUDA_SUCCESS;
+}
+
 SIM_EXPORT int simSetDeviceAttribute(int device, int attribute, int value) {
   if (device < 0 || device >= kDeviceCount) {
     return CUDA_ERROR_INVALID_DEVICE;
@@ -148,6 +155,16 @@ SIM_EXPORT int simSetDeviceMemory(int device, size_t bytes) {
   }
   target.total_bytes = bytes;
   return CUDA_SUCCESS;
+}
+
+SIM_EXPORT size_t simFreeMemory(int device) {
+  if (device < 0 || device >= kDeviceCount) {
+    return 0;
+  }
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  const Device& target = world.devices[device];
+  return target.total_bytes - std::min(target.total_bytes, target.used_bytes);
 }
 
 SIM_EXPORT int simSetPinnedMemory(size_t bytes) {
@@ -175,8 +192,12 @@ SIM_EXPORT void* simFindCounter(const char* library, const char* function) { ret
 // the runtime's own.
 SIM_EXPORT int simEnterRuntime(void* counter) {
   bool injected = false;
-  const int code = EnterCounted(static_cast<Counter*>(counter), &injected);
+  const int code = EnterCounted(static_cast<Counter*>(counter), &injected, nullptr);
   ++ThisThread().runtime_depth;
   return code;
+}
+// The same for the simulated libcupti.
+SIM_EXPORT int simEnterCupti(void* counter, const void* caller) {
+  return EnterOutsideDriver(static_cast<Counter*>(counter), caller);
 }
 SIM_EXPORT void simLeaveRuntime(void) { --ThisThread().runtime_depth; }

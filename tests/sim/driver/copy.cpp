@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tests/sim/driver/use_context.h"
+#include "tests/sim/simobserve.h"
 
 namespace simcuda {
 namespace {
@@ -78,6 +79,20 @@ std::shared_ptr<std::vector<std::byte>> Snapshot(CopyRequest* request) {
   return staged;
 }
 
+int ObservedPlace(Place place) {
+  switch (place) {
+    case Place::kPageable:
+      return SIM_PLACE_PAGEABLE;
+    case Place::kPinned:
+      return SIM_PLACE_PINNED;
+    case Place::kManaged:
+      return SIM_PLACE_MANAGED;
+    case Place::kDevice:
+      break;
+  }
+  return SIM_PLACE_DEVICE;
+}
+
 Work CopyWork(World& world, const CopyRequest& request, const std::shared_ptr<std::vector<std::byte>>& staged) {
   int device = 0;
   const bool from_host = staged != nullptr || PlaceOf(world, request.src, &device) <= Place::kPinned;
@@ -89,6 +104,14 @@ Work CopyWork(World& world, const CopyRequest& request, const std::shared_ptr<st
   work.duration_ns =
       static_cast<uint64_t>(static_cast<double>(request.width * request.height * request.depth) / rate) + 1000;
   work.copy = std::make_shared<CopyRequest>(request);
+  work.from = staged != nullptr ? SIM_PLACE_PAGEABLE : ObservedPlace(PlaceOf(world, request.src, &device));
+  work.to = ObservedPlace(PlaceOf(world, request.dst, &device));
+  if (!to_host) {
+    work.to_device = device;
+  }
+  if (!from_host) {
+    PlaceOf(world, request.src, &work.from_device);
+  }
   work.body = [request, staged](Op& op) {
     World& owner = TheWorld();
     std::byte* dst = nullptr;

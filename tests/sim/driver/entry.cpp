@@ -1,5 +1,6 @@
 #include "tests/sim/driver/entry.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@ struct Failure {
   int code;
   uint64_t nth;
   bool repeat;
+  bool own;  // only calls that slipstream makes
   uint64_t seen;
 };
 
@@ -30,7 +32,8 @@ struct Ledger {
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Counter>> counters;
   std::vector<Failure> failures;
   std::atomic<bool> any_failure{false};
-  std::string held_function;  // empty: none
+  std::atomic<bool> knows_own{false};  // which calls are slipstream's is asked
+  std::string held_function;           // empty: none
   int held_calls = 0;
   std::atomic<bool> any_held{false};
   std::condition_variable released;
@@ -83,11 +86,45 @@ bool WorksAnywhere(const char* function) {
   return std::strncmp(function, "__cuda", 6) == 0 && std::strncmp(function, "__cudaLaunchKernel", 18) != 0;
 }
 
-int Injected(Ledger& ledger, const std::string& function) {
+constexpr char kOwn[] = "own:";
+
+// Whether the code belongs to slipstream's library (any build of it), which is in the process from the start or not at
+// all.
+bool IsSlipstreams(const void* code) {
+  struct Range {
+    uintptr_t begin = 0;
+    uintptr_t end = 0;
+  };
+  static const Range range = [] {
+    Range found;
+    dl_iterate_phdr(
+        [](dl_phdr_info* object, size_t, void* data) {
+          const char* const slash = std::strrchr(object->dlpi_name, '/');
+          if (std::strncmp(slash != nullptr ? slash + 1 : object->dlpi_name, "libslipstream", 13) != 0) {
+            return 0;
+          }
+          auto* const place = static_cast<Range*>(data);
+          for (int i = 0; i < object->dlpi_phnum; ++i) {
+            const ElfW(Phdr)& part = object->dlpi_phdr[i];
+            if (part.p_type == PT_LOAD && (part.p_flags & PF_X) != 0) {
+              place->begin = object->dlpi_addr + part.p_vaddr;
+              place->end = place->begin + part.p_memsz;
+            }
+          }
+          return 1;
+        },
+        &found);
+    return found;
+  }();
+  const auto address = reinterpret_cast<uintptr_t>(code);
+  return address >= range.begin && address < range.end;
+}
+
+int Injected(Ledger& ledger, const std::string& function, bool own) {
   std::lock_guard<std::mutex> guard(ledger.mutex);
   int code = 0;
   for (Failure& failure : ledger.failures) {
-    if (failure.function != function) {
+    if (failure.function != function || (failure.own && !own)) {
       continue;
     }
     ++failure.seen;
@@ -96,6 +133,16 @@ int Injected(Ledger& ledger, const std::string& function) {
     }
   }
   return code;
+}
+
+bool CountOwn(Ledger& ledger, Counter* counter, const void* caller) {
+  // What slipstream passes on for a libcudart is the program's.
+  const bool own = ledger.knows_own.load(std::memory_order_acquire) && caller != nullptr &&
+                   ThisThread().runtime_depth == 0 && IsSlipstreams(caller);
+  if (own) {
+    counter->own.fetch_add(1, std::memory_order_relaxed);
+  }
+  return own;
 }
 
 void StandWhileHeld(Ledger& ledger, const std::string& function) {
@@ -126,10 +173,11 @@ Counter* FindCounter(const char* library, const char* function) {
   return counter.get();
 }
 
-int EnterCounted(Counter* counter, bool* injected) {
+int EnterCounted(Counter* counter, bool* injected, const void* caller) {
   ThreadState& thread = ThisThread();
   (thread.runtime_depth > 0 ? counter->inside : counter->outside).fetch_add(1, std::memory_order_relaxed);
   Ledger& ledger = TheLedger();
+  const bool own = CountOwn(ledger, counter, caller);
   World& world = TheWorld();
   world.calls.fetch_add(1, std::memory_order_relaxed);
   if (!counter->anywhere) {
@@ -144,12 +192,18 @@ int EnterCounted(Counter* counter, bool* injected) {
     StandWhileHeld(ledger, counter->function);
   }
   if (ledger.any_failure.load(std::memory_order_acquire)) {
-    if (const int code = Injected(ledger, counter->function)) {
+    if (const int code = Injected(ledger, counter->function, own)) {
       *injected = true;
       return code == SIM_LOST ? CUDA_SUCCESS : code;
     }
   }
   return 0;
+}
+
+int EnterOutsideDriver(Counter* counter, const void* caller) {
+  Ledger& ledger = TheLedger();
+  const bool own = CountOwn(ledger, counter, caller);
+  return ledger.any_failure.load(std::memory_order_acquire) ? Injected(ledger, counter->function, own) : 0;
 }
 
 ProcedureRow::ProcedureRow(const char* base, int since, bool per_thread, void* address) {
@@ -179,7 +233,28 @@ const Procedure* FindProcedure(const char* base, int version, bool per_thread, b
 
 namespace {
 
+[[maybe_unused]] const bool kCountsOwn = [] {
+  const bool asked = std::getenv("SIMCUDA_OWN_CALLS") != nullptr;
+  TheLedger().knows_own.store(asked, std::memory_order_release);
+  return asked;
+}();
+
+// One line a function: its name and how many calls of it slipstream made.
+void WriteOwnCallsAtExit() {
+  const char* const path = std::getenv("SIMCUDA_OWN_CALLS");
+  if (path == nullptr || TheLedger().owner != getpid()) {
+    return;
+  }
+  std::ofstream file(path, std::ios::trunc);
+  for (const auto& [name, counter] : TheLedger().counters) {
+    if (const uint64_t count = counter->own.load(std::memory_order_relaxed)) {
+      file << counter->function << ' ' << count << '\n';
+    }
+  }
+}
+
 __attribute__((destructor)) void WriteCountsAtExit() {
+  WriteOwnCallsAtExit();
   const char* path = std::getenv("SIMCUDA_COUNTS");
   // A forked child has inherited the counts; they are its parent's to write.
   if (path == nullptr || TheLedger().owner != getpid()) {
@@ -198,6 +273,7 @@ __attribute__((destructor)) void WriteCountsAtExit() {
 }  // namespace simcuda
 
 using simcuda::Counter;
+using simcuda::kOwn;
 using simcuda::Ledger;
 using simcuda::TheLedger;
 
@@ -207,7 +283,11 @@ SIM_EXPORT int simFailCall(const char* function, int code, uint64_t nth, int rep
   }
   Ledger& ledger = TheLedger();
   std::lock_guard<std::mutex> guard(ledger.mutex);
-  ledger.failures.push_back({function, code, nth, repeat != 0, 0});
+  const bool own = std::strncmp(function, kOwn, sizeof(kOwn) - 1) == 0;
+  ledger.failures.push_back({function + (own ? sizeof(kOwn) - 1 : 0), code, nth, repeat != 0, own, 0});
+  if (own) {
+    ledger.knows_own.store(true, std::memory_order_release);
+  }
   ledger.any_failure.store(true, std::memory_order_release);
   return CUDA_SUCCESS;
 }

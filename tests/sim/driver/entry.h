@@ -16,6 +16,7 @@
 #include <string>
 #include <type_traits>
 
+#include "tests/sim/driver/observe.h"
 #include "tests/sim/driver/world.h"
 
 #define SIM_EXPORT extern "C" __attribute__((visibility("default")))
@@ -27,14 +28,18 @@ struct Counter {
   std::string function;
   std::atomic<uint64_t> outside{0};  // entered by the program or another library
   std::atomic<uint64_t> inside{0};   // entered by a libcudart
+  std::atomic<uint64_t> own{0};      // of those from outside, entered by slipstream; counted where somebody asks
   bool anywhere = false;             // works before cuInit, in forked children and in host functions
 };
 
 // Never destroyed; the same one for the same names.
 Counter* FindCounter(const char* library, const char* function);
 // Counts the entry and says what it must return instead of working: 0 nothing, else a code. `refusal` is what a
-// function returns that may not be called here.
-int EnterCounted(Counter* counter, bool* injected);
+// function returns that may not be called here. `caller` is an address of the code that made the call, or null.
+int EnterCounted(Counter* counter, bool* injected, const void* caller);
+
+// The same for a library that is no driver and has no counts: only what a test wants to fail, fails.
+int EnterOutsideDriver(Counter* counter, const void* caller);
 
 // A row of cuGetProcAddress's table.
 struct Procedure {
@@ -50,9 +55,10 @@ const Procedure* FindProcedure(const char* base, int version, bool per_thread, b
 
 class Entry {
  public:
-  Entry(Counter* counter, bool per_thread) : thread_(ThisThread()), before_(thread_.per_thread_default) {
+  Entry(Counter* counter, bool per_thread, const void* caller)
+      : thread_(ThisThread()), before_(thread_.per_thread_default) {
     thread_.per_thread_default = per_thread;
-    result_ = EnterCounted(counter, &injected_);
+    result_ = EnterCounted(counter, &injected_, caller);
   }
   ~Entry() { thread_.per_thread_default = before_; }
   Entry(const Entry&) = delete;
@@ -71,8 +77,12 @@ class Entry {
 
 #define SIM_DRIVER_BODY(symbol, per_thread, implementation, arguments)                        \
   static ::simcuda::Counter* const counter = ::simcuda::FindCounter("libcuda.so.1", #symbol); \
-  ::simcuda::Entry entry(counter, per_thread);                                                \
-  return entry.refused() ? entry.result() : implementation arguments;
+  ::simcuda::Entry entry(counter, per_thread, __builtin_return_address(0));                   \
+  if (entry.refused()) {                                                                      \
+    return entry.result();                                                                    \
+  }                                                                                           \
+  ::simcuda::Observed observed(#symbol);                                                      \
+  return observed.Leave(implementation arguments);
 
 // SIM_DRIVER(cuMemAlloc, 3020, cuMemAlloc_v2, (parameters), (arguments)) { body }
 #define SIM_DRIVER(base, since, symbol, parameters, arguments)                                                     \

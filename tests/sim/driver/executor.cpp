@@ -7,6 +7,8 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/sim/driver/observe.h"
+
 namespace simcuda {
 namespace {
 
@@ -79,6 +81,7 @@ void EngineLoop(int device, Engine engine) {
     const uint64_t start = std::max(op->ready_ns, engine_free);
     const uint64_t end = start + op->work.duration_ns;
     const bool broken = op->context->sticky != CUDA_SUCCESS;
+    op->began_ns = broken ? 0 : ObservedNowNs();
     lock.unlock();
     const uint64_t body_start = NowNs(world);
     if (op->work.body && !broken) {

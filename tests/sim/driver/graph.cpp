@@ -1,6 +1,7 @@
 #include "tests/sim/driver/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <unordered_map>
 
@@ -144,7 +145,11 @@ static bool Append(const Graph& graph, const std::vector<size_t>& before, GraphE
   return true;
 }
 
-bool Compile(const Graph& graph, GraphExec* exec) { return Append(graph, {}, exec); }
+bool Compile(const Graph& graph, GraphExec* exec) {
+  static std::atomic<uint64_t> last{0};
+  exec->id = ++last;
+  return Append(graph, {}, exec);
+}
 
 CUresult LaunchGraph(World& world, const StreamPtr& stream, GraphExec* exec) {
   if (stream->capture) {
@@ -186,6 +191,7 @@ CUresult LaunchGraph(World& world, const StreamPtr& stream, GraphExec* exec) {
       dependencies = before;
     }
     Work work = step.work;
+    work.graph_node = exec->id << 32 | (operations.size() + 1);
     Event* event = work.event != nullptr ? FindEvent(world, work.event) : nullptr;
     if (!step.enabled) {
       work = Work();
@@ -296,10 +302,13 @@ CUresult KernelWork(World& world, Context* context, const CUDA_KERNEL_NODE_PARAM
   if (parameters == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  Kernel* kernel = FindKernel(world, parameters->func != nullptr ? static_cast<const void*>(parameters->func)
-                                                                 : static_cast<const void*>(parameters->kern));
-  if (kernel == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
+  Kernel* kernel = nullptr;
+  const CUresult found = UseKernel(world,
+                                   parameters->func != nullptr ? static_cast<const void*>(parameters->func)
+                                                               : static_cast<const void*>(parameters->kern),
+                                   &kernel);
+  if (found != CUDA_SUCCESS) {
+    return found == CUDA_ERROR_NO_BINARY_FOR_GPU ? found : CUDA_ERROR_INVALID_VALUE;
   }
   simLaunch shape = {};
   const unsigned grid[3] = {parameters->gridDimX, parameters->gridDimY, parameters->gridDimZ};

@@ -52,6 +52,7 @@ struct GraphExec {
   };
   std::vector<Step> steps;
   unsigned long long flags = 0;
+  uint64_t id = 0;
   OpPtr last_launch;  // one launch of an executable at a time
 };
 

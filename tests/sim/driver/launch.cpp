@@ -1,13 +1,15 @@
 // Kernels, host functions, and their arguments.
 #include "tests/sim/driver/launch.h"
 
+#include <algorithm>
+#include <climits>
 #include <cstring>
 
 #include "tests/sim/driver/use_context.h"
 
 namespace simcuda {
 
-Kernel* FindKernel(World& world, const void* handle_or_host_function) {
+static Kernel* FindKernel(World& world, const void* handle_or_host_function) {
   const auto found = world.kernels.find(handle_or_host_function);
   if (found != world.kernels.end()) {
     return found->second.get();
@@ -18,6 +20,17 @@ Kernel* FindKernel(World& world, const void* handle_or_host_function) {
     }
   }
   return nullptr;
+}
+
+CUresult UseKernel(World& world, const void* handle_or_host_function, Kernel** kernel) {
+  if (handle_or_host_function == nullptr) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *kernel = FindKernel(world, handle_or_host_function);
+  if (*kernel == nullptr) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return (*kernel)->body == nullptr && !world.settings.empty_kernels ? CUDA_ERROR_NO_BINARY_FOR_GPU : CUDA_SUCCESS;
 }
 
 CUresult MakeKernelWork(Context* context, Kernel* kernel, const simLaunch& shape, void** args, void** extra,
@@ -83,7 +96,9 @@ CUresult MakeKernelWork(Context* context, Kernel* kernel, const simLaunch& shape
     for (const size_t offset : arguments->offsets) {
       pointers.push_back(copy.data() + offset);
     }
-    kernel->body(&launch, pointers.data());
+    if (kernel->body != nullptr) {
+      kernel->body(&launch, pointers.data());
+    }
   };
   work->kernel = kernel;
   work->shape = shape;
@@ -107,10 +122,8 @@ using namespace simcuda;
 
 static CUresult Launch(CUfunction f, const simLaunch& shape, CUstream hStream, void** args, void** extra) {
   SIM_USE_STREAM(hStream)
-  Kernel* kernel = FindKernel(world, f);
-  if (kernel == nullptr) {
-    return f == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
-  }
+  Kernel* kernel = nullptr;
+  SIM_TRY(UseKernel(world, f, &kernel))
   Work work;
   SIM_TRY(MakeKernelWork(stream->context, kernel, shape, args, extra, &work))
   return Enqueue(world, stream, std::move(work), nullptr);
@@ -185,10 +198,8 @@ SIM_DRIVER_PT(cuStreamAddCallback, 5000, cuStreamAddCallback, _ptsz,
 SIM_DRIVER(cuFuncGetAttribute, 2020, cuFuncGetAttribute, (int* pi, CUfunction_attribute attrib, CUfunction hfunc),
            (pi, attrib, hfunc)) {
   SIM_USE_CONTEXT()
-  Kernel* kernel = FindKernel(world, hfunc);
-  if (kernel == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  Kernel* kernel = nullptr;
+  SIM_TRY(UseKernel(world, hfunc, &kernel))
   const auto set = kernel->attributes.find(attrib);
   const bool is_limit = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
   *pi = set != kernel->attributes.end() ? set->second : (is_limit ? 1024 : 0);
@@ -198,22 +209,58 @@ SIM_DRIVER(cuFuncGetAttribute, 2020, cuFuncGetAttribute, (int* pi, CUfunction_at
 SIM_DRIVER(cuFuncSetAttribute, 9000, cuFuncSetAttribute, (CUfunction hfunc, CUfunction_attribute attrib, int value),
            (hfunc, attrib, value)) {
   SIM_USE_CONTEXT()
-  Kernel* kernel = FindKernel(world, hfunc);
-  if (kernel == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  Kernel* kernel = nullptr;
+  SIM_TRY(UseKernel(world, hfunc, &kernel))
   kernel->attributes[attrib] = value;
   return CUDA_SUCCESS;
 }
 
 SIM_DRIVER(cuFuncGetName, 12030, cuFuncGetName, (const char** name, CUfunction hfunc), (name, hfunc)) {
   SIM_USE_CONTEXT()
-  Kernel* kernel = FindKernel(world, hfunc);
-  if (kernel == nullptr) {
-    return CUDA_ERROR_INVALID_HANDLE;
-  }
+  Kernel* kernel = nullptr;
+  SIM_TRY(UseKernel(world, hfunc, &kernel))
   *name = kernel->name.c_str();
   return CUDA_SUCCESS;
+}
+
+// Registers are not looked at: kernels here have none.
+static CUresult ActiveBlocks(int* blocks, CUfunction function, int block_size, size_t dynamic_shared) {
+  SIM_USE_CONTEXT()
+  if (blocks == nullptr || block_size <= 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  Kernel* kernel = nullptr;
+  SIM_TRY(UseKernel(world, function, &kernel))
+  const Device& device = *context->device;
+  const auto limit = [&device](CUdevice_attribute attribute) { return AttributeOf(device, attribute); };
+  const int warp = limit(CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+  const int threads = (block_size + warp - 1) / warp * warp;
+  int count = threads > limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+                  ? 0
+                  : limit(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR) / threads;
+  count = std::min(count, limit(CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR));
+  if (dynamic_shared != 0) {
+    const auto shared = static_cast<size_t>(limit(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
+    count = std::min(count, static_cast<int>(std::min<size_t>(shared / dynamic_shared, INT_MAX)));
+  }
+  *blocks = count;
+  return CUDA_SUCCESS;
+}
+
+SIM_DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, cuOccupancyMaxActiveBlocksPerMultiprocessor,
+           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize),
+           (numBlocks, func, blockSize, dynamicSMemSize)) {
+  return ActiveBlocks(numBlocks, func, blockSize, dynamicSMemSize);
+}
+
+SIM_DRIVER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000,
+           cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+           (int* numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
+           (numBlocks, func, blockSize, dynamicSMemSize, flags)) {
+  if ((flags & ~static_cast<unsigned>(CU_OCCUPANCY_DISABLE_CACHING_OVERRIDE)) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return ActiveBlocks(numBlocks, func, blockSize, dynamicSMemSize);
 }
 
 // ---- control
@@ -238,13 +285,47 @@ SIM_EXPORT int simRegisterKernel(const void* host_function, const char* name, si
   return CUDA_SUCCESS;
 }
 
-// For the simulated libcudart: the driver handle of a host function.
+// For the simulated libcudart: what the start-up code of a library says of its kernels, and that they are gone.
+SIM_EXPORT void simRegisterCompiled(const void* binary, const void* host_function, const char* name) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  world.compiled[host_function] = name != nullptr ? name : "unnamed";
+  world.compiled_in[binary].push_back(host_function);
+}
+SIM_EXPORT void simUnregisterCompiled(const void* binary) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  for (const void* host_function : world.compiled_in[binary]) {
+    world.compiled.erase(host_function);
+    const auto found = world.kernels.find(host_function);
+    if (found != world.kernels.end() && found->second->body == nullptr) {
+      world.retired_kernels.push_back(std::move(found->second));
+      world.kernels.erase(found);
+    }
+  }
+  world.compiled_in.erase(binary);
+}
+
+// For the simulated libcudart: the driver handle of a host function. Of one that is only in a fat binary too: a launch
+// finds out that there is nothing for this device, not the question for the kernel.
 SIM_EXPORT int simFindFunction(const void* host_function, void** function) {
   World& world = TheWorld();
   Lock lock(world.mutex);
-  const auto found = world.kernels.find(host_function);
-  *function = found != world.kernels.end() ? found->second.get() : nullptr;
-  return *function != nullptr ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  auto found = world.kernels.find(host_function);
+  if (found == world.kernels.end()) {
+    const auto compiled = world.compiled.find(host_function);
+    if (compiled == world.compiled.end()) {
+      *function = nullptr;
+      return CUDA_ERROR_NOT_FOUND;
+    }
+    auto kernel = std::make_unique<Kernel>();
+    kernel->name = compiled->second;
+    kernel->host_function = host_function;
+    kernel->duration_ns = 5000;
+    found = world.kernels.emplace(host_function, std::move(kernel)).first;
+  }
+  *function = found->second.get();
+  return CUDA_SUCCESS;
 }
 
 SIM_EXPORT int simLaunchUnseen(const void* host_function, unsigned int grid, unsigned int block, void** args,

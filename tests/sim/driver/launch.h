@@ -11,8 +11,9 @@ struct KernelArguments {
   std::vector<size_t> offsets;
 };
 
-// By driver handle (CUfunction, CUkernel) or by host function; null if neither.
-Kernel* FindKernel(World& world, const void* handle_or_host_function);
+// By driver handle (CUfunction, CUkernel) or by host function. CUDA_ERROR_NO_BINARY_FOR_GPU: it is in a fat binary and
+// has no body, and such a kernel shall not pass for an empty one (simSetEmptyKernels).
+CUresult UseKernel(World& world, const void* handle_or_host_function, Kernel** kernel);
 CUresult MakeKernelWork(Context* context, Kernel* kernel, const simLaunch& shape, void** args, void** extra,
                         Work* work);
 Work MakeHostWork(CUhostFn function, void* user_data);

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "tests/sim/driver/executor.h"
+#include "tests/sim/driver/observe.h"
 #include "tests/sim/driver/world.h"
 
 namespace simcuda {
@@ -43,6 +44,7 @@ void Complete(World& world, const OpPtr& first) {
     ended.pop_back();
     op->state = Op::State::kDone;
     --world.pending;
+    ReportFinished(*op);
     const std::vector<OpPtr> dependents = std::move(op->dependents);
     op->dependents.clear();
     op->dependencies.clear();
@@ -154,6 +156,7 @@ void ExecuteTaken(World& world, Lock& lock, const OpPtr& op) {
     if (op->work.engine == Engine::kNone) {
       op->work.body(*op);
     } else {
+      op->began_ns = ObservedNowNs();
       lock.unlock();
       if (op->work.engine == Engine::kHost && !world.settings.timed) {
         RunOnCallbackThread(*op);
@@ -198,6 +201,8 @@ OpPtr SubmitAfter(World& world, Context* context, const StreamPtr& stream, Work 
     world.clock_ns += 1000;
   }
   op->ready_ns = NowNs(world);
+  op->correlation = CorrelationOfThisCall();
+  op->stream_id = stream != nullptr ? static_cast<uint32_t>(stream->id) : 0;
   if (op->work.kind == Work::Kind::kKernel) {
     ++world.kernels_submitted;
   }

@@ -22,7 +22,7 @@ CUresult FindStream(World& world, CUstream handle, StreamPtr* stream) {
     *stream = mine;
     return CUDA_SUCCESS;
   }
-  const auto found = world.streams.find(reinterpret_cast<Stream*>(handle));
+  const auto found = world.streams.find(handle);
   if (found == world.streams.end()) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -56,14 +56,26 @@ static std::vector<OpPtr> WorkOf(const StreamPtr& stream) {
   return work;
 }
 
+// Handles are addresses of nothing, apart from those of the default streams.
+static CUstream NewHandle(World& world) {
+  if (world.spare_stream_handles.empty()) {
+    constexpr uintptr_t kFirst = 0x5350'0000;
+    constexpr uintptr_t kApart = 0x100;
+    return reinterpret_cast<CUstream>(kFirst + world.next_stream_handle++ * kApart);
+  }
+  const CUstream handle = world.spare_stream_handles.back();
+  world.spare_stream_handles.pop_back();
+  return handle;
+}
+
 static CUresult CreateStream(CUstream* handle, unsigned flags, int priority) {
   SIM_USE_CONTEXT()
   if (handle == nullptr || (flags & ~static_cast<unsigned>(CU_STREAM_NON_BLOCKING)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const StreamPtr stream = NewStream(world, context, flags, std::clamp(priority, -5, 0));
-  world.streams[stream.get()] = stream;
-  *handle = reinterpret_cast<CUstream>(stream.get());
+  *handle = NewHandle(world);
+  world.streams[*handle] = stream;
   return CUDA_SUCCESS;
 }
 
@@ -79,7 +91,7 @@ SIM_DRIVER(cuStreamCreateWithPriority, 5050, cuStreamCreateWithPriority,
 SIM_DRIVER(cuStreamDestroy, 4000, cuStreamDestroy_v2, (CUstream hStream), (hStream)) {
   World& world = TheWorld();
   Lock lock(world.mutex);
-  const auto found = world.streams.find(reinterpret_cast<Stream*>(hStream));
+  const auto found = world.streams.find(hStream);
   if (found == world.streams.end()) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
@@ -90,6 +102,7 @@ SIM_DRIVER(cuStreamDestroy, 4000, cuStreamDestroy_v2, (CUstream hStream), (hStre
   }
   stream->destroyed = true;
   world.streams.erase(found);
+  world.spare_stream_handles.push_back(hStream);
   if (!stream->tail || stream->tail->done()) {
     std::erase(stream->context->streams, stream);
   }

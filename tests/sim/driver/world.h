@@ -86,6 +86,11 @@ struct Work {
   CUevent event = nullptr;
   CUdeviceptr memory = 0;
   size_t memory_bytes = 0;
+  int from = 0;  // of a copy: SIM_PLACE_* (simobserve.h)
+  int to = 0;
+  int from_device = -1;  // of a copy; -1: the host
+  int to_device = -1;
+  uint64_t graph_node = 0;  // of a launched graph
 };
 
 struct Op : std::enable_shared_from_this<Op> {
@@ -102,6 +107,10 @@ struct Op : std::enable_shared_from_this<Op> {
   int unmet = 0;
   uint64_t ready_ns = 0;  // on the device's clock
   uint64_t end_ns = 0;
+  // For whoever observes (observe.h).
+  uint32_t correlation = 0;
+  uint32_t stream_id = 0;
+  uint64_t began_ns = 0;
   bool done() const { return state == State::kDone; }
 };
 
@@ -134,7 +143,7 @@ struct Allocation {
 struct Kernel {
   std::string name;
   const void* host_function = nullptr;
-  simKernelBody body = nullptr;
+  simKernelBody body = nullptr;  // null: of a fat binary, and nobody gave it one
   std::vector<size_t> arg_sizes;
   uint64_t duration_ns = 0;
   std::map<int, int> attributes;
@@ -221,6 +230,7 @@ struct Settings {
   bool poison = true;
   uint64_t idle_progress_ns = 0;
   int devices = kDeviceCount;  // that a program finds
+  bool empty_kernels = false;  // kernels of fat binaries do nothing instead of failing
   size_t pinnable_bytes = SIZE_MAX;
   double bytes_per_ns[3] = {20.0, 20.0, 1000.0};  // to device, to host, device to device
 };
@@ -234,10 +244,15 @@ struct World {
   Settings settings;
   Device devices[kDeviceCount];
   std::vector<std::unique_ptr<Context>> contexts;
-  std::unordered_map<Stream*, StreamPtr> streams;  // live handles
+  std::unordered_map<CUstream, StreamPtr> streams;  // live handles
+  // Handles of streams that were destroyed: the last one is the next stream's, while work of the old one may be left.
+  std::vector<CUstream> spare_stream_handles;
+  uintptr_t next_stream_handle = 0;
   std::unordered_map<CUevent, std::unique_ptr<Event>> events;
   std::map<uintptr_t, Allocation> allocations;
   std::unordered_map<const void*, std::unique_ptr<Kernel>> kernels;
+  std::unordered_map<const void*, std::string> compiled;                  // in fat binaries: host function -> name
+  std::unordered_map<const void*, std::vector<const void*>> compiled_in;  // binary -> its host functions
   std::unordered_map<const void*, std::unique_ptr<Variable>> variables;
   std::vector<std::unique_ptr<Kernel>> retired_kernels;
   std::set<Capture*> captures;  // live, invalidated ones too until they are ended
@@ -276,6 +291,7 @@ struct ThreadState {
   CUstreamCaptureMode capture_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
   Op* running = nullptr;
   bool running_faulted = false;
+  uint32_t correlation = 0;  // of the driver call that the thread is in (observe.h)
   ~ThreadState();
 };
 ThreadState& ThisThread();
@@ -287,6 +303,7 @@ void ReadEnvironment(World& world);
 // The current context if it is alive and not broken; else the error to return.
 CUresult CurrentContext(World& world, Context** context);
 bool IsContext(World& world, Context* context);
+int AttributeOf(const Device& device, CUdevice_attribute attribute);
 Context* NewContext(World& world, Device& device, bool primary, unsigned flags);
 // Waits for its work, frees what it owns. Lets the lock go while it waits.
 void DestroyContext(World& world, Lock& lock, Context* context);

@@ -42,7 +42,9 @@ Loaded Load() {
   const bool simulated =
       find("simFindCounter", &functions.find_counter) && find("simEnterRuntime", &functions.enter) &&
       find("simLeaveRuntime", &functions.leave) && find("simFindFunction", &functions.find_function) &&
-      find("simFindVariable", &functions.find_variable) && find("simRegisterVariable", &functions.register_variable);
+      find("simFindVariable", &functions.find_variable) && find("simRegisterVariable", &functions.register_variable) &&
+      find("simRegisterCompiled", &functions.register_compiled) &&
+      find("simUnregisterCompiled", &functions.unregister_compiled);
   // A real driver cannot carry the simulated runtime.
   if (simulated && find("cuGetProcAddress_v2", &loaded.get_proc_address)) {
     loaded.functions = functions;

@@ -37,6 +37,8 @@ struct Private {
   int (*find_function)(const void* host_function, void** function) = nullptr;
   int (*find_variable)(const void* symbol, CUdeviceptr* address, size_t* bytes) = nullptr;
   int (*register_variable)(const void* symbol, const char* name, size_t bytes) = nullptr;
+  void (*register_compiled)(const void* binary, const void* host_function, const char* name) = nullptr;
+  void (*unregister_compiled)(const void* binary) = nullptr;
 };
 // Loads the driver at the first call. All null if there is none.
 const Private& TheDriver();

@@ -137,6 +137,23 @@ SIM_RT(cudaFuncSetAttribute, (const void* func, cudaFuncAttribute attr, int valu
   return CU(cuFuncSetAttribute, 9000, function, static_cast<CUfunction_attribute>(attr), value);
 }
 
+SIM_RT(cudaOccupancyMaxActiveBlocksPerMultiprocessor,
+       (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize),
+       (numBlocks, func, blockSize, dynamicSMemSize)) {
+  CUfunction function = nullptr;
+  SIM_RT_TRY(Function(func, &function))
+  return CU(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, numBlocks, function, blockSize, dynamicSMemSize);
+}
+
+SIM_RT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+       (int* numBlocks, const void* func, int blockSize, size_t dynamicSMemSize, unsigned int flags),
+       (numBlocks, func, blockSize, dynamicSMemSize, flags)) {
+  CUfunction function = nullptr;
+  SIM_RT_TRY(Function(func, &function))
+  return CU(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, 7000, numBlocks, function, blockSize, dynamicSMemSize,
+            flags);
+}
+
 SIM_RT(cudaFuncGetName, (const char** name, const void* func), (name, func)) {
   CUfunction function = nullptr;
   SIM_RT_TRY(Function(func, &function))
@@ -183,7 +200,8 @@ SIM_RT_EXPORT cudaError_t __cudaPopCallConfiguration(dim3* gridDim, dim3* blockD
   return cudaSuccess;
 }
 
-// Kernels come from simRegisterKernel: device code in the fat binary is of no use here.
+// Bodies come from simRegisterKernel: device code in the fat binary is of no use here. A kernel that is only there is
+// known, and a launch of it is defined (simSetEmptyKernels).
 SIM_RT_EXPORT void** __cudaRegisterFatBinary(void* fatCubin) {
   SIM_RT_COUNT(__cudaRegisterFatBinary)
   return new void*(fatCubin);
@@ -194,14 +212,19 @@ SIM_RT_EXPORT void __cudaRegisterFatBinaryEnd(void** fatCubinHandle) {
 }
 SIM_RT_EXPORT void __cudaUnregisterFatBinary(void** fatCubinHandle) {
   SIM_RT_COUNT(__cudaUnregisterFatBinary)
+  if (simrt::TheDriver().unregister_compiled != nullptr) {
+    simrt::TheDriver().unregister_compiled(fatCubinHandle);
+  }
   delete fatCubinHandle;
 }
 SIM_RT_EXPORT void __cudaRegisterFunction(void** fatCubinHandle, const char* hostFun, char* deviceFun,
                                           const char* deviceName, int thread_limit, uint3* tid, uint3* bid, dim3* bDim,
                                           dim3* gDim, int* wSize) {
   SIM_RT_COUNT(__cudaRegisterFunction)
-  (void)fatCubinHandle, (void)hostFun, (void)deviceFun, (void)deviceName, (void)thread_limit;
-  (void)tid, (void)bid, (void)bDim, (void)gDim, (void)wSize;
+  if (simrt::TheDriver().register_compiled != nullptr) {
+    simrt::TheDriver().register_compiled(fatCubinHandle, hostFun, deviceName);
+  }
+  (void)deviceFun, (void)thread_limit, (void)tid, (void)bid, (void)bDim, (void)gDim, (void)wSize;
 }
 SIM_RT_EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char* deviceAddress, const char* deviceName,
                                      int ext, size_t size, int constant, int global) {

@@ -41,6 +41,11 @@ SIM_RT(cudaGraphExecNodeSetParams, (cudaGraphExec_t graphExec, cudaGraphNode_t n
   return cudaErrorNotSupported;
 }
 
+SIM_RT(cudaGraphDebugDotPrint, (cudaGraph_t graph, const char* path, unsigned int flags), (graph, path, flags)) {
+  (void)graph, (void)path, (void)flags;
+  return cudaErrorNotSupported;
+}
+
 SIM_RT(cudaMallocArray,
        (cudaArray_t * array, const cudaChannelFormatDesc* desc, size_t width, size_t height, unsigned int flags),
        (array, desc, width, height, flags)) {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace slipstream::report {
+namespace slipstream::trace_db {
 
 // A year, there and back.
 inline int64_t BoundedTime(int64_t ns) {
@@ -19,4 +19,4 @@ inline int64_t BoundedEnd(int64_t start, int64_t end) { return std::max(start, B
 // Of bytes, blocks, threads: 16 tebi of them at most, and none below zero.
 inline int64_t BoundedCount(int64_t count) { return std::clamp(count, int64_t{0}, int64_t{1} << 44); }
 
-}  // namespace slipstream::report
+}  // namespace slipstream::trace_db

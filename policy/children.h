@@ -1,0 +1,76 @@
+// Which programs keep the preload where a process executes them, and the variables that the others get instead.
+//
+// Purpose: `slipstream run` puts what the policy's [children] says into one variable (ChildrenVariable), which every
+// process
+//   of the run passes on with the rest of its environment. The hooks of exec (shim/exec.cpp) find it in what a call
+//   passes on, ask MayKeep() and KeepsByContent(), and pass on what WithoutPreload() makes where the answer is no.
+// Threading: pure functions. Those for the hooks are async-signal-safe: no allocation, no lock, nothing but their
+// arguments;
+//   they run between vfork and exec, in the memory of the parent.
+// Fails open: where something is not known, or does not fit, a program keeps the preload, as without [children]. In a
+//   process that does not use CUDA it does nothing (S50).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "policy/policy.h"
+
+namespace slipstream::policy {
+
+// ---- The variable: "python:/opt/lib/libslipstream.so:+blender:-*/bin/git", first the key, then the library as
+// LD_PRELOAD names it, then `keep` with + and `drop` with -. No part has a colon: LD_PRELOAD could not name such a
+// library, and patterns have none.
+
+// Empty where every program keeps the preload: no variable is needed then.
+std::string ChildrenVariable(const Children& children, std::string_view library);
+
+// Views into the variable's text.
+struct ChildrenRule {
+  ChildrenPreload preload = ChildrenPreload::kAll;
+  std::string_view library{};
+  std::string_view patterns{};
+};
+
+// False where the text is not what ChildrenVariable() makes: somebody else's, to be left alone.
+bool ParseChildren(std::string_view text, ChildrenRule* rule) noexcept;
+
+// ---- The decision.
+
+enum class Keeps : std::uint8_t { kNo, kYes, kByContent };
+
+// `path`: of the program, absolute where that is known, else as much as is.
+Keeps MayKeep(const ChildrenRule& rule, std::string_view path) noexcept;
+
+// For preload = "python" and a name that says nothing: by the first bytes of the file (kProgramHeadBytes), none where
+// it cannot be read. A script is judged by the program that its first line names; a binary is something else than
+// Python; what is neither will be run by a shell, if at all.
+bool KeepsByContent(std::string_view head) noexcept;
+
+// As many bytes as the kernel reads for the first line of a script.
+inline constexpr std::size_t kProgramHeadBytes = 256;
+
+// Names of programs that only start others, which keep the preload with "python"; patterns, for the documentation.
+std::span<const std::string_view> Starters() noexcept;
+
+// ---- The environment of a program that does not keep it.
+
+struct VariablesSize {
+  std::size_t entries = 0;  // with the null at the end
+  std::size_t text = 0;     // bytes, at most, that the edited entries need
+};
+
+// What WithoutPreload() needs.
+VariablesSize SizeOfVariables(char* const* variables) noexcept;
+
+// `variables` without `library` in LD_PRELOAD, and without NVTX_INJECTION64_PATH where it names the library; a
+// LD_PRELOAD with nothing else in it is left out. Entries are those of `variables`, or lie in `text`. False, with
+// `entries` not to be used, where the library stands nowhere or something does not fit.
+bool WithoutPreload(char* const* variables, std::string_view library, std::span<char*> entries,
+                    std::span<char> text) noexcept;
+
+}  // namespace slipstream::policy

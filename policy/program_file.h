@@ -1,0 +1,56 @@
+// The file that a call of exec would run, looked at and not run.
+//
+// Purpose: what children.h decides by: the program's whole path, and its first bytes.
+// Threading: async-signal-safe, and no cancellation point: system calls and the caller's stack, nothing else. Safe
+// between
+//   vfork and exec, and in a forked child of a process with many threads. errno is the caller's to put back.
+// Hazard: ProgramPath is large (4 KiB); keep it off the stack on which the program is then executed.
+// Errors: what cannot be found out stays as it was given, or empty. A path that is no address that can be read says so
+//   (readable() is false), and the real call is to say the rest.
+
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+namespace slipstream::policy {
+
+class ProgramPath {
+ public:
+  ProgramPath() = default;
+  ProgramPath(const ProgramPath&) = delete;
+  ProgramPath& operator=(const ProgramPath&) = delete;
+
+  // As execve has it: relative to the working directory.
+  void FromPath(const char* path) noexcept;
+
+  // As execvp has it: a name without a slash is looked for in `search`, the value of PATH, which may be null. One that
+  // is not found stays as it is.
+  void FromSearch(const char* name, const char* search) noexcept;
+
+  // As execveat has it; with an empty path, or none, the descriptor itself is the program.
+  void FromDescriptor(int descriptor, const char* path) noexcept;
+
+  // Absolute where everything could be found out. Symbolic links stay as they are, but for those of /proc, whose own
+  // names say nothing ("/proc/self/exe").
+  std::string_view view() const noexcept { return {text_, size_}; }
+
+  bool readable() const noexcept { return readable_; }
+
+  // The first bytes of the file, as many as fit; nothing where it is no regular file or cannot be read.
+  std::string_view Head(std::span<char> buffer) const noexcept;
+
+ private:
+  bool Append(std::string_view part) noexcept;
+  bool FromLink(const char* link) noexcept;
+  bool IsProgram(const char* path) noexcept;
+
+  std::size_t size_ = 0;
+  int descriptor_ = -1;  // the program itself, where it came as one
+  bool readable_ = true;
+  char text_[PATH_MAX];  // ends in a NUL; not initialised beyond
+};
+
+}  // namespace slipstream::policy

@@ -1,0 +1,95 @@
+#include "shim/driver_library.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <string_view>
+
+#include "shim/caller.h"
+#include "shim/loaded_object.h"
+#include "shim/runtime.h"
+
+namespace slipstream::shim {
+namespace {
+
+constinit std::atomic<void*> g_handle{nullptr};
+constinit std::array<char, 512> g_path{};
+
+constexpr tracer::HookId kFirst = tracer::HookId::cuMemAlloc_v2;
+static_assert(tracer::IsOfDriver(kFirst) && !tracer::IsOfDriver(static_cast<tracer::HookId>(tracer::Index(kFirst) - 1)),
+              "the driver's functions are the last rows of hooks.def, and this is the first of them");
+
+void* NotOurs(void* function) { return function != nullptr && !IsOurs(function) ? function : nullptr; }
+
+}  // namespace
+
+constinit std::atomic<void*> DriverLibrary::functions_[tracer::kHookCount]{};
+constinit std::atomic<void*> DriverLibrary::own_functions_[tracer::kHookCount]{};
+
+void* DriverLibrary::Handle() {
+  void* handle = g_handle.load(std::memory_order_acquire);
+  if (handle != nullptr || !MayAskLoader()) return handle;
+  // Counts a reference, perhaps one for each thread that comes here at once: it stays loaded from here on.
+  handle = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  if (handle != nullptr) g_handle.store(handle, std::memory_order_release);
+  return handle;
+}
+
+const char* DriverLibrary::Path() {
+  void* const handle = Handle();
+  if (handle == nullptr || g_path[0] != '\0') return g_path.data();
+  const std::string_view name = LoadedObject::At(dlsym(handle, "cuInit")).name;
+  const size_t length = name.size() < g_path.size() ? name.size() : g_path.size() - 1;
+  std::memcpy(g_path.data(), name.data(), length);
+  return g_path.data();
+}
+
+void* DriverLibrary::Function(tracer::HookId id) {
+  std::atomic<void*>& slot = functions_[tracer::Index(id)];
+  void* function = slot.load(std::memory_order_relaxed);
+  if (function != nullptr || !MayAskLoader()) return function;
+  function = NotOurs(dlsym(RTLD_NEXT, tracer::NameOf(id)));
+  if (function == nullptr) function = OwnFunction(id);
+  if (function != nullptr) slot.store(function, std::memory_order_relaxed);
+  return function;
+}
+
+void* DriverLibrary::OwnFunction(tracer::HookId id) {
+  std::atomic<void*>& slot = own_functions_[tracer::Index(id)];
+  void* function = slot.load(std::memory_order_relaxed);
+  if (function != nullptr) return function;
+  void* const handle = Handle();
+  if (handle == nullptr || !MayAskLoader()) return nullptr;
+  function = NotOurs(dlsym(handle, tracer::NameOf(id)));
+  if (function != nullptr) slot.store(function, std::memory_order_relaxed);
+  return function;
+}
+
+bool DriverLibrary::HasPrimaryContext(int device) {
+  using GetState = CUresult(CUdevice, unsigned*, int*);
+  static constinit std::atomic<GetState*> asked{nullptr};
+  GetState* get_state = asked.load(std::memory_order_relaxed);
+  if (get_state == nullptr) {
+    void* const handle = Handle();
+    if (handle == nullptr) return true;
+    get_state = reinterpret_cast<GetState*>(dlsym(handle, "cuDevicePrimaryCtxGetState"));
+    asked.store(get_state, std::memory_order_relaxed);
+  }
+  unsigned flags = 0;
+  int active = 1;
+  return get_state == nullptr || get_state(device, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
+
+void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
+  if (real == nullptr || !Runtime::InterceptsDriver()) return real;
+  for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
+    const auto id = static_cast<tracer::HookId>(index);
+    if (Function(id) == real || OwnFunction(id) == real) return IsToolOfCuda(caller) ? real : HookOfDriver(id);
+  }
+  return real;
+}
+
+}  // namespace slipstream::shim

@@ -1,0 +1,61 @@
+// The process's libcuda: the real functions behind the hooks of the driver level, and the hooks in their place.
+//
+// A process has one libcuda.so.1. Programs reach its functions in three ways, and each is answered with the hook of the
+// very function that would have been found: linked names (the exported symbols of driver_entry.cpp), dlsym (find.cpp),
+// and cuGetProcAddress, whose answer depends on the version and the default stream that the caller asks for. So the
+// question is never interpreted: the real call is made, and the address that comes back is looked up here.
+//
+// Threading: any thread; no lock, nobody waits. The loader's own lock is taken inside dlsym and dlopen.
+// Ownership: the libcuda that was found is kept loaded, since its functions' addresses are kept.
+// Hazard: no CUDA call here. In a forked child of a process that has used CUDA the loader is not asked; what is known
+//   stays known (S51).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/hook_id.h"
+
+namespace slipstream::shim {
+
+class DriverLibrary {
+ public:
+  // The real function of a hook of the driver's; null: there is no libcuda in the process, or it has none of that name.
+  // Another preloaded library that wraps it comes first, as the dynamic linker would have bound it without us; it is
+  // then behind the hook for those too who looked libcuda's own function up.
+  static void* Function(tracer::HookId id);
+
+  // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the driver
+  // intercepted, the function has one, and the caller is a program. `real` itself otherwise. Tools of CUDA's own
+  // (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's.
+  static void* InPlaceOf(void* real, const void* caller);
+
+  // Function(id) as it is known now, without looking for it. For the straight path.
+  static void* Known(tracer::HookId id) { return functions_[tracer::Index(id)].load(std::memory_order_relaxed); }
+
+  // Whether the device has one. True also where nobody can be asked.
+  static bool HasPrimaryContext(int device);
+
+  // The file of the libcuda that was found, as the loader names it; empty: none was. NUL-terminated.
+  static const char* Path();
+
+ private:
+  static void* Handle();
+  // Libcuda's own, whoever wraps it.
+  static void* OwnFunction(tracer::HookId id);
+
+  static std::atomic<void*> functions_[tracer::kHookCount];
+  static std::atomic<void*> own_functions_[tracer::kHookCount];
+};
+
+// The hook of a driver's function: the address that a program is given. Null for hooks of the runtime. Of
+// driver_entry.cpp.
+void* HookOfDriver(tracer::HookId id);
+
+// The exported names begin so, and a capital letter follows: "cuMemAlloc_v2". Not "cudaMalloc".
+constexpr bool IsDriverName(const char* name) {
+  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+}
+
+}  // namespace slipstream::shim

@@ -1,0 +1,144 @@
+// pooled.h for the driver's functions: the same pools. What differs is that a device address is a number.
+//
+// Threading: as pooled.h.
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+
+#include "shim/driver_around.h"
+#include "shim/pooled.h"
+#include "tracer/hook_id.h"
+
+namespace slipstream::shim {
+
+namespace pooled {
+
+struct AllocatesAddress : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+                          CUdeviceptr* memory, size_t bytes) {
+    const auto by_pointer = [&next](void** address, size_t size) {
+      return next(reinterpret_cast<CUdeviceptr*>(address), size);
+    };
+    static_assert(sizeof(CUdeviceptr) == sizeof(void*));
+    return AllocatesAs<tracer::HookId::cuMemAlloc_v2>(pool, engine, real, by_pointer, reinterpret_cast<void**>(memory),
+                                                      bytes);
+  }
+};
+
+struct FreesAddress : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+                          CUdeviceptr memory) {
+    const auto by_pointer = [&next](void* address) { return next(around::AsNumber(address)); };
+    return Frees::Call(pool, engine, real, by_pointer, around::At(memory));
+  }
+};
+
+struct ExportsAddress : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+                          CUipcMemHandle* handle, CUdeviceptr memory) {
+    pool.Exports(around::At(memory));
+    return next(handle, memory);
+  }
+};
+
+// A file descriptor for a range of memory, by which other devices reach it.
+struct ExportsRange : Row {
+  template <typename Next, typename... Arguments>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next, void* handle,
+                          CUdeviceptr memory, Arguments... arguments) {
+    pool.Exports(around::At(memory));
+    return next(handle, memory, arguments...);
+  }
+};
+
+struct ResetsPrimary : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+                          CUdevice device) {
+    if (device < 0) return next(device);  // which the driver refuses
+    return pool.DeviceReset([&] { return next(device); }, device);
+  }
+};
+
+// Where the context was gone with this user, its blocks are too. Before the call nobody can tell.
+struct ReleasesPrimary : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+                          CUdevice device) {
+    const cudaError_t result = next(device);
+    if (result != cudaSuccess || DriverLibrary::HasPrimaryContext(device)) return result;
+    return pool.DeviceReset([result] { return result; }, device);
+  }
+};
+
+// ---- pinned memory
+
+struct ResetsPrimaryHost : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, CUdevice device) {
+    if (device < 0) return next(device);  // which the driver refuses
+    return pool.DeviceReset([&] { return next(device); }, device);
+  }
+};
+
+struct ReleasesPrimaryHost : Row {
+  template <typename Next>
+  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, CUdevice device) {
+    const cudaError_t result = next(device);
+    if (result != cudaSuccess || DriverLibrary::HasPrimaryContext(device)) return result;
+    return pool.DeviceReset([result] { return result; }, device);
+  }
+};
+
+}  // namespace pooled
+
+#define POOLED(function, ...) \
+  template <>                 \
+  struct Pooled<tracer::HookId::function> : pooled::__VA_ARGS__ {};
+#define POOLED_HOST(function, ...) \
+  template <>                      \
+  struct PooledHost<tracer::HookId::function> : pooled::__VA_ARGS__ {};
+#define ALLOCATES_BESIDE(function) POOLED(function, AllocatesBeside<tracer::HookId::function>)
+
+POOLED(cuMemAlloc_v2, AllocatesAddress)
+ALLOCATES_BESIDE(cuMemAllocPitch_v2)
+ALLOCATES_BESIDE(cuMemAllocManaged)
+ALLOCATES_BESIDE(cuArrayCreate_v2)
+ALLOCATES_BESIDE(cuArray3DCreate_v2)
+ALLOCATES_BESIDE(cuMipmappedArrayCreate)
+ALLOCATES_BESIDE(cuMemAllocAsync)
+ALLOCATES_BESIDE(cuMemAllocAsync_ptsz)
+ALLOCATES_BESIDE(cuMemAllocFromPoolAsync)
+ALLOCATES_BESIDE(cuMemAllocFromPoolAsync_ptsz)
+ALLOCATES_BESIDE(cuMemCreate)
+POOLED(cuMemFree_v2, FreesAddress)
+POOLED(cuMemGetInfo_v2, CountsMemory)
+POOLED(cuIpcGetMemHandle, ExportsAddress)
+POOLED(cuMemGetHandleForAddressRange, ExportsRange)
+POOLED(cuDevicePrimaryCtxReset_v1, ResetsPrimary)
+POOLED(cuDevicePrimaryCtxReset_v2, ResetsPrimary)
+POOLED(cuDevicePrimaryCtxRelease_v1, ReleasesPrimary)
+POOLED(cuDevicePrimaryCtxRelease_v2, ReleasesPrimary)
+
+POOLED_HOST(cuMemHostAlloc, AllocatesHost)
+POOLED_HOST(cuMemAllocHost_v2, AllocatesHost)
+POOLED_HOST(cuMemFreeHost, FreesHost)
+POOLED_HOST(cuMemHostGetDevicePointer_v2, TakesDeviceAddress)
+POOLED_HOST(cuMemHostGetFlags, AsksHostFlags)
+POOLED_HOST(cuMemHostUnregister, UnregistersHost)
+POOLED_HOST(cuDevicePrimaryCtxReset_v1, ResetsPrimaryHost)
+POOLED_HOST(cuDevicePrimaryCtxReset_v2, ResetsPrimaryHost)
+POOLED_HOST(cuDevicePrimaryCtxRelease_v1, ReleasesPrimaryHost)
+POOLED_HOST(cuDevicePrimaryCtxRelease_v2, ReleasesPrimaryHost)
+
+#undef POOLED
+#undef POOLED_HOST
+#undef ALLOCATES_BESIDE
+
+}  // namespace slipstream::shim

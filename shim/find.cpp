@@ -1,0 +1,67 @@
+// dlsym of the C library: where the policy has the driver intercepted, whoever looks for a function of libcuda is given
+// its hook (driver_library.h). Static runtimes, Triton, CuPy and JAX come this way, for cuGetProcAddress at least.
+//
+// Every other look-up is a jump to the real function, with the arguments and the return address as they came: RTLD_NEXT
+// means "behind the caller", and the caller must not be us (C5). What goes through a call is the look-up of a name of
+// the driver's by somebody other than ourselves; RTLD_NEXT never does.
+//
+// Threading: any thread, at any time: before main, before this library's own constructors, in somebody's memory
+// allocator.
+//   No allocation, no lock but the dynamic loader's own.
+// Hazard: compiled with optimisation and without a sanitizer whatever the rest is (CMakeLists.txt): a look-up that is
+// no
+//   jump breaks RTLD_NEXT for everybody, and sanitizers look their own functions up before they have themselves in
+//   order.
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "shim/driver_library.h"
+#include "shim/loaded_object.h"
+
+namespace slipstream::shim {
+namespace {
+
+using Find = void*(void*, const char*) noexcept;  // else a noexcept caller would have to stay, to catch what is thrown
+
+constinit std::atomic<Find*> g_real{nullptr};
+
+// What the loader would have bound without us. By dlvsym, which nobody wraps: it takes an unversioned wrapper of
+// somebody preloaded behind us as readily as the C library's own, under the newest of its versions or those before it.
+[[gnu::noinline]] Find* LookUpReal() {
+  Find* real = nullptr;
+  for (const char* const version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
+    real = reinterpret_cast<Find*>(dlvsym(RTLD_NEXT, "dlsym", version));
+    if (real != nullptr) break;
+  }
+  g_real.store(real, std::memory_order_relaxed);
+  return real;
+}
+
+Find* Real() {
+  Find* const real = g_real.load(std::memory_order_relaxed);
+  return real != nullptr ? real : LookUpReal();
+}
+
+// The driver's function as the caller is to have it. Out of line, so that the jump stays one.
+[[gnu::noinline]] void* FindInDriver(Find* real, void* handle, const char* name, const void* caller) {
+  void* found = real(handle, name);
+  // In the global scope, where our own name hides libcuda's, if that is there at all.
+  if (found != nullptr && IsOurs(found)) found = real(RTLD_NEXT, name);
+  return DriverLibrary::InPlaceOf(found, caller);
+}
+
+}  // namespace
+}  // namespace slipstream::shim
+
+using namespace slipstream::shim;  // NOLINT(google-build-using-namespace): nothing else is in this file
+
+// The C library's header says noexcept (a __THROW).
+extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* name) noexcept {
+  Find* const real = Real();
+  const void* const caller = __builtin_return_address(0);
+  if (handle != RTLD_NEXT && IsDriverName(name) && !IsOurs(caller)) [[unlikely]]
+    return FindInDriver(real, handle, name, caller);
+  return real(handle, name);
+}

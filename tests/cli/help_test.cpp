@@ -1,0 +1,105 @@
+// What the command line says of itself: help that fits a terminal, and mistakes that are told what was meant.
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "tests/preload/process.h"
+#include "tools/cli/exit_codes.h"
+
+namespace slipstream::cli {
+namespace {
+
+using test::Finished;
+
+Finished Slipstream(std::vector<std::string> words) {
+  words.insert(words.begin(), SLIPSTREAM_COMMAND);
+  return test::RunProgram(words);
+}
+
+const std::vector<std::vector<std::string>> kCommands = {{},
+                                                         {"run"},
+                                                         {"report"},
+                                                         {"advise"},
+                                                         {"compare"},
+                                                         {"tune"},
+                                                         {"top"},
+                                                         {"export"},
+                                                         {"doctor"},
+                                                         {"policy"},
+                                                         {"policy", "check"},
+                                                         {"policy", "show"},
+                                                         {"policy", "diff"},
+                                                         {"policy", "explain"},
+                                                         {"policy", "init"}};
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text = "slipstream";
+  for (const std::string& word : words) text += " " + word;
+  return text;
+}
+
+TEST(HelpTest, EveryCommandHasUsageStatusesAndLinesThatFit) {
+  for (std::vector<std::string> words : kCommands) {
+    const std::string name = Joined(words);
+    words.emplace_back("--help");
+    const Finished help = Slipstream(words);
+    EXPECT_EQ(help.status, kSuccess) << name;
+    EXPECT_EQ(help.err, "") << name;
+    EXPECT_TRUE(help.out.starts_with("Usage: " + name + " ")) << help.out;
+    if (words[0] != "policy" || words.size() > 2) {
+      EXPECT_NE(help.out.find("Exit status: "), std::string::npos) << help.out;
+    }
+    std::istringstream lines(help.out);
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_LE(line.size(), 80U) << line;
+      EXPECT_FALSE(line.ends_with(" ")) << "\"" << line << "\"";
+    }
+  }
+}
+
+TEST(HelpTest, EveryCommandStandsInTheOverview) {
+  const std::string overview = Slipstream({"--help"}).out;
+  for (const std::vector<std::string>& words : kCommands) {
+    if (words.size() == 1) {
+      EXPECT_NE(overview.find("\n  " + words[0] + " "), std::string::npos) << words[0];
+    }
+  }
+  EXPECT_TRUE(Slipstream({"--version"}).out.starts_with("slipstream "));
+}
+
+TEST(HelpTest, MistakesAreToldWhatWasMeant) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "slipstream: no command\n"},
+      {{"rn"}, "slipstream: no command \"rn\"; did you mean run?\n"},
+      {{"frobnicate"}, "slipstream: no command \"frobnicate\"\n"},
+      {{"policy", "shw"}, "slipstream policy: no command \"shw\"; did you mean show?\n"},
+      {{"policy"}, "slipstream policy: no command\n"},
+      {{"run", "--polcy", "x", "--", "true"}, "slipstream run: no option --polcy; did you mean --policy?\n"},
+      {{"report", "--htm=x"}, "slipstream report: no option --htm=x; did you mean --html?\n"},
+      {{"top", "a", "b"}, "slipstream top: what is \"b\" for?\n"},
+      {{"report", "--", "true"}, "slipstream report: takes no command behind --\n"},
+      {{"tune", "-n", "2", "--", "true"}, "slipstream tune: --pairs: Value 2 not in range 3 to 1000\n"},
+      {{"policy", "diff"}, "slipstream policy diff: A is required\n"},
+      {{"compare"}, "slipstream: no command. Write:  slipstream compare [options] -- COMMAND...\n"},
+      {{"advise"}, "slipstream: no run. Write:  slipstream advise RUN (or --list)\n"},
+  };
+  for (const auto& [words, said] : cases) {
+    const Finished finished = Slipstream(words);
+    EXPECT_EQ(finished.status, kUsage) << Joined(words);
+    EXPECT_EQ(finished.out, "") << Joined(words);
+    EXPECT_TRUE(finished.err.starts_with(said)) << Joined(words) << ": " << finished.err;
+  }
+}
+
+// What stands behind "--" is the command's own.
+TEST(HelpTest, OptionsOfTheCommandAreNotOurs) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "programs of the system cannot load a sanitised library";
+#endif
+  const Finished finished = Slipstream({"run", "--quiet", "--", "echo", "--help", "--", "-x"});
+  EXPECT_EQ(finished.out, "--help -- -x\n") << finished.err;
+}
+
+}  // namespace
+}  // namespace slipstream::cli

@@ -1,0 +1,213 @@
+// `slipstream tune` as a user meets it. The commands that are tuned print how fast they are, by the policy that they
+// run under, so that nothing here depends on how long anything takes.
+
+#include "tools/cli/tune_command.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "policy/load.h"
+#include "tests/preload/process.h"
+#include "tools/cli/exit_codes.h"
+
+namespace slipstream::cli {
+namespace {
+
+using test::Finished;
+using test::NewDirectory;
+using test::ReadFile;
+using test::RunProgram;
+using test::Variables;
+using test::WriteFile;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+#else
+#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
+#endif
+
+const std::vector<std::string> kMetric = {"--metric", "speed ([0-9]+)", "--higher-is-better"};
+
+class TuneCommandTest : public ::testing::Test {
+ protected:
+  // A script that sets s, from 100, by the policy, and prints it.
+  Finished Tune(const std::string& script, std::vector<std::string> options = {}, const Variables& variables = {}) {
+    std::vector<std::string> words = {SLIPSTREAM_COMMAND, "tune", "-o", file_, "-n", "3"};
+    words.insert(words.end(), kMetric.begin(), kMetric.end());
+    words.insert(words.end(), options.begin(), options.end());
+    for (const char* const word : {"--", "sh", "-c"}) words.emplace_back(word);
+    words.push_back("s=100; " + script + "; echo speed $s");
+    return RunProgram(words, variables);
+  }
+  static std::string With(const std::string& variable, const std::string& value, const std::string& then) {
+    return "[ \"$" + variable + "\" = " + value + " ] && " + then;
+  }
+  policy::Loaded Written() const {
+    return policy::LoadText(ReadFile(file_), "tuned.toml", policy::Environment(std::map<std::string, std::string>{}));
+  }
+  bool HasJournal() const { return access((file_ + ".journal").c_str(), F_OK) == 0; }
+  static bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+  const std::string directory_ = NewDirectory();
+  const std::string file_ = directory_ + "/tuned.toml";
+};
+
+TEST_F(TuneCommandTest, FindsWhatIsFaster) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished =
+      Tune(With("SLIPSTREAM_TRANSFER_THREADS", "1", "s=120") + "; " + With("SLIPSTREAM_TRANSFER_D2H", "off", "s=80"));
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "FASTER: 1.200 times as fast (95 %: 1.189 to 1.211, 3 pairs)")) << finished.out;
+  EXPECT_TRUE(Has(finished.out, "transfer.d2h = \"off\"                  slower         0.800\n")) << finished.out;
+  EXPECT_TRUE(Has(finished.err, "transfer.threads = 1: kept, ")) << finished.err;
+  const policy::Loaded written = Written();
+  ASSERT_TRUE(written.ok()) << ReadFile(file_);
+  policy::Policy wanted;
+  wanted.transfer.threads = 1;
+  EXPECT_EQ(written.policy, wanted);
+  EXPECT_FALSE(HasJournal());
+}
+
+TEST_F(TuneCommandTest, NothingIsFaster) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = Tune("true", {"--json"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["schema"], "slipstream-tune-1");
+  EXPECT_EQ(json["settings"], nlohmann::json::object());
+  EXPECT_EQ(json["speed_ratio"], nullptr);
+  EXPECT_GE(json["tried"].size(), 8U);
+  for (const auto& tried : json["tried"]) EXPECT_EQ(tried["outcome"], "no_difference") << tried;
+  EXPECT_EQ(Written().policy, policy::Policy{});
+}
+
+// Faster, and wrong.
+TEST_F(TuneCommandTest, OtherResultsAreRefused) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished =
+      Tune("l=0.125; " + With("SLIPSTREAM_TRANSFER_THREADS", "1", "{ s=200; l=0.126; }") + "; echo loss $l");
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "other results with it: \"loss 0.126\" instead of \"loss 0.125\"")) << finished.out;
+  EXPECT_EQ(Written().policy, policy::Policy{});
+}
+
+TEST_F(TuneCommandTest, AFailureIsRefused) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = Tune(With("SLIPSTREAM_TRANSFER_THREADS", "1", "kill -SEGV $$"));
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "the command fails with it: killed by SIGSEGV")) << finished.out;
+  EXPECT_EQ(Written().policy, policy::Policy{});
+}
+
+TEST_F(TuneCommandTest, ACommandThatFailsIsNotTuned) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = Tune("echo no such file >&2; exit 3");
+  EXPECT_EQ(finished.status, kCommandFails);
+  EXPECT_TRUE(Has(finished.err, "the command fails: exit status 3")) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "no such file")) << finished.err;
+  EXPECT_NE(access(file_.c_str(), F_OK), 0);
+  EXPECT_FALSE(HasJournal());
+}
+
+// What changes numbers is tried where it is named, and its results are not held against it.
+TEST_F(TuneCommandTest, VariablesThatAreNamed) {
+  NEEDS_PLAIN_BUILD();
+  const std::string script = "l=1.5; " + With("TF", "1", "{ s=150; l=1.6; }") + "; echo loss $l";
+  EXPECT_EQ(Tune(script).status, kSuccess);
+  EXPECT_TRUE(Written().policy.environment.empty());
+  const Finished finished = Tune(script, {"--force", "--try", "TF=1"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_EQ(Written().policy.environment, (std::map<std::string, std::string>{{"TF", "1"}}));
+  EXPECT_TRUE(Has(ReadFile(file_), "# It may change what the program computes.\nTF = \"1\"\n")) << ReadFile(file_);
+}
+
+TEST_F(TuneCommandTest, BeginsWithThePolicyThatIsNamed) {
+  NEEDS_PLAIN_BUILD();
+  const std::string base = directory_ + "/base.toml";
+  WriteFile(base, "version = 1\n[transfer]\nthreads = 1\nverify = true\n");
+  const Finished finished = Tune(With("SLIPSTREAM_TRANSFER_THREADS", "2", "s=130"), {"--policy", base});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_FALSE(Has(finished.out, "transfer.threads = 1 ")) << "which holds already: " << finished.out;
+  EXPECT_TRUE(Written().policy.transfer.verify);
+}
+
+TEST_F(TuneCommandTest, WhatTheEnvironmentSetsIsNotTried) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = Tune("true", {}, {{"SLIPSTREAM_TRANSFER_THREADS", "1"}});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "SLIPSTREAM_TRANSFER_THREADS is set in the environment")) << finished.out;
+  EXPECT_FALSE(Has(finished.out, "transfer.threads = ")) << finished.out;
+}
+
+// The run with that number ends slipstream; what was measured before is not measured again.
+TEST_F(TuneCommandTest, GoesOnWhereItWasInterrupted) {
+  NEEDS_PLAIN_BUILD();
+  const std::string count = directory_ + "/count";
+  const std::string script = With("SLIPSTREAM_TRANSFER_THREADS", "1", "s=120") + "; echo >> " + count +
+                             "; if [ $(wc -l < " + count + ") = 30 ]; then kill -TERM $PPID; sleep 60; fi";
+  Finished finished = Tune(script);
+  EXPECT_EQ(finished.status, 128 + SIGTERM) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "interrupted; --resume")) << finished.err;
+  EXPECT_TRUE(HasJournal());
+  EXPECT_NE(access(file_.c_str(), F_OK), 0);
+
+  finished = Tune(script);
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "of a search that was interrupted")) << finished.err;
+  finished = Tune(script + "; true", {"--resume"});
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "of another command, policy or way to measure")) << finished.err;
+
+  const size_t before = ReadFile(count).size();
+  finished = Tune(script, {"--resume"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "goes on behind 14 measurements")) << finished.err;
+  EXPECT_EQ(Written().policy.transfer.threads, 1);
+  EXPECT_FALSE(HasJournal());
+  const size_t resumed = ReadFile(count).size() - before;
+  const Finished whole = Tune(script, {"--force"});
+  const size_t all = ReadFile(count).size() - before - resumed;
+  EXPECT_EQ(whole.status, kSuccess);
+  EXPECT_EQ(resumed + 28, all) << "14 pairs less";
+}
+
+TEST_F(TuneCommandTest, NeverOverWhatIsThere) {
+  NEEDS_PLAIN_BUILD();
+  WriteFile(file_, "mine\n");
+  Finished finished = Tune("true");
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "exists\n  --force replaces it")) << finished.err;
+  EXPECT_EQ(ReadFile(file_), "mine\n");
+  finished = Tune("true", {"--resume"});
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "there is no search to go on with")) << finished.err;
+}
+
+TEST_F(TuneCommandTest, EndsInTime) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = Tune("true", {"--budget", "0.001"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.out, "was over before everything had been tried")) << finished.out;
+  EXPECT_EQ(Written().policy, policy::Policy{});
+}
+
+TEST_F(TuneCommandTest, MistakesOfTheCommandLine) {
+  NEEDS_PLAIN_BUILD();
+  EXPECT_EQ(RunProgram({SLIPSTREAM_COMMAND, "tune"}).status, kUsage);
+  for (const std::vector<std::string>& options :
+       std::vector<std::vector<std::string>>{{"--try", "A"},
+                                             {"--try", "1A=1"},
+                                             {"--try", "LD_PRELOAD=x"},
+                                             {"--try", "SLIPSTREAM_DISABLE=1"},
+                                             {"--lower-is-better"},
+                                             {"--by", "steps"},
+                                             {"-n", "2"}}) {
+    EXPECT_EQ(Tune("true", options).status, kUsage) << options[0] << " " << options.back();
+  }
+}
+
+}  // namespace
+}  // namespace slipstream::cli

@@ -1,0 +1,55 @@
+// A trace's database of a spool, and everything that is made of it: the report in all its forms, and both exports.
+#include <filesystem>
+
+#include "tests/fuzz/spool_input.h"
+#include "tools/advise/advice.h"
+#include "tools/advise/text.h"
+#include "tools/report/html.h"
+#include "tools/report/json.h"
+#include "tools/report/report.h"
+#include "tools/report/text.h"
+#include "tools/trace_db/trace_db.h"
+#include "tools/trace_export/trace_export.h"
+
+namespace slipstream::fuzz {
+
+std::vector<std::string> Seeds() { return SpoolSeeds(); }
+
+void OneInput(std::string_view given) {
+  static const std::string run = [] {
+    std::filesystem::create_directory(Directory() + "/run");
+    return Directory() + "/run";
+  }();
+  FileOf(Repaired(given), "run/a.spool");
+  const std::string database = Directory() + "/trace.sqlite";
+  const trace_db::BuildResult built =
+      trace_db::BuildTraceDatabase({.run = run, .database = database, .replace = true, .debug_directory = ""});
+  if (built.problem != trace_db::BuildProblem::kNone) {
+    Must(built.problem == trace_db::BuildProblem::kNothingReadable, "a spool is read or is none");
+    Must(!built.unreadable.empty(), "it says which file it could not read");
+    return;
+  }
+  trace_db::DatabaseReader reader(database);
+  Must(reader.ok(), "the database can be opened");
+  const report::Report report = report::MakeReport(&reader, {});
+  Must(reader.ok(), reader.error().text.c_str());
+  Must(!report::FormatReport(report).empty(), "there is a report");
+  for (size_t process = 0; process < report.processes.size(); ++process) {
+    const advise::Facts facts = advise::ReadFacts(&reader, report, process);
+    Must(reader.ok(), reader.error().text.c_str());
+    Must(!advise::FormatFindings(facts, advise::Advise(facts)).empty(), "there is advice, or none to give");
+  }
+  Must(!report::ReportJson(report, built.partial()).empty(), "there is one in JSON");
+  Must(!report::ReportHtml(report).empty(), "there is a page");
+  using trace_export::ExportProblem;
+  using trace_export::Format;
+  for (const Format format : {Format::kChrome, Format::kPerfetto, Format::kAllocations}) {
+    const trace_export::ExportOutcome exported = trace_export::ExportTrace(
+        reader, {.format = format, .run = database, .file = Directory() + "/exported", .replace = true});
+    const bool has_none = format == Format::kAllocations &&
+                          (exported.problem == ExportProblem::kNoBlocks || exported.problem == ExportProblem::kSeveral);
+    Must(exported.problem == ExportProblem::kNone || has_none, exported.what.c_str());
+  }
+}
+
+}  // namespace slipstream::fuzz

@@ -1,0 +1,38 @@
+"""Trains a deep classifier on features that are on the device already, and clips gradients by hand."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import loop
+
+
+def main():
+    args = loop.options(__doc__, steps=40, width=1024, layers=60, batch=4096)
+    torch.manual_seed(0)
+    device = torch.device(args.device)
+    layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(args.width, 10)).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device.type == "cuda")
+    features = torch.randn(8 * args.batch, args.width, device=device)
+    labels = torch.randint(10, (8 * args.batch,), device=device)
+    total = torch.zeros((), device=device)
+    for step in range(args.steps):
+        begin = step % 8 * args.batch
+        x, y = features[begin : begin + args.batch], labels[begin : begin + args.batch]
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(x).float(), y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        squares = 0.0
+        for parameter in model.parameters():
+            squares += parameter.grad.norm().item() ** 2  # fault: item-synchronize
+        if squares > 1.0:
+            torch._foreach_mul_([parameter.grad for parameter in model.parameters()], squares**-0.5)
+        optimizer.step()
+        total += loss.detach()
+    print(f"loss {total.item() / args.steps:.3f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Peaks and step times of allocators are judged, and runs that did other steps are found."""
+
+import unittest
+
+import support  # noqa: F401
+from suite import fragmentation
+
+GIB = 2**30
+
+
+def record(reserved, seconds=0.2, loss=2.5):
+    return {
+        "losses": [loss.hex()] * 3,
+        "step_seconds": [seconds, seconds * 1.5, seconds * 0.7],
+        "peak_allocated": 40 * GIB,
+        "peak_reserved": int(reserved * GIB),
+        "driver_used": int((reserved + 1) * GIB),
+    }
+
+
+def runs(ordered):
+    return {"native": [record(60)] * 2, "async": [record(43)] * 2, "stream_ordered": ordered}
+
+
+class Judged(unittest.TestCase):
+    def test_met(self):
+        text, problems = fragmentation.judged(runs([record(41), record(41.1)]))
+        self.assertEqual([], problems)
+        self.assertIn("native 40.00 of 60.00 GiB (0.667), driver 61.00;", text)
+        self.assertIn("stream_ordered 40.00 of 41.10 GiB (0.973), driver 42.10, step time 1.0000", text)
+
+    def test_one_turn_reserved_too_much(self):
+        _, problems = fragmentation.judged(runs([record(41), record(42)]))
+        self.assertEqual(["stream_ordered had 0.952 of what it reserved allocated, target 0.97"], problems)
+
+    def test_slower(self):
+        _, problems = fragmentation.judged(runs([record(41, 0.206)] * 2))
+        self.assertEqual(["a step took 1.030 of native's, target 1.01"], problems)
+
+    def test_other_steps(self):
+        _, problems = fragmentation.judged(runs([record(41, loss=2.25)] * 2))
+        self.assertEqual(["stream_ordered begins with another loss than native: not the same steps"], problems)
+
+
+if __name__ == "__main__":
+    unittest.main()

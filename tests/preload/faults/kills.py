@@ -1,0 +1,75 @@
+"""kills.py SLIPSTREAM ENDS: a recorded program is killed at random moments, again and again.
+
+`slipstream run` returns as the program ended, whatever trace there is can be read, and nothing is left in the temporary directory. The moments
+are drawn by a seed, from before the program's first call to the middle of its copies. SLIPSTREAM_TEST_KILLS says how many (default 60).
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SLIPSTREAM, ENDS = sys.argv[1:3]
+KILLS = int(os.environ.get("SLIPSTREAM_TEST_KILLS", "60"))
+LATEST_S = 0.15
+
+
+class Kills(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="slipstream-kills-")
+        self.addCleanup(temporary.cleanup)
+        self.place = pathlib.Path(temporary.name)
+        self.kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "LD_PRELOAD"))}
+
+    def kill_one(self, number, after_s, which):
+        """The folder of the run, once it is over."""
+        run, scratch = self.place / str(number), self.place / f"{number}-tmp"
+        run.mkdir()
+        scratch.mkdir()
+        variables = self.kept | {"TMPDIR": str(scratch), "SIMCUDA_SEED": str(number % 4), "SLIPSTREAM_TRANSFER_START": ("now", "background")[number % 2],
+                                 "SLIPSTREAM_LOG_FILE": str(self.place / "log.txt"), "SLIPSTREAM_LOG_LEVEL": "debug"}
+        command = [SLIPSTREAM, "run", "--record", "--quiet", "--", "sh", "-c", 'echo $$; exec "$0" waits', ENDS]
+        with subprocess.Popen(command, cwd=run, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            program = int(process.stdout.readline())
+            time.sleep(after_s)  # the moment, which is what is being varied: nothing is waited for
+            os.kill(program, which)
+            out, err = process.communicate(timeout=60)
+        # As a shell says it, which `slipstream run` may say by an exit status or by the same signal.
+        status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        self.assertEqual(status, 128 + which, err)
+        self.assertRegex(err.decode(), r"^slipstream: (no )?trace: ")
+        self.assertIn(out, (b"", b"ready\n"))
+        self.assertEqual(list(scratch.iterdir()), [], "left in the temporary directory")
+        return run
+
+    def test_S58_killed_at_any_moment(self):
+        chance = random.Random(1)
+        readable = 0
+        for number in range(KILLS):
+            which = signal.SIGKILL if number % 4 else chance.choice([signal.SIGTERM, signal.SIGINT, signal.SIGSEGV, signal.SIGQUIT])
+            with self.subTest(number=number, signal=which):
+                run = self.kill_one(number, chance.random() * LATEST_S, which)
+                for folder in run.iterdir():
+                    spools = list(folder.glob("*.spool"))
+                    report = subprocess.run([SLIPSTREAM, "report", str(folder), "--json"], env=self.kept, capture_output=True, check=False)
+                    if any(spool.stat().st_size != 0 for spool in spools):
+                        self.assertEqual(report.returncode, 0, report.stderr)
+                        json.loads(report.stdout)
+                        readable += 1
+                    else:
+                        self.assertEqual(report.returncode, 1, report.stdout)
+        # Some were killed before their first call and left nothing; if all were, nothing was tested.
+        self.assertGreater(readable, KILLS // 4)
+        print(f"{KILLS} killed, {readable} with a trace")
+        for line in (self.place / "log.txt").read_text().splitlines():
+            self.assertRegex(line, r"^\d{4}-\d\d-\d\dT[\d:.]+Z slipstream\[\d+\] \w+: ")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

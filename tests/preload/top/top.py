@@ -1,0 +1,298 @@
+"""top.py SLIPSTREAM TRACED LIBRARIES [--without-terminal] [--sanitized]: `slipstream top` on programs that run.
+
+The programs do their calls when they are told to, and say when they are done, so that every figure is known beforehand.
+"""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import unittest
+
+SLIPSTREAM, TRACED, LIBRARIES = sys.argv[1:4]
+WITHOUT_TERMINAL = "--without-terminal" in sys.argv
+SANITIZED = "--sanitized" in sys.argv
+CALLS = 1000  # of TRACED, for each byte
+LIMIT_S = 60  # not to wait for: what needs it has failed
+
+# Three lines a step: at each byte one. Said is that a step has ended.
+TRAIN = """\
+import ctypes, os
+ctypes.CDLL("libcudart.so.13", mode=ctypes.RTLD_GLOBAL)
+cuda = ctypes.CDLL(None)
+memory = ctypes.c_void_p()
+cuda.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(1 << 20))
+batch = (ctypes.c_char * (1 << 20))()
+while os.read(0, 1):
+    cuda.cudaMemcpyAsync(memory, batch, ctypes.c_size_t(1 << 20), 1, None)
+    cuda.cudaStreamSynchronize(None)
+    for _ in range(3):
+        cuda.cudaMemsetAsync(memory, 0, ctypes.c_size_t(64), None)
+    os.write(1, b"x")
+"""
+STEP_LINE = 8
+
+
+def variables(**more):
+    return {
+        **{name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")},
+        "SLIPSTREAM_SYSTEM_DIRECTORY": "/nonexistent",
+        "XDG_CONFIG_HOME": "/nonexistent",
+        "LD_LIBRARY_PATH": LIBRARIES,
+        "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        **more,
+    }
+
+
+class Run:
+    """`slipstream run OPTIONS -- COMMAND`, which works when it is told to."""
+
+    def __init__(self, place, options, command):
+        self.process = subprocess.Popen([SLIPSTREAM, "run", *options, "--", *command], cwd=place, env=variables(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.pid = str(self.process.pid)
+
+    def work(self, times=1):
+        os.write(self.process.stdin.fileno(), b"x" * times)
+        done = b""
+        while len(done) < times:
+            got = os.read(self.process.stdout.fileno(), times)
+            assert got, "the program has ended"
+            done += got
+
+    def end(self):
+        if not self.process.stdin.closed:
+            self.process.stdin.close()
+        status = self.process.wait(LIMIT_S)
+        self.process.stdout.close()
+        return status
+
+
+def top(*arguments, **more):
+    return subprocess.run([SLIPSTREAM, "top", *arguments], env=variables(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=LIMIT_S)
+
+
+class Terminal:
+    """`slipstream top` on a terminal of 80 columns and 24 rows, and what it has written there."""
+
+    def __init__(self, *arguments, **more):
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.before = termios.tcgetattr(slave)
+        self.slave = slave
+        self.process = subprocess.Popen([SLIPSTREAM, "top", *arguments], env=variables(TERM="xterm-256color", **more), stdin=slave,
+                                        stdout=slave, stderr=slave, start_new_session=True)
+        self.text = ""
+
+    def read_until(self, wanted):
+        start = len(self.text)
+        while not re.search(wanted, self.text[start:]):
+            ready, _, _ = select.select([self.master], [], [], LIMIT_S)
+            assert ready, f"{wanted!r} never came: {self.text[start:]!r}"
+            self.text += os.read(self.master, 65536).decode(errors="replace")
+
+    def press(self, keys):
+        os.write(self.master, keys.encode())
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+
+    def end(self):
+        """(exit status, whether the terminal is as it was)"""
+        status = self.process.wait(LIMIT_S)
+        while select.select([self.master], [], [], 0)[0]:
+            self.text += os.read(self.master, 65536).decode(errors="replace")
+        restored = termios.tcgetattr(self.slave) == self.before and self.text.rstrip().endswith(LEAVES)
+        os.close(self.slave)
+        os.close(self.master)
+        return status, restored
+
+
+# What an xterm is sent to have its old screen and its cursor keys back, and with it the end of the view.
+LEAVES = "\x1b[?1l\x1b>"
+
+
+class Top(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory(prefix="slipstream-top-")
+        self.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name)
+
+    def run_program(self, options, command):
+        run = Run(self.place, options, command)
+        self.addCleanup(run.end)
+        return run
+
+    def test_calls_are_counted_to_the_last(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        watch = subprocess.Popen([SLIPSTREAM, "top", "--json", "--interval", "0.1", run.pid], env=variables(), stdout=subprocess.PIPE)
+        first = json.loads(watch.stdout.readline())
+        self.assertEqual(first["schema"], "slipstream-top-1")
+        process = first["processes"][0]
+        self.assertEqual(process["counters"]["total_calls"], CALLS)
+        self.assertEqual(process["counters"]["all"]["calls"], 0)
+        self.assertIsNone(process["trace"])
+        self.assertTrue(process["alive"])
+        run.work(3)
+        calls, names = 0, set()
+        while True:
+            counters = json.loads(watch.stdout.readline())["processes"][0]["counters"]
+            self.assertGreater(counters["seconds"], 0)
+            calls += counters["all"]["calls"]
+            names |= {function["name"] for function in counters["functions"]}
+            if counters["total_calls"] == 4 * CALLS:
+                break
+        self.assertEqual(calls, 3 * CALLS)
+        self.assertEqual(names, {"cudaPeekAtLastError"})
+        # What is done at last is seen, and the end ends the watch.
+        run.work()
+        self.assertEqual(run.end(), 0)
+        rest = [json.loads(line) for line in watch.stdout]
+        watch.stdout.close()
+        self.assertEqual(watch.wait(LIMIT_S), 0)
+        self.assertEqual([look["ended"] for look in rest], [False] * (len(rest) - 1) + [True])
+        self.assertFalse(rest[-1]["processes"][0]["alive"])
+        self.assertEqual(rest[-1]["processes"][0]["counters"]["total_calls"], 5 * CALLS)
+        self.assertEqual(sum(look["processes"][0]["counters"]["all"]["calls"] for look in rest if look["processes"][0]["alive"] or look is rest[-1]), CALLS)
+
+    def test_a_look_as_text(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        look = top("--once", "--interval", "0.1", run.pid)
+        self.assertEqual((look.returncode, look.stderr), (0, ""))
+        self.assertRegex(look.stdout, r"\Aslipstream top  preload_traced \(pid \d+\)")
+        self.assertIn("steps    not recorded; start with: slipstream run --record", look.stdout)
+        self.assertNotIn("\x1b", look.stdout)
+
+    def test_before_the_first_call(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        # The command has begun when its directory is there; before that it is not under slipstream.
+        look = top("--once", "--interval", "0.1", run.pid)
+        while "is not under slipstream" in look.stderr:
+            look = top("--once", "--interval", "0.1", run.pid)
+        self.assertEqual(look.returncode, 0, look.stderr)
+        self.assertIn("no CUDA call yet", look.stdout)
+
+    @unittest.skipIf(SANITIZED, "a sanitiser's runtime would have to be in Python first")
+    def test_steps_and_lines_of_a_python_program(self):
+        (self.place / "train.py").write_text(TRAIN)
+        run = self.run_program(["--record", "--quiet"], [sys.executable, "train.py"])
+        run.work(20)
+        watch = subprocess.Popen([SLIPSTREAM, "top", "--json", "--interval", "0.1", run.pid], env=variables(), stdout=subprocess.PIPE)
+        self.addCleanup(watch.stdout.close)
+        self.assertTrue(watch.stdout.readline())
+        run.work(20)
+        self.assertEqual(run.end(), 0)
+        last = json.loads(watch.stdout.readlines()[-1])
+        self.assertEqual(watch.wait(LIMIT_S), 0)
+        self.assertTrue(last["ended"])
+        trace = last["processes"][0]["trace"]
+        self.assertTrue(trace["ended"])
+        self.assertIsNone(trace["trouble"])
+        self.assertEqual(trace["steps"]["seen"], 39)  # the last one has no end
+        self.assertTrue(trace["steps"]["how"].endswith(f"train.py:{STEP_LINE}"), trace["steps"]["how"])
+        lines = {line["line"]: line["calls"] for line in trace["lines"]}
+        self.assertEqual({line: lines.get(line) for line in (STEP_LINE, STEP_LINE + 1, STEP_LINE + 3)}, {8: 40, 9: 40, 11: 120})
+        # The trace stays, and is read by what reads whole ones.
+        [directory] = self.place.glob("slipstream-trace-*")
+        ended = top(str(directory))
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("the run has ended", ended.stderr)
+        self.assertIn(f"slipstream report {directory}", ended.stderr)
+
+    def test_what_is_not_there_is_said(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        for arguments, said in (
+            ([str(gone.pid)], f"no process {gone.pid} is here"),
+            ([str(os.getpid())], "is not under slipstream"),
+            ([str(self.place / "none")], "No such file or directory"),
+            ([str(self.place)], "has ended"),
+        ):
+            look = top("--once", *arguments)
+            self.assertEqual((look.returncode, look.stdout), (1, ""), said)
+            self.assertIn(said, look.stderr)
+        self.assertEqual(top("--interval", "0").returncode, 2)
+
+    def test_without_counters(self):
+        run = self.run_program(["--quiet"], [TRACED, "steps"])
+        run.work()
+        look = top("--once", run.pid)
+        self.assertEqual(look.returncode, 1)
+        self.assertIn("keeps no counters", look.stderr)
+
+    @unittest.skipIf(WITHOUT_TERMINAL, "this build has no ncurses")
+    def test_the_view_on_a_terminal(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        terminal = Terminal(run.pid)
+        terminal.read_until("quit")
+        self.assertIn("slipstream top", terminal.text)
+        self.assertIn("\x1b[36m", terminal.text)  # a colour
+        terminal.press("h")
+        terminal.read_until(": keys")
+        terminal.press("h")
+        terminal.read_until("not recorded")
+        terminal.press("p")
+        terminal.read_until("PAUSED")
+        terminal.resize(30, 100)
+        terminal.read_until(r"\x1b\[30[;d]")  # something is written in the new last row
+        self.assertNotEqual(termios.tcgetattr(terminal.slave), terminal.before)
+        terminal.press("q")
+        self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
+
+    @unittest.skipIf(WITHOUT_TERMINAL, "this build has no ncurses")
+    def test_signals_and_the_end_restore_the_terminal(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+            run.work()
+            terminal = Terminal(run.pid, NO_COLOR="1")
+            terminal.read_until("quit")
+            terminal.process.send_signal(number)
+            self.assertEqual(terminal.end(), (-number, True), terminal.text[-200:])
+            self.assertNotIn("\x1b[36m", terminal.text)
+            run.end()
+
+    @unittest.skipIf(WITHOUT_TERMINAL, "this build has no ncurses")
+    def test_the_end_of_the_run_stays_on_the_screen(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        terminal = Terminal("--interval", "0.1", run.pid)
+        terminal.read_until("quit")
+        run.end()
+        terminal.read_until("HAS ENDED")
+        self.assertIsNone(terminal.process.poll())
+        terminal.press("q")
+        self.assertEqual(terminal.end(), (0, True))
+
+    @unittest.skipIf(WITHOUT_TERMINAL, "this build has no ncurses")
+    def test_a_terminal_that_nobody_knows(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        terminal = Terminal("--interval", "0.1", run.pid)
+        terminal.process.kill()
+        terminal.process.wait()
+        terminal.process = subprocess.Popen([SLIPSTREAM, "top", "--interval", "0.1", run.pid], env=variables(TERM="no-such-terminal"),
+                                            stdin=terminal.slave, stdout=terminal.slave, stderr=terminal.slave)
+        terminal.read_until("text instead")
+        terminal.read_until("not recorded")
+        terminal.process.send_signal(signal.SIGINT)
+        self.assertEqual(terminal.end()[0], -signal.SIGINT)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

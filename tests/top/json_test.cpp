@@ -1,0 +1,51 @@
+// A view for scripts.
+
+#include "tools/top/json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/top/top_testing.h"
+
+namespace slipstream::top {
+namespace {
+
+TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
+  View view;
+  view.unix_ns = 5;
+  view.directories = {"/run"};
+  view.processes = {SampleProcess(7), SampleProcess(8, 1)};
+  view.processes[1].trace = SampleTrace();
+  view.processes[0].counters.reset();
+  view.processes[0].executable = "\xff";
+  view.slowest = 1;
+  const std::string text = ViewJson(view);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json["schema"], "slipstream-top-1");
+  EXPECT_EQ(json["ended"], false);
+  EXPECT_EQ(json["slowest_pid"], 8);
+  EXPECT_EQ(json["processes"][0]["executable"], "\\xff");
+  EXPECT_TRUE(json["processes"][0]["counters"].is_null());
+  EXPECT_TRUE(json["processes"][0]["trace"].is_null());
+  EXPECT_TRUE(json["processes"][0]["rank"].is_null());
+  const auto& process = json["processes"][1];
+  EXPECT_EQ(process["rank"], 1);
+  EXPECT_EQ(process["counters"]["all"]["calls"], 2000);
+  EXPECT_EQ(process["counters"]["copies"][0]["direction"], "host_to_device");
+  EXPECT_EQ(process["counters"]["functions"][1]["waits"], true);
+  EXPECT_EQ(process["trace"]["steps"]["median_ns"], 80'000'000);
+  EXPECT_EQ(process["trace"]["lines"][0]["line"], 42);
+  EXPECT_TRUE(process["trace"]["lines"][1]["file"].is_null());
+  EXPECT_EQ(process["trace"]["devices"][0]["busy"], 0.873);
+  EXPECT_EQ(process["memory"][0]["live_bytes"], uint64_t{3} << 30);
+  view.processes[1].trace = TraceView{};
+  const auto empty = nlohmann::json::parse(ViewJson(view))["processes"][1]["trace"];
+  EXPECT_TRUE(empty["steps"].is_null());
+  EXPECT_TRUE(empty["devices"].is_null());
+  EXPECT_TRUE(empty["saved"].is_null());
+}
+
+}  // namespace
+}  // namespace slipstream::top

@@ -1,0 +1,83 @@
+"""A loop of steps with one thing wrong with it, at the lines that name it and the rule of `slipstream advise` for it:
+
+    faulty.py numbers|fields|timed|data
+
+What is computed is nobody's business on the simulated device, so nothing of it is printed.
+"""
+
+import hashlib
+import sys
+import time
+
+import torch
+
+STEPS = 30
+
+
+class Model:
+    """Elementwise work on tensors of the device, which is what there are kernels for."""
+
+    def __init__(self):
+        self.tensors = [torch.empty(64, 64, device="cuda") for _ in range(20)]
+
+    def forward(self, x):
+        for tensor in self.tensors:
+            x = x * tensor
+        return x
+
+
+def numbers():
+    """Reads three numbers in every step."""
+    model = Model()
+    batch = torch.empty(64, 64).cuda()
+    for _ in range(STEPS):
+        loss = model.forward(batch)
+        loss[0, 0].item()  # numbers: item-synchronize
+        loss = model.forward(loss)
+        loss[1, 1].item()  # numbers: item-synchronize
+        if loss[2, 2].item() > 1e9:  # numbers: item-synchronize
+            print("never")
+
+
+def fields():
+    """Brings a batch to the device a few bytes at a time."""
+    model = Model()
+    for step in range(STEPS):
+        rows = []
+        for number in range(80):
+            rows.append(torch.full((8,), step + number).cuda())  # fields: many-small-copies
+        model.forward(model.tensors[0])
+
+
+def timed():
+    """Takes the time of each part."""
+    model = Model()
+    seconds = 0.0
+    for _ in range(STEPS):
+        for _ in range(4):
+            batch = torch.empty(64, 64, pin_memory=True).to("cuda", non_blocking=True)
+            start = time.perf_counter()
+            model.forward(batch)
+            torch.cuda.synchronize()  # timed: explicit-synchronize
+            seconds += time.perf_counter() - start
+
+
+def data():
+    """Makes each batch where the device waits for it."""
+    model = Model()
+    text = b"x" * 100_000
+    for step in range(STEPS):
+        for _ in range(30):
+            text = hashlib.sha256(text).digest() * 3000
+        batch = torch.full((256, 1024), step).cuda()  # data: loader-wait
+        model.forward(batch[:64, :64])
+
+
+def main():
+    {"numbers": numbers, "fields": fields, "timed": timed, "data": data}[sys.argv[1]]()
+    torch.cuda.synchronize()
+    print("done")
+
+
+if __name__ == "__main__":
+    main()

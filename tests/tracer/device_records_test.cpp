@@ -1,0 +1,89 @@
+// Records of device work on their way to the writer: names once, what finds no room counted.
+
+#include "tracer/device_records.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/tracer/spool_testing.h"
+#include "tracer/device_work.h"
+
+namespace slipstream::tracer {
+namespace {
+
+TEST(DeviceRecordsTest, ANameHasOneNumberAndIsToldOnce) {
+  DeviceRecords records;
+  std::string first = "fill";
+  const std::string same = "fill";
+  EXPECT_EQ(records.KernelName(nullptr), 0U);
+  EXPECT_EQ(records.KernelName(first.c_str()), 1U);
+  EXPECT_EQ(records.KernelName(first.c_str()), 1U);
+  EXPECT_EQ(records.KernelName(same.c_str()), 1U);
+  EXPECT_EQ(records.KernelName("sum"), 2U);
+  std::memcpy(first.data(), "move", 4);
+  EXPECT_EQ(records.KernelName(first.c_str()), 3U) << "another name at an address that is known";
+  DeviceRecords::Waiting waiting;
+  records.Take(&waiting);
+  ASSERT_EQ(waiting.names.size(), 3U);
+  EXPECT_EQ(waiting.names[2].text, "move");
+  EXPECT_EQ(waiting.names[2].number, 3U);
+  records.KernelName("sum");
+  records.Take(&waiting);
+  EXPECT_TRUE(waiting.names.empty());
+}
+
+TEST(DeviceRecordsTest, WhatFindsNoRoomIsCounted) {
+  DeviceRecords records;
+  const std::vector<TraceRecord> many(DeviceRecords::kMaxWaiting - 1);
+  records.Add(many);
+  EXPECT_EQ(records.dropped(), 0U);
+  records.Add(std::vector<TraceRecord>(3));
+  EXPECT_EQ(records.dropped(), 2U);
+  records.Dropped(5);
+  EXPECT_EQ(records.dropped(), 7U);
+  DeviceRecords::Waiting waiting;
+  records.Take(&waiting);
+  EXPECT_EQ(waiting.records.size(), DeviceRecords::kMaxWaiting);
+  records.Add(std::vector<TraceRecord>(3));
+  EXPECT_EQ(records.dropped(), 7U) << "there is room again";
+}
+
+class DeviceSpoolTest : public SpoolTest {};
+
+// More than one chunk of them, names before them, and what was dropped in the end of the file.
+TEST_F(DeviceSpoolTest, TheFileHasAllOfThemInTheirOrder) {
+  constexpr uint32_t kCount = 5000;
+  DeviceRecords records;
+  const auto recorder = StartRecorder({.directory = directory_});
+  ASSERT_NE(recorder, nullptr);
+  recorder->SetDevice(&records);
+  records.Say("deviceWork", "here");
+  records.AddName(NameTable::kDriverFunctions, 307, "cuLaunchKernel");
+  for (uint32_t i = 0; i < kCount; ++i) {
+    const std::string name = "kernel" + std::to_string(i % 10);
+    const TraceRecord record = KernelRecord(
+        {.work = {.start_ns = i + 1, .end_ns = i + 2, .correlation = i}, .name = records.KernelName(name.c_str())});
+    records.Add({&record, 1});
+  }
+  records.Dropped(11);
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  const Spool spool = ReadSpool(OnlySpool());
+  ASSERT_NE(spool.reader, nullptr);
+  EXPECT_TRUE(spool.reader->end().complete);
+  EXPECT_EQ(spool.reader->end().dropped, 11U);
+  EXPECT_EQ(spool.reader->end().malformed_chunks + spool.reader->end().missing_records, 0U);
+  EXPECT_EQ(spool.reader->facts().at("deviceWork"), "here");
+  EXPECT_EQ(*spool.reader->NameOf(NameTable::kDriverFunctions, 307), "cuLaunchKernel");
+  const auto kernels = spool.Of(RecordKind::kKernel);
+  ASSERT_EQ(kernels.size(), kCount);
+  for (uint32_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(kernels[i].record.correlation, i);
+    EXPECT_EQ(*spool.reader->NameOf(NameTable::kKernels, kernels[i].record.site), "kernel" + std::to_string(i % 10));
+  }
+}
+
+}  // namespace
+}  // namespace slipstream::tracer

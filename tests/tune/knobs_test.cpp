@@ -1,0 +1,82 @@
+// What is tried, and what is not and why.
+
+#include "tools/tune/knobs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "policy/load.h"
+#include "policy/options.h"
+
+namespace slipstream::tune {
+namespace {
+
+constexpr Traffic kAll = {.copies_to_device = true,
+                          .copies_to_host = true,
+                          .allocates = true,
+                          .allocates_pinned = true,
+                          .uses_pytorch = true};
+
+class KnobsTest : public ::testing::Test {
+ protected:
+  std::vector<Knob> Make(const Traffic& traffic = kAll, const Machine& machine = {8, uint64_t{80} << 30},
+                         const std::vector<std::string>& environment = {}) {
+    not_tried_.clear();
+    return KnobsFor(base_, traffic, machine, environment, &not_tried_);
+  }
+  static const Knob* Find(const std::vector<Knob>& knobs, const std::string& key) {
+    const auto at = std::find_if(knobs.begin(), knobs.end(), [&](const Knob& knob) { return knob.key == key; });
+    return at == knobs.end() ? nullptr : &*at;
+  }
+
+  policy::Policy base_;
+  std::vector<NotTried> not_tried_;
+};
+
+// A policy with any of them is one that slipstream takes.
+TEST_F(KnobsTest, EveryValueIsOneThatThePolicyAccepts) {
+  for (const Knob& knob : Make()) {
+    const policy::Option* const option = policy::FindOption(knob.key);
+    ASSERT_NE(option, nullptr) << knob.key;
+    EXPECT_FALSE(knob.values.empty()) << knob.key;
+    for (std::string value : knob.values) {
+      std::erase(value, '"');
+      policy::Problem problem;
+      EXPECT_TRUE(policy::AcceptText(*option, value, problem)) << knob.key << " = " << value;
+    }
+  }
+}
+
+TEST_F(KnobsTest, WhatHoldsAlreadyIsNotTried) {
+  EXPECT_EQ(Find(Make(), "transfer.h2d")->values, std::vector<std::string>{"\"off\""});
+  base_.transfer.h2d = policy::TransferMode::kOff;
+  const std::vector<Knob> knobs = Make();
+  EXPECT_EQ(Find(knobs, "transfer.h2d")->values, std::vector<std::string>{"\"on\""});
+  EXPECT_EQ(Find(knobs, "transfer.device_staging"), nullptr);
+}
+
+TEST_F(KnobsTest, WhatTheProgramDoesNotDoIsNotTried) {
+  EXPECT_TRUE(Make({}).empty());
+  EXPECT_GE(not_tried_.size(), 8U);
+  for (const NotTried& one : not_tried_) EXPECT_NE(one.why, "") << one.key;
+  Traffic traffic = kAll;
+  traffic.uses_pytorch = false;
+  EXPECT_EQ(Find(Make(traffic), "allocator.mode")->values, std::vector<std::string>{"\"off\""});
+}
+
+TEST_F(KnobsTest, NoMoreThreadsThanProcessors) {
+  EXPECT_EQ(Find(Make(kAll, {2, 0}), "transfer.threads")->values, (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(Find(Make(kAll, {2, 0}), "allocator.pre_reserve"), nullptr) << "the device's memory is not known";
+}
+
+// What changes numbers is the user's to name; nothing else is ever set.
+TEST_F(KnobsTest, VariablesAreTriedWhereTheyAreNamed) {
+  for (const Knob& knob : Make()) EXPECT_FALSE(knob.key.starts_with("environment.")) << knob.key;
+  const std::vector<Knob> knobs = Make(kAll, {8, 0}, {"NVIDIA_TF32_OVERRIDE=1", "A=b\"c"});
+  EXPECT_EQ(Find(knobs, "environment.NVIDIA_TF32_OVERRIDE")->values, std::vector<std::string>{"\"1\""});
+  EXPECT_EQ(Find(knobs, "environment.A")->values, std::vector<std::string>{"\"b\\\"c\""});
+}
+
+}  // namespace
+}  // namespace slipstream::tune

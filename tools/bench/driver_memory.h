@@ -1,0 +1,25 @@
+// What the driver has given out of a device's memory, to all processes, as NVML says: past whatever stands between the
+// program and CUDA, so that memory which a pool keeps counts as used.
+//
+// Threading: one thread at a time for each object. Ownership: NVML stays loaded. Errors: no answer where there is no
+// NVML, or no device of that name in it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace bench {
+
+class DriverMemory {
+ public:
+  // `bus_id` as cudaDeviceGetPCIBusId writes it.
+  explicit DriverMemory(const std::string& bus_id);
+
+  std::optional<uint64_t> UsedBytes() const;
+
+ private:
+  void* device_ = nullptr;
+};
+
+}  // namespace bench

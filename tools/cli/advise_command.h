@@ -1,0 +1,27 @@
+// `slipstream advise`: what a recorded program could do differently, and what that would gain.
+//
+// Threading: call from one thread. Writes to standard output, and to standard error (problems, and progress where that
+// is a terminal).
+// Hazard: a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after what is half done has been
+//   removed; meanwhile their handlers are its own.
+// Errors: the return value is the exit status (exit_codes.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace slipstream::cli {
+
+struct AdviseOptions {
+  std::string run;                     // directory with spool files, one of them, or a database
+  std::vector<std::string> more = {};  // parts of the run that lie elsewhere
+  std::optional<int64_t> rank = {};    // the process of this rank; else the one that the report shows
+  bool list = false;                   // the rules, and nothing else
+  bool json = false;
+};
+
+int Advise(const AdviseOptions& options, const std::string& version);
+
+}  // namespace slipstream::cli

@@ -1,0 +1,359 @@
+#include "tools/cli/compare_command.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "policy/environment.h"
+#include "policy/text.h"
+#include "tools/cli/compare_sides.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/measured_run.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/run_figures.h"
+#include "tools/cli/text.h"
+#include "tools/cli/trace_build.h"
+#include "tools/compare/comparison.h"
+#include "tools/compare/schedule.h"
+#include "tools/compare/text.h"
+#include "tracer/clock.h"
+#include "tracer/counter_reader.h"
+
+namespace slipstream::cli {
+namespace {
+
+using compare::Comparison;
+using compare::Outcome;
+using compare::Ruler;
+using policy::Escape;
+
+constexpr char kCommand[] = "compare";
+
+class Comparer {
+ public:
+  Comparer(const CompareOptions& options, std::string version, const policy::Environment& environment)
+      : options_(options),
+        version_(std::move(version)),
+        environment_(environment),
+        tmpdir_(environment.Get("TMPDIR").value_or("")) {}
+
+  // Why the yardstick cannot be used; empty: it can.
+  const std::string& error() const { return yardstick_.error(); }
+
+  // Runs everything; an exit status where the command cannot be run at all, else nothing.
+  std::optional<int> RunAll() {
+    made_.ruler = yardstick_.metric() != nullptr ? Ruler::kMetric
+                  : yardstick_.by_steps()        ? Ruler::kSteps
+                                                 : Ruler::kWall;
+    made_.higher_is_better = yardstick_.higher_is_better();
+    made_.metric = options_.yardstick.metric.value_or("");
+    made_.pick = yardstick_.pick();
+    recorded_ = made_.ruler == Ruler::kSteps;
+    if (recorded_ && sides_[0].bare) {
+      made_.sides[0].detail =
+          "the command with slipstream loaded and every engine off, because something has to record its steps; what "
+          "recording costs is in both sides";
+    }
+    made_.asked_pairs = options_.pairs;
+    // Whether there are steps has to be seen before anything is measured by them.
+    made_.warm_ups = recorded_ ? std::max<size_t>(options_.warm_ups, 1) : options_.warm_ups;
+    all_runs_ = 2 * (made_.warm_ups + options_.pairs);
+    begin_ns_ = tracer::NowNs();
+
+    for (size_t i = 0; i < made_.warm_ups && GoesOn(); ++i) RunPair(i, true);
+    if (GoesOn() && recorded_) LookForSteps();
+    for (size_t i = 0; i < options_.pairs && GoesOn(); ++i) {
+      if (!compare::FitsBudget(options_.budget, Elapsed(), done_runs_, run_seconds_)) {
+        made_.stopped = Stopped("the budget of " + About(options_.budget) + " is used up");
+        break;
+      }
+      RunPair(i, false);
+    }
+    if (IsStopped()) made_.stopped = Stopped("it was interrupted");
+    line_.reset();
+    return cannot_start_;
+  }
+
+  Comparison* comparison() { return &made_; }
+  std::array<CompareSide, 2>* sides() { return &sides_; }
+  int signal() const { return signal_; }
+  bool IsStopped() const { return signal_ != 0 || EndingSignals::stop()->load(); }
+
+  void Finish() {
+    if (made_.ruler == Ruler::kSteps) CheckSteps();
+    if (made_.ruler == Ruler::kWall) SayStartUp();
+    compare::MakeEstimate(&made_);
+    made_.results = match_.Result();
+    if (left_processes_) {
+      made_.notes.emplace_back(
+          "processes of the command went on when it had ended. They would have disturbed the next run, and were killed "
+          "after " +
+          About(kGraceSeconds) + ".");
+    }
+    if (repeated_ != 0) {
+      made_.notes.push_back("runs that were stopped in between and made again: " + std::to_string(repeated_) + ".");
+    }
+  }
+
+ private:
+  struct OneRun {
+    compare::RunFigures figures;
+    StepFigures steps;
+    bool good = false;
+  };
+
+  double Elapsed() const { return static_cast<double>(tracer::NowNs() - begin_ns_) / 1e9; }
+  bool GoesOn() const { return !IsStopped() && made_.failures.empty() && !cannot_start_; }
+  std::string Stopped(const std::string& why) const {
+    return why + ", with " + std::to_string(made_.pairs.size()) + " of " + std::to_string(options_.pairs) +
+           " pairs measured.";
+  }
+
+  std::string Where(size_t side, size_t index, bool warm_up) const {
+    return (warm_up ? "warm-up" : "pair " + std::to_string(index + 1) + " of " + std::to_string(options_.pairs)) +
+           ", " + made_.sides[side].name;
+  }
+
+  void RunPair(size_t index, bool warm_up) {
+    compare::PairOfRuns pair;
+    const std::array<size_t, 2> order = compare::OrderOf(index);
+    pair.first = order[0];
+    bool good = true;
+    // The other side of a run that failed is run too: it tells whose fault it is.
+    for (const size_t side : order) {
+      if (IsStopped() || cannot_start_) return;
+      const OneRun run = RunSide(side, index, warm_up);
+      pair.runs[side] = run.figures;
+      good = good && run.good;
+    }
+    if (!warm_up && good && !IsStopped()) made_.pairs.push_back(pair);
+  }
+
+  OneRun RunSide(size_t side, size_t index, bool warm_up) {
+    OneRun one;
+    RunDirectory directory;
+    const std::string where = Where(side, index, warm_up);
+    MeasuredCommand what = {.whose = kCommand, .command = &options_.command};
+    what.measure.limit_seconds = options_.yardstick.timeout;
+    if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCommand);
+    bool is_new = true;
+    if (line_->shown()) {
+      what.measure.tick = [&](double seconds) {
+        const double left = compare::SecondsLeft(done_runs_, run_seconds_, all_runs_, seconds);
+        line_->Show(where + ": " + About(seconds) + (left > 0 ? "; about " + About(left) + " left" : ""), is_new);
+        is_new = false;
+      };
+    }
+    what.variables = [&](RunDirectory* place) {
+      if (recorded_ || (!sides_[side].bare && made_.sides[side].counted)) {
+        MakeMeasuredDirectory(kCommand, recorded_, tmpdir_, place);
+      }
+      PreloadEnvironment variables = VariablesOf(sides_[side], environment_, recorded_, place->path());
+      if (!variables.error.empty()) Complain(kCommand, variables.error);
+      return variables.error.empty() ? std::move(variables.variables) : std::vector<std::string>();
+    };
+    const RunOnceResult result = RunMeasured(what, &directory);
+    const MeasuredRun& run = result.run;
+    repeated_ += result.repeated;
+    signal_ = run.signal;
+    cannot_start_ = result.status;
+    if (signal_ != 0 || cannot_start_) return one;
+    ++done_runs_;
+    run_seconds_ += run.seconds;
+    ++made_.runs[side];
+    left_processes_ = left_processes_ || run.left_processes;
+    one.figures.wall_seconds = run.seconds;
+    std::string trouble = TroubleOf(run, what.measure);
+    if (trouble.empty() && run.disturbed) trouble = "it was stopped and continued, which its time would show";
+    if (trouble.empty()) trouble = Take(side, directory, result.began, run, &one);
+    one.good = trouble.empty();
+    if (one.good) match_.Add(side, run.output, run.errors);
+    Say(where, one, trouble, run);
+    if (!one.good) made_.failures.push_back({side, warm_up ? 0 : index + 1, trouble, LastLines(run)});
+    return one;
+  }
+
+  // The figure of a run that ended well; returns why there is none.
+  std::string Take(size_t side, const RunDirectory& directory, double began, const MeasuredRun& run, OneRun* one) {
+    one->figures.figure.value = run.seconds;
+    compare::Side& said = made_.sides[side];
+    if (said.counted && !directory.path().empty()) {
+      std::vector<std::string> problems;
+      const auto processes = tracer::ReadRunDirectory(directory.path(), &problems);
+      said.processes = processes.size();
+      said.calls = 0;
+      for (const tracer::ProcessCounts& process : processes) {
+        for (const tracer::FunctionCounts& function : process.functions) said.calls += function.calls;
+      }
+      if (!processes.empty() && processes.front().start_unix_ns != 0) {
+        start_up_ = std::max(0.0, static_cast<double>(processes.front().start_unix_ns) / 1e9 - began);
+        start_up_of_ = run.seconds;
+      }
+    }
+    if (recorded_) {
+      one->steps = ReadSteps(kCommand, directory.path(), version_);
+      if (!one->steps.problem.empty()) {
+        steps_problem_ = said.name + ": " + one->steps.problem;
+      } else if (made_.ruler == Ruler::kSteps) {
+        one->figures.figure.value = one->steps.seconds;
+        made_.steps = one->steps.measured;
+        if (made_.step_line.empty()) made_.step_line = one->steps.line;
+        if (made_.step_line != one->steps.line) {
+          steps_problem_ =
+              "they begin at " + made_.step_line + " in one run, and at " + one->steps.line + " in another";
+        }
+        step_counts_[side] = one->steps.all;
+      }
+    }
+    if (yardstick_.metric() != nullptr) {
+      if (run.printed_too_much) return "it prints more than " + HumanBytes(kMostRead) + ", too much to be searched";
+      const compare::MetricFigure read =
+          compare::ReadMetric(*yardstick_.metric(), made_.pick, run.output + "\n" + run.errors);
+      if (!read.problem.empty()) return read.problem;
+      one->figures.figure = read.figure;
+      made_.metric_matches = read.matches;
+    }
+    return "";
+  }
+
+  // Behind the warm-up: where there are no steps, time is taken of whole runs, with nothing recorded.
+  void LookForSteps() {
+    if (steps_problem_.empty()) return;
+    FallBack("Not by steps, as was asked: " + steps_problem_ + ". Wall time is compared instead.");
+    recorded_ = false;
+    made_.step_line.clear();
+    if (sides_[0].bare) made_.sides[0].detail = kBareDetail;
+  }
+
+  // At the end: the figures of some runs may be no steps'.
+  void CheckSteps() {
+    if (!steps_problem_.empty()) {
+      FallBack("Not by steps, as was asked: in one run they were not found (" + steps_problem_ +
+               "). Wall time is compared instead, of runs that were recorded.");
+      for (compare::PairOfRuns& pair : made_.pairs) {
+        for (compare::RunFigures& run : pair.runs) run.figure = {run.wall_seconds, 0};
+      }
+      return;
+    }
+    if (step_counts_[0] != step_counts_[1] && step_counts_[0] != 0 && step_counts_[1] != 0) {
+      made_.notes.push_back("the sides do not make the same number of steps: " + std::to_string(step_counts_[0]) +
+                            " and " + std::to_string(step_counts_[1]) + ".");
+    }
+  }
+
+  void FallBack(const std::string& why) {
+    made_.ruler = Ruler::kWall;
+    made_.notes.push_back(why);
+  }
+
+  void SayStartUp() {
+    if (start_up_of_ <= 0 || start_up_ < 0.1 * start_up_of_) return;
+    made_.notes.push_back("of the last run under slipstream, " + compare::FormatSeconds(start_up_) + " of " +
+                          compare::FormatSeconds(start_up_of_) +
+                          " passed before the first CUDA call. Longer runs, --by steps or --metric show more of the "
+                          "training.");
+  }
+
+  void Say(const std::string& where, const OneRun& one, const std::string& trouble, const MeasuredRun& run) {
+    if (!line_->shown()) {
+      const std::string figure =
+          trouble.empty() ? compare::FormatFigure(made_, one.figures.figure) : "FAILED: " + Escape(trouble);
+      Complain(kCommand, where + ": " + figure);
+    }
+    if (!options_.verbose) return;
+    line_.reset();
+    std::fputs(ForTerminal("--- " + where + ", standard output:\n" + run.output).c_str(), stderr);
+    std::fputs(ForTerminal("--- " + where + ", standard error:\n" + run.errors).c_str(), stderr);
+  }
+
+  const CompareOptions& options_;
+  const std::string version_;
+  const policy::Environment& environment_;
+  const std::string tmpdir_;
+  Comparison made_;
+  std::array<CompareSide, 2> sides_;
+  const Yardstick yardstick_{options_.yardstick};
+  compare::OutputMatch match_ = yardstick_.NewMatch();
+  std::unique_ptr<ProgressLine> line_;
+  bool recorded_ = false;
+  std::array<size_t, 2> step_counts_{};
+  std::string steps_problem_;
+  double start_up_ = 0;  // seconds before the first CUDA call of the last run that was counted
+  double start_up_of_ = 0;
+  size_t all_runs_ = 0;
+  size_t done_runs_ = 0;
+  double run_seconds_ = 0;
+  uint64_t begin_ns_ = 0;
+  bool left_processes_ = false;
+  int repeated_ = 0;
+  int signal_ = 0;
+  std::optional<int> cannot_start_;
+};
+
+int StatusOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kCompared:
+      return kSuccess;
+    case Outcome::kResultsDiffer:
+    case Outcome::kFailsOnOne:
+      return kFailed;
+    case Outcome::kFailsOnBoth:
+      return kCommandFails;
+    case Outcome::kTooFew:
+      break;
+  }
+  return kPartial;
+}
+
+// What is wrong with the command line; empty: nothing.
+std::string MistakeOf(const CompareOptions& options) {
+  if (options.policies.size() > 2) return "--policy can be given twice, for two policies that are compared";
+  if (options.pairs < 1) return "-n: at least one pair";
+  return MistakeOf(options.yardstick);
+}
+
+}  // namespace
+
+int Compare(const CompareOptions& options, const std::string& version) {
+  if (const std::string mistake = MistakeOf(options); !mistake.empty()) {
+    Complain(kCommand, mistake);
+    return kUsage;
+  }
+  if (policy::DisabledByEnvironment()) {
+    Complain(kCommand, std::string(policy::kDisableVariable) +
+                           " is set, so slipstream would do nothing on either side\n  Unset it, and compare again.");
+    return kCannotStart;
+  }
+  const policy::Environment environment = policy::Environment::FromProcess();
+  Comparer comparer(options, version, environment);
+  if (!comparer.error().empty()) {
+    Complain(kCommand, comparer.error());
+    return kUsage;
+  }
+  Comparison& made = *comparer.comparison();
+  for (const std::string& word : options.command) made.command += (made.command.empty() ? "" : " ") + word;
+  int status = kSuccess;
+  if (!MakeSides(options.policies, environment, comparer.sides(), &made, &status)) return status;
+  {
+    const EndingSignals signals;
+    if (const std::optional<int> cannot = comparer.RunAll()) return *cannot;
+    comparer.Finish();
+    status = StatusOf(OutcomeOf(made));
+    if (comparer.signal() != 0) status = 128 + comparer.signal();
+    const int printed =
+        Print(kCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));
+    if (printed != kSuccess) status = printed;
+  }
+  if (comparer.signal() != 0) {
+    raise(comparer.signal());
+  } else if (comparer.IsStopped()) {
+    EndingSignals::EndAsAsked();
+  }
+  return status;
+}
+
+}  // namespace slipstream::cli

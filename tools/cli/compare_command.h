@@ -1,0 +1,32 @@
+// `slipstream compare`: a command, bare and under slipstream or under two policies, in turn; how fast one is beside the
+// other, how sure that is, and whether both print the same results. tools/compare has the arithmetic.
+//
+// Threading: call from one thread. Writes to standard output, and to standard error (problems and progress).
+// Hazard: a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after the command that runs has been
+//   ended and what there is has been printed; meanwhile their handlers are its own.
+// Errors: the return value is the exit status (exit_codes.h).
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/yardstick.h"
+
+namespace slipstream::cli {
+
+struct CompareOptions {
+  std::vector<std::string> policies;  // none: bare and the policy in force; one: bare and this; two: both of them
+  size_t pairs = 6;
+  size_t warm_ups = 1;
+  YardstickOptions yardstick{};
+  double budget = 0;  // seconds; 0: none
+  bool json = false;
+  bool verbose = false;
+  std::vector<std::string> command;  // never empty
+};
+
+int Compare(const CompareOptions& options, const std::string& version);
+
+}  // namespace slipstream::cli

@@ -1,0 +1,40 @@
+// The two sides of `slipstream compare`: what each sets in the environment of the command.
+//
+// Threading: pure functions, but for MakeSides, which reads policies.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policy/environment.h"
+#include "tools/cli/run.h"
+#include "tools/compare/comparison.h"
+
+namespace slipstream::cli {
+
+inline constexpr char kBareDetail[] = "the command itself, with nothing of slipstream in it";
+
+struct CompareSide {
+  bool bare = false;                    // the command as it is without slipstream
+  std::optional<std::string> policy{};  // file; nothing: the policy in force
+  Preparation prepared{};               // of a bare side too: what its steps are recorded by
+};
+
+// False, with the exit status in *status, where one cannot be; then the reason has been said on standard error. Fills
+// what `comparison` says of its sides.
+bool MakeSides(const std::vector<std::string>& policies, const policy::Environment& environment,
+               std::array<CompareSide, 2>* sides, compare::Comparison* comparison, int* status);
+
+// The variables of a command that knows nothing of slipstream: without those named SLIPSTREAM_..., and without its
+// library in LD_PRELOAD and NVTX_INJECTION64_PATH, wherever that library lies.
+std::vector<std::pair<std::string, std::string>> BareVariables(const policy::Environment& environment);
+
+// What a run of a side gets. `run_directory`: for counters and traces; not for a bare side without `recorded`.
+// `recorded`: with a trace, a bare side with the library too but every engine off; else without one.
+PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environment& environment, bool recorded,
+                               const std::string& run_directory);
+
+}  // namespace slipstream::cli

@@ -1,0 +1,67 @@
+#include "tools/cli/run_figures.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/text.h"
+#include "tools/cli/trace_input.h"
+#include "tools/compare/metric.h"
+#include "tools/report/report.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::cli {
+
+StepFigures ReadSteps(const char* command, const std::string& directory, const std::string& version) {
+  StepFigures steps;
+  std::string error;
+  if (tracer::ListSpools(directory, &error).empty()) {
+    steps.problem = error.empty() ? "no CUDA call was recorded" : error;
+    return steps;
+  }
+  const TraceInput input = OpenTrace(command, directory, version);
+  if (input.status != kSuccess) {
+    steps.problem = "the trace cannot be read";
+    return steps;
+  }
+  const report::Report report = report::MakeReport(input.database.get(), {});
+  if (!input.database->ok() || report.processes.empty()) {
+    steps.problem = "the trace cannot be read";
+    return steps;
+  }
+  const report::ProcessReport& process = report.processes[report.shown];
+  if (!process.has_steps || process.measured_steps == 0) {
+    steps.problem = "no line of Python that steps begin at was found in " + WithThousands(report.calls) + " CUDA calls";
+  } else if (process.drops_everywhere || input.partial()) {
+    steps.problem = "the trace lacks calls";
+  } else {
+    steps.measured = process.measured_steps;
+    steps.all = process.steps.size();
+    steps.seconds = process.step_time.mean() / 1e9;
+    steps.line = process.step_site;
+  }
+  return steps;
+}
+
+std::vector<std::string> LastLines(const MeasuredRun& run) {
+  constexpr size_t kLastLines = 12;
+  std::vector<std::string> lines;
+  for (const std::string* const text : {&run.output, &run.errors}) {
+    for (const std::string_view line : compare::LinesOf(*text)) {
+      if (!line.empty()) lines.emplace_back(line);
+    }
+  }
+  if (lines.size() > kLastLines) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kLastLines));
+  return lines;
+}
+
+std::string About(double seconds) {
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
+  if (whole < 90) return std::to_string(whole) + " s";
+  const uint64_t minutes = (whole + 30) / 60;
+  return minutes < 90 ? std::to_string(minutes) + " min"
+                      : std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
+
+}  // namespace slipstream::cli

@@ -1,0 +1,63 @@
+// How fast one side is beside the other, from pairs of runs, and how sure that is.
+//
+// The logarithm of each pair's ratio is one measurement: what the machine does to both runs of a pair (a warm device, a
+// busy neighbour) is the same factor in both and falls out, and 2 and 1/2 are as far from 1. The interval is Student's,
+// which is made for few measurements. A bootstrap is not: of six pairs it draws from six numbers, and its 95 %
+// intervals hold the truth clearly less often than that.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace slipstream::compare {
+
+inline constexpr size_t kLeastPairs = 3;     // fewer make no interval
+inline constexpr size_t kMostPairs = 1000;   // that are ever suggested
+inline constexpr double kConfidence = 0.95;  // of the interval
+inline constexpr double kPower = 0.80;       // a difference of `seen` shows in as many comparisons
+inline constexpr double kAimedWidth = 0.01;  // +-1 %
+
+// One run's figure.
+struct Figure {
+  double value = 0;     // above 0
+  double rounding = 0;  // it may be this far off, because it was printed with few digits
+};
+using FigurePair = std::array<Figure, 2>;
+
+// Of the second side's speed to the first one's, above 1: the second is faster.
+double SpeedRatio(const FigurePair& pair, bool higher_is_better);
+
+struct Estimate {
+  size_t pairs = 0;
+  double ratio = 1;   // geometric mean of the pairs' ratios
+  double median = 1;  // of the pairs' ratios
+  // The rest only where `has_interval`.
+  bool has_interval = false;
+  double low = 1;
+  double high = 1;
+  bool different = false;  // 1 is not within
+  double seen = 0;         // a share: a difference of that much would show in kPower of all such comparisons
+  // Pairs, those here included, for an interval of +-kAimedWidth, if they go on to be spread as these are. Nothing:
+  // more than kMostPairs, or the figures are too coarse.
+  std::optional<size_t> pairs_for_aim;
+  bool coarse = false;      // rounding alone is wider than the pairs' own spread
+  std::vector<size_t> far;  // pairs that are far from the others; none is ever left out
+};
+
+Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_better);
+
+struct Spread {
+  double median = 0;
+  double min = 0;
+  double max = 0;
+  // (max - min) / median
+  double share() const { return median > 0 ? (max - min) / median : 0; }
+};
+// Of an even number of values the mean of the middle two; `values` may not be empty.
+Spread SpreadOf(std::vector<double> values);
+
+}  // namespace slipstream::compare

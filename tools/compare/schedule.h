@@ -1,0 +1,23 @@
+// Which side runs when, and how long all of it takes.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+namespace slipstream::compare {
+
+// The sides of a pair in their order: A B, B A, A B, ... What changes steadily on the machine (it warms up, a neighbour
+// goes to bed) then adds as much to one side as to the other, where the number of pairs is even.
+std::array<size_t, 2> OrderOf(size_t pair);
+
+// Seconds that are left: of runs that are still to come, at the mean of those that were, less what the current one has
+// had. 0 where nobody knows.
+double SecondsLeft(size_t done_runs, double done_seconds, size_t all_runs, double current_seconds);
+
+// Whether one more pair fits into `budget` seconds (0: there is none) after `elapsed`, at the mean of `runs` runs in
+// `run_seconds`.
+bool FitsBudget(double budget, double elapsed, size_t runs, double run_seconds);
+
+}  // namespace slipstream::compare

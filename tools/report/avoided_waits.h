@@ -1,0 +1,77 @@
+// The waits that slipstream skipped, and until when each would have lasted: device work is read in the order in which
+// it was asked for, beside the calls.
+//
+// A cudaStreamSynchronize that was skipped would have waited for what its stream had been given before; so would a
+// cudaMemcpy from pageable memory that was promoted. Only what is certain counts: work of the same stream, by a call
+// that began earlier. docs/report.md has the whole of it.
+//
+// Memory: a little for each thread and stream.
+// Threading, errors: as the reader.
+// Ownership: the table's steps, and the functions that calls name, must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/report/decision_text.h"
+#include "tools/report/host_ahead.h"
+#include "tools/report/processes.h"
+#include "tools/report/rows.h"
+#include "tools/report/stream_work.h"
+
+namespace slipstream::report {
+
+class AvoidedWaits {
+ public:
+  // Steps are chosen.
+  AvoidedWaits(trace_db::DatabaseReader* reader, ProcessTable* table, DecisionNames* decisions);
+
+  struct Call {
+    int64_t thread = 0;
+    bool of_step_thread = false;
+    bool measured = false;  // it began in the measured time
+    int64_t start = 0;
+    int64_t end = 0;
+    const Function* function = nullptr;
+    int64_t stream = 0;  // as the call named it
+    int64_t bytes = 0;
+    int64_t decision = 0;  // 0: none
+    int64_t saved = 0;
+  };
+  // In the order of their starts, of all processes.
+  void Add(size_t process, const Call& call);
+  // Nothing more comes.
+  void Finish(size_t process);
+
+ private:
+  struct Thread {
+    explicit Thread(const std::vector<Interval>* measured) : ahead(measured) {}
+    HostAhead ahead;
+    bool of_step_thread = false;
+  };
+  struct Process {
+    bool known = false;  // its devices were recorded
+    std::vector<Interval> measured;
+    StreamWork work;
+    std::unordered_map<int64_t, Thread> threads;
+    uint64_t skipped = 0;
+    uint64_t behind_work = 0;
+    uint64_t stream_unknown = 0;
+  };
+
+  // Takes what was asked for before.
+  void WorkUpTo(int64_t time);
+  void AddWork();
+  const std::string& NameOf(int64_t function);
+
+  trace_db::DatabaseReader& reader_;
+  ProcessTable& table_;
+  DecisionNames& decisions_;
+  std::deque<Process> processes_;
+  std::unordered_map<int64_t, std::string> functions_;
+  Rows work_;
+};
+
+}  // namespace slipstream::report

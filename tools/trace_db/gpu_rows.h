@@ -1,0 +1,22 @@
+// The devices of a trace as its spools describe them (tracer/device_facts.h): TARGET_INFO_GPU, TARGET_INFO_CUDA_DEVICE
+// and SLIPSTREAM_DEVICES.
+//
+// A process counts the devices that it may see, so that one device has one number in one process and another one in the
+// next. What makes them one is the UUID; without one it is where the device is on the bus of its host.
+//
+// Threading: one thread.
+// Errors: kept by the Database.
+#pragma once
+
+#include <vector>
+
+#include "tools/trace_db/database.h"
+#include "tools/trace_db/survey.h"
+#include "tools/trace_db/time_base.h"
+
+namespace slipstream::trace_db {
+
+// Processes are numbered from 1, in the order of their spools. NVIDIA's tables are there only if there are rows.
+void WriteGpus(Database* database, const std::vector<SpoolSurvey>& spools, const TimeBase& times);
+
+}  // namespace slipstream::trace_db

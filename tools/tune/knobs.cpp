@@ -1,0 +1,94 @@
+#include "tools/tune/knobs.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "policy/options.h"
+
+namespace slipstream::tune {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+class Knobs {
+ public:
+  Knobs(const policy::Policy& base, std::vector<NotTried>* not_tried) : base_(base), not_tried_(*not_tried) {}
+
+  // Values as TOML; that of the base is left out.
+  void Try(const std::string& key, const std::vector<std::string>& values) {
+    const policy::Option* const option = policy::FindOption(key);
+    if (option == nullptr) return;
+    const std::string now = policy::Literal(*option, option->get(base_));
+    Knob knob = {.key = key, .values = values};
+    std::erase(knob.values, now);
+    if (!knob.values.empty()) made_.push_back(std::move(knob));
+  }
+  void TryUnless(bool pointless, const char* why, const std::string& key, const std::vector<std::string>& values) {
+    if (pointless) {
+      not_tried_.push_back({key, why});
+    } else {
+      Try(key, values);
+    }
+  }
+  std::vector<Knob> made_;
+
+ private:
+  const policy::Policy& base_;
+  std::vector<NotTried>& not_tried_;
+};
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string Size(uint64_t bytes) { return bytes == 0 ? "\"0B\"" : Quoted(std::to_string(bytes / kMiB) + "MiB"); }
+
+}  // namespace
+
+std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, const Machine& machine,
+                           const std::vector<std::string>& environment, std::vector<NotTried>* not_tried) {
+  Knobs knobs(base, not_tried);
+  const bool no_copies = !traffic.copies_to_device && !traffic.copies_to_host;
+  // What can win most comes first: the time may be over before the end.
+  knobs.TryUnless(!traffic.copies_to_device, "the program copies nothing to a device", "transfer.h2d",
+                  {"\"on\"", "\"off\""});
+  knobs.TryUnless(!traffic.copies_to_host, "the program copies nothing to the host", "transfer.d2h",
+                  {"\"on\"", "\"off\""});
+  std::vector<std::string> modes = {"\"segments\"", "\"off\""};
+  if (traffic.uses_pytorch) modes.insert(modes.begin(), "\"stream_ordered\"");
+  knobs.TryUnless(!traffic.allocates, "the program allocates no memory of a device", "allocator.mode", modes);
+  const bool is_off = base.transfer.h2d == policy::TransferMode::kOff;
+  knobs.TryUnless(is_off || !traffic.copies_to_device, "nothing is promoted to a device", "transfer.device_staging",
+                  {Size(1024 * kMiB), Size(512 * kMiB), Size(0)});
+  std::vector<std::string> threads;
+  for (const int count : {1, 2, 4, 8, 12, 16}) {
+    if (count <= machine.processors) threads.push_back(std::to_string(count));
+  }
+  knobs.TryUnless(no_copies, "the program copies nothing", "transfer.threads", threads);
+  knobs.TryUnless(no_copies, "the program copies nothing", "transfer.max_pinned",
+                  {Size(2048 * kMiB), Size(1024 * kMiB), Size(256 * kMiB)});
+  knobs.TryUnless(!traffic.allocates_pinned, "the program pins no memory by calls of its own", "allocator.pinned",
+                  {"\"pool\"", "\"off\""});
+  knobs.TryUnless(!traffic.copies_to_device, "the program copies nothing to a device", "transfer.unmap_in_background",
+                  {"true", "false"});
+  const bool has_pool = base.allocator.mode == policy::AllocatorMode::kSegments;
+  if (machine.device_memory != 0) {
+    knobs.TryUnless(!traffic.allocates || !has_pool, "there is no pool of segments to fill", "allocator.pre_reserve",
+                    {Size(machine.device_memory / 8), Size(machine.device_memory / 32)});
+  }
+  knobs.TryUnless(!traffic.allocates, "the program allocates no memory of a device", "allocator.decay", {"30"});
+  for (const std::string& setting : environment) {
+    const size_t equals = setting.find('=');
+    if (equals == std::string::npos || equals == 0) continue;
+    knobs.made_.push_back(
+        {"environment." + setting.substr(0, equals), {Quoted(std::string_view(setting).substr(equals + 1))}});
+  }
+  return knobs.made_;
+}
+
+}  // namespace slipstream::tune

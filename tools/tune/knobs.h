@@ -1,0 +1,45 @@
+// What `slipstream tune` may change in a policy, and what it tries there.
+//
+// Only keys that decide how fast something is done are here: none changes what the program computes, nor what it may
+// observe. Variables of the environment that do ([environment], TF32 say) are tried where the user names them.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace slipstream::tune {
+
+struct Knob {
+  std::string key;                  // "transfer.threads", "environment.NVIDIA_TF32_OVERRIDE"
+  std::vector<std::string> values;  // as TOML has them, in the order in which they are tried; never the base's own
+};
+
+// What a run of the program did, as far as it decides on what is worth trying.
+struct Traffic {
+  bool copies_to_device = false;
+  bool copies_to_host = false;
+  bool allocates = false;         // memory of a device
+  bool allocates_pinned = false;  // by its own calls
+  bool uses_pytorch = false;      // whose allocator can be told to ask for stream-ordered memory
+};
+
+struct Machine {
+  int processors = 1;          // that the program may use
+  uint64_t device_memory = 0;  // bytes of the smallest device; 0: not known
+};
+
+struct NotTried {
+  std::string key;
+  std::string why;
+};
+
+// `environment`: NAME=value, as the user named them.
+std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, const Machine& machine,
+                           const std::vector<std::string>& environment, std::vector<NotTried>* not_tried);
+
+}  // namespace slipstream::tune

@@ -1,0 +1,35 @@
+// What `slipstream tune` leaves behind: a policy file, with what each change in it is worth.
+//
+// The file takes the place of the one that the search began with, so it holds that one's settings too: all that was
+// read from files of the user's, the project's, or that were named. What the machine's own layer says stays there.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/load.h"
+#include "tools/tune/search.h"
+
+namespace slipstream::tune {
+
+// What a file says of how it came about, a line each where they are not empty.
+struct Account {
+  std::string command{};
+  std::string when{};
+  std::string where{};  // host and devices
+  std::string ruler{};  // what was compared
+  std::vector<std::string> notes{};
+};
+
+// "1.084 times as fast (95 %: 1.071 to 1.097, 6 pairs)"
+std::string Worth(const compare::Estimate& estimate);
+// Why a value is not in the policy, in a few words.
+std::string Reason(const Tried& tried);
+
+// A file that policy::LoadText accepts, whatever the command and the texts hold.
+std::string PolicyFileText(const Search& search, const policy::Loaded& base, const std::vector<NotTried>& not_tried,
+                           const Account& account);
+
+}  // namespace slipstream::tune
