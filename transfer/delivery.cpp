@@ -4,6 +4,10 @@
 
 namespace slipstream::transfer {
 
+Delivery::~Delivery() {
+  if (!blocks_.empty()) staging_->Commit(blocks_, {});
+}
+
 bool Delivery::Went(CUresult result) {
   if (result != CUDA_SUCCESS && !Broken(Mutant::kS17)) failed_ = true;
   return !failed_;
@@ -11,6 +15,7 @@ bool Delivery::Went(CUresult result) {
 
 bool Delivery::Add(size_t offset, const char* staged, size_t bytes) {
   if (ahead_ && offset % DeviceStaging::kBlockBytes == 0) {
+    blocks_.reserve(to_.bytes / DeviceStaging::kBlockBytes + 1);  // before a block is taken, which would be lost
     block_ = staging_->Take();
     block_offset_ = offset;
     if (block_ != 0) {
@@ -64,6 +69,7 @@ Delivery::Ends Delivery::End() {
     if (!joined) failed_ = true;
     if (joined) ends.delivered = fences_.Record(to_.context, to_.stream);
     staging_->Commit(blocks_, ends.delivered);
+    blocks_.clear();
     if (direct_ || failed_) ends.read = ends.delivered;
   } else {
     ends.delivered = ends.read = fences_.Record(to_.context, to_.stream);

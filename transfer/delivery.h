@@ -27,6 +27,8 @@ class Delivery {
   // `ahead`: where bytes go ahead of the caller's stream; null: they wait for it.
   Delivery(const Driver& driver, FencePool& fences, const To& to, DeviceStaging* ahead)
       : driver_(driver), fences_(fences), to_(to), staging_(ahead), ahead_(ahead != nullptr) {}
+  // Without End, as where memory ran out: nobody can say when the blocks have been read.
+  ~Delivery();
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 

@@ -15,6 +15,13 @@ constexpr size_t kStaysFreeOneIn = 16;
 bool DeviceStaging::IsShort(size_t free, size_t total) { return free < total / kStaysFreeOneIn; }
 
 bool DeviceStaging::Grow() {
+  constexpr size_t kBlocks = kSegmentBytes / kBlockBytes;
+  {
+    // Room for every block that there is, held or not: to take one back, or to give memory back, needs no memory.
+    const std::lock_guard lock(mutex_);
+    segments_.reserve(segments_.size() + 1);
+    blocks_.reserve((segments_.size() + 1) * kBlocks);
+  }
   size_t free = 0;
   size_t total = 0;
   CUdeviceptr memory = 0;
@@ -29,7 +36,7 @@ bool DeviceStaging::Grow() {
   stream_.store(stream, std::memory_order_release);
   const std::lock_guard lock(mutex_);
   segments_.push_back(memory);
-  for (size_t offset = 0; offset < kSegmentBytes; offset += kBlockBytes) blocks_.push_back({memory + offset, {}});
+  for (size_t offset = 0; offset < kSegmentBytes; offset += kBlockBytes) blocks_.push_back({memory + offset, {}, 0});
   bytes_.fetch_add(kSegmentBytes, std::memory_order_release);
   return true;
 }
@@ -38,7 +45,7 @@ CUdeviceptr DeviceStaging::Take() {
   if (closed()) return 0;
   const std::lock_guard lock(mutex_);
   const auto free = std::find_if(blocks_.rbegin(), blocks_.rend(), [](const Block& block) {
-    return !block.fence || block.fence.Done() || Broken(Mutant::kS08Early);
+    return block.unfenced == 0 && (!block.fence || block.fence.Done() || Broken(Mutant::kS08Early));
   });
   if (free == blocks_.rend()) return 0;
   const CUdeviceptr memory = free->memory;
@@ -48,10 +55,7 @@ CUdeviceptr DeviceStaging::Take() {
 
 void DeviceStaging::Commit(const std::vector<CUdeviceptr>& blocks, const FenceRef& fence) {
   const std::lock_guard lock(mutex_);
-  if (!fence) unfenced_.insert(unfenced_.end(), blocks.begin(), blocks.end());
-  for (const CUdeviceptr memory : blocks) {
-    if (fence) blocks_.push_back({memory, fence});
-  }
+  for (const CUdeviceptr memory : blocks) blocks_.push_back({memory, fence, fence ? 0 : ++unfenced_});
 }
 
 void DeviceStaging::Forget() {
@@ -59,51 +63,75 @@ void DeviceStaging::Forget() {
   const std::lock_guard lock(mutex_);
   segments_.clear();
   blocks_.clear();
-  unfenced_.clear();
   bytes_.store(0, std::memory_order_release);
 }
 
 bool DeviceStaging::GiveBack(const std::function<bool()>& all_has_run) {
   if (bytes() == 0) return false;
   closed_.store(true, std::memory_order_release);
-  std::vector<FenceRef> fences;
-  std::vector<CUdeviceptr> unfenced;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Block& block : blocks_) {
-      if (block.fence) fences.push_back(block.fence);
-    }
-    unfenced.swap(unfenced_);
-  }
   // The program waits here for work of its own, as it does where the device is out of memory: its framework
-  // synchronises before it tries again.
-  for (const FenceRef& fence : fences) (void)fence.Wait();
-  const bool all_run = !unfenced.empty() && all_has_run();
+  // synchronizes before it tries again.
+  WaitForFences();
+  ClearUnfenced(all_has_run);
+  bool any = false;
+  while (const CUdeviceptr segment = TakeIdleSegment()) {
+    any = true;
+    (void)driver_.cuMemFree(segment);
+  }
+  return any;
+}
 
-  std::vector<CUdeviceptr> whole;
+void DeviceStaging::WaitForFences() {
+  for (;;) {
+    CUdeviceptr memory = 0;
+    FenceRef fence;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto pending = std::find_if(blocks_.begin(), blocks_.end(),
+                                        [](const Block& block) { return static_cast<bool>(block.fence); });
+      if (pending == blocks_.end()) return;
+      memory = pending->memory;
+      fence = pending->fence;
+    }
+    const bool passed = fence.Wait() == CUDA_SUCCESS;
+    const std::lock_guard lock(mutex_);
+    for (Block& block : blocks_) {
+      if (block.memory != memory || !block.fence || block.fence.event() != fence.event()) continue;
+      block.fence = {};
+      if (!passed) block.unfenced = ++unfenced_;
+    }
+  }
+}
+
+void DeviceStaging::ClearUnfenced(const std::function<bool()>& all_has_run) {
+  uint64_t last = 0;  // what is committed behind this question is not in its answer
   {
     const std::lock_guard lock(mutex_);
-    if (!all_run) unfenced_.insert(unfenced_.end(), unfenced.begin(), unfenced.end());
-    for (const CUdeviceptr memory : unfenced) {
-      if (all_run) blocks_.push_back({memory, {}});
-    }
-    const auto in = [](const Block& block, CUdeviceptr segment) {
+    for (const Block& block : blocks_) last = std::max(last, block.unfenced);
+  }
+  if (last == 0 || !all_has_run()) return;
+  const std::lock_guard lock(mutex_);
+  for (Block& block : blocks_) {
+    if (block.unfenced <= last) block.unfenced = 0;
+  }
+}
+
+CUdeviceptr DeviceStaging::TakeIdleSegment() {
+  const std::lock_guard lock(mutex_);
+  for (const CUdeviceptr segment : segments_) {
+    const auto in = [&](const Block& block) {
       return block.memory >= segment && block.memory < segment + kSegmentBytes;
     };
-    for (const CUdeviceptr segment : segments_) {
-      const auto idle = std::count_if(blocks_.begin(), blocks_.end(), [&](const Block& block) {
-        return in(block, segment) && (!block.fence || block.fence.Done());
-      });
-      if (static_cast<size_t>(idle) == kSegmentBytes / kBlockBytes) whole.push_back(segment);
-    }
-    for (const CUdeviceptr segment : whole) {
-      std::erase(segments_, segment);
-      std::erase_if(blocks_, [&](const Block& block) { return in(block, segment); });
-    }
-    bytes_.fetch_sub(whole.size() * kSegmentBytes, std::memory_order_release);
+    const auto idle = std::count_if(blocks_.begin(), blocks_.end(), [&](const Block& block) {
+      return in(block) && !block.fence && block.unfenced == 0;
+    });
+    if (static_cast<size_t>(idle) != kSegmentBytes / kBlockBytes) continue;
+    std::erase_if(blocks_, in);
+    std::erase(segments_, segment);
+    bytes_.fetch_sub(kSegmentBytes, std::memory_order_release);
+    return segment;
   }
-  for (const CUdeviceptr segment : whole) (void)driver_.cuMemFree(segment);
-  return !whole.empty();
+  return 0;
 }
 
 }  // namespace slipstream::transfer

@@ -6,12 +6,14 @@
 //
 // Threading: any thread; Grow by one at a time. No lock is held while memory is made, freed or waited for (S55).
 // Ownership: blocks belong to the context that they were made in; a reset of the device takes them along.
-// Errors: what fails leaves less staging memory, or none.
-// Source of the rules: S07 (the destination is written in the caller's order), S36 (no allocation fails because of it).
+// Errors: what fails leaves less staging memory, or none. Only Grow needs memory of the host (std::bad_alloc; nothing
+// was taken then): where there is none, what was taken still goes back. Source of the rules: S07 (the destination is
+// written in the caller's order), S36 (no allocation fails because of it).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <vector>
@@ -58,8 +60,15 @@ class DeviceStaging {
  private:
   struct Block {
     CUdeviceptr memory;
-    FenceRef fence;  // empty: free
+    FenceRef fence;     // empty: free, but for what the next line says
+    uint64_t unfenced;  // not 0: nobody could say when it has been read; the number of that commit
   };
+
+  // Waits for every fence that a block had, one after the other.
+  void WaitForFences();
+  void ClearUnfenced(const std::function<bool()>& all_has_run);
+  // A segment of which every block is free, which is the caller's then; 0: there is none.
+  CUdeviceptr TakeIdleSegment();
 
   const Driver& driver_;
   std::atomic<CUstream> stream_{nullptr};
@@ -68,7 +77,7 @@ class DeviceStaging {
   std::mutex mutex_;
   std::vector<CUdeviceptr> segments_;
   std::vector<Block> blocks_;  // those that nobody holds; the one that was used last is taken first
-  std::vector<CUdeviceptr> unfenced_;
+  uint64_t unfenced_ = 0;      // of the last commit without a fence
 };
 
 }  // namespace slipstream::transfer
