@@ -1,5 +1,7 @@
 """tools/test counts right, shows why, and never passes for having done nothing."""
 
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -11,6 +13,8 @@ from support import ROOT, CheckTest
 
 import ctest
 import legs
+import main
+import slowest
 import sources
 import tidy
 from cases import FAILED, PASSED, SKIPPED, Case, read_ctest_junit, skip_reason
@@ -217,6 +221,41 @@ class Changed(CheckTest):
         os.environ["CI_BASE"] = "no-such-commit"
         with self.assertRaises(ValueError):
             self.names()
+
+
+class Choice(CheckTest):
+    def test_everyday_legs_are_those_of_the_release_build(self):
+        self.assertEqual(main.parse([]).legs, ["setup", "format", "release"])
+        self.assertEqual(main.parse(["--all"]).legs, list(legs.LEGS))
+        self.assertEqual(main.parse(["--only", "asan"]).legs, ["setup", "asan"])
+
+    def test_all_and_only_do_not_go_together(self):
+        for arguments in (["--all", "--only", "asan"], ["--all", "--build", str(self.scratch)]):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                main.parse(arguments)
+            self.assertIn("--all", said.getvalue())
+
+
+class Slowest(CheckTest):
+    def test_tests_by_their_seconds(self):
+        cases = [Case("release", f"t{i}", PASSED, float(i)) for i in range(12)] + [Case("asan", "bad", FAILED, 99.0)]
+        found = slowest.lines(cases, [])
+        self.assertEqual(found[0], "slowest tests (seconds):")
+        self.assertEqual([line.split() for line in found[1:]], [[f"{i}.0", "release:", f"t{i}"] for i in range(11, 1, -1)])
+        self.assertEqual(slowest.lines([], []), [])
+
+    def test_sources_that_this_run_compiled(self):
+        self.write(".ninja_log", "# ninja log v5\n0\t9000\t1\ta/CMakeFiles/x.dir/old.cpp.o\th\n"
+                   "0\t100\t1\ta/CMakeFiles/x.dir/new.cpp.o\th\n500\t4000\t1\ta/CMakeFiles/x.dir/new.cpp.o\th\n"
+                   "0\t7000\t1\ta/x\th\n0\t8000\t1\tgone.o\th\n")
+        old = self.write("a/CMakeFiles/x.dir/old.cpp.o", "")
+        self.write("a/CMakeFiles/x.dir/new.cpp.o", "")
+        self.write("a/x", "")
+        os.utime(old, (1, 1))
+        found = slowest.sources(self.scratch, 2)
+        self.assertEqual(found, [(3.5, f"{self.scratch.name}: a/x/new.cpp.o")])
+        self.assertEqual(slowest.lines([], found)[0], "slowest sources (seconds):")
+        self.assertEqual(slowest.sources(self.scratch / "nothing", 0), [])
 
 
 class Legs(CheckTest):

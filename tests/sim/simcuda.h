@@ -66,6 +66,9 @@ int simQuiesce(void);
 int simReset(void);
 // Operations submitted to the stream and not complete; with stream = NULL those of all streams of all contexts.
 int simPendingOperations(void* stream);
+// Threads that wait for work at this moment while nothing can run: what they wait for is behind a value in memory that
+// is not there yet, or behind work that another thread carries out. Adversarial mode only.
+int simStuckWaits(void);
 
 // A code that no call returns: a function of the driver says that it was successful, and has done nothing. A fault that
 // nobody reports.

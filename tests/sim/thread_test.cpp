@@ -101,6 +101,23 @@ TEST_F(ThreadTest, AHeldCallStandsAtItsEntry) {
   EXPECT_EQ(simHeldCalls(), 0);
 }
 
+TEST_F(ThreadTest, AWaitThatOnlyTheHostCanEndIsSeen) {
+  uint32_t* word = nullptr;
+  OK(cudaMallocHost(reinterpret_cast<void**>(&word), sizeof *word));
+  __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+  OK(cuStreamWaitValue32(a_, reinterpret_cast<CUdeviceptr>(word), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  OK(cudaStreamSynchronize(b_));
+  EXPECT_EQ(simStuckWaits(), 0);
+  std::thread other([this] { EXPECT_EQ(cudaStreamSynchronize(a_), cudaSuccess); });
+  while (simStuckWaits() == 0) {
+    std::this_thread::yield();
+  }
+  __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+  other.join();
+  EXPECT_EQ(simStuckWaits(), 0);
+  OK(cudaFreeHost(word));
+}
+
 // Handlers of a thread's end call CUDA, some of them after every C++ destructor.
 TEST_F(ThreadTest, CallsWhileAThreadEnds) {
   static cudaStream_t stream = nullptr;

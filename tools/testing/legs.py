@@ -51,6 +51,7 @@ class Context:
     name_filter: typing.Optional[str]
     tidy_minutes: float
     note: typing.Callable[[str], None]
+    built: typing.Callable[[pathlib.Path], None] = lambda folder: None  # is told of each folder that was built
     deadline: Deadline = dataclasses.field(default_factory=Deadline)
 
     def log(self, leg):
@@ -101,6 +102,7 @@ def _build(context, leg, configure, folder, targets=()):
                 result.output = "\n".join(lines[:80])
             return Case(leg, name, FAILED, result.seconds, result.tail(80))
         context.note(f"{name} {result.seconds:.0f} s")
+    context.built(pathlib.Path(folder))
     return None
 
 
@@ -209,3 +211,5 @@ LEGS = {
     "asan": lambda context: preset_leg(context, "asan"),
     "tsan": lambda context: preset_leg(context, "tsan"),
 }
+# What tools/test runs unless told otherwise; the others are slower, or bring PyTorch.
+EVERYDAY = ("setup", "format", "release")

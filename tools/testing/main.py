@@ -1,6 +1,6 @@
-"""tools/test: every test that this machine can run.
+"""tools/test: the tests of the release build; with --all, every test that this machine can run.
 
-Prints a line a leg, then failures with their output, then every skipped test with its reason, and ends with
+Prints a line a leg, then failures with their output, every skipped test with its reason, and what took longest, and ends with
 "N passed, N failed, N skipped". Writes one JUnit file. Exit status: 0 all passed, 1 something failed or nothing ran,
 2 packages are missing and this is not root.
 """
@@ -14,6 +14,7 @@ import time
 
 import ctest
 import legs
+import slowest
 from cases import FAILED, PASSED, SKIPPED, Case, write_junit
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,9 +37,11 @@ def count(cases):
 
 def parse(arguments):
     parser = argparse.ArgumentParser(
-        prog="tools/test", description="Run every test that this machine can run, after the set-up that they need.")
+        prog="tools/test", description="Run the tests of the release build, after the set-up that they need.")
     parser.add_argument("--build", metavar="DIR", type=pathlib.Path,
                         help="run the tests of this prepared build folder only: no set-up, no compiling, no network")
+    parser.add_argument("--all", action="store_true",
+                        help="every leg: PyTorch on the simulated device, lint, a build without a CUDA toolkit and sanitizers too")
     parser.add_argument("--only", metavar="LEG,...", help=f"these legs only, of {','.join(legs.LEGS)}")
     parser.add_argument("--junit", metavar="FILE", type=pathlib.Path,
                         help="where the JUnit file goes (default build/junit.xml)")
@@ -53,11 +56,13 @@ def parse(arguments):
         parser.error("--minutes must be more than 0")
     if options.jobs < 1:
         parser.error("--jobs must be at least 1")
-    if options.build and options.only:
-        parser.error("--build runs no legs, so --only has no meaning with it")
+    if options.build and (options.only or options.all):
+        parser.error("--build runs no legs, so --only and --all have no meaning with it")
+    if options.only and options.all:
+        parser.error("--only names legs, and --all means each")
     if options.build and not options.build.is_dir():
         parser.error(f"--build: there is no folder {options.build}")
-    chosen = options.only.split(",") if options.only else list(legs.LEGS)
+    chosen = options.only.split(",") if options.only else list(legs.LEGS if options.all else legs.EVERYDAY)
     unknown = [leg for leg in chosen if leg not in legs.LEGS]
     if unknown:
         parser.error(f"--only: no leg {', '.join(unknown)}; there are {', '.join(legs.LEGS)}")
@@ -95,7 +100,7 @@ def run_leg(name, work):
     return cases, seconds
 
 
-def report(cases, seconds_of_leg, junit):
+def report(cases, seconds_of_leg, junit, compiled=()):
     """Prints the end and returns the exit status."""
     if not any(case.outcome != SKIPPED for case in cases):
         cases.append(Case("tools/test", "any", FAILED, 0.0, "no test was run"))
@@ -119,6 +124,10 @@ def report(cases, seconds_of_leg, junit):
         say("skipped:")
         for (name, reason), in_legs in reasons.items():
             say(f"  {name} ({', '.join(in_legs)}): {reason}")
+    for line in slowest.lines(cases, compiled):
+        say(line)
+    if len(seconds_of_leg) > 1:
+        say("legs: " + ", ".join(f"{name} {duration(seconds)}" for name, seconds in seconds_of_leg.items()))
     say(f"results: {junit}; total {duration(sum(seconds_of_leg.values()))}")
     passed, failed, skipped = count(cases)
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
@@ -128,7 +137,8 @@ def report(cases, seconds_of_leg, junit):
 def main(arguments):
     options = parse(arguments)
     junit = options.junit or (options.build.resolve() if options.build else ROOT / "build") / "junit.xml"
-    cases, seconds_of_leg = [], {}
+    cases, seconds_of_leg, folders = [], {}, []
+    start = time.time()
     deadline = legs.Deadline(options.minutes)
     if options.build:
         found, seconds_of_leg["prepared"] = run_leg(
@@ -139,7 +149,7 @@ def main(arguments):
         try:
             found, seconds_of_leg[name] = run_leg(
                 name, lambda note: legs.LEGS[name](
-                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note, deadline)))
+                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note, folders.append, deadline)))
         except legs.NeedsRoot as needs:
             cases.append(Case(name, "setup", FAILED, 0.0, str(needs)))
             report(cases, seconds_of_leg, junit)
@@ -150,7 +160,8 @@ def main(arguments):
         if name == "setup" and any(case.outcome == FAILED for case in found):
             say("the other legs need what set-up could not bring, so they were not run")
             break
-    return report(cases, seconds_of_leg, junit)
+    compiled = [each for folder in dict.fromkeys(folders) for each in slowest.sources(folder, start)]
+    return report(cases, seconds_of_leg, junit, compiled)
 
 
 if __name__ == "__main__":

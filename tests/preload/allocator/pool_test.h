@@ -96,7 +96,7 @@ class Pool : public ::testing::Test {
 
   // Whether the driver comes to have so many bytes free.
   static bool DriverHasSoon(size_t bytes) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + Patience();
     while (DriverFree() < bytes) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();

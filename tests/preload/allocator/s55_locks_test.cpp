@@ -26,7 +26,7 @@ class Locks : public Pool {
       held();
       ended.set_value();
     });
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + Patience();
     bool over = false;
     while (simHeldCalls() == 0 && !over && std::chrono::steady_clock::now() < deadline) {
       over = end.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
@@ -39,7 +39,7 @@ class Locks : public Pool {
       UseCuda();
       used.set_value();
     });
-    EXPECT_EQ(use.wait_for(std::chrono::seconds(10)), std::future_status::ready)
+    EXPECT_EQ(use.wait_for(Patience()), std::future_status::ready)
         << "somebody waits for a thread that is in " << function;
     simReleaseCalls();
     other.join();

@@ -490,7 +490,9 @@ void FromEndToEnd(size_t bytes, cudaStream_t stream) {
   GIVES(cudaErrorMemoryAllocation, status);
   GIVES(cudaErrorMemoryAllocation, cudaGetLastError());
   std::printf("%zu blocks of %zu MiB\n", blocks.size(), bytes / kMiB);
-  for (size_t i = 0; i < blocks.size(); ++i) OK(cudaMemsetAsync(blocks[i], static_cast<int>(i), bytes, stream));
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    OK(cudaMemsetAsync(static_cast<char*>(blocks[i]) + bytes - kMiB, static_cast<int>(i), kMiB, stream));
+  }
   for (size_t i = 0; i < blocks.size(); ++i) {
     IS(Down(static_cast<char*>(blocks[i]) + bytes - kKiB, kKiB, stream) == Bytes(kKiB, static_cast<uint8_t>(i)));
   }

@@ -110,6 +110,8 @@ void OnAnotherThread(const std::function<void()>& work, int device) {
   thread.join();
 }
 
+std::chrono::seconds Patience() { return std::chrono::seconds(std::getenv("RULES_BROKEN") != nullptr ? 3 : 20); }
+
 void LimitTime() {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   int seconds = 300;  // the slowest takes 40 s of a processor, which it may have to share

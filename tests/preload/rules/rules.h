@@ -7,6 +7,7 @@
 // Threading: one fixture, one main thread; where a test needs another thread it makes it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string>
@@ -60,6 +61,10 @@ std::vector<uint8_t> Pattern(size_t bytes, uint32_t salt);
 
 // Runs `work` on a thread of its own with device 0, to its end.
 void OnAnotherThread(const std::function<void()>& work, int device = 0);
+
+// How long to wait for what has to come: long on a machine that is busy, and not as long where a rule is broken on
+// purpose, so that it never comes (run_rules.cpp).
+std::chrono::seconds Patience();
 
 // A breach of a rule may be a hang: the process prints so and leaves as a failed test does, after a minute, or
 // RULES_SECONDS.

@@ -10,7 +10,7 @@ namespace {
 class Memory : public Heap {
  protected:
   static bool DriverHasSoon(size_t bytes) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + Patience();
     while (simFreeMemory(0) < bytes) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::yield();

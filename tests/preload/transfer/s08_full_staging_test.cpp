@@ -1,5 +1,10 @@
 // S08: staging memory that is full is never waited for: what holds it may be waiting for this very thread.
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "tests/preload/transfer/rule_test.h"
 
@@ -10,6 +15,18 @@ class FullStaging : public Rule {
  protected:
   FullStaging() { setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB", 1); }
 
+  // Whoever waits for the device before everything is submitted waits for the flag, and the flag for everything to be
+  // submitted: that will never end, so it need not be waited for.
+  static void LeaveIfSomebodyWaits(const std::atomic<bool>& submitted) {
+    while (!submitted) {
+      if (simStuckWaits() != 0) {
+        std::fputs("a copy waits for what waits for the host\n", stderr);
+        _exit(1);
+      }
+      std::this_thread::yield();
+    }
+  }
+
   // Copies behind a wait that only this thread can end, and only after the last of them.
   void CopyBehindAWaitForTheHost(size_t bytes, int copies) {
     uint8_t* far = nullptr;
@@ -17,10 +34,14 @@ class FullStaging : public Rule {
     auto* const flag = reinterpret_cast<uint32_t*>(pinned_);
     __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
     OK(cuStreamWaitValue32(a_, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
+    std::atomic<bool> submitted{false};
+    std::thread watch([&] { LeaveIfSomebodyWaits(submitted); });
     for (int i = 0; i < copies; ++i) {
       std::memset(source_.data(), i, bytes);
       OK(CopyUp(far + bytes * static_cast<size_t>(i), source_.data(), bytes, a_));
     }
+    submitted = true;
+    watch.join();
     __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
     OK(cudaDeviceSynchronize());
     for (int i = 0; i < copies; ++i) {

@@ -117,7 +117,7 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
     std::exit(0);  // with its handlers
   }
   int status = -1;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + Patience();
   while (waitpid(child, &status, WNOHANG) == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::yield();
   }

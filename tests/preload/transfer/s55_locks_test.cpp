@@ -27,7 +27,7 @@ TEST_F(Rule, S55_C15_OthersGoOnWhileAThreadWaits) {
       OK(cudaDeviceSynchronize());
       OK(cudaFree(memory));
     });
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto deadline = std::chrono::steady_clock::now() + Patience();
     while (simHeldCalls() == 0 && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
@@ -45,7 +45,7 @@ TEST_F(Rule, S55_C15_OthersGoOnWhileAThreadWaits) {
       (void)cudaGetLastError();
       done.set_value();
     });
-    EXPECT_EQ(use.wait_for(std::chrono::seconds(10)), std::future_status::ready) << "it waits as well";
+    EXPECT_EQ(use.wait_for(Patience()), std::future_status::ready) << "it waits as well";
     simReleaseCalls();
     other.join();
     waits.join();

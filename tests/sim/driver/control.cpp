@@ -93,6 +93,12 @@ SIM_EXPORT int simSynchronizeUnseen(void* handle) {
   return CUDA_SUCCESS;
 }
 
+SIM_EXPORT int simStuckWaits(void) {
+  World& world = TheWorld();
+  const Lock lock(world.mutex);
+  return world.stuck_waits;
+}
+
 SIM_EXPORT int simPendingOperations(void* handle) {
   World& world = TheWorld();
   Lock lock(world.mutex);

@@ -263,7 +263,9 @@ void RunUntilDone(World& world, Lock& lock, const std::vector<OpPtr>& targets) {
       ExecuteTaken(world, lock, op);
     } else {
       // A value in memory changes without telling anybody, so look again after a while.
+      ++world.stuck_waits;
       world.changed.wait_for(lock, std::chrono::microseconds(200));
+      --world.stuck_waits;
     }
   }
   for (const OpPtr& target : targets) {

@@ -262,6 +262,7 @@ struct World {
 
   std::vector<OpPtr> ready;  // pending, nothing unmet; ordered by serial
   uint64_t pending = 0;      // not complete
+  int stuck_waits = 0;       // threads that wait while nothing can run (simStuckWaits)
   uint64_t next_serial = 1;
   uint64_t next_id = 1;
   uint64_t kernels_submitted = 0;
