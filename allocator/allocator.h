@@ -1,5 +1,5 @@
-// allocator/: who serves device memory and pinned host memory. Here is whether this process is served and why (not),
-// which the summary and `slipstream doctor` show; the pools themselves begin in segments.h and pinned_pool.h.
+// allocator/: who serves device memory. Here is whether this process is served and why (not), which the summary and
+// `slipstream doctor` show; the pools themselves begin in segments.h and stream_ordered.h.
 //
 // Uses policy/ and the CUDA headers; knows nothing of transfer/, tracer/ or shim/.
 // Threading: pure functions.
@@ -16,7 +16,6 @@ struct Standing {
   bool serves = false;          // any of the others
   bool device = false;          // Segments
   bool stream_ordered = false;  // StreamOrdered
-  bool pinned = false;          // PinnedPool
   std::string why;
 };
 

@@ -39,7 +39,7 @@ CUcontext Contexts::Current(CUdevice* device) {
 bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {
   contexts->count = 0;
   if (others()) return false;
-  if (device >= 0) contexts->Add(known, device);
+  contexts->Add(known, device);
   for (CUdevice other = 0; other < device_count_; ++other) {
     if (other == device) continue;
     unsigned flags = 0;

@@ -48,8 +48,6 @@ class Contexts {
   const Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
 
-  // The device's primary context as far as it was asked for since it began; null: it was not.
-  CUcontext Known(CUdevice device) const { return primary_[device].load(std::memory_order_acquire); }
   // The device's primary context; null: it cannot be told.
   CUcontext Primary(CUdevice device);
   // The calling thread's context and its device. Null: it has none, or one of the program's own making.
@@ -68,7 +66,7 @@ class Contexts {
   // Another even number after each reset of the device; an odd one while it is being reset.
   uint32_t Life(CUdevice device) const { return lives_[device].load(std::memory_order_acquire); }
 
-  // Every primary context that is active. `known` (its device, or -1) is active for sure, and comes first. False: one
+  // Every primary context that is active. `known`, that of the device, is active for sure, and comes first. False: one
   // cannot be told.
   bool Active(CUdevice device, CUcontext known, Set* contexts);
 

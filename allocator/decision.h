@@ -45,16 +45,7 @@ namespace slipstream::allocator {
   ROW(kStreamPassedMemory, "stream.passed.memory",                                                                     \
       "stream-ordered allocations left to the program's call: there is no memory left")                                \
   ROW(kStreamFreed, "stream.freed", "frees in a stream's order")                                                       \
-  ROW(kStreamTrimmed, "stream.trimmed", "memory of the stream-ordered heap given back to the driver")                  \
-  ROW(kPinnedReused, "pinned.reused", "pinned allocations served with a block that the device is done with")           \
-  ROW(kPinnedMade, "pinned.made", "pinned allocations served with memory that was filled first and registered then")   \
-  ROW(kPinnedPassed, "pinned.passed", "pinned allocations left to the program's call: no block fitted")                \
-  ROW(kPinnedPending, "pinned.passed.pending",                                                                         \
-      "pinned allocations left to the program's call: the device may still use the blocks that fitted")                \
-  ROW(kPinnedParked, "pinned.parked", "frees of pinned memory that kept the block")                                    \
-  ROW(kPinnedFreedMapped, "pinned.freed.mapped", "real frees of pinned memory: the program has its device address")    \
-  ROW(kPinnedFreedCap, "pinned.freed.cap", "real frees of pinned memory: enough of it is idle")                        \
-  ROW(kPinnedTrimmed, "pinned.trimmed", "idle pinned blocks given back because nobody wanted them")
+  ROW(kStreamTrimmed, "stream.trimmed", "memory of the stream-ordered heap given back to the driver")
 
 enum class Decision : uint8_t {
 #define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,

@@ -32,13 +32,9 @@ namespace slipstream::allocator {
   ROW(cuMemAlloc, cuMemAlloc_v2)                                    \
   ROW(cuMemCreate, cuMemCreate)                                     \
   ROW(cuMemFree, cuMemFree_v2)                                      \
-  ROW(cuMemFreeHost, cuMemFreeHost)                                 \
   ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)                \
   ROW(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity) \
   ROW(cuMemGetInfo, cuMemGetInfo_v2)                                \
-  ROW(cuMemHostAlloc, cuMemHostAlloc)                               \
-  ROW(cuMemHostRegister, cuMemHostRegister_v2)                      \
-  ROW(cuMemHostUnregister, cuMemHostUnregister)                     \
   ROW(cuMemMap, cuMemMap)                                           \
   ROW(cuMemPoolGetAccess, cuMemPoolGetAccess)                       \
   ROW(cuMemRelease, cuMemRelease)                                   \

@@ -1,5 +1,5 @@
 // The fences of one block: an event for each context that could have used it, behind all that was submitted to that
-// context before the block was freed (S30, S42).
+// context before the block was freed (S30).
 //
 // An event belongs to the context that is current when it is made, and only that context's work can be captured in it
 // (cuda.h, cuCtxRecordEvent); any context can wait for it (cuCtxWaitEvent). So a device that comes into use later adds

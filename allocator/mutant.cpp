@@ -37,10 +37,6 @@ constexpr Name kNames[] = {
     {"S39", Mutant::kS39},
     {"S40", Mutant::kS40},
     {"S55", Mutant::kS55},
-    {"S42", Mutant::kS42},
-    {"S42contexts", Mutant::kS42Contexts},
-    {"S42flags", Mutant::kS42Flags},
-    {"S42mapped", Mutant::kS42Mapped},
 };
 
 Mutant Chosen() {

@@ -44,6 +44,10 @@ bool IsTable(std::string_view name) {
   return std::any_of(Tables().begin(), Tables().end(), [name](const Table& table) { return table.name == name; });
 }
 
+std::string NoteOf(const RetiredKey& retired) {
+  return "\"" + std::string(retired.key) + "\" " + std::string(retired.note);
+}
+
 // Reports each line that is not UTF-8 or has a NUL, and says whether there was none.
 bool CheckCharacters(const std::string& text, const std::string& name, std::vector<Problem>& problems) {
   const std::size_t before = problems.size();
@@ -183,6 +187,11 @@ class FileReader {
     // A table in the place of a value, or one that is unknown, is reported once: as itself, or key by key.
     if (entry.kind == Entry::Kind::kTable || IsInsideOption(entry)) return;
     Problem problem = MakeProblem(entry, At::kKey);
+    if (const RetiredKey* retired = FindRetired(key)) {
+      problem.what = NoteOf(*retired);
+      loaded_.notes.push_back(std::move(problem));
+      return;
+    }
     const bool table = entry.kind == Entry::Kind::kEmptyTable || entry.kind == Entry::Kind::kTableArray;
     problem.what = (table ? "unknown table \"" : "unknown key \"") + Escape(key) + "\"";
     problem.suggestion = table ? NearestTable(key) : Nearest(key, AllKeys());
@@ -277,6 +286,7 @@ void ReadText(const std::string& text, const LayerFile& which, Loaded& loaded) {
   Loaded file;
   FileReader(which.path, which.layer, file).Read(text);
   const bool ok = file.problems.empty();
+  std::move(file.notes.begin(), file.notes.end(), std::back_inserter(loaded.notes));
   std::move(file.problems.begin(), file.problems.end(), std::back_inserter(loaded.problems));
   if (!ok) return;  // nothing of it will be used
   Overlay(file, which, loaded);
@@ -318,6 +328,11 @@ void ReadVariables(const Environment& env, Loaded& loaded) {
     const auto same = [&variable](const Option& o) { return VariableOf(o) == variable; };
     const auto option = std::find_if(Options().begin(), Options().end(), same);
     Problem problem{.variable = name};
+    if (const RetiredKey* retired = FindRetired(name)) {
+      problem.what = NoteOf(*retired);
+      loaded.notes.push_back(std::move(problem));
+      continue;
+    }
     if (option == Options().end()) {
       if (name.starts_with("SLIPSTREAM_ENVIRONMENT_")) {
         problem.what = "[environment] has no overrides: set the variable itself";

@@ -67,6 +67,8 @@ struct Loaded {
   std::vector<LayerFile> layers;
   // Everything that is wrong, in the order of the file, then the variables by name.
   std::vector<Problem> problems;
+  // What was accepted and does nothing, in the same order: for people, and no reason to refuse anything.
+  std::vector<Problem> notes;
   // Origin of every key ("log.level", "environment.NAME"), and of each rule with the keys that it sets
   // ("transfer.rule[1]", "transfer.rule[1].promote"); complete only where ok().
   std::map<std::string, Origin> origins;

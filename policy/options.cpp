@@ -44,7 +44,6 @@ constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debu
 constexpr std::string_view kInterceptLevels[] = {"runtime", "driver"};
 constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments", "stream_ordered"};
-constexpr std::string_view kPinnedModes[] = {"off", "pool"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
@@ -61,7 +60,7 @@ constexpr Table kTables[] = {
     {"intercept", "Which calls are seen."},
     {"children",
      "Which programs keep the preload where a process of the run executes them. Only under `slipstream run`."},
-    {"allocator", "Who serves device memory and pinned host memory."},
+    {"allocator", "Who serves device memory."},
     {"transfer",
      "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
      "program does."},
@@ -166,20 +165,6 @@ constexpr Option kOptions[] = {
         "In blocks of this size. PyTorch asks for 2 MiB where it needs memory for tensors of up to 1 MiB, for 20 MiB "
         "where they have up to 10 MiB.",
         512, 1024 * kGiB),
-    Choice<&Policy::allocator, &Allocator::pinned>(
-        "allocator", "pinned",
-        "Who serves pinned host memory; off: the program's own calls. pool: what the program frees is kept for its "
-        "next "
-        "allocation, and large allocations are filled first and registered then (`pinned_fill_from`).",
-        kPinnedModes),
-    Number<&Policy::allocator, &Allocator::max_idle_pinned>(
-        "allocator", "max_idle_pinned", OptionType::kSize,
-        "Idle pinned memory that the pool keeps in the process, at most.", 0, 1024 * kGiB),
-    Number<&Policy::allocator, &Allocator::pinned_fill_from>(
-        "allocator", "pinned_fill_from", OptionType::kSize,
-        "Pinned allocations of this size and more are made of huge pages that several threads fill (as many as "
-        "`transfer.threads` says), and are registered then; 0: never.",
-        0, 1024 * kGiB),
     Choice<&Policy::transfer, &Transfer::h2d>(
         "transfer", "h2d",
         "Whether copies from ordinary (pageable) host memory to the device are promoted; off: the program's own calls.",
@@ -278,11 +263,26 @@ constexpr Option kOptions[] = {
         64 * kKiB, 1024 * kGiB),
 };
 
+constexpr std::string_view kNoPinnedPool =
+    "has no effect any more: the pinned pool was removed, because it was slower than the driver's own; take it out";
+
+constexpr RetiredKey kRetiredKeys[] = {
+    {"allocator.pinned", kNoPinnedPool},
+    {"allocator.max_idle_pinned", kNoPinnedPool},
+    {"allocator.pinned_fill_from", kNoPinnedPool},
+};
+
 std::string Upper(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   return out;
+}
+
+std::string VariableOfKey(std::string_view key) {
+  std::string name = Upper(key);
+  std::replace(name.begin(), name.end(), '.', '_');
+  return std::string(kVariablePrefix) + name;
 }
 
 // "a:b" is a and b, "" is nothing at all.
@@ -363,16 +363,19 @@ std::string KeyOf(const Option& option) {
   return option.table.empty() ? std::string(option.key) : std::string(option.table) + "." + std::string(option.key);
 }
 
-std::string VariableOf(const Option& option) {
-  std::string key = Upper(KeyOf(option));
-  std::replace(key.begin(), key.end(), '.', '_');
-  return std::string(kVariablePrefix) + key;
-}
+std::string VariableOf(const Option& option) { return VariableOfKey(KeyOf(option)); }
 
 const Option* FindOption(std::string_view key) {
   const auto found =
       std::find_if(std::begin(kOptions), std::end(kOptions), [key](const Option& o) { return KeyOf(o) == key; });
   return found == std::end(kOptions) ? nullptr : &*found;
+}
+
+const RetiredKey* FindRetired(std::string_view key_or_variable) {
+  const auto found = std::find_if(std::begin(kRetiredKeys), std::end(kRetiredKeys), [&](const RetiredKey& retired) {
+    return retired.key == key_or_variable || VariableOfKey(retired.key) == key_or_variable;
+  });
+  return found == std::end(kRetiredKeys) ? nullptr : &*found;
 }
 
 std::string Expected(const Option& option) {

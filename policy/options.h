@@ -4,7 +4,7 @@
 //   A new key is a field in policy.h and a row in options.cpp. Defaults stand in policy.h only; get() of a
 //   fresh Policy finds them.
 // Threading: constant data and pure functions. Nothing is constructed at load time.
-// Not in the table: [environment], whose keys are the user's own.
+// Not in the table: [environment], whose keys are the user's own, and keys that are no options any more.
 
 #pragma once
 
@@ -62,6 +62,17 @@ std::string VariableOf(const Option& option);
 
 // Null where there is none.
 const Option* FindOption(std::string_view key);
+
+// A key of the version before, whose option is gone: accepted for one version, whatever its value, and said to be of no
+// effect.
+struct RetiredKey {
+  std::string_view key;
+  // What is said behind the key.
+  std::string_view note;
+};
+
+// By its key, or by the variable that overrode it. Null where there is none.
+const RetiredKey* FindRetired(std::string_view key_or_variable);
 
 // "\"off\", \"error\" or \"warn\"", "true or false", "an integer from 1 to 4096"
 std::string Expected(const Option& option);

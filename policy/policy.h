@@ -31,9 +31,6 @@ enum class InterceptLevel : std::uint8_t { kRuntime, kDriver };
 // Who serves device memory: the program's own calls, or a pool of whole driver allocations underneath them.
 enum class AllocatorMode : std::uint8_t { kOff, kSegments, kStreamOrdered };
 
-// Who serves pinned host memory: the program's own calls, or a pool underneath them.
-enum class PinnedMode : std::uint8_t { kOff, kPool };
-
 // Whether copies of one direction are promoted to pinned, asynchronous ones.
 enum class TransferMode : std::uint8_t { kOff, kOn };
 
@@ -108,13 +105,6 @@ struct Allocator {
   std::uint64_t pre_reserve = 0;
   // In blocks of this size: what PyTorch asks for when it needs memory for tensors of 1 to 10 MiB. 512 B to 1 TiB.
   std::uint64_t pre_reserve_block = std::uint64_t{20} << 20;
-  // Who serves pinned host memory.
-  PinnedMode pinned = PinnedMode::kOff;
-  // Idle pinned memory that the pool keeps in the process, at most. 0 to 1 TiB.
-  std::uint64_t max_idle_pinned = std::uint64_t{1} << 30;
-  // From this size on, pinned memory is made of huge pages that several threads fill, and registered; 0: never. 0 to
-  // 1 TiB.
-  std::uint64_t pinned_fill_from = std::uint64_t{8} << 20;
 
   bool operator==(const Allocator&) const = default;
 };

@@ -178,7 +178,7 @@ std::string ReferenceMarkdown() {
       "A policy with anything wrong in it is not used at all: `slipstream run` refuses to start, and a process that "
       "has "
       "the library preloaded by other means says so once on standard error and runs as if slipstream were not "
-      "there.\n\n"
+      "there. A key whose option was removed is accepted for one more version, with a note that it has no effect.\n\n"
       "## Layers\n\n"
       "Key by key, what stands further down wins:\n\n"
       "| Layer | Files | Read by |\n|---|---|---|\n"

@@ -59,7 +59,6 @@ constexpr tracer::CallShare ShareOf(allocator::Decision decision) {
     case Decision::kTrimmed:
     case Decision::kReclaimed:
     case Decision::kRetried:
-    case Decision::kPinnedTrimmed:
       return tracer::CallShare::kBeside;
     default:
       return tracer::CallShare::kOutcome;

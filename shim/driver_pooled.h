@@ -77,33 +77,11 @@ struct ReleasesPrimary : Row {
   }
 };
 
-// ---- pinned memory
-
-struct ResetsPrimaryHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, CUdevice device) {
-    if (device < 0) return next(device);  // which the driver refuses
-    return pool.DeviceReset([&] { return next(device); }, device);
-  }
-};
-
-struct ReleasesPrimaryHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, CUdevice device) {
-    const cudaError_t result = next(device);
-    if (result != cudaSuccess || DriverLibrary::HasPrimaryContext(device)) return result;
-    return pool.DeviceReset([result] { return result; }, device);
-  }
-};
-
 }  // namespace pooled
 
 #define POOLED(function, ...) \
   template <>                 \
   struct Pooled<tracer::HookId::function> : pooled::__VA_ARGS__ {};
-#define POOLED_HOST(function, ...) \
-  template <>                      \
-  struct PooledHost<tracer::HookId::function> : pooled::__VA_ARGS__ {};
 #define ALLOCATES_BESIDE(function) POOLED(function, AllocatesBeside<tracer::HookId::function>)
 
 POOLED(cuMemAlloc_v2, AllocatesAddress)
@@ -126,19 +104,7 @@ POOLED(cuDevicePrimaryCtxReset_v2, ResetsPrimary)
 POOLED(cuDevicePrimaryCtxRelease_v1, ReleasesPrimary)
 POOLED(cuDevicePrimaryCtxRelease_v2, ReleasesPrimary)
 
-POOLED_HOST(cuMemHostAlloc, AllocatesHost)
-POOLED_HOST(cuMemAllocHost_v2, AllocatesHost)
-POOLED_HOST(cuMemFreeHost, FreesHost)
-POOLED_HOST(cuMemHostGetDevicePointer_v2, TakesDeviceAddress)
-POOLED_HOST(cuMemHostGetFlags, AsksHostFlags)
-POOLED_HOST(cuMemHostUnregister, UnregistersHost)
-POOLED_HOST(cuDevicePrimaryCtxReset_v1, ResetsPrimaryHost)
-POOLED_HOST(cuDevicePrimaryCtxReset_v2, ResetsPrimaryHost)
-POOLED_HOST(cuDevicePrimaryCtxRelease_v1, ReleasesPrimaryHost)
-POOLED_HOST(cuDevicePrimaryCtxRelease_v2, ReleasesPrimaryHost)
-
 #undef POOLED
-#undef POOLED_HOST
 #undef ALLOCATES_BESIDE
 
 }  // namespace slipstream::shim

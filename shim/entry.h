@@ -96,25 +96,17 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
   const auto around = [recording, real](Arguments... others) {
     return recording & kRouteTransfer ? Around<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
   };
-  const auto host = [recording, &around](Arguments... others) {
-    if constexpr (PooledHost<kId>::kHasRow) {
-      if (recording & kRoutePinned) {
-        return PooledHost<kId>::Call(Runtime::pinned(), Runtime::transfer(), around, others...);
-      }
-    }
-    return around(others...);
-  };
   if constexpr (Ordered<kId>::kHasRow) {
     if (recording & kRouteStreamOrdered) {
-      return Ordered<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), host, arguments...);
+      return Ordered<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), around, arguments...);
     }
   }
   if constexpr (Pooled<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), host, arguments...);
+      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), around, arguments...);
     }
   }
-  return host(arguments...);
+  return around(arguments...);
 }
 
 constexpr bool IsAboutMemory(tracer::HookGroup group) {

@@ -1,8 +1,8 @@
 // What the allocator does around a hooked call: which calls its pool answers, and which it has to know of. The rules
-// are the pools' (allocator/segments.h, allocator/pinned_pool.h); here is only who calls what.
+// are the pools' (allocator/segments.h); here is only who calls what.
 //
-// Pooled<id>::Call (device memory) and PooledHost<id>::Call (pinned memory) stand in front of Around<id>::Call, which
-// `next` makes: a call that a pool answers never gets there, and counts for the transfer engine as some other call.
+// Pooled<id>::Call stands in front of Around<id>::Call, which `next` makes: a call that the pool answers never gets
+// there, and counts for the transfer engine as some other call.
 // Threading: any thread.
 #pragma once
 
@@ -10,7 +10,6 @@
 
 #include <cstddef>
 
-#include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
 #include "shim/resolver.h"
 #include "tracer/hook_id.h"
@@ -116,62 +115,6 @@ struct Resets : Row {
   }
 };
 
-// ---- pinned memory
-
-struct AllocatesHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine& engine, const Next& next, void** memory,
-                          size_t bytes, unsigned flags) {
-    engine.OtherCall();
-    return pool.Allocate([&] { return next(memory, bytes, flags); }, memory, bytes, flags);
-  }
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine& engine, const Next& next, void** memory,
-                          size_t bytes) {
-    engine.OtherCall();
-    return pool.Allocate([&] { return next(memory, bytes); }, memory, bytes, cudaHostAllocDefault);
-  }
-};
-
-struct FreesHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine& engine, const Next& next, void* memory) {
-    engine.OtherCall();
-    return pool.Free(next, memory);
-  }
-};
-
-struct TakesDeviceAddress : Row {
-  template <typename Next, typename Address>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, Address* device,
-                          void* memory, unsigned flags) {
-    pool.TakesDeviceAddress(memory);
-    return next(device, memory, flags);
-  }
-};
-
-struct AsksHostFlags : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, unsigned* flags,
-                          void* memory) {
-    return pool.GetFlags(next, flags, memory);
-  }
-};
-
-struct UnregistersHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next, void* memory) {
-    return pool.Unregister(next, memory);
-  }
-};
-
-struct ResetsHost : Row {
-  template <typename Next>
-  static cudaError_t Call(allocator::PinnedPool& pool, transfer::Engine&, const Next& next) {
-    return pool.DeviceReset(next);
-  }
-};
-
 }  // namespace pooled
 
 template <tracer::HookId kId>
@@ -203,25 +146,5 @@ template <>
 struct Pooled<tracer::HookId::cudaDeviceReset> : pooled::Resets {};
 template <>
 struct Pooled<tracer::HookId::cudaThreadExit> : pooled::Resets {};
-
-template <tracer::HookId kId>
-struct PooledHost : pooled::NoRow {};
-
-template <>
-struct PooledHost<tracer::HookId::cudaHostAlloc> : pooled::AllocatesHost {};
-template <>
-struct PooledHost<tracer::HookId::cudaMallocHost> : pooled::AllocatesHost {};
-template <>
-struct PooledHost<tracer::HookId::cudaFreeHost> : pooled::FreesHost {};
-template <>
-struct PooledHost<tracer::HookId::cudaHostGetDevicePointer> : pooled::TakesDeviceAddress {};
-template <>
-struct PooledHost<tracer::HookId::cudaHostGetFlags> : pooled::AsksHostFlags {};
-template <>
-struct PooledHost<tracer::HookId::cudaHostUnregister> : pooled::UnregistersHost {};
-template <>
-struct PooledHost<tracer::HookId::cudaDeviceReset> : pooled::ResetsHost {};
-template <>
-struct PooledHost<tracer::HookId::cudaThreadExit> : pooled::ResetsHost {};
 
 }  // namespace slipstream::shim

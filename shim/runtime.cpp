@@ -18,7 +18,6 @@
 
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
-#include "allocator/pinned_pool.h"
 #include "allocator/segments.h"
 #include "allocator/stream_ordered.h"
 #include "policy/environment.h"
@@ -48,7 +47,6 @@ constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
 constinit std::atomic<allocator::StreamOrdered*> g_stream_ordered{nullptr};
-constinit std::atomic<allocator::PinnedPool*> g_pinned{nullptr};
 constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
@@ -144,8 +142,7 @@ void StopEngines() {
   // A forked child has none of the threads that would be waited for, and its engines serve nobody.
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   // Destructors of the program may still free memory that is a pool's own, which the driver would refuse.
-  TheGate().recording.fetch_and(~kRouteEngines | kRoutePinned | kRouteStreamOrdered, std::memory_order_relaxed);
-  if (allocator::PinnedPool* const pool = g_pinned.load(std::memory_order_acquire)) pool->Stop();
+  TheGate().recording.fetch_and(~kRouteEngines | kRouteStreamOrdered, std::memory_order_relaxed);
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
@@ -240,12 +237,6 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
       engine->MappingsAreOwn(MappedByHeap);
     }
   }
-  if (allocator.pinned) {
-    auto* const pool =
-        new (std::nothrow) allocator::PinnedPool(policy.allocator, surroundings, threads, CountAllocator);
-    g_pinned.store(pool, std::memory_order_release);
-    if (pool != nullptr) routes |= kRoutePinned;
-  }
   if (transfer_serves && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {
         .count = CountTransfer, .start_thread = policy::StartHelperThread, .watched = TransportLoaded};
@@ -327,6 +318,7 @@ uint32_t Start() {
   }
   const policy::Policy& policy = loaded.policy;
   policy::ConfigureLog(policy.log);
+  for (const policy::Problem& note : loaded.notes) policy::LogWarn(note.Format());
   if (!policy.enabled) {
     policy::LogInfo("enabled = false: every CUDA call passes through");
     return tracer::kRecordNothing;
@@ -466,8 +458,6 @@ allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(st
 allocator::StreamOrdered& Runtime::stream_ordered() noexcept {
   return *g_stream_ordered.load(std::memory_order_acquire);
 }
-
-allocator::PinnedPool& Runtime::pinned() noexcept { return *g_pinned.load(std::memory_order_acquire); }
 
 transfer::BackgroundUnmap& Runtime::unmap() noexcept { return *g_unmap.load(std::memory_order_acquire); }
 

@@ -19,7 +19,6 @@ class BackgroundUnmap;
 class Engine;
 }  // namespace slipstream::transfer
 namespace slipstream::allocator {
-class PinnedPool;
 class Segments;
 class StreamOrdered;
 }  // namespace slipstream::allocator
@@ -36,11 +35,9 @@ struct Route {
 // it is told of every call where either is on.
 inline constexpr uint32_t kRouteTransfer = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
-inline constexpr uint32_t kRoutePinned = 1u << 10;
-inline constexpr uint32_t kRouteUnmap = 1u << 11;
-inline constexpr uint32_t kRouteStreamOrdered = 1u << 12;
-inline constexpr uint32_t kRouteEngines =
-    kRouteTransfer | kRouteAllocator | kRoutePinned | kRouteUnmap | kRouteStreamOrdered;
+inline constexpr uint32_t kRouteUnmap = 1u << 10;
+inline constexpr uint32_t kRouteStreamOrdered = 1u << 11;
+inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRouteUnmap | kRouteStreamOrdered;
 
 class Runtime {
  public:
@@ -74,9 +71,6 @@ class Runtime {
 
   // Valid once a Route with kRouteStreamOrdered was handed out.
   static allocator::StreamOrdered& stream_ordered() noexcept;
-
-  // Valid once a Route with kRoutePinned was handed out.
-  static allocator::PinnedPool& pinned() noexcept;
 
   // Valid once the gate shows kRouteUnmap.
   static transfer::BackgroundUnmap& unmap() noexcept;

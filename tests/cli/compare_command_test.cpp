@@ -346,7 +346,7 @@ TEST(CompareSidesTest, WhatABareCommandGets) {
 // Rules of a policy outrank its keys and their variables, so no file of it may be read.
 TEST(CompareSidesTest, EnginesAreOffWhereABareCommandIsRecorded) {
   const policy::Environment environment(
-      Variables{{"SLIPSTREAM_TRANSFER_H2D", "on"}, {"SLIPSTREAM_ALLOCATOR_PINNED", "pool"}});
+      Variables{{"SLIPSTREAM_TRANSFER_H2D", "on"}, {"SLIPSTREAM_ALLOCATOR_MODE", "segments"}});
   CompareSide side;
   side.bare = true;
   side.prepared.library = "/a/libslipstream.so";
@@ -375,7 +375,6 @@ TEST(CompareSidesTest, EnginesAreOffWhereABareCommandIsRecorded) {
   ASSERT_TRUE(loaded.ok()) << loaded.problems[0].Format();
   EXPECT_EQ(loaded.Files(), "defaults");
   EXPECT_EQ(loaded.policy.allocator.mode, policy::AllocatorMode::kOff);
-  EXPECT_EQ(loaded.policy.allocator.pinned, policy::PinnedMode::kOff);
   EXPECT_EQ(loaded.policy.transfer.h2d, policy::TransferMode::kOff);
   EXPECT_EQ(loaded.policy.transfer.d2h, policy::TransferMode::kOff);
   EXPECT_FALSE(loaded.policy.transfer.unmap_in_background);

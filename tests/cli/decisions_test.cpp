@@ -91,18 +91,6 @@ TEST(DecisionsTest, TheAllocatorInWords) {
                    "gave back 17 blocks, 5.00 GiB: 12 that nobody wanted, 5 when the driver had none left; tried 1 "
                    "allocation again"}));
   EXPECT_EQ(
-      AllocatorLines({{"allocator.pinned.reused", 3, 3 * kGiB, 0},
-                      {"allocator.pinned.made", 1, kGiB, 0},
-                      {"allocator.pinned.passed", 2, 0, 0},
-                      {"allocator.pinned.parked", 4, 4 * kGiB, 0},
-                      {"allocator.pinned.freed.mapped", 1, 0, 0},
-                      {"allocator.pinned.trimmed", 1, kGiB, 0}},
-                     kWide),
-      (Lines{"served 3 of 4 pinned allocations from the pool, 3.00 GiB",
-             "left alone 2 pinned allocations: with no block that fitted", "kept 4 of 5 freed pinned blocks, 4.00 GiB",
-             "freed 1 pinned block for real: of memory whose device address the program has",
-             "gave back 1 block, 1.00 GiB: of pinned memory that nobody wanted"}));
-  EXPECT_EQ(
       AllocatorLines({{"allocator.stream.reused", 90, 9 * kGiB, 0},
                       {"allocator.stream.grown", 8, kGiB, 0},
                       {"allocator.stream.moved", 2, kGiB, 0},

@@ -400,8 +400,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "environment = { NVIDIA_TF32_OVERRIDE = \"1\", EMPTY = \"\" }\n"
       "[log]\nlevel = \"debug\"\nfile = '/tmp/slipstream.log'\nmax_size = \"1.5MB\"\n"
       "[intercept]\nlevel = \"runtime\"\n"
-      "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\npinned = "
-      "\"pool\"\nmax_idle_pinned = \"64MiB\"\npinned_fill_from = 0\n"
+      "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\n"
       "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
       "device_staging = 0\nverify = true\n"
@@ -416,9 +415,6 @@ TEST(Load, EveryValueOfAFileArrives) {
   expected.allocator.mode = AllocatorMode::kOff;
   expected.allocator.pre_reserve = std::uint64_t{1} << 30;
   expected.allocator.pre_reserve_block = std::uint64_t{2} << 20;
-  expected.allocator.pinned = PinnedMode::kPool;
-  expected.allocator.max_idle_pinned = std::uint64_t{64} << 20;
-  expected.allocator.pinned_fill_from = 0;
   expected.transfer = {.h2d = TransferMode::kOff,
                        .d2h = TransferMode::kOff,
                        .small_copies = false,

@@ -169,6 +169,35 @@ TEST(RunCommandTest, S59_RefusesABrokenPolicyWithLineAndColumn) {
   EXPECT_EQ(RunUnder({}, {"true"}, {{"SLIPSTREAM_TRACER_NVTX", "maybe"}}).status, 125);
 }
 
+// Once, whether it is the command or a process that has the library by other means.
+TEST(RunCommandTest, AKeyThatIsGoneIsSaidAndTheCommandRuns) {
+  const std::string policy = NewDirectory() + "/policy.toml";
+  WriteFile(policy, "version = 1\n[allocator]\npinned = \"pool\"\n");
+  const std::string note = "\"allocator.pinned\" has no effect any more: the pinned pool was removed";
+  const auto said = [&note](const std::string& text) {
+    const size_t first = text.find(note);
+    return first != std::string::npos && text.find(note, first + 1) == std::string::npos;
+  };
+  const std::string bare = RunProgram({PROGRAM, "workload"}).out;
+  const Variables variables = {{"SLIPSTREAM_ALLOCATOR_PINNED", "pool"}, {"SLIPSTREAM_LOG_LEVEL", "warn"}};
+  Variables preloaded = Preload(SLIPSTREAM_LIBRARY);
+  preloaded.insert(variables.begin(), variables.end());
+  const Finished process = RunProgram({PROGRAM, "workload"}, preloaded);
+  EXPECT_EQ(process.status, 0);
+  EXPECT_EQ(process.out, bare);
+  EXPECT_TRUE(said(process.err)) << process.err;
+
+  NEEDS_PLAIN_BUILD();
+  const Finished run = RunUnder({"--quiet", "--policy", policy}, {PROGRAM, "workload"});
+  EXPECT_EQ(run.status, 0);
+  EXPECT_EQ(run.out, bare);
+  EXPECT_TRUE(run.err.starts_with("slipstream: " + policy + ":3:1: ")) << run.err;
+  EXPECT_TRUE(said(run.err)) << run.err;
+  const Finished set = RunUnder({"--quiet"}, {"sh", "-c", "exit 3"}, {{"SLIPSTREAM_ALLOCATOR_PINNED", "anything"}});
+  EXPECT_EQ(set.status, 3);
+  EXPECT_TRUE(said(set.err)) << set.err;
+}
+
 TEST(RunCommandTest, ASummaryThatCannotBeWrittenIsRefusedBeforeTheCommandRuns) {
   const std::string place = NewDirectory();
   const Finished refused = RunUnder({"--summary", place + "/no/such/place"}, {"touch", place + "/ran"});

@@ -544,7 +544,7 @@ TEST_F(AheadTest, TheScreenSaysIt) {
 // ---- the pool
 
 // Served: 3, 5 and 7 ns; by the driver: 1000, 90, 80 and 70 ns, of which the lower middle one is 80. A call that failed
-// and one of cudaMallocHost are neither.
+// and one of cudaMallocAsync are neither.
 TEST_F(AheadTest, TheCallsOfThePoolAndThoseOfTheDriver) {
   int64_t at = 10;
   const auto call = [&](const char* function, int64_t time, const char* decision, int status = 0) {
@@ -559,7 +559,7 @@ TEST_F(AheadTest, TheCallsOfThePoolAndThoseOfTheDriver) {
   call("cudaMalloc_v3020", 80, "allocator.grown");
   call("cudaMalloc_v3020", 5, "allocator.reused");
   call("cudaMalloc_v3020", 900, "allocator.grown", 2);
-  call("cudaMallocHost_v3020", 900, "allocator.pinned.passed");
+  call("cudaMallocAsync_v11020", 900, "allocator.stream.grown");
   call("cudaFree_v3020", 2, "allocator.parked");
   const Report report = Made();
   const ProcessReport& process = report.processes[0];

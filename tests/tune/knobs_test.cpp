@@ -12,11 +12,7 @@
 namespace slipstream::tune {
 namespace {
 
-constexpr Traffic kAll = {.copies_to_device = true,
-                          .copies_to_host = true,
-                          .allocates = true,
-                          .allocates_pinned = true,
-                          .uses_pytorch = true};
+constexpr Traffic kAll = {.copies_to_device = true, .copies_to_host = true, .allocates = true, .uses_pytorch = true};
 
 class KnobsTest : public ::testing::Test {
  protected:

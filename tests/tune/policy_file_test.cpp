@@ -36,7 +36,7 @@ TEST(PolicyFileTest, WhatWasKeptStandsThereWithItsWorth) {
       });
   const policy::Loaded base = policy::LoadText("version = 1\n", "base.toml", kEmpty);
   const std::string text = PolicyFileText(
-      search, base, {{"allocator.pinned", "the program pins no memory by calls of its own"}},
+      search, base, {{"allocator.decay", "the program allocates no memory of a device"}},
       {.command = "python train.py\nversion = 9", .when = "2026-01-01", .where = "node", .ruler = "wall time"});
   const policy::Loaded loaded = policy::LoadText(text, "tuned.toml", kEmpty);
   ASSERT_TRUE(loaded.ok()) << text << loaded.problems[0].what;
@@ -47,7 +47,7 @@ TEST(PolicyFileTest, WhatWasKeptStandsThereWithItsWorth) {
   EXPECT_NE(text.find(" as without it\nthreads = 4\n"), std::string::npos) << text;
   EXPECT_NE(text.find("# It may change what the program computes.\nNVIDIA_TF32_OVERRIDE"), std::string::npos) << text;
   EXPECT_NE(text.find("#   transfer.d2h = \"off\": slower, 0.8"), std::string::npos) << text;
-  EXPECT_NE(text.find("#   allocator.pinned: the program pins"), std::string::npos) << text;
+  EXPECT_NE(text.find("#   allocator.decay: the program allocates no"), std::string::npos) << text;
   EXPECT_NE(text.find("# In all 1.4"), std::string::npos) << text;
 }
 

@@ -39,7 +39,6 @@ bool IsNoOverride(std::string_view name) {
 void SwitchEnginesOff(policy::Policy* policy) {
   policy->environment.clear();  // nothing that a bare command would not have
   policy->allocator.mode = policy::AllocatorMode::kOff;
-  policy->allocator.pinned = policy::PinnedMode::kOff;
   policy->transfer.h2d = policy::TransferMode::kOff;
   policy->transfer.d2h = policy::TransferMode::kOff;
   policy->transfer.unmap_in_background = false;
@@ -123,6 +122,7 @@ bool MakeSides(const std::vector<std::string>& policies, const policy::Environme
     side.prepared = PrepareRun(side.policy, environment);
     *status = side.prepared.status;
     if (*status != kSuccess) return false;
+    if (!side.bare) SayNotes(side.prepared.loaded);
     compare::Side& said = comparison->sides[i];
     const policy::Policy& policy = side.prepared.loaded.policy;
     if (side.bare) {

@@ -104,14 +104,6 @@ constexpr Phrase kPhrases[] = {
     {"allocator.stream.passed.memory", "with no memory left"},
     {"allocator.stream.freed", "in their stream's order"},
     {"allocator.stream.trimmed", "of the stream-ordered heap"},
-    {"allocator.pinned.reused", "from the pool"},
-    {"allocator.pinned.made", "made of huge pages and registered"},
-    {"allocator.pinned.passed", "with no block that fitted"},
-    {"allocator.pinned.passed.pending", "while the device could still use the blocks that fitted"},
-    {"allocator.pinned.parked", "kept"},
-    {"allocator.pinned.freed.mapped", "of memory whose device address the program has"},
-    {"allocator.pinned.freed.cap", "with enough idle pinned memory kept"},
-    {"allocator.pinned.trimmed", "of pinned memory that nobody wanted"},
 };
 
 constexpr size_t kReasonsShown = 5;
@@ -279,13 +271,13 @@ struct Pooled {
   Kind served;
   uint64_t behind = 0;  // of those served
   uint64_t moved = 0;   // likewise
-  uint64_t made = 0;    // served with new memory: the driver's, or the pool's own
+  uint64_t grown = 0;   // served with new memory
   Kind left;
   Kind kept;
   Kind freed;
 };
 
-// `memory`: "", "pinned " or "stream-ordered ".
+// `memory`: "" or "stream-ordered ".
 template <typename Say>
 void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) {
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
@@ -293,9 +285,9 @@ void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) 
     return WithThousands(count) + " " + memory + what + (count == 1 ? "" : "s");
   };
   const Kind& served = pooled.served;
-  if (served.sum.count + pooled.made != 0) {
+  if (served.sum.count + pooled.grown != 0) {
     std::string text = "served " + WithThousands(served.sum.count) + " of " +
-                       counted(served.sum.count + pooled.made, "allocation") + " from the pool" + size(served);
+                       counted(served.sum.count + pooled.grown, "allocation") + " from the pool" + size(served);
     if (pooled.behind != 0) text += ", " + WithThousands(pooled.behind) + " of them behind a wait of the device";
     if (pooled.moved != 0) text += ", " + WithThousands(pooled.moved) + " of them from idle memory put together";
     say(text);
@@ -318,7 +310,6 @@ void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) 
 
 std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
   Pooled device;
-  Pooled pinned;
   Pooled ordered;
   Kind given_back;
   Kind other;
@@ -328,12 +319,12 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
     std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
     name.remove_prefix(std::string_view("allocator.").size());
-    Pooled& pooled = name.starts_with("pinned.") ? pinned : name.starts_with("stream.") ? ordered : device;
+    Pooled& pooled = name.starts_with("stream.") ? ordered : device;
     if (&pooled != &device) name.remove_prefix(name.find('.') + 1);
     if (name == "reused.behind" || name == "behind") pooled.behind = decision.count;
     if (name == "moved") pooled.moved = decision.count;
-    if (name == "grown" || name == "made") {
-      pooled.made = decision.count;
+    if (name == "grown") {
+      pooled.grown = decision.count;
     } else if (name == "retried") {
       retried = decision.count;
     } else if (name == "reserved") {
@@ -357,7 +348,6 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
     say("took " + Counted(reserved.count, "block", "blocks") + ", " + HumanBytes(reserved.bytes) + ", in advance");
   }
   SayPooled(device, "", say);
-  SayPooled(pinned, "pinned ", say);
   SayPooled(ordered, "stream-ordered ", say);
   if (given_back.sum.count != 0) {
     say("gave back " + Counted(given_back.sum.count, "block", "blocks") +

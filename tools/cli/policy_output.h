@@ -27,7 +27,7 @@ int Guarded(Command command) noexcept {
   }
 }
 
-// Prints every problem; 0 where there is none.
+// Prints every note and every problem; 0 where there is no problem.
 int Complain(const policy::Loaded& loaded);
 
 // Standard output may be a full disk or a closed pipe.

@@ -137,6 +137,10 @@ Preparation PrepareRun(const std::optional<std::string>& policy, const policy::E
   return made;
 }
 
+void SayNotes(const policy::Loaded& loaded) {
+  for (const policy::Problem& note : loaded.notes) Complain(note.Format());
+}
+
 bool WantsCounters(const policy::Policy& policy) {
   return policy.enabled && policy.tracer.counters != policy::Counters::kOff;
 }
@@ -175,6 +179,7 @@ int Run(const RunOptions& options) {
   const Preparation preparation = PrepareRun(options.policy, environment);
   if (preparation.status != kSuccess) return preparation.status;
   const policy::Loaded& loaded = preparation.loaded;
+  SayNotes(loaded);
 
   int summary_fd = -1;
   if (options.summary) {

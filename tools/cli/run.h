@@ -33,6 +33,9 @@ struct Preparation {
 };
 Preparation PrepareRun(const std::optional<std::string>& policy, const policy::Environment& environment);
 
+// Says on standard error what the policy has that does nothing.
+void SayNotes(const policy::Loaded& loaded);
+
 // Whether the policy has its processes count their calls, or leave traces, in the directory of the run.
 bool WantsCounters(const policy::Policy& policy);
 bool WantsTrace(const policy::Policy& policy);

@@ -156,6 +156,7 @@ class Tuner {
     begin_ns_ = tracer::NowNs();
     base_ = PrepareRun(options_.policy, environment_);
     if (base_.status != kSuccess) return base_.status;
+    SayNotes(base_.loaded);
     if (!base_.loaded.policy.enabled) {
       Complain(kCommand, "the policy says enabled = false: there is nothing to tune");
       return kCannotStart;
@@ -251,7 +252,7 @@ class Tuner {
     tune::Traffic traffic;
     const bool counted = WantsCounters(base_.loaded.policy) && !first.processes.empty();
     if (!counted) {
-      traffic = {true, true, true, true, true};
+      traffic = {true, true, true, true};
       notes_.emplace_back(WantsCounters(base_.loaded.policy) ? "NO CUDA CALL WAS SEEN in the first run."
                                                              : "The policy counts no calls, so everything was tried.");
     }
@@ -264,8 +265,6 @@ class Tuner {
         if (function.calls == 0) continue;
         const std::string& name = function.name;
         traffic.allocates = traffic.allocates || name.starts_with("cudaMalloc") || name.starts_with("cuMemAlloc");
-        traffic.allocates_pinned = traffic.allocates_pinned || name.starts_with("cudaHostAlloc") ||
-                                   name.starts_with("cudaMallocHost") || name.starts_with("cuMemHostAlloc");
       }
       const std::string executable = std::filesystem::path(process.executable).filename().string();
       traffic.uses_pytorch = traffic.uses_pytorch || executable.starts_with("python");

@@ -72,8 +72,6 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
   knobs.TryUnless(no_copies, "the program copies nothing", "transfer.threads", threads);
   knobs.TryUnless(no_copies, "the program copies nothing", "transfer.max_pinned",
                   {Size(2048 * kMiB), Size(1024 * kMiB), Size(256 * kMiB)});
-  knobs.TryUnless(!traffic.allocates_pinned, "the program pins no memory by calls of its own", "allocator.pinned",
-                  {"\"pool\"", "\"off\""});
   knobs.TryUnless(!traffic.copies_to_device, "the program copies nothing to a device", "transfer.unmap_in_background",
                   {"true", "false"});
   const bool has_pool = base.allocator.mode == policy::AllocatorMode::kSegments;

@@ -23,9 +23,8 @@ struct Knob {
 struct Traffic {
   bool copies_to_device = false;
   bool copies_to_host = false;
-  bool allocates = false;         // memory of a device
-  bool allocates_pinned = false;  // by its own calls
-  bool uses_pytorch = false;      // whose allocator can be told to ask for stream-ordered memory
+  bool allocates = false;     // memory of a device
+  bool uses_pytorch = false;  // whose allocator can be told to ask for stream-ordered memory
 };
 
 struct Machine {

@@ -15,9 +15,8 @@ import support
 from suite import allocator, harness, summary
 from suite.harness import Failed, Result, Skipped
 
-# slipstream run --quiet --summary FILE -- COMMAND...; slipstream policy show
+# slipstream run --quiet --summary FILE -- COMMAND...
 SLIPSTREAM = """#!/bin/bash
-if [ "$1" = policy ]; then printf "$SHOWN"; exit 0; fi
 cp "$DECISIONS" "$4"
 shift 5
 exec "$@"
@@ -52,7 +51,7 @@ def seen(*names):
 
 
 @contextlib.contextmanager
-def suite_with(decisions=ACTED, times=None, shown="allocator.mode  \"off\"  default\\n", programs=True):
+def suite_with(decisions=ACTED, times=None, programs=True):
     """A suite whose slipstream and pool_calls are scripts."""
     temporary = support.TemporarySuite()
     with temporary as suite, mock.patch.dict(os.environ):
@@ -66,7 +65,7 @@ def suite_with(decisions=ACTED, times=None, shown="allocator.mode  \"off\"  defa
             path.chmod(0o755)
         (root / "decisions").write_text(json.dumps(seen(*decisions)))
         os.environ.update(
-            DECISIONS=str(root / "decisions"), TIMES=json.dumps(times or GOOD_TIMES), SHOWN=shown, CUDA_HOME=str(root)
+            DECISIONS=str(root / "decisions"), TIMES=json.dumps(times or GOOD_TIMES), CUDA_HOME=str(root)
         )
         suite.build, suite.slipstream = root, root / "slipstream"
         yield suite
@@ -405,31 +404,6 @@ class Once(unittest.TestCase):
         ):
             with self.subTest(problem), self.assertRaisesRegex(Failed, problem):
                 self.run_check(*arguments)
-
-    def test_pinned_memory_where_the_policy_has_no_key(self):
-        with suite_with() as suite, self.assertRaisesRegex(Skipped, "no allocator.pinned"):
-            allocator.pinned_batch(suite)({})
-        with suite_with(shown="nonsense\\n") as suite, self.assertRaisesRegex(Failed, "not as expected"):
-            allocator.pinned_batch(suite)({})
-
-    def test_pinned_memory_is_switched_on(self):
-        for decisions, passes in ((("pinned.reused",), True), (ACTED, False)):
-            shown = "allocator.mode \"off\" default\\nallocator.pinned \"off\" default\\n"
-            with suite_with(decisions, shown=shown) as suite, contextlib.redirect_stdout(None):
-                suite.python = suite.workdir / "python"
-                suite.python.write_text(
-                    "#!/bin/bash\n"
-                    '[ -n "$SLIPSTREAM_ALLOCATOR_MODE" ] && [ "$SLIPSTREAM_ALLOCATOR_PINNED" != pool ] && exit 1\n'
-                    'echo \'{"first": 1.0, "longest": 1.0, "total": 2.0, "sum": 3}\'\n'
-                )
-                suite.python.chmod(0o755)
-                data = {}
-                if passes:
-                    self.assertIn("3 pinned.reused", allocator.pinned_batch(suite)(data))
-                    self.assertEqual("pool", data["policy"]["SLIPSTREAM_ALLOCATOR_PINNED"])
-                else:
-                    with self.assertRaisesRegex(Failed, "no decision about pinned memory"):
-                        allocator.pinned_batch(suite)(data)
 
 
 class OutOfMemory(unittest.TestCase):

@@ -755,38 +755,6 @@ def start_up(suite):
     )
 
 
-def policy_values(suite):
-    """{key: what it is} as `slipstream policy show` says."""
-    result = suite.command("allocator.policy", [suite.slipstream, "policy", "show"], timeout=20)
-    result.expect_success("policy show")
-    return {parts[0]: parts[1] for line in result.stdout.decode().splitlines() if len(parts := line.split()) >= 2}
-
-
-def pinned_batch(suite):
-    def check(data):
-        values = policy_values(suite)
-        if "allocator.mode" not in values:
-            raise Failed("`slipstream policy show` lists no allocator.mode: its output is not as expected")
-        if "allocator.pinned" not in values:
-            raise Skipped("this build's policy has no allocator.pinned: pinned memory is not pooled")
-        policy = data["policy"] = POOL | {"SLIPSTREAM_ALLOCATOR_PINNED": "pool"}
-
-        def acted(seen):
-            found = {
-                key: value["count"]
-                for key, value in seen["totals"].get("decisions", {}).items()
-                if key.startswith("allocator.") and "pinned" in key
-            }
-            if not found:
-                raise Failed("the summary shows no decision about pinned memory: the pool did not act")
-            return ", ".join(f"{count} {key.removeprefix('allocator.')}" for key, count in found.items())
-
-        argv = [suite.python, PROGRAMS / "first_pinned_batch.py", suite.device]
-        return once(suite, "pinned_batch", argv, "first", ("sum",), policy, 60, acted)(data)
-
-    return check
-
-
 def measurements(suite):
     """What must have the machine to itself; the most important first, since time may run out."""
     return [
@@ -796,5 +764,4 @@ def measurements(suite):
         ("allocator.second_process", second_process(suite)),
         ("allocator.lengths", lengths(suite)),
         ("allocator.start_up", start_up(suite)),
-        ("allocator.pinned_batch", pinned_batch(suite)),
     ]

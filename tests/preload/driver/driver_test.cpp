@@ -193,7 +193,6 @@ TEST(DriverTest, S56_C6_BeforeThereIsAContext) {
       Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, NewDirectory());
       variables["SLIPSTREAM_INTERCEPT_LEVEL"] = level;
       variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
-      variables["SLIPSTREAM_ALLOCATOR_PINNED"] = "pool";
       variables["SLIPSTREAM_ALLOCATOR_KEEP_FREE"] = "0";
       variables["SLIPSTREAM_TRANSFER_START"] = "now";
       if (recorded) variables["SLIPSTREAM_TRACER_RECORD"] = "on";

@@ -47,7 +47,6 @@ void SameUnder(const std::string& limit, const std::vector<std::string>& command
       variables.merge(TracingPreload(SLIPSTREAM_LIBRARY, directory));
       variables.merge(Variables{{"SLIPSTREAM_TRACER_STACKS", "full"},
                                 {"SLIPSTREAM_TRACER_DEVICE", "cupti"},
-                                {"SLIPSTREAM_ALLOCATOR_PINNED", "pool"},
                                 {"SLIPSTREAM_TRANSFER_THREADS", "4"}});
     }
     const Finished limited = RunLimited(limit, command, variables);
@@ -136,7 +135,6 @@ TEST(LimitsTest, ThreadsThatCannotStart) {
                                          {"FAIL_LIBC_CALLS", calls},
                                          {"SLIPSTREAM_TRANSFER_START", start},
                                          {"SLIPSTREAM_TRANSFER_THREADS", "4"},
-                                         {"SLIPSTREAM_ALLOCATOR_PINNED", "pool"},
                                          {"SLIPSTREAM_TRACER_DEVICE", "cupti"},
                                          {"SIMCUDA_MEMORY", "200MiB"}});
       EXPECT_EQ(traced.status, bare.status);

@@ -127,6 +127,27 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
   OK(cudaDeviceSynchronize());
 }
 
+// Pinning takes milliseconds, and the driver's locks: it is not the program's thread that does it, nor does that thread
+// wait for it.
+TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
+  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_START", "background", 1), 0);
+  Prepare();
+  const Tally tally("transfer");
+  simHoldCalls("cuMemHostRegister_v2");
+  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  while (Engine() && simHeldCalls() == 0) {
+    std::this_thread::yield();
+  }
+  for (const size_t bytes : {kSmall, kLarge, kHuge}) {
+    OK(CopyUp(device_, source_.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
+  }
+  EXPECT_EQ(simHeldCalls(), Engine() ? 1 : 0);
+  NEVER_DECIDED(tally, "promoted");
+  simReleaseCalls();
+}
+
 // ---- what the policy switches off stays off.
 TEST_F(Off, Policy_NoCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
