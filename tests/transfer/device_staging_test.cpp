@@ -57,10 +57,7 @@ class DeviceStagingTest : public testing::Test {
       --g_segments;
       return CUDA_SUCCESS;
     };
-    driver_.cuEventSynchronize = [](CUevent event) {
-      if (g_wait == CUDA_SUCCESS) g_passed.insert(event);
-      return g_wait;
-    };
+    driver_.cuEventSynchronize = [](CUevent) { return g_wait; };
   }
   ~DeviceStagingTest() override { g_no_memory = false; }
 
@@ -89,16 +86,23 @@ TEST_F(DeviceStagingTest, S36_GoesBackWithoutMemoryOfTheHost) {
   const FenceRef fence = Recorded();
   g_no_memory = true;
   staging_.Commit(blocks, fence);
-  EXPECT_TRUE(staging_.GiveBack(Never));
+  const bool any = staging_.GiveBack(Never);
   g_no_memory = false;
+  EXPECT_TRUE(any);
   EXPECT_EQ(g_segments, 0);
   EXPECT_EQ(staging_.bytes(), 0U);
 }
 
 TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
   g_no_memory = true;
-  EXPECT_THROW(staging_.Grow(), std::bad_alloc);
+  bool thrown = false;
+  try {
+    (void)staging_.Grow();
+  } catch (const std::bad_alloc&) {
+    thrown = true;
+  }
   g_no_memory = false;
+  EXPECT_TRUE(thrown);
   EXPECT_EQ(g_segments, 0);
 }
 
