@@ -78,7 +78,7 @@ class DifferentialTest(unittest.TestCase):
         self.assertIn("at t0 copy_async", self.found().read_text())
 
     def test_a_hang(self):
-        done = self.broken("hang", "--watchdog", 10, "--no-shrink")
+        done = self.broken("hang", "--watchdog", 4, "--no-shrink")
         self.assert_finds(done, 200, "copy_async")
         self.assertIn("no sign of life", done.stdout)
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <new>
 #include <vector>
 
@@ -31,6 +32,13 @@ using played::g_passed;
 
 int g_segments = 0;  // that the driver has given away
 CUresult g_wait = CUDA_SUCCESS;
+
+// As in the engine, never destroyed.
+struct Parts {
+  Driver driver{};
+  FencePool fences{driver};
+  DeviceStaging staging{driver};
+};
 
 class DeviceStagingTest : public testing::Test {
  protected:
@@ -68,9 +76,15 @@ class DeviceStagingTest : public testing::Test {
   }
   FenceRef Recorded() { return fences_.Record(played::Context(), staging_.stream()); }
 
-  Driver driver_{};
-  FencePool fences_{driver_};
-  DeviceStaging staging_{driver_};
+  static Parts& NewParts() {
+    static auto* const all = new std::deque<Parts>;
+    return all->emplace_back();
+  }
+
+  Parts& parts_ = NewParts();
+  Driver& driver_ = parts_.driver;
+  FencePool& fences_ = parts_.fences;
+  DeviceStaging& staging_ = parts_.staging;
 };
 
 bool Never() {

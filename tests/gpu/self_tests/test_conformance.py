@@ -57,7 +57,7 @@ class Conformance(unittest.TestCase):
 
     def test_no_runtime(self):
         with self.assertRaisesRegex(Skipped, "no libcudart.so.12"):
-            self.run_check("conformance.12.ptds.off", "exit 1")
+            self.run_check("conformance.12.legacy.off", "exit 1")
 
     def test_not_built(self):
         with self.assertRaisesRegex(Failed, "conformance13_legacy is not there"):

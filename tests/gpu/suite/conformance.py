@@ -11,8 +11,8 @@ from .harness import Failed, Skipped, needs_gpu
 from .sanitizer import library_path
 
 UNDERNEATH = ("bare", "off", "segments")
-STREAMS = ("legacy", "ptds")
-VERSIONS = (12, 13)
+# What tests/conformance builds: runtime and default stream.
+KINDS = ((12, "legacy"), (13, "legacy"), (13, "ptds"))
 # Seconds that one suite of tests may take, and all of a program's: the slowest takes 18.
 SUITE_SECONDS = 40
 PROGRAM_SECONDS = 180
@@ -69,8 +69,7 @@ def checks(suite):
             f"conformance.{version}.{streams}.{underneath}{'.fuzz' if what == 'fuzz' else ''}",
             one(version, streams, underneath, what),
         )
-        for version in VERSIONS
+        for version, streams in KINDS
         for underneath in reversed(UNDERNEATH)
-        for streams in STREAMS
         for what in ("fuzz", "tests")
     ]
