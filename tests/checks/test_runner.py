@@ -324,6 +324,14 @@ class Legs(CheckTest):
         self.assertEqual([(case.outcome, case.text) for leg in ("asan", "tidy") for case in legs.LEGS[leg](context)],
                          [("failed", "not run: the time of all legs was over")] * 2)
 
+    def test_clang_is_not_shown_precompiled_headers_of_gcc(self):
+        command = "env A=1 c++ -DX=\\\"y\\\" -fpch-preprocess -Winvalid-pch -include /b/CMakeFiles/t.dir/cmake_pch.hxx -include own.h -c a.cpp"
+        self.write("build/compile_commands.json", json.dumps([{"directory": "/b", "file": "a.cpp", "command": command}]))
+        tidy.commands_for_clang(self.scratch / "build", self.scratch)
+        (entry,) = json.loads((self.scratch / "compile_commands.json").read_text())
+        self.assertEqual(entry, {"directory": "/b", "file": "a.cpp",
+                                 "command": """env A=1 c++ '-DX="y"' -include own.h -c a.cpp"""})
+
     def test_a_build_ends_with_the_time_of_all_legs(self):
         context = self.context()
         context.deadline = legs.Deadline(0.01)

@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 import shlex
+import tempfile
 import time
 
 from cases import FAILED, PASSED, SKIPPED, Case
@@ -38,6 +39,21 @@ def translation_units(build, root):
             if path.is_relative_to(root) and path.relative_to(root).parts[0] in _OURS.split("|"):
                 current[1].append(pathlib.PurePosixPath(path.relative_to(root)))
     return units
+
+
+def commands_for_clang(build, folder):
+    """Writes the build's compile_commands.json into `folder` without GCC's precompiled headers, which clang cannot read."""
+    entries = json.loads((build / "compile_commands.json").read_text())
+    for entry in entries:
+        words, kept = shlex.split(entry["command"]), []
+        while words:
+            word = words.pop(0)
+            if word == "-include" and words and words[0].endswith("/cmake_pch.hxx"):
+                words.pop(0)
+            elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
+                kept.append(word)
+        entry["command"] = shlex.join(kept)
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
 
 
 def choose(files, units):
@@ -79,12 +95,13 @@ def check(build, root, jobs, minutes, note):
     def one(source):
         if time.monotonic() > deadline:
             return source, None
-        command = [CLANG_TIDY, "--quiet", "-p", build, f"--header-filter=^{re.escape(str(root))}/({_OURS})/",
+        command = [CLANG_TIDY, "--quiet", "-p", commands, f"--header-filter=^{re.escape(str(root))}/({_OURS})/",
                    "--extra-arg=-Wno-unknown-warning-option", *(_SHALLOW if source.parts[0] == "tests" else []),
                    root / source]
         return source, run(command, root, timeout=_ONE_FILE_SECONDS)
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    with tempfile.TemporaryDirectory(prefix="slipstream-tidy-") as commands, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        commands_for_clang(build, pathlib.Path(commands))
         results = list(pool.map(one, sources))
     checked = [source for source, result in results if result is not None]
     missed = [source for source, result in results if result is None]
