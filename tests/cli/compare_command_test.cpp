@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
 

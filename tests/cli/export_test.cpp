@@ -20,13 +20,13 @@
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Finished;
+using test::Finished;
 
 TEST_F(ExportTest, SaysWhatIsThere) {
   Sample("0.spool", 12'345, 0);
   Sample("1.spool", 3, 1);
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.err, "");
   const std::string size = std::to_string(std::filesystem::file_size(database_));
   EXPECT_TRUE(finished.out.starts_with(database_ + ": ")) << finished.out;
@@ -49,7 +49,7 @@ TEST_F(ExportTest, ForScripts) {
   ExportOptions options = Options();
   options.json = true;
   const Finished finished = RunIt(options);
-  EXPECT_EQ(finished.exit_code(), kPartial) << finished.err;
+  EXPECT_EQ(finished.status, kPartial) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json["schema"], "slipstream-export-1");
   EXPECT_EQ(json["format"], "sqlite");
@@ -80,7 +80,7 @@ TEST_F(ExportTest, ForScripts) {
 TEST_F(ExportTest, AKilledProcessIsIncompleteAndThatIsNoFailure) {
   Sample("0.spool", 5, 0, /*ends=*/false);
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_NE(finished.out.find("0.spool: incomplete: it was killed or still runs"), std::string::npos) << finished.out;
 }
 
@@ -90,14 +90,14 @@ TEST_F(ExportTest, DamageIsSaidAndExportedUpToThere) {
   bytes[bytes.size() / 2] ^= 1;
   tracer::Spit(run_ + "/0.spool", bytes);
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kPartial);
+  EXPECT_EQ(finished.status, kPartial);
   EXPECT_NE(finished.out.find("0.spool: a chunk is damaged: exported up to byte "), std::string::npos) << finished.out;
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "1000");
 }
 
 TEST_F(ExportTest, ErrorsSayWhatWhereAndWhatNext) {
   Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.err, "slipstream export: " + run_ +
                               ": no .spool file in it\n"
                               "  `slipstream run --record -- COMMAND` records a run and says where.\n");
@@ -106,12 +106,12 @@ TEST_F(ExportTest, ErrorsSayWhatWhereAndWhatNext) {
   ExportOptions gone = Options();
   gone.run += "/gone";
   finished = RunIt(gone);
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("gone: No such file or directory\n"), std::string::npos) << finished.err;
 
   tracer::Spit(run_ + "/0.spool", "foreign");
   finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("nothing in it can be read\n  " + run_ + "/0.spool: "), std::string::npos)
       << finished.err;
 
@@ -119,22 +119,22 @@ TEST_F(ExportTest, ErrorsSayWhatWhereAndWhatNext) {
   ExportOptions nowhere = Options();
   nowhere.sqlite = directory_ + "/missing/x.sqlite";
   finished = RunIt(nowhere);
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("missing/x.sqlite: cannot be made: No such file or directory"), std::string::npos)
       << finished.err;
 
   tracer::Spit(database_, "x");
   finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.err, "slipstream export: " + database_ + ": exists; --force replaces it\n");
   ExportOptions forced = Options();
   forced.force = true;
-  EXPECT_EQ(RunIt(forced).exit_code(), kPartial);
+  EXPECT_EQ(RunIt(forced).status, kPartial);
 
   ExportOptions onto_spool = forced;
   onto_spool.sqlite = run_ + "/1.spool";
   finished = RunIt(onto_spool);
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("is a spool file of this run"), std::string::npos) << finished.err;
 }
 
@@ -156,14 +156,14 @@ TEST_F(ExportTest, NoRoom) {
       int pipe_ends[2];
       if (pipe(pipe_ends) == 0) dup2(pipe_ends[1], STDERR_FILENO);
     });
-    EXPECT_EQ(finished.exit_code(), kFailed);
+    EXPECT_EQ(finished.status, kFailed);
     EXPECT_EQ(Names(), std::vector<std::string>{"run"});
   }
   const Finished finished = RunIt(Options(), [] {
     const rlimit few = {100'000, 100'000};
     setrlimit(RLIMIT_FSIZE, &few);
   });
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("trace.sqlite: no room: "), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find(" are free there\n  Nothing is left of it."), std::string::npos) << finished.err;
 }
@@ -233,7 +233,7 @@ TEST_F(ExportTest, ProgressIsForTerminals) {
 TEST_F(ExportTest, NamesAreShownWithoutControlCharacters) {
   Sample("\033[31m.spool", 5, 0, /*ends=*/false);
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kSuccess);
+  EXPECT_EQ(finished.status, kSuccess);
   EXPECT_EQ(finished.out.find('\033'), std::string::npos);
   EXPECT_NE(finished.out.find("\\u001b[31m.spool: incomplete"), std::string::npos) << finished.out;
 }
@@ -250,23 +250,23 @@ TEST_F(ExportTest, ManyProcessesAreOneScreen) {
 TEST_F(ExportTest, OnTheCommandLine) {
   Sample("0.spool", 5, 0);
   Finished finished = RunCommand({"export"});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("--sqlite FILE"), std::string::npos) << finished.err;
-  EXPECT_EQ(RunCommand({"export", run_}).exit_code(), kUsage);
+  EXPECT_EQ(RunCommand({"export", run_}).status, kUsage);
   finished = RunCommand({"export", "--sqlite", database_});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("no run"), std::string::npos) << finished.err;
   finished = RunCommand({"export", "--help"});
-  EXPECT_EQ(finished.exit_code(), kSuccess);
+  EXPECT_EQ(finished.status, kSuccess);
   for (const char* option : {"--sqlite", "--force", "--json", "RUN"}) {
     EXPECT_NE(finished.out.find(option), std::string::npos) << option;
   }
   finished = RunCommand({"export", run_, "--sqlite", database_, "--json"});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(nlohmann::json::parse(finished.out)["calls"], 5);
-  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_}).exit_code(), kFailed);
-  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--force"}).exit_code(), kSuccess);
-  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--", "x"}).exit_code(), kUsage);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_}).status, kFailed);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--force"}).status, kSuccess);
+  EXPECT_EQ(RunCommand({"export", run_, "--sqlite", database_, "--", "x"}).status, kUsage);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
@@ -47,15 +47,15 @@ class ExportTest : public trace_db::TraceDbTest {
     }
   }
   ExportOptions Options() const { return {.run = run_, .sqlite = database_}; }
-  static policy::testing::Finished RunIt(
+  static test::Finished RunIt(
       const ExportOptions& options, const std::function<void()>& before = [] {}) {
-    return policy::testing::InChild([&] {
+    return test::InChild([&] {
       before();
       return Export(options, "1.2.3");
     });
   }
-  static policy::testing::Finished RunCommand(std::vector<std::string> words) {
-    return policy::testing::InChild([&] {
+  static test::Finished RunCommand(std::vector<std::string> words) {
+    return test::InChild([&] {
       std::vector<char*> arguments;
       words.insert(words.begin(), SLIPSTREAM_COMMAND);
       for (std::string& word : words) arguments.push_back(word.data());

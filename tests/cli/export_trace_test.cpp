@@ -19,7 +19,7 @@
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Finished;
+using test::Finished;
 
 class ExportTraceTest : public ExportTest, public ::testing::WithParamInterface<bool> {
  protected:
@@ -38,12 +38,12 @@ class ExportTraceTest : public ExportTest, public ::testing::WithParamInterface<
 
 TEST_P(ExportTraceTest, OfADirectoryASpoolAndADatabase) {
   Sample("0.spool", 1234, 0);
-  ASSERT_EQ(RunIt(ExportTest::Options()).exit_code(), kSuccess);
+  ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
   std::string first;
   for (const std::string& run : {run_, run_ + "/0.spool", database_}) {
     SCOPED_TRACE(run);
     const Finished finished = RunIt(To(run, File()));
-    EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+    EXPECT_EQ(finished.status, kSuccess) << finished.err;
     EXPECT_EQ(finished.err, "");
     EXPECT_TRUE(finished.out.starts_with(File() + ": ")) << finished.out;
     EXPECT_NE(finished.out.find("iB, 1,234 calls of 1 process\n"), std::string::npos) << finished.out;
@@ -65,7 +65,7 @@ TEST_P(ExportTraceTest, ForScripts) {
   ExportOptions options = Options();
   options.json = true;
   const Finished finished = RunIt(options);
-  EXPECT_EQ(finished.exit_code(), kPartial) << finished.err;
+  EXPECT_EQ(finished.status, kPartial) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json["schema"], "slipstream-export-1");
   EXPECT_EQ(json["format"], Format());
@@ -91,7 +91,7 @@ TEST_P(ExportTraceTest, DamageIsSaidAndExportedUpToThere) {
   bytes[bytes.size() / 2] ^= 1;
   tracer::Spit(run_ + "/0.spool", bytes);
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kPartial);
+  EXPECT_EQ(finished.status, kPartial);
   EXPECT_NE(finished.out.find(" 1,000 calls of 1 process\n"), std::string::npos) << finished.out;
   EXPECT_NE(finished.out.find("0.spool: a chunk is damaged: exported up to byte "), std::string::npos) << finished.out;
 }
@@ -102,12 +102,12 @@ TEST_P(ExportTraceTest, OfOneRank) {
   ExportOptions options = Options();
   options.rank = 1;
   Finished finished = RunIt(options);
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_NE(finished.out.find(" 7 calls of 1 process\n"), std::string::npos) << finished.out;
   options.rank = 2;
   options.force = true;
   finished = RunIt(options);
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.err, "slipstream export: " + run_ + ": no process of rank 2\n  There is: 0, 1.\n");
 }
 
@@ -115,7 +115,7 @@ TEST_P(ExportTraceTest, TwoProcessesOfOneNumber) {
   Sample("0.spool", 5, 0);
   std::filesystem::copy(run_ + "/0.spool", run_ + "/1.spool");
   const Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_NE(finished.out.find("python3 (pid 100 on node) is process 10000002 in it: another one has its number\n"),
             std::string::npos)
       << finished.out;
@@ -123,34 +123,34 @@ TEST_P(ExportTraceTest, TwoProcessesOfOneNumber) {
 
 TEST_P(ExportTraceTest, ErrorsSayWhatWhereAndWhatNext) {
   Finished finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find(run_ + ": no .spool file in it\n"), std::string::npos) << finished.err;
 
   Sample("0.spool", 5, 0);
   finished = RunIt(To(run_, directory_ + "/missing/x"));
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("missing/x: cannot be made: No such file or directory\n  Name a file"), std::string::npos)
       << finished.err;
 
   tracer::Spit(File(), "x");
   finished = RunIt(Options());
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.err, "slipstream export: " + File() + ": exists; --force replaces it\n");
   EXPECT_EQ(tracer::Slurp(File()), "x");
   ExportOptions forced = Options();
   forced.force = true;
-  EXPECT_EQ(RunIt(forced).exit_code(), kSuccess);
+  EXPECT_EQ(RunIt(forced).status, kSuccess);
   EXPECT_NE(tracer::Slurp(File()), "x");
 
   // What is to be read is never replaced.
-  ASSERT_EQ(RunIt(ExportTest::Options()).exit_code(), kSuccess);
+  ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
   for (const auto& [run, file] : std::vector<std::pair<std::string, std::string>>{
            {run_, run_ + "/0.spool"}, {run_ + "/0.spool", run_ + "/0.spool"}, {database_, database_}}) {
     const std::string before = tracer::Slurp(file);
     ExportOptions onto = To(run, file);
     onto.force = true;
     finished = RunIt(onto);
-    EXPECT_EQ(finished.exit_code(), kFailed);
+    EXPECT_EQ(finished.status, kFailed);
     EXPECT_NE(finished.err.find("is what is to be read"), std::string::npos) << finished.err;
     EXPECT_TRUE(tracer::Slurp(file) == before);
   }
@@ -161,14 +161,14 @@ TEST_P(ExportTraceTest, ErrorsSayWhatWhereAndWhatNext) {
   ASSERT_EQ(sqlite3_exec(handle, "CREATE TABLE x (y)", nullptr, nullptr, nullptr), SQLITE_OK);
   sqlite3_close(handle);
   finished = RunIt(To(other, File() + "2"));
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("a database that slipstream did not make\n  Name"), std::string::npos) << finished.err;
 }
 
 TEST_P(ExportTraceTest, NoRoom) {
   Sample("0.spool", 20'000, 0);
-  ASSERT_EQ(RunIt(ExportTest::Options()).exit_code(), kSuccess);
-  ASSERT_EQ(RunIt(To(database_, File())).exit_code(), kSuccess);
+  ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
+  ASSERT_EQ(RunIt(To(database_, File())).status, kSuccess);
   const auto whole = std::filesystem::file_size(File());
   std::filesystem::remove(File());
   for (const auto limit : {uint64_t{0}, uint64_t{whole / 2}, uint64_t{whole - 1}}) {
@@ -186,7 +186,7 @@ TEST_P(ExportTraceTest, NoRoom) {
     char said[4096];
     const ssize_t got = read(ends[0], said, sizeof(said));
     close(ends[0]);
-    EXPECT_EQ(finished.exit_code(), kFailed);
+    EXPECT_EQ(finished.status, kFailed);
     EXPECT_NE(std::string(said, static_cast<size_t>(std::max<ssize_t>(got, 0))).find("trace.out: no room: "),
               std::string::npos)
         << std::string(said, static_cast<size_t>(std::max<ssize_t>(got, 0)));
@@ -197,7 +197,7 @@ TEST_P(ExportTraceTest, NoRoom) {
 // As Ctrl-C does it: nothing is left, and the process ends by the signal.
 TEST_P(ExportTraceTest, Interrupted) {
   Sample("0.spool", 400'000, 0);
-  ASSERT_EQ(RunIt(ExportTest::Options()).exit_code(), kSuccess);
+  ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
   // From spools, of which a database is made first, and from a database.
   const std::string scratch = directory_ + "/run/tmp";
   std::filesystem::create_directory(scratch);
@@ -226,7 +226,7 @@ TEST_P(ExportTraceTest, Interrupted) {
 
 TEST_P(ExportTraceTest, ProgressIsForTerminals) {
   Sample("0.spool", 20'000, 0);
-  ASSERT_EQ(RunIt(ExportTest::Options()).exit_code(), kSuccess);
+  ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
   int terminal = -1;
   const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
   if (child == 0) _exit(Export(To(database_, File()), "1.2.3"));
@@ -248,21 +248,21 @@ TEST_P(ExportTraceTest, ProgressIsForTerminals) {
 TEST_P(ExportTraceTest, OnTheCommandLine) {
   Sample("0.spool", 5, 0);
   Finished finished = RunCommand({"export", run_});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find(Option() + " FILE"), std::string::npos) << finished.err;
   finished = RunCommand({"export", Option(), File()});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("no run"), std::string::npos) << finished.err;
   finished = RunCommand({"export", run_, Option(), File(), "--sqlite", database_});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("one format at a time"), std::string::npos) << finished.err;
   finished = RunCommand({"export", run_, "--sqlite", database_, "--rank", "0"});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("--rank is for --chrome and --perfetto"), std::string::npos) << finished.err;
-  EXPECT_EQ(RunCommand({"export", run_, Option(), File(), "--rank", "x"}).exit_code(), kUsage);
+  EXPECT_EQ(RunCommand({"export", run_, Option(), File(), "--rank", "x"}).status, kUsage);
   EXPECT_EQ(Names(), std::vector<std::string>{"run"});
   finished = RunCommand({"export", run_, Option(), File(), "--rank", "0", "--json"});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(nlohmann::json::parse(finished.out)["calls"], 5);
 }
 

@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
 namespace slipstream::cli {

@@ -13,17 +13,17 @@
 
 #include "policy/load.h"
 #include "policy/transfer_plan.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 #include "transfer/decision.h"
 
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Finished;
-using policy::testing::Folder;
-using policy::testing::InChild;
-using policy::testing::WriteFile;
+using test::Finished;
+using test::Folder;
+using test::InChild;
+using test::WriteFile;
 
 constexpr char kPolicy[] =
     "version = 1\n"
@@ -100,7 +100,7 @@ constexpr std::string_view kKeptConditions =
 
 TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
   const Finished run = Of("80MB", "h2d");
-  EXPECT_EQ(run.exit_code(), 0);
+  EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
   EXPECT_EQ(
       run.out,
@@ -214,7 +214,7 @@ TEST_F(PolicyExplainTest, NamesEveryReasonOfTheEngine) {
 }
 
 TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
-  const policy::Loaded loaded = policy::LoadText(kPolicy, "p.toml", policy::Environment(policy::testing::Variables{}));
+  const policy::Loaded loaded = policy::LoadText(kPolicy, "p.toml", policy::Environment(test::Variables{}));
   ASSERT_TRUE(loaded.ok()) << loaded.problems[0].Format();
   for (const bool to_host : {false, true}) {
     for (const std::uint64_t bytes : {1U, 4095U, 4096U, 65537U, 80000000U}) {
@@ -225,7 +225,7 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
                                                  .device = std::to_string(device),
                                                  .policy = "p.toml",
                                                  .json = true});
-        ASSERT_EQ(run.exit_code(), 0) << run.err;
+        ASSERT_EQ(run.status, 0) << run.err;
         const nlohmann::json json = nlohmann::json::parse(run.out);
         const auto direction = to_host ? policy::Direction::kDeviceToHost : policy::Direction::kHostToDevice;
         const policy::TransferPlan plan = PlanOf(loaded.policy.transfer, direction, bytes, device);
@@ -266,7 +266,7 @@ TEST_F(PolicyExplainTest, ARuleOfAPlace) {
   const auto explained = [this](std::optional<std::string> site, bool json) {
     const Finished run = ExplainIn(
         folder_, {.size = "1MiB", .direction = "h2d", .site = std::move(site), .policy = "site.toml", .json = json});
-    EXPECT_EQ(run.exit_code(), 0) << run.err;
+    EXPECT_EQ(run.status, 0) << run.err;
     return run.out;
   };
   EXPECT_EQ(explained("/data/me/job/train.py:42", false),
@@ -291,7 +291,7 @@ TEST_F(PolicyExplainTest, ARuleOfAPlace) {
 TEST_F(PolicyExplainTest, ThatIsNoPlace) {
   const Finished run =
       ExplainIn(folder_, {.size = "1MiB", .direction = "h2d", .site = "train.py:", .policy = "p.toml"});
-  EXPECT_EQ(run.exit_code(), 2);
+  EXPECT_EQ(run.status, 2);
   EXPECT_EQ(run.err,
             "slipstream policy explain: --site: found \"train.py:\", expected a file, or a file and a line: "
             "\"train.py:42\"\n");
@@ -299,7 +299,7 @@ TEST_F(PolicyExplainTest, ThatIsNoPlace) {
 
 TEST_F(PolicyExplainTest, WrongOptionsAreUsageErrors) {
   const Finished run = Of("80M", "up", "256");
-  EXPECT_EQ(run.exit_code(), kUsage);
+  EXPECT_EQ(run.status, kUsage);
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(
       run.err,
@@ -308,14 +308,14 @@ TEST_F(PolicyExplainTest, WrongOptionsAreUsageErrors) {
       "slipstream policy explain: --direction: found \"up\", expected \"h2d\" or \"d2h\"\n"
       "slipstream policy explain: --device: found 256, expected an integer from 0 to 255\n");
   for (const char* size : {"0", "", "-1", "1.5B", "99999999999999999999"}) {
-    EXPECT_EQ(Of(size, "h2d").exit_code(), kUsage) << size;
+    EXPECT_EQ(Of(size, "h2d").status, kUsage) << size;
   }
 }
 
 TEST_F(PolicyExplainTest, ABrokenPolicyIsNotExplained) {
   WriteFile(folder_ / "p.toml", "version = 1\n[[transfer.rule]]\nmin_size = 1\n");
   const Finished run = Of("80MB", "h2d");
-  EXPECT_EQ(run.exit_code(), kFailed);
+  EXPECT_EQ(run.status, kFailed);
   EXPECT_EQ(run.out, "");
   EXPECT_EQ(run.err, "p.toml:2:1: a rule without an action, expected promote or skip_synchronize\n");
 }

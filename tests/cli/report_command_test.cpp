@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "tests/policy/process.h"
 #include "tests/report/report_testing.h"
+#include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Finished;
-using policy::testing::InChild;
+using test::Finished;
+using test::InChild;
 using tracer::Slurp;
 using tracer::Spit;
 
@@ -49,7 +49,7 @@ class ReportCommandTest : public report::ReportTest {
 TEST_F(ReportCommandTest, ADirectoryASpoolAndADatabaseSayTheSame) {
   Sample("0.spool", 0);
   const Finished finished = RunIt({.run = run_});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.err, "");
   EXPECT_TRUE(finished.out.starts_with("slipstream report: train.py\n")) << finished.out;
   EXPECT_NE(finished.out.find("STEPS of python3 (pid 100, rank 0): 8 steps"), std::string::npos) << finished.out;
@@ -74,24 +74,24 @@ TEST_F(ReportCommandTest, RanksThatWereRecordedApart) {
   EXPECT_EQ(RunIt({.run = other + "/1.spool", .more = {run_}}).out, whole);
   EXPECT_EQ(RunIt({.run = run_, .more = {other, run_ + "/0.spool", other + "/"}}).out, whole) << "each once";
   EXPECT_EQ(RunCommand({"report", run_, other}).out, whole);
-  EXPECT_EQ(RunCommand({"advise", run_, other, "--rank", "0"}).exit_code(), kSuccess);
+  EXPECT_EQ(RunCommand({"advise", run_, other, "--rank", "0"}).status, kSuccess);
   const std::string database = directory_ + "/all.sqlite";
-  EXPECT_EQ(RunCommand({"export", run_, other, "--sqlite", database}).exit_code(), kSuccess);
+  EXPECT_EQ(RunCommand({"export", run_, other, "--sqlite", database}).status, kSuccess);
   EXPECT_EQ(RunIt({.run = database}).out, whole.substr(0, whole.size()));
 
   // Nothing of either is written over.
   const Finished finished = RunIt({.run = run_, .more = {other}, .html = other + "/1.spool", .force = true});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("would be lost"), std::string::npos) << finished.err;
   const Finished exported = RunCommand({"export", run_, other, "--chrome", other + "/1.spool", "--force"});
-  EXPECT_EQ(exported.exit_code(), kFailed) << exported.out;
+  EXPECT_EQ(exported.status, kFailed) << exported.out;
   EXPECT_EQ(RunIt({.run = run_, .more = {other}}).out, whole);
 
   const Finished mixed = RunIt({.run = run_, .more = {database}});
-  EXPECT_EQ(mixed.exit_code(), kFailed);
+  EXPECT_EQ(mixed.status, kFailed);
   EXPECT_NE(mixed.err.find(database + ": a database, which cannot be put together"), std::string::npos) << mixed.err;
   const Finished missing = RunIt({.run = run_, .more = {directory_ + "/none"}});
-  EXPECT_NE(missing.exit_code(), kSuccess);
+  EXPECT_NE(missing.status, kSuccess);
   EXPECT_NE(missing.err.find("/none: No such file"), std::string::npos) << missing.err;
   std::filesystem::create_directory(directory_ + "/empty");
   const Finished empty = RunIt({.run = run_, .more = {directory_ + "/empty"}});
@@ -101,7 +101,7 @@ TEST_F(ReportCommandTest, RanksThatWereRecordedApart) {
 TEST_F(ReportCommandTest, ForScripts) {
   Sample("0.spool", 0);
   const Finished finished = RunIt({.run = run_, .json = true});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
   EXPECT_EQ(json["schema"], "slipstream-report-1");
   EXPECT_EQ(json["partial"], false);
@@ -112,7 +112,7 @@ TEST_F(ReportCommandTest, ForScripts) {
 TEST_F(ReportCommandTest, APage) {
   Sample("0.spool", 0);
   const Finished finished = RunIt({.run = run_, .html = page_});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_TRUE(finished.out.ends_with("page: " + page_ + "\n")) << finished.out;
   EXPECT_TRUE(Slurp(page_).starts_with("<!DOCTYPE html>"));
   struct stat facts {};
@@ -125,11 +125,11 @@ TEST_F(ReportCommandTest, WhatIsThereStays) {
   Sample("0.spool", 0);
   Spit(page_, "precious");
   const Finished finished = RunIt({.run = run_, .html = page_});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.out, "");
   EXPECT_NE(finished.err.find("--force replaces it"), std::string::npos) << finished.err;
   EXPECT_EQ(Slurp(page_), "precious");
-  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).exit_code(), kSuccess);
+  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).status, kSuccess);
   EXPECT_TRUE(Slurp(page_).starts_with("<!DOCTYPE html>"));
 }
 
@@ -141,21 +141,21 @@ TEST_F(ReportCommandTest, WhatIsReadIsNeverReplaced) {
            {run_, spool}, {spool, run_ + "/../run/0.spool"}, {database_, database_}, {run_, run_}}) {
     const std::string before = page == run_ ? "" : Slurp(page);
     const Finished finished = RunIt({.run = run, .html = page, .force = true});
-    EXPECT_EQ(finished.exit_code(), kFailed) << page;
+    EXPECT_EQ(finished.status, kFailed) << page;
     EXPECT_NE(finished.err, "");
     if (page != run_) {
       EXPECT_EQ(Slurp(page), before);
     }
   }
   ASSERT_EQ(mkfifo(page_.c_str(), 0600), 0);
-  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).exit_code(), kFailed);
+  EXPECT_EQ(RunIt({.run = run_, .html = page_, .force = true}).status, kFailed);
   EXPECT_TRUE(std::filesystem::is_fifo(page_));
 }
 
 TEST_F(ReportCommandTest, PlacesWhereNoPageCanBe) {
   Sample("0.spool", 0);
   const Finished finished = RunIt({.run = run_, .html = directory_ + "/missing/page.html"});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.out, "");
   EXPECT_NE(finished.err.find("No such file or directory\n  Name a file"), std::string::npos) << finished.err;
 }
@@ -164,7 +164,7 @@ TEST_F(ReportCommandTest, WhatCouldNotBeReadMakesItPartial) {
   Sample("0.spool", 0);
   Spit(run_ + "/1.spool", "");
   const Finished finished = RunIt({.run = run_, .json = true});
-  EXPECT_EQ(finished.exit_code(), kPartial) << finished.err;
+  EXPECT_EQ(finished.status, kPartial) << finished.err;
   EXPECT_EQ(nlohmann::json::parse(finished.out)["partial"], true);
   EXPECT_NE(RunIt({.run = run_}).out.find("1.spool"), std::string::npos);
 }
@@ -172,19 +172,19 @@ TEST_F(ReportCommandTest, WhatCouldNotBeReadMakesItPartial) {
 TEST_F(ReportCommandTest, AProcessThatWasKilledIsNotPartial) {
   Sample("0.spool", 0, kStep, /*ends=*/false);
   const Finished finished = RunIt({.run = run_});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_NE(finished.out.find("it was killed or still runs"), std::string::npos) << finished.out;
 }
 
 TEST_F(ReportCommandTest, WhatIsNoRun) {
   Finished finished = RunIt({.run = "/nowhere"});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_TRUE(finished.err.starts_with("slipstream report: ")) << finished.err;
   Sample("0.spool", 0);
   BuildWell();
   report::Execute(database_, "DROP TABLE SLIPSTREAM_PROCESSES; DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME");
   finished = RunIt({.run = database_});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("holds no CUDA calls and no kernels"), std::string::npos) << finished.err;
   EXPECT_EQ(finished.out, "");
 }
@@ -195,7 +195,7 @@ TEST_F(ReportCommandTest, ADatabaseThatCannotBeReadToItsEnd) {
   BuildWell();
   report::Execute(database_, "ALTER TABLE SLIPSTREAM_CALLS RENAME COLUMN siteId TO other");
   const Finished finished = RunIt({.run = database_});
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.out, "");
   EXPECT_NE(finished.err.find("cannot be read to its end: "), std::string::npos) << finished.err;
 }
@@ -206,20 +206,20 @@ TEST_F(ReportCommandTest, StandardOutputThatIsFull) {
     if (std::freopen("/dev/full", "w", stdout) == nullptr) return 77;
     return Report({.run = run_}, "1.2.3");
   });
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("standard output"), std::string::npos) << finished.err;
 }
 
 TEST_F(ReportCommandTest, TheCommandLine) {
   Sample("0.spool", 0);
   Finished finished = RunCommand({"report"});
-  EXPECT_EQ(finished.exit_code(), kUsage);
+  EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("slipstream report RUN"), std::string::npos) << finished.err;
-  EXPECT_EQ(RunCommand({"report", run_, "--nothing"}).exit_code(), kUsage);
+  EXPECT_EQ(RunCommand({"report", run_, "--nothing"}).status, kUsage);
   finished = RunCommand({"report", run_});
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.out, RunIt({.run = run_}).out);
-  EXPECT_EQ(RunCommand({"report", run_, "--html", page_, "--json"}).exit_code(), kSuccess);
+  EXPECT_EQ(RunCommand({"report", run_, "--html", page_, "--json"}).status, kSuccess);
   EXPECT_TRUE(std::filesystem::exists(page_));
 }
 

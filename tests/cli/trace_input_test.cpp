@@ -12,15 +12,15 @@
 #include <functional>
 #include <string>
 
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/cli/trace_build.h"
 
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Finished;
-using policy::testing::InChild;
+using test::Finished;
+using test::InChild;
 using trace_db::Question;
 
 class TraceInputTest : public trace_db::TraceDbTest {
@@ -60,7 +60,7 @@ class TraceInputTest : public trace_db::TraceDbTest {
 TEST_F(TraceInputTest, ARunsDirectory) {
   Sample();
   const Finished finished = Open(run_);
-  EXPECT_EQ(finished.exit_code(), kSuccess) << finished.err;
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_EQ(finished.out, "2 0");
   EXPECT_EQ(finished.err, "");
 }
@@ -91,21 +91,21 @@ TEST_F(TraceInputTest, NothingIsLeftInTheTemporaryDirectory) {
   EXPECT_EQ(finished.out, "2 0");
   EXPECT_TRUE(std::filesystem::is_empty(folder));
   const Finished none = Open(NewFolder("empty"), [&] { setenv("TMPDIR", folder.c_str(), 1); });
-  EXPECT_EQ(none.exit_code(), kFailed);
+  EXPECT_EQ(none.status, kFailed);
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
 TEST_F(TraceInputTest, ATemporaryDirectoryThatIsNotThere) {
   Sample();
   const Finished finished = Open(run_, [] { setenv("TMPDIR", "/nowhere", 1); });
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("slipstream report: /nowhere/slipstream-"), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find("Set TMPDIR"), std::string::npos) << finished.err;
 }
 
 TEST_F(TraceInputTest, NoSuchRun) {
   const Finished finished = Open("/nowhere");
-  EXPECT_EQ(finished.exit_code(), kFailed);
+  EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("slipstream report: "), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find("/nowhere"), std::string::npos) << finished.err;
 }
@@ -115,7 +115,7 @@ TEST_F(TraceInputTest, ADatabaseThatIsCut) {
   ASSERT_EQ(trace_db::BuildTraceDatabase({.run = run_, .database = database_}).problem, trace_db::BuildProblem::kNone);
   ASSERT_EQ(truncate(database_.c_str(), 50), 0);
   const Finished finished = Open(database_);
-  EXPECT_EQ(finished.exit_code(), kFailed) << finished.out;
+  EXPECT_EQ(finished.status, kFailed) << finished.out;
   EXPECT_NE(finished.err.find(": cannot be read: "), std::string::npos) << finished.err;
 }
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "policy/load.h"
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
 namespace slipstream::cli {

@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tracer/counter_reader.h"
 
 namespace {

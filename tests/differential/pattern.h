@@ -1,34 +1,17 @@
-// Bytes from a number, a number from bytes, and what the kernels compute. Fast: this is most of what a program does.
+// A number from bytes, and what the kernels compute. Fast: this is most of what a program does.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "tests/support/pattern.h"
+
 namespace differential {
 
-inline uint64_t Mixed(uint64_t hash, uint64_t value) {
-  hash = (hash ^ value) * 0x9FB21C651E98DF25u;
-  return hash ^ (hash >> 32);
-}
-
-// Calls visit(offset, bytes) for each group of 8 bytes and for the rest.
-template <typename Visit>
-void ForWords(size_t bytes, const Visit& visit) {
-  size_t offset = 0;
-  for (; offset + 8 <= bytes; offset += 8) visit(offset, size_t{8});
-  if (offset < bytes) visit(offset, bytes - offset);
-}
-
-inline void FillPattern(void* target, size_t bytes, uint64_t value) {
-  uint64_t word = Mixed(0x5115, value);
-  auto* const to = static_cast<unsigned char*>(target);
-  ForWords(bytes, [&word, to](size_t offset, size_t count) {
-    word += 0x9E3779B97F4A7C15u;
-    const uint64_t out = word ^ (word >> 29);
-    std::memcpy(to + offset, &out, count);
-  });
-}
+using slipstream::test::FillPattern;
+using slipstream::test::ForWords;
+using slipstream::test::Mixed;
 
 inline uint64_t HashOf(const void* source, size_t bytes) {
   const auto* const from = static_cast<const unsigned char*>(source);

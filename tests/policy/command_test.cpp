@@ -9,20 +9,20 @@
 
 #include "policy/load.h"
 #include "policy/options.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/policy_command.h"
 
 namespace slipstream::cli {
 namespace {
 
-using policy::testing::Variables;
+using test::Variables;
 
-using policy::testing::Finished;
-using policy::testing::Folder;
-using policy::testing::InChild;
-using policy::testing::ModeOf;
-using policy::testing::ReadFile;
-using policy::testing::WriteFile;
+using test::Finished;
+using test::Folder;
+using test::InChild;
+using test::ModeOf;
+using test::ReadFile;
+using test::WriteFile;
 
 // In a child, with no variable but the given one and one that leaves out this machine's own policy, so that neither the
 // tester's environment nor a test changes the others.
@@ -47,7 +47,7 @@ TEST(PolicyCheck, SaysThatAGoodFileIsOk) {
   const std::string path = folder / "p.toml";
   WriteFile(path, "version = 1\n");
   const Finished check = RunCommand([&] { return PolicyCheck(path); });
-  EXPECT_EQ(check.exit_code(), 0);
+  EXPECT_EQ(check.status, 0);
   EXPECT_EQ(check.out, path + ": ok\n");
   EXPECT_EQ(check.err, "");
 }
@@ -57,7 +57,7 @@ TEST(PolicyCheck, PrintsEveryProblem) {
   const std::string path = folder / "p.toml";
   WriteFile(path, "version = 1\nenabled = 3\n[alocator]\nmode = \"off\"\n");
   const Finished check = RunCommand([&] { return PolicyCheck(path); }, "SLIPSTREAM_LOG_LEVEL=loud");
-  EXPECT_EQ(check.exit_code(), 1);
+  EXPECT_EQ(check.status, 1);
   EXPECT_EQ(check.out, "");
   EXPECT_EQ(check.err, path + ":2:11: \"enabled\": found 3, expected true or false\n" + path +
                            ":4:1: unknown key \"alocator.mode\"; did you mean \"allocator.mode\"?\n" +
@@ -73,21 +73,21 @@ TEST(PolicyCheck, AKeyThatIsGoneIsAcceptedWithANote) {
       "\" has no effect any more: the pinned pool was removed, because it was slower than the driver's own; take it "
       "out\n";
   const Finished check = RunCommand([&] { return PolicyCheck(path); }, "SLIPSTREAM_ALLOCATOR_PINNED=pool");
-  EXPECT_EQ(check.exit_code(), 0);
+  EXPECT_EQ(check.status, 0);
   EXPECT_EQ(check.out, path + ": ok\n");
   EXPECT_EQ(check.err, path + ":3:3: \"allocator.pinned" + note + path + ":4:1: \"allocator.max_idle_pinned" + note +
                            path + ":5:1: \"allocator.pinned_fill_from" + note +
                            "environment variable SLIPSTREAM_ALLOCATOR_PINNED: \"allocator.pinned" + note);
   for (const bool json : {false, true}) {
     const Finished show = RunCommand([&] { return PolicyShow(path, json); });
-    EXPECT_EQ(show.exit_code(), 0);
+    EXPECT_EQ(show.status, 0);
     EXPECT_EQ(show.out.find("allocator.pinned"), std::string::npos) << show.out;
   }
 }
 
 TEST(PolicyCheck, AMissingFileIsAProblem) {
   const Finished check = RunCommand([] { return PolicyCheck("/nonexistent.toml"); });
-  EXPECT_EQ(check.exit_code(), 1);
+  EXPECT_EQ(check.status, 1);
   EXPECT_EQ(check.err, "/nonexistent.toml: cannot be opened: No such file or directory\n");
 }
 
@@ -102,7 +102,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
         return PolicyShow("p.toml", false);
       },
       "SLIPSTREAM_TRACER_NVTX=false");
-  EXPECT_EQ(show.exit_code(), 0) << show.err;
+  EXPECT_EQ(show.status, 0) << show.err;
   EXPECT_EQ(show.out,
             "version                       1                 p.toml:1\n"
             "enabled                       true              default\n"
@@ -252,12 +252,12 @@ TEST(PolicyShow, NamesTheLayerOfEveryValueAndEveryPlaceThatWasLookedAt) {
 TEST(PolicyCheck, WithoutAFileChecksEveryLayer) {
   const Folder root;
   const Finished good = InLayers(root, [] { return PolicyCheck(std::nullopt); });
-  EXPECT_EQ(good.exit_code(), 0);
+  EXPECT_EQ(good.status, 0);
   EXPECT_NE(good.out.find("home/.config/slipstream/policy.toml  ok\n"), std::string::npos) << good.out;
   std::filesystem::create_directories(root / "home/project");
   WriteFile(root / "home/project/slipstream.toml", "version = 1\nenabeld = false\n");
   const Finished bad = InLayers(root, [] { return PolicyCheck(std::nullopt); });
-  EXPECT_EQ(bad.exit_code(), 1);
+  EXPECT_EQ(bad.status, 1);
   EXPECT_EQ(bad.out, "");
   EXPECT_EQ(bad.err,
             (root / "home/project/slipstream.toml") + ":2:1: unknown key \"enabeld\"; did you mean \"enabled\"?\n");
@@ -278,7 +278,7 @@ TEST(PolicyShow, WithoutAPathTakesTheVariable) {
 
 TEST(PolicyShow, RefusesABrokenPolicy) {
   const Finished show = RunCommand([] { return PolicyShow(std::nullopt, true); }, "SLIPSTREAM_LOG_LEVLE=debug");
-  EXPECT_EQ(show.exit_code(), 1);
+  EXPECT_EQ(show.status, 1);
   EXPECT_EQ(show.out, "");
   EXPECT_EQ(show.err,
             "environment variable SLIPSTREAM_LOG_LEVLE: not one that slipstream knows; did you mean "
@@ -291,7 +291,7 @@ TEST(PolicyShow, JsonHoldsEveryKeyWithItsOrigin) {
   WriteFile(path, "version = 1\nlog.max_size = \"1MB\"\n[environment]\nA = \"b\"\n");
   // Any bytes may stand in a variable; JSON is still JSON.
   const Finished show = RunCommand([&] { return PolicyShow(path, true); }, "SLIPSTREAM_LOG_FILE=/tmp/\xff");
-  ASSERT_EQ(show.exit_code(), 0) << show.err;
+  ASSERT_EQ(show.status, 0) << show.err;
   const nlohmann::json json = nlohmann::json::parse(show.out);
   EXPECT_EQ(json["path"], path);
   EXPECT_EQ(json["policy"]["log"]["max_size"], 1000000);
@@ -328,7 +328,7 @@ TEST(PolicyShow, DimsDefaultsOnATerminalOnly) {
           return PolicyShow(std::nullopt, false);
         },
         variable);
-    EXPECT_EQ(show.exit_code(), 0);
+    EXPECT_EQ(show.status, 0);
     // All of it is in the terminal's buffer by now; `inner` kept it open.
     char buffer[8192];
     const ssize_t count = ::read(terminal, buffer, sizeof(buffer));
@@ -350,7 +350,7 @@ TEST(PolicyShow, AFullDiskIsAnError) {
     ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
     return PolicyShow(std::nullopt, false);
   });
-  EXPECT_EQ(show.exit_code(), 1);
+  EXPECT_EQ(show.status, 1);
   EXPECT_EQ(show.err, "slipstream policy: standard output: No space left on device\n");
 }
 
@@ -361,7 +361,7 @@ TEST(PolicyInit, WritesAPolicyThatPassesTheCheckAndIsTheDefaults) {
     ::umask(0);
     return PolicyInit(path, false);
   });
-  EXPECT_EQ(init.exit_code(), 0) << init.err;
+  EXPECT_EQ(init.status, 0) << init.err;
   EXPECT_EQ(init.out, "Wrote " + path + ": every key, commented out at its default.\n");
   EXPECT_EQ(ModeOf(path), 0644U);
   EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).out, path + ": ok\n");
@@ -374,7 +374,7 @@ TEST(PolicyInit, ReplacesOnlyWithForce) {
   const std::string path = folder / "p.toml";
   WriteFile(path, "mine\n", 0600);
   const Finished refused = RunCommand([&] { return PolicyInit(path, false); });
-  EXPECT_EQ(refused.exit_code(), 1);
+  EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.err, path + ": exists; --force replaces it\n");
   EXPECT_EQ(ReadFile(path), "mine\n");
 
@@ -382,15 +382,15 @@ TEST(PolicyInit, ReplacesOnlyWithForce) {
     ::umask(022);
     return PolicyInit(path, true);
   });
-  EXPECT_EQ(forced.exit_code(), 0) << forced.err;
-  EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).exit_code(), 0);
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).status, 0);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "something was left behind";
 }
 
 TEST(PolicyInit, FollowsNoDanglingLink) {
   const Folder folder;
   ASSERT_EQ(::symlink((folder / "elsewhere").c_str(), (folder / "p.toml").c_str()), 0);
-  EXPECT_EQ(RunCommand([&] { return PolicyInit(folder / "p.toml", false); }).exit_code(), 1);
+  EXPECT_EQ(RunCommand([&] { return PolicyInit(folder / "p.toml", false); }).status, 1);
   EXPECT_NE(::access((folder / "elsewhere").c_str(), F_OK), 0);
 }
 
@@ -402,7 +402,7 @@ TEST(PolicyInit, SaysWhyItCannotWrite) {
     ::mkdir((folder / "d").c_str(), 0755);
     return PolicyInit(folder / "d", true);
   });
-  EXPECT_EQ(directory.exit_code(), 1);
+  EXPECT_EQ(directory.status, 1);
   EXPECT_EQ(directory.err, folder / "d: cannot be replaced: Is a directory\n");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << "something was left behind";
 }

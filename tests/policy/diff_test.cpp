@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tools/cli/policy_diff.h"
 
 namespace slipstream::cli {
 namespace {
 
 using nlohmann::json;
-using policy::testing::Finished;
-using policy::testing::Folder;
-using policy::testing::InChild;
-using policy::testing::WriteFile;
+using test::Finished;
+using test::Folder;
+using test::InChild;
+using test::WriteFile;
 
 class PolicyDiffTest : public ::testing::Test {
  protected:
@@ -55,7 +55,7 @@ TEST_F(PolicyDiffTest, SaysKeyByKeyWhatDiffersAndWhereItComesFrom) {
         "[log]\nlevel = \"warn\"\n[transfer]\nthreads = 4\n[environment]\nA = \"1\"\nB = \"1\"\nC = \"1\"\n");
   Write("home/b.toml", "[transfer]\nthreads = 4\nh2d = \"off\"\n[environment]\nC = \"1\"\nB = \"2\"\n");
   const Finished diff = Diff({.a = "a.toml", .b = "b.toml"});
-  EXPECT_EQ(diff.exit_code(), 1) << diff.err;
+  EXPECT_EQ(diff.status, 1) << diff.err;
   EXPECT_EQ(diff.out,
             "a  a.toml\n"
             "b  b.toml\n"
@@ -73,7 +73,7 @@ TEST_F(PolicyDiffTest, WhatIsTheSameIsZeroWhereverItStands) {
         "[log]\nlevel = \"off\"\n[transfer]\nmax_pinned = \"1GiB\"\n[[transfer.rule]]\npromote = false\n");
   Write("home/b.toml", "transfer.max_pinned = 1073741824\n[[transfer.rule]]\npromote = false\n");
   const Finished diff = Diff({.a = "a.toml", .b = "b.toml"});
-  EXPECT_EQ(diff.exit_code(), 0);
+  EXPECT_EQ(diff.status, 0);
   EXPECT_EQ(diff.out, "a  a.toml\nb  b.toml\nthe same\n");
   const json object = json::parse(Diff({.a = "a.toml", .b = "b.toml", .json = true}).out);
   EXPECT_EQ(object["same"], true);
@@ -89,7 +89,7 @@ TEST_F(PolicyDiffTest, ComparesRulesAsAList) {
   Write("home/a.toml", rule("one", 9001) + rule("two", 8001) + rule("three", 7001));
   Write("home/b.toml", rule("two", 8001) + rule("new", 7500) + rule("three", 7001));
   const Finished diff = Diff({.a = "a.toml", .b = "b.toml"});
-  EXPECT_EQ(diff.exit_code(), 1);
+  EXPECT_EQ(diff.status, 1);
   EXPECT_EQ(diff.out,
             "a  a.toml\n"
             "b  b.toml\n"
@@ -120,7 +120,7 @@ TEST_F(PolicyDiffTest, AnotherOrderOfTheSameRulesIsADifference) {
   const std::string two = "[[transfer.rule]]\ndirection = \"d2h\"\nskip_synchronize = false\n";
   Write("home/a.toml", one + two);
   Write("home/b.toml", two + one);
-  EXPECT_EQ(Diff({.a = "a.toml", .b = "b.toml"}).exit_code(), 1);
+  EXPECT_EQ(Diff({.a = "a.toml", .b = "b.toml"}).status, 1);
 }
 
 TEST_F(PolicyDiffTest, WordsStandForLayers) {
@@ -154,22 +154,22 @@ TEST_F(PolicyDiffTest, WordsStandForLayers) {
 TEST_F(PolicyDiffTest, TroubleIsTwoAndSaysAllOfIt) {
   Write("home/a.toml", "enabled = 1\n");
   const Finished broken = Diff({.a = "a.toml", .b = "missing.toml"});
-  EXPECT_EQ(broken.exit_code(), 2);
+  EXPECT_EQ(broken.status, 2);
   EXPECT_EQ(broken.out, "");
   EXPECT_EQ(broken.err,
             "a.toml:2:11: \"enabled\": found 1, expected true or false\n"
             "missing.toml: cannot be opened: No such file or directory\n");
   const Finished none = Diff({.a = "user", .b = "default"});
-  EXPECT_EQ(none.exit_code(), 2);
+  EXPECT_EQ(none.status, 2);
   EXPECT_EQ(none.err, "slipstream policy diff: there is no policy of the layer \"user\"; looked for:\n  " +
                           (root_ / "home/.config/slipstream/policy.toml") + "\n");
-  EXPECT_EQ(Diff({.a = "default"}, "SLIPSTREAM_ENABLED=perhaps").exit_code(), 2);
+  EXPECT_EQ(Diff({.a = "default"}, "SLIPSTREAM_ENABLED=perhaps").status, 2);
   if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   const Finished full = InChild([] {
     ::dup2(::open("/dev/full", O_WRONLY), STDOUT_FILENO);
     return PolicyDiff({.a = "default", .b = "default"});
   });
-  EXPECT_EQ(full.exit_code(), 2);
+  EXPECT_EQ(full.status, 2);
 }
 
 TEST_F(PolicyDiffTest, HostileTextStaysText) {

@@ -16,12 +16,12 @@
 #include "policy/rule_keys.h"
 #include "policy/statements.h"
 #include "policy/text.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
 constexpr unsigned kInputs = 200000;
 constexpr unsigned kParts = 4;

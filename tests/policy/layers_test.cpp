@@ -12,15 +12,15 @@
 #include <vector>
 
 #include "policy/load.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Folder;
-using testing::InChild;
-using testing::Variables;
-using testing::WriteFile;
+using test::Folder;
+using test::InChild;
+using test::Variables;
+using test::WriteFile;
 
 using Strings = std::vector<std::string>;
 
@@ -55,14 +55,14 @@ class LayersTest : public ::testing::Test {
   template <typename Check>
   std::string From(const std::string& folder, Check check, Search search = Search::kCommand,
                    const Variables& more = {}) {
-    const testing::Finished child = InChild([&] {
+    const test::Finished child = InChild([&] {
       if (::chdir((root_ / folder).c_str()) != 0) return 99;
       const Loaded loaded = LoadIn(search, more);
       std::string said = check(loaded);
       for (const Problem& problem : loaded.problems) said += problem.Format() + "\n";
       return std::fwrite(said.data(), 1, said.size(), stdout) == said.size() && std::fflush(stdout) == 0 ? 0 : 98;
     });
-    return child.exit_code() == 0 ? WithoutRoot(child.out) : "exit code " + std::to_string(child.exit_code());
+    return child.status == 0 ? WithoutRoot(child.out) : "exit code " + std::to_string(child.status);
   }
 
   std::string WithoutRoot(std::string text) const {
@@ -320,15 +320,15 @@ TEST_F(LayersTest, S59_WhatCannotBeLookedAtIsAProblemInTheSystemsLayerOnly) {
   Write("etc/policy.toml", "");
   Write("home/.config/slipstream/policy.toml", "");
   const auto as_nobody = [&](const char* closed) {
-    const testing::Finished child = InChild([&] {
+    const test::Finished child = InChild([&] {
       ::chmod((root_ / closed).c_str(), 0);
-      if (!testing::BecomeNobody()) return 2;
+      if (!test::BecomeNobody()) return 2;
       const Loaded loaded = LoadIn(Search::kProcess);
       for (const Problem& problem : loaded.problems) std::printf("%s\n", problem.Format().c_str());
       return std::fflush(stdout);
     });
     ::chmod((root_ / closed).c_str(), 0755);
-    return child.exit_code() == 0 ? WithoutRoot(child.out) : "exit code " + std::to_string(child.exit_code());
+    return child.status == 0 ? WithoutRoot(child.out) : "exit code " + std::to_string(child.status);
   };
   // Nobody's own files, so that only what may be entered is asked.
   if (::geteuid() == 0) {

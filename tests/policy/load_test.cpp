@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "policy/document.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
 using std::string_literals::operator""s;
 using Strings = std::vector<std::string>;

@@ -21,17 +21,17 @@
 #include <vector>
 
 #include "policy/log_file.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Finished;
-using testing::Folder;
-using testing::InChild;
-using testing::ModeOf;
-using testing::ReadFile;
-using testing::WriteFile;
+using test::Finished;
+using test::Folder;
+using test::InChild;
+using test::ModeOf;
+using test::ReadFile;
+using test::WriteFile;
 
 std::vector<std::string> Lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -58,7 +58,7 @@ TEST(Log, IsSilentByDefaultAndOffMeansOff) {
     SayAll();
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(child.err, "");
   EXPECT_EQ(child.out, "");
 }
@@ -75,7 +75,7 @@ TEST(Log, ALevelIncludesThoseBeforeIt) {
       SayAll();
       return 0;
     });
-    EXPECT_EQ(child.exit_code(), 0);
+    EXPECT_EQ(child.status, 0);
     EXPECT_EQ(Lines(child.err).size(), i + 1) << child.err;
   }
 }
@@ -132,7 +132,7 @@ TEST(Log, PreservesErrno) {
     LogOnceToStderr("y");
     return errno == 77 ? 0 : 3;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 TEST(Log, AForkedChildSaysNothing) {
@@ -168,7 +168,7 @@ TEST(Log, LinesOfManyThreadsStayWhole) {
     for (std::thread& thread : threads) thread.join();
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   const std::vector<std::string> lines = Lines(ReadFile(path));
   EXPECT_EQ(lines.size(), 2000U);
   for (const std::string& line : lines) {
@@ -187,7 +187,7 @@ TEST(S59_Log, TheFileIsItsOwnersOnly) {
     LogInfo("hello");
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(child.err, "");
   EXPECT_EQ(ModeOf(folder / "log"), 0600U);
   EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
@@ -203,7 +203,7 @@ TEST(S59_Log, ASymbolicLinkIsNotFollowed) {
     LogInfo("two");
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(ReadFile(folder / "precious"), "data\n");
   EXPECT_TRUE(std::regex_match(child.err, std::regex("slipstream\\[\\d+\\]: the log file \"" + (folder / "log") +
                                                      "\" is a symbolic link; nothing is logged\n")))
@@ -228,7 +228,7 @@ TEST(S59_Log, WhatIsNotAPlainFileOfOursIsNotWritten) {
       LogInfo("x");
       return 0;
     });
-    EXPECT_EQ(child.exit_code(), 0);
+    EXPECT_EQ(child.status, 0);
     EXPECT_EQ(Lines(child.err).size(), 1U) << child.err;
     EXPECT_NE(child.err.find("\"" + path + "\" " + why + "; nothing is logged"), std::string::npos) << child.err;
   }
@@ -256,7 +256,7 @@ TEST(Log, TheSizeIsObeyedAndTheNewestLinesAreKept) {
     for (int i = 0; i < 5000; ++i) LogInfo("message number " + std::to_string(i));
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(child.err, "");
   const std::string now = ReadFile(folder / "log");
   const std::string before = ReadFile(folder / "log.1");
@@ -281,7 +281,7 @@ TEST(Log, AFileFoundFullIsTurnedOver) {
     LogInfo("x");
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
   EXPECT_EQ(ReadFile(folder / "log.1").size(), 65536U);
 }
@@ -331,7 +331,7 @@ TEST(Log, ADescriptorThatTheProgramTookIsNotWritten) {
     if (!log.Append("three\n")) return 5;
     return ::write(number, "mine\n", 5) == 5 ? 0 : 6;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_EQ(ReadFile(folder / "precious"), "mine\n");
   EXPECT_EQ(ReadFile(path), "one\ntwo\nthree\n");
 }
@@ -372,20 +372,20 @@ TEST(Log, WhereTheFileCannotBeTurnedOverTheSizeIsStillObeyed) {
   ASSERT_EQ(::mkdir(inner.c_str(), 0777), 0);
   ASSERT_EQ(::chmod(inner.c_str(), 0777), 0);
   const Finished first = InChild([&] {
-    if (!testing::BecomeNobody()) return 1;
+    if (!test::BecomeNobody()) return 1;
     ConfigureLog({.level = LogLevel::kInfo, .file = inner + "/log", .max_size = 65536});
     LogInfo("first");
     return 0;
   });
-  ASSERT_EQ(first.exit_code(), 0);
+  ASSERT_EQ(first.status, 0);
   ASSERT_EQ(::chmod(inner.c_str(), 0555), 0);
   const Finished full = InChild([&] {
-    if (!testing::BecomeNobody()) return 1;
+    if (!test::BecomeNobody()) return 1;
     ConfigureLog({.level = LogLevel::kInfo, .file = inner + "/log", .max_size = 65536});
     for (int i = 0; i < 3000; ++i) LogInfo("message number " + std::to_string(i));
     return 0;
   });
-  EXPECT_EQ(full.exit_code(), 0);
+  EXPECT_EQ(full.status, 0);
   ASSERT_EQ(::chmod(inner.c_str(), 0755), 0);
   const std::size_t size = ReadFile(inner + "/log").size();
   EXPECT_LE(size, 65536U);
@@ -421,7 +421,7 @@ TEST(Log, SignalsOfWritingAreKeptFromTheProcess) {
     }
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 TEST(Log, ASignalThatTheProgramHasPendingStaysPending) {
@@ -436,7 +436,7 @@ TEST(Log, ASignalThatTheProgramHasPendingStaysPending) {
     ::sigpending(&pending);
     return sigismember(&pending, SIGPIPE) == 1 ? 0 : 1;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 TEST(Log, AClosedStandardErrorIsNoHarm) {
@@ -447,7 +447,7 @@ TEST(Log, AClosedStandardErrorIsNoHarm) {
     LogOnceToStderr("y");
     return 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 TEST(LogOnce, IsSaidOnceOnOneLine) {

@@ -11,7 +11,7 @@
 #include "policy/load.h"
 #include "policy/log.h"
 #include "policy/transfer_plan.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace {
 
@@ -41,7 +41,7 @@ thread_local long allocations_left = -1;
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
 // Runs `body` with ever more allocations allowed until it runs through, and returns how many it took.
 template <typename Body>
@@ -105,21 +105,21 @@ TEST(Memory, AnEnvironmentThatIsNotCompleteIsRefused) {
 }
 
 TEST(Memory, TheLogLosesItsMessage) {
-  const testing::Folder folder;
+  const test::Folder folder;
   const std::string file = folder / "a name long enough to be allocated on the heap.log";
-  const testing::Finished child = testing::InChild([&] {
+  const test::Finished child = test::InChild([&] {
     Log log{.level = LogLevel::kInfo, .file = file};
     const std::string message(1000, 'x');
     const long configured = UntilItFits([&] { ConfigureLog(log); });
     const long said = UntilItFits([&] { LogInfo(message); });
     return configured > 3 && said > 0 ? 0 : 1;
   });
-  EXPECT_EQ(child.exit_code(), 0);
-  EXPECT_TRUE(testing::ReadFile(file).ends_with("xxx\n"));
+  EXPECT_EQ(child.status, 0);
+  EXPECT_TRUE(test::ReadFile(file).ends_with("xxx\n"));
 }
 
 TEST(Memory, WhatMustNotAllocateDoesNot) {
-  const testing::Finished child = testing::InChild([] {
+  const test::Finished child = test::InChild([] {
     Transfer transfer;
     transfer.rules.resize(2);
     transfer.rules[0].device = 1;
@@ -133,7 +133,7 @@ TEST(Memory, WhatMustNotAllocateDoesNot) {
     allocations_left = -1;
     return disabled || enabled || promoted ? 1 : 0;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
   EXPECT_TRUE(child.err.ends_with(": said\n")) << child.err;
 }
 

@@ -8,12 +8,12 @@
 #include "policy/load.h"
 #include "policy/render.h"
 #include "policy/rule_keys.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
 // Becomes a field of any type, so that the compiler can be asked how many an aggregate takes.
 struct AnyField {
@@ -186,7 +186,7 @@ TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
 }
 
 TEST(Options, TheReferenceIsWhatTheTableSays) {
-  EXPECT_EQ(testing::ReadFile(SLIPSTREAM_POLICY_REFERENCE), ReferenceMarkdown())
+  EXPECT_EQ(test::ReadFile(SLIPSTREAM_POLICY_REFERENCE), ReferenceMarkdown())
       << "docs/policy.md is not what policy/options.cpp says: build the target policy-reference";
 }
 

@@ -11,12 +11,12 @@
 #include "policy/load.h"
 #include "policy/rule_keys.h"
 #include "policy/transfer_plan.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
 Loaded LoadOnly(const std::string& text) {
   return LoadText("version = 1\n" + text, "p.toml", Environment(Variables{}));

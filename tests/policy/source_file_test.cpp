@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "policy/load.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::policy {
 namespace {
 
-using testing::Variables;
+using test::Variables;
 
-using testing::Folder;
-using testing::WriteFile;
+using test::Folder;
+using test::WriteFile;
 
 constexpr const char* kGood = "version = 1\n[log]\nlevel = \"warn\"\n";
 
@@ -65,12 +65,12 @@ TEST(SourceFile, MissingDirectoryFifoAndEmptyNameAreProblems) {
 TEST(SourceFile, UnreadableIsAProblem) {
   const Folder folder;
   WriteFile(folder / "p.toml", kGood, 0600);
-  const testing::Finished child = testing::InChild([&] {
+  const test::Finished child = test::InChild([&] {
     if (::geteuid() != 0) ::chmod((folder / "p.toml").c_str(), 0);
-    if (!testing::BecomeNobody()) return 2;
+    if (!test::BecomeNobody()) return 2;
     return Result(folder / "p.toml") == folder / "p.toml: cannot be opened: Permission denied\n" ? 0 : 1;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 TEST(SourceFile, TooLargeIsAProblemAndTheLimitIsNot) {
@@ -98,12 +98,12 @@ TEST(S59_SourceFile, AFileOfAnotherUserIsRefused) {
   const std::string path = folder / "p.toml";
   WriteFile(path, kGood);
   const auto as = [&](uid_t user) {
-    const testing::Finished child = testing::InChild([&] {
+    const test::Finished child = test::InChild([&] {
       if (::setgid(user) != 0 || ::setuid(user) != 0) return 2;
       const std::string result = Result(path);
       return std::fwrite(result.data(), 1, result.size(), stdout) == result.size() ? std::fflush(stdout) : 3;
     });
-    return child.exit_code() == 0 ? child.out : "exit code " + std::to_string(child.exit_code());
+    return child.status == 0 ? child.out : "exit code " + std::to_string(child.status);
   };
   EXPECT_EQ(as(4242), "read") << "root's files are everybody's";
   ASSERT_EQ(::chown(path.c_str(), 4242, 4242), 0);
@@ -154,13 +154,13 @@ TEST(S59_SourceFile, ANameWithoutAFolderIsInTheWorkingDirectory) {
   const Folder safe;
   WriteFile(safe / "real.toml", kGood);
   ASSERT_EQ(::symlink((safe / "real.toml").c_str(), (folder / "p.toml").c_str()), 0);
-  const testing::Finished child = testing::InChild([&] {
+  const test::Finished child = test::InChild([&] {
     if (::chdir(folder.path().c_str()) != 0) return 2;
     if (Result("p.toml") != "read") return 3;
     ::chmod(folder.path().c_str(), 0777);
     return Result("p.toml").starts_with("p.toml: everybody may replace it") ? 0 : 4;
   });
-  EXPECT_EQ(child.exit_code(), 0);
+  EXPECT_EQ(child.status, 0);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::test {
 namespace {

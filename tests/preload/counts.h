@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tracer/counter_reader.h"
 
 namespace slipstream::test {

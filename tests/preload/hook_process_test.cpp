@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tests/preload/counts.h"
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 
 namespace slipstream::test {
 namespace {

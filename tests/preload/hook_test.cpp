@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/preload/counts.h"
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tracer/hook_id.h"
 
 namespace slipstream::test {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 
 namespace slipstream::trace_db {
 namespace {
 
-using policy::testing::InChild;
+using test::InChild;
 using tracer::Slurp;
 using tracer::Spit;
 
@@ -100,7 +100,7 @@ TEST_F(BuildTest, AnyName) {
     }
     return 0;
   });
-  EXPECT_EQ(finished.exit_code(), 0);
+  EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(Names().size(), 5U);
 }
 
@@ -121,12 +121,12 @@ TEST_F(BuildTest, ADirectoryThatCannotBeWritten) {
   chmod(run_.c_str(), 0555);
   chmod((run_ + "/a.spool").c_str(), 0444);
   const auto finished = InChild([&] {
-    if (!policy::testing::BecomeNobody()) return 77;
+    if (!test::BecomeNobody()) return 77;
     return Build().problem == BuildProblem::kPlace ? 0 : 1;
   });
   chmod(directory_.c_str(), 0755);
   chmod(run_.c_str(), 0755);
-  EXPECT_EQ(finished.exit_code(), 0);
+  EXPECT_EQ(finished.status, 0);
   EXPECT_EQ(Names(), std::vector<std::string>{"run"});
 }
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "policy/text.h"
-#include "tests/policy/process.h"
+#include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_db/clean_text.h"
 
@@ -334,7 +334,7 @@ TEST_F(StrangeSpoolsTest, AMillionRecordsInBoundedMemory) {
     spool.End();
   }
   // A process of its own: this one's peak may be another test's.
-  const auto finished = policy::testing::InChild([&] {
+  const auto finished = test::InChild([&] {
     const auto peak_kib = [] {
       rusage usage{};
       getrusage(RUSAGE_SELF, &usage);
@@ -346,7 +346,7 @@ TEST_F(StrangeSpoolsTest, AMillionRecordsInBoundedMemory) {
     std::fprintf(stderr, "%ld MiB more\n", (peak_kib() - before) >> 10);
     return peak_kib() - before < 120 << 10 ? 0 : 2;
   });
-  EXPECT_EQ(finished.exit_code(), 0) << finished.err;
+  EXPECT_EQ(finished.status, 0) << finished.err;
   EXPECT_EQ(Calls(), std::to_string(kRecords));
   EXPECT_EQ(One("SELECT sum(end - start) FROM CUPTI_ACTIVITY_KIND_RUNTIME"), std::to_string(5 * kRecords));
 #endif

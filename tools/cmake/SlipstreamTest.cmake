@@ -31,7 +31,7 @@ function(slipstream_add_test name)
     set(ARG_TIMEOUT 120)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE slipstream_options ${ARG_LIBS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE slipstream_options ${ARG_LIBS} slipstream_test_support GTest::gtest GTest::gtest_main)
   slipstream_compile_as_test(${name})
   # A property without a value would shift those behind it.
   set(_properties TIMEOUT ${ARG_TIMEOUT})

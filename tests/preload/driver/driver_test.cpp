@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/preload/counts.h"
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tracer/hook_id.h"
 
 namespace slipstream::test {

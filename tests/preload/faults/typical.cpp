@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/sim/simcuda.h"
+#include "tests/support/pattern.h"
 
 namespace {
 
@@ -61,15 +62,7 @@ cudaError_t Launch(void* at, size_t bytes, cudaStream_t stream) {
   return cudaLaunchKernel(Kernel(), dim3(1), dim3(32), arguments, 0, stream);
 }
 
-Bytes Pattern(size_t bytes, uint32_t seed) {
-  Bytes pattern(bytes);
-  uint32_t state = seed * 2654435761U + 1;
-  for (uint8_t& byte : pattern) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<uint8_t>(state >> 24);
-  }
-  return pattern;
-}
+using slipstream::test::Pattern;
 Bytes PlusOne(Bytes bytes) {
   for (uint8_t& byte : bytes) ++byte;
   return bytes;

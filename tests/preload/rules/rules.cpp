@@ -73,16 +73,6 @@ std::string Tally::Text() const {
   return text;
 }
 
-std::vector<uint8_t> Pattern(size_t bytes, uint32_t salt) {
-  std::vector<uint8_t> pattern(bytes);
-  uint32_t state = salt * 2654435761U + 12345;
-  for (uint8_t& byte : pattern) {
-    state = state * 1664525U + 1013904223U;
-    byte = static_cast<uint8_t>(state >> 24);
-  }
-  return pattern;
-}
-
 ::testing::AssertionResult Holds(const void* device, const std::vector<uint8_t>& bytes, size_t count) {
   count = std::min(count, bytes.size());
   const auto* now = static_cast<const uint8_t*>(simDevicePointer(device, count));

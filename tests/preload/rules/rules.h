@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/sim/sim_test.h"
+#include "tests/support/pattern.h"
 
 namespace rules {
 
@@ -52,8 +53,7 @@ class Tally {
 // Operations submitted to the stream that have not run. 0 right after a synchronise that was made.
 inline int Pending(cudaStream_t stream) { return simPendingOperations(stream); }
 
-// Bytes that differ from place to place and from one `salt` to the other.
-std::vector<uint8_t> Pattern(size_t bytes, uint32_t salt);
+using slipstream::test::Pattern;
 
 // Whether device memory holds these bytes now: nothing is run, waited for or paid.
 ::testing::AssertionResult Holds(const void* device, const std::vector<uint8_t>& bytes, size_t count = SIZE_MAX);

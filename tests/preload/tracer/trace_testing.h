@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/preload/counts.h"
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 #include "tracer/spool_reader.h"
 #include "tracer/trace_record.h"
 

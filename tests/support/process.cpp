@@ -1,18 +1,22 @@
-#include "tests/preload/process.h"
+#include "tests/support/process.h"
 
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 namespace slipstream::test {
 namespace {
@@ -43,13 +47,21 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
   return pointers;
 }
 
+void Remove(const std::string& directory) {
+  std::error_code ignored;
+  std::filesystem::remove_all(directory, ignored);
+}
+
+std::string MakeDirectory() {
+  std::string path = (std::filesystem::temp_directory_path() / "slipstream-test-XXXXXX").string();
+  if (mkdtemp(path.data()) == nullptr) throw std::runtime_error(path + ": " + std::strerror(errno));
+  return path;
+}
+
 struct Directories {
   std::vector<std::string> paths;
   ~Directories() {
-    for (const std::string& path : paths) {
-      std::error_code ignored;
-      std::filesystem::remove_all(path, ignored);
-    }
+    for (const std::string& path : paths) Remove(path);
   }
 };
 
@@ -110,7 +122,7 @@ Finished RunProgram(const std::vector<std::string>& command, const Variables& va
   close(err[0]);
   int status = 0;
   waitpid(child, &status, 0);
-  finished.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  finished.status = StatusOf(status);
   return finished;
 }
 
@@ -123,27 +135,44 @@ Variables Preload(const std::string& library) {
 #endif
 }
 
+Folder::Folder() : path_(MakeDirectory()) { chmod(path_.c_str(), 0755); }
+
+Folder::~Folder() { Remove(path_); }
+
 std::string NewDirectory() {
   static Directories directories;
-  std::string path = (std::filesystem::temp_directory_path() / "slipstream-test-XXXXXX").string();
-  if (mkdtemp(path.data()) == nullptr) return {};
-  directories.paths.push_back(path);
-  return path;
+  return directories.paths.emplace_back(MakeDirectory());
 }
 
 std::string ReadFile(const std::string& path) {
   std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
+  text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
 
-void WriteFile(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+void WriteFile(const std::string& path, const std::string& text, mode_t mode) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file || chmod(path.c_str(), mode) != 0) throw std::runtime_error("cannot write " + path);
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat status = {};
+  return lstat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0;
+}
 
 std::vector<std::string> NamesIn(const std::string& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
   std::sort(names.begin(), names.end());
   return names;
+}
+
+bool BecomeNobody() {
+  constexpr id_t kNobody = 65534;
+  if (geteuid() != 0) return true;
+  return setgid(kNobody) == 0 && setuid(kNobody) == 0;
 }
 
 }  // namespace slipstream::test
