@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """The differential test finds what is broken, makes it small, and says nothing of what is not.
 
-test_differential.py RUNNER BROKEN_LIBRARY COUNTS LIBRARY [--mutants LIBRARY] [--quick]
+test_differential.py RUNNER BROKEN_LIBRARY COUNTS LIBRARY MUTANTS
 """
 
-import argparse
 import os
 import pathlib
 import re
@@ -141,23 +140,9 @@ class DifferentialTest(unittest.TestCase):
         self.assertIn("/nowhere", done.stderr)
 
 
-# What a build with a sanitiser runs: each process there takes long to start.
-QUICK = ["test_an_error_that_is_forgotten", "test_a_library_that_does_not_exist",
-         "test_a_library_that_was_not_there_is_no_success", "test_a_program_that_is_not_determined_is_refused"]
-
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("runner")
-    parser.add_argument("broken")
-    parser.add_argument("counts")
-    parser.add_argument("library")
-    parser.add_argument("--mutants", help="the library in which rules can be broken (transfer/mutant.h)")
-    parser.add_argument("--quick", action="store_true")
-    arguments = parser.parse_args()
-    RUNNER, BROKEN, COUNTS, LIBRARY = arguments.runner, arguments.broken, arguments.counts, arguments.library
-    MUTANTS = arguments.mutants
-    if arguments.quick:
-        suite = unittest.TestSuite(DifferentialTest(name) for name in QUICK)
-    else:
-        suite = unittest.TestLoader().loadTestsFromTestCase(DifferentialTest)
-    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
+    # MUTANTS: the library in which rules can be broken (transfer/mutant.h).
+    RUNNER, BROKEN, COUNTS, LIBRARY, MUTANTS = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1], verbosity=2)
