@@ -58,7 +58,7 @@ size_t BitTree::LastUpTo(size_t bit) const {
 bool AddressSpace::Init(uint64_t bytes) {
   const uint64_t windows = bytes >> kWindowBits;
   windows_.reset(static_cast<BlockId*>(std::calloc(windows, sizeof(BlockId))));
-  if (windows_ == nullptr || !begins_.Init(windows) || !Spare(64) || !Add(kHoles) || !Add(kNobodys)) {
+  if (windows_ == nullptr || !begins_.Init(windows) || !Spare(2 * kForWhatGoesBack) || !Add(kHoles) || !Add(kNobodys)) {
     return false;
   }
   size_ = bytes;
@@ -75,7 +75,7 @@ bool AddressSpace::Init(uint64_t bytes) {
 bool AddressSpace::Spare(size_t blocks) {
   try {
     if (blocks_.empty()) blocks_.resize(1);  // 0 is no block
-    if (blocks_.capacity() < blocks_.size() + blocks) blocks_.reserve(2 * blocks_.size() + blocks);
+    if (unused_count_ + blocks_.capacity() - blocks_.size() < blocks) blocks_.reserve(2 * blocks_.size() + blocks);
   } catch (const std::bad_alloc&) {
     return false;
   }
@@ -101,6 +101,7 @@ BlockId AddressSpace::New() {
   if (unused_ != 0) {
     const BlockId id = unused_;
     unused_ = blocks_[id].next;
+    --unused_count_;
     blocks_[id] = Block{};
     return id;
   }
@@ -112,6 +113,7 @@ void AddressSpace::Delete(BlockId id) {
   blocks_[id] = Block{};
   blocks_[id].next = unused_;
   unused_ = id;
+  ++unused_count_;
 }
 
 // -- by address
@@ -228,7 +230,7 @@ BlockId AddressSpace::MakeLive(BlockId id) {
 
 BlockId AddressSpace::Take(Owner owner, uint64_t bytes) {
   const BlockId id = Find(owner, bytes);
-  if (id == 0 || !Spare(1)) return 0;
+  if (id == 0 || !Spare(1 + kForWhatGoesBack)) return 0;
   Unlink(id);
   if (blocks_[id].bytes - bytes >= kLeast) Link(SplitOff(id, bytes));
   return MakeLive(id);

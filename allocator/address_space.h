@@ -124,6 +124,9 @@ class AddressSpace {
     void operator()(BlockId* ids) const;
   };
 
+  // Records that an allocation leaves for memory that goes back, which has none to make where the host has no memory.
+  static constexpr size_t kForWhatGoesBack = 64;
+
   bool Spare(size_t blocks);
   BlockId New();
   void Delete(BlockId id);
@@ -140,6 +143,7 @@ class AddressSpace {
   uint64_t size_ = 0;
   std::vector<Block> blocks_;
   BlockId unused_ = 0;  // records that may be used again, linked by `next`
+  size_t unused_count_ = 0;
   BlockId first_ = 0;
   BlockId last_ = 0;
   std::vector<std::unique_ptr<FreeBins>> bins_;

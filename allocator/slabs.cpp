@@ -76,6 +76,18 @@ uint64_t Slabs::Take(Owner owner, uint64_t bytes) {
   return slab.offset + slot * kClasses[slot_class] * kSlotUnit;
 }
 
+bool Slabs::CanAdd(uint64_t bytes) {
+  const uint64_t slots = kSlabBytes / kSlotUnit / kClasses[ClassOf(bytes)];
+  const std::unique_ptr<uint8_t[]> asked(new (std::nothrow) uint8_t[slots]);
+  if (asked == nullptr) return false;
+  try {
+    if (unused_ == 0 && slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size());
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  return true;
+}
+
 bool Slabs::AddSlab(Owner owner, uint64_t bytes, BlockId block, uint64_t freed_at) {
   const size_t slot_class = ClassOf(bytes);
   const auto slots = static_cast<uint16_t>(kSlabBytes / kSlotUnit / kClasses[slot_class]);

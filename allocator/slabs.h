@@ -33,6 +33,8 @@ class Slabs {
   // The offset of a slot of at least `bytes` (1 to kMost) in a slab of the owner's. kNowhere: there is none; another
   // slab is needed.
   uint64_t Take(Owner owner, uint64_t bytes);
+  // Whether the host has the memory that AddSlab needs.
+  bool CanAdd(uint64_t bytes);
   // Makes the block, a live one of kSlabBytes, a slab of the owner's for slots of at least `bytes`; `freed_at`: work
   // before free number so much may still be on it, in front of the owner's. False: there is no memory for the
   // bookkeeping, and the block stays the caller's.

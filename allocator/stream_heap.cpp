@@ -23,6 +23,12 @@ bool StreamHeap::Init() {
   const uint64_t small = Up(total_bytes_, unit);
   const uint64_t large = 2 * small;
   if (memory_.Reserve(device_, small + large) != CUDA_SUCCESS) return false;
+  try {
+    idle_.reserve(kPiecesAtOnce);
+    spare_pieces_.reserve(kPiecesAtOnce);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   return small_.Init(small) && large_.Init(large) && slabs_.Init(small_) && small_.Add(kOrphans) &&
          large_.Add(kOrphans) && slabs_.Add(kOrphans);
 }
@@ -182,6 +188,11 @@ CUdeviceptr StreamHeap::AllocateSlowly(const StreamName& stream, Owner owner, ui
     return TakeFree(owner, bytes);
   };
   if (const CUdeviceptr address = ready(); address != 0) return address;
+  {
+    // No slab can be made: all memory of the device would be of no use here, and missing elsewhere.
+    const std::lock_guard lock(mutex_);
+    if (bytes <= Slabs::kMost && !slabs_.CanAdd(bytes)) return 0;
+  }
   const auto grow = [&](From from) {
     const CUresult grown = Grow(owner, bytes, from, how);
     return std::pair(grown, grown == CUDA_SUCCESS ? ready() : 0);
@@ -303,15 +314,20 @@ BlockId StreamHeap::TakeHole(Owner owner, uint64_t bytes, bool* beside) {
 
 // Takes memory out of nobody's, whole handles and so many bytes at most, of the smallest blocks first: what is left of
 // a large one may still be of use.
-void StreamHeap::TakeIdle(uint64_t most, std::vector<Piece>* pieces) {
+bool StreamHeap::TakeIdle(uint64_t most, std::vector<Piece>* pieces) {
   slabs_.GiveBackEmpty();
   PassAll(passed_);
+  bool all = true;
   for (AddressSpace* const space : {&large_, &small_}) {
-    std::vector<BlockId> idle;
-    for (Owner owner = kNobodys; owner < (Broken(Mutant::kS39) ? next_owner_ : kFirstStream); ++owner) {
-      space->ForEachOf(owner, [&idle](BlockId id) { idle.push_back(id); });
+    idle_.clear();
+    try {
+      for (Owner owner = kNobodys; owner < (Broken(Mutant::kS39) ? next_owner_ : kFirstStream); ++owner) {
+        space->ForEachOf(owner, [this](BlockId id) { idle_.push_back(id); });
+      }
+    } catch (const std::bad_alloc&) {
+      all = false;
     }
-    for (const BlockId id : idle) {
+    for (const BlockId id : idle_) {
       const uint64_t start = StartOf(*space);
       const uint64_t end = start + (*space)[id].end();
       uint64_t at = start + (*space)[id].offset;
@@ -320,7 +336,12 @@ void StreamHeap::TakeIdle(uint64_t most, std::vector<Piece>* pieces) {
         if (handle.bytes == 0) break;
         at = handle.offset + handle.bytes;
         if (handle.bytes > most) continue;
-        pieces->reserve(pieces->size() + 1);
+        try {
+          // By more than one at a time, as push_back would; but before the block is taken, which would be lost.
+          if (pieces->size() == pieces->capacity()) pieces->reserve(2 * pieces->size() + 1);
+        } catch (const std::bad_alloc&) {
+          return false;
+        }
         const BlockId block = space->TakeAt(handle.offset - start, handle.bytes);
         if (block == 0) break;
         pieces->push_back({.space = space, .block = block, .handle = handle});
@@ -328,6 +349,7 @@ void StreamHeap::TakeIdle(uint64_t most, std::vector<Piece>* pieces) {
       }
     }
   }
+  return all;
 }
 
 // `gone`: there is no memory at its place any more.
@@ -354,7 +376,7 @@ CUresult StreamHeap::Grow(Owner owner, uint64_t bytes, From from, Source* how) {
     offset = StartOf(space) + space[hole].offset;
     size = space[hole].bytes;
     try {
-      if (from == From::kIdle || (from == From::kIdleIfMuch && IsWorthMoving(size))) TakeIdle(size, &pieces);
+      if (from == From::kIdle || (from == From::kIdleIfMuch && IsWorthMoving(size))) (void)TakeIdle(size, &pieces);
       for (const Piece& piece : pieces) handles.push_back(piece.handle);
     } catch (const std::bad_alloc&) {
       // New memory is as good; the pieces stay where they are.
@@ -514,27 +536,39 @@ bool StreamHeap::RangeOf(CUdeviceptr address, CUdeviceptr* begin, size_t* bytes)
 
 size_t StreamHeap::Trim(size_t keep_bytes) {
   Poll();
+  size_t bytes = 0;
+  for (bool all = false; !all;) {
+    const size_t more = TrimOnce(keep_bytes, &all);
+    if (more == 0) break;
+    bytes += more;
+  }
+  return bytes;
+}
+
+size_t StreamHeap::TrimOnce(size_t keep_bytes, bool* all) {
   std::vector<Piece> pieces;
   {
     const std::lock_guard lock(mutex_);
     DrainAll();
+    pieces.swap(spare_pieces_);
     const uint64_t reserved = memory_.mapped_bytes();
-    try {
-      if (reserved > keep_bytes) TakeIdle(reserved - keep_bytes, &pieces);
-    } catch (const std::bad_alloc&) {
-      // Less goes back.
+    *all = reserved <= keep_bytes || TakeIdle(reserved - keep_bytes, &pieces);
+  }
+  size_t bytes = 0;
+  {
+    const InContext in(driver_, context_);
+    for (const Piece& piece : pieces) {
+      const uint64_t end = piece.handle.offset + piece.handle.bytes;
+      // What the driver does not take back stays memory of nobody's.
+      const bool gone = memory_.Unmap(piece.handle.offset, piece.handle.bytes);
+      const std::lock_guard lock(mutex_);
+      PutDown(piece, gone || memory_.NextHandle(piece.handle.offset, end).bytes == 0);
+      if (gone) bytes += piece.handle.bytes;
     }
   }
-  const InContext in(driver_, context_);
-  size_t bytes = 0;
-  for (const Piece& piece : pieces) {
-    const uint64_t end = piece.handle.offset + piece.handle.bytes;
-    // What the driver does not take back stays memory of nobody's.
-    const bool gone = memory_.Unmap(piece.handle.offset, piece.handle.bytes);
-    const std::lock_guard lock(mutex_);
-    PutDown(piece, gone || memory_.NextHandle(piece.handle.offset, end).bytes == 0);
-    if (gone) bytes += piece.handle.bytes;
-  }
+  pieces.clear();
+  const std::lock_guard lock(mutex_);
+  if (spare_pieces_.capacity() < pieces.capacity()) spare_pieces_.swap(pieces);
   return bytes;
 }
 

@@ -168,6 +168,7 @@ class StreamHeap {
   };
   static constexpr Owner kMostOwners = 4096;
   static constexpr Owner kOrphans = kFirstStream;  // no stream's: its blocks are anybody's when they have passed
+  static constexpr size_t kPiecesAtOnce = 256;     // that idle memory goes back in without memory of the host
   static constexpr size_t kMostFences = 8;
   static constexpr size_t kLastNamed = 32;
   // Memory is moved before the driver has none left where more than this share of what is reserved is idle, and as
@@ -190,7 +191,9 @@ class StreamHeap {
   void TakeBack(const Magazines::Freed& freed);
   bool OthersHave(Owner owner, uint64_t bytes);
   BlockId TakeHole(Owner owner, uint64_t bytes, bool* beside);
-  void TakeIdle(uint64_t most, std::vector<Piece>* pieces);
+  // False: memory of the host ran out before all was looked at. What was taken by then is in `pieces`.
+  bool TakeIdle(uint64_t most, std::vector<Piece>* pieces);
+  size_t TrimOnce(size_t keep_bytes, bool* all);
   bool IsWorthMoving(uint64_t bytes);
   void PutDown(const Piece& piece, bool gone);
   void PassAll(uint64_t up_to);
@@ -228,6 +231,9 @@ class StreamHeap {
   std::vector<Owner> unused_owners_;
   std::vector<Fence> fences_;  // recorded, the oldest first
   std::vector<CUevent> spare_events_;
+  // With room that is made once: where the host has no memory left, the device's still goes back.
+  std::vector<BlockId> idle_;
+  std::vector<Piece> spare_pieces_;
   Magazines magazines_;
   std::atomic<uint64_t> used_{0};
   std::atomic<uint64_t> most_used_{0};

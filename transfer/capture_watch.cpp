@@ -5,6 +5,15 @@
 
 namespace slipstream::transfer {
 
+CaptureWatch::CaptureWatch() noexcept {
+  constexpr size_t kCaptures = 64;
+  try {
+    streams_.reserve(kCaptures);
+  } catch (...) {
+    // There may be memory when a capture begins.
+  }
+}
+
 void CaptureWatch::Opened(const StreamKey& stream) noexcept {
   try {
     if (std::find(streams_.begin(), streams_.end(), stream) == streams_.end()) streams_.push_back(stream);

@@ -17,6 +17,9 @@ namespace slipstream::transfer {
 
 class CaptureWatch {
  public:
+  // Room for more captures than programs have at a time: one that could not be remembered would be live for good.
+  CaptureWatch() noexcept;
+
   // Calls begin() and counts a capture that it began.
   template <typename BeginIt>
   auto Begin(const StreamKey& stream, const BeginIt& begin) {
