@@ -343,7 +343,10 @@ bool StreamHeap::TakeIdle(uint64_t most, std::vector<Piece>* pieces) {
           return false;
         }
         const BlockId block = space->TakeAt(handle.offset - start, handle.bytes);
-        if (block == 0) break;
+        if (block == 0) {
+          all = false;  // no record is left to cut it out with; what goes back brings some
+          break;
+        }
         pieces->push_back({.space = space, .block = block, .handle = handle});
         most -= handle.bytes;
       }

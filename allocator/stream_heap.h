@@ -168,7 +168,7 @@ class StreamHeap {
   };
   static constexpr Owner kMostOwners = 4096;
   static constexpr Owner kOrphans = kFirstStream;  // no stream's: its blocks are anybody's when they have passed
-  static constexpr size_t kPiecesAtOnce = 256;     // that idle memory goes back in without memory of the host
+  static constexpr size_t kPiecesAtOnce = 256;     // of idle memory that go back without new memory of the host
   static constexpr size_t kMostFences = 8;
   static constexpr size_t kLastNamed = 32;
   // Memory is moved before the driver has none left where more than this share of what is reserved is idle, and as
@@ -191,8 +191,9 @@ class StreamHeap {
   void TakeBack(const Magazines::Freed& freed);
   bool OthersHave(Owner owner, uint64_t bytes);
   BlockId TakeHole(Owner owner, uint64_t bytes, bool* beside);
-  // False: memory of the host ran out before all was looked at. What was taken by then is in `pieces`.
+  // False: memory of the host, or records, ran out before all was taken. What was taken by then is in `pieces`.
   bool TakeIdle(uint64_t most, std::vector<Piece>* pieces);
+  // Bytes that went back. *all: no other call would find more.
   size_t TrimOnce(size_t keep_bytes, bool* all);
   bool IsWorthMoving(uint64_t bytes);
   void PutDown(const Piece& piece, bool gone);

@@ -6,9 +6,9 @@
 //
 // Threading: any thread; Grow by one at a time. No lock is held while memory is made, freed or waited for (S55).
 // Ownership: blocks belong to the context that they were made in; a reset of the device takes them along.
-// Errors: what fails leaves less staging memory, or none. Only Grow needs memory of the host (std::bad_alloc; nothing
-// was taken then): where there is none, what was taken still goes back. Source of the rules: S07 (the destination is
-// written in the caller's order), S36 (no allocation fails because of it).
+// Errors: what fails leaves less staging memory, or none. Grow alone needs memory of the host (std::bad_alloc, and
+// nothing was taken): without any, what was taken still goes back.
+// Source of the rules: S07 (the destination is written in the caller's order), S36 (no allocation fails because of it).
 #pragma once
 
 #include <atomic>
