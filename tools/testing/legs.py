@@ -155,7 +155,7 @@ def headers_leg(context):
     if setup.outcome == FAILED:
         return [setup]
     folder = context.root / "build" / "headers"
-    configure = ["cmake", "-S", context.root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+    configure = ["cmake", "-S", context.root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
                  "-DSLIPSTREAM_HIDE_CUDA_TOOLKIT=ON", "-DSLIPSTREAM_BUILD_BENCHMARKS=OFF"]
     failure = _build(context, leg, configure, folder, [LIBRARY_TARGET])
     if failure:

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "tracer/counter_reader.h"
@@ -79,13 +80,11 @@ std::string Tally::Text() const {
   if (now == nullptr) {
     return ::testing::AssertionFailure() << "no device memory";
   }
-  for (size_t i = 0; i < count; ++i) {
-    if (now[i] != bytes[i]) {
-      return ::testing::AssertionFailure()
-             << "byte " << i << " of " << count << " is " << int{now[i]} << " and not " << int{bytes[i]};
-    }
-  }
-  return ::testing::AssertionSuccess();
+  if (std::memcmp(now, bytes.data(), count) == 0) return ::testing::AssertionSuccess();
+  size_t i = 0;
+  while (now[i] == bytes[i] && i + 1 < count) ++i;
+  return ::testing::AssertionFailure() << "byte " << i << " of " << count << " is " << int{now[i]} << " and not "
+                                       << int{bytes[i]};
 }
 
 ::testing::AssertionResult HoldsOnly(const void* device, uint8_t value, size_t count) {
