@@ -330,23 +330,21 @@ inline constexpr auto kStreamQuery = [](Engine& engine, bool per_thread, cudaStr
   engine.BeforeStreamQuery(stream, per_thread);
 };
 inline constexpr auto kElapsedTime = [](Engine& engine, bool, float*, cudaEvent_t start, cudaEvent_t end) {
-  engine.BeforeEventQuery(start);
-  engine.BeforeEventQuery(end);
+  engine.BeforeElapsedTime(start, end);
 };
 inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, uintptr_t start, uintptr_t end) {
-  engine.BeforeEventQuery(reinterpret_cast<cudaEvent_t>(start));
-  engine.BeforeEventQuery(reinterpret_cast<cudaEvent_t>(end));
+  engine.BeforeElapsedTime(reinterpret_cast<cudaEvent_t>(start), reinterpret_cast<cudaEvent_t>(end));
 };
 
 // ---- events and streams
 
 template <bool kPerThread>
 struct RecordsEvent : Row {
-  template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event, Arguments... arguments) {
+  template <typename Real, typename... Flags>
+  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event, cudaStream_t stream, Flags... flags) {
     engine.OtherCall();
-    const cudaError_t result = real(event, arguments...);
-    if (result == cudaSuccess) engine.EventRecorded(event);
+    const cudaError_t result = real(event, stream, flags...);
+    if (result == cudaSuccess) engine.EventRecorded(event, stream, kPerThread);
     return result;
   }
 };
@@ -468,7 +466,7 @@ struct Shares : Row {
   static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
     if (OrderIsTheProgramsCare()) engine.SharesMemory();
-    engine.Pay(Decision::kPaidShare);
+    engine.PayForAll(Decision::kPaidShare);
     return real(arguments...);
   }
 };
@@ -521,7 +519,7 @@ struct ResetsDevice : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidReset);
+    engine.PayForAll(Decision::kPaidReset);
     engine.DeviceReset();
     return real();
   }

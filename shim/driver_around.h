@@ -180,7 +180,7 @@ struct ResetsContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidReset);
+    engine.PayForAll(Decision::kPaidReset);
     engine.DeviceReset();
     return real(device);
   }
@@ -192,7 +192,7 @@ struct ReleasesContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidReset);
+    engine.PayForAll(Decision::kPaidReset);
     const cudaError_t result = real(device);
     if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset();
     return result;

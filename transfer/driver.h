@@ -41,6 +41,7 @@ namespace slipstream::transfer {
   REQUIRED(cuPointerGetAttributes, cuPointerGetAttributes)                       \
   REQUIRED(cuStreamCreate, cuStreamCreate)                                       \
   REQUIRED(cuStreamGetCtx, cuStreamGetCtx)                                       \
+  REQUIRED(cuStreamGetFlags, cuStreamGetFlags)                                   \
   REQUIRED(cuStreamIsCapturing, cuStreamIsCapturing)                             \
   REQUIRED(cuStreamQuery, cuStreamQuery)                                         \
   REQUIRED(cuStreamWaitEvent, cuStreamWaitEvent)                                 \

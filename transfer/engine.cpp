@@ -120,7 +120,10 @@ void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_threa
 void Engine::StreamDestroyed(cudaStream_t stream) {
   const CUstream handle = Explicit(stream, false);
   effects_.Retire(handle);
-  run_ahead_.Retire(handle);
+  if (Serving()) {
+    run_ahead_.Retire(handle);
+    marks_.Retire(handle);
+  }
   if (Serving()) small_.Retire(handle);
   for (size_t i = 0; i < State().owed_count; ++i) {
     if (State().owed[i].stream.handle == handle) State().owed[i].stream = {};

@@ -3,8 +3,8 @@
 //
 // A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
 // synchronise that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and paid
-// by the same thread before anything that could show the difference. Everything that cannot be proven goes the
-// program's own way: the real call.
+// by the same thread before anything that could show the difference; other threads' queries see it too (S63).
+// Everything that cannot be proven goes the program's own way: the real call.
 //
 // The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
 //
@@ -83,6 +83,8 @@ class Engine {
 
   // -- before calls that wait, or that could show what is owed (S13).
   void Pay(Decision reason);
+  // Before what shows it to another process, or ends it: what every thread owes.
+  void PayForAll(Decision reason);
   // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been
   // handed over by the thread that owes: all threads' debts are paid.
   void BeforeFree();
@@ -116,14 +118,19 @@ class Engine {
   // -- synchronises and queries
   // Whether the call is to return success without being made.
   bool SkipStreamSynchronize(cudaStream_t stream, bool per_thread);
-  // Before the driver is asked: waits for what the calling thread owes, if the answer would show it.
+  // Before the driver is asked: waits for what is owed if the answer would show it. What another thread owes is waited
+  // for where it is the same stream's, or one's that the stream runs in order with; so a watchdog that polls is
+  // answered at once about work that nobody has waited for (S63).
   void BeforeEventQuery(cudaEvent_t event);
   void BeforeStreamQuery(cudaStream_t stream, bool per_thread);
+  // The time between two events is no poll: "not ready" is an exception then. Waits for all that was owed behind
+  // either.
+  void BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end);
 
   // -- events and streams
-  void EventRecorded(cudaEvent_t event) {
+  void EventRecorded(cudaEvent_t event, cudaStream_t stream, bool per_thread) {
     // An event without a mark counts as recorded early, which is right as long as nothing was owed.
-    if (Serving()) OrTurnOff([&] { marks_.Recorded(event); });
+    if (Serving()) OrTurnOff([&] { marks_.Recorded(event, KeyOfStream(stream, per_thread)); });
   }
   void EventDestroyed(cudaEvent_t event) { marks_.Destroyed(event); }
   void StreamDestroyed(cudaStream_t stream);
@@ -131,7 +138,7 @@ class Engine {
   // -- captures and graphs
   template <typename Begin>
   cudaError_t BeginCapture(cudaStream_t stream, bool per_thread, const Begin& begin) {
-    Pay(Decision::kPaidCapture);
+    PayForAll(Decision::kPaidCapture);
     return captures_.Begin(KeyOfStream(stream, per_thread), begin);
   }
   // Calls work() while no capture can begin; false, without calling it, while one is live.
@@ -178,9 +185,11 @@ class Engine {
 
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
-  // The device is reset: handles and registrations are gone, and the engine with them.
+  // The device is reset: handles and registrations are gone, and the engine with them. What threads owe belongs to the
+  // life that has ended; it was paid before.
   void DeviceReset() {
     TurnOff(Decision::kAsideContext);
+    fences_.Abandon();
     device_staging_.Forget();
   }
 
@@ -304,12 +313,13 @@ class Engine {
 
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
-  void Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence);
+  void Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
   void PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
   void WaitCounted(const FenceRef& fence, Decision reason);
+  bool WaitCountedAtMost(const FenceRef& fence, Decision reason);
+  bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
   bool SeveralContexts();
   void SecondContext();
-  void PayForAll(Decision reason);
   bool RdmaLoaded(bool small);
   bool LookForRdma();
 

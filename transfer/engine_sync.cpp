@@ -3,6 +3,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <string_view>
 
 #include "policy/helper_thread.h"
@@ -20,6 +21,9 @@ constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "lib
                                                "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
 
 constexpr uint64_t kRdmaLookNs = 200'000'000;
+
+// Two steps of a large model, many times over.
+constexpr std::chrono::seconds kLongestWaitForAnother{30};
 
 struct LoadedObjects {
   uint64_t loaded = 0;  // how many ever were
@@ -71,12 +75,16 @@ void Engine::UsesDevice(int device) {
   if (!Broken(Mutant::kS12Contexts)) SecondContext();
 }
 
+// What another thread owes has an end in any program that works: its own synchronise would have come back by now. But
+// nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without end for it.
 void Engine::PayForAll(Decision reason) {
+  Pay(reason);
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All)) return;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
     const CurrentContext ours(driver_, context_);
     const RelaxedCapture relaxed(driver_);
-    for (const FenceRef& fence : run_ahead_.Open()) WaitCounted(fence, reason);
+    for (const RunAhead::Debt& debt : run_ahead_.Open()) (void)WaitCountedAtMost(debt.fence, reason);
   });
 }
 
@@ -162,12 +170,13 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
       Count(no_capture ? Decision::kKeptError : Decision::kKeptCapture);
       return false;
     }
-    run_ahead_.Owe(candidate.stream, fence);
+    const uint64_t mark = marks_.Next();
+    run_ahead_.Owe(candidate.stream, fence, mark);
     if (several_contexts_.load(std::memory_order_seq_cst)) {
       Count(Decision::kKeptContexts);
       return fence.Wait() == CUDA_SUCCESS;
     }
-    Owe(thread, candidate.stream, fence);
+    Owe(thread, candidate.stream, fence, mark);
     Count(effects.empty() ? Decision::kSkipped : Decision::kSkippedRest);
     return true;
   } catch (...) {
@@ -183,7 +192,16 @@ void Engine::WaitCounted(const FenceRef& fence, Decision reason) {
   Count(reason, 0, NowNs() - start);
 }
 
-void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence) {
+// False: it took too long.
+bool Engine::WaitCountedAtMost(const FenceRef& fence, Decision reason) {
+  if (fence.Done()) return true;
+  const uint64_t start = NowNs();
+  const bool passed = fence.WaitAtMost(kLongestWaitForAnother);
+  Count(reason, 0, NowNs() - start);
+  return passed;
+}
+
+void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
   if (has_thread_key_ && thread.owed_count == 0) pthread_setspecific(thread_key_, this);
   Owed* place = nullptr;
   for (size_t i = 0; i < thread.owed_count && place == nullptr; ++i) {
@@ -194,7 +212,7 @@ void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& f
   }
   if (place == nullptr) place = &thread.owed[thread.owed_count++];
   const FenceRef older(place->fence);
-  *place = {stream, FenceRef(fence).Release(), marks_.Next()};
+  *place = {stream, FenceRef(fence).Release(), mark};
 }
 
 // Waits for what the thread owes since `after_mark`.
@@ -246,25 +264,64 @@ bool Engine::WaitForHostEffects(CUcontext context) {
   }
 }
 
+// Whether work of one stream runs behind all that the other one was given before (CUDA runtime API, stream
+// synchronization behavior: the legacy default stream and blocking streams wait for each other).
+bool Engine::OrderedWith(const StreamKey& stream, const StreamKey& other) const {
+  if (stream.handle == nullptr || other.handle == nullptr) return false;
+  if (stream == other) return true;
+  if ((stream.handle == CU_STREAM_LEGACY) == (other.handle == CU_STREAM_LEGACY)) return false;
+  const CUstream created = stream.handle == CU_STREAM_LEGACY ? other.handle : stream.handle;
+  unsigned flags = CU_STREAM_NON_BLOCKING;
+  if (created == CU_STREAM_PER_THREAD) return true;
+  return driver_.cuStreamGetFlags(created, &flags) == CUDA_SUCCESS && (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
 void Engine::BeforeEventQuery(cudaEvent_t event) {
-  ThreadState& thread = State();
-  if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
-  const uint64_t mark = marks_.MarkOf(event);
-  const RelaxedCapture relaxed(driver_);
-  bool concerned = false;
-  for (size_t i = 0; i < thread.owed_count; ++i) concerned |= thread.owed[i].mark > mark;
-  if (!concerned || driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-  PayWhat(thread, Decision::kPaidQuery, mark);
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
+    const EventMarks::Recording recorded = marks_.LastOf(event);
+    PayWhat(State(), Decision::kPaidQuery, recorded.mark);
+    if (Broken(Mutant::kS63)) return;
+    for (const RunAhead::Debt& debt : run_ahead_.Open()) {
+      if (debt.mark <= recorded.mark || !OrderedWith(debt.stream, recorded.stream)) continue;
+      (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+      return;
+    }
+  });
 }
 
 void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
-  ThreadState& thread = State();
-  if (thread.owed_count == 0 || !Alive() || Broken(Mutant::kS13Query)) return;
-  const RelaxedCapture relaxed(driver_);
-  // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
-  const bool may_ask = !captures_.live();
-  if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
-  PayWhat(thread, Decision::kPaidQuery, 0);
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
+    const bool may_ask = !captures_.live();
+    if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
+    PayWhat(State(), Decision::kPaidQuery, 0);
+    if (Broken(Mutant::kS63)) return;
+    const StreamKey key = KeyOfStream(stream, per_thread);
+    for (const RunAhead::Debt& debt : run_ahead_.Open()) {
+      if (OrderedWith(debt.stream, key)) (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+    }
+  });
+}
+
+void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
+  for (const cudaEvent_t event : {start, end}) {
+    BeforeEventQuery(event);
+    if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query) || Broken(Mutant::kS63)) continue;
+    OrTurnOff([&] {
+      const RelaxedCapture relaxed(driver_);
+      const uint64_t mark = marks_.LastOf(event).mark;
+      for (const RunAhead::Debt& debt : run_ahead_.Open()) {
+        if (debt.mark <= mark) continue;
+        if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
+        (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+      }
+    });
+  }
 }
 
 // A thread that has ended cannot pay, and whoever joined it may rely on what it waited for. The driver's own state of
@@ -301,6 +358,7 @@ void Engine::ThreadEnds(void* argument) {
       payment.fences.emplace_back(std::exchange(thread.owed[i].fence, nullptr));
     }
     thread.owed_count = 0;
+    engine->run_ahead_.ThreadEnded(thread.id);
     if (payment.fences.empty() || Broken(Mutant::kS13Thread)) return;
     if (!policy::StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
     std::unique_lock lock(payment.mutex);

@@ -1,10 +1,9 @@
-// When the program's events were last recorded, as numbers of one counter: so that a query of an event that was
-// recorded after a skipped synchronise need not wait for anything (S13).
+// When and where the program's events were last recorded: the time is a number of one counter, which what is owed has
+// too. So a query of an event need wait only for what was owed behind it (S13, S63).
 //
 // Threading: any thread.
 // Hazard: an event that is recorded where no hook sees it is unknown, or known by an older number; both count as
-// recorded
-//   early, which makes a query wait for what the program's own synchronise had waited for, no more.
+//   recorded early, which makes a query wait for what the program's own synchronise had waited for, no more.
 #pragma once
 
 #include <array>
@@ -14,36 +13,50 @@
 #include <unordered_map>
 
 #include "transfer/driver.h"
+#include "transfer/stream_ref.h"
 
 namespace slipstream::transfer {
 
 class EventMarks {
  public:
+  struct Recording {
+    uint64_t mark = 0;  // 0: unknown
+    StreamKey stream;   // no handle: unknown, or gone
+  };
+
   uint64_t Next() { return counter_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  void Recorded(CUevent event) {
+  void Recorded(CUevent event, const StreamKey& stream) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    shard.marks[event] = Next();
+    shard.recordings[event] = {Next(), stream};
   }
   void Destroyed(CUevent event) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    shard.marks.erase(event);
+    shard.recordings.erase(event);
   }
-  // 0: unknown.
-  uint64_t MarkOf(CUevent event) {
+  Recording LastOf(CUevent event) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    const auto found = shard.marks.find(event);
-    return found != shard.marks.end() ? found->second : 0;
+    const auto found = shard.recordings.find(event);
+    return found != shard.recordings.end() ? found->second : Recording();
+  }
+  // The stream is being destroyed: its handle may come back as another stream.
+  void Retire(CUstream handle) {
+    for (Shard& shard : shards_) {
+      const std::lock_guard lock(shard.mutex);
+      for (auto& [event, recording] : shard.recordings) {
+        if (recording.stream.handle == handle) recording.stream = {};
+      }
+    }
   }
 
  private:
   static constexpr size_t kShards = 16;
   struct alignas(64) Shard {
     std::mutex mutex;
-    std::unordered_map<CUevent, uint64_t> marks;
+    std::unordered_map<CUevent, Recording> recordings;
   };
 
   Shard& ShardOf(CUevent event) { return shards_[(reinterpret_cast<uintptr_t>(event) >> 6) % kShards]; }

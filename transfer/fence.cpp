@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <thread>
 
 namespace slipstream::transfer {
 
@@ -11,17 +12,28 @@ FenceRef::~FenceRef() {
 }
 
 bool FenceRef::Done() const {
-  if (fence_->done.load(std::memory_order_acquire)) return true;
+  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->abandoned()) return true;
   if (fence_->pool->driver().cuEventQuery(fence_->event) != CUDA_SUCCESS) return false;
   fence_->done.store(true, std::memory_order_release);
   return true;
 }
 
 CUresult FenceRef::Wait() const {
-  if (fence_->done.load(std::memory_order_acquire)) return CUDA_SUCCESS;
+  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->abandoned()) return CUDA_SUCCESS;
   const CUresult result = fence_->pool->driver().cuEventSynchronize(fence_->event);
   if (result == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
   return result;
+}
+
+bool FenceRef::WaitAtMost(std::chrono::nanoseconds limit) const {
+  constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::microseconds(500);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (std::chrono::nanoseconds sleep = std::chrono::microseconds(10); !Done();
+       sleep = std::min(2 * sleep, kLongestSleep)) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(sleep);
+  }
+  return true;
 }
 
 bool Behind::Done(const FenceRef& fence) {
@@ -42,6 +54,7 @@ Fence*& FencePool::SpareOf(CUcontext context) {
 }
 
 Fence* FencePool::Take(CUcontext context) {
+  if (abandoned()) return nullptr;
   try {
     const std::lock_guard lock(mutex_);
     Fence*& first = SpareOf(context);

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -54,8 +55,13 @@ class FenceRef {
 
   // Whether all work before the fence has run. A driver error (a broken context) is "no".
   bool Done() const;
+  // The same, as far as it is known without a question.
+  bool KnownDone() const { return fence_->done.load(std::memory_order_acquire); }
   // Returns when it has, or with the driver's error.
   CUresult Wait() const;
+  // The same, but for at most so long: then whether it has passed. The driver has no wait with an end, so it is asked
+  // again and again, and the thread sleeps in between.
+  bool WaitAtMost(std::chrono::nanoseconds limit) const;
 
  private:
   friend class Behind;
@@ -90,6 +96,11 @@ class FencePool {
   // Behind all work of the context so far (cuCtxRecordEvent; cuda.h). Never while a capture is live.
   FenceRef RecordContext(CUcontext context);
 
+  // The contexts are gone, and all events with them: every fence has passed, none is recorded again, and the driver is
+  // asked nothing any more.
+  void Abandon() { abandoned_.store(true, std::memory_order_release); }
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+
   const Driver& driver() const { return driver_; }
 
  private:
@@ -106,6 +117,7 @@ class FencePool {
   void GiveBack(Fence* fence);
 
   const Driver& driver_;
+  std::atomic<bool> abandoned_{false};
   std::mutex mutex_;
   std::vector<Spare> spare_;  // one a context, so few
 };

@@ -19,6 +19,11 @@ void HostEffects::Add(const StreamKey& stream, uint64_t thread, HostEffectKind k
            (!both || entry.fence.context() == fence.context());
   });
   if (earlier == entries_.end()) {
+    // Where no copy is promoted nobody else looks, and threads come and go.
+    if (entries_.size() >= many_) {
+      Prune();
+      many_ = std::max(kMany, 2 * entries_.size());
+    }
     entries_.push_back({stream, thread, kind, range, std::move(fence)});
     count_.store(static_cast<uint32_t>(entries_.size()), std::memory_order_release);
     return;

@@ -60,6 +60,8 @@ class HostEffects {
   std::atomic<uint32_t> count_{0};
   std::mutex mutex_;
   std::vector<Entry> entries_;
+  static constexpr size_t kMany = 64;
+  size_t many_ = kMany;  // at so many, those that are done are looked for
 };
 
 }  // namespace slipstream::transfer

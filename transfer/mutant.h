@@ -33,6 +33,7 @@ enum class Mutant : uint8_t {
   kS12Contexts,  // other contexts and captures are not looked at
   kS13Query,     // queries answer what the driver says
   kS13Free,      // frees, exports, captures, resets and profilers do not pay
+  kS13All,       // exports, captures and resets pay what their own thread owes, and no more
   kS13Thread,    // a thread's end does not pay
   kS14,          // CUDA_LAUNCH_BLOCKING is not looked at
   kS15,          // queries ask the runtime first
@@ -42,6 +43,7 @@ enum class Mutant : uint8_t {
   kS23,          // any number of synchronises may be owed
   kS36,          // staging memory of the device is kept where an allocation fails
   kS36host,      // staging memory of the host is kept where the program can pin no more
+  kS63,          // queries look at what their own thread owes, and no more
   kVerify,       // what came back of a copy is not compared
   kR1,           // a policy rule's "promote" is not looked at
   kR2,           // a policy rule's "skip_synchronize" is not looked at

@@ -1,11 +1,14 @@
-// How far a stream's host side may run ahead: at most two synchronises owed a stream (S23).
+// What the process owes: the synchronises that were skipped, by whatever thread. At most two a stream (S23), so the
+// host runs no further ahead than that; and a query of any thread finds what covers it (S63).
 //
 // A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
 // prepares the next step, and more would let a fast host fill memory with steps that have not run. Threading: any
 // thread; the lock is held while the driver is asked whether a fence has passed.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -21,6 +24,14 @@ namespace slipstream::transfer {
 class RunAhead {
  public:
   static constexpr size_t kOwedAStream = 2;
+  // So many debts of streams that are gone are looked through for those that are done.
+  static constexpr size_t kManyOrphans = 16;
+
+  struct Debt {
+    FenceRef fence;     // behind all work of the stream when the synchronise was skipped
+    uint64_t mark = 0;  // of EventMarks' counter, as late as that
+    StreamKey stream;   // no handle: one that is gone
+  };
 
   // The fence to wait for before another synchronise of the stream may be owed; empty: none. The youngest is asked
   // first: where that has passed so have all, and the next two need no question, which costs 0.1 to 1.5 us where the
@@ -30,45 +41,52 @@ class RunAhead {
     const auto found = owed_.find(stream);
     if (found == owed_.end()) return {};
     Owed& owed = found->second;
-    if (!owed.front()) return {};
-    if (owed.back().Done()) {
+    if (!owed.front().fence) return {};
+    if (owed.back().fence.Done()) {
       owed = {};
       return {};
     }
-    return owed.front().Done() ? FenceRef() : owed.front();
+    return owed.front().fence.Done() ? FenceRef() : owed.front().fence;
   }
-  void Owe(const StreamKey& stream, const FenceRef& fence) {
+  void Owe(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
     const std::lock_guard lock(mutex_);
+    if (orphans_.size() >= kManyOrphans) EraseOrphans();
     Owed& owed = owed_[stream];
     owed[0] = std::move(owed[1]);
-    owed[1] = fence;
+    owed[1] = {fence, mark, stream};
+    may_be_open_.store(true, std::memory_order_release);
   }
-  // All that is owed by whatever thread and not done.
-  std::vector<FenceRef> Open() {
-    std::vector<FenceRef> open;
+
+  // Whether anything may be owed. Takes no lock and asks nobody.
+  bool MayBeOpen() const { return may_be_open_.load(std::memory_order_acquire); }
+  // All that is owed by whatever thread and not done, the oldest first.
+  std::vector<Debt> Open() {
+    std::vector<Debt> open;
     const std::lock_guard lock(mutex_);
-    std::erase_if(orphans_, [](const FenceRef& fence) { return fence.Done(); });
+    EraseOrphans();
     open = orphans_;
     for (const auto& [stream, owed] : owed_) {
-      for (const FenceRef& fence : owed) {
-        if (fence && !fence.Done()) open.push_back(fence);
+      for (const Debt& debt : owed) {
+        if (debt.fence && !debt.fence.Done()) open.push_back(debt);
       }
     }
+    if (open.empty()) may_be_open_.store(false, std::memory_order_release);
+    std::sort(open.begin(), open.end(), [](const Debt& one, const Debt& other) { return one.mark < other.mark; });
     return open;
   }
-  // The stream is being destroyed: its handle may come back as another stream.
+
+  // The stream is being destroyed: its handle may come back as another stream. Nobody is asked: another thread may be
+  // capturing, and a thread that ends cannot ask.
   void Retire(CUstream handle) {
+    if (handle == nullptr) return;
     const std::lock_guard lock(mutex_);
-    for (auto entry = owed_.begin(); entry != owed_.end();) {
-      if (entry->first.handle == handle && handle != nullptr) {
-        for (const FenceRef& fence : entry->second) {
-          if (fence && !fence.Done()) orphans_.push_back(fence);
-        }
-        entry = owed_.erase(entry);
-      } else {
-        ++entry;
-      }
-    }
+    RetireIf([handle](const StreamKey& stream) { return stream.handle == handle; });
+  }
+  // So is the thread's own default stream, and its number does not come back.
+  void ThreadEnded(uint64_t thread) {
+    if (thread == 0) return;  // of streams that are no thread's
+    const std::lock_guard lock(mutex_);
+    RetireIf([thread](const StreamKey& stream) { return stream.thread == thread; });
   }
 
  private:
@@ -77,11 +95,30 @@ class RunAhead {
       return std::hash<const void*>()(key.handle) ^ (std::hash<uint64_t>()(key.thread) << 1);
     }
   };
-  using Owed = std::array<FenceRef, kOwedAStream>;  // the last ones, oldest first
+  using Owed = std::array<Debt, kOwedAStream>;  // the last ones, oldest first
 
+  // With the lock held.
+  void EraseOrphans() {
+    std::erase_if(orphans_, [](const Debt& debt) { return debt.fence.Done(); });
+  }
+  template <typename Is>
+  void RetireIf(const Is& is) {
+    for (auto entry = owed_.begin(); entry != owed_.end();) {
+      if (!is(entry->first)) {
+        ++entry;
+        continue;
+      }
+      for (const Debt& debt : entry->second) {
+        if (debt.fence && !debt.fence.KnownDone()) orphans_.push_back({debt.fence, debt.mark, {}});
+      }
+      entry = owed_.erase(entry);
+    }
+  }
+
+  std::atomic<bool> may_be_open_{false};
   std::mutex mutex_;
   std::unordered_map<StreamKey, Owed, Hash> owed_;
-  std::vector<FenceRef> orphans_;  // of streams that are gone
+  std::vector<Debt> orphans_;  // of streams that are gone
 };
 
 }  // namespace slipstream::transfer

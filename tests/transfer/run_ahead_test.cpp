@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
+#include <set>
 #include <vector>
 
 #include "tests/transfer/played_driver.h"
@@ -35,13 +37,14 @@ class RunAheadTest : public ::testing::Test {
 
   FenceRef Owe(const StreamKey& stream) {
     FenceRef fence = parts_.fences.Record(Context(), stream.handle);
-    ahead_.Owe(stream, fence);
+    ahead_.Owe(stream, fence, ++mark_);
     return fence;
   }
   static void Pass(const FenceRef& fence) { g_passed.insert(fence.event()); }
 
   Parts& parts_ = NewParts();
   RunAhead& ahead_ = parts_.ahead;
+  uint64_t mark_ = 0;
   const StreamKey a_ = {reinterpret_cast<CUstream>(0x100), 0};
   const StreamKey b_ = {reinterpret_cast<CUstream>(0x200), 0};
 };
@@ -90,7 +93,59 @@ TEST_F(RunAheadTest, WhatAStreamThatIsGoneOwesStaysOpen) {
   EXPECT_EQ(ahead_.Open().size(), 2U);
   Pass(first);
   Pass(second);
+  EXPECT_TRUE(ahead_.MayBeOpen());
   EXPECT_TRUE(ahead_.Open().empty());
+  EXPECT_FALSE(ahead_.MayBeOpen());
+}
+
+// A thread that ends cannot ask, and one that destroys a stream may not where another one captures.
+TEST_F(RunAheadTest, NobodyIsAskedWhereStreamsGo) {
+  const StreamKey own = {CU_STREAM_PER_THREAD, 7};
+  const FenceRef first = Owe(own);
+  Owe(a_);
+  Owe(b_);
+  ahead_.ThreadEnded(0);
+  ahead_.ThreadEnded(7);
+  ahead_.Retire(a_.handle);
+  EXPECT_EQ(g_questions, 0);
+  EXPECT_FALSE(ahead_.MustWaitFor(own));
+  const std::vector<RunAhead::Debt> open = ahead_.Open();
+  ASSERT_EQ(open.size(), 3U);
+  EXPECT_EQ(open[0].fence.event(), first.event()) << "the oldest first";
+  EXPECT_EQ(open[0].stream.handle, nullptr);
+  EXPECT_EQ(open[2].stream, b_);
+}
+
+TEST_F(RunAheadTest, ThreadsAndStreamsThatComeAndGoLeaveNothing) {
+  std::set<CUevent> events;
+  for (uint64_t thread = 1; thread < 1000; ++thread) {
+    const StreamKey own = {CU_STREAM_PER_THREAD, thread};
+    const FenceRef fence = Owe(own);
+    events.insert(fence.event());
+    Pass(fence);
+    ahead_.ThreadEnded(thread);
+  }
+  EXPECT_LE(events.size(), 2 * RunAhead::kManyOrphans) << "fences are used again";
+}
+
+TEST_F(RunAheadTest, AWaitWithAnEnd) {
+  const FenceRef fence = Owe(a_);
+  EXPECT_FALSE(fence.WaitAtMost(std::chrono::milliseconds(1)));
+  EXPECT_FALSE(fence.KnownDone());
+  Pass(fence);
+  EXPECT_TRUE(fence.WaitAtMost(std::chrono::nanoseconds(0)));
+  EXPECT_TRUE(fence.KnownDone());
+}
+
+// The events are gone with their context: to ask about one would be a use after its end.
+TEST_F(RunAheadTest, AnAbandonedPoolAsksNothing) {
+  const FenceRef fence = Owe(a_);
+  parts_.fences.Abandon();
+  EXPECT_TRUE(fence.Done());
+  EXPECT_EQ(fence.Wait(), CUDA_SUCCESS);
+  EXPECT_TRUE(ahead_.Open().empty());
+  EXPECT_FALSE(parts_.fences.Record(Context(), a_.handle));
+  EXPECT_EQ(g_questions, 0);
 }
 
 }  // namespace

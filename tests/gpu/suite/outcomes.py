@@ -9,6 +9,7 @@ import signal
 
 from . import harness
 from .harness import GPU_TESTS, Failed, Skipped, needs_gpu
+from .summary import expect_acted
 
 PROGRAMS = GPU_TESTS / "programs"
 
@@ -67,6 +68,19 @@ def same(suite, name, argv, status=0, *, stderr=False, timeout=120, says=None, m
             raise Failed(f"bare, it did not print {says!r}")
         compare(bare, under, stderr)
         return f"exit status {status}, same output ({len(bare.stdout)} bytes)"
+
+    return check
+
+
+def ask_from_threads(suite):
+    """S63: another thread sees that a blocking copy has waited, though it did not."""
+    program = [suite.python, PROGRAMS / "ask_from_threads.py"]
+    answers = same(suite, "ask_from_threads", program, says=b"event still pending: 0 of 20")
+
+    def check(data):
+        said = answers(data)
+        summary = json.loads((suite.scratch("outcomes/ask_from_threads") / "summary.json").read_text())
+        return f"{said}; {expect_acted(summary)}"
 
     return check
 
@@ -275,6 +289,7 @@ def checks(suite):
             "outcomes.out_of_memory",
             needs_gpu(suite, same(suite, "out_of_memory", program("out_of_memory.py"), says=b"caught")),
         ),
+        ("outcomes.ask_from_threads", needs_gpu(suite, ask_from_threads(suite))),
         ("outcomes.cupy", needs_gpu(suite, cupy)),
         ("outcomes.disabled", disabled(suite)),
         ("outcomes.kept_preload", kept_preload(suite)),

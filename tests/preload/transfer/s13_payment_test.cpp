@@ -214,20 +214,6 @@ TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   (void)cudaGetLastError();
   DECIDED(tally, "paid.query", 0);
 }
-// A thread that owes nothing gets the driver's answer at once (a watchdog that polls must never block).
-TEST_F(Payment, S13query_AnotherThreadNeverWaits) {
-  cudaEvent_t event = nullptr;
-  OK(cudaEventCreate(&event));
-  OK(cudaEventRecord(event, a_));
-  OweOnA();
-  const Tally tally("transfer");
-  OnAnotherThread([&] {
-    (void)cudaEventQuery(event);
-    (void)cudaStreamQuery(a_);
-  });
-  NEVER_DECIDED(tally, "paid");
-  OK(cudaDeviceSynchronize());
-}
 TEST_F(Payment, S13query_AThreadThatOwesOnAnotherStream) {
   OweOnA();
   Backlog(b_);
