@@ -295,6 +295,10 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
 void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
   OrTurnOff([&] {
+    // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
+    CUcontext current = nullptr;
+    (void)driver_.cuCtxGetCurrent(&current);
+    const CurrentContext ours(driver_, current != nullptr ? current : context_);
     const RelaxedCapture relaxed(driver_);
     // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
     const bool may_ask = !captures_.live();

@@ -64,6 +64,15 @@ TEST_F(Questions, S63_TheStreamIsDone) {
   DECIDED(tally, "paid.query", 1);
 }
 
+// The driver knows no default stream where no context is current; the runtime would have made one so.
+TEST_F(Questions, S63_AThreadThatHasMadeNoCallYet) {
+  AnotherOwesOn(cudaStreamLegacy);
+  cudaError_t answer = cudaErrorUnknown;
+  std::thread asks([&answer] { answer = cudaStreamQuery(nullptr); });
+  asks.join();
+  RETURNS(cudaSuccess, answer);
+}
+
 TEST_F(Questions, S63_TheTimeBetweenEventsIsKnown) {
   const cudaEvent_t start = NewEvent();
   const cudaEvent_t end = NewEvent();
