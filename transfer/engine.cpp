@@ -11,11 +11,12 @@ constinit thread_local ThreadState t_state;
 
 }  // namespace
 
-Engine::Engine(const policy::Transfer& policy, int threads, CountDecision count, const CallSites& sites)
+Engine::Engine(const policy::Transfer& policy, int threads, int ranks_here, CountDecision count, const CallSites& sites)
     : policy_(policy),
       considers_to_device_(Considers(policy, policy::Direction::kHostToDevice)),
       considers_to_host_(Considers(policy, policy::Direction::kDeviceToHost)),
       threads_(threads < 1 ? 1 : threads),
+      ranks_here_(ranks_here),
       count_(count),
       sites_(sites),
       site_rules_(policy_, sites),

@@ -58,9 +58,9 @@ using RealCopy = cudaError_t(void*, const void*, size_t, cudaMemcpyKind);
 
 class Engine {
  public:
-  // Makes no CUDA call and starts no thread. `threads`: that copy, the calling one included (at least 1). Never
-  // destroyed.
-  Engine(const policy::Transfer& policy, int threads, CountDecision count, const CallSites& sites);
+  // Makes no CUDA call and starts no thread. `threads`: that copy, the calling one included (at least 1).
+  // `ranks_here`: processes of the job on this machine, which share its memory; below 1: unknown. Never destroyed.
+  Engine(const policy::Transfer& policy, int threads, int ranks_here, CountDecision count, const CallSites& sites);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
@@ -276,7 +276,8 @@ class Engine {
   void AskForGrowth();
   // Why a copy found no staging memory where there is none at all.
   Decision WhyNoStaging() const {
-    return growth_failed_.load(std::memory_order_relaxed) ? Decision::kAsideNoMemory : Decision::kAsideStarting;
+    const bool none = growth_failed_.load(std::memory_order_relaxed) || most_ring_.load(std::memory_order_relaxed) == 0;
+    return none ? Decision::kAsideNoMemory : Decision::kAsideStarting;
   }
   // Has the thread that pins memory look for RDMA transports; false: there is none, or it is at work.
   bool AskToLook();
@@ -284,6 +285,8 @@ class Engine {
   void Grow();
   bool GrowStep();
   bool StagingIsShort() const;
+  size_t PinnedBytes() const { return (small_.ready() ? SmallStaging::kBytes : 0) + ring_.capacity(); }
+  bool MayPin(size_t bytes);
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)
@@ -327,6 +330,7 @@ class Engine {
   const bool considers_to_device_;  // whether such copies are looked at
   const bool considers_to_host_;
   const int threads_;
+  const int ranks_here_;
   const CountDecision count_;
   const CallSites sites_;
   SiteRules site_rules_;
@@ -383,7 +387,8 @@ class Engine {
   bool grower_started_ = false;                 // under grow_mutex_
   bool look_wanted_ = false;                    // under grow_mutex_
   std::atomic<bool> growth_failed_{false};
-  std::atomic<uint32_t> growing_{0};  // 1: memory is being pinned
+  std::atomic<size_t> most_ring_{SIZE_MAX};  // bytes, since the machine or the container had no more to spare
+  std::atomic<uint32_t> growing_{0};         // 1: memory is being pinned
 };
 
 }  // namespace slipstream::transfer

@@ -7,6 +7,7 @@
 #include "policy/log.h"
 #include "transfer/confidential.h"
 #include "transfer/engine.h"
+#include "transfer/memory_left.h"
 #include "transfer/pinned_memory.h"
 
 namespace slipstream::transfer {
@@ -139,7 +140,9 @@ void Engine::StartIfPossible() {
 void Engine::WantStaging(size_t bytes) {
   const bool small = bytes <= kSmallCopyBytes;
   if (growth_failed_.load(std::memory_order_relaxed) || (small && small_.ready())) return;
-  const size_t most = std::max(policy_.max_pinned / Ring::kSegmentBytes * Ring::kSegmentBytes, Ring::kSegmentBytes);
+  const size_t by_policy =
+      std::max(policy_.max_pinned / Ring::kSegmentBytes * Ring::kSegmentBytes, Ring::kSegmentBytes);
+  const size_t most = std::min(by_policy, most_ring_.load(std::memory_order_relaxed));
   const size_t useful = RoundUp(kCopiesInFlight * std::min(bytes, kLongestInFlight), Ring::kSegmentBytes);
   const size_t wanted = small ? 0 : std::min(useful, most);
   if (!small && wanted <= ring_.capacity()) return;
@@ -186,15 +189,28 @@ bool Engine::AskToLook() {
 }
 
 bool Engine::StagingIsShort() const {
-  return !small_.ready() || ring_.capacity() < wanted_bytes_.load() ||
+  return !small_.ready() || ring_.capacity() < std::min(wanted_bytes_.load(), most_ring_.load()) ||
          (!device_staging_.closed() && device_staging_.bytes() < wanted_device_bytes_.load());
+}
+
+// Whether so much more is little of what the machine and the container have left (S67).
+bool Engine::MayPin(size_t bytes) {
+  if (Broken(Mutant::kS67)) return true;
+  const size_t pinned = PinnedBytes();
+  return pinned + bytes <= MostPinned(MemoryLeft(), pinned, ranks_here_);
 }
 
 // Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   const bool first = !small_.ready();
-  if (!first && ring_.capacity() >= wanted_bytes_.load()) return GrowDeviceStep();
+  if (!first && ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return GrowDeviceStep();
+  if (!first && !MayPin(Ring::kSegmentBytes)) {
+    most_ring_.store(ring_.capacity());
+    policy::LogWarn(
+        "transfer: no more memory is pinned for staging: little is left of the machine's or the container's");
+    return true;
+  }
   growing_.store(1, std::memory_order_seq_cst);
   char* const memory = Alive() ? PinSegment(driver_, first ? SmallStaging::kBytes : Ring::kSegmentBytes) : nullptr;
   growing_.store(0, std::memory_order_seq_cst);

@@ -46,6 +46,7 @@ constexpr Name kNames[] = {
     {"S36", Mutant::kS36},
     {"S36host", Mutant::kS36host},
     {"S63", Mutant::kS63},
+    {"S67", Mutant::kS67},
     {"Verify", Mutant::kVerify},
     {"R1", Mutant::kR1},
     {"R2", Mutant::kR2},

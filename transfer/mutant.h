@@ -44,6 +44,7 @@ enum class Mutant : uint8_t {
   kS36,          // staging memory of the device is kept where an allocation fails
   kS36host,      // staging memory of the host is kept where the program can pin no more
   kS63,          // queries look at what their own thread owes, and no more
+  kS67,          // what memory is left is not looked at
   kVerify,       // what came back of a copy is not compared
   kR1,           // a policy rule's "promote" is not looked at
   kR2,           // a policy rule's "skip_synchronize" is not looked at

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 
 #ifndef MADV_POPULATE_WRITE
@@ -12,10 +13,11 @@
 namespace slipstream::transfer {
 namespace {
 
-void Populate(char* memory, size_t bytes) {
-  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return;
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (size_t offset = 0; offset < bytes; offset += page) static_cast<volatile char*>(memory)[offset] = 0;
+// Has the system make the pages, huge ones where it can. False: it says that it has none left. Then none is made by
+// writing to it either, which would end the process.
+bool Populate(char* memory, size_t bytes) {
+  if (madvise(memory, bytes, MADV_POPULATE_WRITE) == 0) return true;
+  return errno == EINVAL;  // before Linux 5.14: pinning makes them, in the kernel as well
 }
 
 }  // namespace
@@ -31,9 +33,9 @@ char* PinSegment(const Driver& driver, size_t bytes) {
   munmap(memory + bytes, kHugePageBytes - (aligned - begin));
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   (void)madvise(memory, bytes, MADV_DONTFORK);
-  Populate(memory, bytes);
   // Portable: a second context would see it as pinned too, and not stage its own copies of it.
-  if (driver.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
+  if (!Populate(memory, bytes) ||
+      driver.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {
     munmap(memory, bytes);
     return nullptr;
   }

@@ -1,0 +1,97 @@
+// S67: staging memory fits the container. Needs root, and a memory cgroup that another one can be made in.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kCopy = 128 * kMiB;
+
+bool Write(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text;
+  file.close();
+  return static_cast<bool>(file);
+}
+
+// A memory cgroup of its own, in which the process is from Enter on. What the process had before counts elsewhere.
+class Cgroup {
+ public:
+  ~Cgroup() {
+    if (folder_.empty()) return;
+    (void)Write(std::string(kind_->root) + "/cgroup.procs", std::to_string(getpid()));
+    (void)rmdir(folder_.c_str());
+  }
+
+  bool Enter(size_t bytes) {
+    for (const Kind& kind : kKinds) {
+      const std::string folder = std::string(kind.root) + "/slipstream-test-" + std::to_string(getpid());
+      if (mkdir(folder.c_str(), 0755) != 0) continue;
+      if (Write(folder + kind.limit, std::to_string(bytes)) &&
+          Write(folder + "/cgroup.procs", std::to_string(getpid()))) {
+        kind_ = &kind;
+        folder_ = folder;
+        return true;
+      }
+      (void)rmdir(folder.c_str());
+    }
+    return false;
+  }
+  // The most that it ever had; 0: unknown.
+  size_t Peak() const {
+    std::ifstream file(folder_ + kind_->peak);
+    size_t bytes = 0;
+    file >> bytes;
+    return bytes;
+  }
+
+ private:
+  struct Kind {
+    const char* root;
+    const char* limit;
+    const char* peak;
+  };
+  static constexpr Kind kKinds[] = {
+      {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes", "/memory.max_usage_in_bytes"},
+      {"/sys/fs/cgroup", "/memory.max", "/memory.peak"},
+  };
+  const Kind* kind_ = nullptr;
+  std::string folder_;
+};
+
+using Container = Cold;
+
+// Copies of this size would have 384 MiB of staging memory, where there is enough.
+TEST_F(Container, S67_StagingMemoryIsLittleOfWhatIsLeft) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow counts as memory of the container too";
+#endif
+  uint8_t* device = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&device), kCopy));
+  OK(cudaMemset(device, 1, kCopy));
+  OK(cudaDeviceSynchronize());
+  const auto source = Pattern(kCopy, 5);
+  Cgroup container;
+  if (!container.Enter(600 * kMiB)) GTEST_SKIP() << "no memory cgroup can be made here";
+  const Tally tally("transfer");
+  for (int i = 0; i < 3; ++i) {
+    OK(CopyUp(device, source.data(), kCopy, a_));
+    OK(cudaStreamSynchronize(a_));
+  }
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(device, source));
+  DECIDED_AT_LEAST(tally, "promoted.part", 1);
+  // The simulated CUDA has a copy of its own while it copies.
+  EXPECT_GT(container.Peak(), 0U);
+  EXPECT_LT(container.Peak(), kCopy + 600 * kMiB / 8 + 32 * kMiB);
+}
+
+}  // namespace
+}  // namespace rules
