@@ -520,7 +520,7 @@ struct ResetsDevice : Row {
   static cudaError_t Call(Engine& engine, Real real) {
     engine.OtherCall();
     engine.PayForAll(Decision::kPaidReset);
-    engine.DeviceReset();
+    engine.DeviceReset(-1);
     return real();
   }
 };

@@ -181,7 +181,7 @@ struct ResetsContext : Row {
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
     engine.PayForAll(Decision::kPaidReset);
-    engine.DeviceReset();
+    engine.DeviceReset(device);
     return real(device);
   }
 };
@@ -194,7 +194,7 @@ struct ReleasesContext : Row {
     engine.OtherCall();
     engine.PayForAll(Decision::kPaidReset);
     const cudaError_t result = real(device);
-    if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset();
+    if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset(device);
     return result;
   }
 };

@@ -209,7 +209,8 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     transfer.rules.clear();
   }
   const int threads = policy::CopyThreads(transfer, ranks_here);
-  auto* const engine = new (std::nothrow) transfer::Engine(transfer, threads, ranks_here, CountTransfer, SitesFor(transfer));
+  auto* const engine =
+      new (std::nothrow) transfer::Engine(transfer, threads, ranks_here, CountTransfer, SitesFor(transfer));
   if (engine == nullptr) return 0;
   g_transfer.store(engine, std::memory_order_release);
   uint32_t routes = kRouteTransfer;

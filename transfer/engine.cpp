@@ -131,6 +131,20 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
   }
 }
 
+void Engine::DeviceReset(int device) {
+  const Phase before = phase();
+  TurnOff(Decision::kAsideContext);
+  if (before != Phase::kServing && context_ == nullptr) return;  // it has had no fence yet
+  CUdevice current = device;
+  if (device < 0 && driver_.cuCtxGetDevice(&current) != CUDA_SUCCESS) return;
+  if (current == device_) {
+    fences_.Abandon(context_);
+    device_staging_.Forget();
+  } else if (static_cast<size_t>(current) < others_.size()) {
+    fences_.Abandon(others_[static_cast<size_t>(current)].load(std::memory_order_acquire));
+  }
+}
+
 void Engine::CaptureMayHaveEnded(cudaStream_t stream, bool per_thread) {
   if (!captures_.live() || !DriverThere()) return;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;

@@ -185,13 +185,9 @@ class Engine {
 
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
-  // The device is reset: handles and registrations are gone, and the engine with them. What threads owe belongs to the
-  // life that has ended; it was paid before.
-  void DeviceReset() {
-    TurnOff(Decision::kAsideContext);
-    fences_.Abandon();
-    device_staging_.Forget();
-  }
+  // The device is about to be reset, by its ordinal; below 0: the calling thread's. Handles and registrations are gone
+  // then, and the engine with them. What threads owe belongs to the life that ends; it was paid before.
+  void DeviceReset(int device);
 
   // The process is exiting: nothing is promoted, skipped or paid any more (S53).
   void Stop();

@@ -278,10 +278,11 @@ bool Engine::OrderedWith(const StreamKey& stream, const StreamKey& other) const 
 
 void Engine::BeforeEventQuery(cudaEvent_t event) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  const EventMarks::Recording recorded = marks_.LastOf(event);
+  if (!run_ahead_.MayBeOpenSince(recorded.mark)) return;
   OrTurnOff([&] {
     const RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-    const EventMarks::Recording recorded = marks_.LastOf(event);
     PayWhat(State(), Decision::kPaidQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
     for (const RunAhead::Debt& debt : run_ahead_.Open()) {

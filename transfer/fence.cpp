@@ -12,14 +12,14 @@ FenceRef::~FenceRef() {
 }
 
 bool FenceRef::Done() const {
-  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->abandoned()) return true;
+  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return true;
   if (fence_->pool->driver().cuEventQuery(fence_->event) != CUDA_SUCCESS) return false;
   fence_->done.store(true, std::memory_order_release);
   return true;
 }
 
 CUresult FenceRef::Wait() const {
-  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->abandoned()) return CUDA_SUCCESS;
+  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return CUDA_SUCCESS;
   const CUresult result = fence_->pool->driver().cuEventSynchronize(fence_->event);
   if (result == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
   return result;
@@ -54,7 +54,7 @@ Fence*& FencePool::SpareOf(CUcontext context) {
 }
 
 Fence* FencePool::Take(CUcontext context) {
-  if (abandoned()) return nullptr;
+  if (IsAbandoned(context)) return nullptr;
   try {
     const std::lock_guard lock(mutex_);
     Fence*& first = SpareOf(context);
@@ -87,6 +87,14 @@ void FencePool::GiveBack(Fence* fence) {
   Fence*& first = SpareOf(fence->context);  // it is there since the fence was taken
   fence->next_free = first;
   first = fence;
+}
+
+void FencePool::Abandon(CUcontext context) {
+  const std::lock_guard lock(mutex_);
+  const size_t count = abandoned_count_.load(std::memory_order_relaxed);
+  if (context == nullptr || count == abandoned_.size() || IsAbandoned(context)) return;
+  abandoned_[count] = context;
+  abandoned_count_.store(count + 1, std::memory_order_release);
 }
 
 FenceRef FencePool::Record(CUcontext context, CUstream stream) {

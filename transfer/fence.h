@@ -7,6 +7,7 @@
 // Ownership: events are created on demand and kept; the pool is never destroyed.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -96,10 +97,14 @@ class FencePool {
   // Behind all work of the context so far (cuCtxRecordEvent; cuda.h). Never while a capture is live.
   FenceRef RecordContext(CUcontext context);
 
-  // The contexts are gone, and all events with them: every fence has passed, none is recorded again, and the driver is
-  // asked nothing any more.
-  void Abandon() { abandoned_.store(true, std::memory_order_release); }
-  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+  // The context is gone, and its events with it: each of its fences has passed, none is recorded again, and the driver
+  // is asked nothing about them any more. More contexts than there is room for are asked about as before.
+  void Abandon(CUcontext context);
+  bool IsAbandoned(CUcontext context) const {
+    const size_t count = abandoned_count_.load(std::memory_order_acquire);
+    return std::find(abandoned_.begin(), abandoned_.begin() + static_cast<ptrdiff_t>(count), context) !=
+           abandoned_.begin() + static_cast<ptrdiff_t>(count);
+  }
 
   const Driver& driver() const { return driver_; }
 
@@ -117,8 +122,9 @@ class FencePool {
   void GiveBack(Fence* fence);
 
   const Driver& driver_;
-  std::atomic<bool> abandoned_{false};
   std::mutex mutex_;
+  std::array<CUcontext, 64> abandoned_{};  // written before the count, with the lock held
+  std::atomic<size_t> abandoned_count_{0};
   std::vector<Spare> spare_;  // one a context, so few
 };
 

@@ -54,11 +54,12 @@ class RunAhead {
     Owed& owed = owed_[stream];
     owed[0] = std::move(owed[1]);
     owed[1] = {fence, mark, stream};
-    may_be_open_.store(true, std::memory_order_release);
+    newest_.store(std::max(mark, newest_.load(std::memory_order_relaxed)), std::memory_order_release);
   }
 
-  // Whether anything may be owed. Takes no lock and asks nobody.
-  bool MayBeOpen() const { return may_be_open_.load(std::memory_order_acquire); }
+  // Whether anything may be owed that is younger than the mark. Takes no lock and asks nobody.
+  bool MayBeOpenSince(uint64_t mark) const { return newest_.load(std::memory_order_acquire) > mark; }
+  bool MayBeOpen() const { return MayBeOpenSince(0); }
   // All that is owed by whatever thread and not done, the oldest first.
   std::vector<Debt> Open() {
     std::vector<Debt> open;
@@ -70,7 +71,7 @@ class RunAhead {
         if (debt.fence && !debt.fence.Done()) open.push_back(debt);
       }
     }
-    if (open.empty()) may_be_open_.store(false, std::memory_order_release);
+    if (open.empty()) newest_.store(0, std::memory_order_release);
     std::sort(open.begin(), open.end(), [](const Debt& one, const Debt& other) { return one.mark < other.mark; });
     return open;
   }
@@ -115,7 +116,7 @@ class RunAhead {
     }
   }
 
-  std::atomic<bool> may_be_open_{false};
+  std::atomic<uint64_t> newest_{0};  // mark of the youngest debt; 0: all are paid. Written with the lock held
   std::mutex mutex_;
   std::unordered_map<StreamKey, Owed, Hash> owed_;
   std::vector<Debt> orphans_;  // of streams that are gone

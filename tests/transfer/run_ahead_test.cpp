@@ -93,9 +93,11 @@ TEST_F(RunAheadTest, WhatAStreamThatIsGoneOwesStaysOpen) {
   EXPECT_EQ(ahead_.Open().size(), 2U);
   Pass(first);
   Pass(second);
-  EXPECT_TRUE(ahead_.MayBeOpen());
+  EXPECT_TRUE(ahead_.MayBeOpenSince(0));
+  EXPECT_TRUE(ahead_.MayBeOpenSince(1));
+  EXPECT_FALSE(ahead_.MayBeOpenSince(2)) << "two were owed, and it was recorded behind the second";
   EXPECT_TRUE(ahead_.Open().empty());
-  EXPECT_FALSE(ahead_.MayBeOpen());
+  EXPECT_FALSE(ahead_.MayBeOpenSince(0));
 }
 
 // A thread that ends cannot ask, and one that destroys a stream may not where another one captures.
@@ -138,14 +140,20 @@ TEST_F(RunAheadTest, AWaitWithAnEnd) {
 }
 
 // The events are gone with their context: to ask about one would be a use after its end.
-TEST_F(RunAheadTest, AnAbandonedPoolAsksNothing) {
+TEST_F(RunAheadTest, NothingIsAskedAboutAContextThatIsGone) {
   const FenceRef fence = Owe(a_);
-  parts_.fences.Abandon();
+  const auto other_context = reinterpret_cast<CUcontext>(0x2222);
+  const FenceRef elsewhere = parts_.fences.Record(other_context, b_.handle);
+  parts_.fences.Abandon(Context());
+  parts_.fences.Abandon(Context());
   EXPECT_TRUE(fence.Done());
   EXPECT_EQ(fence.Wait(), CUDA_SUCCESS);
   EXPECT_TRUE(ahead_.Open().empty());
   EXPECT_FALSE(parts_.fences.Record(Context(), a_.handle));
   EXPECT_EQ(g_questions, 0);
+  // Another device's context lives on, and what it reads with it.
+  EXPECT_FALSE(elsewhere.Done());
+  EXPECT_TRUE(parts_.fences.Record(other_context, b_.handle));
 }
 
 }  // namespace
