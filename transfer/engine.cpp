@@ -121,10 +121,8 @@ void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_threa
 void Engine::StreamDestroyed(cudaStream_t stream) {
   const CUstream handle = Explicit(stream, false);
   effects_.Retire(handle);
-  if (Serving()) {
-    run_ahead_.Retire(handle);
-    marks_.Retire(handle);
-  }
+  run_ahead_.Retire(handle);
+  marks_.Retire(handle);
   if (Serving()) small_.Retire(handle);
   for (size_t i = 0; i < State().owed_count; ++i) {
     if (State().owed[i].stream.handle == handle) State().owed[i].stream = {};
@@ -134,9 +132,11 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
 void Engine::DeviceReset(int device) {
   const Phase before = phase();
   TurnOff(Decision::kAsideContext);
-  if (before != Phase::kServing && context_ == nullptr) return;  // it has had no fence yet
+  // It has had no fence that anybody will ask about.
+  if (before == Phase::kUnstarted || before == Phase::kStarting || context_ == nullptr) return;
   CUdevice current = device;
-  if (device < 0 && driver_.cuCtxGetDevice(&current) != CUDA_SUCCESS) return;
+  // A thread that has made no call yet has the first device (CUDA runtime API, cudaGetDevice).
+  if (device < 0 && driver_.cuCtxGetDevice(&current) != CUDA_SUCCESS) current = 0;
   if (current == device_) {
     fences_.Abandon(context_);
     device_staging_.Forget();

@@ -281,8 +281,7 @@ class Engine {
   void Grow();
   bool GrowStep();
   bool StagingIsShort() const;
-  size_t PinnedBytes() const { return (small_.ready() ? SmallStaging::kBytes : 0) + ring_.capacity(); }
-  bool MayPin(size_t bytes);
+  bool MayPin(size_t bytes) const;
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)

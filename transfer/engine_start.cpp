@@ -33,6 +33,21 @@ bool IsPrimary(const Driver& driver, CUdevice device, CUcontext context) {
   return primary == context;
 }
 
+// While this lives a thread is in the driver, or about to be, and the process's exit waits for it.
+class InDriver {
+ public:
+  explicit InDriver(std::atomic<uint32_t>& flag) : flag_(flag) { flag_.store(1, std::memory_order_seq_cst); }
+  ~InDriver() {
+    flag_.store(0, std::memory_order_seq_cst);
+    flag_.notify_all();
+  }
+  InDriver(const InDriver&) = delete;
+  InDriver& operator=(const InDriver&) = delete;
+
+ private:
+  std::atomic<uint32_t>& flag_;
+};
+
 }  // namespace
 
 // kCount: no reason.
@@ -194,10 +209,14 @@ bool Engine::StagingIsShort() const {
 }
 
 // Whether so much more is little of what the machine and the container have left (S67).
-bool Engine::MayPin(size_t bytes) {
+bool Engine::MayPin(size_t bytes) const {
   if (Broken(Mutant::kS67)) return true;
-  const size_t pinned = PinnedBytes();
-  return pinned + bytes <= MostPinned(MemoryLeft(), pinned, ranks_here_);
+  const size_t pinned = (small_.ready() ? SmallStaging::kBytes : 0) + ring_.capacity();
+  try {
+    return pinned + bytes <= MostPinned(MemoryLeft(), pinned, ranks_here_);
+  } catch (...) {
+    return false;  // there is not even enough to find out
+  }
 }
 
 // Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
@@ -205,19 +224,22 @@ bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   const bool first = !small_.ready();
   if (!first && ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return GrowDeviceStep();
-  if (!first && !MayPin(Ring::kSegmentBytes)) {
+  const size_t bytes = first ? SmallStaging::kBytes : Ring::kSegmentBytes;
+  if (!MayPin(bytes)) {
+    if (first) growth_failed_.store(true, std::memory_order_relaxed);
     most_ring_.store(ring_.capacity());
     policy::LogWarn(
         "transfer: no more memory is pinned for staging: little is left of the machine's or the container's");
-    return true;
+    return !first;
   }
-  growing_.store(1, std::memory_order_seq_cst);
-  char* const memory = Alive() ? PinSegment(driver_, first ? SmallStaging::kBytes : Ring::kSegmentBytes) : nullptr;
-  growing_.store(0, std::memory_order_seq_cst);
-  growing_.notify_all();
+  char* memory = nullptr;
+  {
+    const InDriver in_driver(growing_);
+    if (Alive()) memory = PinSegment(driver_, bytes);
+  }
   // Meanwhile the program may have found that it could pin no more (S36).
   if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
-    (void)UnpinSegment(driver_, memory, first ? SmallStaging::kBytes : Ring::kSegmentBytes);
+    (void)UnpinSegment(driver_, memory, bytes);
     return false;
   }
   if (memory == nullptr) {
@@ -235,11 +257,8 @@ bool Engine::GrowStep() {
 }
 
 bool Engine::GrowDeviceStep() {
-  growing_.store(1, std::memory_order_seq_cst);
-  const bool grown = Alive() && device_staging_.Grow();
-  growing_.store(0, std::memory_order_seq_cst);
-  growing_.notify_all();
-  return grown;
+  const InDriver in_driver(growing_);
+  return Alive() && device_staging_.Grow();
 }
 
 // An engine that has gone off still has its memory.
@@ -303,8 +322,10 @@ void Engine::Grow() {
   CUstreamCaptureMode mode =
       Broken(Mutant::kS05Growth) ? CU_STREAM_CAPTURE_MODE_GLOBAL : CU_STREAM_CAPTURE_MODE_RELAXED;
   driver_.cuThreadExchangeStreamCaptureMode(&mode);
-  while (GrowStep()) {
-  }
+  OrTurnOff([this] {
+    while (GrowStep()) {
+    }
+  });
   driver_.cuThreadExchangeStreamCaptureMode(&mode);
 }
 
@@ -316,7 +337,7 @@ void* Engine::GrowMain(void* argument) {
   }
   std::unique_lock lock(engine->grow_mutex_);
   for (;;) {
-    engine->OrTurnOff([engine] { engine->Grow(); });
+    engine->Grow();
     if (engine->growth_failed_.load(std::memory_order_relaxed)) return nullptr;
     engine->grow_wanted_.wait(lock, [engine] { return engine->look_wanted_ || engine->StagingIsShort(); });
     if (std::exchange(engine->look_wanted_, false)) {

@@ -79,7 +79,7 @@ void Engine::UsesDevice(int device) {
 // nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without end for it.
 void Engine::PayForAll(Decision reason) {
   Pay(reason);
-  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All)) return;
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
     const CurrentContext ours(driver_, context_);

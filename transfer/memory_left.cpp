@@ -52,7 +52,7 @@ uint64_t LeftIn(const std::string& cgroup, const Names& names) {
 // mount's own, which is the container's.
 uint64_t LeftUpFrom(const std::string& mount, std::string path, const Names& names) {
   uint64_t left = LeftIn(mount, names);
-  while (path.size() > 1) {
+  while (path.size() > 1 && path.front() == '/') {
     left = std::min(left, LeftIn(mount + path, names));
     path.resize(path.rfind('/'));
   }

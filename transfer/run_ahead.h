@@ -54,11 +54,13 @@ class RunAhead {
     Owed& owed = owed_[stream];
     owed[0] = std::move(owed[1]);
     owed[1] = {fence, mark, stream};
-    newest_.store(std::max(mark, newest_.load(std::memory_order_relaxed)), std::memory_order_release);
+    newest_.store(std::max(mark, newest_.load(std::memory_order_relaxed)), std::memory_order_seq_cst);
   }
 
-  // Whether anything may be owed that is younger than the mark. Takes no lock and asks nobody.
-  bool MayBeOpenSince(uint64_t mark) const { return newest_.load(std::memory_order_acquire) > mark; }
+  // Whether anything may be owed that is younger than the mark. Takes no lock and asks nobody. Sequentially consistent:
+  // one thread enters a debt and looks whether there is a second context, another one says that there is and looks
+  // here.
+  bool MayBeOpenSince(uint64_t mark) const { return newest_.load(std::memory_order_seq_cst) > mark; }
   bool MayBeOpen() const { return MayBeOpenSince(0); }
   // All that is owed by whatever thread and not done, the oldest first.
   std::vector<Debt> Open() {

@@ -82,7 +82,7 @@ TEST_F(MemoryLeftTest, S67_OfVersion1) {
 
 TEST_F(MemoryLeftTest, S67_DamagedFilesLimitNothing) {
   Write("proc/meminfo", "MemAvailable:\n");
-  Write("proc/self/cgroup", "\n:\n0:\n0::\n0::x\nnonsense");
+  Write("proc/self/cgroup", "\n:\n0:\n0::\n0::x\n0::xyz\n4:memory:a/b\nnonsense");
   Write("sys/fs/cgroup/memory.max", "-");
   EXPECT_EQ(Left(), UINT64_MAX);
 }

@@ -27,8 +27,7 @@ if(SLIPSTREAM_SANITIZER)
   add_compile_options(-g1)  # lines for its stacks, which is all that is read of it
 endif()
 
-# For the folders whose code runs most while tests run: optimizing it halves the time of the tests, and optimizing all would cost
-# more than that in the build.
+# For the folders whose code runs most while tests run. With all code optimized AddressSanitizer's build took 37 s longer.
 macro(slipstream_optimize_under_sanitizers)
   if(SLIPSTREAM_SANITIZER)
     add_compile_options(-O1)

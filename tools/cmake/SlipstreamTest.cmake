@@ -18,7 +18,7 @@ function(_slipstream_test_options target)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIE -O0)
   if(SLIPSTREAM_SANITIZER STREQUAL "address")
-    # Undefined behavior is looked for in what is tested; in what EXPECT_... expands to it costs a third of the compilation.
+    # Undefined behavior is looked for in what is tested; in what EXPECT_... expands to it costs a quarter of the compilation.
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()

@@ -196,6 +196,16 @@ TEST_F(Questions, S13all_AReset) {
   EXPECT_EQ(simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize"), paid);
 }
 
+// The runtime gives such a thread the first device.
+TEST_F(Questions, S13all_AResetByAThreadThatHasMadeNoCallYet) {
+  AnotherOwesOn(a_);
+  std::thread resets([] { EXPECT_EQ(cudaDeviceReset(), cudaSuccess); });
+  resets.join();
+  const uint64_t paid = simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize");
+  LetGo();
+  EXPECT_EQ(simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize"), paid);
+}
+
 // What a stream's end asks must not break the capture that another thread has open.
 TEST_F(Questions, S05_AStreamMayGoDuringAnotherThreadsGlobalCapture) {
   OweOnA();

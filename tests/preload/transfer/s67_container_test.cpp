@@ -93,5 +93,21 @@ TEST_F(Container, S67_StagingMemoryIsLittleOfWhatIsLeft) {
   EXPECT_LT(container.Peak(), kCopy + 600 * kMiB / 8 + 32 * kMiB);
 }
 
+TEST_F(Container, S67_WhereLittleIsLeftCopiesAreLeftAlone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow counts as memory of the container too";
+#endif
+  Cgroup container;
+  if (!container.Enter(28 * kMiB)) GTEST_SKIP() << "no memory cgroup can be made here";
+  const Tally tally("transfer");
+  for (const size_t bytes : {kSmall, kLarge, kSmall}) {
+    OK(CopyUp(device_, source_.data(), bytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
+  }
+  NEVER_DECIDED(tally, "promoted");
+  DECIDED_AT_LEAST(tally, "aside.no_memory", 2);
+}
+
 }  // namespace
 }  // namespace rules
