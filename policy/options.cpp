@@ -199,10 +199,11 @@ constexpr Option kOptions[] = {
                                                      8 * kKiB * kKiB, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,
-        "The most memory of the device for copies of 1 MiB and more whose stream is busy: they go there at once, and "
-        "to their destination in the stream's order. In steps of 64 MiB; 0: such copies wait. Taken from free memory "
-        "only, given back when the device is short of it, and not used with `allocator.mode = \"off\"`, where an "
-        "allocation that fails is not seen.",
+        "The most memory of the device in which copies lie while they travel: those of more than 2 MiB in either "
+        "direction, and from 1 MiB on those to the device whose stream is busy. In steps of 64 MiB; longer copies are "
+        "the "
+        "program's own. Taken from free memory only, as much as three of the longest copies, and given back when the "
+        "device is short of it.",
         0, 64 * kGiB),
     Row<&Policy::transfer, &Transfer::verify>(
         "transfer", "verify", OptionType::kBool,

@@ -161,7 +161,7 @@ struct Transfer {
   // Pinned staging memory of the process, at most. 8 MiB to 64 GiB.
   std::uint64_t max_pinned = std::uint64_t{512} << 20;
   // Device memory for copies that go ahead of their busy stream, at most; 0: they wait for it. 0 to 64 GiB.
-  std::uint64_t device_staging = std::uint64_t{256} << 20;
+  std::uint64_t device_staging = std::uint64_t{1} << 30;
   // Whether every promoted copy is read back and compared.
   bool verify = false;
   // When staging memory is made.

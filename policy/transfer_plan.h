@@ -30,6 +30,10 @@ inline constexpr std::size_t kShortestPieceBytes = std::size_t{128} << 10;
 inline constexpr std::size_t kLongestPieceBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kLongCopyBytes = std::size_t{32} << 20;
 
+// Up to here a copy is one DMA out of one piece of staging memory. What is longer travels in pieces, and lies in device
+// memory in between.
+inline constexpr std::size_t kOneDmaBytes = std::size_t{2} << 20;
+
 // The DMA of less is over in the time that it takes to send it ahead of its stream.
 inline constexpr std::size_t kAheadFrom = std::size_t{1} << 20;
 
@@ -45,13 +49,17 @@ constexpr std::size_t FetchedPieceBytesOf(std::uint64_t bytes) {
   return bytes >= kWorthHugePages ? kHugePageBytes : std::size_t{512} << 10;
 }
 
-// Of device memory, for copies that go ahead of their stream: in whole segments of this size.
+// Staging memory of the device: in whole segments of this size.
 inline constexpr std::size_t kDeviceSegmentBytes = std::size_t{64} << 20;
 
-// The most that there is of it. None without the pool: nobody would see an allocation that fails because of it.
-constexpr std::uint64_t DeviceStagingBytes(const Policy& policy) noexcept {
-  if (policy.allocator.mode == AllocatorMode::kOff) return 0;
-  return policy.transfer.device_staging / kDeviceSegmentBytes * kDeviceSegmentBytes;
+// The most that there is of it, and that a copy may have.
+constexpr std::uint64_t DeviceStagingBytes(const Transfer& policy) noexcept {
+  return policy.device_staging / kDeviceSegmentBytes * kDeviceSegmentBytes;
+}
+
+// Whether a copy can be one operation of its stream: as one DMA, or by way of so much device memory.
+constexpr bool HasStaging(const Transfer& policy, std::uint64_t bytes) noexcept {
+  return bytes <= kOneDmaBytes || bytes <= DeviceStagingBytes(policy);
 }
 
 // -- what becomes of a copy
@@ -60,6 +68,7 @@ enum class Decider : std::uint8_t {
   kDirectionKey,  // transfer.h2d or transfer.d2h
   kSizeKey,       // transfer.small_copies or transfer.large_copies
   kSkipKey,       // transfer.skip_synchronize
+  kStagingKey,    // transfer.device_staging: the copy is longer than that
   kRule,          // the rule
   kEngine,        // nobody: the engine has no way to do it
 };
@@ -111,8 +120,13 @@ TransferPlan PlanByRules(const Transfer& policy, Direction direction, std::uint6
 // `device`: the ordinal of the copy's device. `rules`: RulesAtSite; where no rule has a site, all of them.
 inline TransferPlan PlanOf(const Transfer& policy, Direction direction, std::uint64_t bytes, int device,
                            RulesAt rules = ~RulesAt{0}) noexcept {
-  return policy.rules.empty() ? PlanByKeys(policy, direction, bytes)
-                              : PlanByRules(policy, direction, bytes, device, rules);
+  TransferPlan plan = policy.rules.empty() ? PlanByKeys(policy, direction, bytes)
+                                           : PlanByRules(policy, direction, bytes, device, rules);
+  if (plan.promote && !HasStaging(policy, bytes)) {
+    plan.promote = false;
+    plan.promote_by = Decider::kStagingKey;
+  }
+  return plan;
 }
 
 // Whether a rule promotes copies of this direction, whatever the keys say of it.

@@ -106,6 +106,10 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
       return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), around, arguments...);
     }
   }
+  if constexpr (Unpooled<kId>::kHasRow) {
+    if (recording & kRouteTransfer)
+      return Unpooled<kId>::Call(Runtime::transfer(), AddressOf(real), around, arguments...);
+  }
   return around(arguments...);
 }
 

@@ -42,6 +42,12 @@ bool AgainAfter(cudaError_t result, Pool& pool, transfer::Engine& engine, const 
   return true;
 }
 
+// Where no pool answers: the transfer engine's staging memory is still nobody's loss.
+struct NoPool {
+  static bool GiveBack() { return false; }
+  static void AddIdle(size_t*, const size_t*) {}
+};
+
 template <tracer::HookId kId, typename Next>
 cudaError_t AllocatesAs(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
                         void** memory, size_t bytes) {
@@ -115,7 +121,61 @@ struct Resets : Row {
   }
 };
 
+// The same, and what the call has left is looked at.
+template <tracer::HookId kId>
+struct AllocatesUnpooled : Row {
+  template <typename Next, typename... Arguments>
+  static cudaError_t Call(transfer::Engine& engine, const void* real, const Next& next, Arguments... arguments) {
+    NoPool none;
+    const cudaError_t result = AllocatesBeside<kId>::Call(none, engine, real, next, arguments...);
+    engine.AfterAllocation();
+    return result;
+  }
+};
+
+struct CountsUnpooled : Row {
+  template <typename Next>
+  static cudaError_t Call(transfer::Engine& engine, const void* real, const Next& next, size_t* free, size_t* total) {
+    NoPool none;
+    return CountsMemory::Call(none, engine, real, next, free, total);
+  }
+};
+
 }  // namespace pooled
+
+// Without a pool (allocator.mode = "off").
+template <tracer::HookId kId>
+struct Unpooled : pooled::NoRow {};
+#define UNPOOLED(function) \
+  template <>              \
+  struct Unpooled<tracer::HookId::function> : pooled::AllocatesUnpooled<tracer::HookId::function> {};
+UNPOOLED(cudaMalloc)
+UNPOOLED(cudaMallocPitch)
+UNPOOLED(cudaMalloc3D)
+UNPOOLED(cudaMallocArray)
+UNPOOLED(cudaMalloc3DArray)
+UNPOOLED(cudaMallocMipmappedArray)
+UNPOOLED(cudaMallocManaged)
+UNPOOLED(cudaMallocAsync)
+UNPOOLED(cudaMallocAsync_ptsz)
+UNPOOLED(cudaMallocFromPoolAsync)
+UNPOOLED(cudaMallocFromPoolAsync_ptsz)
+UNPOOLED(cuMemAlloc_v2)
+UNPOOLED(cuMemAllocPitch_v2)
+UNPOOLED(cuMemAllocManaged)
+UNPOOLED(cuArrayCreate_v2)
+UNPOOLED(cuArray3DCreate_v2)
+UNPOOLED(cuMipmappedArrayCreate)
+UNPOOLED(cuMemAllocAsync)
+UNPOOLED(cuMemAllocAsync_ptsz)
+UNPOOLED(cuMemAllocFromPoolAsync)
+UNPOOLED(cuMemAllocFromPoolAsync_ptsz)
+UNPOOLED(cuMemCreate)
+#undef UNPOOLED
+template <>
+struct Unpooled<tracer::HookId::cudaMemGetInfo> : pooled::CountsUnpooled {};
+template <>
+struct Unpooled<tracer::HookId::cuMemGetInfo_v2> : pooled::CountsUnpooled {};
 
 template <tracer::HookId kId>
 struct Pooled : pooled::NoRow {};

@@ -225,7 +225,6 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     g_allocator.store(pool, std::memory_order_release);
     if (pool != nullptr) {
       routes |= kRouteAllocator;
-      engine->AllowDeviceStaging();  // what fails is made again behind it (pooled.h)
     }
   }
   if (allocator.stream_ordered) {
@@ -234,7 +233,6 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     g_stream_ordered.store(heaps, std::memory_order_release);
     if (heaps != nullptr) {
       routes |= kRouteStreamOrdered;
-      engine->AllowDeviceStaging();  // what fails is made again behind it (ordered.h)
       engine->MappingsAreOwn(MappedByHeap);
     }
   }

@@ -14,7 +14,6 @@ namespace slipstream::transfer {
 #define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                            \
   ROW(kPromotedSmall, "promoted.small", "copies of up to 64 KiB staged in pinned memory")                             \
   ROW(kPromotedLarge, "promoted.large", "larger copies staged in pinned memory")                                      \
-  ROW(kPromotedPart, "promoted.part", "copies of which staging memory took the first part only")                      \
   ROW(kAhead, "ahead", "of these, copies that went to the device while their stream was busy")                        \
   ROW(kFetched, "fetched", "copies to pageable memory that came through staging memory")                              \
   ROW(kLeftOff, "left.off", "copies to the host left alone: switched off by the policy")                              \
@@ -23,6 +22,8 @@ namespace slipstream::transfer {
       "copies to the host left alone: not from plain memory of the device to pageable memory")                        \
   ROW(kLeftSmall, "left.small", "copies to the host left alone: of up to 64 KiB")                                     \
   ROW(kLeftStaging, "left.staging", "copies to the host left alone: no staging memory is free")                       \
+  ROW(kLeftDevice, "left.device",                                                                                     \
+      "copies to the host left alone: of more than 2 MiB, which the device has no staging memory for")                \
   ROW(kLeftCapture, "left.capture", "copies to the host left alone: a stream is being captured")                      \
   ROW(kLeftContext, "left.context", "copies to the host left alone: a context that the engine does not serve")        \
   ROW(kLeftSlower, "left.slower", "copies to the host left alone: the program's own call was measured to be faster")  \
@@ -34,6 +35,8 @@ namespace slipstream::transfer {
   ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
   ROW(kAsideNoMemory, "aside.no_memory", "copies left alone: no memory could be pinned for staging")                  \
   ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \
+  ROW(kAsideDevice, "aside.device",                                                                                   \
+      "copies left alone: of more than 2 MiB, which the device has no staging memory for")                            \
   ROW(kAsideSource, "aside.source", "copies left alone: the source is not pageable memory")                           \
   ROW(kAsideDestination, "aside.destination", "copies left alone: the destination is not plain memory of the device") \
   ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \

@@ -167,9 +167,6 @@ class Engine {
     shared_work_.store(true, std::memory_order_release);
     SharesMemory();
   }
-  // Somebody sees to it that allocations which fail are made again behind GiveBackDeviceStaging: the engine may take
-  // memory of the device (S36). Before the first copy.
-  void AllowDeviceStaging() { device_staging_allowed_ = true; }
   // Memory that is mapped by hand is slipstream's own where `is` says so: it cannot be shared, and nobody else unmaps
   // it. Before the first copy.
   void MappingsAreOwn(bool (*is)(const void* address)) { own_mapping_ = is; }
@@ -208,12 +205,12 @@ class Engine {
     CUdevice device = 0;
   };
 
-  // The program's own call, for some part of the copy.
+  // The program's own call.
   struct Request;
   struct Real {
     RealCopyAsync* async;
     RealCopy* blocking;  // where async is null
-    cudaError_t operator()(const Request& request, size_t from) const;
+    cudaError_t operator()(const Request& request) const;
   };
   struct Request {
     char* destination;
@@ -268,7 +265,11 @@ class Engine {
   // The calling thread's context, if it is one that copies are made in.
   bool ServesCurrent(Served* current);
   void WantStaging(size_t bytes);
-  void WantDeviceStaging(size_t bytes);
+  // Device memory that the copy has to itself; 0: there is none for it, and WhyNoLease says why.
+  CUdeviceptr TakeDeviceStaging(const Request& request);
+  Decision WhyNoLease(const Request& request) const;
+  // How long a segment a copy wants that is not there; 0: none, or none can be had.
+  size_t SegmentFor(size_t bytes) const;
   void AskForGrowth();
   // Why a copy found no staging memory where there is none at all.
   Decision WhyNoStaging() const {
@@ -285,7 +286,7 @@ class Engine {
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)
-  bool CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result);
+  bool CopyPromoted(Request& request, FenceRef* fence);
   cudaError_t OtherCopy(Request& request, bool per_thread);
   Decision WhyNotNow(Request& request, policy::TransferPlan* plan);
   Decision WhyNotThis(const Request& request, Destination* destination);
@@ -293,7 +294,7 @@ class Engine {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
   bool PromoteSmall(const Request& request, FenceRef* fence);
-  bool PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* result);
+  bool PromoteLarge(const Request& request, FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);
 
   // -- copies to the host (engine_fetch.cpp)
@@ -351,7 +352,6 @@ class Engine {
   SmallStaging small_;
   Ring ring_;
   DeviceStaging device_staging_{driver_};
-  bool device_staging_allowed_ = false;
   bool (*own_mapping_)(const void* address) = nullptr;
   Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
@@ -378,7 +378,7 @@ class Engine {
   std::mutex grow_mutex_;
   std::condition_variable grow_wanted_;
   std::atomic<size_t> wanted_bytes_{0};         // of the ring
-  std::atomic<size_t> wanted_device_bytes_{0};  // of device staging memory
+  std::atomic<size_t> wanted_device_bytes_{0};  // of the longest copy that device staging memory is too little for
   bool grower_started_ = false;                 // under grow_mutex_
   bool look_wanted_ = false;                    // under grow_mutex_
   std::atomic<bool> growth_failed_{false};

@@ -1,6 +1,7 @@
 // Copies: which are promoted, and how.
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "transfer/clock.h"
@@ -13,6 +14,10 @@ namespace {
 constexpr Decision kPromote = Decision::kCount;  // no reason not to
 constexpr uintptr_t kPageBytes = 4096;           // the smallest there are
 
+// In which a slot is read while the engine's own stream moves. Where that is held behind other work, it may be waiting
+// for the host (S08).
+constexpr std::chrono::milliseconds kLongestForASlot{5};
+
 }  // namespace
 
 void Engine::BeforeCopyTo(const void* destination) {
@@ -20,13 +25,10 @@ void Engine::BeforeCopyTo(const void* destination) {
   if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kPaidCopy);
 }
 
-cudaError_t Engine::Real::operator()(const Request& request, size_t from) const {
-  char* const destination = request.destination + from;
-  const char* const source = request.source + from;
-  const size_t bytes = request.bytes - from;
+cudaError_t Engine::Real::operator()(const Request& request) const {
   const auto kind = static_cast<cudaMemcpyKind>(request.kind);
-  return async != nullptr ? async(destination, source, bytes, kind, request.given)
-                          : blocking(destination, source, bytes, kind);
+  return async != nullptr ? async(request.destination, request.source, request.bytes, kind, request.given)
+                          : blocking(request.destination, request.source, request.bytes, kind);
 }
 
 Engine::Request Engine::RequestOf(const Real& real, void* destination, const void* source, size_t bytes,
@@ -51,7 +53,7 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   }
   Stopwatch watch;
   if (Fetch(request, &watch)) return cudaSuccess;
-  const cudaError_t result = request.real(request, 0);
+  const cudaError_t result = request.real(request);
   if (result != cudaSuccess) return result;
   if (watch.learner != nullptr) watch.learner->Took(1, request.bytes, NowNs() - watch.start);
   if (request.real.async != nullptr) {
@@ -60,9 +62,9 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   return result;
 }
 
-// Whether the copy was promoted; *result is then the call's, and *fence behind it, if it could be had. The synchronise
-// behind it may be skipped if the thread's candidate is valid.
-bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result) {
+// Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronise behind it may be skipped
+// if the thread's candidate is valid.
+bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
@@ -82,9 +84,8 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result
       if (why_not == kPromote) {
         WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
         const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
-        promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence, result);
-        if (promoted && policy_.verify && *result == cudaSuccess &&
-            !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
+        promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence);
+        if (promoted && policy_.verify && !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
           Count(Decision::kUnverified, request.bytes);
         }
       }
@@ -95,7 +96,7 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence, cudaError_t* result
     TurnOff(Decision::kAsideError);
     return false;
   }
-  if (promoted && *result == cudaSuccess && *fence) {
+  if (promoted && *fence) {
     const bool shareable = where.shareable_only && (own_mapping_ == nullptr || !own_mapping_(request.destination));
     thread.candidate = {true, shareable, small, plan, request.key};
   }
@@ -107,8 +108,7 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
   Identified().candidate.valid = false;
   Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
   FenceRef fence;
-  cudaError_t result = cudaSuccess;
-  return CopyPromoted(request, &fence, &result) ? result : OtherCopy(request, per_thread);
+  return CopyPromoted(request, &fence) ? cudaSuccess : OtherCopy(request, per_thread);
 }
 
 cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
@@ -116,12 +116,11 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
   Identified().candidate.valid = false;
   Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
   FenceRef fence;
-  cudaError_t result = cudaSuccess;
-  if (!CopyPromoted(request, &fence, &result)) return OtherCopy(request, per_thread);
-  if (result != cudaSuccess || SkipStreamSynchronize(nullptr, per_thread)) return result;
+  if (!CopyPromoted(request, &fence)) return OtherCopy(request, per_thread);
+  if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
   Pay(Decision::kPaidCopy);
   // Where something went wrong, the program's own call has the error that it gets.
-  return fence && fence.Wait() == CUDA_SUCCESS ? result : request.real(request, 0);
+  return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
 }
 
 // What needs no question about the copy's own memory.
@@ -139,6 +138,7 @@ Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
   if (!ServesCurrent(&request.in)) return Decision::kAsideContext;
   *plan = PlanFor(policy::Direction::kHostToDevice, request);
   if (plan->promote) return kPromote;
+  if (plan->promote_by == policy::Decider::kStagingKey) return Decision::kAsideDevice;
   return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
 }
 
@@ -180,13 +180,13 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     return false;
   }
   std::memcpy(place.memory, request.source, request.bytes);
-  Delivery delivery(driver_, fences_, ToOf(request), nullptr);
+  Delivery delivery(driver_, fences_, ToOf(request), device_staging_, 0);
   if (!delivery.Add(0, place.memory, request.bytes)) {
     small_.Cancel(place);
     Count(Decision::kAsideError, request.bytes);
     return false;
   }
-  *fence = delivery.End().delivered;
+  *fence = delivery.End(true).delivered;
   // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
   // it is, gets no synchronise skipped.
   if (*fence) small_.Commit(place, *fence);
@@ -194,34 +194,40 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
   return true;
 }
 
-bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* result) {
+bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   CopyJob job(PieceWork::kIn, const_cast<char*>(request.source), request.bytes, piece_bytes,
               kPiecesAhead * static_cast<uint32_t>(threads_));
-  const CUresult idle = driver_.cuStreamQuery(request.stream);
-  DeviceStaging* ahead = nullptr;
-  if (idle == CUDA_ERROR_NOT_READY && request.bytes >= policy::kAheadFrom && request.in.context == context_) {
-    WantDeviceStaging(request.bytes);
-    if (device_staging_.bytes() != 0) ahead = &device_staging_;
+  const bool one_dma = request.bytes <= policy::kOneDmaBytes;
+  const bool busy = driver_.cuStreamQuery(request.stream) == CUDA_ERROR_NOT_READY;
+  CUdeviceptr lease = 0;
+  if (!one_dma || (busy && request.bytes >= policy::kAheadFrom)) lease = TakeDeviceStaging(request);
+  if (lease == 0 && !one_dma) {
+    Count(WhyNoLease(request), request.bytes);
+    return false;
   }
-  // On a stream with nothing to do, and ahead of one that has, a slot is read while the copy still goes on, and can be
-  // used again: then all of it goes through a few slots that stay in the processors' caches.
-  const bool soon_read = request.bytes > 2 * Ring::kSlotBytes && (idle == CUDA_SUCCESS || ahead != nullptr);
-  Delivery delivery(driver_, fences_, ToOf(request), ahead);
+  Delivery delivery(driver_, fences_, ToOf(request), device_staging_, lease);
+  // A slot is read while the copy still goes on, and can be used again: a long copy goes through a few slots that stay
+  // in the processors' caches.
+  const bool soon_read = request.bytes > 2 * Ring::kSlotBytes;
   SlotLease slots(ring_);
   char* slot = nullptr;
   uint32_t in = 0;
   uint32_t sent = 0;
-  const auto place = [&](uint32_t piece, bool) -> char* {
+  const auto place = [&](uint32_t piece, bool must) -> char* {
     if (piece % pieces_a_slot == 0) slot = slots.Take();
+    if (slot == nullptr && soon_read) {
+      if (!must) return CopyWorkers::kLater;
+      slot = slots.TakeWithin(kLongestForASlot);
+    }
     return slot != nullptr ? slot + piece % pieces_a_slot * piece_bytes : nullptr;
   };
   const auto send = [&](bool all) {
     while (sent < in) {
       const uint32_t next = std::min(in, (sent / pieces_a_slot + 1) * pieces_a_slot);
       const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(sent);
-      if (!all && next == in && bytes < kLeastSent && next % pieces_a_slot != 0) break;
+      if (!all && (lease == 0 || (next == in && bytes < kLeastSent && next % pieces_a_slot != 0))) break;
       if (!delivery.Add(job.OffsetOf(sent), job.PlaceOf(sent), bytes)) return false;
       sent = next;
       if (soon_read && sent % pieces_a_slot == 0) slots.ReadUpTo(delivery.Read());
@@ -236,35 +242,28 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence, cudaError_t* 
   const size_t way = choose ? staging_ways_.Choose(request.bytes) : 0;
   const uint64_t start = choose ? NowNs() : 0;
   workers_.Run(job, way == 1, place, pieces_are_in);
-  if (!delivery.failed()) send(true);
-  const size_t staged = sent == 0 ? 0 : job.OffsetOf(sent - 1) + job.BytesOf(sent - 1);
-  if (choose && staged == request.bytes) staging_ways_.Took(way, request.bytes, NowNs() - start);
-  bool failed = delivery.failed();
-  if (staged != 0 || failed) {
-    const Delivery::Ends ends = delivery.End();
+  const bool all_in = in == job.pieces();
+  if (!delivery.failed() && (all_in || lease != 0)) send(true);
+  const bool whole = all_in && !delivery.failed();
+  if (choose && whole) staging_ways_.Took(way, request.bytes, NowNs() - start);
+  if (sent == 0 && !delivery.failed()) {
+    delivery.Cancel();
+    slots.End(FenceRef());
+  } else {
+    const Delivery::Ends ends = delivery.End(whole);
     // Without a fence the slots are lost: nobody can say when they have been read.
     if (ends.read) slots.End(ends.read);
     *fence = ends.delivered;
-    failed = delivery.failed();
-  } else {
-    slots.End(FenceRef());
   }
-  if (delivery.ahead_bytes() != 0) Count(Decision::kAhead, delivery.ahead_bytes());
-  if (staged == request.bytes && !failed) {
-    Count(Decision::kPromotedLarge, request.bytes);
-    return true;
-  }
-  if (staged == 0 || failed) {
-    // S17: the real call, behind what was enqueued, writes the whole again and has the error that the program gets.
+  if (!whole || delivery.failed()) {
+    // S17: the real call, behind whatever was enqueued, writes all of it and has the error that the program gets.
     const Decision no_room = ring_.capacity() == 0 ? WhyNoStaging() : Decision::kAsideFull;
-    Count(failed ? Decision::kAsideError : no_room, request.bytes);
+    Count(delivery.failed() ? Decision::kAsideError : no_room, request.bytes);
     *fence = FenceRef();
     return false;
   }
-  // The rest by the real call, behind what was staged. It may wait for the stream, as it does without us.
-  *result = request.real(request, staged);
-  *fence = *result == cudaSuccess ? fences_.Record(request.in.context, request.stream) : FenceRef();
-  Count(Decision::kPromotedPart, staged);
+  if (busy && lease != 0) Count(Decision::kAhead, request.bytes);
+  Count(Decision::kPromotedLarge, request.bytes);
   return true;
 }
 

@@ -61,6 +61,7 @@ Decision Engine::WhyNotFetch(Request& request) {
   if (captures_.live()) return Decision::kLeftCapture;
   if (!ServesCurrent(&request.in)) return Decision::kLeftContext;
   if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request); !plan.promote) {
+    if (plan.promote_by == policy::Decider::kStagingKey) return Decision::kLeftDevice;
     return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
   }
   if (!CanMakeWritable()) return Decision::kLeftKernel;
@@ -76,7 +77,16 @@ Decision Engine::WhyNotFetch(Request& request) {
   return known && status == CU_STREAM_CAPTURE_STATUS_NONE ? kFetch : Decision::kLeftCapture;
 }
 
+// A copy that is longer than one DMA is taken as it is in its turn, into device memory of its own, and travels from
+// there: what others enqueue on the caller's stream meanwhile comes behind all of it (S62). The thread has to wait
+// anyway, so it does that before anything is enqueued that would have to: no work of the engine's stands before work
+// that the caller's stream may be waiting for.
 Decision Engine::FetchStaged(const Request& request, bool idle) {
+  const bool one_dma = request.bytes <= policy::kOneDmaBytes;
+  DeviceLease lease(device_staging_, one_dma ? 0 : TakeDeviceStaging(request));
+  if (lease.memory() == 0 && !one_dma) {
+    return WhyNoLease(request) == Decision::kAsideDevice ? Decision::kLeftDevice : Decision::kLeftStaging;
+  }
   // A few slots do: each is free again when it was copied out.
   WantStaging(std::min(request.bytes, static_cast<size_t>(threads_) * Ring::kSlotBytes));
   // Of memory that may get huge pages each piece is one: two threads that make the same page would both fill it.
@@ -84,15 +94,18 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const bool huge = piece_bytes == kHugePageBytes;
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   const uint32_t ahead = kPiecesAhead * static_cast<uint32_t>(threads_);
-  SlotLease lease(ring_);
+  SlotLease places(ring_);
   std::vector<char*> slots;
-  const size_t useful = std::min<size_t>(request.bytes / piece_bytes + 2, huge ? ahead : 2 * ahead);
+  const size_t useful = one_dma ? 1 : std::min<size_t>(request.bytes / piece_bytes + 2, huge ? ahead : 2 * ahead);
   while (slots.size() * pieces_a_slot < useful) {
-    char* const slot = lease.Take();
+    char* const slot = places.Take();
     if (slot == nullptr) break;
     slots.push_back(slot);
   }
-  if (slots.empty()) return Decision::kLeftStaging;
+  if (slots.empty()) {
+    lease.Cancel();
+    return Decision::kLeftStaging;
+  }
 
   const auto window = static_cast<uint32_t>(slots.size()) * pieces_a_slot;
   // Where pages are huge their making is what takes the time.
@@ -104,19 +117,31 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
   };
   std::vector<FenceRef> arrived(window);
+  bool failed = false;
+
+  const auto source = reinterpret_cast<CUdeviceptr>(request.source);
+  const bool snapshot = !one_dma && !Broken(Mutant::kS62);
+  const CUdeviceptr from = snapshot ? lease.memory() : source;
+  CUstream const stream = snapshot ? device_staging_.fetch_stream() : request.stream;
+  FenceRef taken;
+  if (snapshot) {
+    failed = driver_.cuMemcpyDtoDAsync(from, source, request.bytes, request.stream) != CUDA_SUCCESS;
+    taken = fences_.Record(request.in.context, request.stream);
+    failed = failed || !taken;
+  }
   uint32_t enqueued = 0;
   uint32_t copied_out = 0;
-  bool failed = false;
   // A place is used again when the piece that was there has been copied out.
   const auto enqueue = [&] {
     const uint32_t end = std::min(job.pieces(), copied_out + (Broken(Mutant::kS08Early) ? 2 * window : window));
-    for (; enqueued < end && !failed; ++enqueued) {
-      const auto from = reinterpret_cast<CUdeviceptr>(request.source + job.OffsetOf(enqueued));
-      FenceRef& fence = arrived[enqueued % window];
-      failed =
-          driver_.cuMemcpyDtoHAsync(place_of(enqueued), from, job.BytesOf(enqueued), request.stream) != CUDA_SUCCESS;
-      if (!failed) fence = fences_.Record(request.in.context, request.stream);
+    while (enqueued < end && !failed) {
+      const uint32_t first = enqueued;
+      const uint32_t next = one_dma ? job.pieces() : first + 1;
+      const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
+      failed = driver_.cuMemcpyDtoHAsync(place_of(first), from + job.OffsetOf(first), bytes, stream) != CUDA_SUCCESS;
+      const FenceRef fence = failed ? FenceRef() : fences_.Record(request.in.context, stream);
       failed = failed || !fence;
+      for (; enqueued < next && !failed; ++enqueued) arrived[enqueued % window] = fence;
     }
   };
   const auto place = [&](uint32_t piece, bool must) -> char* {
@@ -134,23 +159,30 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     return !failed && !job.failed();
   };
 
-  enqueue();
+  if (!snapshot) enqueue();
   AskForHugePages(request.destination, request.bytes);
-  if (!failed && !idle && !arrived[0].Done()) {
+  const FenceRef& begun = snapshot ? taken : arrived[0];
+  if (!failed && !idle && !begun.Done()) {
     // The device is at something else: pages are made meanwhile.
     CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
                   FirstPiece(request.destination));
-    workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });
+    workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && begun.Wait() != CUDA_SUCCESS; });
     failed = failed || touch.failed();
   }
+  const bool was_taken = snapshot && !failed && (Broken(Mutant::kS16) || taken.Wait() == CUDA_SUCCESS);
+  if (snapshot) failed = !was_taken;
+  if (was_taken) enqueue();
   if (!failed) workers_.Run(job, false, place, pieces_are_out);
   if (!failed && !job.failed() && copied_out == job.pieces()) {
-    lease.End(FenceRef());
+    lease.End(arrived[(job.pieces() - 1) % window]);
+    places.End(FenceRef());
     return Decision::kFetched;
   }
   // The real call has the error that the program gets, or writes all of it. Where no fence can be had the slots are
   // lost: nobody can say when they have been written.
-  if (const FenceRef last = fences_.Record(request.in.context, request.stream)) lease.End(last);
+  const FenceRef last = fences_.Record(request.in.context, stream);
+  if (last) places.End(last);
+  lease.End(snapshot && !was_taken ? taken : last);
   return Decision::kLeftError;
 }
 

@@ -168,17 +168,33 @@ void Engine::WantStaging(size_t bytes) {
   AskForGrowth();
 }
 
-// The same for a copy of which the stream is busy.
-void Engine::WantDeviceStaging(size_t bytes) {
-  const size_t most = policy_.device_staging / DeviceStaging::kSegmentBytes * DeviceStaging::kSegmentBytes;
-  if (!device_staging_allowed_ || most == 0 || device_staging_.closed()) return;
-  if (growth_failed_.load(std::memory_order_relaxed)) return;
-  const size_t wanted = std::min(RoundUp(kCopiesInFlight * bytes, DeviceStaging::kSegmentBytes), most);
-  if (wanted <= device_staging_.bytes()) return;
-  size_t before = wanted_device_bytes_.load(std::memory_order_relaxed);
-  while (before < wanted && !wanted_device_bytes_.compare_exchange_weak(before, wanted)) {
+size_t Engine::SegmentFor(size_t bytes) const {
+  if (bytes == 0 || device_staging_.closed() || device_staging_.TooLong(bytes)) return 0;
+  const size_t most = policy::DeviceStagingBytes(policy_);
+  const size_t there = device_staging_.bytes();
+  const size_t wanted = RoundUp(kCopiesInFlight * bytes, DeviceStaging::kSegmentBytes);
+  const bool enough = device_staging_.largest() >= bytes && there >= wanted;
+  const size_t segment = std::min(wanted, most - std::min(there, most));
+  return enough || segment < bytes ? 0 : segment;
+}
+
+CUdeviceptr Engine::TakeDeviceStaging(const Request& request) {
+  if (request.in.context != context_) return 0;
+  if (!growth_failed_.load(std::memory_order_relaxed) && SegmentFor(request.bytes) != 0) {
+    size_t before = wanted_device_bytes_.load(std::memory_order_relaxed);
+    while (before < request.bytes && !wanted_device_bytes_.compare_exchange_weak(before, request.bytes)) {
+    }
+    AskForGrowth();
   }
-  AskForGrowth();
+  return device_staging_.Take(request.bytes);
+}
+
+// kAsideStarting: it is not there yet.
+Decision Engine::WhyNoLease(const Request& request) const {
+  if (request.in.context != context_ || device_staging_.closed()) return Decision::kAsideDevice;
+  if (device_staging_.largest() >= request.bytes) return Decision::kAsideFull;
+  const bool comes = !growth_failed_.load(std::memory_order_relaxed) && SegmentFor(request.bytes) != 0;
+  return comes ? Decision::kAsideStarting : Decision::kAsideDevice;
 }
 
 void Engine::AskForGrowth() {
@@ -205,7 +221,7 @@ bool Engine::AskToLook() {
 
 bool Engine::StagingIsShort() const {
   return !small_.ready() || ring_.capacity() < std::min(wanted_bytes_.load(), most_ring_.load()) ||
-         (!device_staging_.closed() && device_staging_.bytes() < wanted_device_bytes_.load());
+         SegmentFor(wanted_device_bytes_.load()) != 0;
 }
 
 // Whether so much more is little of what the machine and the container have left (S67).
@@ -258,7 +274,10 @@ bool Engine::GrowStep() {
 
 bool Engine::GrowDeviceStep() {
   const InDriver in_driver(growing_);
-  return Alive() && device_staging_.Grow();
+  const size_t wanted = wanted_device_bytes_.load();
+  const size_t segment = SegmentFor(wanted);
+  if (!Alive() || segment == 0) return false;
+  return device_staging_.Grow(RoundUp(wanted, DeviceStaging::kSegmentBytes), segment);
 }
 
 // An engine that has gone off still has its memory.

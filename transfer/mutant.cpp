@@ -45,6 +45,7 @@ constexpr Name kNames[] = {
     {"S23", Mutant::kS23},
     {"S36", Mutant::kS36},
     {"S36host", Mutant::kS36host},
+    {"S62", Mutant::kS62},
     {"S63", Mutant::kS63},
     {"S67", Mutant::kS67},
     {"Verify", Mutant::kVerify},

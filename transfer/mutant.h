@@ -43,6 +43,7 @@ enum class Mutant : uint8_t {
   kS23,          // any number of synchronises may be owed
   kS36,          // staging memory of the device is kept where an allocation fails
   kS36host,      // staging memory of the host is kept where the program can pin no more
+  kS62,          // a copy is as many operations of its stream as it has pieces
   kS63,          // queries look at what their own thread owes, and no more
   kS67,          // what memory is left is not looked at
   kVerify,       // what came back of a copy is not compared

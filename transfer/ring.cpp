@@ -101,6 +101,11 @@ char* SlotLease::Take() {
   return slot;
 }
 
+char* SlotLease::TakeWithin(std::chrono::nanoseconds limit) {
+  if (with_fence_ != 0 && held_.front().fence) (void)held_.front().fence.WaitAtMost(limit);
+  return Take();
+}
+
 void SlotLease::ReadUpTo(const FenceRef& fence) { held_[with_fence_++].fence = fence; }
 
 void SlotLease::End(const FenceRef& fence) {

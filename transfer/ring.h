@@ -7,6 +7,7 @@
 // Ownership: segments are the owner's, who may have those back of which no slot is in use.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -64,6 +65,8 @@ class SlotLease {
   // Another slot: one of this copy's whose fence has passed, or one of the ring's. Null: all are in flight, and waiting
   // for them could be waiting for the host (S08).
   char* Take();
+  // The same; where this copy's oldest slot is being read, waits for that, at most so long.
+  char* TakeWithin(std::chrono::nanoseconds limit);
   // What the oldest slot without a fence holds is read up to `fence`. An empty one: nobody knows before the end.
   void ReadUpTo(const FenceRef& fence);
   // All slots are read up to `fence`. Without a fence they are free at once. Without End they are lost.

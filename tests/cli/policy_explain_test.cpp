@@ -77,6 +77,7 @@ constexpr std::string_view kAsideConditions =
     "  transfer.aside.starting       staging memory is still being pinned\n"
     "  transfer.aside.no_memory      no memory could be pinned for staging\n"
     "  transfer.aside.full           all staging memory is in flight\n"
+    "  transfer.aside.device         of more than 2 MiB, which the device has no staging memory for\n"
     "  transfer.aside.source         the source is not pageable memory\n"
     "  transfer.aside.destination    the destination is not plain memory of the device\n"
     "  transfer.aside.capture        a stream is being captured\n"
@@ -102,16 +103,15 @@ TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
   const Finished run = Of("80MB", "h2d");
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.err, "");
-  EXPECT_EQ(
-      run.out,
-      "copy         80MB (80000000B) to device 0 from pageable memory\n"
-      "rule         transfer.rule[1] \"large batches wait\" (p.toml:5) is the first that matches\n"
-      "promoted     yes: transfer.rule[1].promote = true (p.toml:9)\n"
-      "way          the ring of staging memory, in pieces of 1MiB\n"
-      "busy stream  by way of device memory, ahead of the stream: transfer.device_staging = \"256MiB\" (default)\n"
-      "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
-      "synchronise  made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
-          std::string(kAsideConditions));
+  EXPECT_EQ(run.out,
+            "copy         80MB (80000000B) to device 0 from pageable memory\n"
+            "rule         transfer.rule[1] \"large batches wait\" (p.toml:5) is the first that matches\n"
+            "promoted     yes: transfer.rule[1].promote = true (p.toml:9)\n"
+            "way          the ring of staging memory, in pieces of 1MiB\n"
+            "device       by way of as much memory of its own: transfer.device_staging = \"1GiB\" (default)\n"
+            "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
+            "synchronise  made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
+                std::string(kAsideConditions));
 }
 
 TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
@@ -172,7 +172,7 @@ TEST_F(PolicyExplainTest, CopiesToTheHost) {
             "counted      not at all\n");
 }
 
-// Large ones come in pieces of huge pages; and nothing goes ahead without the pool.
+// Large ones come in pieces of huge pages; and what is longer than one DMA has device memory, or is left alone.
 TEST_F(PolicyExplainTest, PiecesAndDeviceMemory) {
   const auto explained = [this](const std::string& size, const std::string& direction, const std::string& variable) {
     return ExplainIn(folder_, {.size = size, .direction = direction}, variable).out;
@@ -181,8 +181,24 @@ TEST_F(PolicyExplainTest, PiecesAndDeviceMemory) {
   EXPECT_NE(explained("1MiB", "h2d", "").find("\nbusy stream  "), std::string::npos);
   EXPECT_EQ(explained("1MiB", "d2h", "").find("\nbusy stream  "), std::string::npos);
   EXPECT_EQ(explained("1048575", "h2d", "").find("\nbusy stream  "), std::string::npos);
-  for (const char* off : {"SLIPSTREAM_ALLOCATOR_MODE=off", "SLIPSTREAM_TRANSFER_DEVICE_STAGING=63MiB"}) {
-    EXPECT_EQ(explained("1MiB", "h2d", off).find("\nbusy stream  "), std::string::npos) << off;
+  constexpr const char* kNone = "SLIPSTREAM_TRANSFER_DEVICE_STAGING=63MiB";
+  EXPECT_EQ(explained("1MiB", "h2d", kNone).find("\nbusy stream  "), std::string::npos);
+  for (const char* direction : {"h2d", "d2h"}) {
+    EXPECT_EQ(explained("2MiB", direction, "").find("\ndevice  "), std::string::npos);
+    EXPECT_NE(explained("2MiB", direction, kNone).find("\npromoted     yes"), std::string::npos);
+    EXPECT_NE(explained("2097153", direction, "").find("\ndevice       by way of as much memory of its own: "),
+              std::string::npos);
+    const std::string alone = explained("2097153", direction, kNone);
+    EXPECT_NE(
+        alone.find("\npromoted     no: transfer.device_staging = \"63MiB\" (SLIPSTREAM_TRANSFER_DEVICE_STAGING)\n"),
+        std::string::npos)
+        << alone;
+    EXPECT_NE(alone.find(direction == std::string("h2d") ? "\ncounted      transfer.aside.device\n"
+                                                         : "\ncounted      transfer.left.device\n"),
+              std::string::npos)
+        << alone;
+    EXPECT_NE(explained("1GiB", direction, "").find("\npromoted     yes"), std::string::npos);
+    EXPECT_NE(explained("1073741825", direction, "").find("\npromoted     no"), std::string::npos);
   }
 }
 
@@ -251,9 +267,11 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
   EXPECT_EQ(json["promote"]["by"], "transfer.rule[1].promote");
   EXPECT_EQ(json["promote"]["origin"]["line"], 9);
   EXPECT_EQ(json["skip_synchronize"]["by"], "transfer.rule[1].skip_synchronize");
-  EXPECT_EQ(
-      json["staging"],
-      (nlohmann::json{{"kind", "ring"}, {"piece_bytes", 1 << 20}, {"threads", 3}, {"device_memory_if_busy", true}}));
+  EXPECT_EQ(json["staging"], (nlohmann::json{{"kind", "ring"},
+                                             {"piece_bytes", 1 << 20},
+                                             {"threads", 3},
+                                             {"device_memory", true},
+                                             {"device_memory_if_busy", true}}));
   EXPECT_EQ(json["checked"]["promote"][0], "transfer.aside.starting");
   EXPECT_TRUE(json["checked"]["skip_synchronize"].empty());
   EXPECT_TRUE(json["counted"].is_null());

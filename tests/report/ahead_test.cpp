@@ -463,7 +463,7 @@ TEST_F(AheadTest, ABlockingCopy) {
 TEST_F(AheadTest, WhatIsNoSkippedWait) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
   Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.large", .bytes = 1 << 20});
-  Call("cudaMemcpy_v3020", 50, 60, {.decision = "transfer.promoted.part", .bytes = 1 << 20});
+  Call("cudaMemcpy_v3020", 50, 60, {.decision = "transfer.aside.full", .bytes = 1 << 20});
   Call("cudaStreamSynchronize_v3020", 70, 80, {.decision = "transfer.kept.mapped"});
   Call("cudaEventRecord", 950, 960);
   const AheadReport ahead = Ahead();

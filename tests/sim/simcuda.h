@@ -85,6 +85,13 @@ void simHoldCalls(const char* function);
 int simHeldCalls(void);
 void simReleaseCalls(void);
 
+// From now on `between` is called at the entry of every call of the driver that slipstream's own code makes, on the
+// thread that makes it, without a lock: what another thread may do between any two of them can be done there. Calls
+// that it makes itself are not reported. `function` is an exported symbol. NULL: no more. Lets nobody who is inside
+// finish first.
+typedef void (*simBetween)(const char* function, void* data);
+void simBetweenCalls(simBetween between, void* data);
+
 // How often the exported function was entered from outside CUDA (calls of a libcudart into libcuda are not), all
 // libraries together; or in one: "libcudart.so.13", "libcudart.so.12", "libcudart_static.a", "libcuda.so.1".
 uint64_t simCallCount(const char* function);

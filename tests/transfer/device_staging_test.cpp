@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <deque>
+#include <iterator>
+#include <map>
 #include <new>
 #include <vector>
 
@@ -30,7 +32,9 @@ namespace {
 
 using played::g_passed;
 
-int g_segments = 0;  // that the driver has given away
+constexpr size_t kTotal = size_t{16} << 30;
+size_t g_free = kTotal;  // of the device
+int g_segments = 0;      // that the driver has given away
 CUresult g_wait = CUDA_SUCCESS;
 
 // As in the engine, never destroyed.
@@ -42,15 +46,19 @@ struct Parts {
 
 class DeviceStagingTest : public testing::Test {
  protected:
-  static constexpr size_t kBlocks = DeviceStaging::kSegmentBytes / DeviceStaging::kBlockBytes;
+  static constexpr size_t kSegment = DeviceStaging::kSegmentBytes;
+  static constexpr size_t kLease = size_t{8} << 20;
+  static constexpr size_t kLeases = kSegment / kLease;
 
   DeviceStagingTest() {
     played::PlayedBy(&driver_);
     g_passed.clear();
     g_segments = 0;
     g_wait = CUDA_SUCCESS;
+    g_free = kTotal;
     driver_.cuMemGetInfo = [](size_t* free, size_t* total) {
-      *free = *total = size_t{16} << 30;
+      *free = g_free;
+      *total = kTotal;
       return CUDA_SUCCESS;
     };
     driver_.cuStreamCreate = [](CUstream* stream, unsigned) {
@@ -58,7 +66,11 @@ class DeviceStagingTest : public testing::Test {
       return CUDA_SUCCESS;
     };
     driver_.cuMemAlloc = [](CUdeviceptr* memory, size_t bytes) {
-      *memory = CUdeviceptr{1} << 40 | static_cast<CUdeviceptr>(++g_segments) * bytes;
+      // Each next to the one before.
+      static CUdeviceptr next = CUdeviceptr{1} << 40;
+      *memory = next;
+      next += bytes;
+      ++g_segments;
       return CUDA_SUCCESS;
     };
     driver_.cuMemFree = [](CUdeviceptr) {
@@ -69,10 +81,14 @@ class DeviceStagingTest : public testing::Test {
   }
   ~DeviceStagingTest() override { g_no_memory = false; }
 
-  std::vector<CUdeviceptr> TakeAll() {
-    std::vector<CUdeviceptr> blocks;
-    while (const CUdeviceptr memory = staging_.Take()) blocks.push_back(memory);
-    return blocks;
+  bool Grow(size_t bytes = kSegment) { return staging_.Grow(bytes, bytes); }
+  std::vector<CUdeviceptr> TakeAll(size_t bytes = kLease) {
+    std::vector<CUdeviceptr> leases;
+    while (const CUdeviceptr memory = staging_.Take(bytes)) leases.push_back(memory);
+    return leases;
+  }
+  void Commit(const std::vector<CUdeviceptr>& leases, const FenceRef& fence) {
+    for (const CUdeviceptr lease : leases) staging_.Commit(lease, fence);
   }
   FenceRef Recorded() { return fences_.Record(played::Context(), staging_.stream()); }
 
@@ -93,13 +109,13 @@ bool Never() {
 }
 
 TEST_F(DeviceStagingTest, S36_GoesBackWithoutMemoryOfTheHost) {
-  ASSERT_TRUE(staging_.Grow());
-  ASSERT_TRUE(staging_.Grow());
-  const std::vector<CUdeviceptr> blocks = TakeAll();
-  ASSERT_EQ(blocks.size(), 2 * kBlocks);
+  ASSERT_TRUE(Grow());
+  ASSERT_TRUE(Grow());
+  const std::vector<CUdeviceptr> leases = TakeAll();
+  ASSERT_EQ(leases.size(), 2 * kLeases);
   const FenceRef fence = Recorded();
   g_no_memory = true;
-  staging_.Commit(blocks, fence);
+  Commit(leases, fence);
   const bool any = staging_.GiveBack(Never);
   g_no_memory = false;
   EXPECT_TRUE(any);
@@ -111,7 +127,7 @@ TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
   g_no_memory = true;
   bool thrown = false;
   try {
-    (void)staging_.Grow();
+    (void)Grow();
   } catch (const std::bad_alloc&) {
     thrown = true;
   }
@@ -121,9 +137,9 @@ TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
 }
 
 TEST_F(DeviceStagingTest, S36_WaitsForAllWorkWhereFencesAreMissing) {
-  ASSERT_TRUE(staging_.Grow());
-  staging_.Commit(TakeAll(), {});
-  EXPECT_EQ(staging_.Take(), 0U);
+  ASSERT_TRUE(Grow());
+  Commit(TakeAll(), {});
+  EXPECT_EQ(staging_.Take(kLease), 0U);
   EXPECT_FALSE(staging_.GiveBack([] { return false; }));
   EXPECT_EQ(g_segments, 1);
   EXPECT_TRUE(staging_.GiveBack([] { return true; }));
@@ -131,21 +147,21 @@ TEST_F(DeviceStagingTest, S36_WaitsForAllWorkWhereFencesAreMissing) {
 }
 
 TEST_F(DeviceStagingTest, S36_AnswerIsForWhatWasCommittedBeforeTheQuestion) {
-  ASSERT_TRUE(staging_.Grow());
-  std::vector<CUdeviceptr> blocks = TakeAll();
-  const std::vector<CUdeviceptr> late = {blocks.back()};
-  blocks.pop_back();
-  staging_.Commit(blocks, {});
+  ASSERT_TRUE(Grow());
+  std::vector<CUdeviceptr> leases = TakeAll();
+  const std::vector<CUdeviceptr> late = {leases.back()};
+  leases.pop_back();
+  Commit(leases, {});
   EXPECT_FALSE(staging_.GiveBack([&] {
-    staging_.Commit(late, {});
+    Commit(late, {});
     return true;
   }));
   EXPECT_EQ(g_segments, 1);
 }
 
 TEST_F(DeviceStagingTest, S36_FenceThatCannotBeWaitedForIsNone) {
-  ASSERT_TRUE(staging_.Grow());
-  staging_.Commit(TakeAll(), Recorded());
+  ASSERT_TRUE(Grow());
+  Commit(TakeAll(), Recorded());
   g_wait = CUDA_ERROR_UNKNOWN;
   EXPECT_FALSE(staging_.GiveBack([] { return false; }));
   EXPECT_EQ(g_segments, 1);
@@ -154,15 +170,84 @@ TEST_F(DeviceStagingTest, S36_FenceThatCannotBeWaitedForIsNone) {
 }
 
 TEST_F(DeviceStagingTest, S36_WhatACopyHoldsStays) {
-  ASSERT_TRUE(staging_.Grow());
-  ASSERT_TRUE(staging_.Grow());
-  const CUdeviceptr held = staging_.Take();
+  ASSERT_TRUE(Grow());
+  ASSERT_TRUE(Grow());
+  const CUdeviceptr held = staging_.Take(kLease);
   ASSERT_NE(held, 0U);
   EXPECT_TRUE(staging_.GiveBack(Never));
   EXPECT_EQ(g_segments, 1);
-  staging_.Commit({held}, {});
+  staging_.Commit(held, {});
   EXPECT_TRUE(staging_.GiveBack([] { return true; }));
   EXPECT_EQ(g_segments, 0);
+}
+
+// Leases of one time are apart; what was given back serves again, whole, whatever sizes it was cut into.
+TEST_F(DeviceStagingTest, LeasesAreApartAndComeBackWhole) {
+  ASSERT_TRUE(Grow());
+  ASSERT_TRUE(Grow(2 * kSegment));
+  uint32_t drawn = 1;
+  for (int round = 0; round < 200; ++round) {
+    std::map<CUdeviceptr, size_t> leases;
+    for (;;) {
+      drawn = drawn * 1664525 + 1013904223;
+      const size_t bytes = (drawn >> 8) % (round % 2 == 0 ? kSegment : 4 * DeviceStaging::kGranuleBytes) + 1;
+      const CUdeviceptr memory = staging_.Take(bytes);
+      if (memory == 0) break;
+      const auto [lease, is_new] = leases.emplace(memory, bytes);
+      ASSERT_TRUE(is_new);
+      if (lease != leases.begin()) {
+        ASSERT_LE(std::prev(lease)->first + std::prev(lease)->second, memory);
+      }
+      if (std::next(lease) != leases.end()) {
+        ASSERT_LE(memory + bytes, std::next(lease)->first);
+      }
+    }
+    const FenceRef fence = Recorded();
+    for (const auto& [memory, bytes] : leases) {
+      if (memory % 3 == 0) {
+        staging_.Cancel(memory);
+      } else {
+        staging_.Commit(memory, fence);
+      }
+    }
+    g_passed.insert(fence.event());
+    const std::vector<CUdeviceptr> whole = TakeAll(kSegment);
+    ASSERT_EQ(whole.size(), 3U) << round;
+    Commit(whole, fence);
+  }
+  EXPECT_TRUE(staging_.GiveBack(Never));
+  EXPECT_EQ(g_segments, 0);
+}
+
+// Segments are never one, though their memory lies side by side: they go back one by one.
+TEST_F(DeviceStagingTest, NoLeaseSpansTwoSegments) {
+  ASSERT_TRUE(Grow());
+  ASSERT_TRUE(Grow());
+  EXPECT_EQ(staging_.largest(), kSegment);
+  EXPECT_EQ(staging_.Take(kSegment + 1), 0U);
+}
+
+TEST_F(DeviceStagingTest, WhatIsInFlightIsNotGivenAgain) {
+  ASSERT_TRUE(Grow());
+  const CUdeviceptr first = staging_.Take(kSegment);
+  const FenceRef fence = Recorded();
+  staging_.Commit(first, fence);
+  EXPECT_EQ(staging_.Take(1), 0U);
+  g_passed.insert(fence.event());
+  EXPECT_EQ(staging_.Take(kSegment), first);
+}
+
+TEST_F(DeviceStagingTest, S36_TakesWhatIsFreeAndNoMore) {
+  g_free = kTotal / 16 + 3 * kSegment;
+  EXPECT_FALSE(staging_.Grow(4 * kSegment, 8 * kSegment));
+  EXPECT_TRUE(staging_.TooLong(4 * kSegment));
+  EXPECT_FALSE(staging_.TooLong(3 * kSegment));
+  EXPECT_FALSE(staging_.closed());
+  EXPECT_TRUE(staging_.Grow(2 * kSegment, 8 * kSegment));
+  EXPECT_EQ(staging_.bytes(), 3 * kSegment);
+  g_free = kTotal / 16 + kSegment - 1;
+  EXPECT_FALSE(staging_.Grow(kSegment, kSegment));
+  EXPECT_TRUE(staging_.closed());
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ struct Phrase {
 constexpr Phrase kPhrases[] = {
     {"transfer.promoted.small", "small"},
     {"transfer.promoted.large", "large"},
-    {"transfer.promoted.part", "in part"},
     {"transfer.ahead", "ahead of a busy stream"},
     {"transfer.fetched", "through staging memory"},
     {"transfer.left.off", "switched off by the policy"},
@@ -27,6 +26,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.left.memory", "not from plain device memory to pageable memory"},
     {"transfer.left.small", "of up to 64 KiB"},
     {"transfer.left.staging", "with no staging memory free"},
+    {"transfer.left.device", "of more than 2 MiB, without device memory for them"},
     {"transfer.left.capture", "during a stream capture"},
     {"transfer.left.context", "in a context that the engine does not serve"},
     {"transfer.left.slower", "because that is faster here"},
@@ -37,6 +37,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.aside.starting", "while staging memory was being pinned"},
     {"transfer.aside.no_memory", "as no memory could be pinned for staging"},
     {"transfer.aside.full", "while all staging memory was in flight"},
+    {"transfer.aside.device", "of more than 2 MiB, without device memory for them"},
     {"transfer.aside.source", "from memory that is not pageable"},
     {"transfer.aside.destination", "to memory that is not plain device memory"},
     {"transfer.aside.capture", "during a stream capture"},

@@ -77,6 +77,7 @@ struct Explanation {
   std::size_t PieceBytes() const {
     return copy.ToHost() ? policy::FetchedPieceBytesOf(copy.bytes) : policy::PieceBytesOf(copy.bytes);
   }
+  bool NeedsDeviceMemory() const { return Promotes() && copy.bytes > policy::kOneDmaBytes; }
   bool GoesAhead() const { return Promotes() && !copy.ToHost() && copy.bytes >= policy::kAheadFrom && device_staging; }
 };
 
@@ -132,6 +133,7 @@ Source SourceOfRule(const Loaded& loaded, std::size_t rule, std::string_view nam
 }
 
 std::string KeyOf(Decider decider, const Copy& copy) {
+  if (decider == Decider::kStagingKey) return "transfer.device_staging";
   if (decider == Decider::kSkipKey) return "transfer.skip_synchronize";
   if (decider == Decider::kDirectionKey) return copy.ToHost() ? "transfer.d2h" : "transfer.h2d";
   return copy.bytes <= policy::kSmallCopyBytes ? "transfer.small_copies" : "transfer.large_copies";
@@ -167,6 +169,19 @@ std::vector<Condition> ConditionsOf(std::string_view prefix) {
   return conditions;
 }
 
+Decision HowLeftAlone(Decider decider, bool to_host) {
+  switch (decider) {
+    case Decider::kEngine:
+      return Decision::kLeftSmall;
+    case Decider::kStagingKey:
+      return to_host ? Decision::kLeftDevice : Decision::kAsideDevice;
+    case Decider::kRule:
+      return to_host ? Decision::kLeftRule : Decision::kAsideRule;
+    default:
+      return to_host ? Decision::kLeftOff : Decision::kAsideOff;
+  }
+}
+
 Explanation Explain(const Loaded& loaded, const Copy& copy) {
   const policy::Transfer& transfer = loaded.policy.transfer;
   Explanation what;
@@ -176,7 +191,7 @@ Explanation Explain(const Loaded& loaded, const Copy& copy) {
   what.promote = WhoDecided(loaded, what, what.plan.promote_by, "promote");
   what.skip = WhoDecided(loaded, what, what.plan.skip_by, "skip_synchronize");
   what.threads = CopyThreads(transfer, 0);
-  what.device_staging = policy::DeviceStagingBytes(loaded.policy) != 0;
+  what.device_staging = policy::DeviceStagingBytes(loaded.policy.transfer) != 0;
   if (policy::DisabledByEnvironment()) {
     what.off = std::string(policy::kDisableVariable) + " is set: every call passes through";
   } else if (!loaded.policy.enabled) {
@@ -186,11 +201,7 @@ Explanation Explain(const Loaded& loaded, const Copy& copy) {
     what.promote_conditions = ConditionsOf(copy.ToHost() ? "transfer.left." : "transfer.aside.");
     if (what.plan.skip_synchronize) what.skip_conditions = ConditionsOf("transfer.kept.");
   } else if (what.off.empty() && Considers(transfer, copy.direction) && OffByPolicy(transfer) == nullptr) {
-    const bool by_rule = what.plan.promote_by == Decider::kRule;
-    what.counted = NameOf(what.plan.promote_by == Decider::kEngine ? Decision::kLeftSmall
-                          : copy.ToHost()                          ? by_rule ? Decision::kLeftRule : Decision::kLeftOff
-                          : by_rule                                ? Decision::kAsideRule
-                                                                   : Decision::kAsideOff);
+    what.counted = NameOf(HowLeftAlone(what.plan.promote_by, copy.ToHost()));
   }
   return what;
 }
@@ -261,9 +272,11 @@ std::string TextOf(const Loaded& loaded, const Explanation& what) {
   } else {
     const auto piece = policy::FormatSize(static_cast<std::int64_t>(what.PieceBytes()));
     out += Line("way", "the ring of staging memory, in pieces of " + piece);
-    if (what.GoesAhead()) {
-      out += Line("busy stream", "by way of device memory, ahead of the stream: " +
-                                     SourceOf(loaded, "transfer.device_staging").Text());
+    const std::string staging = SourceOf(loaded, "transfer.device_staging").Text();
+    if (what.NeedsDeviceMemory()) {
+      out += Line("device", "by way of as much memory of its own: " + staging);
+    } else if (what.GoesAhead()) {
+      out += Line("busy stream", "by way of device memory, ahead of the stream: " + staging);
     }
     out += Line("threads", ThreadsText(loaded, what.threads));
   }
@@ -322,6 +335,7 @@ std::string JsonOf(const Loaded& loaded, const Explanation& what) {
     out["staging"] = {{"kind", "ring"},
                       {"piece_bytes", what.PieceBytes()},
                       {"threads", what.threads},
+                      {"device_memory", what.NeedsDeviceMemory()},
                       {"device_memory_if_busy", what.GoesAhead()}};
   }
   out["checked"] = {{"promote", NamesOf(what.promote_conditions)}, {"skip_synchronize", NamesOf(what.skip_conditions)}};

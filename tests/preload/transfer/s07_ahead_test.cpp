@@ -24,6 +24,14 @@ class Ahead : public Rule {
   static size_t DriversFreeMemory() { return simFreeMemory(0); }
 };
 
+// With every pool, and without one.
+class Allocating : public Ahead, public ::testing::WithParamInterface<const char*> {
+ protected:
+  Allocating() { setenv("SLIPSTREAM_ALLOCATOR_MODE", GetParam(), 1); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Modes, Allocating, ::testing::Values("off", "segments", "stream_ordered"));
+
 TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
   uint8_t* far = nullptr;
   uint8_t* old = nullptr;
@@ -101,7 +109,7 @@ TEST_F(Ahead, S07arrived_OnTwoStreams) {
   DECIDED_AT_LEAST(tally, "ahead", 16);
 }
 
-TEST_F(Ahead, S36_ItIsFreeMemoryForTheProgram) {
+TEST_P(Allocating, S36_ItIsFreeMemoryForTheProgram) {
   const size_t before = FreeMemory();
   const size_t drivers = DriversFreeMemory();
   Backlog(a_);
@@ -113,7 +121,7 @@ TEST_F(Ahead, S36_ItIsFreeMemoryForTheProgram) {
   OK(cudaDeviceSynchronize());
 }
 
-TEST_F(Ahead, S36_AnAllocationThatFindsNoMemoryGetsIt) {
+TEST_P(Allocating, S36_AnAllocationThatFindsNoMemoryGetsIt) {
   const size_t before = FreeMemory();
   const Tally tally("transfer");
   Backlog(a_);
@@ -135,7 +143,7 @@ TEST_F(Ahead, S36_AnAllocationThatFindsNoMemoryGetsIt) {
   DECIDED(tally, "ahead", 1);
 }
 
-TEST_F(Ahead, S36_OtherAllocationsToo) {
+TEST_P(Allocating, S36_OtherAllocationsToo) {
   const size_t before = FreeMemory();
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kHuge, a_));
@@ -145,7 +153,7 @@ TEST_F(Ahead, S36_OtherAllocationsToo) {
   OK(cudaDeviceSynchronize());
 }
 
-TEST_F(Ahead, Policy_ItIsGivenBackWhenLittleIsLeft) {
+TEST_P(Allocating, Policy_ItIsGivenBackWhenLittleIsLeft) {
   const size_t before = FreeMemory();
   const Tally tally("transfer");
   Backlog(a_);
@@ -197,15 +205,17 @@ class AheadOff : public Ahead {
   AheadOff() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "0", 1); }
 };
 
-TEST_F(AheadOff, Policy_TheCopyWaitsForItsStream) {
+TEST_F(AheadOff, Policy_ACopyWaitsForItsStreamAndALongOneIsLeftAlone) {
   const size_t drivers = DriversFreeMemory();
   const Tally tally("transfer");
   Backlog(a_);
-  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
+  OK(CopyUp(other_, source_.data(), kHuge, a_));
   EXPECT_EQ(DriversFreeMemory(), drivers);
   OK(cudaDeviceSynchronize());
   NEVER_DECIDED(tally, "ahead");
   DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "aside.device", 1);
 }
 
 // Behind a copy ahead that fails at any call, the destination holds the whole copy or the error is the real call's.

@@ -37,6 +37,9 @@ struct Ledger {
   int held_calls = 0;
   std::atomic<bool> any_held{false};
   std::condition_variable released;
+  simBetween between = nullptr;
+  void* between_data = nullptr;
+  std::atomic<bool> any_between{false};
   std::vector<Procedure> procedures;
   pid_t owner = 0;  // who used it first
 };
@@ -155,6 +158,26 @@ void StandWhileHeld(Ledger& ledger, const std::string& function) {
   --ledger.held_calls;
 }
 
+void CallBetween(Ledger& ledger, const std::string& function) {
+  static thread_local bool inside = false;
+  if (inside) {
+    return;
+  }
+  simBetween between = nullptr;
+  void* data = nullptr;
+  {
+    std::lock_guard<std::mutex> guard(ledger.mutex);
+    between = ledger.between;
+    data = ledger.between_data;
+  }
+  if (between == nullptr) {
+    return;
+  }
+  inside = true;
+  between(function.c_str(), data);
+  inside = false;
+}
+
 }  // namespace
 
 Counter* FindCounter(const char* library, const char* function) {
@@ -187,6 +210,10 @@ int EnterCounted(Counter* counter, bool* injected, const void* caller) {
     if (thread.in_device_work) {
       return CUDA_ERROR_NOT_PERMITTED;
     }
+  }
+  // Inside a static libcudart too, whose calls of the driver lead slipstream to its own.
+  if (ledger.any_between.load(std::memory_order_acquire) && caller != nullptr && IsSlipstreams(caller)) {
+    CallBetween(ledger, counter->function);
   }
   if (ledger.any_held.load(std::memory_order_acquire)) {
     StandWhileHeld(ledger, counter->function);
@@ -318,6 +345,14 @@ SIM_EXPORT void simReleaseCalls(void) {
   ledger.held_function.clear();
   ledger.any_held.store(false, std::memory_order_release);
   ledger.released.notify_all();
+}
+
+SIM_EXPORT void simBetweenCalls(simBetween between, void* data) {
+  Ledger& ledger = TheLedger();
+  std::lock_guard<std::mutex> guard(ledger.mutex);
+  ledger.between = between;
+  ledger.between_data = data;
+  ledger.any_between.store(between != nullptr, std::memory_order_release);
 }
 
 SIM_EXPORT uint64_t simCallCount(const char* function) { return simCallCountIn(nullptr, function); }
