@@ -122,7 +122,10 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   const bool snapshot = !one_dma && !Broken(Mutant::kS62);
   const CUdeviceptr from = snapshot ? lease.memory() : source;
-  CUstream const stream = snapshot ? device_staging_.fetch_stream() : request.stream;
+  // All pieces at once, and the stream has nothing else to do: then they need no stream of their own, nor to be waited
+  // for in front.
+  const bool waits = snapshot && !(idle && job.pieces() <= window);
+  CUstream const stream = waits ? device_staging_.fetch_stream() : request.stream;
   FenceRef taken;
   if (snapshot) {
     failed = driver_.cuMemcpyDtoDAsync(from, source, request.bytes, request.stream) != CUDA_SUCCESS;
@@ -159,9 +162,9 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     return !failed && !job.failed();
   };
 
-  if (!snapshot) enqueue();
+  if (!waits) enqueue();
   AskForHugePages(request.destination, request.bytes);
-  const FenceRef& begun = snapshot ? taken : arrived[0];
+  const FenceRef& begun = waits ? taken : arrived[0];
   if (!failed && !idle && !begun.Done()) {
     // The device is at something else: pages are made meanwhile.
     CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
@@ -169,9 +172,9 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && begun.Wait() != CUDA_SUCCESS; });
     failed = failed || touch.failed();
   }
-  const bool was_taken = snapshot && !failed && (Broken(Mutant::kS16) || taken.Wait() == CUDA_SUCCESS);
-  if (snapshot) failed = !was_taken;
-  if (was_taken) enqueue();
+  const bool was_taken = !waits || (!failed && (Broken(Mutant::kS16) || taken.Wait() == CUDA_SUCCESS));
+  failed = failed || !was_taken;
+  if (waits && !failed) enqueue();
   if (!failed) workers_.Run(job, false, place, pieces_are_out);
   if (!failed && !job.failed() && copied_out == job.pieces()) {
     lease.End(arrived[(job.pieces() - 1) % window]);
@@ -182,7 +185,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   // lost: nobody can say when they have been written.
   const FenceRef last = fences_.Record(request.in.context, stream);
   if (last) places.End(last);
-  lease.End(snapshot && !was_taken ? taken : last);
+  lease.End(was_taken ? last : taken);
   return Decision::kLeftError;
 }
 

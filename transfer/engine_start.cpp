@@ -235,11 +235,13 @@ bool Engine::MayPin(size_t bytes) const {
   }
 }
 
-// Pins one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
+// Makes one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   const bool first = !small_.ready();
-  if (!first && ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return GrowDeviceStep();
+  // Copies of any length go through one segment of the ring, but none without device memory.
+  if (!first && ring_.capacity() != 0 && GrowDeviceStep()) return true;
+  if (!first && ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return false;
   const size_t bytes = first ? SmallStaging::kBytes : Ring::kSegmentBytes;
   if (!MayPin(bytes)) {
     if (first) growth_failed_.store(true, std::memory_order_relaxed);

@@ -72,17 +72,28 @@ def same(suite, name, argv, status=0, *, stderr=False, timeout=120, says=None, m
     return check
 
 
-def ask_from_threads(suite):
-    """S63: another thread sees that a blocking copy has waited, though it did not."""
-    program = [suite.python, PROGRAMS / "ask_from_threads.py"]
-    answers = same(suite, "ask_from_threads", program, says=b"event still pending: 0 of 20")
+def same_while_acting(suite, name, argv, **expectations):
+    """The same, and the transfer engine must have been at work."""
+    outcome = same(suite, name, argv, **expectations)
 
     def check(data):
-        said = answers(data)
-        summary = json.loads((suite.scratch("outcomes/ask_from_threads") / "summary.json").read_text())
+        said = outcome(data)
+        summary = json.loads((suite.scratch(f"outcomes/{name}") / "summary.json").read_text())
         return f"{said}; {expect_acted(summary)}"
 
     return check
+
+
+def ask_from_threads(suite):
+    """S63: another thread sees that a blocking copy has waited, though it did not."""
+    program = [suite.python, PROGRAMS / "ask_from_threads.py"]
+    return same_while_acting(suite, "ask_from_threads", program, says=b"event still pending: 0 of 20")
+
+
+def torn_copies(suite, mib):
+    """S62: another thread's kernels on the same stream come before or after all of a copy."""
+    program = [suite.python, PROGRAMS / "torn_copies.py", str(mib)]
+    return same_while_acting(suite, f"torn_copies_{mib}MiB", program, says=b"to the host: 0 torn\n", timeout=240)
 
 
 def gone(pid, seconds):
@@ -290,6 +301,10 @@ def checks(suite):
             needs_gpu(suite, same(suite, "out_of_memory", program("out_of_memory.py"), says=b"caught")),
         ),
         ("outcomes.ask_from_threads", needs_gpu(suite, ask_from_threads(suite))),
+        *(
+            (f"outcomes.torn_copies_{mib}MiB", needs_gpu(suite, torn_copies(suite, mib)))
+            for mib in (16, 64, 256, 1024)
+        ),
         ("outcomes.cupy", needs_gpu(suite, cupy)),
         ("outcomes.disabled", disabled(suite)),
         ("outcomes.kept_preload", kept_preload(suite)),
