@@ -1,7 +1,8 @@
 """kills.py SLIPSTREAM ENDS: a recorded program is killed at random moments, again and again.
 
-`slipstream run` returns as the program ended, whatever trace there is can be read, and nothing is left in the temporary directory. The moments
-are drawn by a seed, from before the program's first call to the middle of its copies. SLIPSTREAM_TEST_KILLS says how many (default 60).
+`slipstream run` returns as the program ended, whatever trace there is can be read, and nothing is left in the temporary directory. A
+fatal signal may cut the write that the kernel is at (write(2)); the report then says that it is partial. The moments are drawn by a seed, from
+before the program's first call to the middle of its copies. SLIPSTREAM_TEST_KILLS says how many (default 60).
 """
 
 import json
@@ -50,7 +51,7 @@ class Kills(unittest.TestCase):
 
     def test_S58_killed_at_any_moment(self):
         chance = random.Random(1)
-        readable = 0
+        readable = cut = 0
         for number in range(KILLS):
             which = signal.SIGKILL if number % 4 else chance.choice([signal.SIGTERM, signal.SIGINT, signal.SIGSEGV, signal.SIGQUIT])
             with self.subTest(number=number, signal=which):
@@ -59,13 +60,15 @@ class Kills(unittest.TestCase):
                     spools = list(folder.glob("*.spool"))
                     report = subprocess.run([SLIPSTREAM, "report", str(folder), "--json"], env=self.kept, capture_output=True, check=False)
                     if any(spool.stat().st_size != 0 for spool in spools):
-                        self.assertEqual(report.returncode, 0, report.stderr)
-                        json.loads(report.stdout)
+                        self.assertIn(report.returncode, (0, 3), report.stderr)
+                        self.assertEqual(json.loads(report.stdout)["partial"], report.returncode == 3)
+                        cut += report.returncode == 3
                         readable += 1
                     else:
                         self.assertEqual(report.returncode, 1, report.stdout)
         # Some were killed before their first call and left nothing; if all were, nothing was tested.
         self.assertGreater(readable, KILLS // 4)
+        self.assertLess(cut, KILLS // 20)
         print(f"{KILLS} killed, {readable} with a trace")
         for line in (self.place / "log.txt").read_text().splitlines():
             self.assertRegex(line, r"^\d{4}-\d\d-\d\dT[\d:.]+Z slipstream\[\d+\] \w+: ")
