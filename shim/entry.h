@@ -113,8 +113,25 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
   return around(arguments...);
 }
 
+// Whether a call that succeeds has submitted work to a stream, which a hold of the whole context would keep waiting.
+template <tracer::HookGroup kGroup, tracer::HookId kId>
+inline constexpr bool kSubmits =
+    kGroup == tracer::HookGroup::kLaunch || kGroup == tracer::HookGroup::kCopy || kGroup == tracer::HookGroup::kSet ||
+    kId == tracer::HookId::cudaGraphLaunch || kId == tracer::HookId::cudaGraphLaunch_ptsz ||
+    kId == tracer::HookId::cuGraphLaunch || kId == tracer::HookId::cuGraphLaunch_ptsz;
+
 constexpr bool IsAboutMemory(tracer::HookGroup group) {
   return group == tracer::HookGroup::kAllocate || group == tracer::HookGroup::kFree;
+}
+
+// The same; the engines hear of what was submitted (S65).
+template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t MakeKnown(uint32_t recording, Real real, Arguments... arguments) {
+  const cudaError_t result = Make<kId>(recording, real, arguments...);
+  if constexpr (kSubmits<kGroup, kId>) {
+    if (result == cudaSuccess && recording & kRouteTransfer) Runtime::transfer().Submitted(StreamOf<kId>(arguments...));
+  }
+  return result;
 }
 
 // The call with what is recorded about it. `call` is the function, or what stands for it.
@@ -122,10 +139,10 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Call, typename 
 [[gnu::always_inline]] inline cudaError_t Recorded(uint32_t recording, [[maybe_unused]] const void* caller, Call call,
                                                    const Detail& detail, Arguments... arguments) {
   const Reentry inside;
-  if ((recording & kRouteEngines) == recording) return Make<kId>(recording, call, arguments...);
+  if ((recording & kRouteEngines) == recording) return MakeKnown<kGroup, kId>(recording, call, arguments...);
   const uint64_t nvtx_bytes = recording & tracer::kRecordNvtx ? detail().bytes : 0;
   tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
-  const cudaError_t result = Make<kId>(recording, call, arguments...);
+  const cudaError_t result = MakeKnown<kGroup, kId>(recording, call, arguments...);
   const bool failed = IsFailure(kGroup, result);
   tracer::CallDetail done = failed ? tracer::CallDetail() : detail();
   if constexpr (IsAboutMemory(kGroup)) done.caller = caller;

@@ -56,6 +56,7 @@ namespace slipstream::transfer {
   ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \
   ROW(kKeptShared, "kept.shared", "synchronises kept: memory is shared with other processes or devices")              \
   ROW(kKeptRdma, "kept.rdma", "synchronises kept: an RDMA transport is loaded")                                       \
+  ROW(kKeptThreads, "kept.threads", "synchronises kept: another thread has work of its own on another stream")        \
   ROW(kKeptError, "kept.error", "synchronises kept: a driver call failed")                                            \
   ROW(kPaidSynchronize, "paid.synchronize", "owed waits paid before a synchronise")                                   \
   ROW(kPaidCopy, "paid.copy", "owed waits paid before a blocking copy")                                               \

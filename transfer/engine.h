@@ -48,6 +48,7 @@
 #include "transfer/small_staging.h"
 #include "transfer/stream_ref.h"
 #include "transfer/thread_state.h"
+#include "transfer/thread_work.h"
 #include "transfer/verifier.h"
 #include "transfer/ways.h"
 
@@ -68,6 +69,14 @@ class Engine {
   void OtherCall() {
     ThreadState& thread = State();
     if (!Broken(Mutant::kS09)) thread.candidate.valid = false;
+  }
+
+  // The calling thread has submitted work to the stream: a handle, or 0, as the program gave it.
+  void Submitted(uint64_t stream) {
+    if (!Serving()) return;
+    ThreadState& thread = State();
+    CUstream const handle = stream != 0 ? reinterpret_cast<CUstream>(stream) : CU_STREAM_LEGACY;
+    if (thread_work_.Submitted(thread.work, handle) && has_thread_key_) pthread_setspecific(thread_key_, this);
   }
 
   // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
@@ -363,6 +372,7 @@ class Engine {
   GraphWatch graphs_;
   EventMarks marks_;
   RunAhead run_ahead_;
+  ThreadWork thread_work_;
   RegisteredRanges registered_;
 
   std::atomic<bool> mapped_{false};

@@ -119,6 +119,9 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
   if (!candidate.plan.skip_synchronize) {
     return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kKeptRule : Decision::kKeptOff;
   }
+  if (thread_work_.OthersHaveTheirOwn(State().work, candidate.stream.handle) && !Broken(Mutant::kS65)) {
+    return Decision::kKeptThreads;
+  }
   if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kKeptMapped;
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {
@@ -356,7 +359,9 @@ void* Engine::PayForAnother(void* argument) {
 void Engine::ThreadEnds(void* argument) {
   auto* const engine = static_cast<Engine*>(argument);
   ThreadState& thread = State();
-  if (getpid() != engine->process_ || !engine->Alive()) return;
+  if (getpid() != engine->process_) return;
+  engine->thread_work_.Leave(thread.work);
+  if (!engine->Alive()) return;
   engine->OrTurnOff([&] {
     LastPayment payment(engine);
     for (size_t i = 0; i < thread.owed_count; ++i) {

@@ -9,6 +9,7 @@
 #include "policy/transfer_plan.h"
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
+#include "transfer/thread_work.h"
 
 namespace slipstream::transfer {
 
@@ -35,6 +36,7 @@ struct ThreadState {
   Candidate candidate;
   Owed owed[kMaxOwed];
   size_t owed_count = 0;
+  ThreadWork::Mine work = {};
 };
 
 }  // namespace slipstream::transfer

@@ -97,6 +97,7 @@ constexpr std::string_view kKeptConditions =
     "  transfer.kept.mapped       the program uses managed or mapped host memory\n"
     "  transfer.kept.shared       memory is shared with other processes or devices\n"
     "  transfer.kept.rdma         an RDMA transport is loaded\n"
+    "  transfer.kept.threads      another thread has work of its own on another stream\n"
     "  transfer.kept.error        a driver call failed\n";
 
 TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {

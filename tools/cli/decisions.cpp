@@ -57,6 +57,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.kept.mapped", "with managed or mapped host memory in use"},
     {"transfer.kept.shared", "with memory shared between processes or devices"},
     {"transfer.kept.rdma", "with an RDMA transport loaded"},
+    {"transfer.kept.threads", "with another thread that has work of its own"},
     {"transfer.kept.error", "after a failed driver call"},
     {"transfer.paid.synchronize", "before a synchronise"},
     {"transfer.paid.copy", "before a blocking copy"},

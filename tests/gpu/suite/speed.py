@@ -7,12 +7,14 @@ a pair is two blocks of the same round.
 """
 
 import dataclasses
+import json
 import os
+import statistics
 import time
 
 import pairs
 
-from .harness import GPU_TESTS, Failed
+from .harness import GPU_TESTS, Failed, needs_gpu
 from .paced import Paced, end_all
 
 BARE, SLIPSTREAM, HAND_TUNED = "bare", "slipstream", "hand_tuned"
@@ -20,6 +22,7 @@ ROUNDS = 7
 # T2 asks for more; this is what must hold on every machine. The rest: no example may lose more than this.
 LEAST_THROUGHPUT = 1.35
 MOST_STEP_TIME = 1.01
+MOST_OF_A_REQUEST = 1.1
 # At most, start of the processes included; together about 200 are expected.
 LOADERS_SECONDS, EXAMPLES_SECONDS = 150, 130
 START_SECONDS = 80
@@ -304,6 +307,29 @@ def judge(suite, summary, limits, rounds, text):
     return text
 
 
+def serve_beside_training(suite):
+    """S65: a thread with work of its own waits no longer than it does bare. In turns, and the medians of the ratios."""
+
+    def measured(which, prefix):
+        program = [*prefix, suite.python, GPU_TESTS / "programs" / "serve_beside_training.py"]
+        name = f"speed.serve_beside_training.{which}"
+        return json.loads(suite.command(name, program, timeout=60).expect_success(name).stdout)
+
+    def check(data):
+        pairs_of = [(measured("bare", []), measured("slipstream", suite.run_prefix("--quiet"))) for _ in range(3)]
+        data["pairs"] = pairs_of
+        ratio = {key: statistics.median(under[key] / bare[key] for bare, under in pairs_of) for key in pairs_of[0][0]}
+        text = (
+            f"90th percentile of a request {pairs_of[0][0]['p90_ms']:.1f} ms bare, ratio {ratio['p90_ms']:.3f}; "
+            f"requests a second {ratio['served_per_s']:.3f}, steps a second {ratio['steps_per_s']:.3f}"
+        )
+        if ratio["p90_ms"] > MOST_OF_A_REQUEST:
+            raise Failed(text)
+        return text
+
+    return check
+
+
 def checks(suite):
     problems = {}
     rounds = 2 if suite.rehearsal else ROUNDS
@@ -384,4 +410,5 @@ def checks(suite):
         *((f"speed.{name}", throughput(name)) for name in loaders(suite)),
         ("speed.examples", measure_others),
         *((f"speed.{name}", step_time(name)) for name in other_examples(suite)),
+        ("speed.serve_beside_training", needs_gpu(suite, serve_beside_training(suite))),
     ]

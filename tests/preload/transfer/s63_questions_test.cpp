@@ -13,8 +13,10 @@ class Questions : public Rule {
  protected:
   ~Questions() override { LetGo(); }
 
-  // A thread that has waited for the stream as far as it knows, and lives on: it pays nothing.
+  // A thread that has waited for the stream as far as it knows, and lives on: it pays nothing. The calling thread works
+  // on that stream too (S65).
   void AnotherOwesOn(cudaStream_t stream) {
+    EXPECT_EQ(LaunchFill(other_, 1, 1, stream), cudaSuccess);
     std::promise<void> owes;
     other_thread_ = std::thread([this, stream, &owes, end = end_.get_future()] {
       EXPECT_EQ(cudaSetDevice(0), cudaSuccess);

@@ -1,0 +1,185 @@
+// S65: a thread with work of its own is not held behind another one's skipped synchronise.
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+class OwnWork : public Rule {
+ protected:
+  // Submits work to streams, on a thread that goes on until the test is over.
+  class Worker {
+   public:
+    Worker() : thread_([this] { Run(); }) {}
+    ~Worker() {
+      Do(nullptr);
+      thread_.join();
+    }
+    // Returns when the thread has done it.
+    void Do(const std::function<void()>& work) {
+      std::unique_lock lock(mutex_);
+      work_ = &work;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return work_ == nullptr; });
+    }
+
+   private:
+    void Run() {
+      EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+      for (bool more = true; more;) {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return work_ != nullptr; });
+        more = static_cast<bool>(*work_);
+        if (more) (*work_)();
+        work_ = nullptr;
+        changed_.notify_all();
+      }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    const std::function<void()>* work_ = nullptr;
+    std::thread thread_;
+  };
+
+  // A blocking copy behind other work; the device is behind it when it returns, or that is still owed.
+  void CopyBehindWork() {
+    Backlog(a_);
+    CopyAndSynchronize(a_);
+  }
+  void FillOn(cudaStream_t stream) { EXPECT_EQ(LaunchFill(other_, kSmall, 1, stream), cudaSuccess); }
+};
+
+TEST_F(OwnWork, S65_AThreadOnAStreamOfItsOwn) {
+  Worker worker;
+  const Tally tally("transfer");
+  CopyBehindWork();
+  DECIDED(tally, "skipped", 1);
+  OK(cudaDeviceSynchronize());
+  worker.Do([&] { FillOn(b_); });
+  for (int i = 0; i < 3; ++i) {
+    CopyBehindWork();
+    EXPECT_EQ(Pending(a_), 0);
+    // Its work waits for nobody.
+    worker.Do([&] {
+      FillOn(b_);
+      EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+    });
+  }
+  DECIDED(tally, "kept.threads", 3);
+  DECIDED(tally, "skipped", 1);
+}
+
+TEST_F(OwnWork, S65_EveryWayToSubmitWork) {
+  uint8_t* pinned = pinned_;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeThreadLocal));
+  OK(LaunchFill(other_, kSmall, 1, b_));
+  OK(cudaStreamEndCapture(b_, &graph));
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  const std::function<cudaError_t()> ways[] = {
+      [&] { return LaunchFill(other_, kSmall, 1, b_); },
+      [&] { return cudaMemsetAsync(other_, 0, kSmall, b_); },
+      [&] { return cudaMemcpyAsync(other_, third_, kSmall, cudaMemcpyDeviceToDevice, b_); },
+      [&] { return cudaMemcpyAsync(other_, pinned, kSmall, cudaMemcpyHostToDevice, b_); },
+      [&] { return cudaGraphLaunch(executable, b_); },
+      [&] { return LaunchFill(other_, kSmall, 1, cudaStreamPerThread); },
+  };
+  for (const auto& way : ways) {
+    SCOPED_TRACE(&way - ways);
+    Worker worker;
+    worker.Do([&] { EXPECT_EQ(way(), cudaSuccess); });
+    OK(cudaDeviceSynchronize());
+    const Tally tally("transfer");
+    CopyBehindWork();
+    EXPECT_EQ(Pending(a_), 0);
+    DECIDED(tally, "kept.threads", 1);
+  }
+}
+
+// Per-thread default streams have one name.
+TEST_F(OwnWork, S65_ThePerThreadDefaultStreamIsEachThreadsOwn) {
+  Worker worker;
+  worker.Do([&] { FillOn(cudaStreamPerThread); });
+  OK(cudaDeviceSynchronize());
+  const Tally tally("transfer");
+  Backlog(cudaStreamPerThread);
+  CopyAndSynchronize(cudaStreamPerThread);
+  EXPECT_EQ(Pending(cudaStreamPerThread), 0);
+  DECIDED(tally, "kept.threads", 1);
+}
+
+// As autograd's threads do: the stream of the step, and those of collectives.
+TEST_F(OwnWork, S65_AThreadOnTheSameStreamHelps) {
+  Worker worker;
+  worker.Do([&] {
+    FillOn(a_);
+    FillOn(b_);
+  });
+  const Tally tally("transfer");
+  CopyBehindWork();
+  DECIDED(tally, "skipped", 1);
+  worker.Do([&] { FillOn(a_); });
+  CopyBehindWork();
+  DECIDED(tally, "skipped", 2);
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(OwnWork, S65_TheThreadsOwnOtherStreams) {
+  FillOn(b_);
+  const Tally tally("transfer");
+  CopyBehindWork();
+  DECIDED(tally, "skipped", 1);
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(OwnWork, S65_UntilThatEnds) {
+  {
+    Worker worker;
+    worker.Do([&] { FillOn(b_); });
+    OK(cudaDeviceSynchronize());
+    const Tally tally("transfer");
+    CopyBehindWork();
+    DECIDED(tally, "kept.threads", 1);
+    // A thousand blocking copies without anything from it.
+    for (int i = 0; i < 1000; ++i) CopyAndSynchronize(a_, 16);
+    DECIDED_AT_LEAST(tally, "kept.threads", 1000);
+    OK(cudaDeviceSynchronize());
+    const Tally later("transfer");
+    CopyBehindWork();
+    DECIDED(later, "skipped", 1);
+    OK(cudaDeviceSynchronize());
+    worker.Do([&] { FillOn(b_); });
+    OK(cudaDeviceSynchronize());
+    CopyBehindWork();
+    DECIDED(later, "kept.threads", 1);
+  }
+  // The thread has ended.
+  const Tally tally("transfer");
+  CopyBehindWork();
+  DECIDED(tally, "skipped", 1);
+  OK(cudaDeviceSynchronize());
+}
+
+// More threads than anybody counts.
+TEST_F(OwnWork, S65_ManyThreads) {
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int i = 0; i < 300; ++i) {
+    workers.push_back(std::make_unique<Worker>());
+    workers.back()->Do([&] { FillOn(i % 2 == 0 ? a_ : b_); });
+  }
+  OK(cudaDeviceSynchronize());
+  const Tally tally("transfer");
+  CopyBehindWork();
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "kept.threads", 1);
+}
+
+}  // namespace
+}  // namespace rules

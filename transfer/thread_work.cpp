@@ -1,0 +1,66 @@
+#include "transfer/thread_work.h"
+
+#include <algorithm>
+
+namespace slipstream::transfer {
+
+bool ThreadWork::SubmittedElsewhere(Mine& mine, CUstream stream, uint64_t turn) {
+  const bool is_new = mine.slot == nullptr;
+  for (size_t i = 0; i < kThreads && mine.slot == nullptr; ++i) {
+    if (slots_[i].taken.exchange(true, std::memory_order_acq_rel)) continue;
+    mine.slot = &slots_[i];
+    for (Entry& entry : mine.slot->streams) entry.turn.store(0, std::memory_order_relaxed);
+    for (size_t used = used_.load(); used <= i && !used_.compare_exchange_weak(used, i + 1);) {
+    }
+  }
+  if (mine.slot == nullptr) {
+    too_many_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  const auto known = std::find_if(mine.slot->streams.begin(), mine.slot->streams.end(), [stream](const Entry& entry) {
+    return entry.stream.load(std::memory_order_relaxed) == stream;
+  });
+  const auto oldest =
+      std::min_element(mine.slot->streams.begin(), mine.slot->streams.end(), [](const Entry& one, const Entry& other) {
+        return one.turn.load(std::memory_order_relaxed) < other.turn.load(std::memory_order_relaxed);
+      });
+  mine.last = known != mine.slot->streams.end() ? &*known : &*oldest;
+  if (known == mine.slot->streams.end()) {
+    mine.last->turn.store(0, std::memory_order_relaxed);  // of the stream that the entry was
+    mine.last->stream.store(stream, std::memory_order_release);
+  }
+  mine.last->turn.store(turn, std::memory_order_release);
+  return is_new;
+}
+
+void ThreadWork::Leave(Mine& mine) {
+  if (mine.slot == nullptr) return;
+  for (Entry& entry : mine.slot->streams) {
+    entry.turn.store(0, std::memory_order_relaxed);
+    entry.stream.store(nullptr, std::memory_order_relaxed);
+  }
+  mine.slot->taken.store(false, std::memory_order_release);
+  mine = {};
+}
+
+bool ThreadWork::OthersHaveTheirOwn(const Mine& mine, CUstream stream) {
+  const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed) + 1;
+  const size_t used = used_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < used; ++i) {
+    const Slot& slot = slots_[i];
+    if (&slot == mine.slot || !slot.taken.load(std::memory_order_acquire)) continue;
+    bool own = false;
+    bool same = false;
+    for (const Entry& entry : slot.streams) {
+      const uint64_t last = entry.turn.load(std::memory_order_acquire);
+      if (last == 0 || last + kLately < turn) continue;
+      // A per-thread default stream has the same handle in every thread.
+      const bool is_it = stream != CU_STREAM_PER_THREAD && entry.stream.load(std::memory_order_relaxed) == stream;
+      (is_it ? same : own) = true;
+    }
+    if (own && !same) return true;
+  }
+  return too_many_.load(std::memory_order_relaxed);
+}
+
+}  // namespace slipstream::transfer

@@ -1,0 +1,71 @@
+// Which threads submit work, and to which streams: whether a thread beside the calling one has work of its own, that a
+// hold of the whole context would keep waiting (S65).
+//
+// A thread has work of its own where it has submitted some lately, and none of that to the stream in question: a thread
+// that serves requests, or prefetches, beside one that trains. PyTorch's autograd threads work on the stream of the
+// thread that called them, and on the streams of collectives besides; what they submit belongs to the same step.
+//
+// "Lately" is counted in turns, one for each synchronise that could have been skipped.
+//
+// Threading: any thread, no lock. A slot is written by the thread that it belongs to; Submitted touches nothing else
+// but
+//   the turn, which is read.
+// Errors: where there are more threads than slots, every one of them counts as having work of its own.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "transfer/stream_ref.h"
+
+namespace slipstream::transfer {
+
+class ThreadWork {
+ public:
+  static constexpr size_t kThreads = 256;
+  static constexpr size_t kStreams = 7;  // of each thread, the ones that it used last
+  static constexpr uint64_t kLately = 1000;
+
+  struct Entry {
+    std::atomic<CUstream> stream{nullptr};
+    std::atomic<uint64_t> turn{0};  // of the last work; 0: none
+  };
+  struct alignas(64) Slot {
+    std::atomic<bool> taken{false};
+    std::array<Entry, kStreams> streams;
+  };
+  // What a thread keeps of its own. Trivial.
+  struct Mine {
+    Slot* slot;
+    Entry* last;  // where its last work went
+  };
+
+  // The calling thread submits work to the stream, an explicit handle. True: it has a slot from now on, and Leave must
+  // be called when it ends.
+  bool Submitted(Mine& mine, CUstream stream) {
+    const uint64_t turn = turn_.load(std::memory_order_relaxed);
+    if (mine.last != nullptr && mine.last->stream.load(std::memory_order_relaxed) == stream) {
+      if (mine.last->turn.load(std::memory_order_relaxed) != turn) {
+        mine.last->turn.store(turn, std::memory_order_relaxed);
+      }
+      return false;
+    }
+    return SubmittedElsewhere(mine, stream, turn);
+  }
+  void Leave(Mine& mine);
+
+  // Whether another thread has work of its own, seen from the stream. Begins a turn.
+  bool OthersHaveTheirOwn(const Mine& mine, CUstream stream);
+
+ private:
+  bool SubmittedElsewhere(Mine& mine, CUstream stream, uint64_t turn);
+
+  std::atomic<uint64_t> turn_{1};
+  std::atomic<size_t> used_{0};  // slots that ever were taken: the first ones
+  std::atomic<bool> too_many_{false};
+  std::array<Slot, kThreads> slots_;
+};
+
+}  // namespace slipstream::transfer
