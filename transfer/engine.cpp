@@ -2,12 +2,17 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "policy/log.h"
 
 namespace slipstream::transfer {
 namespace {
 
 constinit thread_local ThreadState t_state;
+
+constexpr std::chrono::seconds kLongestCallAtExit{5};
 
 }  // namespace
 
@@ -59,8 +64,12 @@ void Engine::TurnOff(Decision reason) {
 
 void Engine::Stop() {
   stopped_.store(true, std::memory_order_seq_cst);
-  // The thread that pins memory must be out of the driver before the driver's own exit handlers run.
-  while (growing_.load(std::memory_order_seq_cst) != 0) growing_.wait(1);
+  // The thread that pins memory should be out of the driver before the driver's own exit handlers run. A call takes
+  // milliseconds; one that takes so much longer will not come back, and the process is to end all the same.
+  const auto end = std::chrono::steady_clock::now() + kLongestCallAtExit;
+  while (growing_.load(std::memory_order_seq_cst) != 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // an atomic's wait has no end
+  }
 }
 
 void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread) {

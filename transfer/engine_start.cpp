@@ -37,10 +37,7 @@ bool IsPrimary(const Driver& driver, CUdevice device, CUcontext context) {
 class InDriver {
  public:
   explicit InDriver(std::atomic<uint32_t>& flag) : flag_(flag) { flag_.store(1, std::memory_order_seq_cst); }
-  ~InDriver() {
-    flag_.store(0, std::memory_order_seq_cst);
-    flag_.notify_all();
-  }
+  ~InDriver() { flag_.store(0, std::memory_order_seq_cst); }
   InDriver(const InDriver&) = delete;
   InDriver& operator=(const InDriver&) = delete;
 

@@ -127,6 +127,28 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
   OK(cudaDeviceSynchronize());
 }
 
+// Nor does a process wait for a call of the driver that does not come back.
+TEST_F(Off, S53_AProcessLeavesThoughPinningHangs) {
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("SLIPSTREAM_TRANSFER_START", "background", 1);
+    Prepare();
+    simHoldCalls("cuMemHostRegister_v2");
+    (void)CopyUp(device_, source_.data(), kSmall, a_);
+    while (Engine() && simHeldCalls() == 0) {
+      std::this_thread::yield();
+    }
+    std::exit(0);
+  }
+  int status = -1;
+  const auto deadline = std::chrono::steady_clock::now() + Patience();
+  while (waitpid(child, &status, WNOHANG) == 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(status, 0) << "the process hangs";
+  kill(child, SIGKILL);
+}
+
 // Pinning takes milliseconds, and the driver's locks: it is not the program's thread that does it, nor does that thread
 // wait for it.
 TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
