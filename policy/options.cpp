@@ -207,9 +207,10 @@ constexpr Option kOptions[] = {
         0, 64 * kGiB),
     Row<&Policy::transfer, &Transfer::verify>(
         "transfer", "verify", OptionType::kBool,
-        "true: what a promoted copy wrote is read back from the device and compared with what the source held. A "
-        "difference is said on standard error, and the transfer engine switches itself off. It costs the bus the same "
-        "bytes once more."),
+        "true: what a promoted copy wrote is read back from the device and compared with what the source held, and "
+        "what "
+        "came to the host with what the device held. A difference is said on standard error, and the transfer engine "
+        "switches itself off. It costs the bus the same bytes once more."),
     Choice<&Policy::transfer, &Transfer::start>(
         "transfer", "start",
         "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "

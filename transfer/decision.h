@@ -68,9 +68,9 @@ namespace slipstream::transfer {
   ROW(kPaidQuery, "paid.query", "owed waits paid because a query asked")                                              \
   ROW(kPaidThreadExit, "paid.thread_exit", "owed waits paid at the end of a thread")                                  \
   ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")                         \
-  ROW(kVerified, "verified", "promoted copies read back and compared (transfer.verify)")                              \
-  ROW(kVerifiedWrong, "verified.wrong", "promoted copies that did not arrive as their source was")                    \
-  ROW(kUnverified, "unverified", "promoted copies not compared: no staging memory is free")                           \
+  ROW(kVerified, "verified", "copies through staging memory compared with their source (transfer.verify)")            \
+  ROW(kVerifiedWrong, "verified.wrong", "copies through staging memory that did not arrive as their source was")      \
+  ROW(kUnverified, "unverified", "copies not compared: no staging memory is free, or another thread uses the stream") \
   ROW(kGaveBack, "gave_back", "times that device staging memory went back to the driver, which was short of memory")  \
   ROW(kUnpinned, "unpinned", "times that idle staging memory was unpinned: the program could pin no more")            \
   ROW(kUnmapped, "unmapped.background", "shared memory of the program's given back by a thread of slipstream's")      \

@@ -318,6 +318,11 @@ class Engine {
 
   // -- comparing (engine_verify.cpp)
   void LookAtVerified();
+  void ExpectToFind(const Request& request, uint64_t sum);
+  // Whether the destination of a copy to the host has what `from`, memory of the device that nobody writes, holds.
+  // `slot`: of the ring, for the way there.
+  bool ArrivedRight(const Request& request, CUdeviceptr from, char* slot);
+  void SayWrong(size_t bytes, const char* direction, CUdeviceptr address, uint32_t site, const char* meaning);
 
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);

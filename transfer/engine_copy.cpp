@@ -85,9 +85,7 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
         WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
         const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
         promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence);
-        if (promoted && policy_.verify && !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
-          Count(Decision::kUnverified, request.bytes);
-        }
+        if (promoted && policy_.verify) ExpectToFind(request, sum);
       }
     }
     if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);

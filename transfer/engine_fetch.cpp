@@ -82,8 +82,10 @@ Decision Engine::WhyNotFetch(Request& request) {
 // anyway, so it does that before anything is enqueued that would have to: no work of the engine's stands before work
 // that the caller's stream may be waiting for.
 Decision Engine::FetchStaged(const Request& request, bool idle) {
-  const bool one_dma = request.bytes <= policy::kOneDmaBytes;
-  DeviceLease lease(device_staging_, one_dma ? 0 : TakeDeviceStaging(request));
+  // What is to be compared is kept until then.
+  const bool wants_lease = request.bytes > policy::kOneDmaBytes || policy_.verify;
+  DeviceLease lease(device_staging_, wants_lease ? TakeDeviceStaging(request) : 0);
+  const bool one_dma = request.bytes <= policy::kOneDmaBytes && lease.memory() == 0;
   if (lease.memory() == 0 && !one_dma) {
     return WhyNoLease(request) == Decision::kAsideDevice ? Decision::kLeftDevice : Decision::kLeftStaging;
   }
@@ -124,7 +126,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const CUdeviceptr from = snapshot ? lease.memory() : source;
   // All pieces at once, and the stream has nothing else to do: then they need no stream of their own, nor to be waited
   // for in front.
-  const bool waits = snapshot && !(idle && job.pieces() <= window);
+  const bool waits = snapshot && (policy_.verify || !idle || job.pieces() > window);
   CUstream const stream = waits ? device_staging_.fetch_stream() : request.stream;
   FenceRef taken;
   if (snapshot) {
@@ -177,9 +179,13 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   if (waits && !failed) enqueue();
   if (!failed) workers_.Run(job, false, place, pieces_are_out);
   if (!failed && !job.failed() && copied_out == job.pieces()) {
-    lease.End(arrived[(job.pieces() - 1) % window]);
-    places.End(FenceRef());
-    return Decision::kFetched;
+    const bool right = !policy_.verify || one_dma || ArrivedRight(request, lease.memory(), slots[0]);
+    if (policy_.verify && one_dma) Count(Decision::kUnverified, request.bytes);
+    if (right) {
+      lease.End(arrived[(job.pieces() - 1) % window]);
+      places.End(FenceRef());
+      return Decision::kFetched;
+    }
   }
   // The real call has the error that the program gets, or writes all of it. Where no fence can be had the slots are
   // lost: nobody can say when they have been written.

@@ -43,24 +43,36 @@ void ThreadWork::Leave(Mine& mine) {
   mine = {};
 }
 
+ThreadWork::Lately ThreadWork::LatelyOf(const Slot& slot, CUstream stream, uint64_t turn) {
+  Lately lately = {};
+  for (const Entry& entry : slot.streams) {
+    const uint64_t last = entry.turn.load(std::memory_order_acquire);
+    if (last == 0 || last + kLately < turn) continue;
+    // A per-thread default stream has the same handle in every thread.
+    const bool is_it = stream != CU_STREAM_PER_THREAD && entry.stream.load(std::memory_order_relaxed) == stream;
+    (is_it ? lately.to_it : lately.elsewhere) = true;
+  }
+  return lately;
+}
+
+template <typename Matches>
+bool ThreadWork::AnyOther(const Mine& mine, CUstream stream, uint64_t turn, const Matches& matches) const {
+  const auto end = slots_.begin() + static_cast<ptrdiff_t>(used_.load(std::memory_order_acquire));
+  return std::any_of(slots_.begin(), end, [&](const Slot& slot) {
+    return &slot != mine.slot && slot.taken.load(std::memory_order_acquire) && matches(LatelyOf(slot, stream, turn));
+  });
+}
+
 bool ThreadWork::OthersHaveTheirOwn(const Mine& mine, CUstream stream) {
   const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed) + 1;
-  const size_t used = used_.load(std::memory_order_acquire);
-  for (size_t i = 0; i < used; ++i) {
-    const Slot& slot = slots_[i];
-    if (&slot == mine.slot || !slot.taken.load(std::memory_order_acquire)) continue;
-    bool own = false;
-    bool same = false;
-    for (const Entry& entry : slot.streams) {
-      const uint64_t last = entry.turn.load(std::memory_order_acquire);
-      if (last == 0 || last + kLately < turn) continue;
-      // A per-thread default stream has the same handle in every thread.
-      const bool is_it = stream != CU_STREAM_PER_THREAD && entry.stream.load(std::memory_order_relaxed) == stream;
-      (is_it ? same : own) = true;
-    }
-    if (own && !same) return true;
-  }
-  return too_many_.load(std::memory_order_relaxed);
+  return too_many_.load(std::memory_order_relaxed) ||
+         AnyOther(mine, stream, turn, [](const Lately& lately) { return lately.elsewhere && !lately.to_it; });
+}
+
+bool ThreadWork::OthersUse(const Mine& mine, CUstream stream) const {
+  const uint64_t turn = turn_.load(std::memory_order_relaxed);
+  return too_many_.load(std::memory_order_relaxed) ||
+         AnyOther(mine, stream, turn, [](const Lately& lately) { return lately.to_it; });
 }
 
 }  // namespace slipstream::transfer

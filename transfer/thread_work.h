@@ -58,8 +58,18 @@ class ThreadWork {
 
   // Whether another thread has work of its own, seen from the stream. Begins a turn.
   bool OthersHaveTheirOwn(const Mine& mine, CUstream stream);
+  // Whether another thread has lately submitted work to the stream.
+  bool OthersUse(const Mine& mine, CUstream stream) const;
 
  private:
+  // What a slot has lately submitted: to the stream, and to others.
+  struct Lately {
+    bool to_it;
+    bool elsewhere;
+  };
+  static Lately LatelyOf(const Slot& slot, CUstream stream, uint64_t turn);
+  template <typename Matches>
+  bool AnyOther(const Mine& mine, CUstream stream, uint64_t turn, const Matches& matches) const;
   bool SubmittedElsewhere(Mine& mine, CUstream stream, uint64_t turn);
 
   std::atomic<uint64_t> turn_{1};

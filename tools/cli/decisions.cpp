@@ -71,7 +71,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.paid.bound", "because two were open on a stream"},
     {"transfer.verified", "compared after reading them back"},
     {"transfer.verified.wrong", "WRONG, which switched the engine off"},
-    {"transfer.unverified", "not compared, with no staging memory free"},
+    {"transfer.unverified", "not compared, with no staging memory free or on a stream of several threads"},
     {"transfer.gave_back", "device staging memory went back to the driver"},
     {"transfer.unpinned", "staging memory was unpinned for it"},
     {"transfer.unmapped.background", "in the background"},

@@ -1,5 +1,8 @@
 // cudaMemcpy to the device: a copy on the default stream with the synchronise in it, by the same rules.
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <thread>
 
 #include "tests/preload/transfer/rule_test.h"
 
@@ -115,6 +118,79 @@ TEST_F(Verified, Policy_CopiesAreCompared) {
   OK(cudaDeviceSynchronize());  // looks at what has come back
   DECIDED(tally, "verified", 3);
   NEVER_DECIDED(tally, "verified.wrong");
+}
+
+// Where another thread writes to the same stream the destination may rightly have changed by the time it is read.
+TEST_F(Verified, Policy_WhatAnotherThreadMayWriteIsNotCompared) {
+  OK(cudaDeviceSynchronize());
+  OnAnotherThread([&] { EXPECT_EQ(LaunchFill(other_, kSmall, 1, a_), cudaSuccess); });
+  const Tally gone("transfer");
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
+  OK(cudaDeviceSynchronize());
+  OK(cudaDeviceSynchronize());
+  DECIDED(gone, "verified", 1);  // the thread has ended
+  std::atomic<bool> done{false};
+  std::atomic<bool> works{false};
+  std::thread other([&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(LaunchFill(other_, kSmall, 1, a_), cudaSuccess);
+    works = true;
+    works.notify_one();
+    done.wait(false);
+  });
+  works.wait(false);
+  const Tally tally("transfer");
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
+  OK(cudaDeviceSynchronize());
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "unverified", 1);
+  DECIDED(tally, "verified", 0);
+  done = true;
+  done.notify_one();
+  other.join();
+}
+
+class VerifiedFetch : public Verified {
+ protected:
+  VerifiedFetch() { setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1); }
+};
+
+TEST_F(VerifiedFetch, Policy_CopiesToTheHostAreCompared) {
+  for (const size_t bytes : {kLarge, kHuge, kLarge, kHuge}) {
+    const auto pattern = Pattern(kHuge, static_cast<uint32_t>(bytes));
+    OK(cudaMemcpy(device_, pattern.data(), kHuge, cudaMemcpyHostToDevice));
+    OK(cudaDeviceSynchronize());
+    OK(cudaDeviceSynchronize());
+    const Tally tally("transfer");
+    std::vector<uint8_t> back(bytes, 0);
+    OK(cudaMemcpyAsync(back.data(), device_, bytes, cudaMemcpyDeviceToHost, a_));
+    EXPECT_EQ(std::memcmp(back.data(), pattern.data(), bytes), 0);
+    DECIDED(tally, "fetched", 1);
+    DECIDED(tally, "verified", 1);
+  }
+}
+
+// The program gets what is on the device all the same.
+TEST_F(VerifiedFetch, Verify_APieceThatNeverArrivedIsFound) {
+  const auto pattern = Pattern(kHuge, 3);
+  OK(cudaMemcpy(device_, pattern.data(), kHuge, cudaMemcpyHostToDevice));
+  OK(cudaDeviceSynchronize());
+  OK(cudaDeviceSynchronize());
+  testing::internal::CaptureStderr();
+  const Tally tally("transfer");
+  std::vector<uint8_t> back(kHuge, 0);
+  OK(simFailCall("cuMemcpyDtoHAsync_v2", SIM_LOST, 3, 0));
+  OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
+  simClearFailures();
+  EXPECT_EQ(back, pattern);
+  DECIDED(tally, "verified.wrong", 1);
+  NEVER_DECIDED(tally, "fetched");
+  OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
+  NEVER_DECIDED(tally, "fetched");
+  const std::string said = testing::internal::GetCapturedStderr();
+  if (std::getenv("LD_PRELOAD") != nullptr) {
+    EXPECT_NE(said.find("a copy of 4194304 bytes from device address"), std::string::npos) << said;
+  }
 }
 
 TEST_F(Verified, Verify_ACopyThatNeverArrivedIsFoundAndTheEngineStandsAside) {
