@@ -103,8 +103,12 @@ class Engine {
   // told.
   bool WaitForHostEffects(CUcontext context);
 
-  // Whether a transport is loaded that reaches device memory by itself, and the policy heeds that (S22).
-  bool ReachedFromOutside() { return !policy_.skip_with_rdma && TransportLoaded(); }
+  // Whether a transport is loaded that reaches device memory by itself, and the policy heeds that (S22); or work that
+  // nobody sees may be what a wait of the device waits for (S64).
+  bool ReachedFromOutside() {
+    const bool transport = TransportLoaded();
+    return (transport && !policy_.skip_with_rdma) || nccl_by_proxy_.load(std::memory_order_relaxed);
+  }
   // Whether it is loaded, whatever the policy says.
   bool TransportLoaded() { return RdmaLoaded(false); }
 
@@ -388,6 +392,7 @@ class Engine {
   std::atomic<uint64_t> objects_looked_at_{0};
   std::atomic<uint64_t> rdma_looked_ns_{0};
   std::atomic<bool> rdma_{false};
+  std::atomic<bool> nccl_by_proxy_{false};
 
   // Growth of staging memory.
   std::mutex grow_mutex_;

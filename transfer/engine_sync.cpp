@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <string_view>
 
 #include "policy/helper_thread.h"
@@ -21,6 +22,13 @@ constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "lib
                                                "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
 
 constexpr uint64_t kRdmaLookNs = 200'000'000;
+
+// Whether NCCL is told to move the data of running collectives by later copies of a thread of its own, which is seen by
+// nobody: a hold in front of those would never end (S64).
+bool NcclCopiesByProxy() {
+  const char* const value = std::getenv("NCCL_P2P_USE_CUDA_MEMCPY");
+  return value != nullptr && std::atoi(value) != 0 && !Broken(Mutant::kS64);
+}
 
 // Two steps of a large model, many times over.
 constexpr std::chrono::seconds kLongestWaitForAnother{30};
@@ -107,6 +115,9 @@ bool Engine::LookForRdma() {
   dl_iterate_phdr(CountObjects, &objects);
   if (objects.loaded == objects_looked_at_.load(std::memory_order_relaxed)) return false;
   dl_iterate_phdr(FindRdma, &objects);
+  // A program may set it too, before it loads what NCCL needs. Not asked each time: another thread may be at the
+  // environment.
+  if (NcclCopiesByProxy()) nccl_by_proxy_.store(true, std::memory_order_relaxed);
   if (objects.rdma) {
     rdma_.store(true, std::memory_order_relaxed);
   } else {
@@ -126,8 +137,9 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {
     if (shared) return Decision::kKeptShared;
-    if (!policy_.skip_with_rdma && RdmaLoaded(candidate.small)) return Decision::kKeptRdma;
+    if (RdmaLoaded(candidate.small) && !policy_.skip_with_rdma) return Decision::kKeptRdma;
   }
+  if (nccl_by_proxy_.load(std::memory_order_relaxed)) return Decision::kKeptThreads;
   if (SeveralContexts()) return Decision::kKeptContexts;
   if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;
   if (Broken(Mutant::kS10Other)) {

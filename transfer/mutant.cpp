@@ -47,6 +47,7 @@ constexpr Name kNames[] = {
     {"S36host", Mutant::kS36host},
     {"S62", Mutant::kS62},
     {"S63", Mutant::kS63},
+    {"S64", Mutant::kS64},
     {"S65", Mutant::kS65},
     {"S67", Mutant::kS67},
     {"Verify", Mutant::kVerify},

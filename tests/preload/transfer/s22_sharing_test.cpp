@@ -205,6 +205,27 @@ TEST_F(RdmaInBackground, S22_ATransportIsFoundBySmallCopies) {
   ExpectKept(device_, "kept.rdma");
 }
 
+// S64: NCCL's proxy thread moves the data of a running collective by copies of its own, which nobody sees.
+class NcclByProxy : public Sharing {
+ protected:
+  NcclByProxy() { setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1); }
+};
+TEST_F(NcclByProxy, S64_TheSynchroniseIsMade) { ExpectKept(device_, "kept.threads"); }
+
+class NcclByKernels : public Sharing {
+ protected:
+  NcclByKernels() { setenv("NCCL_P2P_USE_CUDA_MEMCPY", "0", 1); }
+};
+TEST_F(NcclByKernels, S64_OrNot) { OweOnA(); }
+
+class NcclLater : public Rdma {};
+TEST_F(NcclLater, S64_TheProgramSetsItAndLoadsNccl) {
+  OweOnA();
+  setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
+  Load(FAKE_NCCL);
+  ExpectKept(device_, "kept.threads", kLarge);
+}
+
 class RdmaAllowed : public Rdma {
  protected:
   RdmaAllowed() { setenv("SLIPSTREAM_TRANSFER_SKIP_WITH_RDMA", "true", 1); }
@@ -212,6 +233,11 @@ class RdmaAllowed : public Rdma {
 TEST_F(RdmaAllowed, S22_UnlessThePolicyAllowsIt) {
   Load(FAKE_UCX);
   OweOnA();
+}
+TEST_F(RdmaAllowed, S64_ThatIsNotAboutNccl) {
+  setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
+  Load(FAKE_UCX);
+  ExpectKept(device_, "kept.threads", kLarge);
 }
 
 }  // namespace
