@@ -150,10 +150,16 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
 
 INSTANTIATE_TEST_SUITE_P(Streams, Threads, ::testing::Values(1, 3));
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kRounds = 60;
+#else
+constexpr int kRounds = 300;
+#endif
+
 // RULES_ROUNDS says how many.
 TEST_P(Threads, S62_SomeOrderOfWholeOperations) {
   const char* const wanted = std::getenv("RULES_ROUNDS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : 300;
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : kRounds;
   const Tally tally("transfer");
   for (int round = 0; round < rounds && !HasFailure(); ++round) PlayRound(first_seed_ + round);
   DECIDED_AT_LEAST(tally, "promoted.large", static_cast<uint64_t>(rounds));
