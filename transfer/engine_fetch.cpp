@@ -78,9 +78,10 @@ Decision Engine::WhyNotFetch(Request& request) {
 }
 
 // A copy that is longer than one DMA is taken as it is in its turn, into device memory of its own, and travels from
-// there: what others enqueue on the caller's stream meanwhile comes behind all of it (S62). The thread has to wait
-// anyway, so it does that before anything is enqueued that would have to: no work of the engine's stands before work
-// that the caller's stream may be waiting for.
+// there: what others enqueue on the caller's stream meanwhile comes behind all of it (S62). The first pieces travel on
+// that stream too, right behind. By the time that a place is used again the first of them have arrived, so the others
+// need not wait for the caller's stream, nor for what others have enqueued there since: they go on a stream of the
+// engine's own, on which nothing waits for anybody.
 Decision Engine::FetchStaged(const Request& request, bool idle) {
   // What is to be compared is kept until then.
   const bool wants_lease = request.bytes > policy::kOneDmaBytes || policy_.verify;
@@ -124,15 +125,8 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   const bool snapshot = !one_dma && !Broken(Mutant::kS62);
   const CUdeviceptr from = snapshot ? lease.memory() : source;
-  // All pieces at once, and the stream has nothing else to do: then they need no stream of their own, nor to be waited
-  // for in front.
-  const bool waits = snapshot && (policy_.verify || !idle || job.pieces() > window);
-  CUstream const stream = waits ? device_staging_.fetch_stream() : request.stream;
-  FenceRef taken;
   if (snapshot) {
     failed = driver_.cuMemcpyDtoDAsync(from, source, request.bytes, request.stream) != CUDA_SUCCESS;
-    taken = fences_.Record(request.in.context, request.stream);
-    failed = failed || !taken;
   }
   uint32_t enqueued = 0;
   uint32_t copied_out = 0;
@@ -143,6 +137,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
       const uint32_t first = enqueued;
       const uint32_t next = one_dma ? job.pieces() : first + 1;
       const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
+      CUstream const stream = snapshot && first >= window ? device_staging_.fetch_stream() : request.stream;
       failed = driver_.cuMemcpyDtoHAsync(place_of(first), from + job.OffsetOf(first), bytes, stream) != CUDA_SUCCESS;
       const FenceRef fence = failed ? FenceRef() : fences_.Record(request.in.context, stream);
       failed = failed || !fence;
@@ -164,19 +159,15 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     return !failed && !job.failed();
   };
 
-  if (!waits) enqueue();
+  enqueue();
   AskForHugePages(request.destination, request.bytes);
-  const FenceRef& begun = waits ? taken : arrived[0];
-  if (!failed && !idle && !begun.Done()) {
+  if (!failed && !idle && !arrived[0].Done()) {
     // The device is at something else: pages are made meanwhile.
     CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
                   FirstPiece(request.destination));
-    workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && begun.Wait() != CUDA_SUCCESS; });
+    workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });
     failed = failed || touch.failed();
   }
-  const bool was_taken = !waits || (!failed && (Broken(Mutant::kS16) || taken.Wait() == CUDA_SUCCESS));
-  failed = failed || !was_taken;
-  if (waits && !failed) enqueue();
   if (!failed) workers_.Run(job, false, place, pieces_are_out);
   if (!failed && !job.failed() && copied_out == job.pieces()) {
     const bool right = !policy_.verify || one_dma || ArrivedRight(request, lease.memory(), slots[0]);
@@ -187,11 +178,15 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
       return Decision::kFetched;
     }
   }
-  // The real call has the error that the program gets, or writes all of it. Where no fence can be had the slots are
-  // lost: nobody can say when they have been written.
-  const FenceRef last = fences_.Record(request.in.context, stream);
+  // The real call has the error that the program gets, or writes all of it. What is on the engine's own stream waits
+  // for nobody, and is waited for. Where no fence can be had the slots are lost: nobody can say when they have been
+  // written.
+  FenceRef last;
+  const bool own_stream = lease.memory() != 0 && (enqueued >= window || policy_.verify);
+  const FenceRef own = own_stream ? fences_.Record(request.in.context, device_staging_.fetch_stream()) : FenceRef();
+  if (!own_stream || (own && own.Wait() == CUDA_SUCCESS)) last = fences_.Record(request.in.context, request.stream);
   if (last) places.End(last);
-  lease.End(was_taken ? last : taken);
+  lease.End(last);
   return Decision::kLeftError;
 }
 
