@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "policy/environment.h"
 #include "policy/helper_thread.h"
 #include "transfer/clock.h"
 #include "transfer/engine.h"
@@ -26,7 +27,7 @@ constexpr uint64_t kRdmaLookNs = 200'000'000;
 // Whether NCCL is told to move the data of running collectives by later copies of a thread of its own, which is seen by
 // nobody: a hold in front of those would never end (S64).
 bool NcclCopiesByProxy() {
-  const char* const value = std::getenv("NCCL_P2P_USE_CUDA_MEMCPY");
+  const char* const value = policy::EnvironmentValue("NCCL_P2P_USE_CUDA_MEMCPY");
   return value != nullptr && std::atoi(value) != 0 && !Broken(Mutant::kS64);
 }
 
