@@ -129,6 +129,9 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
 
 // Nor does a process wait for a call of the driver that does not come back.
 TEST_F(Off, S53_AProcessLeavesThoughPinningHangs) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer starts no thread in a forked child";
+#endif
   const pid_t child = fork();
   if (child == 0) {
     setenv("SLIPSTREAM_TRANSFER_START", "background", 1);
