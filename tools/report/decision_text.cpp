@@ -22,7 +22,7 @@ std::string_view DecisionMeaning(std::string_view name) {
 }
 
 bool MakesItReturn(std::string_view decision) {
-  // A copy that staging memory took in part waited for the rest, and "skipped.rest" is a wait for work on host memory.
+  // "skipped.rest" is a wait for work on host memory.
   return decision == "transfer.skipped" || decision == "transfer.promoted.small" ||
          decision == "transfer.promoted.large";
 }
