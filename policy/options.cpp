@@ -201,16 +201,14 @@ constexpr Option kOptions[] = {
         "transfer", "device_staging", OptionType::kSize,
         "The most memory of the device in which copies lie while they travel: those of more than 2 MiB in either "
         "direction, and from 1 MiB on those to the device whose stream is busy. In steps of 64 MiB; longer copies are "
-        "the "
-        "program's own. Taken from free memory only, as much as three of the longest copies, and given back when the "
-        "device is short of it.",
+        "the program's own. Taken from free memory only, as much as three of the longest copies, and given back when "
+        "the device is short of it.",
         0, 64 * kGiB),
     Row<&Policy::transfer, &Transfer::verify>(
         "transfer", "verify", OptionType::kBool,
         "true: what a promoted copy wrote is read back from the device and compared with what the source held, and "
-        "what "
-        "came to the host with what the device held. A difference is said on standard error, and the transfer engine "
-        "switches itself off. It costs the bus the same bytes once more."),
+        "what came to the host with what the device held. A difference is said on standard error, and the transfer "
+        "engine switches itself off. It costs the bus the same bytes once more."),
     Choice<&Policy::transfer, &Transfer::start>(
         "transfer", "start",
         "When staging memory is pinned. background: by a thread of its own, and copies are left alone meanwhile. now: "

@@ -273,10 +273,13 @@ bool Engine::GrowStep() {
 
 bool Engine::GrowDeviceStep() {
   const InDriver in_driver(growing_);
-  const size_t wanted = wanted_device_bytes_.load();
+  size_t wanted = wanted_device_bytes_.load();
   const size_t segment = SegmentFor(wanted);
-  if (!Alive() || segment == 0) return false;
-  return device_staging_.Grow(RoundUp(wanted, DeviceStaging::kSegmentBytes), segment);
+  if (!Alive()) return false;
+  if (segment != 0 && device_staging_.Grow(RoundUp(wanted, DeviceStaging::kSegmentBytes), segment)) return true;
+  // There is enough for it, or it is too long: shorter ones ask for themselves.
+  wanted_device_bytes_.compare_exchange_strong(wanted, 0);
+  return false;
 }
 
 // An engine that has gone off still has its memory.

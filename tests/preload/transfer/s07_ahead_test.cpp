@@ -177,6 +177,28 @@ TEST_F(Ahead, Policy_NoneIsTakenWhereLittleIsFree) {
   EXPECT_TRUE(Holds(device_, source_, kHuge));
 }
 
+// A copy that is too long for what is free stands in nobody's way.
+TEST_F(Ahead, Policy_ShorterCopiesFindMemoryBehindOneThatIsTooLong) {
+  constexpr size_t kTooLong = 80 * kMiB;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kTooLong));
+  size_t free = 0;
+  size_t total = 0;
+  OK(cudaMemGetInfo(&free, &total));
+  void* most = nullptr;
+  OK(cudaMalloc(&most, free - total / 16 - 70 * kMiB));
+  const std::vector<uint8_t> source(kTooLong, 5);
+  const Tally tally("transfer");
+  OK(CopyUp(far, source.data(), kTooLong, a_));
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "aside.device", 1);
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(device_, source_, kHuge));
+  DECIDED(tally, "promoted.large", 1);
+}
+
 class AheadVerified : public Ahead {
  protected:
   AheadVerified() { setenv("SLIPSTREAM_TRANSFER_VERIFY", "true", 1); }
