@@ -56,6 +56,11 @@ class PreparedFolder(CheckTest):
         self.assert_ends(done, 1, "1 passed, 1 failed, 0 skipped")
         self.assertIn("prepared: bad failed\n  | the reason of it\n", done.stdout)
 
+    def test_the_end_names_what_failed(self):
+        done = self.run_tests(self.add_test("good", "true"), self.add_test("bad", "false"), self.add_test("worse", "exit 4"))
+        self.assertEqual(done.stdout.splitlines()[-4:],
+                         ["failed:", "  prepared: bad", "  prepared: worse", "1 passed, 2 failed, 0 skipped"])
+
     def test_a_long_failure_shows_its_beginning_and_its_end(self):
         done = self.run_tests(self.add_test("bad", "echo it begins; seq 1 20000; echo it ends; exit 1"))
         self.assertIn("  | it begins\n", done.stdout)

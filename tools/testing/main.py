@@ -112,10 +112,6 @@ def report(cases, seconds_of_leg, junit, compiled=()):
         cases.append(Case("tools/test", "junit", FAILED, 0.0, f"{junit}: {error.strerror}"))
         say(f"the JUnit file could not be written: {junit}: {error.strerror}")
     failures = [case for case in cases if case.outcome == FAILED]
-    if failures:
-        say("failed:")
-        for case in failures:
-            say(f"  {case.leg}: {case.name}")
     reasons = {}
     for case in cases:
         if case.outcome == SKIPPED:
@@ -129,6 +125,11 @@ def report(cases, seconds_of_leg, junit, compiled=()):
     if len(seconds_of_leg) > 1:
         say("legs: " + ", ".join(f"{name} {duration(seconds)}" for name, seconds in seconds_of_leg.items()))
     say(f"results: {junit}; total {duration(sum(seconds_of_leg.values()))}")
+    # Behind all that is long: whoever keeps only the end of the output still learns which tests failed.
+    if failures:
+        say("failed:")
+        for case in failures:
+            say(f"  {case.leg}: {case.name}")
     passed, failed, skipped = count(cases)
     say(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

@@ -266,6 +266,27 @@ int FirstCallRace(int threads, int calls) {
   return 0;
 }
 
+// Many threads allocate at once, all of them behind the process's first call.
+int AllocateOnThreads(int threads, int calls) {
+  std::atomic<int> failures{MallocAndFree() == 0 ? 0 : 1};
+  pthread_barrier_t together;
+  pthread_barrier_init(&together, nullptr, static_cast<unsigned>(threads));
+  std::vector<std::thread> pool;
+  for (int i = 0; i < threads; ++i) {
+    pool.emplace_back([&] {
+      pthread_barrier_wait(&together);
+      for (int c = 0; c < calls; ++c) {
+        if (MallocAndFree() != 0) failures.fetch_add(1);
+      }
+      pthread_barrier_wait(&together);  // none ends before all have called: each has a thread id of its own
+    });
+  }
+  for (std::thread& thread : pool) thread.join();
+  pthread_barrier_destroy(&together);
+  std::printf("%d failures\n", failures.load());
+  return 0;
+}
+
 constexpr int kCallsOfAThread = 5000;
 
 // Many threads at once, again and again: more than there are slots for.
@@ -431,6 +452,7 @@ int main(int argc, char** argv) {
   if (what == "fork_beside_loader") return ForkBesideLoader();
   if (what == "fork_beside_first_call") return ForkBesideFirstCall();
   if (what == "first_call_race") return FirstCallRace(number(0, 8), number(1, 100));
+  if (what == "allocate_on_threads") return AllocateOnThreads(number(0, 8), number(1, 100));
   if (what == "many_threads") return ManyThreads(number(0, 64), number(1, 16));
   if (what == "at_exit") return AtExit();
   if (what == "exit_now") {
