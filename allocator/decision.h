@@ -15,7 +15,8 @@ namespace slipstream::allocator {
   ROW(kGrown, "grown", "allocations that the driver served because no block fitted")                                   \
   ROW(kReserved, "reserved", "idle blocks made in advance, when the program first used the device")                    \
   ROW(kPassedCapture, "passed.capture", "allocations left to the program's call: a stream is being captured")          \
-  ROW(kPassedContext, "passed.context", "allocations left to the program's call: not a device's primary context")      \
+  ROW(kPassedContext, "passed.context",                                                                                \
+      "allocations left to the program's call: a context or a runtime that is not served")                             \
   ROW(kPassedMemory, "passed.memory", "allocations left to the program's call: the driver has no memory left")         \
   ROW(kParked, "parked", "frees that waited for nothing and kept the block")                                           \
   ROW(kFreedCapture, "freed.capture", "real frees: a stream is being captured")                                        \
@@ -41,7 +42,7 @@ namespace slipstream::allocator {
   ROW(kStreamPassedPool, "stream.passed.pool",                                                                         \
       "stream-ordered allocations left to the program's call: from a pool of its own")                                 \
   ROW(kStreamPassedContext, "stream.passed.context",                                                                   \
-      "stream-ordered allocations left to the program's call: not a device's primary context")                         \
+      "stream-ordered allocations left to the program's call: a context or a runtime that is not served")              \
   ROW(kStreamPassedMemory, "stream.passed.memory",                                                                     \
       "stream-ordered allocations left to the program's call: there is no memory left")                                \
   ROW(kStreamFreed, "stream.freed", "frees in a stream's order")                                                       \

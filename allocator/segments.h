@@ -93,6 +93,9 @@ class Segments {
     return result;
   }
 
+  // From here on the program's own calls are made (S66). What is idle goes back to the driver in its time.
+  void StandAside() { contexts_.ServeNoMore(); }
+
   // The process is exiting: no CUDA call is made any more (S53).
   void Stop();
 

@@ -141,6 +141,9 @@ class StreamOrdered {
     return result;
   }
 
+  // From here on the program's own calls are made (S66).
+  void StandAside() { contexts_.ServeNoMore(); }
+
   // The process is exiting: no CUDA call is made any more (S53).
   void Stop();
 

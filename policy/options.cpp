@@ -184,7 +184,8 @@ constexpr Option kOptions[] = {
         "a program whose own kernels write pinned host memory through a raw pointer: that cannot be seen."),
     Row<&Policy::transfer, &Transfer::skip_with_rdma>(
         "transfer", "skip_with_rdma", OptionType::kBool,
-        "true: skip even in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy)."),
+        "true: skip even in a process with a transport that reads device memory by itself (UCX, MPI, NVSHMEM, "
+        "GDRCopy)."),
     Choice<&Policy::transfer, &Transfer::hmm>(
         "transfer", "hmm",
         "For devices that can reach ordinary host memory by themselves (HMM). assume_private: promote until the "

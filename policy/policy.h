@@ -152,7 +152,7 @@ struct Transfer {
   bool large_copies = true;
   // Whether the synchronise that follows a promoted copy may be skipped.
   bool skip_synchronize = true;
-  // Skip also in a process that has an RDMA transport loaded (UCX, MPI, NVSHMEM, GDRCopy).
+  // Skip also in a process with a transport that reads device memory by itself (UCX, MPI, NVSHMEM, GDRCopy).
   bool skip_with_rdma = false;
   // Where the device could reach ordinary host memory by itself.
   HmmMode hmm = HmmMode::kAssumePrivate;

@@ -218,14 +218,20 @@ inline constexpr auto kSet3D = [](cudaPitchedPtr dst, int, cudaExtent extent, cu
 
 // ---- host code and graphs
 
+// A stream or an event, of a row of HOOK_WORDS too.
+inline cudaStream_t AsStream(cudaStream_t stream) { return stream; }
+inline cudaStream_t AsStream(uintptr_t word) { return reinterpret_cast<cudaStream_t>(word); }
+inline cudaEvent_t AsEvent(cudaEvent_t event) { return event; }
+inline cudaEvent_t AsEvent(uintptr_t word) { return reinterpret_cast<cudaEvent_t>(word); }
+
 template <bool kPerThread>
 struct HostFunction : Row {
-  template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, Arguments... arguments) {
+  template <typename Real, typename Stream, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real real, Stream stream, Arguments... arguments) {
     engine.OtherCall();
     const cudaError_t result = real(stream, arguments...);
     if (result == cudaSuccess) {
-      engine.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), stream, kPerThread);
+      engine.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), AsStream(stream), kPerThread);
     }
     return result;
   }
@@ -279,10 +285,10 @@ struct LaunchesGraph : Row {
 
 template <bool kPerThread>
 struct BeginsCapture : Row {
-  template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, Arguments... arguments) {
+  template <typename Real, typename Stream, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real real, Stream stream, Arguments... arguments) {
     engine.OtherCall();
-    return engine.BeginCapture(stream, kPerThread, [&] { return real(stream, arguments...); });
+    return engine.BeginCapture(AsStream(stream), kPerThread, [&] { return real(stream, arguments...); });
   }
 };
 
@@ -333,7 +339,7 @@ inline constexpr auto kElapsedTime = [](Engine& engine, bool, float*, cudaEvent_
   engine.BeforeElapsedTime(start, end);
 };
 inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, uintptr_t start, uintptr_t end) {
-  engine.BeforeElapsedTime(reinterpret_cast<cudaEvent_t>(start), reinterpret_cast<cudaEvent_t>(end));
+  engine.BeforeElapsedTime(AsEvent(start), AsEvent(end));
 };
 
 // ---- events and streams
@@ -345,6 +351,18 @@ struct RecordsEvent : Row {
     engine.OtherCall();
     const cudaError_t result = real(event, stream, flags...);
     if (result == cudaSuccess) engine.EventRecorded(event, stream, kPerThread);
+    return result;
+  }
+};
+
+// In all streams of a context.
+template <bool kPerThread>
+struct RecordsEventInAll : Row {
+  template <typename Real, typename Context, typename Event>
+  static cudaError_t Call(Engine& engine, Real real, Context context, Event event) {
+    engine.OtherCall();
+    const cudaError_t result = real(context, event);
+    if (result == cudaSuccess) engine.EventRecordedInAll(AsEvent(event));
     return result;
   }
 };
@@ -491,6 +509,20 @@ struct SetsDevice : Row {
   }
 };
 
+// One more on a device, whose work no hold of the primary one keeps back for sure (S12).
+inline constexpr int kNoDeviceOfOurs = -1;
+
+template <bool kPerThread>
+struct MakesContext : Row {
+  template <typename Real, typename... Arguments>
+  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
+    engine.OtherCall();
+    const cudaError_t result = real(arguments...);
+    if (result == cudaSuccess) engine.UsesDevice(kNoDeviceOfOurs);
+    return result;
+  }
+};
+
 // Between two devices, of which either may be used for the first time.
 template <bool kPerThread>
 struct CopiesPeer : Row {
@@ -568,6 +600,8 @@ AROUND_PTSZ(cudaMemcpyToArrayAsync, Touches<around::kCopyToArray>::Family)
 AROUND_PTSZ(cudaMemcpy2DToArrayAsync, Touches<around::kCopy2DToArray>::Family)
 AROUND_PTSZ(cudaMemcpyBatchAsync, WritesAnywhere)
 AROUND_PTSZ(cudaMemcpy3DBatchAsync, WritesAnywhere)
+AROUND_PTSZ(cudaMemcpyWithAttributesAsync, WritesAnywhere)
+AROUND_PTSZ(cudaMemcpy3DWithAttributesAsync, WritesAnywhere)
 
 // Complete when it returns, where it is host memory that is set.
 AROUND_PTDS(cudaMemset, Nothing)
@@ -578,6 +612,7 @@ AROUND_PTSZ(cudaMemset2DAsync, Touches<around::kSet2D>::Family)
 AROUND_PTSZ(cudaMemset3DAsync, Touches<around::kSet3D>::Family)
 
 AROUND_PTSZ(cudaLaunchHostFunc, HostFunction)
+AROUND_PTSZ(cudaLaunchHostFunc_v2, HostFunction)
 AROUND_PTSZ(cudaStreamAddCallback, HostFunction)
 
 AROUND(cudaGraphInstantiate, Instantiates)
@@ -597,12 +632,14 @@ AROUND_PTSZ(cudaGraphUpload, Nothing)
 
 AROUND_PTSZ(cudaStreamBeginCapture, BeginsCapture)
 AROUND_PTSZ(cudaStreamBeginCaptureToGraph, BeginsCapture)
+AROUND_PTSZ(cudaStreamBeginRecaptureToGraph, BeginsCapture)
 AROUND_PTSZ(cudaStreamEndCapture, EndsCapture)
 
 AROUND_PTSZ(cudaStreamSynchronize, SynchronizesStream)
 AROUND(cudaDeviceSynchronize, Waits)
 AROUND(cudaEventSynchronize, Waits)
 AROUND(cudaThreadSynchronize, Waits)
+AROUND(cudaExecutionCtxSynchronize, Waits)
 AROUND_PTSZ(cudaStreamQuery, Asks<around::kStreamQuery>::Family)
 AROUND(cudaEventQuery, Asks<around::kEventQuery>::Family)
 AROUND(cudaEventElapsedTime, Asks<around::kElapsedTime>::Family)
@@ -610,6 +647,7 @@ AROUND(cudaEventElapsedTime_v2, Asks<around::kElapsedTimeWords>::Family)
 
 AROUND_PTSZ(cudaEventRecord, RecordsEvent)
 AROUND_PTSZ(cudaEventRecordWithFlags, RecordsEvent)
+AROUND(cudaExecutionCtxRecordEvent, RecordsEventInAll)
 AROUND(cudaEventDestroy, DestroysEvent)
 AROUND(cudaStreamDestroy, DestroysStream)
 
@@ -622,6 +660,7 @@ AROUND_PTSZ(cudaFreeAsync, Nothing)
 AROUND(cudaGraphAddMemFreeNode, Nothing)
 
 AROUND(cudaMallocManaged, UsesMappedMemory)
+AROUND(cudaLibraryGetManaged, UsesMappedMemory)
 AROUND(cudaHostGetDevicePointer, UsesMappedMemory)
 AROUND(cudaHostAlloc, AllocatesHost<tracer::HookId::cudaHostAlloc>::Family)
 AROUND(cudaHostRegister, RegistersHost<tracer::HookId::cudaHostRegister>::Family)
@@ -658,6 +697,8 @@ AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, SharesWork)
 AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, SharesWork)
 
 AROUND(cudaSetDevice, SetsDevice)
+AROUND(cudaGreenCtxCreate, MakesContext)
+AROUND(cudaExecutionCtxDestroy, Frees)
 AROUND(cudaDeviceReset, ResetsDevice)
 AROUND(cudaThreadExit, ResetsDevice)
 AROUND(cudaProfilerStop, StopsProfiler)

@@ -153,18 +153,6 @@ struct WritesValues : Row {
 // ---- contexts
 
 // One more, perhaps; which the engine's one context is not.
-inline constexpr int kNoDeviceOfOurs = -1;
-
-template <bool kPerThread>
-struct MakesContext : Row {
-  template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
-    engine.UsesDevice(kNoDeviceOfOurs);
-    return real(arguments...);
-  }
-};
-
 template <bool kPerThread>
 struct RetainsContext : Row {
   template <typename Real>
@@ -335,6 +323,8 @@ AROUND(cuEventElapsedTime_v2, Asks<around::kElapsedTime>::Family)
 
 AROUND_PTSZ(cuEventRecord, RecordsEvent)
 AROUND_PTSZ(cuEventRecordWithFlags, RecordsEvent)
+AROUND(cuCtxRecordEvent, RecordsEventInAll)
+AROUND(cuGreenCtxRecordEvent, RecordsEventInAll)
 AROUND(cuEventDestroy_v2, DestroysEvent)
 AROUND(cuStreamDestroy_v2, DestroysStream)
 

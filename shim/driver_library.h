@@ -55,7 +55,9 @@ void* HookOfDriver(tracer::HookId id);
 
 // The exported names begin so, and a capital letter follows: "cuMemAlloc_v2". Not "cudaMalloc".
 constexpr bool IsDriverName(const char* name) {
-  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
+  const bool of_file =
+      name[0] == 'c' && name[1] == 'u' && name[2] == 'F' && name[3] == 'i';  // cuFile is another library
+  return name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z' && !of_file;
 }
 
 }  // namespace slipstream::shim

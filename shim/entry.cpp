@@ -83,7 +83,9 @@ namespace tracer = slipstream::tracer;
   }
 
 #define SLIPSTREAM_WORDS_0(type)
-#define SLIPSTREAM_WORDS_3(type) type word0, type word1, type word2
+#define SLIPSTREAM_WORDS_1(type) type word0
+#define SLIPSTREAM_WORDS_2(type) SLIPSTREAM_WORDS_1(type), type word1
+#define SLIPSTREAM_WORDS_3(type) SLIPSTREAM_WORDS_2(type), type word2
 #define SLIPSTREAM_WORDS_4(type) SLIPSTREAM_WORDS_3(type), type word3
 #define SLIPSTREAM_WORDS_5(type) SLIPSTREAM_WORDS_4(type), type word4
 #define SLIPSTREAM_WORDS_6(type) SLIPSTREAM_WORDS_5(type), type word5

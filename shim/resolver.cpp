@@ -20,6 +20,7 @@ constexpr std::string_view kRuntimePrefix = "libcudart";
 constinit RuntimeLibrary g_libraries[kMaxRuntimes]{};
 constinit std::atomic<uint32_t> g_count{0};
 constinit std::atomic<bool> g_scanning{false};
+constinit std::atomic<bool> g_any_unknown{false};
 
 // "libcudart.so.13", and "libcudart-<hash>.so.12" as some wheels rename it.
 bool IsRuntimeName(std::string_view name) {
@@ -88,6 +89,8 @@ void Remember(const char* path) {
   library.end = object.end;
   CopyText(library.soname, sizeof(library.soname), soname.empty() ? BaseName(path) : soname);
   library.handle = handle;
+  library.unknown = UnknownFunctionsOf(object.dynamic, object.begin);
+  if (library.unknown.count != 0) g_any_unknown.store(true, std::memory_order_release);
   g_count.store(index + 1, std::memory_order_release);
 }
 
@@ -209,6 +212,8 @@ uint32_t Resolver::Scan() {
 }
 
 uint32_t Resolver::Count() { return g_count.load(std::memory_order_acquire); }
+
+bool Resolver::AnyUnknown() { return g_any_unknown.load(std::memory_order_acquire); }
 
 const RuntimeLibrary* Resolver::At(uint32_t index) { return &g_libraries[index]; }
 

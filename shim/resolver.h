@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "shim/runtime_exports.h"
 #include "tracer/hook_id.h"
 
 namespace slipstream::shim {
@@ -25,6 +26,7 @@ struct RuntimeLibrary {
   void* handle;
   uintptr_t begin;  // of its mapping; end is one past it
   uintptr_t end;
+  UnknownFunctions unknown;
   // Resolved on first use; null: not yet.
   mutable std::atomic<void*> functions[tracer::kHookCount];
 };
@@ -39,6 +41,9 @@ class Resolver {
 
   static uint32_t Count();
   static const RuntimeLibrary* At(uint32_t index);
+
+  // Whether one of them has functions that slipstream does not know (S66).
+  static bool AnyUnknown();
 
   // The only known libcudart, or null.
   static const RuntimeLibrary* Sole() { return Count() == 1 ? At(0) : nullptr; }

@@ -27,6 +27,7 @@
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
 #include "shim/call_share.h"
+#include "shim/caller.h"
 #include "shim/driver_library.h"
 #include "shim/gate.h"
 #include "shim/loaded_object.h"
@@ -36,6 +37,7 @@
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
+#include "transfer/mutant.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -50,6 +52,9 @@ constinit std::atomic<allocator::StreamOrdered*> g_stream_ordered{nullptr};
 constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
+
+constinit std::atomic<bool> g_managed_variables{false};
+constinit std::atomic<bool> g_shares_files{false};
 
 // The process's place in a distributed job, from the variables of the common launchers (torchrun,
 // SLURM, Open MPI, MPICH).
@@ -75,6 +80,18 @@ int VersionOf(const RuntimeLibrary& library) {
 // "13000 /path/libcudart.so.13"
 std::string RuntimeFact(const RuntimeLibrary& library) {
   return std::to_string(VersionOf(library)) + " " + library.path;
+}
+
+// Why a process whose runtime has functions that slipstream does not know is not served (S66); empty: it has none.
+std::string WhyUnknown() {
+  if (transfer::Broken(transfer::Mutant::kS66)) return "";
+  for (uint32_t i = 0; i < Resolver::Count(); ++i) {
+    const RuntimeLibrary& library = *Resolver::At(i);
+    if (library.unknown.count == 0) continue;
+    return std::string(BaseName(library.path)) + " is newer than slipstream, which does not know " +
+           std::to_string(library.unknown.count) + " of its functions (" + library.unknown.names + ")";
+  }
+  return "";
 }
 
 void AddRuntimeFacts(tracer::Tracer& tracer) {
@@ -123,6 +140,10 @@ void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns
 
 void CountAllocator(allocator::Decision decision, uint64_t bytes) {
   CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0, ShareOf(decision));
+}
+
+void Explain(const char* key, const char* text) {
+  if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) tracer->AddFact(key, text);
 }
 
 void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
@@ -212,7 +233,10 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   auto* const engine =
       new (std::nothrow) transfer::Engine(transfer, threads, ranks_here, CountTransfer, SitesFor(transfer));
   if (engine == nullptr) return 0;
-  g_transfer.store(engine, std::memory_order_release);
+  engine->ExplainBy(Explain);
+  g_transfer.store(engine, std::memory_order_seq_cst);
+  if (g_managed_variables.load(std::memory_order_seq_cst)) engine->UsesMappedMemory();
+  if (g_shares_files.load(std::memory_order_seq_cst)) engine->SharesMemory();
   uint32_t routes = kRouteTransfer;
   const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
                                                 .capture_live = CaptureLive,
@@ -335,9 +359,14 @@ uint32_t Start() {
 
   if (tracer->nvtx() != nullptr && std::atexit(StopNvtx) != 0) tracer->StopNvtx();
 
-  const allocator::Standing allocator = allocator::StandingOf(policy.allocator);
-  const transfer::Standing transfer =
+  allocator::Standing allocator = allocator::StandingOf(policy.allocator);
+  transfer::Standing transfer =
       transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
+  if (const std::string why = WhyUnknown(); !why.empty() && (allocator.serves || transfer.serves)) {
+    policy::LogWarn("stands aside: " + why);
+    if (allocator.serves) allocator = {.why = why};
+    if (transfer.serves) transfer = {.why = why};
+  }
   const std::array<const char*, kDecisions> decisions = DecisionNames();
   tracer->NameDecisions(decisions);
   const tracer::Facts facts = {{"policy", loaded.Files()},
@@ -418,13 +447,26 @@ void Runtime::Build() noexcept {
   gate.state.store(GateState::kReady, std::memory_order_release);
 }
 
+// A libcudart that came in later, with functions that nobody has judged: all that is owed is paid, and from here on the
+// program's calls are made as they are.
+void Runtime::StandAside() noexcept {
+  static constinit std::atomic<bool> g_done{false};
+  if (transfer::Broken(transfer::Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
+  if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
+  if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->StandAside();
+  if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->StandAside();
+}
+
 Route Runtime::Enter(HookId id, const void* caller) noexcept {
   Gate& gate = TheGate();
   if (gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
   const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
   const RuntimeLibrary* sole = gate.library.load(std::memory_order_acquire);
-  return {.function = sole != nullptr ? Resolver::Function(*sole, id) : Resolver::FunctionForCaller(id, caller),
-          .recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing};
+  void* const function = sole != nullptr ? Resolver::Function(*sole, id) : Resolver::FunctionForCaller(id, caller);
+  const uint32_t recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing;
+  if ((recording & kRouteEngines) != 0 && Resolver::AnyUnknown()) [[unlikely]]
+    StandAside();
+  return {.function = function, .recording = recording};
 }
 
 Route Runtime::EnterByCaller(HookId id, const void* caller) noexcept {
@@ -443,11 +485,26 @@ Route Runtime::EnterDriver(HookId id) noexcept {
           .recording = intercepts && ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing};
 }
 
-void* Runtime::EnterRegistration(const void* caller) noexcept {
+void* Runtime::EnterRegistration(HookId id, const void* caller) noexcept {
   // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that
   // is there by then.
   if (Resolver::Count() != 0 && Resolver::Scan() > 1) TheGate().library.store(nullptr, std::memory_order_release);
-  return Resolver::FunctionForCaller(HookId::__cudaRegisterFatBinary, caller);
+  return Resolver::FunctionForCaller(id, caller);
+}
+
+// Nobody who builds the engine meanwhile misses it: whichever of the two comes second sees the other.
+void Runtime::HasManagedVariables(const void* caller) noexcept {
+  if (KeepsItsOwnOrder(caller)) return;
+  g_managed_variables.store(true, std::memory_order_seq_cst);
+  if (transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst)) engine->UsesMappedMemory();
+}
+
+void Runtime::SharesMemoryWithFiles() noexcept {
+  g_shares_files.store(true, std::memory_order_seq_cst);
+  transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst);
+  if (engine == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  engine->SharesMemory();
+  engine->PayForAll(transfer::Decision::kPaidShare);
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }

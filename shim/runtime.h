@@ -58,7 +58,10 @@ class Runtime {
   static bool InterceptsDriver() noexcept;
 
   // A library with kernels registers itself, perhaps with a libcudart that we have not seen. Builds nothing (S50).
-  static void* EnterRegistration(const void* caller) noexcept;
+  static void* EnterRegistration(tracer::HookId id, const void* caller) noexcept;
+
+  // The library that `caller` is in has variables in managed memory (S11).
+  static void HasManagedVariables(const void* caller) noexcept;
 
   // Valid once a Route with recording bits was handed out.
   static tracer::Tracer& tracer() noexcept;
@@ -75,8 +78,12 @@ class Runtime {
   // Valid once the gate shows kRouteUnmap.
   static transfer::BackgroundUnmap& unmap() noexcept;
 
+  // From here on a file system may read device memory and write it by itself (S22).
+  static void SharesMemoryWithFiles() noexcept;
+
  private:
   static void Build() noexcept;
+  static void StandAside() noexcept;
 };
 
 }  // namespace slipstream::shim

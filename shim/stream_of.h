@@ -44,6 +44,10 @@ SLIPSTREAM_STREAM_WORD_PTSZ(cudaSignalExternalSemaphoresAsync, 3)
 SLIPSTREAM_STREAM_WORD_PTSZ(cudaSignalExternalSemaphoresAsync_v2, 3)
 SLIPSTREAM_STREAM_WORD_PTSZ(cudaWaitExternalSemaphoresAsync, 3)
 SLIPSTREAM_STREAM_WORD_PTSZ(cudaWaitExternalSemaphoresAsync_v2, 3)
+SLIPSTREAM_STREAM_WORD_PTSZ(cudaMemcpyWithAttributesAsync, 4)
+SLIPSTREAM_STREAM_WORD_PTSZ(cudaMemcpy3DWithAttributesAsync, 2)
+SLIPSTREAM_STREAM_WORD_PTSZ(cudaStreamBeginRecaptureToGraph, 0)
+SLIPSTREAM_STREAM_WORD_PTSZ(cudaLaunchHostFunc_v2, 0)
 
 #undef SLIPSTREAM_STREAM_WORD
 #undef SLIPSTREAM_STREAM_WORD_PTSZ

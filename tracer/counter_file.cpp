@@ -143,6 +143,7 @@ CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_thre
 }
 
 void CounterFile::AddFact(std::string_view key, std::string_view value) {
+  const std::lock_guard lock(facts_mutex_);
   const uint32_t used = header_->facts_used.load(std::memory_order_relaxed);
   const size_t length = key.size() + 1 + value.size() + 1;
   if (used + length > kFactsBytes) return;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,9 +18,9 @@ struct ProcessIdentity {
   int32_t local_rank = -1;
 };
 
-// Threading: Create once; AddFact and SetBound under the caller's own order (the shim calls them while it builds its
-//   Runtime and when a library with kernels is loaded), NameDecisions once, before any decision is
-//   counted; Claim and Release from any thread, lock-free.
+// Threading: Create once; SetBound under the caller's own order (the shim calls it while it builds its Runtime),
+//   NameDecisions once, before any decision is counted; AddFact from any thread, under a lock; Claim and Release from
+//   any thread, lock-free.
 // Ownership: the mapping is never unmapped: threads count into it until the last instruction of the process.
 class CounterFile {
  public:
@@ -53,6 +54,7 @@ class CounterFile {
 
   FileHeader* header_;
   NameEntry* names_;
+  std::mutex facts_mutex_;
   char* facts_;
   DecisionEntry* decisions_;
   MemorySample* samples_;

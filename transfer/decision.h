@@ -42,7 +42,7 @@ namespace slipstream::transfer {
   ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \
   ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
   ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
-  ROW(kAsideContext, "aside.context", "copies left alone: a context that the engine does not serve")                  \
+  ROW(kAsideContext, "aside.context", "copies left alone: a context or a runtime that the engine does not serve")     \
   ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
   ROW(kAsideVerify, "aside.verify", "copies left alone: a copy before did not arrive as its source was")              \
   ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
@@ -55,7 +55,7 @@ namespace slipstream::transfer {
   ROW(kKeptContexts, "kept.contexts", "synchronises kept: more than one device context")                              \
   ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \
   ROW(kKeptShared, "kept.shared", "synchronises kept: memory is shared with other processes or devices")              \
-  ROW(kKeptRdma, "kept.rdma", "synchronises kept: an RDMA transport is loaded")                                       \
+  ROW(kKeptRdma, "kept.rdma", "synchronises kept: a transport may read the memory")                                   \
   ROW(kKeptThreads, "kept.threads", "synchronises kept: another thread has work of its own on another stream")        \
   ROW(kKeptError, "kept.error", "synchronises kept: a driver call failed")                                            \
   ROW(kPaidSynchronize, "paid.synchronize", "owed waits paid before a synchronise")                                   \

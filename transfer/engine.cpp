@@ -138,6 +138,11 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
   }
 }
 
+void Engine::StandAside() {
+  SecondContext();  // a skip that is being made meanwhile is paid too
+  TurnOff(Decision::kAsideContext);
+}
+
 void Engine::DeviceReset(int device) {
   const Phase before = phase();
   TurnOff(Decision::kAsideContext);

@@ -49,6 +49,7 @@
 #include "transfer/stream_ref.h"
 #include "transfer/thread_state.h"
 #include "transfer/thread_work.h"
+#include "transfer/transports.h"
 #include "transfer/verifier.h"
 #include "transfer/ways.h"
 
@@ -107,7 +108,7 @@ class Engine {
   // nobody sees may be what a wait of the device waits for (S64).
   bool ReachedFromOutside() {
     const bool transport = TransportLoaded();
-    return (transport && !policy_.skip_with_rdma) || nccl_by_proxy_.load(std::memory_order_relaxed);
+    return (transport && !policy_.skip_with_rdma) || transports_.NcclByProxy();
   }
   // Whether it is loaded, whatever the policy says.
   bool TransportLoaded() { return RdmaLoaded(false); }
@@ -145,6 +146,10 @@ class Engine {
     // An event without a mark counts as recorded early, which is right as long as nothing was owed.
     if (Serving()) OrTurnOff([&] { marks_.Recorded(event, KeyOfStream(stream, per_thread)); });
   }
+  // Behind the work of all streams of a context.
+  void EventRecordedInAll(cudaEvent_t event) {
+    if (Serving()) OrTurnOff([&] { marks_.RecordedInAll(event); });
+  }
   void EventDestroyed(cudaEvent_t event) { marks_.Destroyed(event); }
   void StreamDestroyed(cudaStream_t stream);
 
@@ -180,6 +185,8 @@ class Engine {
     shared_work_.store(true, std::memory_order_release);
     SharesMemory();
   }
+  // What a user should know of this process, said once and from any thread. Before the first copy.
+  void ExplainBy(void (*explain)(const char* key, const char* text)) { explain_ = explain; }
   // Memory that is mapped by hand is slipstream's own where `is` says so: it cannot be shared, and nobody else unmaps
   // it. Before the first copy.
   void MappingsAreOwn(bool (*is)(const void* address)) { own_mapping_ = is; }
@@ -195,6 +202,8 @@ class Engine {
 
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
+  // From here on the program's own calls are made (S66); what threads owe is paid.
+  void StandAside();
   // The device is about to be reset, by its ordinal; below 0: the calling thread's. Handles and registrations are gone
   // then, and the engine with them. What threads owe belongs to the life that ends; it was paid before.
   void DeviceReset(int device);
@@ -338,7 +347,6 @@ class Engine {
   bool SeveralContexts();
   void SecondContext();
   bool RdmaLoaded(bool small);
-  bool LookForRdma();
 
   const policy::Transfer policy_;
   const bool considers_to_device_;  // whether such copies are looked at
@@ -389,10 +397,10 @@ class Engine {
   std::atomic<bool> shared_work_{false};
   std::atomic<bool> system_memory_{false};
   std::atomic<bool> several_contexts_{false};
-  std::atomic<uint64_t> objects_looked_at_{0};
+  Transports transports_;
   std::atomic<uint64_t> rdma_looked_ns_{0};
-  std::atomic<bool> rdma_{false};
-  std::atomic<bool> nccl_by_proxy_{false};
+  std::atomic<bool> transport_told_{false};
+  void (*explain_)(const char* key, const char* text) = nullptr;
 
   // Growth of staging memory.
   std::mutex grow_mutex_;

@@ -85,10 +85,15 @@ bool Engine::ServesCurrent(Served* current) {
   unsigned flags = 0;
   int active = 0;
   if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(others_.size()) ||
-      driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS || active == 0 ||
-      !IsPrimary(driver_, device, context) || WhyNotDevice(device) != Decision::kCount) {
+      driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS) {
     return false;
   }
+  // One of the program's own making, perhaps on the engine's device: no hold of the primary one reaches its work.
+  if ((active == 0 || !IsPrimary(driver_, device, context)) && !Broken(Mutant::kS12Contexts)) {
+    if (!several_contexts_.load(std::memory_order_relaxed)) SecondContext();
+    return false;
+  }
+  if (active == 0 || WhyNotDevice(device) != Decision::kCount) return false;
   others_[static_cast<size_t>(device)].store(context, std::memory_order_release);
   return true;
 }
@@ -364,7 +369,7 @@ void* Engine::GrowMain(void* argument) {
     if (std::exchange(engine->look_wanted_, false)) {
       // Not under the lock: a copy that wants more staging memory would be told that the thread is at work.
       lock.unlock();
-      (void)engine->LookForRdma();
+      (void)engine->transports_.Look();
       lock.lock();
     }
   }

@@ -1,14 +1,12 @@
 // Synchronises: which are skipped, what is owed for them, and when that is paid.
 
-#include <link.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <string_view>
+#include <string>
 
-#include "policy/environment.h"
 #include "policy/helper_thread.h"
+#include "policy/log.h"
 #include "transfer/clock.h"
 #include "transfer/engine.h"
 
@@ -17,44 +15,10 @@ namespace {
 
 constexpr Decision kSkip = Decision::kCount;  // no reason not to
 
-// Libraries through which another host or process may read device memory without any CUDA call of this process (S22).
-// NVSHMEM's host library alone is in every PyTorch process; its transports and bootstraps come when it is used.
-constexpr std::string_view kRdmaLibraries[] = {"libucp.so", "libuct.so",    "libmpi.so",         "libmpi_",
-                                               "libmpich",  "libgdrapi.so", "nvshmem_transport", "nvshmem_bootstrap"};
-
 constexpr uint64_t kRdmaLookNs = 200'000'000;
-
-// Whether NCCL is told to move the data of running collectives by later copies of a thread of its own, which is seen by
-// nobody: a hold in front of those would never end (S64).
-bool NcclCopiesByProxy() {
-  const char* const value = policy::EnvironmentValue("NCCL_P2P_USE_CUDA_MEMCPY");
-  return value != nullptr && std::atoi(value) != 0 && !Broken(Mutant::kS64);
-}
 
 // Two steps of a large model, many times over.
 constexpr std::chrono::seconds kLongestWaitForAnother{30};
-
-struct LoadedObjects {
-  uint64_t loaded = 0;  // how many ever were
-  bool rdma = false;
-};
-
-int CountObjects(dl_phdr_info* info, size_t, void* data) {
-  static_cast<LoadedObjects*>(data)->loaded = info->dlpi_adds;
-  return 1;
-}
-
-int FindRdma(dl_phdr_info* info, size_t, void* data) {
-  const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  const size_t slash = path.rfind('/');
-  const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  for (const std::string_view library : kRdmaLibraries) {
-    if (name.find(library) == std::string_view::npos) continue;
-    static_cast<LoadedObjects*>(data)->rdma = true;
-    return 1;
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -102,29 +66,21 @@ void Engine::PayForAll(Decision reason) {
 // the thread that pins memory where there is one; a transport that came in since then has its peers to find and the
 // memory to register first, which SYNC_MEMOPS on the destination tells (DestinationAt).
 bool Engine::RdmaLoaded(bool small) {
-  if (rdma_.load(std::memory_order_relaxed)) return true;
-  const uint64_t before = rdma_looked_ns_.load(std::memory_order_relaxed);
-  const uint64_t now = NowNs();
-  if (small && now - before < kRdmaLookNs) return false;
-  rdma_looked_ns_.store(now, std::memory_order_relaxed);
-  if (small && before != 0 && AskToLook()) return false;
-  return LookForRdma();
-}
-
-bool Engine::LookForRdma() {
-  LoadedObjects objects;
-  dl_iterate_phdr(CountObjects, &objects);
-  if (objects.loaded == objects_looked_at_.load(std::memory_order_relaxed)) return false;
-  dl_iterate_phdr(FindRdma, &objects);
-  // A program may set it too, before it loads what NCCL needs. Not asked each time: another thread may be at the
-  // environment.
-  if (NcclCopiesByProxy()) nccl_by_proxy_.store(true, std::memory_order_relaxed);
-  if (objects.rdma) {
-    rdma_.store(true, std::memory_order_relaxed);
-  } else {
-    objects_looked_at_.store(objects.loaded, std::memory_order_relaxed);
+  if (!transports_.Found() || policy_.skip_with_rdma) {  // NCCL is looked for even then
+    const uint64_t before = rdma_looked_ns_.load(std::memory_order_relaxed);
+    const uint64_t now = NowNs();
+    if (small && now - before < kRdmaLookNs) return false;
+    rdma_looked_ns_.store(now, std::memory_order_relaxed);
+    if (small && before != 0 && AskToLook()) return false;
+    if (!transports_.Look()) return false;
   }
-  return objects.rdma;
+  if (!policy_.skip_with_rdma && transports_.name()[0] != '\0' && !transport_told_.exchange(true)) {
+    const std::string text =
+        std::string(transports_.name()) + " may let others read device memory, so every wait is made";
+    policy::LogInfo(text);
+    if (explain_ != nullptr) explain_("transport", text.c_str());
+  }
+  return true;
 }
 
 Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects) {
@@ -140,7 +96,7 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
     if (shared) return Decision::kKeptShared;
     if (RdmaLoaded(candidate.small) && !policy_.skip_with_rdma) return Decision::kKeptRdma;
   }
-  if (nccl_by_proxy_.load(std::memory_order_relaxed)) return Decision::kKeptThreads;
+  if (transports_.NcclByProxy()) return Decision::kKeptThreads;
   if (SeveralContexts()) return Decision::kKeptContexts;
   if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;
   if (Broken(Mutant::kS10Other)) {
@@ -302,9 +258,10 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
     PayWhat(State(), Decision::kPaidQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
     for (const RunAhead::Debt& debt : run_ahead_.Open()) {
-      if (debt.mark <= recorded.mark || !OrderedWith(debt.stream, recorded.stream)) continue;
+      if (debt.mark <= recorded.mark) continue;
+      if (!recorded.in_all && !OrderedWith(debt.stream, recorded.stream)) continue;
       (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
-      return;
+      if (!recorded.in_all) return;
     }
   });
 }

@@ -20,8 +20,9 @@ namespace slipstream::transfer {
 class EventMarks {
  public:
   struct Recording {
-    uint64_t mark = 0;  // 0: unknown
-    StreamKey stream;   // no handle: unknown, or gone
+    uint64_t mark = 0;    // 0: unknown
+    StreamKey stream;     // no handle: unknown, or gone
+    bool in_all = false;  // of all streams
   };
 
   uint64_t Next() { return counter_.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -29,7 +30,12 @@ class EventMarks {
   void Recorded(CUevent event, const StreamKey& stream) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    shard.recordings[event] = {Next(), stream};
+    shard.recordings[event] = {.mark = Next(), .stream = stream};
+  }
+  void RecordedInAll(CUevent event) {
+    Shard& shard = ShardOf(event);
+    const std::lock_guard lock(shard.mutex);
+    shard.recordings[event] = {.mark = Next(), .stream = {}, .in_all = true};
   }
   void Destroyed(CUevent event) {
     Shard& shard = ShardOf(event);

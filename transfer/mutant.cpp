@@ -49,6 +49,7 @@ constexpr Name kNames[] = {
     {"S63", Mutant::kS63},
     {"S64", Mutant::kS64},
     {"S65", Mutant::kS65},
+    {"S66", Mutant::kS66},
     {"S67", Mutant::kS67},
     {"Verify", Mutant::kVerify},
     {"R1", Mutant::kR1},

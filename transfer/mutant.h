@@ -46,6 +46,7 @@ enum class Mutant : uint8_t {
   kS62,          // a copy is as many operations of its stream as it has pieces
   kS63,          // queries look at what their own thread owes, and no more
   kS64,          // NCCL's copies by a thread of its own are not looked at
+  kS66,          // functions of a runtime that nobody knows are no reason to stand aside
   kS65,          // threads with work of their own are not looked at
   kS67,          // what memory is left is not looked at
   kVerify,       // what came back of a copy is not compared

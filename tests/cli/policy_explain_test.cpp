@@ -83,7 +83,7 @@ constexpr std::string_view kAsideConditions =
     "  transfer.aside.capture        a stream is being captured\n"
     "  transfer.aside.host_effect    earlier work may still write the source\n"
     "  transfer.aside.system_memory  the device reaches host memory by itself\n"
-    "  transfer.aside.context        a context that the engine does not serve\n"
+    "  transfer.aside.context        a context or a runtime that the engine does not serve\n"
     "  transfer.aside.driver         the driver is older than CUDA 12.5\n"
     "  transfer.aside.verify         a copy before did not arrive as its source was\n"
     "  transfer.aside.error          a driver call failed\n";
@@ -96,7 +96,7 @@ constexpr std::string_view kKeptConditions =
     "  transfer.kept.contexts     more than one device context\n"
     "  transfer.kept.mapped       the program uses managed or mapped host memory\n"
     "  transfer.kept.shared       memory is shared with other processes or devices\n"
-    "  transfer.kept.rdma         an RDMA transport is loaded\n"
+    "  transfer.kept.rdma         a transport may read the memory\n"
     "  transfer.kept.threads      another thread has work of its own on another stream\n"
     "  transfer.kept.error        a driver call failed\n";
 

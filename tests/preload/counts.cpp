@@ -30,6 +30,7 @@ CallCounts SimulatorCounts(const std::string& path, const std::string& library) 
   for (size_t i = 0; i < tracer::kHookCount; ++i) hooked.insert(tracer::NameOf(static_cast<tracer::HookId>(i)));
   // Registration is hooked and not counted: it is not a use of CUDA.
   hooked.erase("__cudaRegisterFatBinary");
+  hooked.erase("__cudaRegisterManagedVar");
   CallCounts counts;
   const nlohmann::json root = nlohmann::json::parse(ReadFile(path), nullptr, false);
   if (root.is_discarded()) return {{"not JSON: " + path, 1}};

@@ -1,9 +1,15 @@
 // Which libcudart a call reaches: one or two in the process, loaded in any way (S57, C4).
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <link.h>
+#include <unistd.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "shim/runtime_exports.h"
 #include "tests/preload/counts.h"
 #include "tests/support/process.h"
 
@@ -127,6 +133,96 @@ TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
 TEST(RuntimeLibraryTest, UnloadingTheUserOfARuntimeIsHarmless) { Compare({LOADER, "UseCuda", USER13, USER13}); }
 
 TEST(RuntimeLibraryTest, ALibraryThatIsLoadedAgainWorksAgain) { Compare({PROGRAM, "reload", USER12}); }
+
+// The simulated runtime of a later release copies by a function that no hook sees, and asks by another one.
+TEST(RuntimeLibraryTest, S66_ARuntimeThatIsNewerThanSlipstreamIsNotServed) {
+  const Finished bare = RunProgram({PROGRAM, "workload", "3"});
+  const std::string directory = NewDirectory();
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
+  variables["SLIPSTREAM_LOG_LEVEL"] = "warn";
+  for (const bool newer : {false, true}) {
+    SCOPED_TRACE(newer ? "newer" : "known");
+    if (newer) variables["LD_LIBRARY_PATH"] = SIM_NEWER_FOLDER;
+    const Finished hooked = RunProgram({PROGRAM, "workload", "3"}, variables);
+    EXPECT_EQ(hooked.out, bare.out);
+    EXPECT_EQ(hooked.status, bare.status);
+    std::vector<std::string> problems;
+    std::vector<tracer::ProcessCounts> processes = tracer::ReadRunDirectory(directory, &problems);
+    ASSERT_EQ(processes.size(), newer ? 2U : 1U);
+    if (newer && processes.front().FactsOf("runtime").front().find("/newer/") == std::string::npos) {
+      std::swap(processes.front(), processes.back());
+    }
+    const tracer::ProcessCounts& process = processes.front();
+    for (const char* engine : {"transfer", "allocator"}) {
+      EXPECT_EQ(process.FactsOf(engine).front().starts_with(newer ? "off: " : "serves: "), true);
+    }
+    uint64_t decided = 0;
+    for (const tracer::DecisionCounts& decision : process.decisions) decided += decision.count;
+    EXPECT_EQ(decided == 0, newer);
+    const std::string why =
+        "libcudart.so.13 is newer than slipstream, which does not know 1 of its functions (cudaMemcpyTeleportAsync)";
+    if (!newer) continue;
+    EXPECT_EQ(process.FactsOf("transfer").front(), "off: " + why);
+    EXPECT_NE(hooked.err.find(why), std::string::npos) << hooked.err;
+  }
+}
+
+// Which library it is for whose sake every synchronise is made (S22).
+TEST(RuntimeLibraryTest, S22_ATransportInUseIsNamed) {
+  const std::string directory = NewDirectory();
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SLIPSTREAM_TRANSFER_START"] = "now";
+  variables["LD_PRELOAD"] += std::string(":") + FAKE_UCX_MODULE;
+  const Finished hooked = RunProgram({TRACED, "details"}, variables);
+  EXPECT_EQ(hooked.status, 0) << hooked.err;
+  std::vector<std::string> problems;
+  const std::vector<tracer::ProcessCounts> processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  EXPECT_EQ(processes[0].FactsOf("transport"),
+            std::vector<std::string>{"libuct_cuda.so.0 may let others read device memory, so every wait is made"});
+}
+
+// A function that only asks, going by its name, is no reason; all others are.
+TEST(RuntimeLibraryTest, S66_NamesThatAskAndNamesThatDoMore) {
+  for (const char* name : {"cudaTeleportGetVersion", "cudaGraphNodeGetLocalName", "cudaOccupancyMaxThings"}) {
+    EXPECT_TRUE(shim::OnlyAsks(name)) << name;
+  }
+  for (const char* name : {"cudaMemcpyTeleportAsync", "cudaStreamTeleport", "cudaTeleportGetMappedPointer",
+                           "cudaGetTeleportEntryPoint", "cudaIpcGetTeleportHandle", "cudaLibraryGetManagedThing"}) {
+    EXPECT_FALSE(shim::OnlyAsks(name)) << name;
+    EXPECT_FALSE(shim::IsKnownFunction(name)) << name;
+  }
+  for (const char* name : {"cudaMalloc", "cudaMemcpyAsync_ptsz", "cudaGetDevice", "cudaLaunchHostFunc_v2"}) {
+    EXPECT_TRUE(shim::IsKnownFunction(name)) << name;
+  }
+}
+
+shim::UnknownFunctions UnknownFunctionsIn(const std::string& path) {
+  void* const handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
+  EXPECT_NE(handle, nullptr) << dlerror();
+  link_map* map = nullptr;
+  EXPECT_EQ(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+  const shim::UnknownFunctions unknown = shim::UnknownFunctionsOf(map->l_ld, map->l_addr);
+  dlclose(handle);
+  return unknown;
+}
+
+// NVIDIA's own libraries, of the oldest and the newest release that are fetched here, and the one between.
+TEST(RuntimeLibraryTest, S66_EveryFunctionOfTheRuntimesThatThereAreIsKnown) {
+  int looked_at = 0;
+  for (const char* path :
+       {"build/cuda12-headers/nvidia/cuda_runtime/lib/libcudart.so.12",
+        "build/cuda-headers/nvidia/cu13/lib/libcudart.so.13", "build/cuda13-latest/nvidia/cu13/lib/libcudart.so.13"}) {
+    const std::string file = std::string(SOURCE_FOLDER "/") + path;
+    if (access(file.c_str(), R_OK) != 0) continue;
+    ++looked_at;
+    const shim::UnknownFunctions unknown = UnknownFunctionsIn(file);
+    EXPECT_EQ(unknown.count, 0U) << file << ": " << unknown.names;
+  }
+  EXPECT_EQ(UnknownFunctionsIn(SIM_NEWER_FOLDER "/libcudart.so.13").count, 1U);
+  if (looked_at == 0) GTEST_SKIP() << "NVIDIA's runtimes are not here; tools/setup brings them";
+}
 
 TEST(RuntimeLibraryTest, AFunctionTheRuntimeLacksAnswersNotSupported) {
   // Bare, a program that asks the loader is told that the function is absent; under the preload it gets the hook, which

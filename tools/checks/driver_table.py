@@ -16,7 +16,6 @@ import re
 import subprocess
 
 from findings import cannot_check, finish
-from hook_table import read_not_hooked
 from hooks import read_hooks
 
 CHECK = "driver_table"
@@ -36,6 +35,23 @@ def declared(folders, compiler="g++"):
     command = [compiler, "-E", "-P", "-x", "c++", *(f"-I{folder}" for folder in folders), "-"]
     done = subprocess.run(command, input=text, capture_output=True, text=True)
     return set(re.findall(r"\bCUresult\s+(cu[A-Z]\w+)\s*\(", done.stdout)) if done.returncode == 0 else set()
+
+
+def read_not_hooked(path):
+    """({name: reason}, problems). A line is "name: reason"; a name may end in * for all that begin so."""
+    reasons, problems = {}, []
+    for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
+            continue
+        name, _, reason = line.partition(":")
+        if not re.fullmatch(r"\w+\*?", name) or not reason.strip():
+            problems.append(f"{path}:{number}: expected \"name: reason\"")
+        elif name in reasons:
+            problems.append(f"{path}:{number}: {name} stands here twice")
+        else:
+            reasons[name] = reason.strip()
+    return reasons, problems
 
 
 def reason_for(name, reasons):

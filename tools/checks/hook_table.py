@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Holds shim/hooks.def against CUDA itself: its headers and its real runtime libraries.
+"""Holds shim/hooks.def and shim/unhooked.def against CUDA itself: its headers and its real runtime libraries.
 
 1. A row's function exists, in exactly the versions of libcudart that the row says.
-2. A function that a newer CUDA brings cannot bypass the table silently: every function whose name says that it
-   allocates, frees, copies, sets, launches, synchronises and so on is hooked or stands in not_hooked.txt with a reason.
-3. not_hooked.txt holds nothing that is hooked or that no CUDA has.
+2. Every function that a libcudart exports or a header declares stands in one of the two lists: what a newer CUDA brings
+   is judged before it is passed on.
+3. unhooked.def holds nothing that is hooked or that no CUDA has, nothing twice, and nothing without a reason above it.
 
-    hook_table.py HOOKS_DEF --include13 DIR... [--include12 DIR...] [--lib13 FILE] [--lib12 FILE] [--not-hooked FILE]
-               [--require 12|13]
+    hook_table.py HOOKS_DEF UNHOOKED_DEF --include13 DIR... [--include12 DIR...] [--latest13 DIR...]
+               [--lib13 FILE] [--lib12 FILE] [--lib-latest13 FILE] [--require 12|13|latest13 ...]
 
---require names a version without which there is nothing to say (exit status 77).
+13 is the release that slipstream is compiled with, latest13 the newest there is. --require names versions without which
+there is nothing to say (exit status 77).
 """
 
 import argparse
@@ -21,15 +22,7 @@ from findings import cannot_check, finish
 from hooks import CUDA12, CUDA13, read_hooks
 
 CHECK = "hook_table"
-
-# What no call of may go unseen. Group by group the subjects of the table.
-INTERESTING = re.compile(
-    r"Malloc|MemAlloc|Free|Memcpy|Memset|HostAlloc|HostRegister|HostUnregister|HostGet|PointerGet|MemGet|MemSet|MemRange"
-    r"|MemPrefetch|MemAdvise|MemDiscard|Stream(Create|Destroy|Query|Synchronize|WaitEvent|BeginCapture|EndCapture|IsCapturing)"
-    r"|StreamAttach|Event|Capture|LaunchKernel|LaunchCooperative|LaunchDevice|LaunchHost|AddCallback|GraphLaunch|GraphInstantiate"
-    r"|GraphUpload|GraphExec(Update|Destroy)|MemPool|Ipc|Peer|ExternalMemory|ExternalSemaphores?|LastError|DeviceReset|ThreadExit"
-    r"|DeviceSynchronize|ThreadSynchronize|Profiler|GetSymbol|GraphMem|GraphAddNode|Graphics|RegisterFatBinary|SetDevice$|GetDevice$"
-)
+LATEST13 = "latest13"
 _HEADERS = ("cuda_runtime_api.h", "cuda_profiler_api.h", "crt/device_functions.h", "crt/host_runtime.h")
 
 
@@ -64,21 +57,31 @@ def library_beside(folders, name):
     return None
 
 
-def read_not_hooked(path):
-    """({name: reason}, problems). A line is "name: reason"; a name may end in * for all that begin so."""
-    reasons, problems = {}, []
+def read_unhooked(path):
+    """([name], problems). A group of rows stands behind a comment that gives the reason."""
+    names, problems, reason = [], [], False
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
-            continue
-        name, _, reason = line.partition(":")
-        if not re.fullmatch(r"\w+\*?", name) or not reason.strip():
-            problems.append(f"{path}:{number}: expected \"name: reason\"")
-        elif name in reasons:
-            problems.append(f"{path}:{number}: {name} stands here twice")
-        else:
-            reasons[name] = reason.strip()
-    return reasons, problems
+        row = re.fullmatch(r"UNHOOKED\((\w+)\)", line.strip())
+        if row:
+            if row[1] in names:
+                problems.append(f"{path}:{number}: {row[1]} stands here twice")
+            if not reason:
+                problems.append(f"{path}:{number}: {row[1]} stands below no reason")
+            names.append(row[1])
+        elif line.startswith("//"):
+            reason = True
+        elif not line.strip():
+            reason = False
+        elif line != "#undef UNHOOKED":
+            problems.append(f'{path}:{number}: expected "UNHOOKED(function)"')
+    return names, problems
+
+
+def says(hook, version):
+    """Whether that version of libcudart has the row's function: True, False, or None for perhaps."""
+    if version == LATEST13:
+        return CUDA13 in hook.runtimes
+    return None if hook.later and version == CUDA13 else version in hook.runtimes
 
 
 def problems_of_rows(hooks, libraries, headers):
@@ -89,75 +92,66 @@ def problems_of_rows(hooks, libraries, headers):
         if hook.name in seen:
             problems.append(f"{hook.name} has two rows")
         seen.add(hook.name)
-        for version in (CUDA12, CUDA13):
-            says = version in hook.runtimes
+        for version in (CUDA12, CUDA13, LATEST13):
+            expected = says(hook, version)
+            if expected is None:
+                continue
             if version in libraries:
                 has = hook.name in libraries[version]
-                if says and not has:
-                    problems.append(f"{hook.name}: the row says CUDA {version}, but libcudart.so.{version} has no such function")
-                if has and not says:
-                    problems.append(f"{hook.name}: libcudart.so.{version} has it, but the row says only CUDA {min(hook.runtimes)}")
-            elif version in headers and says and hook.name not in headers[version]:
+                if expected and not has:
+                    problems.append(f"{hook.name}: the row says CUDA {version}, but its libcudart has no such function")
+                if has and not expected:
+                    problems.append(f"{hook.name}: the libcudart of CUDA {version} has it, but the row does not say so")
+            elif version in headers and expected and hook.name not in headers[version]:
                 problems.append(f"{hook.name}: no header of CUDA {version} declares it")
     return problems
 
 
-def problems_of_the_rest(hooks, known, reasons):
-    """What is neither hooked nor excused, and excuses that excuse nothing."""
-    hooked = {hook.name for hook in hooks}
-    problems = []
-    used = set()
-    for name in sorted(known - hooked):
-        # The name itself, else the longest pattern.
-        keys = [key for key in reasons if key == name or (key.endswith("*") and name.startswith(key[:-1]))]
-        if keys:
-            used.add(max(keys, key=lambda key: (key == name, len(key))))
-        elif INTERESTING.search(name):
-            problems.append(f"{name} is neither hooked nor in not_hooked.txt with a reason")
-    for key in reasons:
-        if key in hooked:
-            problems.append(f"not_hooked.txt: {key} is hooked")
-        elif key not in used:
-            problems.append(f"not_hooked.txt: no CUDA here has {key}")
-    return problems
-
-
 def main():
+    versions = {"12": CUDA12, "13": CUDA13, LATEST13: LATEST13}
     parser = argparse.ArgumentParser()
     parser.add_argument("hooks_def", type=pathlib.Path)
+    parser.add_argument("unhooked_def", type=pathlib.Path)
     parser.add_argument("--include13", nargs="*", default=[])
     parser.add_argument("--include12", nargs="*", default=[])
+    parser.add_argument("--latest13", nargs="*", default=[])
     parser.add_argument("--lib13", type=pathlib.Path)
     parser.add_argument("--lib12", type=pathlib.Path)
-    parser.add_argument("--not-hooked", type=pathlib.Path, default=pathlib.Path(__file__).with_name("not_hooked.txt"))
-    parser.add_argument("--require", type=int, choices=(CUDA12, CUDA13))
+    parser.add_argument("--lib-latest13", type=pathlib.Path)
+    parser.add_argument("--require", nargs="*", choices=versions, default=[])
     options = parser.parse_args()
 
     headers, libraries = {}, {}
-    for version, include, library in ((CUDA12, options.include12, options.lib12), (CUDA13, options.include13, options.lib13)):
+    for version, include, library, name in (
+            (CUDA12, options.include12, options.lib12, "libcudart.so.12"),
+            (CUDA13, options.include13, options.lib13, "libcudart.so.13"),
+            (LATEST13, options.latest13, options.lib_latest13, "libcudart.so.13")):
         names = declared(include)
         if names:
             headers[version] = names
-        library = library or library_beside(include, f"libcudart.so.{version}")
+        library = library or library_beside(include, name)
         if library and library.exists():
             libraries[version] = exported(library)
     if not headers and not libraries:
         cannot_check(CHECK, "no CUDA headers and no libcudart here; tools/setup brings both")
-    if options.require and options.require not in libraries:
-        cannot_check(CHECK, f"no libcudart.so.{options.require} here; tools/setup brings it")
-    for version in (CUDA12, CUDA13):
+    for required in options.require:
+        if versions[required] not in libraries:
+            cannot_check(CHECK, f"no libcudart of CUDA {required} here; tools/setup brings it")
+    for version in versions.values():
         print(f"{CHECK}: CUDA {version}: {len(headers.get(version, ()))} functions in the headers, "
               f"{len(libraries.get(version, ()))} in the library")
 
     hooks = read_hooks(options.hooks_def)
-    reasons, problems = read_not_hooked(options.not_hooked)
+    hooked = {hook.name for hook in hooks}
+    unhooked, problems = read_unhooked(options.unhooked_def)
     problems += problems_of_rows(hooks, libraries, headers)
     known = set().union(*headers.values(), *libraries.values())
-    # An excuse for a function of the version that is not here cannot be told from a stale one.
-    rest = problems_of_the_rest(hooks, known, reasons)
-    if len(libraries) < 2:
-        rest = [problem for problem in rest if "no CUDA here has" not in problem]
-    finish(CHECK, hooks, problems + rest)
+    problems += [f"{name} is neither in hooks.def nor in unhooked.def" for name in sorted(known - hooked - set(unhooked))]
+    problems += [f"unhooked.def: {name} is hooked" for name in unhooked if name in hooked]
+    # A function of a version that is not here cannot be told from a stale one.
+    if len(libraries) == len(versions):
+        problems += [f"unhooked.def: no CUDA here has {name}" for name in unhooked if name not in known]
+    finish(CHECK, hooks, problems)
 
 
 if __name__ == "__main__":

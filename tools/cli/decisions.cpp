@@ -56,7 +56,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.kept.contexts", "with more than one device context"},
     {"transfer.kept.mapped", "with managed or mapped host memory in use"},
     {"transfer.kept.shared", "with memory shared between processes or devices"},
-    {"transfer.kept.rdma", "with an RDMA transport loaded"},
+    {"transfer.kept.rdma", "with a transport that may read the memory"},
     {"transfer.kept.threads", "with another thread that has work of its own"},
     {"transfer.kept.error", "after a failed driver call"},
     {"transfer.paid.synchronize", "before a synchronise"},

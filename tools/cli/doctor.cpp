@@ -238,7 +238,7 @@ std::string FormatProbe(const ProbeFacts& probe) {
     text += Line("hooks", FormatHooks(runtime_hooks, "this runtime"));
     if (!runtime_hooks.absent.empty()) text += Line("", Joined(runtime_hooks.absent, " "));
     text += FormatDriverHooks(process);
-    for (const char* engine : {"allocator", "transfer", "nvtx"}) {
+    for (const char* engine : {"allocator", "transfer", "transport", "nvtx"}) {
       for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
       const std::vector<std::string> lines =
           std::string_view(engine) == "transfer"    ? TransferLines(process.decisions, kColumns)

@@ -130,7 +130,7 @@ std::string FormatMemory(const std::vector<ProcessCounts>& processes) {
 // The same line for every process is shown once.
 std::string FormatFacts(const std::vector<ProcessCounts>& processes, const ProcessCounts& total) {
   std::string text;
-  for (const char* key : {"runtime", "allocator", "transfer", "policy"}) {
+  for (const char* key : {"runtime", "allocator", "transfer", "transport", "policy"}) {
     std::vector<std::string> values;
     for (const ProcessCounts& process : processes) {
       for (const std::string& value : process.FactsOf(key)) {

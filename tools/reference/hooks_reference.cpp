@@ -42,10 +42,15 @@ void Write(std::ostream& out) {
   out << "# Intercepted functions\n\n"
          "Generated from `shim/hooks.def` by the target `hooks-reference`; do not edit.\n\n"
          "## The CUDA runtime\n\n"
-         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams; names "
-         "that\n"
-         "end in `_v2` or `_v3` exist in CUDA 12 only. A function that the loaded runtime does not have answers\n"
-         "`cudaErrorNotSupported`; `slipstream doctor` lists which those are.\n\n";
+         "Names that end in `_ptsz` or `_ptds` are those of programs compiled for per-thread default streams. Not "
+         "every\n"
+         "CUDA from 12.0 to 13.5 has every function; one that the loaded runtime does not have answers\n"
+         "`cudaErrorNotSupported`, and `slipstream doctor` lists which those are. What a runtime has besides was "
+         "judged\n"
+         "to be none of slipstream's business, and stands in `shim/unhooked.def` with the reason. A runtime that has "
+         "a\n"
+         "function in neither list, because it is newer, is not served: its calls are passed on and counted, and\n"
+         "`slipstream doctor` and the summary name the function.\n\n";
   WriteTable(out, false);
   out << "\n## The CUDA driver\n\n"
          "Where the policy says `intercept.level = \"driver\"` ([driver-level.md](driver-level.md)). Names are the "
@@ -66,6 +71,11 @@ void Write(std::ostream& out) {
 #include "shim/hooks.def"
   out << ". They are forwarded; where\n`tracer.device` uses CUPTI itself ([trace.md](trace.md)), it leaves before "
          "them.\n";
+  out << "\nOf cuFile, and neither counted nor traced:";
+#define HOOK_CUFILE(function) out << " `" #function "`";
+#include "shim/hooks.def"
+  out << ". A program that uses it reads and writes device memory\nbeside every stream: from then on no synchronise is "
+         "skipped.\n";
   out << "\nAsked for by the loader of a tools interface:";
 #define HOOK_TOOL(function) out << " `" #function "`";
 #include "shim/hooks.def"

@@ -14,6 +14,7 @@
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" void** __cudaRegisterFatBinary(void*);
+extern "C" void** __cudaRegisterManagedVar(void*);
 
 #define HOOK_WORDS(group, function, words, runtimes, detail) \
   extern "C" cudaError_t words_##function(ECHO_WORDS_##words(uintptr_t)) __asm__(#function);

@@ -17,7 +17,9 @@ extern "C" const Echo* EchoLast();
 
 // "uintptr_t word0, ..." and "word0, ..."
 #define ECHO_WORDS_0(type)
-#define ECHO_WORDS_3(type) type word0, type word1, type word2
+#define ECHO_WORDS_1(type) type word0
+#define ECHO_WORDS_2(type) ECHO_WORDS_1(type), type word1
+#define ECHO_WORDS_3(type) ECHO_WORDS_2(type), type word2
 #define ECHO_WORDS_4(type) ECHO_WORDS_3(type), type word3
 #define ECHO_WORDS_5(type) ECHO_WORDS_4(type), type word4
 #define ECHO_WORDS_6(type) ECHO_WORDS_5(type), type word5

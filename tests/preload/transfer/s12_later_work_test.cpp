@@ -181,6 +181,26 @@ TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
   DECIDED(tally, "kept.contexts", 1);
 }
 
+// Made by a call of the driver's that no hook sees; the engine meets it at a copy.
+TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwnAfterASkip) {
+  SkippedCopy(a_);
+  OnAnotherThread([this] {
+    CUcontext own = nullptr;
+    CUdeviceptr memory = 0;
+    OK(cuCtxCreate_v4(&own, nullptr, 0, 0));
+    OK(cuMemAlloc_v2(&memory, kSmall));
+    OK(CopyUp(reinterpret_cast<void*>(memory), source_.data(), kSmall, nullptr));
+    EXPECT_EQ(Pending(a_), 0);  // what was owed is paid
+    OK(cuMemFree_v2(memory));
+    OK(cuCtxDestroy_v2(own));
+  });
+  const Tally tally("transfer");
+  Backlog(a_);
+  CopyAndSynchronize(a_);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "kept.contexts", 1);
+}
+
 // Through host memory, in the second device's own stream order, and waited for: only the skipping is the first one's.
 TEST_F(Contexts, S12contexts_CopiesOfTheSecondDeviceAreStaged) {
   UseSecondDevice();

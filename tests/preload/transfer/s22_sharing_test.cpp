@@ -169,9 +169,55 @@ class Rdma : public Sharing {
   void Load(const char* library) { ASSERT_NE(dlopen(library, RTLD_NOW), nullptr) << dlerror(); }
 };
 
-TEST_F(Rdma, S22_UcxIsLoaded) {
+// UCX loads its modules when it is initialised. A program that is merely linked to it has not.
+TEST_F(Rdma, S22_UcxIsInUse) {
+  Load(FAKE_UCX_MODULE);
+  ExpectKept(device_, "kept.rdma", kLarge);
+}
+TEST_F(Rdma, S22_UcxIsLinkedAndNotUsed) {
   Load(FAKE_UCX);
-  ExpectKept(device_, "kept.rdma");
+  OweOnA();
+}
+
+TEST_F(Rdma, S22_MpiIsInUseOnceItIsInitialised) {
+  void* const mpi = dlopen(FAKE_MPI, RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(mpi, nullptr) << dlerror();
+  const Tally tally("transfer");
+  CopyAndSynchronize(a_, kLarge);
+  DECIDED(tally, "skipped", 1);
+  auto* const initialize = reinterpret_cast<int (*)(int*, char***)>(dlsym(mpi, "MPI_Init"));
+  ASSERT_NE(initialize, nullptr);
+  EXPECT_EQ(initialize(nullptr, nullptr), 0);
+  ExpectKept(device_, "kept.rdma");  // nothing was loaded meanwhile
+}
+
+TEST_F(Rdma, S22_ALibraryThatUsesVerbsItself) {
+  Load(FAKE_VERBS_USER);
+  ExpectKept(device_, "kept.rdma", kLarge);
+}
+// What it sends lies behind a kernel of its own.
+TEST_F(Rdma, S22_NcclUsesVerbsInTheOrderOfAStream) {
+  Load(FAKE_NCCL_VERBS);
+  OweOnA();
+}
+
+// GPUDirect Storage reads and writes device memory beside every stream, from the first file on that is registered.
+TEST_F(Rdma, S22_AFileThatIsReadAndWrittenByTheDisk) {
+  struct CuFileError {
+    int error;
+    int cuda_error;
+  };
+  ASSERT_NE(dlopen(FAKE_CUFILE, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  auto* const registers = reinterpret_cast<CuFileError (*)(void**, void*)>(dlsym(RTLD_DEFAULT, "cuFileHandleRegister"));
+  ASSERT_NE(registers, nullptr);
+  OweOnA();
+  void* handle = nullptr;
+  const CuFileError answer = registers(&handle, reinterpret_cast<void*>(0x1234));
+  EXPECT_EQ(handle, reinterpret_cast<void*>(0x1234));
+  EXPECT_EQ(answer.error, 7);
+  EXPECT_EQ(answer.cuda_error, 0x1234);
+  EXPECT_EQ(Pending(a_), 0);  // what was owed is paid
+  ExpectKept(device_);
 }
 // (a small copy does not look every time)
 TEST_F(Rdma, S22_AnNvshmemTransportIsLoadedLater) {
@@ -195,7 +241,7 @@ class RdmaInBackground : public Rdma {
   }
 };
 TEST_F(RdmaInBackground, S22_ATransportIsFoundBySmallCopies) {
-  Load(FAKE_UCX);
+  Load(FAKE_UCX_MODULE);
   const Tally tally("transfer");
   // Within a fifth of a second, and what the thread takes.
   while (Engine() && tally.Of("kept.rdma") == 0) {
@@ -231,12 +277,14 @@ class RdmaAllowed : public Rdma {
   RdmaAllowed() { setenv("SLIPSTREAM_TRANSFER_SKIP_WITH_RDMA", "true", 1); }
 };
 TEST_F(RdmaAllowed, S22_UnlessThePolicyAllowsIt) {
-  Load(FAKE_UCX);
+  Load(FAKE_UCX_MODULE);
   OweOnA();
 }
 TEST_F(RdmaAllowed, S64_ThatIsNotAboutNccl) {
+  Load(FAKE_UCX_MODULE);
+  OweOnA();
   setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
-  Load(FAKE_UCX);
+  Load(FAKE_NCCL);
   ExpectKept(device_, "kept.threads", kLarge);
 }
 

@@ -136,7 +136,7 @@ TEST_F(Unmapping, U2_AFileElsewhereIsGoneAtOnce) {
 
 // A transport that caches registrations follows every mapping: nothing goes past it.
 TEST_F(Unmapping, U2_UnderAnRdmaTransport) {
-  ASSERT_NE(dlopen(FAKE_UCX, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
+  ASSERT_NE(dlopen(FAKE_UCX_MODULE, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   ExpectGoneAtOnce([this] { NewFile(); });
 }
 

@@ -309,6 +309,19 @@ SIM_RT_PT(cudaMemcpy3DBatchAsync, _ptsz,
           (numOps, opList, flags, stream)) {
   return Batch3D(numOps, opList, flags, stream);
 }
+
+// Of CUDA 13.2: batches of one.
+SIM_RT_AS_PT(cudaMemcpyWithAttributesAsync, _ptsz,
+             (void* dst, const void* src, size_t size, cudaMemcpyAttributes* attr, cudaStream_t stream),
+             (dst, src, size, attr, stream)) {
+  if (attr == nullptr) return cudaErrorInvalidValue;
+  size_t first = 0;
+  return Batch(&dst, &src, &size, 1, attr, &first, 1, stream);
+}
+SIM_RT_AS_PT(cudaMemcpy3DWithAttributesAsync, _ptsz,
+             (cudaMemcpy3DBatchOp * op, unsigned long long flags, cudaStream_t stream), (op, flags, stream)) {
+  return Batch3D(1, op, flags, stream);
+}
 #endif
 
 // ---- memsets

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "tests/sim/runtime/entry.h"
 
@@ -91,6 +92,34 @@ ThreadState& ThisThread() {
   return state;
 }
 
+namespace {
+
+struct ManagedVariable {
+  void** host_variable;
+  size_t bytes;
+};
+std::mutex managed_mutex;
+std::vector<ManagedVariable>* managed_waiting = nullptr;  // libraries register before this one's own objects are made
+
+cudaError_t MakeManagedVariables() {
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  while (managed_waiting != nullptr && !managed_waiting->empty()) {
+    CUdeviceptr address = 0;
+    SIM_RT_TRY(CU(cuMemAllocManaged, 6000, &address, managed_waiting->back().bytes, CU_MEM_ATTACH_GLOBAL))
+    *managed_waiting->back().host_variable = reinterpret_cast<void*>(address);
+    managed_waiting->pop_back();
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
+
+void AddManagedVariable(void** host_variable, size_t bytes) {
+  std::lock_guard<std::mutex> guard(managed_mutex);
+  if (managed_waiting == nullptr) managed_waiting = new std::vector<ManagedVariable>;
+  managed_waiting->push_back({host_variable, bytes});
+}
+
 cudaError_t EnsureContext() {
   CUcontext current = nullptr;
   cudaError_t result = CU(cuCtxGetCurrent, 4000, &current);
@@ -113,7 +142,8 @@ cudaError_t EnsureContext() {
   if (active == 0 || primary[device] == nullptr) {
     SIM_RT_TRY(CU(cuDevicePrimaryCtxRetain, 7000, &primary[device], device))
   }
-  return CU(cuCtxSetCurrent, 4000, primary[device]);
+  SIM_RT_TRY(CU(cuCtxSetCurrent, 4000, primary[device]))
+  return MakeManagedVariables();
 }
 
 }  // namespace simrt

@@ -64,6 +64,9 @@ cudaError_t Call(Function function, Arguments... arguments) {
 // Gives the thread a current context: the primary one of its device, if it has none.
 cudaError_t EnsureContext();
 
+// A __managed__ variable: *host_variable is its address from the first context on.
+void AddManagedVariable(void** host_variable, size_t bytes);
+
 // The stream to name to the driver: 0 means the per-thread one in a function entered by its _ptsz name.
 inline CUstream StreamOf(cudaStream_t stream) {
   return stream == nullptr && ThisThread().per_thread_default ? CU_STREAM_PER_THREAD : stream;

@@ -117,6 +117,16 @@ SIM_RT_PT(cudaLaunchHostFunc, _ptsz, (cudaStream_t stream, cudaHostFn_t fn, void
   return CU(cuLaunchHostFunc, 10000, StreamOf(stream), fn, userData);
 }
 
+#if SIM_CUDART == 13
+// Of CUDA 13.2. How the device waits for the host meanwhile is its own affair.
+SIM_RT_AS_PT(cudaLaunchHostFunc_v2, _ptsz,
+             (cudaStream_t stream, cudaHostFn_t fn, void* userData, unsigned int syncMode),
+             (stream, fn, userData, syncMode)) {
+  (void)syncMode;
+  return CU(cuLaunchHostFunc, 10000, StreamOf(stream), fn, userData);
+}
+#endif
+
 SIM_RT_PT(cudaStreamAddCallback, _ptsz,
           (cudaStream_t stream, cudaStreamCallback_t callback, void* userData, unsigned int flags),
           (stream, callback, userData, flags)) {
@@ -233,6 +243,13 @@ SIM_RT_EXPORT void __cudaRegisterVar(void** fatCubinHandle, char* hostVar, char*
   if (simrt::TheDriver().register_variable != nullptr) {
     simrt::TheDriver().register_variable(hostVar, deviceName, size);
   }
+}
+// The variable is there once a context is; the host's shadow holds its address then.
+SIM_RT_EXPORT void __cudaRegisterManagedVar(void** fatCubinHandle, void** hostVarPtrAddress, char* deviceAddress,
+                                            const char* deviceName, int ext, size_t size, int constant, int global) {
+  SIM_RT_COUNT(__cudaRegisterManagedVar)
+  (void)fatCubinHandle, (void)deviceAddress, (void)deviceName, (void)ext, (void)constant, (void)global;
+  simrt::AddManagedVariable(hostVarPtrAddress, size);
 }
 SIM_RT_EXPORT char __cudaInitModule(void** fatCubinHandle) {
   SIM_RT_COUNT(__cudaInitModule)

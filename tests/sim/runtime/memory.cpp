@@ -80,6 +80,12 @@ SIM_RT(cudaHostGetFlags, (unsigned int* pFlags, void* pHost), (pFlags, pHost)) {
   return CU(cuMemHostGetFlags, 2030, pFlags, pHost);
 }
 
+// No library of kernels has a managed variable here.
+SIM_RT_AS(cudaLibraryGetManaged, (void** dptr, size_t* bytes, void* library, const char* name),
+          (dptr, bytes, library, name)) {
+  (void)dptr, (void)bytes, (void)library, (void)name;
+  return cudaErrorSymbolNotFound;
+}
 SIM_RT(cudaMallocManaged, (void** devPtr, size_t size, unsigned int flags), (devPtr, size, flags)) {
   if (devPtr == nullptr) {
     return cudaErrorInvalidValue;

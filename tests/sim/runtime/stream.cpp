@@ -1,4 +1,6 @@
 // Streams, events, synchronisation, capture.
+#include <vector>
+
 #include "tests/sim/runtime/entry.h"
 
 using simrt::StreamOf;
@@ -78,6 +80,66 @@ SIM_RT_PT(cudaStreamBeginCaptureToGraph, _ptsz,
             reinterpret_cast<const CUgraphEdgeData*>(dependencyData), numDependencies,
             static_cast<CUstreamCaptureMode>(mode));
 }
+#if SIM_CUDART == 13
+// Of CUDA 13.3. Here the graph loses its nodes, and the capture makes them anew: the callbacks are not made.
+SIM_RT_AS_PT(cudaStreamBeginRecaptureToGraph, _ptsz,
+             (cudaStream_t stream, cudaStreamCaptureMode mode, cudaGraph_t graph, void* callbackData),
+             (stream, mode, graph, callbackData)) {
+  if (callbackData != nullptr) return cudaErrorNotSupported;
+  size_t count = 0;
+  SIM_RT_TRY(CU(cuGraphGetNodes, 10000, graph, nullptr, &count))
+  std::vector<CUgraphNode> nodes(count);
+  SIM_RT_TRY(CU(cuGraphGetNodes, 10000, graph, nodes.data(), &count))
+  for (CUgraphNode node : nodes) SIM_RT_TRY(CU(cuGraphDestroyNode, 10000, node))
+  return CU(cuStreamBeginCaptureToGraph, 12030, StreamOf(stream), graph, nullptr, nullptr, size_t{0},
+            static_cast<CUstreamCaptureMode>(mode));
+}
+
+// ---- execution contexts, of CUDA 13.1. A green one has all of the device's processors here: it is the primary
+// context.
+namespace {
+
+cudaError_t PrimaryContext(void** ctx, int device) {
+  CUcontext context = nullptr;
+  SIM_RT_TRY(CU(cuDevicePrimaryCtxRetain, 7000, &context, device))
+  *ctx = context;
+  return CU(cuDevicePrimaryCtxRelease, 11000, device);
+}
+
+}  // namespace
+
+SIM_RT(cudaDeviceGetExecutionCtx, (void** ctx, int device), (ctx, device)) { return PrimaryContext(ctx, device); }
+SIM_RT(cudaExecutionCtxStreamCreate, (cudaStream_t * stream, void* ctx, unsigned int flags, int priority),
+       (stream, ctx, flags, priority)) {
+  CUcontext before = nullptr;
+  SIM_RT_TRY(CU(cuCtxGetCurrent, 4000, &before))
+  SIM_RT_TRY(CU(cuCtxSetCurrent, 4000, static_cast<CUcontext>(ctx)))
+  const cudaError_t result = CU(cuStreamCreateWithPriority, 5050, stream, flags, priority);
+  SIM_RT_TRY(CU(cuCtxSetCurrent, 4000, before))
+  return result;
+}
+SIM_RT(cudaExecutionCtxSynchronize, (void* ctx), (ctx)) {
+  CUcontext before = nullptr;
+  SIM_RT_TRY(CU(cuCtxGetCurrent, 4000, &before))
+  SIM_RT_TRY(CU(cuCtxSetCurrent, 4000, static_cast<CUcontext>(ctx)))
+  const cudaError_t result = CU(cuCtxSynchronize, 2000);
+  SIM_RT_TRY(CU(cuCtxSetCurrent, 4000, before))
+  return result;
+}
+SIM_RT(cudaExecutionCtxRecordEvent, (void* ctx, cudaEvent_t event), (ctx, event)) {
+  return CU(cuCtxRecordEvent, 12050, static_cast<CUcontext>(ctx), event);
+}
+SIM_RT(cudaExecutionCtxWaitEvent, (void* ctx, cudaEvent_t event), (ctx, event)) {
+  return CU(cuCtxWaitEvent, 12050, static_cast<CUcontext>(ctx), event);
+}
+SIM_RT(cudaGreenCtxCreate, (void** ctx, void* description, int device, unsigned int flags),
+       (ctx, description, device, flags)) {
+  (void)description;
+  return flags == 0 ? PrimaryContext(ctx, device) : cudaErrorInvalidValue;
+}
+SIM_RT(cudaExecutionCtxDestroy, (void* ctx), (ctx)) { return ctx != nullptr ? cudaSuccess : cudaErrorInvalidValue; }
+#endif
+
 SIM_RT_PT(cudaStreamEndCapture, _ptsz, (cudaStream_t stream, cudaGraph_t* pGraph), (stream, pGraph)) {
   return CU(cuStreamEndCapture, 10000, StreamOf(stream), pGraph);
 }
