@@ -454,6 +454,18 @@ struct UnregistersHost : Row {
 };
 
 template <bool kPerThread>
+struct FreesHostMemory : Row {
+  template <typename Real, typename Memory>
+  static cudaError_t Call(Engine& engine, Real real, Memory* memory) {
+    engine.OtherCall();
+    engine.Pay(Decision::kPaidFree);
+    const cudaError_t result = real(memory);
+    engine.HostFreed();
+    return result;
+  }
+};
+
+template <bool kPerThread>
 struct Advises : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(Engine& engine, Real real, uintptr_t memory, Arguments... arguments) {
@@ -654,7 +666,7 @@ AROUND(cudaStreamDestroy, DestroysStream)
 AROUND(cudaFree, FreesDeviceMemory)
 AROUND(cudaFreeArray, Frees)
 AROUND(cudaFreeMipmappedArray, Frees)
-AROUND(cudaFreeHost, Frees)
+AROUND(cudaFreeHost, FreesHostMemory)
 // In the stream's order, which a skipped synchronise keeps.
 AROUND_PTSZ(cudaFreeAsync, Nothing)
 AROUND(cudaGraphAddMemFreeNode, Nothing)

@@ -331,7 +331,7 @@ AROUND(cuStreamDestroy_v2, DestroysStream)
 AROUND(cuMemFree_v2, FreesDeviceAddress)
 AROUND(cuArrayDestroy, Frees)
 AROUND(cuMipmappedArrayDestroy, Frees)
-AROUND(cuMemFreeHost, Frees)
+AROUND(cuMemFreeHost, FreesHostMemory)
 // In the stream's order, which a skipped synchronise keeps.
 AROUND_PTSZ(cuMemFreeAsync, Nothing)
 AROUND(cuGraphAddMemFreeNode, Nothing)

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <thread>
 
 #include "policy/log.h"
@@ -20,6 +22,8 @@ Engine::Engine(const policy::Transfer& policy, int threads, int ranks_here, Coun
     : policy_(policy),
       considers_to_device_(Considers(policy, policy::Direction::kHostToDevice)),
       considers_to_host_(Considers(policy, policy::Direction::kDeviceToHost)),
+      policy_has_more_to_say_(!policy.rules.empty() || !policy.small_copies || !policy.large_copies ||
+                              policy.d2h == policy::TransferMode::kOff || policy.device_staging == 0),
       threads_(threads < 1 ? 1 : threads),
       ranks_here_(ranks_here),
       count_(count),
@@ -86,7 +90,46 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
     FenceRef fence;
     if (driver_.cuStreamGetCtx(handle, &context) == CUDA_SUCCESS) fence = fences_.Record(context, handle);
     effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, std::move(fence));
+    watch_.Recorded(Broken(Mutant::kAsleepSoon) ? 2 : EffectWatch::kIdleAfter);
   });
+}
+
+bool Engine::WasPinned(const void* address) {
+  PinnedPages& pinned = State().pinned;
+  const uintptr_t page = PinnedPages::PageOf(address);
+  return pinned.life == pinned_life_.load(std::memory_order_acquire) &&
+         pinned.pages[PinnedPages::PlaceOf(page)] == page;
+}
+
+MemoryKind Engine::KindOfOrPinned(const void* address) {
+  if (WasPinned(address)) return MemoryKind::kHost;
+  const uint64_t life = pinned_life_.load(std::memory_order_acquire);  // before the question
+  const MemoryKind kind = KindOf(driver_, address);
+  if (kind != MemoryKind::kHost) return kind;
+  PinnedPages& pinned = State().pinned;
+  if (pinned.life != life) {
+    pinned.life = life;
+    std::fill(std::begin(pinned.pages), std::end(pinned.pages), 0);
+  }
+  const uintptr_t page = PinnedPages::PageOf(address);
+  pinned.pages[PinnedPages::PlaceOf(page)] = page;
+  return kind;
+}
+
+uint64_t Engine::AskForEffects() {
+  const uint64_t ticket = watch_.Ticket();
+  if (ticket != 0) return ticket;
+  const bool awake = watch_.Wake([this] {
+    const RelaxedCapture relaxed(driver_);
+    FenceRef before;
+    if (!captures_.Without([&] { before = fences_.RecordContext(context_); }) || !before) return false;
+    if (!Broken(Mutant::kS10Asleep)) {
+      effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+      AddEffectsOfOtherContexts(context_);
+    }
+    return true;
+  });
+  return awake ? watch_.Ticket() : 0;
 }
 
 void Engine::HostEffectAnywhere() {
@@ -107,7 +150,7 @@ void Engine::HostEffectAnywhere() {
 void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_thread) {
   if (!Tracking()) return;
   const auto kind_of = [this](const void* memory, size_t span) {
-    return memory == nullptr || span == 0 ? MemoryKind::kDevice : KindOf(driver_, memory);
+    return memory == nullptr || span == 0 ? MemoryKind::kDevice : KindOfOrPinned(memory);
   };
   const MemoryKind destination = kind_of(touched.destination, touched.destination_span);
   const MemoryKind source = kind_of(touched.source, touched.source_span);

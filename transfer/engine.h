@@ -36,6 +36,7 @@
 #include "transfer/delivery.h"
 #include "transfer/device_staging.h"
 #include "transfer/driver.h"
+#include "transfer/effect_watch.h"
 #include "transfer/event_marks.h"
 #include "transfer/fence.h"
 #include "transfer/graph_watch.h"
@@ -111,7 +112,7 @@ class Engine {
     return (transport && !policy_.skip_with_rdma) || transports_.NcclByProxy();
   }
   // Whether it is loaded, whatever the policy says.
-  bool TransportLoaded() { return RdmaLoaded(false); }
+  bool TransportLoaded() { return TransportFound(Promptness::kAtOnce); }
 
   // Before an asynchronous copy to `destination`: one to pageable host memory waits for the device.
   void BeforeCopyTo(const void* destination);
@@ -144,11 +145,12 @@ class Engine {
   // -- events and streams
   void EventRecorded(cudaEvent_t event, cudaStream_t stream, bool per_thread) {
     // An event without a mark counts as recorded early, which is right as long as nothing was owed.
-    if (Serving()) OrTurnOff([&] { marks_.Recorded(event, KeyOfStream(stream, per_thread)); });
+    // While nothing is recorded, nothing is skipped before all of that has run (effect_watch.h).
+    if (Serving() && watch_.Records()) OrTurnOff([&] { marks_.Recorded(event, KeyOfStream(stream, per_thread)); });
   }
   // Behind the work of all streams of a context.
   void EventRecordedInAll(cudaEvent_t event) {
-    if (Serving()) OrTurnOff([&] { marks_.RecordedInAll(event); });
+    if (Serving() && watch_.Records()) OrTurnOff([&] { marks_.RecordedInAll(event); });
   }
   void EventDestroyed(cudaEvent_t event) { marks_.Destroyed(event); }
   void StreamDestroyed(cudaStream_t stream);
@@ -173,7 +175,12 @@ class Engine {
 
   // -- memory and sharing
   void HostRegistered(const void* address, size_t bytes, bool mapped);
-  void HostUnregistered(const void* address) { registered_.Remove(address); }
+  void HostUnregistered(const void* address) {
+    registered_.Remove(address);
+    HostFreed();
+  }
+  // Pinned memory was given back: what lies there from now on may be pageable.
+  void HostFreed() { pinned_life_.fetch_add(1, std::memory_order_release); }
   // The program uses managed memory, or memory of the host through a device address (S11).
   void UsesMappedMemory() { mapped_.store(true, std::memory_order_release); }
   // The program gives advice about, or prefetches, [address, address + bytes) (S02).
@@ -262,8 +269,15 @@ class Engine {
   // time. An engine that is off needs them no more, and one that a reset turned off early has no driver to ask.
   bool Tracking() const {
     const Phase now = phase();
-    return (now == Phase::kStarting || now == Phase::kServing) && Alive();
+    return (now == Phase::kStarting || now == Phase::kServing) && watch_.Records() && Alive();
   }
+  // To be held while effects are asked for; 0: they cannot be told now.
+  uint64_t AskForEffects();
+  // Of memory that this thread has asked about before, and that was pinned then. If it is not any more, it is taken for
+  // pinned all the same, which is the program's own call.
+  bool WasPinned(const void* address);
+  MemoryKind KindOfOrPinned(const void* address);
+  bool LeavesPinned(const void* memory);
   // What the policy makes of a copy of a served device; the engine serves.
   policy::TransferPlan PlanFor(policy::Direction direction, const Request& request);
   bool DriverThere();
@@ -346,11 +360,13 @@ class Engine {
   bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
   bool SeveralContexts();
   void SecondContext();
-  bool RdmaLoaded(bool small);
+  enum class Promptness : uint8_t { kAtOnce, kForCopy, kForSmallCopy };
+  bool TransportFound(Promptness how);
 
   const policy::Transfer policy_;
   const bool considers_to_device_;  // whether such copies are looked at
   const bool considers_to_host_;
+  const bool policy_has_more_to_say_;  // of copies whose memory is pinned
   const int threads_;
   const int ranks_here_;
   const CountDecision count_;
@@ -392,13 +408,15 @@ class Engine {
   ThreadWork thread_work_;
   RegisteredRanges registered_;
 
+  EffectWatch watch_;
+  std::atomic<uint64_t> pinned_life_{1};
   std::atomic<bool> mapped_{false};
   std::atomic<bool> shared_{false};
   std::atomic<bool> shared_work_{false};
   std::atomic<bool> system_memory_{false};
   std::atomic<bool> several_contexts_{false};
   Transports transports_;
-  std::atomic<uint64_t> rdma_looked_ns_{0};
+  std::atomic<uint64_t> transports_looked_ns_{0};
   std::atomic<bool> transport_told_{false};
   void (*explain_)(const char* key, const char* text) = nullptr;
 

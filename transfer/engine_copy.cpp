@@ -62,6 +62,13 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   return result;
 }
 
+// Whether the copy's memory on the host is pinned as far as is known, and nothing else would be looked at first that is
+// counted by another name: then nobody is asked anything.
+bool Engine::LeavesPinned(const void* memory) {
+  return !policy_has_more_to_say_ && WasPinned(memory) && Serving() && !captures_.live() &&
+         !system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS01);
+}
+
 // Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronise behind it may be skipped
 // if the thread's candidate is valid.
 bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
@@ -69,6 +76,10 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
   if (!possible) return false;
+  if (LeavesPinned(request.source)) {
+    if (request.kind == cudaMemcpyHostToDevice) Count(Decision::kAsideSource, request.bytes);
+    return false;
+  }
   ThreadState& thread = State();
   Destination where;
   policy::TransferPlan plan;
@@ -146,7 +157,7 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
     // Memory is pinned by whole pages.
     const char* const last = request.source + request.bytes - 1;
     const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
-    const bool pageable = KindOf(driver_, request.source) == MemoryKind::kPageable &&
+    const bool pageable = KindOfOrPinned(request.source) == MemoryKind::kPageable &&
                           (one_page || KindOf(driver_, last) == MemoryKind::kPageable) && !registered_.Overlap(source);
     if (!pageable) return Decision::kAsideSource;
   } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
@@ -159,10 +170,12 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
   if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
+  const uint64_t ticket = AskForEffects();
   if ((effects_.MayWrite(HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
       (effects_.MayWrite(HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
     return Decision::kAsideHostEffect;
   }
+  if (!watch_.IsValid(ticket)) return Decision::kAsideHostEffect;
   return kPromote;
 }
 

@@ -29,6 +29,10 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
     if (Serving() && request.kind == cudaMemcpyDeviceToHost) Count(Decision::kLeftSmall, request.bytes);
     return false;
   }
+  if (LeavesPinned(request.destination)) {
+    if (request.kind == cudaMemcpyDeviceToHost) Count(Decision::kLeftMemory, request.bytes);
+    return false;
+  }
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
     if (!Serving()) return false;
@@ -65,7 +69,7 @@ Decision Engine::WhyNotFetch(Request& request) {
     return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
   }
   if (!CanMakeWritable()) return Decision::kLeftKernel;
-  const bool pageable = KindOf(driver_, request.destination) == MemoryKind::kPageable &&
+  const bool pageable = KindOfOrPinned(request.destination) == MemoryKind::kPageable &&
                         KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
                         !registered_.Overlap(AddressRange::Of(request.destination, request.bytes));
   if (!pageable) return Decision::kLeftMemory;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr Decision kSkip = Decision::kCount;  // no reason not to
 
-constexpr uint64_t kRdmaLookNs = 200'000'000;
+constexpr uint64_t kLookNs = 1'000'000;
+constexpr uint64_t kSmallLookNs = 200'000'000;
 
 // Two steps of a large model, many times over.
 constexpr std::chrono::seconds kLongestWaitForAnother{30};
@@ -62,16 +63,18 @@ void Engine::PayForAll(Decision reason) {
 }
 
 // The loader counts what it loads, but walks all its objects to say so: tens of microseconds when they are out of the
-// cache, and as long as another thread's dlopen takes. For small copies that is looked at every kRdmaLookNs at most, by
-// the thread that pins memory where there is one; a transport that came in since then has its peers to find and the
-// memory to register first, which SYNC_MEMOPS on the destination tells (DestinationAt).
-bool Engine::RdmaLoaded(bool small) {
+// cache, and as long as another thread's dlopen takes. So for copies it is asked every millisecond at most, for small
+// ones every kSmallLookNs and by the thread that pins memory where there is one. A transport that came in since then
+// has to be initialised, its peers to be found and the memory to be registered first, which takes longer
+// (milliseconds), and SYNC_MEMOPS on the destination tells of the last (DestinationAt).
+bool Engine::TransportFound(Promptness how) {
   if (!transports_.Found() || policy_.skip_with_rdma) {  // NCCL is looked for even then
-    const uint64_t before = rdma_looked_ns_.load(std::memory_order_relaxed);
+    const uint64_t before = transports_looked_ns_.load(std::memory_order_relaxed);
     const uint64_t now = NowNs();
-    if (small && now - before < kRdmaLookNs) return false;
-    rdma_looked_ns_.store(now, std::memory_order_relaxed);
-    if (small && before != 0 && AskToLook()) return false;
+    const bool small = how == Promptness::kForSmallCopy;
+    if (how != Promptness::kAtOnce && now - before < (small ? kSmallLookNs : kLookNs)) return transports_.Found();
+    transports_looked_ns_.store(now, std::memory_order_relaxed);
+    if (small && before != 0 && AskToLook()) return transports_.Found();
     if (!transports_.Look()) return false;
   }
   if (!policy_.skip_with_rdma && transports_.name()[0] != '\0' && !transport_told_.exchange(true)) {
@@ -94,16 +97,19 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {
     if (shared) return Decision::kKeptShared;
-    if (RdmaLoaded(candidate.small) && !policy_.skip_with_rdma) return Decision::kKeptRdma;
+    const Promptness how = candidate.small ? Promptness::kForSmallCopy : Promptness::kForCopy;
+    if (TransportFound(how) && !policy_.skip_with_rdma) return Decision::kKeptRdma;
   }
   if (transports_.NcclByProxy()) return Decision::kKeptThreads;
   if (SeveralContexts()) return Decision::kKeptContexts;
   if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;
+  const uint64_t ticket = AskForEffects();
   if (Broken(Mutant::kS10Other)) {
     effects_.On(candidate.stream, effects);
   } else if (!effects_.OnlyOn(candidate.stream, effects)) {
     return Decision::kKeptHostEffect;
   }
+  if (!watch_.IsValid(ticket)) return Decision::kKeptHostEffect;
   return kSkip;
 }
 
@@ -224,7 +230,8 @@ bool Engine::WaitForHostEffects(CUcontext context) {
     return false;
   try {
     std::vector<FenceRef> effects;
-    if (!effects_.All(context, &effects)) return false;
+    const uint64_t ticket = AskForEffects();
+    if (!effects_.All(context, &effects) || !watch_.IsValid(ticket)) return false;
     if (effects.empty()) return true;
     const RelaxedCapture relaxed(driver_);
     for (const FenceRef& effect : effects) {

@@ -25,17 +25,18 @@ class EventMarks {
     bool in_all = false;  // of all streams
   };
 
-  uint64_t Next() { return counter_.fetch_add(1, std::memory_order_relaxed) + 1; }
+  // Of what is owed: younger than everything that was recorded before.
+  uint64_t Next() { return counter_.fetch_add(1, std::memory_order_seq_cst) + 1; }
 
   void Recorded(CUevent event, const StreamKey& stream) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    shard.recordings[event] = {.mark = Next(), .stream = stream};
+    shard.recordings[event] = {.mark = Now(), .stream = stream};
   }
   void RecordedInAll(CUevent event) {
     Shard& shard = ShardOf(event);
     const std::lock_guard lock(shard.mutex);
-    shard.recordings[event] = {.mark = Next(), .stream = {}, .in_all = true};
+    shard.recordings[event] = {.mark = Now(), .stream = {}, .in_all = true};
   }
   void Destroyed(CUevent event) {
     Shard& shard = ShardOf(event);
@@ -59,6 +60,9 @@ class EventMarks {
   }
 
  private:
+  // Many record at a time, and few owe: nobody writes to the counter but those.
+  uint64_t Now() const { return counter_.load(std::memory_order_seq_cst); }
+
   static constexpr size_t kShards = 16;
   struct alignas(64) Shard {
     std::mutex mutex;
@@ -67,7 +71,7 @@ class EventMarks {
 
   Shard& ShardOf(CUevent event) { return shards_[(reinterpret_cast<uintptr_t>(event) >> 6) % kShards]; }
 
-  std::atomic<uint64_t> counter_{0};
+  std::atomic<uint64_t> counter_{1};  // 0 is unknown
   std::array<Shard, kShards> shards_;
 };
 

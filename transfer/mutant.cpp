@@ -50,6 +50,8 @@ constexpr Name kNames[] = {
     {"S64", Mutant::kS64},
     {"S65", Mutant::kS65},
     {"S66", Mutant::kS66},
+    {"S10asleep", Mutant::kS10Asleep},
+    {"AsleepSoon", Mutant::kAsleepSoon},
     {"S67", Mutant::kS67},
     {"Verify", Mutant::kVerify},
     {"R1", Mutant::kR1},

@@ -28,6 +28,7 @@ enum class Mutant : uint8_t {
   kS09,          // any later synchronise of the stream is a candidate
   kS10,          // effects on this stream are not waited for
   kS10Other,     // effects on other streams are not looked at
+  kS10Asleep,    // what was not recorded is not stood for by anything
   kS11,          // managed and mapped memory are not looked at
   kS12,          // later work is not held behind the copy
   kS12Contexts,  // other contexts and captures are not looked at
@@ -56,6 +57,7 @@ enum class Mutant : uint8_t {
   kU1,           // what is unmapped in the background stays where it is meanwhile
   kU2,           // any shared mapping of a file will do
   kU3,           // any amount may wait to be given back
+  kAsleepSoon,   // none is broken: effects on host memory are soon not recorded any more
   kU4,           // forked children inherit what waits
 };
 

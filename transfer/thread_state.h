@@ -29,6 +29,19 @@ struct Owed {
   uint64_t mark = 0;       // of EventMarks' counter
 };
 
+// Pages of the host that were pinned when the thread asked about them. Memory is pinned by whole pages.
+struct PinnedPages {
+  static constexpr size_t kPlaces = 32;
+  static constexpr uintptr_t kPageBytes = 4096;  // the smallest there are
+
+  uint64_t life = 0;  // of what is remembered: that of the engine's pinned memory
+  uintptr_t pages[kPlaces] = {};
+
+  static uintptr_t PageOf(const void* address) { return reinterpret_cast<uintptr_t>(address) / kPageBytes; }
+  // A loader's buffers lie megabytes apart.
+  static size_t PlaceOf(uintptr_t page) { return (page ^ page >> 8 ^ page >> 16) % kPlaces; }
+};
+
 struct ThreadState {
   static constexpr size_t kMaxOwed = 8;
 
@@ -36,6 +49,7 @@ struct ThreadState {
   Candidate candidate;
   Owed owed[kMaxOwed];
   size_t owed_count = 0;
+  PinnedPages pinned;
   ThreadWork::Mine work = {};
 };
 

@@ -7,8 +7,9 @@
 // h2d/pinned/...                   cudaMemcpyAsync from pinned memory alone: the least
 // h2d/memcpy/...                   cudaMemcpy from pageable memory
 // d2h/blocking/..., d2h/memcpy/... the same back, into pageable memory that was written before
+// event/record/threads:N           cudaEventRecord
 //
-// SIZE is 4 B to 256 MiB; of 1 and of 4 threads each has a stream and memory of its own. At most --calls (1000) of each
+// SIZE is 4 B to 256 MiB; of 1, 4 and 8 threads each has a stream and memory of its own. At most --calls (1000) of each
 // are timed, and no more than --bytes (8 GiB) are copied, but for the first three. Counters of a benchmark, means over
 // the threads: p50_ns and p99_ns of a copy, which include two clock readings ("clock_ns" in the context), and bytes a
 // ns by the former. After each, one more copy is made whose bytes are looked at. Runs with whatever libcudart.so.13
@@ -39,7 +40,7 @@ constexpr bench::Size kCopySizes[] = {
 constexpr size_t kWarmUp = 16;
 constexpr size_t kLeastCalls = 3;
 
-enum class Way { kBlocking, kNonblocking, kPinned, kMemcpy };
+enum class Way { kBlocking, kNonblocking, kPinned, kMemcpy, kEvent };
 struct Kind {
   const char* name;
   cudaMemcpyKind direction;
@@ -53,6 +54,8 @@ constexpr Kind kKinds[] = {
     {"d2h/blocking", cudaMemcpyDeviceToHost, Way::kBlocking},
     {"d2h/memcpy", cudaMemcpyDeviceToHost, Way::kMemcpy},
 };
+
+constexpr Kind kEventRecord = {"event/record", cudaMemcpyHostToDevice, Way::kEvent};
 
 struct Options {
   size_t calls = 1000;
@@ -82,7 +85,8 @@ unsigned char ByteAt(size_t place, int thread) {
 class Copier {
  public:
   Copier(benchmark::State& state, const Kind& kind, size_t bytes) : kind_(kind), bytes_(bytes) {
-    good_ = OK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) && OK(cudaMalloc(&device_, bytes));
+    good_ = OK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) && OK(cudaMalloc(&device_, bytes)) &&
+            OK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     if (kind.way == Way::kPinned) {
       good_ = good_ && OK(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault));
     } else {
@@ -95,6 +99,7 @@ class Copier {
     cudaFree(device_);
     cudaFreeHost(pinned_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (event_ != nullptr) cudaEventDestroy(event_);
   }
   Copier(const Copier&) = delete;
   Copier& operator=(const Copier&) = delete;
@@ -103,6 +108,7 @@ class Copier {
 
   // The calls that are timed.
   cudaError_t Copy() {
+    if (kind_.way == Way::kEvent) return cudaEventRecord(event_, stream_);
     const bool to_device = kind_.direction == cudaMemcpyHostToDevice;
     void* to = to_device ? device_ : host();
     const void* from = to_device ? host() : device_;
@@ -122,6 +128,7 @@ class Copier {
 
   // One more copy, of bytes that are known.
   void Verify(benchmark::State& state) {
+    if (kind_.way == Way::kEvent) return;
     const int thread = state.thread_index();
     std::vector<unsigned char> known(bytes_);
     for (size_t i = 0; i < bytes_; ++i) known[i] = ByteAt(i, thread);
@@ -156,6 +163,7 @@ class Copier {
   const Kind& kind_;
   const size_t bytes_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t event_ = nullptr;
   void* device_ = nullptr;
   void* pinned_ = nullptr;
   std::vector<unsigned char> pageable_;
@@ -212,9 +220,16 @@ int main(int argc, char** argv) {
           ->Iterations(static_cast<int64_t>(CallsOf(bytes)))
           ->Threads(1)
           ->Threads(4)
+          ->Threads(8)
           ->UseManualTime();
     }
   }
+  benchmark::RegisterBenchmark(kEventRecord.name, [](benchmark::State& state) { Run(state, kEventRecord, 4); })
+      ->Iterations(static_cast<int64_t>(CallsOf(4)))
+      ->Threads(1)
+      ->Threads(4)
+      ->Threads(8)
+      ->UseManualTime();
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return failed.load() ? 1 : 0;

@@ -336,5 +336,93 @@ TEST_F(HostEffects, S10other_AnEffectOfADestroyedStream) {
   EXPECT_TRUE(Seen());
 }
 
+// A program that copies from pinned memory alone is asked nothing about it any more, and its effects are not recorded.
+// When it promotes a copy again, everything that was not recorded counts.
+class Asleep : public HostEffects {
+ protected:
+  static constexpr int kUntilAsleep = 1100;  // more than EffectWatch::kIdleAfter
+
+  void SetUp() override {
+    HostEffects::SetUp();
+    for (int i = 0; i < kUntilAsleep; ++i) PinnedCopy(a_);
+    OK(cudaDeviceSynchronize());
+  }
+  void PinnedCopy(cudaStream_t stream) {
+    ASSERT_EQ(cudaMemcpyAsync(device_, pinned_, kSmall, cudaMemcpyHostToDevice, stream), cudaSuccess);
+  }
+  static uint64_t Questions() {
+    uint64_t calls = 0;
+    for (const char* call : {"cuPointerGetAttributes", "cuEventRecord", "cuCtxGetCurrent", "cuStreamIsCapturing",
+                             "cuStreamGetCtx", "cuThreadExchangeStreamCaptureMode", "cuEventQuery"}) {
+      calls += simCallCount(call);
+    }
+    return calls;
+  }
+};
+
+TEST_F(Asleep, S10asleep_ACopyFromPinnedMemoryAsksNothing) {
+  for (const bool to_host : {false, true}) {
+    if (to_host) {
+      OK(cudaMemcpyAsync(pinned_, device_, kLarge, cudaMemcpyDeviceToHost, a_));  // the first of its kind may ask
+    }
+    const uint64_t before = Questions();
+    const auto copy = [&] {
+      return to_host ? cudaMemcpyAsync(pinned_, device_, kLarge, cudaMemcpyDeviceToHost, a_)
+                     : cudaMemcpyAsync(device_, pinned_, kLarge, cudaMemcpyHostToDevice, a_);
+    };
+    OK(copy());
+    const uint64_t one = Questions() - before;  // the runtime's own
+    for (int i = 0; i < 10; ++i) OK(copy());
+    EXPECT_EQ(Questions() - before, 11 * one);
+    EXPECT_LE(one, 1U) << "cuCtxGetCurrent";
+  }
+}
+
+TEST_F(Asleep, S10asleep_AnEffectThatWasNotRecorded) {
+  Backlog(b_);
+  OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, b_));
+  const Tally tally("transfer");
+  OK(CopyUp(device_, source_.data(), kSmall, b_));
+  OK(cudaStreamSynchronize(b_));
+  EXPECT_TRUE(Seen());
+  NEVER_DECIDED(tally, "skipped");
+}
+
+TEST_F(Asleep, S10asleep_AnotherStreamsEffectThatWasNotRecorded) {
+  Backlog(b_);
+  OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, b_));
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  OK(cudaEventRecord(event, b_));
+  OK(cudaStreamWaitEvent(a_, event, 0));
+  CopyAndSynchronize(a_);
+  EXPECT_TRUE(Seen());
+  RETURNS(cudaSuccess, cudaEventQuery(event));
+}
+
+// A host function that is still to write what CUDA reads in the stream's order.
+TEST_F(Asleep, S10asleep_AHostFunctionThatWritesTheSource) {
+  Backlog(a_);
+  OK(cudaLaunchHostFunc(a_, Mark, source_.data() + kReadAtCall));
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaStreamSynchronize(a_));
+  WaitElsewhere(a_);
+  EXPECT_TRUE(HoldsOnly(device_ + kReadAtCall, 7, kSmall));
+}
+
+TEST_F(Asleep, S10asleep_ThenAllIsAsItWas) {
+  const Tally tally("transfer");
+  OK(simQuiesce());
+  for (int i = 0; i < 3; ++i) {
+    CopyAndSynchronize(a_);
+    OK(cudaDeviceSynchronize());
+    OK(simQuiesce());
+  }
+  EXPECT_TRUE(!Engine() || tally.Of("skipped") >= 2);
+  OnTheSameStream([this](cudaStream_t stream) {
+    EXPECT_EQ(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+  });
+}
+
 }  // namespace
 }  // namespace rules
