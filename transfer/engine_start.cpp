@@ -255,7 +255,7 @@ bool Engine::GrowStep() {
   char* memory = nullptr;
   {
     const InDriver in_driver(growing_);
-    if (Alive()) memory = PinSegment(driver_, bytes);
+    if (Alive()) memory = PinSegment(driver_, bytes, NumaNodeOf(driver_, device_));
   }
   // Meanwhile the program may have found that it could pin no more (S36).
   if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {

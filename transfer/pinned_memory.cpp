@@ -1,9 +1,13 @@
 #include "transfer/pinned_memory.h"
 
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstdint>
 
 #ifndef MADV_POPULATE_WRITE
@@ -20,9 +24,25 @@ bool Populate(char* memory, size_t bytes) {
   return errno == EINVAL;  // before Linux 5.14: pinning makes them, in the kernel as well
 }
 
+// Pages that are not there yet. Where the system refuses (a container's filter, a node that the process may not use)
+// they come from wherever they would. By the system call: the C library has no name for it.
+void PreferNode(char* memory, size_t bytes, int node) {
+  constexpr size_t kBits = sizeof(unsigned long) * CHAR_BIT;
+  std::array<unsigned long, 16> nodes = {};  // 1,024, which is the most that Linux is built for
+  const auto index = static_cast<size_t>(node);
+  if (node < 0 || index >= nodes.size() * kBits) return;
+  nodes[index / kBits] = 1UL << index % kBits;
+  (void)syscall(SYS_mbind, memory, bytes, MPOL_PREFERRED, nodes.data(), nodes.size() * kBits + 1, 0UL);
+}
+
 }  // namespace
 
-char* PinSegment(const Driver& driver, size_t bytes) {
+int NumaNodeOf(const Driver& driver, CUdevice device) {
+  int node = -1;
+  return driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS ? node : -1;
+}
+
+char* PinSegment(const Driver& driver, size_t bytes, int numa_node) {
   const size_t reserved = bytes + kHugePageBytes;
   void* const mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
@@ -33,6 +53,7 @@ char* PinSegment(const Driver& driver, size_t bytes) {
   munmap(memory + bytes, kHugePageBytes - (aligned - begin));
   (void)madvise(memory, bytes, MADV_HUGEPAGE);
   (void)madvise(memory, bytes, MADV_DONTFORK);
+  PreferNode(memory, bytes, numa_node);
   // Portable: a second context would see it as pinned too, and not stage its own copies of it.
   if (!Populate(memory, bytes) ||
       driver.cuMemHostRegister(memory, bytes, CU_MEMHOSTREGISTER_PORTABLE) != CUDA_SUCCESS) {

@@ -1,9 +1,13 @@
-// S67: staging memory for which the system has no page left is not there; nothing is written to make one.
+// S60: staging memory is on the node that is asked for. S67: staging memory for which the system has no page left is
+// not there; nothing is written to make one.
 #include "transfer/pinned_memory.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <linux/mempolicy.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -63,7 +67,7 @@ class PinnedMemoryTest : public testing::Test {
 };
 
 TEST_F(PinnedMemoryTest, S67_PagesAreThereBeforeTheDriverIsAsked) {
-  char* const memory = PinSegment(driver_, kBytes);
+  char* const memory = PinSegment(driver_, kBytes, -1);
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(g_resident, kBytes / 4096);
   EXPECT_TRUE(UnpinSegment(driver_, memory, kBytes));
@@ -73,7 +77,7 @@ TEST_F(PinnedMemoryTest, S67_PagesAreThereBeforeTheDriverIsAsked) {
 TEST_F(PinnedMemoryTest, S67_WhereThereAreNoPagesThereIsNoSegment) {
   for (const int error : {ENOMEM, EFAULT, EHWPOISON}) {
     g_populate_fails_with = error;
-    EXPECT_EQ(PinSegment(driver_, kBytes), nullptr) << error;
+    EXPECT_EQ(PinSegment(driver_, kBytes, -1), nullptr) << error;
     EXPECT_EQ(g_registered, 0);
   }
 }
@@ -81,11 +85,49 @@ TEST_F(PinnedMemoryTest, S67_WhereThereAreNoPagesThereIsNoSegment) {
 // The driver's own call makes them then, and fails where there are none.
 TEST_F(PinnedMemoryTest, S67_ASystemThatCannotBeAskedIsNotWrittenTo) {
   g_populate_fails_with = EINVAL;
-  char* const memory = PinSegment(driver_, kBytes);
+  char* const memory = PinSegment(driver_, kBytes, -1);
   ASSERT_NE(memory, nullptr);
   EXPECT_EQ(g_registered, 1);
   EXPECT_EQ(g_resident, 0U);
   EXPECT_TRUE(UnpinSegment(driver_, memory, kBytes));
+}
+
+// How the system was told to place the page.
+int PolicyOf(const char* memory, unsigned long* nodes) {
+  int policy = -1;
+  EXPECT_EQ(syscall(SYS_get_mempolicy, &policy, nodes, 1025UL, memory, static_cast<unsigned long>(MPOL_F_ADDR)), 0);
+  return policy;
+}
+
+TEST_F(PinnedMemoryTest, S60_PagesAreOnTheNodeThatIsAskedFor) {
+  unsigned long nodes[17] = {};
+  char* const there = PinSegment(driver_, kBytes, 0);
+  ASSERT_NE(there, nullptr);
+  const int policy = PolicyOf(there + kBytes - 1, nodes);
+  EXPECT_TRUE(UnpinSegment(driver_, there, kBytes));
+  if (policy == MPOL_DEFAULT) GTEST_SKIP() << "this system lets nobody place pages";
+  EXPECT_EQ(policy, MPOL_PREFERRED);
+  EXPECT_EQ(nodes[0], 1UL);
+}
+
+TEST_F(PinnedMemoryTest, S60_ANodeThatThereIsNotIsNoReasonToHaveNoMemory) {
+  for (const int node : {-1, 900, 1 << 20}) {
+    unsigned long nodes[17] = {};
+    char* const memory = PinSegment(driver_, kBytes, node);
+    ASSERT_NE(memory, nullptr) << node;
+    EXPECT_EQ(PolicyOf(memory, nodes), MPOL_DEFAULT) << node;
+    EXPECT_EQ(g_resident, kBytes / 4096);
+    EXPECT_TRUE(UnpinSegment(driver_, memory, kBytes));
+  }
+}
+
+TEST_F(PinnedMemoryTest, S60_TheNodeIsTheDriversWord) {
+  driver_.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice device) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ? 3 + device : 0;
+    return device == 9 ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+  };
+  EXPECT_EQ(NumaNodeOf(driver_, 2), 5);
+  EXPECT_EQ(NumaNodeOf(driver_, 9), -1);
 }
 
 }  // namespace
