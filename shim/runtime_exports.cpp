@@ -57,9 +57,8 @@ Symbols SymbolsOf(const ElfW(Dyn) * dynamic, ElfW(Addr) base) {
 }  // namespace
 
 void UnknownFunctions::Add(std::string_view name) {
-  constexpr std::string_view kBetween = ", ";
   const size_t used = std::strlen(names);
-  const std::string_view between = count == 0 ? std::string_view() : kBetween;
+  const std::string_view between = count == 0 ? "" : ", ";
   ++count;
   if (used + between.size() + name.size() >= sizeof(names)) return;
   std::memcpy(names + used, between.data(), between.size());
