@@ -1,6 +1,7 @@
-"""ddp_steps.py BACKEND: twenty deterministic steps with DistributedDataParallel; started by torchrun.
+"""ddp_steps.py BACKEND [one_gpu]: twenty deterministic steps with DistributedDataParallel; started by torchrun.
 
 After every step each rank gives its cached memory back. Rank 0 prints the losses and a sha256 over the weights.
+With nccl each rank has a device of its own; with gloo all are on the CPU, or on the first device (one_gpu).
 """
 
 import gc
@@ -20,13 +21,14 @@ def main():
     rank, local = int(os.environ["RANK"]), int(os.environ["LOCAL_RANK"])
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
-    device = torch.device("cpu")
+    one_gpu = sys.argv[2:] == ["one_gpu"]
+    device = torch.device("cuda", 0) if one_gpu else torch.device("cpu")
     if backend == "nccl":
         torch.cuda.set_device(local)
         device = torch.device("cuda", local)
     dist.init_process_group(backend)
     torch.manual_seed(0)
-    width = 1024 if backend == "nccl" else 64
+    width = 64 if device.type == "cpu" else 1024
     layers = [layer for _ in range(6) for layer in (torch.nn.Linear(width, width), torch.nn.GELU())]
     model = DistributedDataParallel(torch.nn.Sequential(*layers, torch.nn.Linear(width, 1)).to(device))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)

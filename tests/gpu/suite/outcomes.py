@@ -90,6 +90,19 @@ def ask_from_threads(suite):
     return same_while_acting(suite, "ask_from_threads", program, says=b"event still pending: 0 of 20")
 
 
+def save_beside_training(suite):
+    """A thread that writes checkpoints while the model trains: every one is what it is bare."""
+    program = [suite.python, PROGRAMS / "save_beside_training.py"]
+    return same_while_acting(suite, "save_beside_training", program, says=b"12 checkpoints\n", timeout=240)
+
+
+def infer_beside_update(suite):
+    """S62: an inference sees one version of the weights, though another thread replaces them on the same stream."""
+    program = [suite.python, PROGRAMS / "infer_beside_update.py"]
+    says = b"0 of the inferences saw two versions; enough: True\n"
+    return same_while_acting(suite, "infer_beside_update", program, says=says, timeout=240)
+
+
 def torn_copies(suite, mib):
     """S62: another thread's kernels on the same stream come before or after all of a copy."""
     program = [suite.python, PROGRAMS / "torn_copies.py", str(mib)]
@@ -260,6 +273,7 @@ def checks(suite):
         ]
 
     device = suite.device
+    ddp_on_one_gpu = [*torchrun("gloo", 2)[:-2], PROGRAMS / "ddp_steps.py", "gloo", "one_gpu"]
 
     def cupy(data):
         if not suite.results.get("versions", {}).get("cupy"):
@@ -305,6 +319,9 @@ def checks(suite):
             (f"outcomes.torn_copies_{mib}MiB", needs_gpu(suite, torn_copies(suite, mib)))
             for mib in (16, 64, 256, 1024)
         ),
+        ("outcomes.save_beside_training", needs_gpu(suite, save_beside_training(suite))),
+        ("outcomes.infer_beside_update", needs_gpu(suite, infer_beside_update(suite))),
+        ("outcomes.ddp_gloo_one_gpu", needs_gpu(suite, same(suite, "ddp_gloo_one_gpu", ddp_on_one_gpu, timeout=240))),
         ("outcomes.cupy", needs_gpu(suite, cupy)),
         ("outcomes.disabled", disabled(suite)),
         ("outcomes.kept_preload", kept_preload(suite)),

@@ -330,6 +330,29 @@ def serve_beside_training(suite):
     return check
 
 
+def offload_weights(suite):
+    """Weights that travel both ways in every step, in turns: the median of the ratios."""
+
+    def measured(which, prefix):
+        program = [*prefix, suite.python, GPU_TESTS / "programs" / "offload_weights.py"]
+        name = f"speed.offload_weights.{which}"
+        return json.loads(suite.command(name, program, timeout=60).expect_success(name).stdout)["step_ms"]
+
+    def check(data):
+        pairs_of = [(measured("bare", []), measured("slipstream", suite.run_prefix("--quiet"))) for _ in range(5)]
+        data["pairs"] = pairs_of
+        ratios_of = sorted(under / bare for bare, under in pairs_of)
+        text = (
+            f"{statistics.median(bare for bare, _ in pairs_of):.1f} ms a step bare, ratio "
+            f"{statistics.median(ratios_of):.3f} ({ratios_of[0]:.3f} to {ratios_of[-1]:.3f})"
+        )
+        if statistics.median(ratios_of) > MOST_STEP_TIME:
+            raise Failed(text)
+        return text
+
+    return check
+
+
 def checks(suite):
     problems = {}
     rounds = 2 if suite.rehearsal else ROUNDS
@@ -411,4 +434,5 @@ def checks(suite):
         ("speed.examples", measure_others),
         *((f"speed.{name}", step_time(name)) for name in other_examples(suite)),
         ("speed.serve_beside_training", needs_gpu(suite, serve_beside_training(suite))),
+        ("speed.offload_weights", needs_gpu(suite, offload_weights(suite))),
     ]
