@@ -23,7 +23,7 @@ constexpr std::string_view kUsed[] = {"libibverbs.so", "librdmacm.so", "libfabri
 // own here; and cuFile, whose first use is a call that is hooked.
 constexpr std::string_view kOwn[] = {"libibverbs", "librdmacm", "libfabric",  "libmlx", "libefa",
                                      "libbnxt_re", "librxe",    "libnccl",    "libmpi", "libopen-",
-                                     "libuc",      "libcufile", "libnvshmem", "libpsm"};
+                                     "libuc",      "libcufile", "libnvshmem", "libpsm", "libsharp"};
 // The places of their parts.
 constexpr std::string_view kOwnFolders[] = {"/libibverbs/", "/libfabric/", "/openmpi/"};
 
