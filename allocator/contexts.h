@@ -52,9 +52,9 @@ class Contexts {
   CUcontext Primary(CUdevice device);
   // The calling thread's context and its device. Null: it has none, or one of the program's own making.
   CUcontext Current(CUdevice* device);
-  // Whether the program was seen with contexts that are no device's primary one.
-  // What was said of those contexts holds from here on of everything.
+  // As if the program had been seen with such a context: nothing is served any more.
   void ServeNoMore() { others_.store(true, std::memory_order_release); }
+  // Whether the program was seen with contexts that are no device's primary one.
   bool others() const { return others_.load(std::memory_order_acquire); }
   // The device is being reset: its primary context will be another one. Until the end its work may still run.
   void BeginReset(CUdevice device) {

@@ -455,6 +455,13 @@ void Runtime::StandAside() noexcept {
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
   if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->StandAside();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->StandAside();
+  try {
+    const std::string why = "off since a library was loaded: " + WhyUnknown();
+    policy::LogWarn("stands aside: " + why);
+    for (const char* const engine : {"allocator", "transfer"}) Explain(engine, why.c_str());
+  } catch (...) {
+    // No memory to say so.
+  }
 }
 
 Route Runtime::Enter(HookId id, const void* caller) noexcept {

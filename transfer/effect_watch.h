@@ -1,5 +1,5 @@
 // Whether what hooked calls do to host memory is recorded (HostEffects). It costs a program that copies from pinned
-// memory five questions to the driver a copy, and is of use only while copies are promoted or freed memory is kept:
+// memory seven calls of the driver a copy, and is of use only while copies are promoted or freed memory is kept:
 // after kIdleAfter records that nobody has asked for it ends, and the first who asks begins it again.
 //
 // Nothing is missed by that. Whoever begins it again lets hooks record first, and then puts one fence behind all that

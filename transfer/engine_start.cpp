@@ -89,11 +89,11 @@ bool Engine::ServesCurrent(Served* current) {
     return false;
   }
   // One of the program's own making, perhaps on the engine's device: no hold of the primary one reaches its work.
-  if ((active == 0 || !IsPrimary(driver_, device, context)) && !Broken(Mutant::kS12Contexts)) {
-    if (!several_contexts_.load(std::memory_order_relaxed)) SecondContext();
+  if (active == 0 || !IsPrimary(driver_, device, context)) {
+    if (!several_contexts_.load(std::memory_order_relaxed) && !Broken(Mutant::kS12Contexts)) SecondContext();
     return false;
   }
-  if (active == 0 || WhyNotDevice(device) != Decision::kCount) return false;
+  if (WhyNotDevice(device) != Decision::kCount) return false;
   others_[static_cast<size_t>(device)].store(context, std::memory_order_release);
   return true;
 }

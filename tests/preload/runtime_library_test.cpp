@@ -168,6 +168,30 @@ TEST(RuntimeLibraryTest, S66_ARuntimeThatIsNewerThanSlipstreamIsNotServed) {
   }
 }
 
+// The same, where another runtime was there first.
+TEST(RuntimeLibraryTest, S66_ANewerRuntimeThatComesLaterEndsTheService) {
+  const std::string directory = NewDirectory();
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
+  variables["LD_LIBRARY_PATH"] = SIM_NEWER_FOLDER;
+  const std::vector<std::string> command = {LOADER, "UsePrefetch", USER12, USER13};
+  const Finished bare = RunProgram(command);
+  const Finished hooked = RunProgram(command, variables);
+  EXPECT_EQ(hooked.out, bare.out);
+  EXPECT_EQ(hooked.status, bare.status);
+  std::vector<std::string> problems;
+  const std::vector<tracer::ProcessCounts> processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  for (const char* engine : {"transfer", "allocator"}) {
+    const std::vector<std::string> facts = processes[0].FactsOf(engine);
+    ASSERT_EQ(facts.size(), 2U) << engine;
+    EXPECT_TRUE(facts[0].starts_with("serves: ")) << facts[0];
+    EXPECT_EQ(facts[1],
+              "off since a library was loaded: libcudart.so.13 is newer than slipstream, which does not know 1 of its "
+              "functions (cudaMemcpyTeleportAsync)");
+  }
+}
+
 // Which library it is for whose sake every synchronise is made (S22).
 TEST(RuntimeLibraryTest, S22_ATransportInUseIsNamed) {
   const std::string directory = NewDirectory();

@@ -98,6 +98,27 @@ void Rule::WaitElsewhere(cudaStream_t stream, int device) {
   OnAnotherThread([stream] { EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }, device);
 }
 
+void AnotherOwes::AnotherOwesOn(cudaStream_t stream) {
+  EXPECT_EQ(LaunchFill(other_, 1, 1, stream), cudaSuccess);
+  std::promise<void> owes;
+  other_thread_ = std::thread([this, stream, &owes, end = end_.get_future()] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    const Tally tally("transfer");
+    Backlog(stream);
+    CopyAndSynchronize(stream);
+    DECIDED(tally, "skipped", 1);
+    owes.set_value();
+    end.wait();
+  });
+  owes.get_future().wait();
+}
+
+void AnotherOwes::LetGo() {
+  if (!other_thread_.joinable()) return;
+  end_.set_value();
+  other_thread_.join();
+}
+
 }  // namespace rules
 
 int ExportAndWait();  // s22_sharing_test.cpp: the other process of some tests

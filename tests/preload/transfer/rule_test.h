@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
+#include <thread>
 #include <vector>
 
 #include "tests/preload/rules/rules.h"
@@ -57,6 +59,22 @@ class Rule : public ::testing::Test {
   std::vector<uint8_t> source_;  // pageable, kHuge bytes
   cudaStream_t a_ = nullptr;
   cudaStream_t b_ = nullptr;
+};
+
+// Another thread owes.
+class AnotherOwes : public Rule {
+ protected:
+  ~AnotherOwes() override { LetGo(); }
+
+  // A thread that has waited for the stream as far as it knows, and lives on: it pays nothing. The calling thread works
+  // on that stream too (S65).
+  void AnotherOwesOn(cudaStream_t stream);
+  // It ends.
+  void LetGo();
+
+ private:
+  std::promise<void> end_;
+  std::thread other_thread_;
 };
 
 // The engine has not started when the test begins.

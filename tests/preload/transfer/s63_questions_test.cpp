@@ -9,41 +9,13 @@
 namespace rules {
 namespace {
 
-class Questions : public Rule {
+class Questions : public AnotherOwes {
  protected:
-  ~Questions() override { LetGo(); }
-
-  // A thread that has waited for the stream as far as it knows, and lives on: it pays nothing. The calling thread works
-  // on that stream too (S65).
-  void AnotherOwesOn(cudaStream_t stream) {
-    EXPECT_EQ(LaunchFill(other_, 1, 1, stream), cudaSuccess);
-    std::promise<void> owes;
-    other_thread_ = std::thread([this, stream, &owes, end = end_.get_future()] {
-      EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-      const Tally tally("transfer");
-      Backlog(stream);
-      CopyAndSynchronize(stream);
-      DECIDED(tally, "skipped", 1);
-      owes.set_value();
-      end.wait();
-    });
-    owes.get_future().wait();
-  }
-  void LetGo() {
-    if (!other_thread_.joinable()) return;
-    end_.set_value();
-    other_thread_.join();
-  }
-
   static cudaEvent_t NewEvent(unsigned flags = cudaEventDefault) {
     cudaEvent_t event = nullptr;
     EXPECT_EQ(cudaEventCreateWithFlags(&event, flags), cudaSuccess);
     return event;
   }
-
- private:
-  std::promise<void> end_;
-  std::thread other_thread_;
 };
 
 TEST_F(Questions, S63_AnEventRecordedBeforeHasPassed) {

@@ -2,7 +2,6 @@
 // which no header that slipstream is compiled with declares, by the rules that each of them is a case of.
 #include <dlfcn.h>
 
-#include <future>
 #include <thread>
 
 #include "tests/preload/transfer/rule_test.h"
@@ -158,32 +157,7 @@ TEST_F(Newer, S12contexts_AGreenContext) {
 }
 
 // Another thread owes; this one asks about what lies behind the work of every stream, or begins what needs all paid.
-class NewerQuestions : public Newer {
- protected:
-  void AnotherOwesOnA() {
-    EXPECT_EQ(LaunchFill(other_, 1, 1, a_), cudaSuccess);  // a stream of this thread's too (S65)
-    std::promise<void> owes;
-    thread_ = std::thread([this, &owes, end = end_.get_future()] {
-      EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-      const Tally tally("transfer");
-      Backlog(a_);
-      CopyAndSynchronize(a_);
-      DECIDED(tally, "skipped", 1);
-      owes.set_value();
-      end.wait();
-    });
-    owes.get_future().wait();
-  }
-  ~NewerQuestions() override {
-    if (!thread_.joinable()) return;
-    end_.set_value();
-    thread_.join();
-  }
-
- private:
-  std::promise<void> end_;
-  std::thread thread_;
-};
+class NewerQuestions : public AnotherOwes {};
 
 TEST_F(NewerQuestions, S63_AnEventBehindTheWorkOfAllStreams) {
   void* context = nullptr;
@@ -192,7 +166,7 @@ TEST_F(NewerQuestions, S63_AnEventBehindTheWorkOfAllStreams) {
   OK(cudaEventCreate(&event));
   Backlog(a_);
   OK(cudaExecutionCtxRecordEvent(context, event));
-  AnotherOwesOnA();
+  AnotherOwesOn(a_);
   // It is no part of a_, so that a program without the engine may have to ask again; but never for as long as the
   // backlog.
   cudaError_t answer = cudaErrorNotReady;
@@ -205,7 +179,7 @@ TEST_F(NewerQuestions, S13all_AGraphThatIsCapturedAgain) {
   OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
   OK(LaunchFill(other_, 1, 1, b_));
   OK(cudaStreamEndCapture(b_, &graph));
-  AnotherOwesOnA();
+  AnotherOwesOn(a_);
   OK(cudaStreamBeginRecaptureToGraph(b_, cudaStreamCaptureModeRelaxed, graph, nullptr));
   EXPECT_EQ(Pending(a_), 0);
   OK(LaunchFill(other_, 1, 1, b_));
