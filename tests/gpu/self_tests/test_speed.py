@@ -171,7 +171,7 @@ class Copies(unittest.TestCase):
                 def end(self, timeout):
                     pass
 
-            transfer.start = lambda suite, variant: Silent()
+            transfer.start = lambda suite, variant, prefix: Silent()
             transfer.take_turns = lambda *_: {
                 "bare": [bare] * 16,
                 "slipstream": [slipstream] * 15 + [1.0],

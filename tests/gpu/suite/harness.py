@@ -30,6 +30,7 @@ ON_REQUEST = (
     "fragmentation",
     "ladder",
     "nsight",
+    "older",
     "peers",
     "profilers",
     "replay",
@@ -136,6 +137,8 @@ class Suite:
         self.soak_state = getattr(options, "soak_state", None)
         self.slipstream = self.build / "slipstream"
         self.library = self.build / "libslipstream.so"
+        older = getattr(options, "older", None)
+        self.older = pathlib.Path(older).resolve() if older else None
         self.workdir = pathlib.Path(workdir)
         self.logs = self.workdir / "logs"
         self.logs.mkdir()

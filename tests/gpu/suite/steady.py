@@ -51,30 +51,32 @@ def prefix_of(name, example, place):
 
 
 class Sets:
-    """The processes of one program. rounds: a list of {(set, variant): seconds}."""
+    """The processes of one program. sides: two variants, and what stands in front of the command of each; a pair is a
+    block of the first and one of the second. rounds: a list of {(set, variant): seconds}."""
 
-    def __init__(self, suite, name, example, sets):
+    def __init__(self, suite, name, example, sets, sides=None, group=GROUP):
         self.suite = suite
         self.name = name
         self.example = example
         self.sets = sets
+        self.sides = sides or {BARE: [], SLIPSTREAM: suite.run_prefix("--quiet")}
+        self.group = group
         self.processes = {}
         self.steps = 0
         self.rounds = []
 
     def start(self, deadline):
         for number in range(self.sets):
-            for variant in (BARE, SLIPSTREAM):
-                under = self.suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
+            for variant, under in self.sides.items():
                 prefix = [*prefix_of(self.name, self.example, len(self.processes)), *under]
-                caches = self.suite.scratch(f"{GROUP}/{self.name}/{number}.{variant}")
+                caches = self.suite.scratch(f"{self.group}/{self.name}/{number}.{variant}")
                 env = {
                     "TORCHINDUCTOR_CACHE_DIR": caches / "inductor",
                     "TRITON_CACHE_DIR": caches / "triton",
                     **self.example.env,
                 }
                 specification = {self.name: self.example.specification(variant)}
-                log = f"{GROUP}.{self.name}.{number}.{variant}"
+                log = f"{self.group}.{self.name}.{number}.{variant}"
                 self.processes[number, variant] = Paced(self.suite, log, prefix, specification, env)
         for process in self.processes.values():
             process.read(deadline - time.monotonic())
@@ -85,7 +87,9 @@ class Sets:
     def measure(self, rounds, deadline):
         multiple = self.example.multiple
         probe = 2 * multiple if multiple > 1 else 6
-        self.steps = speed.steps_of_block(BLOCK_SECONDS, self.block(0, BARE, probe) / probe, multiple)
+        first, second = self.sides
+        seconds = max(BLOCK_SECONDS, self.example.block_seconds)
+        self.steps = speed.steps_of_block(seconds, self.block(0, first, probe) / probe, multiple)
         for number, variant in self.processes:
             self.block(number, variant, self.steps)  # the first turn does not count
         for index in range(rounds):
@@ -93,7 +97,7 @@ class Sets:
                 raise Failed(f"its time was over after {index} of {rounds} rounds")
             found = {}
             for number in range(self.sets):
-                order = (BARE, SLIPSTREAM) if (index + number) % 2 == 0 else (SLIPSTREAM, BARE)
+                order = (first, second) if (index + number) % 2 == 0 else (second, first)
                 for variant in order:
                     found[number, variant] = self.block(number, variant, self.steps)
             self.rounds.append(found)
@@ -114,9 +118,10 @@ class Sets:
 
 
 def summaries(sets):
-    """(slipstream / bare, bare / bare)."""
-    measured = sets.pairs_of(lambda number: (number, BARE), lambda number: (number, SLIPSTREAM))
-    control = sets.pairs_of(lambda number: (number, BARE), lambda number: ((number + 1) % sets.sets, BARE))
+    """(second side / first, first / first)."""
+    first, second = sets.sides
+    measured = sets.pairs_of(lambda number: (number, first), lambda number: (number, second))
+    control = sets.pairs_of(lambda number: (number, first), lambda number: ((number + 1) % sets.sets, first))
     return measured, control
 
 

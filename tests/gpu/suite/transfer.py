@@ -51,8 +51,7 @@ def summary_of(values):
     return {"repetitions": len(values), "median": statistics.median(values), "p90": percentile(values, 0.9)}
 
 
-def start(suite, variant):
-    prefix = suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
+def start(suite, variant, prefix):
     argv = [*prefix, suite.python, GPU_TESTS / "programs" / "timed_copies.py", suite.device]
     env = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore", "SLIPSTREAM_TRANSFER_D2H": "on"}
     return Conversation(suite, f"transfer.{variant}", argv, env)
@@ -96,7 +95,7 @@ def checks(suite):
         processes = {}
         try:
             for variant in (BARE, SLIPSTREAM):
-                processes[variant] = start(suite, variant)
+                processes[variant] = start(suite, variant, suite.run_prefix("--quiet") if variant == SLIPSTREAM else [])
             for process in processes.values():
                 process.read(90)
             for size in TARGETS:

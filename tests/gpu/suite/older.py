@@ -1,0 +1,184 @@
+"""Is this version slower than an earlier one? `--older DIR` names a build folder of that one, with its slipstream and
+libslipstream.so.
+
+Programs: sets of two processes, one under each version, which take turns as in steady; the control is the earlier
+version against itself. Single copies (tools/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
+programs/timed_copies.py): processes in turn, bare too, and the median of the ratios of turns next to each other.
+"""
+
+import dataclasses
+import json
+import re
+import time
+
+import pairs
+
+from . import speed, steady, transfer, workloads
+from .harness import Failed, Skipped, needs_gpu
+from .paced import end_all
+from .sanitizer import library_path
+
+GROUP = "older"
+OLDER, NEWER, BARE = "older", "newer", "bare"
+SETS, TURNS = 3, 5
+# Two versions are equally fast by this.
+MOST = 1.02
+PROGRAM_SECONDS = 120
+LOADERS = ("resnet50", "mobilenet_v2")
+MOVING = ("offload", "checkpoint")
+SIZES = ("4B", "64KiB", "1MiB", "4MiB", "64MiB", "256MiB")
+KINDS = ("h2d/blocking", "d2h/blocking", "h2d/pinned")
+# Of copy_calls: every kind and size, by one thread and by eight.
+BENCHMARKS = f"^(event/record|({'|'.join(KINDS)})/({'|'.join(SIZES)}))/.*threads:(1|8)$"
+FRESH_BYTES = (1 << 20, 16 << 20, 64 << 20, 256 << 20)
+
+
+def examples(suite):
+    """name -> Example: what moves much, and what gains nothing."""
+    of_loaders = speed.loaders(suite)
+    moving = {name: example for wave in workloads.waves(suite) for name, example in wave.items()}
+    found = {name: of_loaders[name] for name in LOADERS if name in of_loaders}
+    found |= {name: moving[name] for name in MOVING}
+    found |= {name: speed.other_examples(suite)[name] for name in (() if suite.rehearsal else ("prefetch_stream", "lm_pinned"))}
+    return {name: dataclasses.replace(example, hand_tuned=False) for name, example in found.items()}
+
+
+def sides(suite):
+    """What stands in front of a command for each version."""
+    if not suite.older:
+        raise Skipped("no earlier version is named (--older DIR)")
+    if not (suite.older / "slipstream").exists():
+        raise Failed(f"{suite.older} has no slipstream")
+    return {
+        OLDER: [str(suite.older / "slipstream"), "run", "--quiet", "--"],
+        NEWER: suite.run_prefix("--quiet"),
+    }
+
+
+def verdict(summary):
+    """None when the later version is not slower by more than 2 %, else what is wrong, or not shown."""
+    if summary["ratio_median"] <= MOST:
+        return None
+    return f"slower by more than 2 %, {'shown' if summary['ratio_low'] > MOST else 'within the noise'}"
+
+
+def program(suite, name, example):
+    def check(data):
+        sets = steady.Sets(suite, name, example, 2 if suite.rehearsal else SETS, sides(suite), GROUP)
+        sets.run(2 if suite.rehearsal else steady.ROUNDS, time.monotonic() + min(PROGRAM_SECONDS, suite.remaining()))
+        measured, control = steady.summaries(sets)
+        for variant, values in ((NEWER, measured), ("control", control)):
+            found = speed.benchmark(name, f"{GROUP}.{variant}", "s", sets.steps, values[0], (None, MOST))
+            found.update(groups=values, summary=pairs.summarize(values))
+            suite.add_benchmark(found)
+            data[variant] = found["summary"]
+        text = (
+            f"{data[NEWER]['a_median'] * 1e3:.3f} ms a step before, now/before {speed.spread(data[NEWER])}; "
+            f"before/before {speed.spread(data['control'])}; {sets.sets} sets, {data[NEWER]['pairs']} pairs"
+        )
+        if suite.rehearsal:
+            return text + "; a rehearsal: not asserted"
+        if problem := verdict(data[NEWER]):
+            raise Failed(f"{problem}; {text}")
+        return text
+
+    return check
+
+
+def call_times(output):
+    """copy_calls' standard output: name of a benchmark -> nanoseconds of the median copy."""
+    return {
+        re.sub("/(iterations:[0-9]+|manual_time)", "", found["name"]): found["p50_ns"]
+        for found in json.loads(output)["benchmarks"]
+        if "p50_ns" in found
+    }
+
+
+def compared(turns):
+    """`turns`: {variant: {what: seconds}}, one a turn. What -> (medians by variant, summary of now / before)."""
+    found = {}
+    for what in turns[0][OLDER]:
+        if not all(what in of_variant for turn in turns for of_variant in turn.values()):
+            continue  # a copy that a program had no memory for
+        summary = pairs.summarize([[(turn[OLDER][what], turn[NEWER][what]) for turn in turns]])
+        bare = sorted(turn[BARE][what] for turn in turns)[len(turns) // 2]
+        found[what] = {"bare": bare, "summary": summary}
+    return found
+
+
+def judged(suite, name, turns, data):
+    """Every kind of copy in words; Failed where one is shown to be slower."""
+    data["copies"] = found = compared(turns)
+    suite.add_benchmark({"name": name, "variant": f"{GROUP}.copies", "unit": "s", "turns": turns, "copies": found})
+    slower = [what for what, of_what in found.items() if of_what["summary"]["ratio_low"] > MOST]
+    text = "; ".join(
+        f"{what} bare {transfer.short(of_what['bare'])}, before {transfer.short(of_what['summary']['a_median'])}, "
+        f"now/before {speed.spread(of_what['summary'])}"
+        for what, of_what in found.items()
+    )
+    if slower:
+        raise Failed(f"slower by more than 2 %: {', '.join(slower)}; {text}")
+    return text
+
+
+def in_turn(suite, once):
+    """`once(variant, prefix)` for every variant in every turn, in an order that changes."""
+    fronts = {BARE: [], **sides(suite)}
+    turns = []
+    for number in range(TURNS):
+        order = [list(fronts)[(number + place) % len(fronts)] for place in range(len(fronts))]
+        turns.append({variant: once(variant, fronts[variant]) for variant in order})
+    return turns
+
+
+def calls(suite):
+    def check(data):
+        benchmark = suite.build / "bench" / "gpu" / "copy_calls"
+        if not benchmark.exists():
+            raise Skipped(f"{benchmark} is not there")
+        options = ["--calls", 300, "--bytes", 1 << 31, "--benchmark_format=json", f"--benchmark_filter={BENCHMARKS}"]
+        env = {"LD_LIBRARY_PATH": library_path(suite)}
+
+        def once(variant, prefix):
+            result = suite.command(f"{GROUP}.calls.{variant}", [*prefix, benchmark, *options], env=env, timeout=90)
+            found = call_times(result.expect_success(variant).stdout)
+            return {what: nanoseconds * 1e-9 for what, nanoseconds in found.items()}
+
+        return judged(suite, "calls", in_turn(suite, once), data)
+
+    return check
+
+
+def fresh(suite):
+    def check(data):
+        processes = {}
+        try:
+            for variant, prefix in {BARE: [], **sides(suite)}.items():
+                processes[variant] = transfer.start(suite, variant, prefix)
+            for process in processes.values():
+                process.read(90)
+
+            def once(variant, _prefix):
+                found = {}
+                for size in FRESH_BYTES:
+                    request = {"what": "fetch", "bytes": size, "repetitions": 4, "pinned": False}
+                    seconds = processes[variant].ask(request)["seconds"]
+                    found[transfer.size_name(size)] = sorted(seconds)[len(seconds) // 2]
+                return found
+
+            # Behind turns in which the engine finds its way.
+            for variant in processes:
+                for _ in range(2):
+                    once(variant, None)
+            turns = in_turn(suite, once)
+        finally:
+            end_all(processes.values())
+        return judged(suite, "cpu into fresh memory", turns, data)
+
+    return check
+
+
+def checks(suite):
+    found = [(f"{GROUP}.{name}", program(suite, name, example)) for name, example in examples(suite).items()]
+    found += [(f"{GROUP}.calls", needs_gpu(suite, calls(suite))), (f"{GROUP}.fresh", needs_gpu(suite, fresh(suite)))]
+    return found
