@@ -65,7 +65,8 @@ class Copies(unittest.TestCase):
         asked = re.compile(older.BENCHMARKS)
         for name in ("event/record/iterations:3/threads:1", "h2d/pinned/64KiB/iterations:3/threads:8"):
             self.assertTrue(asked.search(name), name)
-        for name in ("h2d/pinned/16MiB/iterations:3/threads:8", "h2d/pinned/4B/iterations:3/threads:4"):
+        self.assertTrue(asked.search("h2d/pinned/256MiB/iterations:3/threads:1"))
+        for name in ("h2d/pinned/16MiB/iterations:3/threads:1", "h2d/pinned/64MiB/iterations:3/threads:8", "h2d/pinned/4B/iterations:3/threads:4"):
             self.assertFalse(asked.search(name), name)
 
     def test_slower_in_every_turn_fails(self):
