@@ -42,6 +42,8 @@ namespace slipstream::transfer {
   ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \
   ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
   ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
+  ROW(kAsideThreads, "aside.threads",                                                                                 \
+      "copies left alone: of up to 64 KiB, beside another thread that has work of its own on another stream")         \
   ROW(kAsideContext, "aside.context", "copies left alone: a context or a runtime that the engine does not serve")     \
   ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
   ROW(kAsideVerify, "aside.verify", "copies left alone: a copy before did not arrive as its source was")              \

@@ -358,6 +358,9 @@ class Engine {
   void WaitCounted(const FenceRef& fence, Decision reason);
   bool WaitCountedAtMost(const FenceRef& fence, Decision reason);
   bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
+  bool OthersHaveTheirOwn(CUstream stream) const {
+    return !Broken(Mutant::kS65) && thread_work_.OthersHaveTheirOwn(State().work, stream);
+  }
   bool SeveralContexts();
   void SecondContext();
   enum class Promptness : uint8_t { kAtOnce, kForCopy, kForSmallCopy };

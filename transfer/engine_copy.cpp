@@ -146,6 +146,11 @@ Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
   if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
   if (!ServesCurrent(&request.in)) return Decision::kAsideContext;
   *plan = PlanFor(policy::Direction::kHostToDevice, request);
+  // The driver's own small copies wait for nothing: what is to be gained is the synchronise, which is made then.
+  if (plan->promote && request.bytes <= kSmallCopyBytes && OthersHaveTheirOwn(request.stream)) {
+    thread_work_.NextTurn();
+    return Decision::kAsideThreads;
+  }
   if (plan->promote) return kPromote;
   if (plan->promote_by == policy::Decider::kStagingKey) return Decision::kAsideDevice;
   return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;

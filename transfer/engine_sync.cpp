@@ -90,9 +90,8 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* e
   if (!candidate.plan.skip_synchronize) {
     return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kKeptRule : Decision::kKeptOff;
   }
-  if (thread_work_.OthersHaveTheirOwn(State().work, candidate.stream.handle) && !Broken(Mutant::kS65)) {
-    return Decision::kKeptThreads;
-  }
+  thread_work_.NextTurn();
+  if (OthersHaveTheirOwn(candidate.stream.handle)) return Decision::kKeptThreads;
   if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kKeptMapped;
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {

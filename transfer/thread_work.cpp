@@ -63,8 +63,8 @@ bool ThreadWork::AnyOther(const Mine& mine, CUstream stream, uint64_t turn, cons
   });
 }
 
-bool ThreadWork::OthersHaveTheirOwn(const Mine& mine, CUstream stream) {
-  const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed) + 1;
+bool ThreadWork::OthersHaveTheirOwn(const Mine& mine, CUstream stream) const {
+  const uint64_t turn = turn_.load(std::memory_order_relaxed);
   return too_many_.load(std::memory_order_relaxed) ||
          AnyOther(mine, stream, turn, [](const Lately& lately) { return lately.elsewhere && !lately.to_it; });
 }

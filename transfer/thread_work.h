@@ -56,8 +56,9 @@ class ThreadWork {
   }
   void Leave(Mine& mine);
 
-  // Whether another thread has work of its own, seen from the stream. Begins a turn.
-  bool OthersHaveTheirOwn(const Mine& mine, CUstream stream);
+  void NextTurn() { turn_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether another thread has work of its own, seen from the stream.
+  bool OthersHaveTheirOwn(const Mine& mine, CUstream stream) const;
   // Whether another thread has lately submitted work to the stream.
   bool OthersUse(const Mine& mine, CUstream stream) const;
 

@@ -83,6 +83,8 @@ constexpr std::string_view kAsideConditions =
     "  transfer.aside.capture        a stream is being captured\n"
     "  transfer.aside.host_effect    earlier work may still write the source\n"
     "  transfer.aside.system_memory  the device reaches host memory by itself\n"
+    "  transfer.aside.threads        of up to 64 KiB, beside another thread that has work of its own on another "
+    "stream\n"
     "  transfer.aside.context        a context or a runtime that the engine does not serve\n"
     "  transfer.aside.driver         the driver is older than CUDA 12.5\n"
     "  transfer.aside.verify         a copy before did not arrive as its source was\n"

@@ -43,6 +43,7 @@ constexpr Phrase kPhrases[] = {
     {"transfer.aside.capture", "during a stream capture"},
     {"transfer.aside.host_effect", "while earlier work could still write the source"},
     {"transfer.aside.system_memory", "because the device reaches host memory by itself"},
+    {"transfer.aside.threads", "of up to 64 KiB, beside another thread that has work of its own"},
     {"transfer.aside.context", "in a context that the engine does not serve"},
     {"transfer.aside.driver", "because the driver is older than CUDA 12.5"},
     {"transfer.aside.verify", "because a copy had arrived wrong"},
