@@ -434,6 +434,32 @@ class OutOfMemory(unittest.TestCase):
                 self.run_check(*arguments)
 
 
+class Trims(unittest.TestCase):
+    def run_check(self, trimmed, longest=(9.0, 7.0, 8.0)):
+        with suite_with(()) as suite:
+            turns = iter(longest * len(allocator.TRIMMED))
+
+            def command(_log, argv, **_):
+                *_, blocks, _mib = argv
+                path = suite.scratch(f"allocator/trim_beside_training.{blocks}x{argv[-1]}MiB") / "summary.json"
+                decisions = {"allocator.trimmed": {"count": trimmed(blocks)}}
+                path.write_text(json.dumps({"totals": {"decisions": decisions}}))
+                found = {"step_ms": 1.5, "lost_ms": blocks / 8, "longest_ms": next(turns)}
+                return harness.Result(0, json.dumps(found).encode(), b"", 1.0)
+
+            suite.command = command
+            return allocator.trim_beside_training(suite)({})
+
+    def test_what_it_says(self):
+        text = self.run_check(lambda blocks: blocks)
+        self.assertIn("40 blocks of 256 MiB: 5.0 ms lost (5.0 to 5.0), longest step ", text)
+        self.assertTrue(text.startswith("reported, not asserted: 0 blocks"))
+
+    def test_where_nothing_was_given_back_nothing_is_shown(self):
+        with self.assertRaisesRegex(Failed, "39 blocks were given back, not 40"):
+            self.run_check(lambda blocks: min(blocks, 39) if blocks == 40 else blocks)
+
+
 class Guards(unittest.TestCase):
     def test_what_needs_two_devices(self):
         with support.TemporarySuite() as suite:

@@ -36,6 +36,9 @@ LEAST_WAIT_NS = 100_000
 SIZES = ("2MiB", "20MiB", "256MiB", "1GiB")
 THREADS = (1, 2, 4, 8, 16)
 PAIRS_SECONDS = 50
+# Blocks that are given back beside a training, and their MiB; none is what the machine does by itself.
+TRIMMED = ((0, 1), (200, 20), (40, 256))
+TRIM_TURNS = 3
 # T9: empty_cache() at every step / never.
 MOST_EMPTY_CACHE = 1.01
 # Near the memory limit no step may be slower than that.
@@ -755,6 +758,41 @@ def start_up(suite):
     )
 
 
+def trim_beside_training(suite):
+    """What it costs a training that the pool gives idle memory back: few large blocks, many small ones, and none."""
+
+    def once(blocks, mib):
+        name = f"trim_beside_training.{blocks}x{mib}MiB"
+        summary = suite.scratch(f"allocator/{name}") / "summary.json"
+        program = [suite.python, PROGRAMS / "trim_beside_training.py", blocks, mib]
+        prefix = suite.run_prefix("--quiet", "--summary", summary)
+        result = suite.command(f"allocator.{name}", [*prefix, *program], env=POOL, timeout=60)
+        found = json.loads(result.expect_success(name).stdout)
+        found["trimmed"] = decided(harness.read_json(summary, "summary"), "allocator.trimmed")
+        if found["trimmed"] < blocks:
+            raise Failed(f"{found['trimmed']} blocks were given back, not {blocks}: nothing is shown")
+        return found
+
+    def check(data):
+        runs = {blocks: [] for blocks in TRIMMED}
+        for _ in range(TRIM_TURNS):
+            for blocks in runs:
+                runs[blocks].append(once(*blocks))
+        data["runs"] = {f"{blocks} x {mib} MiB": found for (blocks, mib), found in runs.items()}
+
+        def of(choose):
+            return lambda key, found: choose(run[key] for run in found)
+
+        median, least, most = of(statistics.median), of(min), of(max)
+        return "reported, not asserted: " + "; ".join(
+            f"{blocks} blocks of {mib} MiB: {median('lost_ms', found):.1f} ms lost ({least('lost_ms', found):.1f} to "
+            f"{most('lost_ms', found):.1f}), longest step {median('longest_ms', found):.1f} ms of {median('step_ms', found):.2f}"
+            for (blocks, mib), found in runs.items()
+        )
+
+    return check
+
+
 def measurements(suite):
     """What must have the machine to itself; the most important first, since time may run out."""
     return [
@@ -764,4 +802,5 @@ def measurements(suite):
         ("allocator.second_process", second_process(suite)),
         ("allocator.lengths", lengths(suite)),
         ("allocator.start_up", start_up(suite)),
+        ("allocator.trim_beside_training", needs_gpu(suite, trim_beside_training(suite))),
     ]

@@ -88,11 +88,12 @@ def program(suite, name, example):
 
 
 def call_times(output):
-    """copy_calls' standard output: name of a benchmark -> nanoseconds of the median copy."""
+    """copy_calls' standard output: name of a benchmark -> nanoseconds of a copy. The mean, because where threads wait for
+    each other half of the copies may be quick and the others what is waited for."""
     return {
-        re.sub("/(iterations:[0-9]+|manual_time)", "", found["name"]): found["p50_ns"]
+        re.sub("/(iterations:[0-9]+|manual_time)", "", found["name"]): found["mean_ns"]
         for found in json.loads(output)["benchmarks"]
-        if "p50_ns" in found
+        if "mean_ns" in found
     }
 
 
@@ -138,7 +139,7 @@ def calls(suite):
         benchmark = suite.build / "bench" / "gpu" / "copy_calls"
         if not benchmark.exists():
             raise Skipped(f"{benchmark} is not there")
-        options = ["--calls", 300, "--bytes", 1 << 31, "--benchmark_format=json", f"--benchmark_filter={BENCHMARKS}"]
+        options = ["--calls", 3000, "--bytes", 1 << 29, "--benchmark_format=json", f"--benchmark_filter={BENCHMARKS}"]
         env = {"LD_LIBRARY_PATH": library_path(suite)}
 
         def once(variant, prefix):
