@@ -37,6 +37,7 @@ constexpr Name kNames[] = {
     {"S39", Mutant::kS39},
     {"S40", Mutant::kS40},
     {"S55", Mutant::kS55},
+    {"S65", Mutant::kS65},
 };
 
 Mutant Chosen() {

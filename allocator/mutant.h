@@ -34,6 +34,7 @@ enum class Mutant : uint8_t {
   kS39,         // memory is unmapped before the work on it has run
   kS40,         // a pool's attributes are the driver's alone
   kS55,         // idle memory is given back under a lock
+  kS65,         // other threads' work is not looked at
 };
 
 #ifdef SLIPSTREAM_MUTANTS

@@ -126,9 +126,11 @@ void Segments::FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most,
 
 // Puts all later work of the device behind all earlier work that could have used the block, which the program may then
 // use at once. Where other devices are, or a network adapter reaches memory, there is something that such a wait cannot
-// hold, now or later; and work of one device must not be held behind another's, which may wait for it (S12). Null then.
+// hold, now or later; and work of one device must not be held behind another's, which may wait for it (S12), nor
+// another thread's behind what is none of its business (S65). Null then.
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   if (contexts_.device_count() != 1 || surroundings_.reached_from_outside()) return nullptr;
+  if (surroundings_.others_have_work() && !Broken(Mutant::kS65)) return nullptr;
   const CUcontext context = pool.context();
   const DevicePool::Move move(pool);
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {

@@ -35,6 +35,9 @@ struct Surroundings {
   // itself is loaded (S22).
   bool (*reached_from_outside)();
 
+  // Whether a thread beside the calling one has work of its own, which a wait of the whole device would hold (S65).
+  bool (*others_have_work)();
+
   // Starts a thread of slipstream's own, detached, with the program's signals blocked. `name` has at most 15
   // characters.
   bool (*start_thread)(const char* name, void* (*body)(void*), void* argument);

@@ -200,6 +200,7 @@ bool WaitForHostEffects(CUcontext context) {
 bool MappedByHeap(const void* address) { return g_stream_ordered.load(std::memory_order_acquire)->Owns(address); }
 bool TransportLoaded() { return g_transfer.load(std::memory_order_acquire)->TransportLoaded(); }
 bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
+bool OthersHaveWork() { return g_transfer.load(std::memory_order_acquire)->OthersHaveWork(); }
 
 bool DescribeSite(uint32_t site, transfer::CallSites::Place* place) {
   tracer::CallSite found;
@@ -242,6 +243,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
                                                 .capture_live = CaptureLive,
                                                 .wait_for_host_effects = WaitForHostEffects,
                                                 .reached_from_outside = ReachedFromOutside,
+                                                .others_have_work = OthersHaveWork,
                                                 .start_thread = policy::StartHelperThread};
   if (allocator.device) {
     auto* const pool = new (std::nothrow)

@@ -81,6 +81,12 @@ class Engine {
     if (thread_work_.Submitted(thread.work, handle) && has_thread_key_) pthread_setspecific(thread_key_, this);
   }
 
+  // Whether another thread has work of its own, seen from the stream that the calling one last submitted work to (S65).
+  bool OthersHaveWork() {
+    thread_work_.NextTurn();
+    return OthersHaveTheirOwn(ThreadWork::LastOf(State().work));
+  }
+
   // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
   cudaError_t CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                         cudaStream_t stream, bool per_thread);

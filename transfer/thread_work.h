@@ -55,6 +55,10 @@ class ThreadWork {
     return SubmittedElsewhere(mine, stream, turn);
   }
   void Leave(Mine& mine);
+  // Where the thread's last work went; the legacy default stream if it had none.
+  static CUstream LastOf(const Mine& mine) {
+    return mine.last != nullptr ? mine.last->stream.load(std::memory_order_relaxed) : CU_STREAM_LEGACY;
+  }
 
   void NextTurn() { turn_.fetch_add(1, std::memory_order_relaxed); }
   // Whether another thread has work of its own, seen from the stream.

@@ -28,6 +28,7 @@ const Surroundings kSurroundings = {
     .capture_live = [] { return g_capturing; },
     .wait_for_host_effects = [](CUcontext) { return true; },
     .reached_from_outside = [] { return false; },
+    .others_have_work = [] { return false; },
     .start_thread = [](const char*, void* (*)(void*), void*) { return false; },
 };
 

@@ -1,4 +1,5 @@
 // S30: memory that is freed is handed out again only behind everything that was submitted before.
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -134,6 +135,33 @@ TEST_F(Order, S30wait_OnAStreamThatIsMadeLater) {
   OK(cudaStreamSynchronize(late));
   OK(simQuiesce());
   EXPECT_TRUE(HoldsOnly(fresh, 0x22, kBlock));
+}
+
+// A wait of the device would hold the other thread's work, too: the driver gets the block back, which waits on the host
+// as the program's free would have.
+TEST_F(Order, S65_NothingElseIsLeftBesideAThreadWithWorkOfItsOwn) {
+  uint8_t* const old = Malloc(kBlock);
+  LeaveFree(kBlock / 2);
+  std::promise<void> submitted;
+  std::promise<void> over;
+  std::thread beside([&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(LaunchFill(scratch_, 64, 1, b_), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+    submitted.set_value();
+    over.get_future().wait();
+  });
+  submitted.get_future().wait();
+  Backlog(a_);
+  OK(LaunchFill(old, kBlock, 0x11, a_));
+  const Tally tally("allocator");
+  OK(cudaFree(old));
+  (void)Malloc(kBlock);
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "reused.behind", 0);
+  DECIDED_AT_LEAST(tally, "reclaimed", 1);
+  over.set_value();
+  beside.join();
 }
 
 // The importer's work is behind no wait of this process's.
