@@ -45,7 +45,7 @@ Delivery::Ends Delivery::End(bool whole) {
     if (joined_) ends.delivered = fences_.Record(to_.context, to_.stream);
     lease_.End(joined_ ? ends.delivered : ends.read);
   }
-  if (!ends.delivered) failed_ = true;
+  if (whole && !ends.delivered) failed_ = true;
   return ends;
 }
 

@@ -28,12 +28,13 @@ CUresult FenceRef::Wait() const {
 bool FenceRef::WaitAtMost(std::chrono::nanoseconds limit) const {
   constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::microseconds(500);
   const auto end = std::chrono::steady_clock::now() + limit;
-  for (std::chrono::nanoseconds sleep = std::chrono::microseconds(10); !Done();
-       sleep = std::min(2 * sleep, kLongestSleep)) {
-    if (std::chrono::steady_clock::now() >= end) return false;
+  for (std::chrono::nanoseconds sleep = std::chrono::microseconds(10);; sleep = std::min(2 * sleep, kLongestSleep)) {
+    // Read before the question: a thread that did not run for longer than that looks once more.
+    const bool last = std::chrono::steady_clock::now() >= end;
+    if (Done()) return true;
+    if (last) return false;
     std::this_thread::sleep_for(sleep);
   }
-  return true;
 }
 
 bool Behind::Done(const FenceRef& fence) {

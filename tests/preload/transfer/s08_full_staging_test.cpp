@@ -94,6 +94,36 @@ TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
   DECIDED(tally, "promoted.large", 1);
 }
 
+// While the whole device is held nothing is read, and the copy gets no further than its slots: it is the program's own.
+TEST_F(FullStaging, S08_ALongCopyBehindAHold) {
+  constexpr size_t kBytes = size_t{80} << 20;
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
+  const auto first = Pattern(kBytes, 5);
+  const auto second = Pattern(kBytes, 6);
+  OK(CopyUp(far, first.data(), kBytes, b_));
+  OK(cudaDeviceSynchronize());
+  auto* const flag = reinterpret_cast<uint32_t*>(pinned_);
+  __atomic_store_n(flag, 0, __ATOMIC_RELEASE);
+  OK(cuStreamWaitValue32(a_, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
+  // Ends the hold when somebody waits for it.
+  std::atomic<bool> over{false};
+  std::thread release([&] {
+    while (!over && simStuckWaits() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+  });
+  const Tally tally("transfer");
+  CopyAndSynchronize(a_);
+  OK(CopyUp(far, second.data(), kBytes, b_));
+  over = true;
+  release.join();
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(far, second));
+  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "aside.full", 1);
+  DECIDED(tally, "aside.error", 0);
+}
+
 class Staging : public Rule {};
 
 // On a stream with nothing to do a copy goes on through the slots that have been read already, and no others are
