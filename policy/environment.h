@@ -20,7 +20,7 @@
 
 namespace slipstream::policy {
 
-// Every variable of ours begins with this.
+// Every variable of ours begins with this; not every one that does is ours (IsOwnVariable in load.h).
 inline constexpr std::string_view kVariablePrefix = "SLIPSTREAM_";
 
 // The variables that are not overrides of a policy key.

@@ -313,17 +313,28 @@ void ReadLayers(Loaded& loaded) {
   }
 }
 
-void ReadVariables(const Environment& env, Loaded& loaded) {
-  std::vector<std::string> known{kPolicyVariable, kDisableVariable, kRunDirectoryVariable, kChildrenVariable,
-                                 kSystemDirectoryVariable};
-  const std::size_t reserved = known.size();
+constexpr std::string_view kReservedVariables[] = {kPolicyVariable, kDisableVariable, kRunDirectoryVariable,
+                                                   kChildrenVariable, kSystemDirectoryVariable};
+
+bool IsReserved(std::string_view name) {
+  return std::find(std::begin(kReservedVariables), std::end(kReservedVariables), name) != std::end(kReservedVariables);
+}
+
+// The variable of ours that somebody probably meant; empty: it is somebody else's. What all have in common makes
+// nothing near.
+std::string NearestVariable(std::string_view name) {
+  std::vector<std::string> rests;
+  for (const std::string_view known : kReservedVariables) rests.emplace_back(known.substr(kVariablePrefix.size()));
   for (const Option& option : Options()) {
-    if (option.overridable) known.push_back(VariableOf(option));
+    if (option.overridable) rests.push_back(VariableOf(option).substr(kVariablePrefix.size()));
   }
+  const std::string nearest = Nearest(name.substr(kVariablePrefix.size()), rests);
+  return nearest.empty() ? nearest : std::string(kVariablePrefix) + nearest;
+}
+
+void ReadVariables(const Environment& env, Loaded& loaded) {
   for (const auto& [name, text] : env.variables()) {
-    if (!name.starts_with(kVariablePrefix)) continue;
-    const auto end = known.begin() + static_cast<std::ptrdiff_t>(reserved);
-    if (std::find(known.begin(), end, name) != end) continue;
+    if (!name.starts_with(kVariablePrefix) || IsReserved(name)) continue;
     const std::string& variable = name;
     const auto same = [&variable](const Option& o) { return VariableOf(o) == variable; };
     const auto option = std::find_if(Options().begin(), Options().end(), same);
@@ -340,7 +351,11 @@ void ReadVariables(const Environment& env, Loaded& loaded) {
         problem.what = "[[transfer.rule]] has no overrides: rules stand in the policy file";
       } else {
         problem.what = "not one that slipstream knows";
-        problem.suggestion = Nearest(name, known);
+        problem.suggestion = NearestVariable(name);
+        if (problem.suggestion.empty()) {
+          loaded.foreign.push_back(name);
+          continue;
+        }
       }
     } else {
       problem.key = KeyOf(*option);
@@ -381,6 +396,19 @@ std::string Origin::Format() const {
   if (kind == Kind::kDefault) return "default";
   const std::string place = line > 0 ? name + ":" + std::to_string(line) : name;
   return kind == Kind::kFile && layer != Layer::kNamed ? std::string(NameOf(layer)) + " " + place : place;
+}
+
+std::vector<std::string> Loaded::ForeignText() const {
+  std::vector<std::string> lines;
+  for (const std::string& name : foreign) {
+    lines.push_back("environment variable " + Escape(name) + ": ignored, no key of the policy has that name");
+  }
+  return lines;
+}
+
+bool IsOwnVariable(std::string_view name) {
+  const auto is_it = [name](const Option& option) { return VariableOf(option) == name; };
+  return IsReserved(name) || std::any_of(Options().begin(), Options().end(), is_it);
 }
 
 std::string Loaded::Files() const {

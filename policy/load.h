@@ -69,6 +69,9 @@ struct Loaded {
   std::vector<Problem> problems;
   // What was accepted and does nothing, in the same order: for people, and no reason to refuse anything.
   std::vector<Problem> notes;
+  // Variables that begin as ours do and are neither ours nor nearly so: somebody else's, such as those of a Kubernetes
+  // service of the same name. By name.
+  std::vector<std::string> foreign;
   // Origin of every key ("log.level", "environment.NAME"), and of each rule with the keys that it sets
   // ("transfer.rule[1]", "transfer.rule[1].promote"); complete only where ok().
   std::map<std::string, Origin> origins;
@@ -77,9 +80,14 @@ struct Loaded {
 
   bool ok() const noexcept { return problems.empty() && !out_of_memory; }
 
+  // What to tell people of `foreign`, a line each.
+  std::vector<std::string> ForeignText() const;
   // The files that were read, for people: "defaults", or "system /etc/slipstream/policy.toml, policy.toml".
   std::string Files() const;
 };
+
+// Whether the variable is one of a key or has another meaning of its own for slipstream. Allocates.
+bool IsOwnVariable(std::string_view name);
 
 Loaded Load(const Source& source) noexcept;
 

@@ -248,9 +248,11 @@ std::string ReferenceMarkdown() {
       "## Environment variables\n\n"
       "Every key but `version` and those of a rule has one: `SLIPSTREAM_`, the table, the key, in capitals. The text "
       "needs no quotes, the elements of an array are separated by colons, and it is "
-      "checked as the file is. A `SLIPSTREAM_` variable that is not one of them is an error, so that a slip of the "
-      "hand "
-      "does not go unnoticed; these have meanings of their own:\n\n"
+      "checked as the file is. A variable that is nearly one of them (`SLIPSTREAM_TRANSFER_HD2`) is an error, so that "
+      "a "
+      "slip of the hand does not go unnoticed. Any other that begins so is somebody else's, as those that Kubernetes "
+      "sets for a service named slipstream (`SLIPSTREAM_PORT`): it is ignored, and `slipstream doctor` and `slipstream "
+      "policy check` name it. These have meanings of their own:\n\n"
       "| Variable | Meaning |\n|---|---|\n";
   const auto variable = [&out](const char* name, const char* meaning) {
     out.append("| `").append(name).append("` | ").append(meaning).append(" |\n");

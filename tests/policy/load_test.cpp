@@ -459,7 +459,6 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                                                        {"SLIPSTREAM_RUN_DIRECTORY", "/tmp"}}));
   EXPECT_EQ(Formatted(loaded),
             (Strings{"policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
-                     "environment variable SLIPSTREAM_: not one that slipstream knows",
                      "environment variable SLIPSTREAM_ALLOCATOR_MODE: found \"unlimited\", expected "
                      "\"off\", \"segments\" or \"stream_ordered\"",
                      "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
@@ -470,6 +469,41 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
                      "environment variable SLIPSTREAM_TRANSFER_HD2: not one that slipstream knows; did you mean "
                      "\"SLIPSTREAM_TRANSFER_H2D\"?",
                      "environment variable SLIPSTREAM_VERSION: \"version\" belongs to the file and has no override"}));
+}
+
+// Those of a Kubernetes service "slipstream", of its host and port; and what anybody might have.
+TEST(Load, OtherPeoplesVariablesAreIgnored) {
+  const Variables others = {{"SLIPSTREAM_", "1"},
+                            {"SLIPSTREAM_BUILD_ID", "7"},
+                            {"SLIPSTREAM_HOME", "/opt/slipstream"},
+                            {"SLIPSTREAM_PORT", "tcp://10.0.0.1:80"},
+                            {"SLIPSTREAM_PORT_80_TCP", "tcp://10.0.0.1:80"},
+                            {"SLIPSTREAM_PORT_80_TCP_ADDR", "10.0.0.1"},
+                            {"SLIPSTREAM_PORT_80_TCP_PORT", "80"},
+                            {"SLIPSTREAM_PORT_80_TCP_PROTO", "tcp"},
+                            {"SLIPSTREAM_SERVICE_HOST", "10.0.0.1"},
+                            {"SLIPSTREAM_SERVICE_PORT", "80"},
+                            {"SLIPSTREAM_SERVICE_PORT_HTTP", "80"},
+                            {"SLIPSTREAM_TOKEN", "x"},
+                            {"SLIPSTREAM_URL", "x"}};
+  Variables all = others;
+  all["SLIPSTREAM_LOG_LEVEL"] = "debug";
+  const Loaded loaded = LoadText("version = 1\n", "policy.toml", Environment(all));
+  EXPECT_TRUE(loaded.ok()) << ::testing::PrintToString(Formatted(loaded));
+  EXPECT_EQ(loaded.policy.log.level, LogLevel::kDebug);
+  Strings names;
+  for (const auto& [name, value] : others) names.push_back(name);
+  EXPECT_EQ(loaded.foreign, names);
+  EXPECT_EQ(loaded.ForeignText().at(2),
+            "environment variable SLIPSTREAM_HOME: ignored, no key of the policy has that name");
+}
+
+TEST(Load, VariablesThatAreOurs) {
+  for (const char* name : {"SLIPSTREAM_POLICY", "SLIPSTREAM_DISABLE", "SLIPSTREAM_TRANSFER_H2D"}) {
+    EXPECT_TRUE(IsOwnVariable(name)) << name;
+  }
+  for (const char* name : {"SLIPSTREAM_", "SLIPSTREAM_PORT", "TRANSFER_H2D", ""})
+    EXPECT_FALSE(IsOwnVariable(name)) << name;
 }
 
 TEST(Load, SizesOfBothKindsArrive) {

@@ -137,6 +137,18 @@ TEST(RunCommandTest, EnvironmentOfThePolicyYieldsToTheUsers) {
   EXPECT_EQ(finished.out, "apple elm\n");
 }
 
+// A Kubernetes service of the name sets such ones, and the job has them as it would bare.
+TEST(RunCommandTest, OtherPeoplesVariablesAreNoneOfOurs) {
+  NEEDS_PLAIN_BUILD();
+  const Variables others = {{"SLIPSTREAM_HOME", "/opt/slipstream"}, {"SLIPSTREAM_PORT", "tcp://10.0.0.1:80"}};
+  const Finished finished = RunUnder({"--quiet"}, {"sh", "-c", "echo $SLIPSTREAM_HOME $SLIPSTREAM_PORT"}, others);
+  EXPECT_EQ(finished.status, 0);
+  EXPECT_EQ(finished.out, "/opt/slipstream tcp://10.0.0.1:80\n");
+  EXPECT_EQ(finished.err, "");
+  const Finished slip = RunUnder({}, {"true"}, {{"SLIPSTREAM_LOG_LEVLE", "debug"}});
+  EXPECT_NE(slip.err.find("did you mean \"SLIPSTREAM_LOG_LEVEL\"?"), std::string::npos) << slip.err;
+}
+
 TEST(RunCommandTest, ThePolicyReachesTheProcessFromAnyDirectory) {
   const std::string place = NewDirectory();
   WriteFile(place + "/policy.toml", "version = 1\n[tracer]\ncounters = \"calls\"\n");

@@ -77,7 +77,7 @@ void PutIntoVariables(const policy::Policy& policy, Variables* variables) {
 std::vector<std::pair<std::string, std::string>> BareVariables(const policy::Environment& environment) {
   std::vector<std::pair<std::string, std::string>> variables;
   for (const auto& [name, value] : environment.variables()) {
-    if (name.starts_with(policy::kVariablePrefix)) continue;
+    if (policy::IsOwnVariable(name)) continue;
     if (name == "NVTX_INJECTION64_PATH" && IsOurs(value)) continue;
     if (name != "LD_PRELOAD") {
       variables.emplace_back(name, value);
@@ -146,7 +146,7 @@ bool MakeSides(const std::vector<std::string>& policies, const policy::Environme
   }
   std::string set;
   for (const auto& [name, value] : environment.variables()) {
-    if (!name.starts_with(policy::kVariablePrefix) || IsNoOverride(name)) continue;
+    if (!policy::IsOwnVariable(name) || IsNoOverride(name)) continue;
     set += (set.empty() ? "" : ", ") + name;
   }
   if (!set.empty()) {

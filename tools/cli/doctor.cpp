@@ -264,6 +264,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   report.transfer_policy = TransferPolicy(loaded);
   for (const policy::Problem& problem : loaded.problems) report.policy_problems.push_back(problem.Format());
   for (const policy::Problem& note : loaded.notes) report.notes.push_back(note.Format());
+  for (std::string& line : loaded.ForeignText()) report.notes.push_back(std::move(line));
   report.driver = LookAtDriver();
   report.huge_pages = HugePages();
   report.locked_memory = LockedMemory();

@@ -13,6 +13,7 @@ namespace slipstream::cli {
 
 int Complain(const policy::Loaded& loaded) {
   for (const policy::Problem& note : loaded.notes) std::fprintf(stderr, "%s\n", note.Format().c_str());
+  for (const std::string& line : loaded.ForeignText()) std::fprintf(stderr, "%s\n", line.c_str());
   for (const policy::Problem& problem : loaded.problems) std::fprintf(stderr, "%s\n", problem.Format().c_str());
   if (loaded.out_of_memory) std::fprintf(stderr, "slipstream policy: out of memory\n");
   return loaded.ok() ? 0 : 1;
