@@ -68,16 +68,7 @@ def program(suite, name, example):
     def check(data):
         sets = steady.Sets(suite, name, example, 2 if suite.rehearsal else SETS, sides(suite), GROUP)
         sets.run(2 if suite.rehearsal else steady.ROUNDS, time.monotonic() + min(PROGRAM_SECONDS, suite.remaining()))
-        measured, control = steady.summaries(sets)
-        for variant, values in ((NEWER, measured), ("control", control)):
-            found = speed.benchmark(name, f"{GROUP}.{variant}", "s", sets.steps, values[0], (None, MOST))
-            found.update(groups=values, summary=pairs.summarize(values))
-            suite.add_benchmark(found)
-            data[variant] = found["summary"]
-        text = (
-            f"{data[NEWER]['a_median'] * 1e3:.3f} ms a step before, now/before {speed.spread(data[NEWER])}; "
-            f"before/before {speed.spread(data['control'])}; {sets.sets} sets, {data[NEWER]['pairs']} pairs"
-        )
+        text = steady.recorded(suite, sets, MOST, data)
         if suite.rehearsal:
             return text + "; a rehearsal: not asserted"
         if problem := verdict(data[NEWER]):

@@ -125,6 +125,23 @@ def summaries(sets):
     return measured, control
 
 
+def recorded(suite, sets, most, data):
+    """Benchmarks of the second side against the first, held to `most`, and of the first against itself, in the results
+    and in `data`; what they say in words."""
+    first, second = sets.sides
+    measured, control = summaries(sets)
+    for variant, values, limits in ((second, measured, (None, most)), ("control", control, None)):
+        found = speed.benchmark(sets.name, f"{sets.group}.{variant}", "s", sets.steps, values[0], limits)
+        found.update(groups=values, summary=pairs.summarize(values))
+        suite.add_benchmark(found)
+        data[variant] = found["summary"]
+    return (
+        f"{data[second]['a_median'] * 1e3:.3f} ms a step {first}, {second}/{first} {speed.spread(data[second])}; "
+        f"{first}/{first} {speed.spread(data['control'])}; {sets.sets} sets, {data[second]['pairs']} pairs of "
+        f"{sets.steps} steps"
+    )
+
+
 def verdict(summary):
     """None when the program is not slower by more than 1 %, else what is wrong, or not shown."""
     if summary["ratio_median"] > MOST:
@@ -139,17 +156,7 @@ def check_of(suite, name, example):
             raise Skipped("there is no taskset")
         sets = Sets(suite, name, example, 2 if suite.rehearsal else SETS)
         sets.run(2 if suite.rehearsal else ROUNDS, time.monotonic() + min(PROGRAM_SECONDS, suite.remaining()))
-        measured, control = summaries(sets)
-        for variant, values, limits in (("slipstream", measured, (None, MOST)), ("control", control, None)):
-            found = speed.benchmark(name, f"{GROUP}.{variant}", "s", sets.steps, values[0], limits)
-            found.update(groups=values, summary=pairs.summarize(values))
-            suite.add_benchmark(found)
-            data[variant] = found["summary"]
-        text = (
-            f"{data['slipstream']['a_median'] * 1e3:.3f} ms a step bare, slipstream/bare {speed.spread(data['slipstream'])}; "
-            f"bare/bare {speed.spread(data['control'])}; {sets.sets} sets, {data['slipstream']['pairs']} pairs of "
-            f"{sets.steps} steps"
-        )
+        text = recorded(suite, sets, MOST, data)
         if suite.rehearsal:
             return text + "; a rehearsal: not asserted"
         if problem := verdict(data["slipstream"]):
