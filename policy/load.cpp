@@ -408,7 +408,8 @@ std::vector<std::string> Loaded::ForeignText() const {
 
 bool IsOwnVariable(std::string_view name) {
   const auto is_it = [name](const Option& option) { return VariableOf(option) == name; };
-  return IsReserved(name) || std::any_of(Options().begin(), Options().end(), is_it);
+  return name.starts_with(kVariablePrefix) &&
+         (IsReserved(name) || std::any_of(Options().begin(), Options().end(), is_it));
 }
 
 std::string Loaded::Files() const {

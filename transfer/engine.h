@@ -82,6 +82,7 @@ class Engine {
   }
 
   // Whether another thread has work of its own, seen from the stream that the calling one last submitted work to (S65).
+  // A hold for the calling thread is in question.
   bool OthersHaveWork() {
     thread_work_.NextTurn();
     return OthersHaveTheirOwn(ThreadWork::LastOf(State().work));

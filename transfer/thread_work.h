@@ -5,7 +5,8 @@
 // that serves requests, or prefetches, beside one that trains. PyTorch's autograd threads work on the stream of the
 // thread that called them, and on the streams of collectives besides; what they submit belongs to the same step.
 //
-// "Lately" is counted in turns, one for each synchronise that could have been skipped.
+// "Lately" is counted in turns, one for each time that a hold was in question: a synchronise that could have been
+// skipped, a small copy that is left alone because it could not, a pooled block whose work is pending.
 //
 // Threading: any thread, no lock. A slot is written by the thread that it belongs to; Submitted touches nothing else
 // but
@@ -60,6 +61,7 @@ class ThreadWork {
     return mine.last != nullptr ? mine.last->stream.load(std::memory_order_relaxed) : CU_STREAM_LEGACY;
   }
 
+  // A hold is in question once more.
   void NextTurn() { turn_.fetch_add(1, std::memory_order_relaxed); }
   // Whether another thread has work of its own, seen from the stream.
   bool OthersHaveTheirOwn(const Mine& mine, CUstream stream) const;

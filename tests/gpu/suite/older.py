@@ -57,13 +57,6 @@ def sides(suite):
     }
 
 
-def verdict(summary):
-    """None when the later version is not slower by more than 2 %, else what is wrong, or not shown."""
-    if summary["ratio_median"] <= MOST:
-        return None
-    return f"slower by more than 2 %, {'shown' if summary['ratio_low'] > MOST else 'within the noise'}"
-
-
 def program(suite, name, example):
     def check(data):
         sets = steady.Sets(suite, name, example, 2 if suite.rehearsal else SETS, sides(suite), GROUP)
@@ -71,7 +64,7 @@ def program(suite, name, example):
         text = steady.recorded(suite, sets, MOST, data)
         if suite.rehearsal:
             return text + "; a rehearsal: not asserted"
-        if problem := verdict(data[NEWER]):
+        if problem := steady.verdict(data[NEWER], MOST):
             raise Failed(f"{problem}; {text}")
         return text
 

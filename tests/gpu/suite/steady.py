@@ -142,11 +142,11 @@ def recorded(suite, sets, most, data):
     )
 
 
-def verdict(summary):
-    """None when the program is not slower by more than 1 %, else what is wrong, or not shown."""
-    if summary["ratio_median"] > MOST:
-        shown = "shown" if summary["ratio_low"] > MOST else "within the noise"
-        return f"slower by more than 1 %, {shown}"
+def verdict(summary, most=MOST):
+    """None when the program is slower by no more than that, else what is wrong, or not shown."""
+    if summary["ratio_median"] > most:
+        shown = "shown" if summary["ratio_low"] > most else "within the noise"
+        return f"slower by more than {most - 1:.0%}, {shown}".replace("%", " %")
     return None
 
 
