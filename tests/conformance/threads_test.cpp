@@ -161,6 +161,35 @@ TYPED_TEST(Threads, MoreThanThereIs) {
   for (int i = 0; i < 2 * kThreads; ++i) ASSERT_NE(this->Take(bytes), nullptr);
 }
 
+// The same on a stream that they share, where no thread has work of its own: blocks are freed under work that only the
+// next read waits for. There is one block for each thread and none besides.
+TYPED_TEST(Threads, EnoughForEverybodyOnOneStream) {
+  const size_t bytes = this->FreeMemory() / 19 * 2;
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  this->RunAll([bytes, stream](int index) {
+    for (int round = 0; round < kRounds / 3; ++round) {
+      void* memory = nullptr;
+      const cudaError_t result = TypeParam::Allocate(&memory, bytes, stream);
+      // Memory of a stream-ordered free is there when the stream gets to it.
+      if (TypeParam::kStreamOrdered && result == cudaErrorMemoryAllocation) {
+        ExpectLastError(cudaErrorMemoryAllocation);
+        continue;
+      }
+      ASSERT_EQ(result, cudaSuccess) << "thread " << index << ", round " << round;
+      const uint32_t salt = NewSalt();
+      EXPECT_TRUE(Fill(memory, bytes, salt, stream));
+      EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "thread " << index;
+      EXPECT_OK(LaunchDelay(stream));
+      EXPECT_TRUE(Fill(memory, bytes, NewSalt(), stream));
+      EXPECT_OK(TypeParam::Free(memory, stream));
+    }
+    ExpectNoLastError();
+  });
+  EXPECT_OK(cudaStreamSynchronize(stream));
+  EXPECT_OK(cudaStreamDestroy(stream));
+}
+
 // Nobody ever wants more than a share of which there is one for each: nobody is ever refused, whatever the others'
 // frees and allocations are in the middle of.
 TYPED_TEST(Threads, EnoughForEverybody) {
