@@ -313,8 +313,8 @@ void ReadLayers(Loaded& loaded) {
   }
 }
 
-constexpr std::string_view kReservedVariables[] = {kPolicyVariable, kDisableVariable, kRunDirectoryVariable,
-                                                   kChildrenVariable, kSystemDirectoryVariable};
+constexpr std::string_view kReservedVariables[] = {kPolicyVariable, kDisableVariable,  kRunDirectoryVariable,
+                                                   kRunVariable,    kChildrenVariable, kSystemDirectoryVariable};
 
 bool IsReserved(std::string_view name) {
   return std::find(std::begin(kReservedVariables), std::end(kReservedVariables), name) != std::end(kReservedVariables);

@@ -42,6 +42,7 @@ struct Field {
 
 constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debug"};
 constexpr std::string_view kInterceptLevels[] = {"runtime", "driver"};
+constexpr std::string_view kRunWatchers[] = {"auto", "on", "off"};
 constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments", "stream_ordered"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
@@ -58,6 +59,7 @@ constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
 constexpr Table kTables[] = {
     {"log", "What slipstream says about itself."},
     {"intercept", "Which calls are seen."},
+    {"run", "What `slipstream run` does around the command."},
     {"children",
      "Which programs keep the preload where a process of the run executes them. Only under `slipstream run`."},
     {"allocator", "Who serves device memory."},
@@ -117,6 +119,14 @@ constexpr Option kOptions[] = {
                                                   "too, which programs and libraries with a runtime "
                                                   "of their own call (cuBLAS, cuDNN, NCCL, Triton, CuPy, JAX).",
                                                   kInterceptLevels),
+    Choice<&Policy::run, &Run::watcher>(
+        "run", "watcher",
+        "Whether a process of slipstream's waits for the end of the command, in a session of its own, and ends the run "
+        "where the command was killed: prints the summary to the terminal or file that its standard error was, writes "
+        "--summary, removes the run's directory. auto: unless the first process of the container does not collect "
+        "processes that others leave (`docker run` without --init), where each watcher would stay as a zombie. off: "
+        "the next run ends it, or `slipstream summary`.",
+        kRunWatchers),
     Choice<&Policy::children, &Children::preload>("children", "preload",
                                                   "Programs that no pattern below matches. all: each keeps the "
                                                   "preload, which does nothing where CUDA is not used. "

@@ -53,6 +53,9 @@ enum class DeviceWork : std::uint8_t { kOff, kCupti };
 // What of the program's stack stands beside a recorded call.
 enum class Stacks : std::uint8_t { kNone, kLine, kPython, kFull };
 
+// Whether a process of ours waits for the end of a run, to end it where the command was killed.
+enum class RunWatcher : std::uint8_t { kAuto, kOn, kOff };
+
 // Which programs that the command starts keep the preload.
 enum class ChildrenPreload : std::uint8_t { kAll, kPython, kNone };
 
@@ -73,6 +76,15 @@ struct Intercept {
   InterceptLevel level = InterceptLevel::kRuntime;
 
   bool operator==(const Intercept&) const = default;
+};
+
+// What `slipstream run` does around the command.
+struct Run {
+  // Without one, a run that was killed is ended by the next run, or by `slipstream summary`. auto: unless the first
+  // process of the container collects no processes that others have left: each watcher would stay as a zombie.
+  RunWatcher watcher = RunWatcher::kAuto;
+
+  bool operator==(const Run&) const = default;
 };
 
 // Which programs keep the preload where a process of the run executes them (children.h).
@@ -209,6 +221,7 @@ struct Policy {
   bool enabled = true;
   Log log;
   Intercept intercept;
+  Run run;
   Children children;
   Allocator allocator;
   Transfer transfer;

@@ -42,7 +42,7 @@
 namespace slipstream::tracer {
 
 struct RecorderOptions {
-  std::string directory;                          // of the run; made where it is missing
+  std::string directory;                          // of the run; must be there
   uint32_t ring_records = 4096;                   // a thread; a power of two from 8 to 2^20
   uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB

@@ -30,16 +30,12 @@ int MovedUp(int fd) {
 }
 
 SpoolFailure OpenDirectory(const std::string& path, int* directory) {
-  const bool made = mkdir(path.c_str(), S_IRWXU) == 0;
-  if (!made && errno != EEXIST) return {SpoolProblem::kNoDirectory, errno};
   *directory = MovedUp(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (*directory < 0) return {SpoolProblem::kNoDirectory, errno};
   struct stat facts {};
   if (fstat(*directory, &facts) != 0) return {SpoolProblem::kNoDirectory, errno};
   if (facts.st_uid != geteuid()) return {SpoolProblem::kForeignDirectory, 0};
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {SpoolProblem::kOpenDirectory, 0};
-  // The program's umask may have taken rights of ours away.
-  if (made) fchmod(*directory, S_IRWXU);
   return {};
 }
 

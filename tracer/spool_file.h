@@ -29,7 +29,7 @@ enum class SpoolProblem : uint8_t {
   kNoThread,           // the system gives no thread, or no thread-specific key
   kNoForkGuard,        // no memory that is empty in a forked child (before Linux 4.14)
   kSharedDescriptors,  // no table of descriptors of our own (before Linux 5.9, or forbidden)
-  kNoDirectory,        // it cannot be made or opened, is no directory, or is a symbolic link
+  kNoDirectory,        // it is not there, cannot be opened, is no directory, or is a symbolic link
   kForeignDirectory,   // it belongs to another user
   kOpenDirectory,      // others may write to it
   kNoFile,             // the file cannot be made
@@ -62,7 +62,7 @@ class SpoolFile {
   SpoolFile& operator=(const SpoolFile&) = delete;
   ~SpoolFile() { Close(); }
 
-  // Makes the directory where it is missing (0700; its parent must be there), and in it the file (0600), which must be
+  // Makes the file (0600) in the directory, which is not made: a process may outlive its run. The file must be
   // new. Neither is reached through a symbolic link.
   SpoolFailure Create(const std::string& directory, const std::string& name);
 

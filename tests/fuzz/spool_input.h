@@ -3,6 +3,8 @@
 // Threading: one thread; it makes others.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -45,8 +47,10 @@ inline std::string SpoolOfEverything(uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto few = [&](uint64_t limit) { return static_cast<uint32_t>(random() % limit); };
   const std::string name = "everything-" + std::to_string(seed) + ".spool";
+  const std::string written = Directory() + "/written";
+  mkdir(written.c_str(), S_IRWXU);
   tracer::SpoolFile file{{}};
-  Must(file.Create(Directory() + "/written", name).problem == tracer::SpoolProblem::kNone, "a spool can be made");
+  Must(file.Create(written, name).problem == tracer::SpoolProblem::kNone, "a spool can be made");
   tracer::ChunkWriter chunks(&file, uint64_t{1} << 30);
   chunks.Start(1'700'000'000'000'000'000);
   chunks.SetPass(1);

@@ -110,6 +110,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "log.file                      \"\"                default\n"
             "log.max_size                  \"64KiB\"           p.toml:2\n"
             "intercept.level               \"runtime\"         default\n"
+            "run.watcher                   \"auto\"            default\n"
             "children.preload              \"all\"             default\n"
             "children.keep                 []                default\n"
             "children.drop                 [\"a\", \"*/x\"]      p.toml:3\n"

@@ -454,14 +454,17 @@ TEST_F(ChildrenTest, C13_NothingIsLockedAfterSigkill) {
   for (const char* end : {"exit 0", "kill -9 $$"}) {
     for (int round = 0; round < 2; ++round) {
       const Finished finished = RunProgram(
-          {SLIPSTREAM_COMMAND, "run", "--quiet", "--summary", summary, "--", "sh", "-c", script + "; " + end});
+          {SLIPSTREAM_COMMAND, "run", "--quiet", "--summary", summary, "--", "sh", "-c", script + "; " + end},
+          {{"SLIPSTREAM_RUN_WATCHER", "off"}});
       EXPECT_EQ(finished.out, "137\n0\n") << finished.err;
+      EXPECT_EQ(RunProgram({SLIPSTREAM_COMMAND, "run", "--", "true"}).status, 0);  // ends the one that was killed
       EXPECT_EQ(nlohmann::json::parse(ReadFile(summary))["processes"].size(), 2U) << end;
     }
   }
-  // `slipstream run` itself is killed: the next one is not held up by what it left behind.
+  // With nobody watching the next one is not held up by what a killed one left behind.
   const Finished killed =
-      RunProgram({SLIPSTREAM_COMMAND, "run", "--", "sh", "-c", "echo $SLIPSTREAM_RUN_DIRECTORY; kill -9 $PPID"});
+      RunProgram({SLIPSTREAM_COMMAND, "run", "--", "sh", "-c", "echo $SLIPSTREAM_RUN_DIRECTORY; kill -9 $$"},
+                 {{"SLIPSTREAM_RUN_WATCHER", "off"}});
   EXPECT_EQ(killed.status, 137);
   const std::string left = killed.out.substr(0, killed.out.find('\n'));
   EXPECT_EQ(access(left.c_str(), F_OK), 0) << left;

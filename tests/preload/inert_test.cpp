@@ -90,11 +90,10 @@ TEST_F(InertTest, S50_NoSystemCallOfOursAfterLoading) {
     std::string kept;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
+      // Numbers of processes are padded to one width.
       const size_t parenthesis = line.find('(');
-      const size_t space = line.find(' ');
-      if (parenthesis != std::string::npos && space < parenthesis) {
-        kept += line.substr(space, parenthesis - space) + "\n";
-      }
+      const size_t space = parenthesis != std::string::npos ? line.rfind(' ', parenthesis) : parenthesis;
+      if (space != std::string::npos) kept += line.substr(space, parenthesis - space) + "\n";
     }
     return kept;
   };

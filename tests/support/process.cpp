@@ -70,8 +70,10 @@ struct Directories {
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables, const std::string& input,
                     std::chrono::seconds limit) {
   std::vector<std::string> arguments = command;
-  // This machine's own policies are not what is tested.
-  Variables all = {{"SLIPSTREAM_SYSTEM_DIRECTORY", "/nonexistent"}, {"XDG_CONFIG_HOME", "/nonexistent"}};
+  // This machine's own policies are not what is tested, and nothing is left in a home.
+  static const std::string state = NewDirectory();
+  Variables all = {
+      {"SLIPSTREAM_SYSTEM_DIRECTORY", "/nonexistent"}, {"XDG_CONFIG_HOME", "/nonexistent"}, {"XDG_STATE_HOME", state}};
   for (const auto& [name, value] : variables) all[name] = value;
   std::vector<std::string> environment = MergedEnvironment(all);
   int in[2];

@@ -3,6 +3,8 @@
 // Threading: one thread; it makes others.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <array>
 #include <memory>
 #include <span>
@@ -21,11 +23,12 @@
 
 namespace slipstream::trace_db {
 
-// By a real recorder, into `directory`. False: it could not be.
+// By a real recorder, into `directory`, which is made where it is missing. False: it could not be.
 inline bool RecordSampleRun(const std::string& directory) {
   using tracer::HookId;
   constexpr uint64_t kSteps = 3;
   constexpr std::string_view kOneLine("\xe8\0", 2);  // of Python 3.11: one instruction on the first line
+  mkdir(directory.c_str(), S_IRWXU);
   tracer::SpoolFailure why;
   tracer::RecorderOptions options = {.directory = directory};
   options.job = {.launcher = "torchrun", .job = "sample", .rank = 0, .local_rank = 0, .world_size = 1};

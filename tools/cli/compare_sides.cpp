@@ -32,7 +32,8 @@ std::string WithoutOurs(std::string_view preload) {
 // Variables of ours that are no keys of a policy.
 bool IsNoOverride(std::string_view name) {
   return name == policy::kPolicyVariable || name == policy::kSystemDirectoryVariable ||
-         name == policy::kDisableVariable || name == policy::kRunDirectoryVariable || name == policy::kChildrenVariable;
+         name == policy::kDisableVariable || name == policy::kRunDirectoryVariable || name == policy::kRunVariable ||
+         name == policy::kChildrenVariable;
 }
 
 // Everything that acts is off; what sees and writes down stays as it is.

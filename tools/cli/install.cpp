@@ -1,5 +1,6 @@
 #include "tools/cli/install.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,11 +11,20 @@ namespace slipstream::cli {
 std::string OwnExecutable() {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : path.string();
+  if (!error) return path.string();
+  // Without /proc: what the kernel was given, which may be a name from the working directory.
+  const auto* const given = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+  const std::filesystem::path found = given == nullptr ? "" : std::filesystem::canonical(given, error);
+  return error ? std::string() : found.string();
 }
 
 std::string FindLibrary(std::vector<std::string>* tried) {
-  const std::filesystem::path bin = std::filesystem::path(OwnExecutable()).parent_path();
+  const std::string own = OwnExecutable();
+  if (own.empty()) {  // never in the working directory
+    tried->emplace_back("nowhere: /proc does not say where this command is");
+    return {};
+  }
+  const std::filesystem::path bin = std::filesystem::path(own).parent_path();
   const std::filesystem::path prefix = bin.parent_path();
   const std::filesystem::path places[] = {bin, prefix / "lib" / "x86_64-linux-gnu", prefix / "lib64", prefix / "lib"};
   for (const std::filesystem::path& place : places) {

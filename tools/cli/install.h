@@ -6,7 +6,7 @@
 
 namespace slipstream::cli {
 
-// Absolute path of the running executable; empty where /proc does not say.
+// Absolute path of the running executable; empty where neither /proc nor the kernel says.
 std::string OwnExecutable();
 
 // Absolute path of libslipstream.so beside this executable (a build folder) or in the lib folder beside its bin folder

@@ -21,8 +21,11 @@
 #include "tools/cli/policy_explain.h"
 #include "tools/cli/report_command.h"
 #include "tools/cli/run.h"
+#include "tools/cli/run_end.h"
+#include "tools/cli/summary_command.h"
 #include "tools/cli/top_command.h"
 #include "tools/cli/tune_command.h"
+#include "tools/cli/watcher.h"
 
 namespace {
 
@@ -159,6 +162,17 @@ void AddRun(CommandLine* line) {
     options->command = words;
     return slipstream::cli::Run(*options);
   };
+}
+
+void AddSummary(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::SummaryOptions>();
+  Command& command = line->Add("summary", "[OPTIONS] [RUN]", "Print the summary of a run again",
+                               "The last runs' summaries are kept in $XDG_STATE_HOME/slipstream/runs, else in\n"
+                               "~/.local/state/slipstream/runs: also those of runs that were killed.");
+  command.app->add_option("RUN", options->run,
+                          "The directory of its trace, or the number (pid) of its command; default: the last run");
+  command.app->add_flag("--json", options->json, "As `slipstream run --summary` writes it");
+  command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Summary(*options); };
 }
 
 void AddDoctor(CommandLine* line) {
@@ -454,6 +468,7 @@ void AddPolicy(CommandLine* line) {
 int Main(int argc, char** argv) {
   CommandLine line;
   AddRun(&line);
+  AddSummary(&line);
   AddReport(&line);
   AddAdvise(&line);
   AddCompare(&line);
@@ -469,6 +484,9 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    // Not for people: what the root of a run executes as it exits (shim/run_root.h).
+    if (argc == 4 && std::string_view(argv[1]) == "end-of-run") return slipstream::cli::EndRunOfRoot(argv[2], argv[3]);
+    slipstream::cli::KnowArguments(argc, argv);
     return Main(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "slipstream: %s\n", error.what());  // out of memory, in practice

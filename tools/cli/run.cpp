@@ -1,31 +1,34 @@
 #include "tools/cli/run.h"
 
-#include <sys/wait.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <system_error>
 
 #include "policy/children.h"
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/log.h"
+#include "policy/run_variable.h"
 #include "policy/text.h"
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/run_directory.h"
-#include "tools/cli/summary.h"
+#include "tools/cli/run_state.h"
+#include "tools/cli/saved_summary.h"
 #include "tools/cli/summary_file.h"
 #include "tools/cli/tensor_allocator.h"
-#include "tools/cli/text.h"
+#include "tools/cli/watcher.h"
 #include "tracer/clock.h"
-#include "tracer/counter_reader.h"
-#include "tracer/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {
@@ -35,21 +38,6 @@ void Complain(const std::string& text) { std::fprintf(stderr, "slipstream: %s\n"
 int ReportStartFailure(const std::string& command, int error) {
   Complain(command + ": " + std::strerror(error));
   return error == ENOENT ? kNotFound : kNotExecutable;
-}
-
-bool WriteWhole(int fd, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = write(fd, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    done += static_cast<size_t>(written);
-  }
-  return true;
-}
-
-int ShellStatus(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 // The variables as they are: a name that stands twice, or none, is the command's business as it would be without us.
@@ -62,6 +50,26 @@ std::vector<std::string> Unchanged() {
 // Every library with NVTX in it loads the tool that this names (NVTX 3, nvtxInit.h).
 constexpr char kNvtxTool[] = "NVTX_INJECTION64_PATH";
 
+// What is written here must not end the command before it has begun: nobody may read standard error, and no file may
+// grow. The command has the dispositions that this process was given.
+class HarmlessWrites {
+ public:
+  HarmlessWrites() {
+    struct sigaction ignored {};
+    ignored.sa_handler = SIG_IGN;
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &ignored, &before_[i]);
+  }
+  ~HarmlessWrites() {
+    for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  HarmlessWrites(const HarmlessWrites&) = delete;
+  HarmlessWrites& operator=(const HarmlessWrites&) = delete;
+
+ private:
+  static constexpr std::array<int, 2> kSignals = {SIGPIPE, SIGXFSZ};
+  std::array<struct sigaction, 2> before_{};
+};
+
 // The variables of this process, and the one that --record stands for: what reads them here and in the command then
 // agrees.
 policy::Environment EnvironmentFor(const RunOptions& options) {
@@ -70,6 +78,78 @@ policy::Environment EnvironmentFor(const RunOptions& options) {
   std::map<std::string, std::string> variables(own.variables().begin(), own.variables().end());
   variables["SLIPSTREAM_TRACER_RECORD"] = "on";
   return policy::Environment(variables);
+}
+
+// The run as it begins.
+RunState StateOf(const RunOptions& options, const Preparation& preparation, const policy::Environment& environment) {
+  const policy::Policy& policy = preparation.loaded.policy;
+  RunState state;
+  state.command = std::filesystem::path(options.command[0]).filename().string();
+  state.root = getpid();
+  state.root_started = StartOf(getpid());
+  state.pid_namespace = PidNamespace();
+  state.start_ns = tracer::NowNs();
+  state.start_unix_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  state.quiet = options.quiet;
+  state.counters = WantsCounters(policy);
+  state.trace = WantsTrace(policy);
+  state.children_chosen = !policy::ChildrenVariable(policy.children, preparation.library).empty();
+  state.saved_in = SavedSummariesPlace(environment);
+  state.error_output = LookAtErrorOutput();
+  for (const policy::LayerFile& file : preparation.loaded.layers) {
+    if (file.found) state.policy_files.push_back(file);
+  }
+  return state;
+}
+
+// What tells the command that it is the root; empty where the command of ours has no name that can be executed.
+std::string RootOf(const RunState& state) {
+  const std::string command = OwnExecutable();
+  if (command.empty()) return "";
+  return policy::FormatRunRoot({.pid = state.root, .started = state.root_started, .command = command});
+}
+
+// *taken: the file's absolute name, for the process that writes it may be anywhere. Why it cannot be, or empty.
+std::string TakeSummaryFile(const std::string& path, std::string* taken) {
+  if (std::string why = WhySummaryFileRefused(path); !why.empty()) return why;
+  std::error_code error;
+  *taken = std::filesystem::absolute(path, error).string();
+  return error ? error.message() : "";
+}
+
+void MakeDirectory(const RunState& state, const std::string& tmpdir, RunDirectory* directory) {
+  std::string error;
+  if (state.trace) {
+    EndAbandonedRuns(RunDirectoryPlaces(tmpdir));
+    if (!directory->CreateForTrace(TraceDirectoryPlaces(tmpdir), &error)) {
+      Complain("no trace, no counters and no summary of this run: " + error);
+    }
+  } else if (!directory->Create(RunDirectoryPlaces(tmpdir), &error)) {
+    Complain("no counters and no summary of this run: " + error);
+  }
+}
+
+// When the first process of a container ends, so do all others: there is nobody to watch.
+bool WantsWatcher(policy::RunWatcher watcher) {
+  if (getpid() == 1 || watcher == policy::RunWatcher::kOff) return false;
+  return watcher == policy::RunWatcher::kOn || InitCollects();
+}
+
+// Writes down what the end of the run needs, and has a process watch for it.
+void Prepare(RunState state, policy::RunWatcher watcher, RunDirectory* directory) {
+  state.watched = WantsWatcher(watcher);
+  if (const std::string why = WriteRunState(directory->path(), state); !why.empty()) {
+    Complain("no summary of this run: " + directory->path() + "/" + kRunStateName + ": " + why);
+    return;
+  }
+  const std::string why = state.watched ? StartWatcher(directory->path(), directory->lock()) : "";
+  if (!why.empty()) {
+    Complain("no watcher of this run, so that there will be no summary if it is killed: " + why);
+    state.watched = false;
+    unlink((directory->path() + "/" + kRunStateName).c_str());
+    WriteRunState(directory->path(), state);
+  }
 }
 
 }  // namespace
@@ -94,8 +174,11 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
     preload = request.library + ":" + preload;
   }
   if (request.policy_list) variables[policy::kPolicyVariable] = *request.policy_list;
-  variables.erase(policy::kRunDirectoryVariable);  // of a `slipstream run` around this one
+  // Of a `slipstream run` around this one; if it is its root, that run is ended by its watcher.
+  variables.erase(policy::kRunDirectoryVariable);
+  variables.erase(policy::kRunVariable);
   if (!request.run_directory.empty()) variables[policy::kRunDirectoryVariable] = request.run_directory;
+  if (!request.run_root.empty()) variables[policy::kRunVariable] = request.run_root;
   variables.erase(policy::kChildrenVariable);
   if (const std::string children = policy::ChildrenVariable(request.children, request.library); !children.empty()) {
     variables[policy::kChildrenVariable] = children;
@@ -148,7 +231,7 @@ bool WantsCounters(const policy::Policy& policy) {
 bool WantsTrace(const policy::Policy& policy) { return policy.enabled && policy.tracer.record == policy::Record::kOn; }
 
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
-                                 const std::string& run_directory, TensorAllocator* told) {
+                                 const std::string& run_directory, TensorAllocator* told, const std::string& run_root) {
   const policy::Policy& policy = preparation.loaded.policy;
   PreloadRequest request;
   request.inherited = environment.variables();
@@ -163,15 +246,18 @@ PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::E
   request.library = preparation.library;
   request.policy_list = policy::PolicyListFor(preparation.loaded);
   request.run_directory = run_directory;
+  request.run_root = run_directory.empty() ? "" : run_root;
   request.children = policy.children;
   request.tool_of_nvtx = WantsTrace(policy) && policy.tracer.ranges && !run_directory.empty();
   return MakePreloadEnvironment(request);
 }
 
 int Run(const RunOptions& options) {
+  std::optional<HarmlessWrites> harmless(std::in_place);
   const std::string& name = options.command[0];
   if (policy::DisabledByEnvironment()) {
     if (options.record) Complain(std::string("no trace: ") + policy::kDisableVariable + " is set");
+    harmless.reset();
     return ReportStartFailure(name, ExecCommand(options.command, Unchanged()));
   }
 
@@ -181,76 +267,31 @@ int Run(const RunOptions& options) {
   const policy::Loaded& loaded = preparation.loaded;
   SayNotes(loaded);
 
-  int summary_fd = -1;
+  RunState state = StateOf(options, preparation, environment);
   if (options.summary) {
-    std::string why;
-    summary_fd = OpenSummaryFile(*options.summary, &why);
-    if (summary_fd < 0) {
+    if (const std::string why = TakeSummaryFile(*options.summary, &state.summary_file); !why.empty()) {
       Complain("cannot write the summary to " + *options.summary + ": " + why + ". Name another file");
       return kCannotStart;
     }
   }
-  const bool wants_counters = WantsCounters(loaded.policy);
-  const bool wants_summary = !options.quiet || options.summary;
-  const bool wants_trace = WantsTrace(loaded.policy);
-  if (options.record && !wants_trace) Complain("no trace: the policy says enabled = false");
-  const std::string tmpdir(environment.Get("TMPDIR").value_or(""));
+  if (options.record && !state.trace) Complain("no trace: the policy says enabled = false");
+  const bool wants_end = !options.quiet || options.summary || state.trace;
   RunDirectory directory;
-  std::string error;
-  if (wants_trace) {
-    if (!directory.CreateForTrace(TraceDirectoryPlaces(tmpdir), &error)) {
-      Complain("no trace and no counters in this run: " + error);
-    }
-  } else if (wants_summary && wants_counters) {
-    if (!directory.Create(RunDirectoryPlaces(tmpdir), &error)) Complain("no counters in this run: " + error);
-  }
+  if (wants_end) MakeDirectory(state, std::string(environment.Get("TMPDIR").value_or("")), &directory);
 
   TensorAllocator told;
-  const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), &told);
+  const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), &told, RootOf(state));
   if (!told.message.empty() && (told.refused || !options.quiet)) Complain(told.message);
   if (!preload.error.empty()) {
     Complain(preload.error);
     return kCannotStart;
   }
 
-  // Nobody will read anything: become the command, with no process in between. A trace is looked at in any case: one
-  // that lacks something never goes without a word.
-  if (!wants_summary && directory.path().empty())
-    return ReportStartFailure(name, ExecCommand(options.command, preload.variables));
-
-  const uint64_t start = tracer::NowNs();
-  const ChildResult child = RunCommand(options.command, preload.variables);
-  if (!child.started) return ReportStartFailure(name, child.start_errno);
-
-  {
-    RunSummary summary;
-    summary.command = std::filesystem::path(name).filename().string();
-    summary.exit_status = ShellStatus(child.wait_status);
-    summary.wall_ns = tracer::NowNs() - start;
-    summary.counters_off = !wants_counters;
-    summary.children_chosen = !policy::ChildrenVariable(loaded.policy.children, preparation.library).empty();
-    for (const policy::LayerFile& file : loaded.layers) {
-      if (file.found) summary.policy_files.push_back(file);
-    }
-    if (!directory.path().empty()) summary.processes = tracer::ReadRunDirectory(directory.path(), &summary.problems);
-    if (!directory.path().empty() && wants_trace) {
-      summary.trace = SumUpTrace(directory.path(), summary.processes, wants_counters);
-    }
-    if (!directory.path().empty() && !wants_trace && !tracer::ListSpools(directory.path(), &error).empty()) {
-      Complain(
-          "a process of the command recorded a trace that is not kept: only this command's own policy has it kept");
-    }
-    if (summary_fd >= 0 && !WriteWhole(summary_fd, SummaryJson(summary))) {
-      Complain("cannot write the summary to " + *options.summary + ": " + std::strerror(errno));
-    }
-    if (!options.quiet) std::fputs(ForTerminal(FormatSummary(summary)).c_str(), stderr);
-    if (summary.trace && (!options.quiet || !summary.trace->troubles.empty())) {
-      std::fputs(ForTerminal(FormatTrace(*summary.trace)).c_str(), stderr);
-      if (!options.quiet) std::fputs(ForTerminal(FormatHint(*summary.trace)).c_str(), stderr);
-    }
-  }
-  directory.Remove();  // EndAs runs no destructor
-  EndAs(child.wait_status);
+  if (!directory.path().empty()) Prepare(state, loaded.policy.run.watcher, &directory);
+  harmless.reset();
+  const int error = ExecCommand(options.command, preload.variables);
+  directory.Remove();  // before the watcher learns that there is no run
+  return ReportStartFailure(name, error);
 }
 
 }  // namespace slipstream::cli

@@ -21,8 +21,8 @@ struct RunOptions {
   std::vector<std::string> command;    // never empty
 };
 
-// Does not return when the command could be started: this process then ends as the command did. Otherwise an exit code
-// of exit_codes.h, with the reason on standard error.
+// Does not return when the command could be started: this process is then the command (S68). Otherwise an exit code of
+// exit_codes.h, with the reason on standard error.
 int Run(const RunOptions& options);
 
 // What a command under slipstream needs: the policy for it, and the library.
@@ -53,6 +53,7 @@ struct PreloadRequest {
   std::string library{};
   std::optional<std::string> policy_list{};  // for SLIPSTREAM_POLICY (policy::PolicyListFor); nothing: as it is
   std::string run_directory{};               // empty: none
+  std::string run_root{};                    // for SLIPSTREAM_RUN_ROOT (policy/run_variable.h); empty: there is no root
   bool tool_of_nvtx = false;    // the library is to get the command's own NVTX calls, unless another tool does
   policy::Children children{};  // which programs that the command starts keep the library
 };
@@ -60,6 +61,7 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 
 // Those that the policy asks for. *told: what was said to PyTorch, if that is to be known.
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
-                                 const std::string& run_directory, TensorAllocator* told);
+                                 const std::string& run_directory, TensorAllocator* told,
+                                 const std::string& run_root = {});
 
 }  // namespace slipstream::cli

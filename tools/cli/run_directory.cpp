@@ -12,10 +12,13 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
 #include "tools/cli/private_umask.h"
+#include "tools/cli/run_end.h"
+#include "tools/cli/run_state.h"
 #include "tracer/spool_format.h"
 
 namespace slipstream::cli {
@@ -40,6 +43,14 @@ void RemoveFlatDirectory(const std::string& path, std::string_view kept = {}) {
   rmdir(path.c_str());
 }
 
+// Whether the run may still be going on although nobody holds its lock: its watcher was killed, or there was none.
+bool MayLive(const std::string& path) {
+  const std::optional<RunState> state = ReadRunState(path);
+  if (!state) return false;
+  const RootIs root = LookForRoot(*state);
+  return root == RootIs::kAlive || (root == RootIs::kUnknown && !state->watched);
+}
+
 // Removes what runs of this user left in `place` when they were killed: nobody holds their lock any more.
 void SweepAbandoned(const std::string& place) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(place.c_str()), closedir);
@@ -50,7 +61,8 @@ void SweepAbandoned(const std::string& place) {
     const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) continue;
     struct stat status {};
-    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0) {
+    if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 && !MayLive(path) &&
+        !EndRun(path, {.now = false, .print = false})) {
       RemoveFlatDirectory(path);
     }
     close(fd);
@@ -62,7 +74,7 @@ void SweepAbandoned(const std::string& place) {
 RunDirectory::~RunDirectory() { Remove(); }
 
 void RunDirectory::Remove() {
-  if (!path_.empty()) RemoveFlatDirectory(path_, keeps_trace_ ? tracer::kSpoolSuffix : "");
+  if (!path_.empty()) RemoveRun(path_, keeps_trace_);
   if (lock_ >= 0) close(lock_);
   path_.clear();
   lock_ = -1;
@@ -110,11 +122,20 @@ bool RunDirectory::CreateForTrace(const std::vector<std::string>& places, std::s
       continue;
     }
     path_ = name;
+    lock_ = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     keeps_trace_ = true;
     error->clear();
     return true;
   }
   return false;
+}
+
+void RemoveRun(const std::string& path, bool keeps_trace) {
+  RemoveFlatDirectory(path, keeps_trace ? tracer::kSpoolSuffix : "");
+}
+
+void EndAbandonedRuns(const std::vector<std::string>& places) {
+  for (const std::string& place : places) SweepAbandoned(place);
 }
 
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir) {
@@ -127,7 +148,12 @@ std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir) {
 std::vector<std::string> TraceDirectoryPlaces(const std::string& tmpdir) {
   std::vector<std::string> places = RunDirectoryPlaces(tmpdir);
   std::error_code error;
-  places.front() = std::filesystem::current_path(error);
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  if (error) {
+    places.erase(places.begin());  // it was removed
+  } else {
+    places.front() = here;
+  }
   return places;
 }
 

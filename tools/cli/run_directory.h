@@ -7,8 +7,9 @@
 namespace slipstream::cli {
 
 // Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
-// written by stores to mapped pages. Held by flock while its run lives; what a killed run left behind is removed by the
-// next run of the same user. Not copyable; removed by the destructor or by Remove.
+// written by stores to mapped pages. Held by flock by this process, or by the watcher of a run; one that nobody holds,
+// and whose run has no root that lives or may live, is ended (run_end.h) by the next run of the same user. Not
+// copyable; removed by the destructor or by Remove, unless it was given away.
 //
 // A run that leaves a trace has its directory where its user looks for it, and the trace stays in it.
 class RunDirectory {
@@ -29,12 +30,21 @@ class RunDirectory {
 
   // Empty before Create and after Remove.
   const std::string& path() const { return path_; }
+  // A descriptor that holds its lock, which an exec closes.
+  int lock() const { return lock_; }
 
  private:
   std::string path_;
   int lock_ = -1;
   bool keeps_trace_ = false;
 };
+
+// Removes a run's directory with all its files; but for those of a trace that is kept, and while there are any, for the
+// directory.
+void RemoveRun(const std::string& path, bool keeps_trace);
+
+// Ends the runs in these places that nobody has ended: their root and their watcher were killed.
+void EndAbandonedRuns(const std::vector<std::string>& places);
 
 // /dev/shm, the value of TMPDIR, /tmp.
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir);

@@ -196,6 +196,10 @@ std::string FormatSummary(const RunSummary& summary) {
     }
   }
   if (summary.counters_off) return text;
+  if (!summary.exit_status) {
+    text += "slipstream: " + policy::Escape(summary.command) +
+            " was killed, or left without exiting; what it counted until then:\n";
+  }
   if (summary.processes.empty()) {
     // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically).
     return text + "slipstream: " + policy::Escape(summary.command) +
@@ -208,7 +212,7 @@ std::string FormatSummary(const RunSummary& summary) {
   const ProcessCounts total = Total(summary.processes);
   const FunctionCounts all = SumOf(total.functions);
   text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) +
-          " in them, " + HumanTime(summary.wall_ns) + " wall; ";
+          " in them, " + (summary.wall_ns == 0 ? "" : HumanTime(summary.wall_ns) + " wall; ");
   text += summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
                                         : NumberOf(summary.processes.size(), "process", "processes");
   text += "\n" + FormatTable(total) + FormatCopies(total);

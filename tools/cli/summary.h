@@ -16,8 +16,9 @@ inline constexpr char kSummarySchema[] = "slipstream-summary-1";
 
 struct RunSummary {
   std::string command;  // base name only: arguments may hold secrets
-  int exit_status = 0;  // as a shell shows it: 128 + signal when a signal ended the command
-  uint64_t wall_ns = 0;
+  // As a shell shows it; nothing where it was not seen: the command was killed, or left without exiting.
+  std::optional<int> exit_status{};
+  uint64_t wall_ns = 0;                           // 0: not known
   std::vector<tracer::ProcessCounts> processes;   // those that made a hooked call
   std::vector<std::string> problems;              // counter files that could not be read
   bool counters_off = false;                      // the policy asked for none

@@ -5,7 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "tools/cli/private_umask.h"
 
 namespace slipstream::cli {
 namespace {
@@ -30,34 +35,82 @@ const char* RefusedFile(const struct stat& facts) {
   return nullptr;
 }
 
+std::string LastError() { return std::strerror(errno); }
+
+// Where the name leads to, through links of one's own; the name itself where there is nothing yet.
+std::string Target(const std::string& path) {
+  const std::unique_ptr<char, decltype(&::free)> target(::realpath(path.c_str(), nullptr), &::free);
+  return target == nullptr ? path : target.get();
+}
+
+std::string WriteWhole(int file, const std::string& text) {
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(file, text.data() + done, text.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return LastError();
+    done += static_cast<size_t>(written);
+  }
+  return {};
+}
+
+// A file beside the target, that then takes its name. False where none can be made there.
+bool Replace(const std::string& target, mode_t mode, const std::string& text, std::string* error) {
+  std::string beside = target + ".XXXXXX";
+  const PrivateUmask only_ours;
+  const int file = mkostemp(beside.data(), O_CLOEXEC);
+  if (file < 0) return false;
+  fchmod(file, mode);
+  *error = WriteWhole(file, text);
+  if (close(file) != 0 && error->empty()) *error = LastError();
+  if (error->empty() && rename(beside.c_str(), target.c_str()) != 0) *error = LastError();
+  if (!error->empty()) unlink(beside.c_str());
+  return true;
+}
+
 }  // namespace
 
-int OpenSummaryFile(const std::string& path, std::string* error) {
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kMode);
-  if (fd >= 0) {
-    fchmod(fd, kMode);
-    return fd;
-  }
+std::string WhySummaryFileRefused(const std::string& path) {
   struct stat facts {};
-  if (errno == EEXIST && lstat(path.c_str(), &facts) == 0) {
-    if (const char* const why = Refused(facts)) {
-      *error = why;
-      return -1;
-    }
+  if (lstat(path.c_str(), &facts) == 0) {
+    if (const char* const why = Refused(facts)) return why;
     // A link of one's own may lead to where there is no file yet.
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, kMode);
+    if (stat(path.c_str(), &facts) == 0) {
+      if (const char* const why = RefusedFile(facts)) return why;
+      if (S_ISDIR(facts.st_mode)) return std::strerror(EISDIR);
+      return access(path.c_str(), W_OK) == 0 ? std::string() : LastError();
+    }
   }
-  if (fd < 0 || fstat(fd, &facts) != 0) {
-    *error = std::strerror(errno);
+  if (errno != ENOENT) return LastError();
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK) == 0 ? std::string() : LastError();
+}
+
+std::string WriteSummaryFile(const std::string& path, const std::string& text) {
+  if (std::string why = WhySummaryFileRefused(path); !why.empty()) return why;
+  struct stat facts {};
+  const std::string target = Target(path);
+  const bool there = stat(target.c_str(), &facts) == 0;
+  struct stat link {};
+  const bool leads_nowhere = !there && lstat(target.c_str(), &link) == 0;
+  std::string error;
+  if (!leads_nowhere && (!there || S_ISREG(facts.st_mode))) {
+    if (Replace(target, there ? facts.st_mode & 07777 : kMode, text, &error)) return error;
+  }
+  // A pipe or a terminal, or a file in a folder that takes no other.
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, kMode);
+  if (file < 0) return LastError();
+  if (fstat(file, &facts) != 0) {
+    error = LastError();
   } else if (const char* const why = RefusedFile(facts)) {
-    *error = why;
-  } else if (S_ISREG(facts.st_mode) && ftruncate(fd, 0) != 0) {
-    *error = std::strerror(errno);
+    error = why;
+  } else if (S_ISREG(facts.st_mode) && ftruncate(file, 0) != 0) {
+    error = LastError();
   } else {
-    return fd;
+    error = WriteWhole(file, text);
   }
-  if (fd >= 0) close(fd);
-  return -1;
+  close(file);
+  return error;
 }
 
 }  // namespace slipstream::cli

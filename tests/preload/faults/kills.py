@@ -1,14 +1,16 @@
 """kills.py SLIPSTREAM ENDS: a recorded program is killed at random moments, again and again.
 
-`slipstream run` returns as the program ended, whatever trace there is can be read, and nothing is left in the temporary directory. A
-fatal signal may cut the write that the kernel is at (write(2)); the report then says that it is partial. The moments are drawn by a seed, from
+The command ends as the program did, the watcher ends the run, whatever trace there is can be read, and nothing is left in the temporary
+directory. A fatal signal may cut the write that the kernel is at (write(2)); the report then says that it is partial. The moments are drawn by a seed, from
 before the program's first call to the middle of its copies. SLIPSTREAM_TEST_KILLS says how many (default 60).
 """
 
+import ctypes
 import json
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -19,21 +21,34 @@ import unittest
 SLIPSTREAM, ENDS = sys.argv[1:3]
 KILLS = int(os.environ.get("SLIPSTREAM_TEST_KILLS", "60"))
 LATEST_S = 0.15
+LIMIT_S = 60
+PR_SET_CHILD_SUBREAPER = 36
 
 
 class Kills(unittest.TestCase):
     def setUp(self):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # the watchers come to us
         temporary = tempfile.TemporaryDirectory(prefix="slipstream-kills-")
         self.addCleanup(temporary.cleanup)
         self.place = pathlib.Path(temporary.name)
         self.kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "LD_PRELOAD"))}
+
+    def summary_of(self, variables, run):
+        """What the watcher kept of the only run that has that place, once it has ended it."""
+        end = time.monotonic() + LIMIT_S
+        while any(run.glob("*/run.json")):
+            self.assertLess(time.monotonic(), end, "the watcher has not ended the run")
+            time.sleep(0.001)
+        os.waitpid(-1, 0)
+        return subprocess.run([SLIPSTREAM, "summary"], env=variables, capture_output=True, text=True, check=True).stdout
 
     def kill_one(self, number, after_s, which):
         """The folder of the run, once it is over."""
         run, scratch = self.place / str(number), self.place / f"{number}-tmp"
         run.mkdir()
         scratch.mkdir()
-        variables = self.kept | {"TMPDIR": str(scratch), "SIMCUDA_SEED": str(number % 4), "SLIPSTREAM_TRANSFER_START": ("now", "background")[number % 2],
+        variables = self.kept | {"TMPDIR": str(scratch), "XDG_STATE_HOME": str(self.place / f"{number}-state"), "SLIPSTREAM_RUN_WATCHER": "on",
+                                 "SIMCUDA_SEED": str(number % 4), "SLIPSTREAM_TRANSFER_START": ("now", "background")[number % 2],
                                  "SLIPSTREAM_LOG_FILE": str(self.place / "log.txt"), "SLIPSTREAM_LOG_LEVEL": "debug"}
         command = [SLIPSTREAM, "run", "--record", "--quiet", "--", "sh", "-c", 'echo $$; exec "$0" waits', ENDS]
         with subprocess.Popen(command, cwd=run, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -41,10 +56,8 @@ class Kills(unittest.TestCase):
             time.sleep(after_s)  # the moment, which is what is being varied: nothing is waited for
             os.kill(program, which)
             out, err = process.communicate(timeout=60)
-        # As a shell says it, which `slipstream run` may say by an exit status or by the same signal.
-        status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-        self.assertEqual(status, 128 + which, err)
-        self.assertRegex(err.decode(), r"^slipstream: (no )?trace: ")
+        self.assertEqual(process.returncode, -which, err)
+        self.assertRegex(self.summary_of(variables, run), re.compile(r"^slipstream: (no )?trace: ", re.MULTILINE))
         self.assertIn(out, (b"", b"ready\n"))
         self.assertEqual(list(scratch.iterdir()), [], "left in the temporary directory")
         return run

@@ -1,0 +1,9 @@
+// The end of a run, in the one process that `slipstream run` became.
+#pragma once
+
+namespace slipstream::shim {
+
+// Finds the C library's _exit. Done where LookUpExec() is: not between vfork and exec.
+void LookUpExit() noexcept;
+
+}  // namespace slipstream::shim

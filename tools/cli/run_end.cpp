@@ -1,0 +1,167 @@
+#include "tools/cli/run_end.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <climits>
+#include <string_view>
+
+#include "policy/text.h"
+#include "tools/cli/exit_codes.h"
+#include "tools/cli/run_directory.h"
+#include "tools/cli/run_state.h"
+#include "tools/cli/saved_summary.h"
+#include "tools/cli/summary.h"
+#include "tools/cli/summary_file.h"
+#include "tools/cli/text.h"
+#include "tracer/clock.h"
+#include "tracer/counter_reader.h"
+#include "tracer/spool_reader.h"
+
+namespace slipstream::cli {
+namespace {
+
+// A reader that does not read must not keep a command from ending that has written nothing itself.
+constexpr int kPatienceMs = 5000;
+constexpr size_t kMostState = size_t{1} << 20;
+
+// The state file, open and locked.
+class LockedState {
+ public:
+  LockedState(const std::string& directory, bool wait) {
+    const std::string path = directory + "/" + kRunStateName;
+    file_ = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat facts {};
+    if (file_ < 0) return;
+    int locked = 0;
+    do {
+      locked = flock(file_, wait ? LOCK_EX : LOCK_EX | LOCK_NB);
+    } while (locked != 0 && errno == EINTR);
+    // Whoever had the lock before may have ended the run.
+    ours_ = locked == 0 && fstat(file_, &facts) == 0 && facts.st_nlink != 0 && facts.st_uid == geteuid();
+  }
+  ~LockedState() {
+    if (file_ >= 0) close(file_);
+  }
+  LockedState(const LockedState&) = delete;
+  LockedState& operator=(const LockedState&) = delete;
+
+  bool ours() const { return ours_; }
+
+  std::string Text() const {
+    std::string text;
+    char part[4096];
+    ssize_t bytes = 0;
+    while (text.size() < kMostState && (bytes = read(file_, part, sizeof(part))) > 0) {
+      text.append(part, static_cast<size_t>(bytes));
+    }
+    return text;
+  }
+
+ private:
+  int file_ = -1;
+  bool ours_ = false;
+};
+
+// Nothing more is written once somebody does not take it.
+void Print(const ErrorOutput& output, std::string_view text) {
+  if (text.empty()) return;
+  const int file = OpenErrorOutput(output);
+  if (file < 0) return;
+  while (!text.empty()) {
+    pollfd ready = {.fd = file, .events = POLLOUT, .revents = 0};
+    const int polled = poll(&ready, 1, kPatienceMs);
+    if (polled < 0 && errno == EINTR) continue;
+    if (polled <= 0 || (ready.revents & POLLOUT) == 0) break;
+    // As much as a pipe that is ready takes at once.
+    const ssize_t written = write(file, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) break;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  close(file);
+}
+
+RunSummary SumUp(const std::string& directory, const RunState& state, const RunEnding& ending) {
+  RunSummary summary;
+  summary.command = state.command;
+  summary.exit_status = ending.exit_status;
+  if (ending.now) summary.wall_ns = tracer::NowNs() - state.start_ns;
+  summary.counters_off = !state.counters;
+  summary.children_chosen = state.children_chosen;
+  summary.policy_files = state.policy_files;
+  summary.processes = tracer::ReadRunDirectory(directory, &summary.problems);
+  if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, state.counters);
+  return summary;
+}
+
+std::string Message(const std::string& text) { return "slipstream: " + policy::Escape(text) + "\n"; }
+
+// What is printed at the end, and what is kept to be printed again.
+struct Texts {
+  std::string printed;
+  std::string kept;
+};
+
+Texts TextsOf(const std::string& directory, const RunState& state, const RunSummary& summary) {
+  Texts texts;
+  std::string error;
+  if (!state.trace && !tracer::ListSpools(directory, &error).empty()) {
+    texts.printed = texts.kept = Message(
+        "a process of the command recorded a trace that is not kept: only this command's own policy has it kept");
+  }
+  texts.kept += ForTerminal(FormatSummary(summary));
+  if (!state.quiet) texts.printed += ForTerminal(FormatSummary(summary));
+  if (!summary.trace) return texts;
+  const std::string trace = ForTerminal(FormatTrace(*summary.trace));
+  const std::string hint = ForTerminal(FormatHint(*summary.trace));
+  texts.kept += trace + hint;
+  if (!state.quiet) {
+    texts.printed += trace + hint;
+  } else if (!summary.trace->troubles.empty()) {  // one that lacks something never goes without a word
+    texts.printed += trace;
+  }
+  return texts;
+}
+
+}  // namespace
+
+bool EndRun(const std::string& directory, const RunEnding& ending) {
+  const LockedState locked(directory, ending.wait);
+  if (!locked.ours()) return false;
+  const std::optional<RunState> state = ParseRunState(locked.Text());
+  if (state) {
+    const RunSummary summary = SumUp(directory, *state, ending);
+    Texts texts = TextsOf(directory, *state, summary);
+    const std::string json = SummaryJson(summary);
+    if (!state->summary_file.empty()) {
+      if (const std::string why = WriteSummaryFile(state->summary_file, json); !why.empty()) {
+        texts.printed = Message("cannot write the summary to " + state->summary_file + ": " + why) + texts.printed;
+      }
+    }
+    if (ending.print) Print(state->error_output, texts.printed);
+    SaveSummary(state->saved_in, {.start_unix_ns = state->start_unix_ns,
+                                  .root = state->root,
+                                  .trace = state->trace ? directory : "",
+                                  .text = texts.kept,
+                                  .json = json});
+  }
+  RemoveRun(directory, state && state->trace);
+  return true;
+}
+
+int EndRunOfRoot(const std::string& directory, const std::string& exit_status) {
+  int status = 0;
+  const char* const end = exit_status.data() + exit_status.size();
+  const std::from_chars_result got = std::from_chars(exit_status.data(), end, status);
+  if (got.ec != std::errc() || got.ptr != end) return kUsage;
+  return EndRun(directory, {.exit_status = status}) ? kSuccess : kFailed;
+}
+
+}  // namespace slipstream::cli

@@ -1,0 +1,68 @@
+// What whoever ends a run has to know of it: written into the run's directory before the command begins, read by the
+// process that ends it (run_end.h).
+//
+// Threading: pure functions that read and write files.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "policy/layers.h"
+
+namespace slipstream::cli {
+
+inline constexpr char kRunStateName[] = "run.json";
+
+// Where standard error led when the run began. Only there may the summary go: what has the same number later may be a
+// file of data.
+struct ErrorOutput {
+  bool open = false;
+  uint64_t device = 0;  // st_dev, st_ino, st_rdev
+  uint64_t inode = 0;
+  uint64_t special = 0;
+  std::string path{};  // of a file or terminal, by which another process finds it; empty: it has none
+};
+
+struct RunState {
+  std::string command{};       // base name only: arguments may hold secrets
+  int64_t root = 0;            // the process that the command is
+  uint64_t root_started = 0;   // policy::RunRoot
+  uint64_t pid_namespace = 0;  // in which it has that number; inode, 0: not known
+  bool watched = false;        // a watcher holds the directory's lock as long as the root lives
+  uint64_t start_ns = 0;       // CLOCK_MONOTONIC
+  int64_t start_unix_ns = 0;
+  bool quiet = false;
+  bool counters = false;         // the policy asks for them
+  bool trace = false;            // and for a trace, which stays
+  bool children_chosen = false;  // the policy keeps the preload out of some programs
+  std::string summary_file{};    // absolute; empty: none is asked for
+  std::string saved_in{};        // where summaries are kept (saved_summary.h); empty: nowhere
+  ErrorOutput error_output{};
+  std::vector<policy::LayerFile> policy_files{};
+};
+
+// Why it could not be written; empty: it is there.
+std::string WriteRunState(const std::string& directory, const RunState& state);
+
+// Nothing where there is no state, or the text is none.
+std::optional<RunState> ReadRunState(const std::string& directory);
+std::optional<RunState> ParseRunState(const std::string& text);
+
+ErrorOutput LookAtErrorOutput();
+// A descriptor of standard error as it was, which an exec closes; -1: it cannot be had.
+int OpenErrorOutput(const ErrorOutput& output);
+
+// When the process started, in clock ticks since boot, and the namespace of our own numbers; 0 where /proc does not
+// say.
+uint64_t StartOf(pid_t pid);
+uint64_t PidNamespace();
+
+// Whether the root may still be alive: it is not known of one in another PID namespace.
+enum class RootIs : uint8_t { kAlive, kGone, kUnknown };
+RootIs LookForRoot(const RunState& state);
+
+}  // namespace slipstream::cli
