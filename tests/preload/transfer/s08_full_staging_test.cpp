@@ -80,18 +80,26 @@ TEST_F(FullStaging, S08_FullStagingEmpties) {
   DECIDED(tally, "promoted.small", 4);
 }
 
-// A copy that is longer than what is free goes through it, slot by slot.
+// A copy that is longer than what is free goes through it, slot by slot, as long as the device keeps up. On a machine
+// whose threads wait for a processor the simulated one does not always: then it is the program's own, and the next one
+// is looked at.
 TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
   constexpr size_t kBytes = size_t{80} << 20;
+  constexpr uint64_t kMostCopies = 50;
   uint8_t* far = nullptr;
   OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
-  const auto pattern = Pattern(kBytes, 5);
   const Tally tally("transfer");
-  OK(CopyUp(far, pattern.data(), kBytes, a_));
-  OK(cudaStreamSynchronize(a_));
-  OK(cudaDeviceSynchronize());
-  EXPECT_TRUE(Holds(far, pattern));
+  uint64_t copies = 0;
+  do {
+    const auto pattern = Pattern(kBytes, 5 + static_cast<uint32_t>(copies));
+    OK(CopyUp(far, pattern.data(), kBytes, a_));
+    OK(cudaStreamSynchronize(a_));
+    OK(cudaDeviceSynchronize());
+    ASSERT_TRUE(Holds(far, pattern));
+    ++copies;
+  } while (Engine() && tally.Of("promoted.large") == 0 && copies < kMostCopies);
   DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "aside.full", copies - 1);
 }
 
 // While the whole device is held nothing is read, and the copy gets no further than its slots: it is the program's own.
