@@ -29,6 +29,7 @@ inline constexpr const char* kSystemDirectoryVariable = "SLIPSTREAM_SYSTEM_DIREC
 inline constexpr const char* kDisableVariable = "SLIPSTREAM_DISABLE";                   // "1": pass everything through
 inline constexpr const char* kRunDirectoryVariable = "SLIPSTREAM_RUN_DIRECTORY";        // set by `slipstream run`
 inline constexpr const char* kRunVariable = "SLIPSTREAM_RUN_ROOT";                      // the same (run_variable.h)
+inline constexpr const char* kRunPolicyVariable = "SLIPSTREAM_RUN_POLICY";              // the same (run_policy.h)
 inline constexpr const char* kChildrenVariable = "SLIPSTREAM_CHILDREN";                 // the same (children.h)
 
 // A copy of the variables, sorted by name. A name that stands twice in `environ` counts once, the first, as in getenv.

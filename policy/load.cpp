@@ -309,8 +309,30 @@ void ReadLayers(Loaded& loaded) {
       continue;
     }
     const auto text = ReadPolicyFile(file.path, kMaxFileSize, loaded.problems);
-    if (text) ReadText(*text, file, loaded);
+    if (!text) continue;
+    loaded.texts.push_back({.file = file, .text = *text});
+    ReadText(*text, file, loaded);
   }
+}
+
+// The policy that the run of this process began with. False: there is none, or the process was given another since.
+bool ReadRunPolicy(const Environment& env, Loaded& loaded) {
+  const auto text = env.Get(kRunPolicyVariable);
+  const std::optional<RunPolicy> run = text ? ParseRunPolicy(*text) : std::nullopt;
+  if (!run || run->list != env.Get(kPolicyVariable).value_or("")) return false;
+  int named = 0;
+  for (const FileText& file : run->files) {
+    loaded.layers.push_back(file.file);
+    if (file.file.layer == Layer::kNamed) loaded.path = ++named == 1 ? std::optional(file.file.path) : std::nullopt;
+    ReadText(file.text, file.file, loaded);
+  }
+  return true;
+}
+
+// Not std::filesystem: a name is kept as it stands but for where it begins.
+std::string Absolute(const std::string& path) {
+  const std::unique_ptr<char, decltype(&::free)> here(::realpath(".", nullptr), &::free);
+  return path.starts_with('/') || here == nullptr ? path : std::string(here.get()) + "/" + path;
 }
 
 constexpr std::string_view kReservedVariables[] = {kPolicyVariable, kDisableVariable,  kRunDirectoryVariable,
@@ -426,17 +448,21 @@ std::string Loaded::Files() const {
 std::string PolicyListFor(const Loaded& loaded) {
   std::vector<std::string> names;
   for (const LayerFile& file : loaded.layers) {
-    if (!file.found || file.layer == Layer::kSystem) continue;
-    // Not std::filesystem: a name is kept as it stands but for where it begins.
-    const std::unique_ptr<char, decltype(&::free)> here(::realpath(".", nullptr), &::free);
-    const bool whole = file.path.starts_with('/') || here == nullptr;
-    names.push_back(whole ? file.path : std::string(here.get()) + "/" + file.path);
+    if (file.found && file.layer != Layer::kSystem) names.push_back(Absolute(file.path));
   }
   return JoinPolicyList(names);
 }
 
+std::string RunPolicyFor(const Loaded& loaded) {
+  RunPolicy run = {.list = PolicyListFor(loaded), .files = loaded.texts};
+  for (FileText& text : run.files) text.file.path = Absolute(text.file.path);
+  return FormatRunPolicy(run);
+}
+
 Loaded Load(const Source& source) noexcept {
   return LoadWith(source.env, [&source](Loaded& loaded) {
+    const bool in_a_run = source.search == Search::kProcess && !source.path;
+    if (in_a_run && ReadRunPolicy(source.env, loaded)) return;
     loaded.layers = FindLayers({.search = source.search, .named = source.path}, source.env, loaded.problems);
     ReadLayers(loaded);
   });

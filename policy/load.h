@@ -23,6 +23,7 @@
 #include "policy/layers.h"
 #include "policy/policy.h"
 #include "policy/problem.h"
+#include "policy/run_policy.h"
 
 namespace slipstream::policy {
 
@@ -65,6 +66,8 @@ struct Loaded {
   std::optional<std::string> path;
   // Every file, and every place where one was looked for, in the order in which they are obeyed.
   std::vector<LayerFile> layers;
+  // What was read of them, in the same order.
+  std::vector<FileText> texts;
   // Everything that is wrong, in the order of the file, then the variables by name.
   std::vector<Problem> problems;
   // What was accepted and does nothing, in the same order: for people, and no reason to refuse anything.
@@ -89,6 +92,7 @@ struct Loaded {
 // Whether the variable is one of a key or has another meaning of its own for slipstream. Allocates.
 bool IsOwnVariable(std::string_view name);
 
+// A process of a run (Search::kProcess) has the policy that the run began with (run_policy.h).
 Loaded Load(const Source& source) noexcept;
 
 // As Load() of exactly these files, of which those that are not found are passed over.
@@ -98,6 +102,10 @@ Loaded LoadFiles(std::vector<LayerFile> files, const Environment& env) noexcept;
 // of `loaded` but the system's, which it looks for itself, with absolute paths. Empty where there are none; that too is
 // an answer, for a process that finds the variable empty looks for no file of the user's.
 std::string PolicyListFor(const Loaded& loaded);
+
+// What SLIPSTREAM_RUN_POLICY is to say beside that, so that a process has this policy whatever becomes of the files;
+// empty where it is too long for a variable.
+std::string RunPolicyFor(const Loaded& loaded);
 
 // As Load() of one file, with the text already read; `name` stands where the file's name would. For tests and tools.
 Loaded LoadText(const std::string& text, const std::string& name, const Environment& env) noexcept;

@@ -262,6 +262,7 @@ std::string ReferenceMarkdown() {
   variable(kDisableVariable, "Anything but empty or `0`: every call passes through and no policy is read.");
   variable(kRunDirectoryVariable, "Set by `slipstream run` for the processes that it starts.");
   variable(kRunVariable, "The same: which of them is the first, whose end is the end of the run.");
+  variable(kRunPolicyVariable, "The same: the text of the policy as it was when the run began, which they obey.");
   variable(kChildrenVariable, "Set by `slipstream run` where [children] says anything but the defaults.");
   out +=
       "\n## The file\n\n"

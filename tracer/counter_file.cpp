@@ -44,29 +44,49 @@ std::string Describe(const char* what, const std::string& path, int error_number
   return std::string(what) + " " + path + ": " + std::strerror(error_number);
 }
 
-// A new file, in a directory in which nobody else may put or replace one. Below 0, with *error filled, where there is
-// no such file.
-int CreateIn(const std::string& directory, const std::string& path, std::string* error) {
+// The directory, if nobody else may put or replace a file in it. Below 0, with *error filled, where there is none;
+// `path` is of the file that is to be made.
+int OpenOwn(const std::string& directory, const std::string& path, std::string* error) {
   const int parent = open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat facts {};
   if (parent < 0 || fstat(parent, &facts) != 0) {
     *error = Describe("cannot create", path, errno);
-    if (parent >= 0) close(parent);
-    return -1;
-  }
-  int fd = -1;
-  if (facts.st_uid != geteuid()) {
+  } else if (facts.st_uid != geteuid()) {
     *error = directory + " belongs to another user";
   } else if ((facts.st_mode & S_IWOTH) != 0) {
     *error = "everybody may write to " + directory;
   } else {
-    const char* const name = path.c_str() + directory.size() + 1;
-    fd = openat(parent, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (fd < 0) *error = Describe("cannot create", path, errno);
-    if (fd >= 0) fchmod(fd, S_IRUSR | S_IWUSR);  // whatever the program's umask
+    return parent;
   }
+  if (parent >= 0) close(parent);
+  return -1;
+}
+
+// A new file. Below 0, with *error filled, where there is none.
+int CreateIn(const std::string& directory, const std::string& path, std::string* error) {
+  const int parent = OpenOwn(directory, path, error);
+  if (parent < 0) return -1;
+  const char* const name = path.c_str() + directory.size() + 1;
+  const int fd = openat(parent, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (fd < 0) *error = Describe("cannot create", path, errno);
+  if (fd >= 0) fchmod(fd, S_IRUSR | S_IWUSR);  // whatever the program's umask
   close(parent);
   return fd;
+}
+
+// So that whoever reads the directory does not take it that this process called nothing. Fails where the process may
+// not write there at all.
+void LeaveReason(const std::string& directory, const std::string& name, const std::string& error) {
+  char executable[64] = {};
+  ReadExecutableName(executable, sizeof(executable));
+  const size_t colon = error.rfind(": ");
+  std::string reason = std::string(executable) + ": " + (colon == std::string::npos ? error : error.substr(colon + 2));
+  reason.resize(std::min(reason.size(), kMostReasonBytes));
+  std::string why;
+  const int parent = OpenOwn(directory, name, &why);
+  if (parent < 0) return;
+  [[maybe_unused]] const int made = symlinkat(reason.c_str(), parent, (name + kUncountedSuffix).c_str());
+  close(parent);
 }
 
 }  // namespace
@@ -83,10 +103,18 @@ CounterFile::CounterFile(char* base, uint32_t thread_count)
 CounterFile* CounterFile::Create(const std::string& directory, uint32_t max_threads, const ProcessIdentity& identity,
                                  std::string* error) {
   const uint64_t start = NowNs();
+  // A process that execs keeps its pid, so the name holds the time as well.
+  const std::string name = std::to_string(getpid()) + "-" + std::to_string(start);
+  CounterFile* const file = Make(directory, name, start, max_threads, identity, error);
+  if (file == nullptr) LeaveReason(directory, name, *error);
+  return file;
+}
+
+CounterFile* CounterFile::Make(const std::string& directory, const std::string& name, uint64_t start,
+                               uint32_t max_threads, const ProcessIdentity& identity, std::string* error) {
   const uint32_t thread_count = max_threads + 1;  // and the shared block
   const size_t size = ThreadsOffset(kHookCount) + thread_count * sizeof(ThreadBlock);
-  // A process that execs keeps its pid, so the name holds the time as well.
-  const std::string path = directory + "/" + std::to_string(getpid()) + "-" + std::to_string(start) + kCounterSuffix;
+  const std::string path = directory + "/" + name + kCounterSuffix;
 
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < size) {

@@ -27,7 +27,8 @@ class CounterFile {
   // Makes, allocates and maps the file: 0600, O_EXCL, never through a symbolic link, and only in a directory of the
   // user's own that not everybody may write (S59). The descriptor is
   // closed again, so that a program that closes every descriptor cannot make us write elsewhere. Returns null
-  // and fills *error on failure.
+  // and fills *error on failure; the reason is then left in the directory, where that can be written
+  // (kUncountedSuffix).
   static CounterFile* Create(const std::string& directory, uint32_t max_threads, const ProcessIdentity& identity,
                              std::string* error);
 
@@ -50,6 +51,9 @@ class CounterFile {
   bool IsShared(const ThreadBlock* block) const { return block == &threads_[0]; }
 
  private:
+  static CounterFile* Make(const std::string& directory, const std::string& name, uint64_t start, uint32_t max_threads,
+                           const ProcessIdentity& identity, std::string* error);
+
   CounterFile(char* base, uint32_t thread_count);
 
   FileHeader* header_;

@@ -33,6 +33,11 @@ inline constexpr uint32_t kMaxDecisions = 128;
 inline constexpr uint32_t kMemorySamples = 2048;
 inline constexpr char kCounterSuffix[] = ".counters";
 
+// In the place of a file that could not be made: a symbolic link of the same name but for this, which leads to nothing
+// and whose target is the reason. It takes no room, which a file system may not have.
+inline constexpr char kUncountedSuffix[] = ".uncounted";
+inline constexpr size_t kMostReasonBytes = 100;
+
 // Directions of a copy, in the order of cudaMemcpyKind (CUDA Runtime API, data types).
 inline constexpr size_t kCopyKinds = 5;
 inline constexpr const char* kCopyKindNames[kCopyKinds] = {"host_to_host", "host_to_device", "device_to_host",

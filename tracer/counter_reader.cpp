@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -218,6 +219,22 @@ bool ReadCounterFile(int fd, const std::string& path, ProcessCounts* counts, std
   return true;
 }
 
+namespace {
+
+// "process 4711 (python3.11): its calls could not be counted: No space left on device"
+std::string WhyUncounted(const std::string& directory, const char* name) {
+  char text[kMostReasonBytes + 1];
+  const ssize_t length = readlink((directory + "/" + name).c_str(), text, sizeof(text));
+  const std::string reason(text, length > 0 ? static_cast<size_t>(length) : 0);
+  const size_t colon = reason.find(": ");
+  const bool whole = colon != std::string::npos;
+  return "process " + std::to_string(std::strtol(name, nullptr, 10)) +
+         (whole ? " (" + reason.substr(0, colon) + ")" : "") + ": its calls could not be counted" +
+         (whole ? ": " + reason.substr(colon + 2) : "");
+}
+
+}  // namespace
+
 std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::vector<std::string>* problems) {
   std::vector<ProcessCounts> processes;
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(directory.c_str()), closedir);
@@ -225,10 +242,10 @@ std::vector<ProcessCounts> ReadRunDirectory(const std::string& directory, std::v
     problems->push_back(directory + ": " + std::strerror(errno));
     return processes;
   }
-  const std::string_view suffix(kCounterSuffix);
   while (const dirent* entry = readdir(dir.get())) {
     const std::string_view name(entry->d_name);
-    if (name.size() <= suffix.size() || name.substr(name.size() - suffix.size()) != suffix) continue;
+    if (name.ends_with(kUncountedSuffix)) problems->push_back(WhyUncounted(directory, entry->d_name));
+    if (!name.ends_with(kCounterSuffix)) continue;
     ProcessCounts counts;
     std::string error;
     if (ReadCounterFile(directory + "/" + entry->d_name, &counts, &error)) {

@@ -33,7 +33,7 @@ std::string WithoutOurs(std::string_view preload) {
 bool IsNoOverride(std::string_view name) {
   return name == policy::kPolicyVariable || name == policy::kSystemDirectoryVariable ||
          name == policy::kDisableVariable || name == policy::kRunDirectoryVariable || name == policy::kRunVariable ||
-         name == policy::kChildrenVariable;
+         name == policy::kRunPolicyVariable || name == policy::kChildrenVariable;
 }
 
 // Everything that acts is off; what sees and writes down stays as it is.

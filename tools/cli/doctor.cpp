@@ -135,6 +135,7 @@ void RunProbe(const DoctorOptions& options, const policy::Environment& environme
   request.inherited = environment.variables();
   request.library = report.library;
   request.policy_list = policy::PolicyListFor(loaded);
+  request.run_policy = policy::RunPolicyFor(loaded);
   request.run_directory = directory.path();
   const PreloadEnvironment preload = MakePreloadEnvironment(request);
   if (!preload.error.empty()) {

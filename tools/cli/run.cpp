@@ -174,6 +174,8 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
     preload = request.library + ":" + preload;
   }
   if (request.policy_list) variables[policy::kPolicyVariable] = *request.policy_list;
+  variables.erase(policy::kRunPolicyVariable);
+  if (!request.run_policy.empty()) variables[policy::kRunPolicyVariable] = request.run_policy;
   // Of a `slipstream run` around this one; if it is its root, that run is ended by its watcher.
   variables.erase(policy::kRunDirectoryVariable);
   variables.erase(policy::kRunVariable);
@@ -245,6 +247,7 @@ PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::E
   }
   request.library = preparation.library;
   request.policy_list = policy::PolicyListFor(preparation.loaded);
+  request.run_policy = policy::RunPolicyFor(preparation.loaded);
   request.run_directory = run_directory;
   request.run_root = run_directory.empty() ? "" : run_root;
   request.children = policy.children;
@@ -273,6 +276,10 @@ int Run(const RunOptions& options) {
       Complain("cannot write the summary to " + *options.summary + ": " + why + ". Name another file");
       return kCannotStart;
     }
+  }
+  if (policy::RunPolicyFor(loaded).empty()) {
+    Complain("the policy is longer than " + std::to_string(policy::kMostRunPolicy) +
+             " bytes, so each process reads its files for itself: leave them as they are until the command has ended");
   }
   if (options.record && !state.trace) Complain("no trace: the policy says enabled = false");
   const bool wants_end = !options.quiet || options.summary || state.trace;

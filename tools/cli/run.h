@@ -52,6 +52,7 @@ struct PreloadRequest {
   std::vector<std::pair<std::string, std::string>> replacements{};  // of whatever stands there
   std::string library{};
   std::optional<std::string> policy_list{};  // for SLIPSTREAM_POLICY (policy::PolicyListFor); nothing: as it is
+  std::string run_policy{};                  // for SLIPSTREAM_RUN_POLICY (policy::RunPolicyFor); empty: it is not set
   std::string run_directory{};               // empty: none
   std::string run_root{};                    // for SLIPSTREAM_RUN_ROOT (policy/run_variable.h); empty: there is no root
   bool tool_of_nvtx = false;    // the library is to get the command's own NVTX calls, unless another tool does

@@ -97,7 +97,9 @@ RunSummary SumUp(const std::string& directory, const RunState& state, const RunE
   summary.children_chosen = state.children_chosen;
   summary.policy_files = state.policy_files;
   summary.processes = tracer::ReadRunDirectory(directory, &summary.problems);
-  if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, state.counters);
+  // Where a process could not count, nothing says that the others are all there were.
+  const bool counted = state.counters && summary.problems.empty();
+  if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, counted);
   return summary;
 }
 

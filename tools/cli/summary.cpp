@@ -201,10 +201,15 @@ std::string FormatSummary(const RunSummary& summary) {
             " was killed, or left without exiting; what it counted until then:\n";
   }
   if (summary.processes.empty()) {
-    // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically).
-    return text + "slipstream: " + policy::Escape(summary.command) +
-           " made no CUDA call that slipstream sees. If it uses the GPU, its CUDA runtime is linked statically or the\n"
-           "            driver is called directly; `slipstream doctor -- COMMAND` tells which.\n" +
+    const std::string name = policy::Escape(summary.command);
+    if (!summary.problems.empty()) return text + "slipstream: what " + name + " called is not known\n";
+    // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically), nor like
+    // "nothing was there" (a process of another user cannot write down what it counts).
+    return text + "slipstream: " + name +
+           " left no counts: it made no CUDA call that slipstream sees (its CUDA runtime is\n" +
+           "            linked statically or the driver is called directly: `slipstream doctor -- COMMAND` tells), or "
+           "it\n" +
+           "            could not write them (as another user, or where the run's directory is not to be seen).\n" +
            (summary.children_chosen
                 ? "            Programs that it started had the library only as far as the policy's [children] says.\n"
                 : "");

@@ -632,7 +632,31 @@ def check_summary_file(arguments):
     side.remove()
 
 
-CHECKS = [check_watcher, check_both_killed, check_killed_on_a_terminal, check_summary_file]
+def check_policy_in_mid_run(arguments):
+    """H13: every process of a run has the policy that it began with; one that cannot be read any more too."""
+    side = Side("policy", ["--policy", "p.toml", "--summary", "s.json"], arguments, {})
+    policy = side.work / "p.toml"
+    policy.write_text('version = 1\n[tracer]\ncounters = "calls"\n', encoding="utf-8")
+    one = f"{arguments.program} workload > /dev/null"
+    process = side.start("sh", "-c", f"{one}; echo ready; read line; {one}; echo ready; read line; {one}", stdin=subprocess.PIPE)
+    ready(process)
+    policy.write_text('version = 1\nenabled = false\n', encoding="utf-8")
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    ready(process)
+    policy.unlink()
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    seen = side.finish(process)
+    assert seen["status"] == 0, seen
+    processes = json.loads((side.work / "s.json").read_text(encoding="utf-8"))["processes"]
+    assert len(processes) == 3, processes
+    assert all(one["facts"]["policy"] == str(policy) for one in processes), processes
+    assert all(function["time_ns"] == 0 for one in processes for function in one["functions"]), processes
+    side.remove()
+
+
+CHECKS = [check_policy_in_mid_run, check_watcher, check_both_killed, check_killed_on_a_terminal, check_summary_file]
 
 
 def short(value):

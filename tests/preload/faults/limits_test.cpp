@@ -215,5 +215,23 @@ TEST(DisksTest, ARunDirectoryThatIsNotWhatItWas) {
   }
 }
 
+// H6: a process that cannot write down what it counts is not taken for one that called nothing.
+TEST(LimitsTest, WhatCouldNotBeCountedIsSaid) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string summary = place + "/summary.json";
+  const Finished finished =
+      RunProgram({SLIPSTREAM_COMMAND, "run", "--summary", summary, "--", TRACED, "limited", "0", "0", "100"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  const std::regex said(
+      "slipstream: process [0-9]+ \\(preload_traced\\): its calls could not be counted: RLIMIT_FSIZE allows no");
+  EXPECT_TRUE(std::regex_search(finished.err, said)) << finished.err;
+  EXPECT_NE(finished.err.find("slipstream: what preload_traced called is not known\n"), std::string::npos)
+      << finished.err;
+  EXPECT_EQ(finished.err.find("no CUDA call"), std::string::npos) << finished.err;
+  // The limit holds for what writes the summary as well.
+  EXPECT_NE(finished.err.find("slipstream: cannot write the summary to " + summary), std::string::npos) << finished.err;
+}
+
 }  // namespace
 }  // namespace slipstream::test
