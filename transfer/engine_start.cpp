@@ -5,9 +5,9 @@
 
 #include "policy/helper_thread.h"
 #include "policy/log.h"
+#include "policy/memory_left.h"
 #include "transfer/confidential.h"
 #include "transfer/engine.h"
-#include "transfer/memory_left.h"
 #include "transfer/pinned_memory.h"
 
 namespace slipstream::transfer {
@@ -231,7 +231,7 @@ bool Engine::MayPin(size_t bytes) const {
   if (Broken(Mutant::kS67)) return true;
   const size_t pinned = (small_.ready() ? SmallStaging::kBytes : 0) + ring_.capacity();
   try {
-    return pinned + bytes <= MostPinned(MemoryLeft(), pinned, ranks_here_);
+    return pinned + bytes <= policy::MostPinned(policy::MemoryLeft(), pinned, ranks_here_);
   } catch (...) {
     return false;  // there is not even enough to find out
   }

@@ -47,6 +47,14 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
       << serves;
 }
 
+TEST(DoctorTest, ObstaclesAreNamed) {
+  DoctorReport report = Report();
+  report.obstacles = {"/dev/shm: No such file or directory"};
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("\n  obstacle       /dev/shm: No such file or directory\n"), std::string::npos) << text;
+  EXPECT_EQ(nlohmann::json::parse(ReportJson(report))["obstacles"], nlohmann::json(report.obstacles));
+}
+
 TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {
   DoctorReport report = Report();
   report.probe.not_run = "no device";

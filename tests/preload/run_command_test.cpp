@@ -234,7 +234,8 @@ TEST(RunCommandTest, SummaryLinesAddUp) {
 TEST(RunCommandTest, C4_SeeingNothingIsSaid) {
   NEEDS_PLAIN_BUILD();
   const Finished finished = RunUnder({}, {"true"});
-  EXPECT_NE(finished.err.find("true left no counts: it made no CUDA call that slipstream sees"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("true left no counts: it made no CUDA call that slipstream sees"), std::string::npos)
+      << finished.err;
   EXPECT_EQ(finished.err.find("[children]"), std::string::npos) << finished.err;
   const Finished chosen = RunUnder({}, {"true"}, {{"SLIPSTREAM_CHILDREN_PRELOAD", "none"}});
   EXPECT_NE(chosen.err.find("only as far as the policy's [children] says"), std::string::npos) << chosen.err;

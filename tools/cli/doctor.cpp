@@ -18,6 +18,7 @@
 #include "tools/cli/decisions.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
+#include "tools/cli/obstacles.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/summary.h"
@@ -270,6 +271,12 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   report.huge_pages = HugePages();
   report.locked_memory = LockedMemory();
   LookAtEnvironment(environment, report);
+  report.obstacles = MachineObstacles(loaded.policy);
+  if (!options.command.empty() && !report.library.empty()) {
+    for (std::string& line : ProgramObstacles(options.command[0], report.library)) {
+      report.obstacles.push_back(std::move(line));
+    }
+  }
 
   std::vector<std::string> bare;
   for (const auto& [name, value] : environment.variables()) bare.push_back(name + "=" + value);
@@ -320,6 +327,7 @@ std::string FormatReport(const DoctorReport& report) {
   text += Line("huge pages", report.huge_pages);
   text += Line("locked memory", report.locked_memory);
   for (const std::string& note : report.notes) text += Line("note", note);
+  for (const std::string& obstacle : report.obstacles) text += Line("obstacle", policy::Escape(obstacle));
   text += FormatProbe(report.probe);
   if (report.probe.processes.empty()) text += Line("transfer", report.transfer_policy);
   return text;

@@ -49,7 +49,8 @@ struct DoctorReport {
   std::string pytorch;  // version and interpreter, or why there is none
   std::string huge_pages;
   std::string locked_memory;
-  std::vector<std::string> notes;  // things in the environment that matter
+  std::vector<std::string> notes;      // things in the environment that matter
+  std::vector<std::string> obstacles;  // obstacles.h
   ProbeFacts probe;
 };
 

@@ -42,6 +42,7 @@ std::string ReportJson(const DoctorReport& report) {
                      {"huge_pages", report.huge_pages},
                      {"locked_memory", report.locked_memory},
                      {"notes", report.notes},
+                     {"obstacles", report.obstacles},
                      {"probe",
                       {{"command", report.probe.command},
                        {"not_run", report.probe.not_run},

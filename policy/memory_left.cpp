@@ -1,4 +1,4 @@
-#include "transfer/memory_left.h"
+#include "policy/memory_left.h"
 
 #include <algorithm>
 #include <fstream>
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string_view>
 
-namespace slipstream::transfer {
+namespace slipstream::policy {
 namespace {
 
 constexpr uint64_t kUnlimited = std::numeric_limits<uint64_t>::max();
@@ -87,4 +87,4 @@ uint64_t MostPinned(uint64_t left, uint64_t pinned, int ranks_here) {
   return all / kPinnedIsOneIn / static_cast<uint64_t>(std::max(ranks_here, 1));
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::policy

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-namespace slipstream::transfer {
+namespace slipstream::policy {
 
 // Bytes. `root`: where "/" is, for tests.
 uint64_t MemoryLeft(const std::string& root = "");
@@ -18,4 +18,4 @@ uint64_t MemoryLeft(const std::string& root = "");
 // the processes of the job on this machine. ranks_here below 1: unknown, that is, alone.
 uint64_t MostPinned(uint64_t left, uint64_t pinned, int ranks_here);
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::policy

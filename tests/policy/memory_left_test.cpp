@@ -1,5 +1,5 @@
 // S67: what the machine and the container leave a process, read from files as Linux writes them.
-#include "transfer/memory_left.h"
+#include "policy/memory_left.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "tests/support/process.h"
 
-namespace slipstream::transfer {
+namespace slipstream::policy {
 namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
@@ -96,4 +96,4 @@ TEST(MostPinnedTest, S67_AnEighthOfAllDividedByTheRanks) {
 }
 
 }  // namespace
-}  // namespace slipstream::transfer
+}  // namespace slipstream::policy

@@ -1,0 +1,21 @@
+// What stands in slipstream's way here, found before a run: for `slipstream doctor`.
+//
+// Threading: no state. Asks the kernel and reads files; one of them has the program's own loader say what it would
+// load.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "policy/policy.h"
+
+namespace slipstream::cli {
+
+// Of the machine, or the container: no /dev/shm, no watcher, system calls that are refused, little memory. A line each.
+std::vector<std::string> MachineObstacles(const policy::Policy& policy);
+
+// Of the program that the command begins with, a script's being the one that its first line names: another C library,
+// an older glibc, AddressSanitizer, no loader at all, other rights, another root. `library` is what is to be preloaded.
+std::vector<std::string> ProgramObstacles(const std::string& program, const std::string& library);
+
+}  // namespace slipstream::cli
