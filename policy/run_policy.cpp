@@ -10,6 +10,39 @@ constexpr std::string_view kFormat = "slipstream-run-policy-1";
 constexpr std::string_view kSystem = "system";
 constexpr std::string_view kNamed = "named";
 
+std::string OnOneLine(std::string_view text) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 16);
+  for (const char c : text) {
+    if (c == '\\') {
+      out += "\\\\";
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+// Nothing where a backslash has something else behind it.
+std::optional<std::string> Unfolded(std::string_view line) {
+  std::string out;
+  out.reserve(line.size());
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\\') {
+      out += line[i];
+      continue;
+    }
+    const char next = ++i < line.size() ? line[i] : '\0';
+    if (next != '\\' && next != 'n' && next != 'r') return std::nullopt;
+    out += next == 'n' ? '\n' : next == 'r' ? '\r' : '\\';
+  }
+  return out;
+}
+
 // Takes a line off the text.
 std::optional<std::string_view> TakeLine(std::string_view* text) {
   const std::size_t end = text->find('\n');
@@ -56,10 +89,14 @@ std::string FormatRunPolicy(const RunPolicy& policy) {
     out.append(" ").append(std::to_string(file.text.size())).append(" ").append(file.file.path).append("\n");
     out.append(file.text).append("\n");
   }
+  out = OnOneLine(out);
   return out.size() <= kMostRunPolicy ? out : std::string();
 }
 
-std::optional<RunPolicy> ParseRunPolicy(std::string_view text) {
+std::optional<RunPolicy> ParseRunPolicy(std::string_view line) {
+  const std::optional<std::string> unfolded = Unfolded(line);
+  if (!unfolded) return std::nullopt;
+  std::string_view text = *unfolded;
   RunPolicy policy;
   if (TakeLine(&text) != kFormat) return std::nullopt;
   const auto list = TakeLine(&text);

@@ -29,10 +29,11 @@ struct RunPolicy {
   std::vector<FileText> files{};
 };
 
+// One line: line breaks are written "\\n", and a backslash as two, because scripts read the environment line by line.
 // Empty where it would be too long, or a name has a line break in it.
 std::string FormatRunPolicy(const RunPolicy& policy);
 
 // Nothing where the text is not what FormatRunPolicy() makes.
-std::optional<RunPolicy> ParseRunPolicy(std::string_view text);
+std::optional<RunPolicy> ParseRunPolicy(std::string_view line);
 
 }  // namespace slipstream::policy

@@ -17,7 +17,7 @@ using Variables = std::map<std::string, std::string>;
 RunPolicy Some() {
   return {.list = "/p/a.toml:/p/b c.toml",
           .files = {{.file = {.layer = Layer::kSystem, .path = "/etc/slipstream/policy.toml", .found = true},
-                     .text = "version = 1\n"},
+                     .text = "version = 1\r\n# a \\n that is no line break, and \\\\\n"},
                     {.file = {.layer = Layer::kNamed, .path = "/p/a.toml", .found = true}, .text = ""},
                     {.file = {.layer = Layer::kNamed, .path = "/p/b c.toml", .found = true},
                      .text = "version = 1\n[log]\nlevel = \"info\"  # no line break behind it"}}};
@@ -34,6 +34,7 @@ TEST(RunPolicy, ComesBackAsItWasMade) {
     EXPECT_EQ(back->files[i].text, some.files[i].text);
   }
   EXPECT_TRUE(ParseRunPolicy(FormatRunPolicy({})));
+  EXPECT_EQ(FormatRunPolicy(some).find_first_of("\r\n"), std::string::npos);
 }
 
 TEST(RunPolicy, WhatIsCutOrSomethingElseIsNone) {

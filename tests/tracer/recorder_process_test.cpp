@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +82,7 @@ TEST_F(RecorderProcessTest, S58_KilledAtAnyMoment) {
   int with_records = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::string run = directory_ + "/" + std::to_string(round);
+    ASSERT_EQ(mkdir(run.c_str(), S_IRWXU), 0);
     int fds[2];
     ASSERT_EQ(pipe(fds), 0);
     const pid_t child = fork();

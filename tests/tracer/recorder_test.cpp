@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,7 +73,10 @@ class RecorderTest : public SpoolTest {
   void SetUp() override {
     SpoolTest::SetUp();
     g_stalled.store(false);
+    MakeRun();
   }
+
+  void MakeRun() const { ASSERT_EQ(mkdir((directory_ + "/run").c_str(), S_IRWXU), 0); }
 
   RecorderOptions Options() const { return {.directory = directory_ + "/run"}; }
   std::string Only() const {
@@ -428,7 +432,7 @@ TEST_F(RecorderTest, WhatMakesNoSenseIsRefused) {
     EXPECT_EQ(Recorder::Start(options, &why), nullptr);
     EXPECT_EQ(why.problem, SpoolProblem::kBadOptions);
   }
-  EXPECT_FALSE(std::filesystem::exists(directory_ + "/run"));
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ + "/run"));
 }
 
 TEST_F(RecorderTest, WhatTheFileRefusesIsSaid) {
@@ -544,6 +548,7 @@ TEST_F(RecorderTest, AFullDiskEndsTheRecordingAndLeavesAWholeFile) {
   int complete = 0;
   for (const off_t more : {0, 60, 100, 5000, 70'000, 200'000}) {
     std::filesystem::remove_all(directory_ + "/run");
+    MakeRun();
     g_disk_size.store(off_t{1} << 40);
     RecorderOptions options = Options();
     options.calls.pwrite = FullPwrite;
