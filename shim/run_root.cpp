@@ -81,18 +81,26 @@ bool StartedThen() {
   return bytes <= 0 || policy::StartedOf({text, static_cast<size_t>(bytes)}) == g_root.started;
 }
 
+// As the kernel has it. The C library's sigaction may be somebody's who keeps a table of what was asked for, in memory
+// that is still the program's.
+struct KernelAction {
+  uint64_t handler = 0;
+  uint64_t flags = 0;
+  uint64_t restorer = 0;
+  uint64_t mask = 0;
+};
+
 // Has the parent's memory until the exec. `status` is the exit status, as text.
 int BecomeCommand(void* status) {
-  struct sigaction action {};
+  KernelAction action;
   for (int number = 1; number < NSIG; ++number) {
     // What the terminal or a limit sends must not cost the summary; a handler of the program's is none of the
     // command's.
-    action.sa_handler = number == SIGCHLD ? SIG_DFL : SIG_IGN;
-    sigaction(number, &action, nullptr);
+    action.handler = number == SIGCHLD ? 0 : 1;  // SIG_DFL, SIG_IGN
+    syscall(SYS_rt_sigaction, number, &action, nullptr, sizeof(action.mask));
   }
-  sigset_t none;
-  sigemptyset(&none);
-  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const uint64_t none = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
   char end[] = "end-of-run";
   char* const arguments[] = {g_root.command, end, g_root.directory, static_cast<char*>(status), nullptr};
   char* const variables[] = {g_root.libraries[0] != '\0' ? g_root.libraries : nullptr, nullptr};

@@ -116,7 +116,7 @@ bool RunDirectory::CreateForTrace(const std::vector<std::string>& places, std::s
   char time[32];
   if (std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local) == 0) time[0] = '\0';
   for (const std::string& place : places) {
-    std::string name = place + "/slipstream-trace-" + time + "-XXXXXX";
+    std::string name = place + "/" + kTracePrefix + time + "-XXXXXX";
     if (mkdtemp(name.data()) == nullptr) {
       *error += (error->empty() ? "" : "; ") + place + ": " + std::strerror(errno);
       continue;

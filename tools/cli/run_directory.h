@@ -6,6 +6,9 @@
 
 namespace slipstream::cli {
 
+// What the name of a trace's directory begins with.
+inline constexpr char kTracePrefix[] = "slipstream-trace-";
+
 // Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
 // written by stores to mapped pages. Held by flock by this process, or by the watcher of a run; one that nobody holds,
 // and whose run has no root that lives or may live, is ended (run_end.h) by the next run of the same user. Not

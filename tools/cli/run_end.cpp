@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <climits>
+#include <filesystem>
 #include <string_view>
 
 #include "policy/text.h"
@@ -132,6 +133,18 @@ Texts TextsOf(const std::string& directory, const RunState& state, const RunSumm
   return texts;
 }
 
+// The root is alive, so nobody else has ended its run: the command has removed the directory, or somebody who cleans
+// up. Where standard error led then is not known any more; a file could be one of data by now.
+void SayThatItIsGone(const std::string& directory) {
+  struct stat facts {};
+  if (access((directory + "/" + kRunStateName).c_str(), F_OK) == 0 || errno != ENOENT) return;
+  if (fstat(STDERR_FILENO, &facts) != 0 || S_ISREG(facts.st_mode)) return;
+  const bool trace = std::filesystem::path(directory).filename().string().starts_with(kTracePrefix);
+  const std::string text =
+      Message(std::string(trace ? "no trace: " : "no summary: ") + "the directory of this run is gone: " + directory);
+  Print({.open = true, .device = facts.st_dev, .inode = facts.st_ino, .special = facts.st_rdev}, text);
+}
+
 }  // namespace
 
 bool EndRun(const std::string& directory, const RunEnding& ending) {
@@ -163,7 +176,9 @@ int EndRunOfRoot(const std::string& directory, const std::string& exit_status) {
   const char* const end = exit_status.data() + exit_status.size();
   const std::from_chars_result got = std::from_chars(exit_status.data(), end, status);
   if (got.ec != std::errc() || got.ptr != end) return kUsage;
-  return EndRun(directory, {.exit_status = status}) ? kSuccess : kFailed;
+  if (EndRun(directory, {.exit_status = status})) return kSuccess;
+  SayThatItIsGone(directory);
+  return kFailed;
 }
 
 }  // namespace slipstream::cli

@@ -93,6 +93,7 @@ std::string WriteRunState(const std::string& directory, const RunState& state) {
   const std::string path = directory + "/" + kRunStateName;
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return std::strerror(errno);
+  fchmod(file, S_IRUSR | S_IWUSR);  // whatever the umask
   const ssize_t written = write(file, text.data(), text.size());
   const int error = written < 0 ? errno : ENOSPC;
   const bool whole = static_cast<size_t>(written) == text.size();

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
@@ -143,10 +145,16 @@ TEST(ProgramRangesTest, WhereNobodyRecordsNvtxHasNoTool) {
 // The variable goes to every child, and the preload need not.
 TEST(ProgramRangesTest, AProcessWithoutThePreloadIsAsBare) {
   const std::string place = NewDirectory();
-  const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "unpreload"});
+  const Finished recorded =
+      RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "unpreload"}, {{"SLIPSTREAM_RUN_WATCHER", "on"}});
   const Finished bare = RunProgram({NVTX_RANGES, "steps", "3"});
   EXPECT_EQ(recorded.status, 0);
   EXPECT_EQ(recorded.out, bare.out);
+  // What it executes has not the library, so the watcher ends the run.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!FolderIn(place).empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(FolderIn(place), "") << "nothing was recorded";
 }
 
@@ -169,6 +177,11 @@ TEST(ProgramRangesTest, S50_AProcessThatNeverUsesCudaLeavesNothing) {
   const Finished recorded = RunIn(place, {"--record", "--quiet"}, {NVTX_RANGES, "no_cuda"});
   EXPECT_EQ(recorded.status, 0);
   EXPECT_EQ(recorded.out, RunProgram({NVTX_RANGES, "no_cuda"}).out);
+  // What it executes has not the library, so the watcher ends the run.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!FolderIn(place).empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   EXPECT_EQ(FolderIn(place), "") << "nothing was recorded";
 }
 

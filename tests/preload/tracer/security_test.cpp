@@ -103,7 +103,8 @@ TEST_F(SecurityTest, S59_FilesAreTheirOwnersAloneWhateverTheUmask) {
     fs::create_directory(place);
     fs::permissions(place, fs::perms::all & ~fs::perms::others_write);
     const std::string set = std::string("umask ") + umask + "; cd " + place + "; ";
-    // The command sees the files of the run while they are there, and has its umask.
+    // The command sees the files of the run while they are there (counters, the trace, and what the end of the run
+    // needs to know), and has its umask.
     const std::string command =
         std::string(PROGRAM) +
         " workload > /dev/null; stat -c %a $SLIPSTREAM_RUN_DIRECTORY $SLIPSTREAM_RUN_DIRECTORY/*; umask";
@@ -114,7 +115,8 @@ TEST_F(SecurityTest, S59_FilesAreTheirOwnersAloneWhateverTheUmask) {
                           command + "'"},
                      {{"SLIPSTREAM_LOG_LEVEL", "debug"}, {"SLIPSTREAM_LOG_FILE", place + "/log"}});
       EXPECT_EQ(finished.status, 0) << finished.err;
-      EXPECT_EQ(finished.out, (record.empty() ? "700\n600\n" : "700\n600\n600\n") + std::string("0") + umask + "\n")
+      EXPECT_EQ(finished.out,
+                (record.empty() ? "700\n600\n600\n" : "700\n600\n600\n600\n") + std::string("0") + umask + "\n")
           << umask;
       EXPECT_EQ(Octal(ModeOf(place + "/s" + record + ".json")), "600") << umask;
     }
