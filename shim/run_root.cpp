@@ -38,6 +38,7 @@
 #include "policy/run_variable.h"
 
 // The C library's own, which `stdout` names until the program has put another stream there.
+// NOLINTNEXTLINE(misc-non-copyable-objects): it is that object, and is not copied.
 extern "C" [[gnu::visibility("default")]] FILE standard_output asm("_IO_2_1_stdout_");
 
 namespace slipstream::shim {
@@ -175,5 +176,5 @@ void LookUpExit() noexcept {
 
 }  // namespace slipstream::shim
 
-extern "C" [[gnu::visibility("default"), noreturn]] void _exit(int status) { slipstream::shim::Leave(status); }
-extern "C" [[gnu::visibility("default"), noreturn]] void _Exit(int status) noexcept { slipstream::shim::Leave(status); }
+extern "C" [[gnu::visibility("default")]] void _exit(int status) { slipstream::shim::Leave(status); }
+extern "C" [[gnu::visibility("default")]] void _Exit(int status) noexcept { slipstream::shim::Leave(status); }

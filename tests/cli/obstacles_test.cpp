@@ -23,7 +23,7 @@ class ProgramObstaclesTest : public testing::Test {
   }
 
   std::string Written(const std::string& name, const std::string& bytes, mode_t mode = 0755) const {
-    const std::string path = folder_ / name;
+    std::string path = folder_ / name;
     WriteFile(path, bytes, mode);
     chmod(path.c_str(), mode);
     return path;
@@ -67,9 +67,10 @@ TEST_F(ProgramObstaclesTest, WhatIsNoProgramIsSaidByWhoStartsIt) {
 TEST_F(ProgramObstaclesTest, AnotherCLibrary) {
   std::string bytes = good_;
   const Elf64_Phdr* const part = LoaderPart(bytes);
-  char* const name = bytes.data() + part->p_offset;
-  std::memset(name, 0, part->p_filesz);
-  std::strcpy(name, "/lib/ld-musl.so.1");
+  constexpr char kLoader[] = "/lib/ld-musl.so.1";
+  ASSERT_GE(part->p_filesz, sizeof(kLoader));
+  std::memset(bytes.data() + part->p_offset, 0, part->p_filesz);
+  std::memcpy(bytes.data() + part->p_offset, kLoader, sizeof(kLoader));
   const std::string path = Written("program", bytes);
   ExpectOne(Of(path), path + " is linked to musl");
   // By way of scripts.

@@ -26,8 +26,6 @@
 
 namespace {
 
-extern "C" char** environ;
-
 void Say(const std::string& text) {
   const std::string line = text + "\n";
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(90);
