@@ -335,8 +335,9 @@ std::string Absolute(const std::string& path) {
   return path.starts_with('/') || here == nullptr ? path : std::string(here.get()) + "/" + path;
 }
 
-constexpr std::string_view kReservedVariables[] = {kPolicyVariable, kDisableVariable,  kRunDirectoryVariable,
-                                                   kRunVariable,    kChildrenVariable, kSystemDirectoryVariable};
+constexpr std::string_view kReservedVariables[] = {
+    kPolicyVariable,    kDisableVariable,  kRunDirectoryVariable,   kRunVariable,
+    kRunPolicyVariable, kChildrenVariable, kSystemDirectoryVariable};
 
 bool IsReserved(std::string_view name) {
   return std::find(std::begin(kReservedVariables), std::end(kReservedVariables), name) != std::end(kReservedVariables);

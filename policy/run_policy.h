@@ -29,7 +29,7 @@ struct RunPolicy {
   std::vector<FileText> files{};
 };
 
-// One line: line breaks are written "\\n", and a backslash as two, because scripts read the environment line by line.
+// One line: line breaks are written "\n", and a backslash as two, because scripts read the environment line by line.
 // Empty where it would be too long, or a name has a line break in it.
 std::string FormatRunPolicy(const RunPolicy& policy);
 

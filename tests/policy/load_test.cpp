@@ -499,7 +499,9 @@ TEST(Load, OtherPeoplesVariablesAreIgnored) {
 }
 
 TEST(Load, VariablesThatAreOurs) {
-  for (const char* name : {"SLIPSTREAM_POLICY", "SLIPSTREAM_DISABLE", "SLIPSTREAM_TRANSFER_H2D"}) {
+  for (const char* name :
+       {"SLIPSTREAM_POLICY", "SLIPSTREAM_DISABLE", "SLIPSTREAM_TRANSFER_H2D", "SLIPSTREAM_RUN_DIRECTORY",
+        "SLIPSTREAM_RUN_ROOT", "SLIPSTREAM_RUN_POLICY", "SLIPSTREAM_CHILDREN"}) {
     EXPECT_TRUE(IsOwnVariable(name)) << name;
   }
   for (const char* name : {"SLIPSTREAM_", "SLIPSTREAM_PORT", "TRANSFER_H2D", ""})

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "policy/environment.h"
 #include "policy/load.h"
@@ -94,6 +95,7 @@ TEST(RunPolicy, AProcessHasThePolicyThatItsRunBeganWith) {
   {
     const Environment env(variables);
     const Loaded loaded = Load({.path = std::nullopt, .env = env, .search = Search::kProcess});
+    EXPECT_EQ(loaded.foreign, std::vector<std::string>());
     EXPECT_EQ(loaded.Files(), path);
     EXPECT_EQ(loaded.path, path);
     EXPECT_EQ(loaded.origins.at("log.level").Format(), path + ":3");

@@ -175,7 +175,8 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   }
   if (request.policy_list) variables[policy::kPolicyVariable] = *request.policy_list;
   variables.erase(policy::kRunPolicyVariable);
-  if (!request.run_policy.empty()) variables[policy::kRunPolicyVariable] = request.run_policy;
+  result.policy_is_fixed = !request.run_policy.empty();
+  if (result.policy_is_fixed) variables[policy::kRunPolicyVariable] = request.run_policy;
   // Of a `slipstream run` around this one; if it is its root, that run is ended by its watcher.
   variables.erase(policy::kRunDirectoryVariable);
   variables.erase(policy::kRunVariable);
@@ -277,10 +278,6 @@ int Run(const RunOptions& options) {
       return kCannotStart;
     }
   }
-  if (policy::RunPolicyFor(loaded).empty()) {
-    Complain("the policy is longer than " + std::to_string(policy::kMostRunPolicy) +
-             " bytes, so each process reads its files for itself: leave them as they are until the command has ended");
-  }
   if (options.record && !state.trace) Complain("no trace: the policy says enabled = false");
   const bool wants_end = !options.quiet || options.summary || state.trace;
   RunDirectory directory;
@@ -292,6 +289,10 @@ int Run(const RunOptions& options) {
   if (!preload.error.empty()) {
     Complain(preload.error);
     return kCannotStart;
+  }
+  if (!preload.policy_is_fixed) {
+    Complain("the policy is longer than " + std::to_string(policy::kMostRunPolicy) +
+             " bytes, so each process reads its files for itself: leave them as they are until the command has ended");
   }
 
   if (!directory.path().empty()) Prepare(state, loaded.policy.run.watcher, &directory);

@@ -45,6 +45,7 @@ bool WantsTrace(const policy::Policy& policy);
 struct PreloadEnvironment {
   std::vector<std::string> variables;  // NAME=value
   std::string error;                   // why it cannot be done; empty: it can
+  bool policy_is_fixed = false;        // whatever becomes of its files; false: it is too long for a variable
 };
 struct PreloadRequest {
   std::vector<std::pair<std::string, std::string>> inherited{};

@@ -51,6 +51,9 @@ bool MayLive(const std::string& path) {
   return root == RootIs::kAlive || (root == RootIs::kUnknown && !state->watched);
 }
 
+// With one that could not be ended somebody else is ending it: a root that was killed while it did.
+bool HasState(const std::string& path) { return access((path + "/" + kRunStateName).c_str(), F_OK) == 0; }
+
 // Removes what runs of this user left in `place` when they were killed: nobody holds their lock any more.
 void SweepAbandoned(const std::string& place) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(place.c_str()), closedir);
@@ -62,7 +65,7 @@ void SweepAbandoned(const std::string& place) {
     if (fd < 0) continue;
     struct stat status {};
     if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 && !MayLive(path) &&
-        !EndRun(path, {.now = false, .print = false})) {
+        !EndRun(path, {.now = false, .print = false}) && !HasState(path)) {
       RemoveFlatDirectory(path);
     }
     close(fd);

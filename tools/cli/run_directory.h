@@ -12,7 +12,7 @@ inline constexpr char kTracePrefix[] = "slipstream-trace-";
 // Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
 // written by stores to mapped pages. Held by flock by this process, or by the watcher of a run; one that nobody holds,
 // and whose run has no root that lives or may live, is ended (run_end.h) by the next run of the same user. Not
-// copyable; removed by the destructor or by Remove, unless it was given away.
+// copyable; removed by the destructor or by Remove; where the process becomes the command, by the run's end.
 //
 // A run that leaves a trace has its directory where its user looks for it, and the trace stays in it.
 class RunDirectory {

@@ -137,7 +137,7 @@ Texts TextsOf(const std::string& directory, const RunState& state, const RunSumm
 // up. Where standard error led then is not known any more; a file could be one of data by now.
 void SayThatItIsGone(const std::string& directory) {
   struct stat facts {};
-  if (access((directory + "/" + kRunStateName).c_str(), F_OK) == 0 || errno != ENOENT) return;
+  if (access(directory.c_str(), F_OK) == 0 || errno != ENOENT) return;
   if (fstat(STDERR_FILENO, &facts) != 0 || S_ISREG(facts.st_mode)) return;
   const bool trace = std::filesystem::path(directory).filename().string().starts_with(kTracePrefix);
   const std::string text =

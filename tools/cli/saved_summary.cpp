@@ -1,13 +1,9 @@
 #include "tools/cli/saved_summary.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -15,6 +11,7 @@
 #include <vector>
 
 #include "tools/cli/private_umask.h"
+#include "tools/cli/summary_file.h"
 
 namespace slipstream::cli {
 namespace {
@@ -40,17 +37,6 @@ std::string NameOf(const SavedSummary& summary) {
   std::snprintf(name, sizeof(name), "%020lld-%lld", static_cast<long long>(summary.start_unix_ns),
                 static_cast<long long>(summary.root));
   return name;
-}
-
-bool WriteWhole(int file, const std::string& text) {
-  size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = write(file, text.data() + done, text.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    done += static_cast<size_t>(written);
-  }
-  return true;
 }
 
 std::optional<SavedSummary> Read(const std::string& place, const std::string& name) {
@@ -99,15 +85,7 @@ void SaveSummary(const std::string& place, const SavedSummary& summary) {
       {"trace", summary.trace},
       {"text", summary.text},
       {"json", summary.json}}.dump(-1, ' ', false, Json::error_handler_t::replace);
-  std::string beside = name + ".XXXXXX";
-  const int file = mkostemp(beside.data(), O_CLOEXEC);
-  if (file < 0) return;
-  const bool whole = WriteWhole(file, text);
-  close(file);
-  if (!whole || rename(beside.c_str(), name.c_str()) != 0) {
-    unlink(beside.c_str());
-    return;
-  }
+  if (!WriteSummaryFile(name, text).empty()) return;
   const std::vector<std::string> names = Names(place);
   for (size_t i = 0; i + kMostSavedRuns < names.size(); ++i) unlink((place + "/" + names[i]).c_str());
 }
