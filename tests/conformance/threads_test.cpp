@@ -1,4 +1,5 @@
 // Many threads that allocate, use and free, on their own and for each other.
+#include <array>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -161,31 +162,36 @@ TYPED_TEST(Threads, MoreThanThereIs) {
   for (int i = 0; i < 2 * kThreads; ++i) ASSERT_NE(this->Take(bytes), nullptr);
 }
 
-// The same on a stream that they share, where no thread has work of its own: blocks are freed under work that only the
-// next read waits for. There is one block for each thread and none besides.
+// The same on a stream that they share, where no thread has work of its own, and with full memory: each holds a block
+// from the beginning to the end, and what it frees under work that only the next read waits for is all that there is
+// for its next allocation, whether the others run beside it or not.
 TYPED_TEST(Threads, EnoughForEverybodyOnOneStream) {
-  const size_t bytes = this->FreeMemory() / 19 * 2;
+  const size_t bytes = this->FreeMemory() / (2 * kThreads + 1) * 2;
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-  this->RunAll([bytes, stream](int index) {
+  std::array<void*, kThreads> held = {};
+  for (void*& memory : held) ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess);
+  this->RunAll([bytes, stream, &held](int index) {
+    void*& memory = held[static_cast<size_t>(index)];
     for (int round = 0; round < kRounds / 3; ++round) {
-      void* memory = nullptr;
-      const cudaError_t result = TypeParam::Allocate(&memory, bytes, stream);
-      // Memory of a stream-ordered free is there when the stream gets to it.
-      if (TypeParam::kStreamOrdered && result == cudaErrorMemoryAllocation) {
-        ExpectLastError(cudaErrorMemoryAllocation);
-        continue;
-      }
-      ASSERT_EQ(result, cudaSuccess) << "thread " << index << ", round " << round;
       const uint32_t salt = NewSalt();
       EXPECT_TRUE(Fill(memory, bytes, salt, stream));
       EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "thread " << index;
       EXPECT_OK(LaunchDelay(stream));
       EXPECT_TRUE(Fill(memory, bytes, NewSalt(), stream));
       EXPECT_OK(TypeParam::Free(memory, stream));
+      cudaError_t result = TypeParam::Allocate(&memory, bytes, stream);
+      // Memory of a stream-ordered free is there when the stream gets to it.
+      if (TypeParam::kStreamOrdered && result == cudaErrorMemoryAllocation) {
+        ExpectLastError(cudaErrorMemoryAllocation);
+        EXPECT_OK(cudaStreamSynchronize(stream));
+        result = TypeParam::Allocate(&memory, bytes, stream);
+      }
+      ASSERT_EQ(result, cudaSuccess) << "thread " << index << ", round " << round;
     }
     ExpectNoLastError();
   });
+  for (void* const memory : held) EXPECT_OK(TypeParam::Free(memory, stream));
   EXPECT_OK(cudaStreamSynchronize(stream));
   EXPECT_OK(cudaStreamDestroy(stream));
 }

@@ -163,7 +163,8 @@ void RestingProfile(void* device, bool is_first) {
   MakeStream();
 }
 
-// Rounds until a subscription is refused, as it is to whoever looks CUPTI's functions up past slipstream.
+// Rounds until a subscription is refused, as it is to whoever looks CUPTI's functions up past slipstream, and until
+// whoever is there records.
 void RoundsUntilSomebodyIsThere(void* device) {
   void* const library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
   const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(library, "cuptiSubscribe"));
@@ -176,6 +177,7 @@ void RoundsUntilSomebodyIsThere(void* device) {
     if (subscriber != nullptr) unsubscribe(subscriber);
     Round(After, device);
   }
+  if (there) RoundsWhile(After, device, 0);
   for (int i = 0; i < 10; ++i) Round(After, device);
   std::printf("%s\n", there ? "somebody is there" : "nobody came");
 }
