@@ -3,14 +3,14 @@
 // outlive (S68). The root is the process that `slipstream run` became by its exec, whatever program it executes later.
 //
 // exit() and a return from main come here by on_exit, which is behind every handler of the program's and every
-// destructor of its libraries'; _exit() by its hook, because shells such as dash end that way. A root that is killed,
-// or executes a program without this library, ends its run by the watcher (tools/cli/watcher.h).
+// destructor of its libraries'; _exit() by its hook, because shells such as dash end that way; and what kills itself by
+// a signal, as Python and shells do behind a Ctrl-C, by the hooks of kill() and raise(). A root that others kill, that
+// crashes, or that executes a program without this library, ends its run by the watcher (tools/cli/watcher.h).
 //
 // Every other process compares one number, and a process outside of a run finds no variable.
 //
 // Threading: any thread, between vfork and exec and in a signal handler too. No allocation, no lock. The command runs
-// in
-//   a process that nobody but us can wait for: it sends no SIGCHLD, and wait() without __WALL does not see it.
+// as a process that nobody but us can wait for: it sends no SIGCHLD, and wait() without __WALL does not see it.
 // Fails open: whatever does not work is left to the watcher. The exit status is the program's own in any case.
 // Hazard: the program may write over its variables (setproctitle), so what is needed of them is copied in the
 // beginning.
@@ -45,7 +45,10 @@ namespace slipstream::shim {
 namespace {
 
 using Exit = void(int);
+using Kill = int(pid_t, int);
+using Raise = int(int);
 
+constexpr int kKilled = 128;
 constexpr size_t kStackBytes = size_t{32} << 10;  // of the child until its exec
 constexpr size_t kStatBytes = 1024;               // /proc/PID/stat has less
 constexpr char kLibraryPath[] = "LD_LIBRARY_PATH=";
@@ -60,6 +63,8 @@ struct Root {
 };
 constinit Root g_root{};
 constinit std::atomic<Exit*> g_exit{nullptr};
+constinit std::atomic<Kill*> g_kill{nullptr};
+constinit std::atomic<Raise*> g_raise{nullptr};
 alignas(64) constinit char g_stack[kStackBytes]{};
 
 pid_t Self() { return static_cast<pid_t>(syscall(SYS_getpid)); }
@@ -162,6 +167,41 @@ void AtExit(int status, void*) {
   if (on_exit(AtExit, nullptr) != 0) g_root.pid = 0;
 }
 
+// Whether the signal ends this process when the calling thread sends it. Where another thread takes a signal that this
+// one has blocked, the run ends by the watcher; where one changes at that moment what the signal does, too early.
+bool EndsBy(int number) {
+  switch (number) {
+    case SIGKILL:
+      return g_root.pid != 1;
+    case SIGCHLD:
+    case SIGCONT:
+    case SIGURG:
+    case SIGWINCH:
+    case SIGSTOP:
+    case SIGTSTP:
+    case SIGTTIN:
+    case SIGTTOU:
+      return false;
+    default:
+      break;
+  }
+  // The first process of a container gets no signal that it does not handle (signal(7), pid_namespaces(7)).
+  if (number <= 0 || number >= NSIG || g_root.pid == 1) return false;
+  KernelAction action;
+  uint64_t blocked = 0;
+  if (syscall(SYS_rt_sigaction, number, nullptr, &action, sizeof(action.mask)) != 0 ||
+      syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, sizeof(blocked)) != 0) {
+    return false;
+  }
+  return action.handler == 0 && (blocked >> (static_cast<unsigned>(number) - 1U) & 1U) == 0;
+}
+
+// As a shell shows it.
+void EndBy(int number) {
+  if (g_root.pid == 0 || Self() != g_root.pid || !EndsBy(number)) return;
+  End(kKilled + number);
+}
+
 [[noreturn]] void Leave(int status) {
   End(status);
   if (Exit* const real = g_exit.load(std::memory_order_relaxed)) real(status);
@@ -172,9 +212,25 @@ void AtExit(int status, void*) {
 
 void LookUpExit() noexcept {
   g_exit.store(reinterpret_cast<Exit*>(dlsym(RTLD_NEXT, "_exit")), std::memory_order_relaxed);
+  g_kill.store(reinterpret_cast<Kill*>(dlsym(RTLD_NEXT, "kill")), std::memory_order_relaxed);
+  g_raise.store(reinterpret_cast<Raise*>(dlsym(RTLD_NEXT, "raise")), std::memory_order_relaxed);
 }
 
 }  // namespace slipstream::shim
 
 extern "C" [[gnu::visibility("default")]] void _exit(int status) { slipstream::shim::Leave(status); }
 extern "C" [[gnu::visibility("default")]] void _Exit(int status) noexcept { slipstream::shim::Leave(status); }
+
+extern "C" [[gnu::visibility("default")]] int kill(pid_t pid, int number) noexcept {
+  namespace shim = slipstream::shim;
+  if (pid > 0 && pid == shim::g_root.pid) shim::EndBy(number);
+  if (shim::Kill* const real = shim::g_kill.load(std::memory_order_relaxed)) return real(pid, number);
+  return static_cast<int>(syscall(SYS_kill, pid, number));
+}
+
+extern "C" [[gnu::visibility("default")]] int raise(int number) noexcept {
+  namespace shim = slipstream::shim;
+  shim::EndBy(number);
+  if (shim::Raise* const real = shim::g_raise.load(std::memory_order_relaxed)) return real(number);
+  return static_cast<int>(syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), number));
+}

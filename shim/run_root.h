@@ -3,7 +3,7 @@
 
 namespace slipstream::shim {
 
-// Finds the C library's _exit. Done where LookUpExec() is: not between vfork and exec.
+// Finds the C library's _exit, kill and raise. Done where LookUpExec() is: not between vfork and exec.
 void LookUpExit() noexcept;
 
 }  // namespace slipstream::shim

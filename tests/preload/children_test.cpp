@@ -451,7 +451,7 @@ TEST_F(ChildrenTest, C13_NothingIsLockedAfterSigkill) {
   const std::string program = PROGRAM;
   const std::string script =
       program + " die 9 > /dev/null & wait $!; echo $?; " + program + " workload > /dev/null; echo $?";
-  for (const char* end : {"exit 0", "kill -9 $$"}) {
+  for (const char* end : {"exit 0", "(kill -9 $$); :"}) {
     for (int round = 0; round < 2; ++round) {
       const Finished finished = RunProgram(
           {SLIPSTREAM_COMMAND, "run", "--quiet", "--summary", summary, "--", "sh", "-c", script + "; " + end},
@@ -463,7 +463,7 @@ TEST_F(ChildrenTest, C13_NothingIsLockedAfterSigkill) {
   }
   // With nobody watching the next one is not held up by what a killed one left behind.
   const Finished killed =
-      RunProgram({SLIPSTREAM_COMMAND, "run", "--", "sh", "-c", "echo $SLIPSTREAM_RUN_DIRECTORY; kill -9 $$"},
+      RunProgram({SLIPSTREAM_COMMAND, "run", "--", "sh", "-c", "echo $SLIPSTREAM_RUN_DIRECTORY; (kill -9 $$); :"},
                  {{"SLIPSTREAM_RUN_WATCHER", "off"}});
   EXPECT_EQ(killed.status, 137);
   const std::string left = killed.out.substr(0, killed.out.find('\n'));

@@ -88,6 +88,7 @@ RunState StateOf(const RunOptions& options, const Preparation& preparation, cons
   state.root = getpid();
   state.root_started = StartOf(getpid());
   state.pid_namespace = PidNamespace();
+  state.boot = Boot();
   state.start_ns = tracer::NowNs();
   state.start_unix_ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -121,7 +122,7 @@ std::string TakeSummaryFile(const std::string& path, std::string* taken) {
 void MakeDirectory(const RunState& state, const std::string& tmpdir, RunDirectory* directory) {
   std::string error;
   if (state.trace) {
-    EndAbandonedRuns(RunDirectoryPlaces(tmpdir));
+    EndAbandonedRuns(tmpdir);
     if (!directory->CreateForTrace(TraceDirectoryPlaces(tmpdir), &error)) {
       Complain("no trace, no counters and no summary of this run: " + error);
     }

@@ -72,6 +72,19 @@ void SweepAbandoned(const std::string& place) {
   }
 }
 
+// The same for runs that recorded a trace. One whose root may live, in another PID namespace or on another machine, is
+// left alone: it has no lock.
+void EndAbandonedTraces(const std::string& place) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(place.c_str()), closedir);
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir.get())) {
+    if (!std::string_view(entry->d_name).starts_with(kTracePrefix)) continue;
+    const std::string path = place + "/" + entry->d_name;
+    const std::optional<RunState> state = ReadRunState(path);
+    if (state && LookForRoot(*state) == RootIs::kGone) EndRun(path, {.now = false, .print = false});
+  }
+}
+
 }  // namespace
 
 RunDirectory::~RunDirectory() { Remove(); }
@@ -137,8 +150,9 @@ void RemoveRun(const std::string& path, bool keeps_trace) {
   RemoveFlatDirectory(path, keeps_trace ? tracer::kSpoolSuffix : "");
 }
 
-void EndAbandonedRuns(const std::vector<std::string>& places) {
-  for (const std::string& place : places) SweepAbandoned(place);
+void EndAbandonedRuns(const std::string& tmpdir) {
+  for (const std::string& place : RunDirectoryPlaces(tmpdir)) SweepAbandoned(place);
+  for (const std::string& place : TraceDirectoryPlaces(tmpdir)) EndAbandonedTraces(place);
 }
 
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir) {

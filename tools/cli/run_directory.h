@@ -25,7 +25,7 @@ class RunDirectory {
   // False, with *error filled, when no place can be written.
   bool Create(const std::vector<std::string>& places, std::string* error);
 
-  // The same for a trace: "slipstream-trace-<local time>-XXXXXX", with its whole path. Never swept.
+  // The same for a trace: "slipstream-trace-<local time>-XXXXXX", with its whole path.
   bool CreateForTrace(const std::vector<std::string>& places, std::string* error);
 
   // Removes it now, with all its files; but for those of a trace, and while there are any, for the directory.
@@ -46,8 +46,9 @@ class RunDirectory {
 // directory.
 void RemoveRun(const std::string& path, bool keeps_trace);
 
-// Ends the runs in these places that nobody has ended: their root and their watcher were killed.
-void EndAbandonedRuns(const std::vector<std::string>& places);
+// Ends the runs that nobody has ended, for their root and their watcher were killed: those of the places below, so also
+// one that recorded a trace where this process is. A trace stays.
+void EndAbandonedRuns(const std::string& tmpdir);
 
 // /dev/shm, the value of TMPDIR, /tmp.
 std::vector<std::string> RunDirectoryPlaces(const std::string& tmpdir);

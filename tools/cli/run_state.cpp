@@ -37,6 +37,7 @@ Json ToJson(const RunState& state) {
           {"root", state.root},
           {"root_started", state.root_started},
           {"pid_namespace", state.pid_namespace},
+          {"boot", state.boot},
           {"watched", state.watched},
           {"start_ns", state.start_ns},
           {"start_unix_ns", state.start_unix_ns},
@@ -61,6 +62,7 @@ RunState FromJson(const Json& json) {
   json.at("root").get_to(state.root);
   json.at("root_started").get_to(state.root_started);
   json.at("pid_namespace").get_to(state.pid_namespace);
+  json.at("boot").get_to(state.boot);
   json.at("watched").get_to(state.watched);
   json.at("start_ns").get_to(state.start_ns);
   json.at("start_unix_ns").get_to(state.start_unix_ns);
@@ -152,7 +154,10 @@ uint64_t PidNamespace() {
   return stat("/proc/self/ns/pid", &facts) == 0 ? facts.st_ino : 0;
 }
 
+std::string Boot() { return WholeFile("/proc/sys/kernel/random/boot_id"); }
+
 RootIs LookForRoot(const RunState& state) {
+  if (state.boot.empty() || state.boot != Boot()) return RootIs::kUnknown;
   if (state.pid_namespace == 0 || state.pid_namespace != PidNamespace()) return RootIs::kUnknown;
   const auto pid = static_cast<pid_t>(state.root);
   if (kill(pid, 0) != 0 && errno == ESRCH) return RootIs::kGone;

@@ -32,6 +32,7 @@ struct RunState {
   int64_t root = 0;            // the process that the command is
   uint64_t root_started = 0;   // policy::RunRoot
   uint64_t pid_namespace = 0;  // in which it has that number; inode, 0: not known
+  std::string boot{};          // of the machine, as random(4) names it; empty: not known
   bool watched = false;        // a watcher holds the directory's lock as long as the root lives
   uint64_t start_ns = 0;       // CLOCK_MONOTONIC
   int64_t start_unix_ns = 0;
@@ -56,12 +57,14 @@ ErrorOutput LookAtErrorOutput();
 // A descriptor of standard error as it was, which an exec closes; -1: it cannot be had.
 int OpenErrorOutput(const ErrorOutput& output);
 
-// When the process started, in clock ticks since boot, and the namespace of our own numbers; 0 where /proc does not
-// say.
+// When the process started, in clock ticks since boot, the namespace of our own numbers, and what names the machine
+// since it started; 0 or empty where /proc does not say.
 uint64_t StartOf(pid_t pid);
 uint64_t PidNamespace();
+std::string Boot();
 
-// Whether the root may still be alive: it is not known of one in another PID namespace.
+// Whether the root may still be alive: it is not known of one in another PID namespace, nor of one on another machine,
+// whose runs stand beside ours in a folder that both reach.
 enum class RootIs : uint8_t { kAlive, kGone, kUnknown };
 RootIs LookForRoot(const RunState& state);
 

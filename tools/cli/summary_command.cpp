@@ -15,8 +15,8 @@ namespace slipstream::cli {
 
 int Summary(const SummaryOptions& options) {
   const policy::Environment environment = policy::Environment::FromProcess();
-  EndAbandonedRuns(RunDirectoryPlaces(std::string(environment.Get("TMPDIR").value_or(""))));
-  if (!options.run.empty()) {  // a trace is where it is: nobody else comes across it
+  EndAbandonedRuns(std::string(environment.Get("TMPDIR").value_or("")));
+  if (!options.run.empty()) {  // a trace that is somewhere else
     const std::optional<RunState> state = ReadRunState(options.run);
     if (state && LookForRoot(*state) == RootIs::kGone) EndRun(options.run, {.now = false, .print = false});
   }

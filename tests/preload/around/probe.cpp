@@ -1,12 +1,9 @@
-// Says what a process sees of itself and of what is around it, and what reaches it: run bare and under `slipstream
-// run`.
+// Says what a process sees of itself and of what is around it, and what reaches it: bare and under `slipstream run`.
 //
 //   probe facts            one fact a line, none of which differs from one start to the next
 //   probe count            "ready", then the name of each signal that comes; ends with 7 at SIGQUIT
-//   probe checkpoint FILE  "ready"; at the first SIGTERM writes the file in many pieces and ends with 0, a second one
-//   kills it probe input            "ready" in a process group of its own, in the foreground of its terminal; then each
-//   line it
-//                          is given, and "interrupted" at SIGINT, where it ends
+//   probe checkpoint FILE  "ready"; SIGTERM has it write the file in many pieces and end with 0, another kills it
+//   probe input            "ready" as a group that has the terminal; each line that comes; ends at SIGINT
 //   probe crash            ends at the signal that comes, with the system's own handling
 #include <fcntl.h>
 #include <signal.h>

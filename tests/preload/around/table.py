@@ -2,9 +2,10 @@
 """What is around a command, bare and under `slipstream run`: every case on real processes, and on a real pseudo-terminal
 where one matters. Nothing may differ but the lines that slipstream prints itself (S68).
 
-    table.py SLIPSTREAM PROBE CUDA_PROGRAM [--only NAME] [--checkpoints N]
+    table.py SLIPSTREAM PROBE CUDA_PROGRAM [--only NAME] [--checkpoints N] [--torch DIR --build DIR]
 
-Prints a line for each case with what was seen on either side. Exit status: 0 all equal; 1 something differs.
+With the folder of PyTorch (tools/setup --torch) and that of the build, torchrun is a case too. Prints a line for each
+case with what was seen on either side. Exit status: 0 all equal; 1 something differs.
 """
 
 import argparse
@@ -533,26 +534,108 @@ def srun_like(side):
     return {str(rank): side.finish(process) for rank, process in enumerate(ranks)}
 
 
+RANK_TEXT = """
+import os, signal, sys
+watched = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+signal.pthread_sigmask(signal.SIG_BLOCK, watched)  # in every thread that PyTorch makes, too
+import torch, torch.distributed as dist
+rank, what = int(os.environ["RANK"]), sys.argv[1]
+dist.init_process_group("gloo")
+total = torch.full((4,), rank + 1.0).cuda().cpu()
+dist.all_reduce(total)
+group = "own" if os.getpgrp() == os.getpid() else "its parent's"
+session = "own" if os.getsid(0) == os.getpid() else "its parent's"
+with open(f"rank-{rank}", "w") as file:
+    print("of", os.environ["WORLD_SIZE"], "sum", total.tolist(), "group", group, "session", session, file=file)
+if what == "fails" and rank == 1:
+    os._exit(3)
+if what != "ends":
+    open(f"ready-{rank}", "w").close()
+    came = [signal.sigwait(watched).name] + sorted(one.name for one in signal.sigpending())
+    with open(f"rank-{rank}", "a") as file:
+        print(*came, file=file)
+dist.barrier() if what == "ends" else None
+os._exit(0)
+"""
+
+
+@case
+def torchrun(side):
+    """Ranks of torchrun, which gives each a session of its own and ends them all when one fails or it is told to end."""
+    arguments = side.arguments
+    if not arguments.torch:
+        raise Skip("no --torch")
+    python = (arguments.torch / "python").read_text(encoding="utf-8").strip()
+    ranks = side.folder / "rank.py"
+    ranks.write_text(RANK_TEXT, encoding="utf-8")
+    side.environment |= {
+        "PYTHONPATH": str(arguments.torch / "site-packages"), "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1",
+        "LD_LIBRARY_PATH": f"{arguments.build / 'sim'}:{arguments.torch / 'stand-ins'}", "OMP_NUM_THREADS": "1",
+        "SIMCUDA_KERNELS": "empty", "GLOO_SOCKET_IFNAME": "lo",
+    }
+    seen = {}
+    for what in ("ends", "fails", "told"):
+        process = side.start(python, "-B", "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1",
+                             "--nproc-per-node=2", ranks, what, start_new_session=True)
+        if what == "told":
+            flags = [side.work / f"ready-{rank}" for rank in range(2)]
+            wait_until("both ranks", lambda: all(flag.exists() for flag in flags) or process.poll() is not None)
+            process.send_signal(signal.SIGTERM)
+        done = side.finish(process)
+        # What torchrun says of itself has times and numbers of processes in it.
+        ranks_said = sorted(side.work.glob("rank-*"))
+        seen[what] = {"status": done["status"],
+                      "ranks": {path.name: path.read_text(encoding="utf-8") for path in ranks_said}}
+        for path in [*ranks_said, *side.work.glob("ready-*")]:
+            path.unlink()
+        for path in (side.folder / "tmp").glob("torchelastic_*"):  # it leaves its logs
+            shutil.rmtree(path)
+        if not seen[what]["ranks"]:
+            raise AssertionError(f"no rank ran: {done['err'][-2000:]}")
+    return seen
+
+
+torchrun.sides = ("bare", "run", "record")  # each takes seconds to import PyTorch
+
 # ---- What holds under slipstream alone
 
 
 def run_directories():
-    places = [pathlib.Path("/dev/shm")]
-    return {path for place in places if place.is_dir() for path in place.glob("slipstream-run-*")}
+    """Everybody's."""
+    places = [pathlib.Path("/dev/shm"), pathlib.Path("/tmp")]
+    return [path for place in places if place.is_dir() for path in place.glob("slipstream-run-*")]
+
+
+def run_directories_of(root):
+    """Those of the run whose command is that process."""
+    found = []
+    for path in run_directories():
+        try:
+            state = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # somebody else's that begins or ends
+            continue
+        if state["root"] == root:
+            found.append(path)
+    return found
+
+
+def held_by(pid, descriptor):
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except OSError:  # it ends
+        return ""
 
 
 def check_watcher(arguments):
     """It holds nothing of the command's, lives in a session of its own, and ends the run of a command that is killed."""
     side = Side("watcher", ["--summary", "summary.json"], arguments, {})
-    before = run_directories()
     process = side.start("sh", "-c", f"{arguments.program} workload > /dev/null; echo ready; read line",
                          stdin=subprocess.PIPE, start_new_session=True)
     ready(process)
-    watchers = [one for one in processes_with("slipstream-watcher") if is_alive(one)]
-    mine = [one for one in watchers if any(path in os.readlink(f"/proc/{one}/fd/1") for path in
-                                           (str(new) for new in run_directories() - before))]
-    assert len(mine) == 1, (watchers, mine)
-    watcher = mine[0]
+    (directory,) = run_directories_of(process.pid)
+    watchers = [one for one in processes_with("slipstream-watcher") if held_by(one, "1") == str(directory)]
+    assert len(watchers) == 1, watchers
+    watcher = watchers[0]
     links = {name: os.readlink(f"/proc/{watcher}/fd/{name}") for name in sorted(os.listdir(f"/proc/{watcher}/fd"))}
     assert sorted(links) == ["0", "1", "2"] and "pidfd" in links["0"] and links["1"] == links["2"], links
     assert os.getsid(watcher) not in (os.getsid(0), process.pid)
@@ -562,7 +645,7 @@ def check_watcher(arguments):
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     wait_until("the watcher's end", lambda: reap() or not is_alive(watcher))
-    assert run_directories() - before == set()
+    assert not directory.exists()
     summary = json.loads((side.work / "summary.json").read_text(encoding="utf-8"))
     assert summary["exit_status"] is None and summary["processes"], summary
     again = subprocess.run([arguments.slipstream, "summary"], env=side.environment, capture_output=True, text=True,
@@ -578,28 +661,93 @@ def check_watcher(arguments):
 def check_both_killed(arguments):
     """The watcher is killed as well: whoever comes next ends the run."""
     side = Side("killed", [], arguments, {"SLIPSTREAM_RUN_WATCHER": "off"})
-    before = run_directories()
     process = side.start("sh", "-c", f"{arguments.program} workload > /dev/null; echo ready; read line",
                          stdin=subprocess.PIPE)
     ready(process)
-    new = run_directories() - before
-    assert len(new) == 1, new
+    (directory,) = run_directories_of(process.pid)
     ask = [arguments.slipstream, "summary"]
     # While it lives nobody ends it.
     alive = subprocess.run(ask, env=side.environment, capture_output=True, text=True, check=False)
-    assert alive.returncode == 1 and next(iter(new)).is_dir(), alive
+    assert alive.returncode == 1 and directory.is_dir(), alive
     process.kill()
     process.wait()
-    after = subprocess.run(ask, env=side.environment, capture_output=True, text=True, check=False)
-    assert after.returncode == 0 and "CUDA calls" in after.stdout, after
-    assert not next(iter(new)).exists()
+    answers = []
+
+    def answered():  # another test's run may be ending it just now
+        answers.append(subprocess.run(ask, env=side.environment, capture_output=True, text=True, check=False))
+        return answers[-1].returncode == 0
+
+    wait_until("the summary", answered)
+    assert "CUDA calls" in answers[-1].stdout, answers
+    assert not directory.exists()
+    side.remove()
+
+
+def check_recorded_and_killed(arguments):
+    """The same of a run that records: its trace stays, and loses what only the end of the run needed."""
+    side = Side("recorded", ["--record"], arguments, {"SLIPSTREAM_RUN_WATCHER": "off"})
+    process = side.start("sh", "-c", f"{arguments.program} workload > /dev/null; echo ready; read line",
+                         stdin=subprocess.PIPE)
+    ready(process)
+    (trace,) = side.traces()
+    ask = [arguments.slipstream, "summary"]
+    alive = subprocess.run(ask, cwd=side.work, env=side.environment, capture_output=True, text=True, check=False)
+    assert alive.returncode == 1 and (trace / "run.json").exists(), alive
+    process.kill()
+    process.wait()
+    # As another machine's, which may go on there: it is not ours to end.
+    state = (trace / "run.json").read_text(encoding="utf-8")
+    boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    assert boot in state, state
+    (trace / "run.json").write_text(state.replace(boot, boot[::-1]), encoding="utf-8")
+    foreign = subprocess.run(ask, cwd=side.work, env=side.environment, capture_output=True, text=True, check=False)
+    assert foreign.returncode == 1 and (trace / "run.json").exists(), foreign
+    (trace / "run.json").write_text(state, encoding="utf-8")
+    after = subprocess.run(ask, cwd=side.work, env=side.environment, capture_output=True, text=True, check=False)
+    assert after.returncode == 0 and "CUDA calls" in after.stdout and str(trace) in after.stdout, after
+    assert [path.suffix for path in trace.iterdir()] == [".spool"], list(trace.iterdir())
+    side.remove()
+
+
+def check_killed_by_itself(arguments):
+    """A command that kills itself, as Python and shells do behind a Ctrl-C, has its summary where it was started."""
+    for number, words in (
+            (2, ["python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:]); raise KeyboardInterrupt",
+                 arguments.program, "workload"]),
+            (2, ["sh", "-c", f"{arguments.program} workload; kill -INT $$"]),
+            (15, ["bash", "-c", f"{arguments.program} workload; kill $$"]),
+            (9, ["bash", "-c", f"{arguments.program} workload; kill -KILL $$"]),
+            (10, ["python3", "-c", "import signal, subprocess, sys; subprocess.run(sys.argv[1:]); signal.raise_signal(10)",
+                  arguments.program, "workload"])):
+        side = Side("itself", ["--summary", "s.json"], arguments, {"SLIPSTREAM_RUN_WATCHER": "off"})
+        process = side.start(*words)
+        _, err = process.communicate(timeout=LIMIT)
+        assert process.returncode == -number, (words, process.returncode)
+        assert "CUDA calls" in err, (words, err)
+        assert not run_directories_of(process.pid), words
+        summary = json.loads((side.work / "s.json").read_text(encoding="utf-8"))
+        assert summary["exit_status"] == 128 + number and summary["processes"], (words, summary["exit_status"])
+        side.remove()
+    # What does not end the process does not end its run.
+    for script in ("trap 'echo came' TERM; kill $$", "trap '' TERM; kill $$", "kill -0 $$", "kill -CHLD $$; kill -WINCH $$",
+                   "sleep 60 & kill $!; wait $!", "(kill $BASHPID); true"):
+        side = Side("goes on", ["--summary", "s.json"], arguments, {"SLIPSTREAM_RUN_WATCHER": "off"})
+        process = side.start("bash", "-c", f"{script}; {arguments.program} workload; exit 3")
+        _, err = process.communicate(timeout=LIMIT)
+        assert process.returncode == 3 and "CUDA calls" in err, (script, process.returncode, err)
+        assert json.loads((side.work / "s.json").read_text(encoding="utf-8"))["exit_status"] == 3, script
+        side.remove()
+    blocked = "import os, signal; signal.pthread_sigmask(signal.SIG_BLOCK, [15]); os.kill(os.getpid(), 15); os._exit(4)"
+    side = Side("blocked", ["--summary", "s.json"], arguments, {"SLIPSTREAM_RUN_WATCHER": "off"})
+    assert side.run("python3", "-c", blocked)["status"] == 4
+    assert json.loads((side.work / "s.json").read_text(encoding="utf-8"))["exit_status"] == 4
     side.remove()
 
 
 def check_killed_on_a_terminal(arguments):
     """The summary of a command that is killed comes to the terminal that it was started from."""
     side = Side("terminal", [], arguments, {})
-    terminal = Terminal(side, "sh", "-c", f"{arguments.program} workload > /dev/null; echo ready; kill -9 $$")
+    terminal = Terminal(side, "sh", "-c", f"{arguments.program} workload > /dev/null; echo ready; (kill -9 $$); :")
     terminal.read_until("ready")
     number = struct.unpack("i", fcntl.ioctl(terminal.master, TIOCGPTN, struct.pack("i", 0)))[0]
     keep = os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY)  # as a shell would
@@ -653,7 +801,8 @@ def check_policy_in_mid_run(arguments):
     side.remove()
 
 
-CHECKS = [check_policy_in_mid_run, check_watcher, check_both_killed, check_killed_on_a_terminal, check_summary_file]
+CHECKS = [check_policy_in_mid_run, check_watcher, check_both_killed, check_recorded_and_killed, check_killed_by_itself,
+          check_killed_on_a_terminal, check_summary_file]
 
 
 def short(value):
@@ -675,6 +824,8 @@ def look_at(name, arguments):
     bare = None
     for side_name, options in {"bare": None, "run": [], "record": ["--record"], "quiet": ["--quiet"],
                                "summary": ["--summary", "/dev/null"]}.items():
+        if side_name not in getattr(CASES[name], "sides", (side_name,)):
+            continue
         side = Side(side_name, options, arguments, {})
         try:
             seen = CASES[name](side)
@@ -706,6 +857,8 @@ def main():
     parser.add_argument("program")
     parser.add_argument("--only")
     parser.add_argument("--checkpoints", type=int, default=200)
+    parser.add_argument("--torch", type=lambda path: pathlib.Path(path).resolve())
+    parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve())
     arguments = parser.parse_args()
     for name in ("slipstream", "probe", "program"):
         setattr(arguments, name, os.path.abspath(getattr(arguments, name)))
