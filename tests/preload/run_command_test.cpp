@@ -101,7 +101,7 @@ TEST(RunCommandTest, EnvironmentOfThePolicyYieldsToTheUsers) {
   EXPECT_EQ(finished.out, "apple elm\n");
 }
 
-// A Kubernetes service of the name sets such ones, and the job has them as it would bare.
+// H12: a Kubernetes service of the name sets such ones, and the job has them as it would bare.
 TEST(RunCommandTest, OtherPeoplesVariablesAreNoneOfOurs) {
   NEEDS_PLAIN_BUILD();
   const Variables others = {{"SLIPSTREAM_HOME", "/opt/slipstream"}, {"SLIPSTREAM_PORT", "tcp://10.0.0.1:80"}};

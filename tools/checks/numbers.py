@@ -1,36 +1,63 @@
-"""numbers.py ROOT: what users hold against tools of this kind, and what a preloaded library may not do, is tested by its number.
+"""numbers.py ROOT: every number that is cited is defined, and every rule has a test that names it.
 
-C1 to C19 are the complaints, S50 to S59 the rules for a process that has the library. A number counts where a test's name has it
-(C7_..., S52_C3_...) or where the text beside a test does (C12).
+Rules (S), complaints (C) and cases around a command (H) are defined in docs/rules.md, as list items that begin with the number
+in bold. Targets (T) are defined in docs/targets.md, as rows of a table. A number is cited by itself (S12, C7), in the name of
+a test (S52_C3_..., h04_...), or in the name of a mutant (kS30Wait).
 """
 
+import collections
 import pathlib
 import re
 import sys
 
-SUFFIXES = (".cpp", ".h", ".py")
-WANTED = [f"C{number}" for number in range(1, 20)] + [f"S{number}" for number in range(50, 60)]
+RULES = "docs/rules.md"
+TARGETS = "docs/targets.md"
+SUFFIXES = (".cpp", ".h", ".def", ".py", ".md", ".txt")
+FOLDERS = ("allocator", "cuda", "docs", "policy", "shim", "tests", "tools", "tracer", "transfer")
+
+DEFINED = re.compile(r"^- \*\*([SCH]\d+[a-z]?)\*\* ", re.MULTILINE)
+DEFINED_TARGET = re.compile(r"^\| (T\d+) \|", re.MULTILINE)
+# Not a part of a longer word, path, version or color; not "H2D", "T4s" or "S3://".
+CITED = re.compile(r"(?<![A-Za-z0-9_.#%/\\-])(S\d\d[a-z]?|[CTH]\d\d?)(?![A-Za-z0-9/]|:/)|(?<=[a-z\d]_)(S\d\d[a-z]?|C\d\d?)(?=_)")
+MUTANT = re.compile(r"\bk(S\d\d)(?:b\b)?")
+CASE = re.compile(r"\bh(\d\d)_[a-z]")
 
 
-def named(root):
-    """{number: files of tests that name it}"""
-    files = {}
-    for path in sorted((root / "tests").rglob("*")):
-        if path.suffix not in SUFFIXES or "checks" in path.relative_to(root).parts:
+def definitions(root):
+    """The numbers, and those that are defined twice."""
+    found = collections.Counter(DEFINED.findall((root / RULES).read_text(encoding="utf-8")))
+    found.update(DEFINED_TARGET.findall((root / TARGETS).read_text(encoding="utf-8")))
+    return set(found), sorted(number for number, times in found.items() if times > 1)
+
+
+def cited_in(text):
+    numbers = {one or other for one, other in CITED.findall(text)}
+    numbers |= set(MUTANT.findall(text))
+    return numbers | {f"H{int(number)}" for number in CASE.findall(text)}
+
+
+def citations(root):
+    """{number: files that cite it}, without the definitions and the checks' own examples."""
+    files = collections.defaultdict(list)
+    paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*"))] + sorted(root.glob("*.md"))
+    for path in paths:
+        name = path.relative_to(root).as_posix()
+        if path.suffix not in SUFFIXES or not path.is_file() or name == RULES or name.startswith(("tests/checks/", "tools/checks/")):
             continue
-        for number in set(re.findall(r"(?<![A-Za-z0-9])([CS]\d+)(?![0-9])", path.read_text())):
-            files.setdefault(number, []).append(path)
+        for number in cited_in(path.read_text(encoding="utf-8", errors="replace")):
+            files[number].append(name)
     return files
 
 
 def main(root):
-    files = named(root)
-    missing = [number for number in WANTED if number not in files]
-    for number in missing:
-        print(f"no test names {number}")
-    if not missing:
-        print(f"{len(WANTED)} numbers, each in a test")
-    return 1 if missing else 0
+    defined, twice = definitions(root)
+    files = citations(root)
+    wrong = [f"{number} is defined twice" for number in twice]
+    wrong += [f"{number} is not defined: {', '.join(files[number][:3])}" for number in sorted(set(files) - defined)]
+    wrong += [f"no test names {number}" for number in sorted(defined)
+              if not any(name.startswith("tests/") for name in files[number])]
+    print("\n".join(wrong) or f"{len(defined)} numbers, each in a test")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

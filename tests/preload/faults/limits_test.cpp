@@ -216,7 +216,7 @@ TEST(DisksTest, ARunDirectoryThatIsNotWhatItWas) {
 }
 
 // H6: a process that cannot write down what it counts is not taken for one that called nothing.
-TEST(LimitsTest, WhatCouldNotBeCountedIsSaid) {
+TEST(LimitsTest, S69_WhatCouldNotBeCountedIsSaid) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
   const std::string summary = place + "/summary.json";

@@ -1,4 +1,4 @@
-// A program with a profiler of its own: it gets from CUPTI what it would get without slipstream, and slipstream records
+// S61: a program with a profiler of its own gets from CUPTI what it would get without slipstream, and slipstream records
 // what the devices do when nobody else is there.
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ const Variables kNoEngines = {
 
 class CuptiClientTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CuptiClientTest, C15_SeesTheSameWithAndWithout) {
+TEST_P(CuptiClientTest, S61_C15_SeesTheSameWithAndWithout) {
   const Finished bare = RunProgram({CUPTI_CLIENT, GetParam()}, {{"SIMCUDA_SEED", "0"}});
   ASSERT_EQ(bare.status, 0);
   EXPECT_NE(bare.out.find("profiled "), std::string::npos) << bare.out;
@@ -61,7 +61,7 @@ INSTANTIATE_TEST_SUITE_P(Ends, CuptiClientTest,
                          ::testing::Values("unsubscribe", "finalize", "keep", "first", "early", "stays", "rests"),
                          [](const auto& how) { return std::string(how.param); });
 
-TEST(CuptiClientTest2, WhenItIsGoneSlipstreamIsBackAndGoesAgain) {
+TEST(CuptiClientTest2, S61_WhenItIsGoneSlipstreamIsBackAndGoesAgain) {
   Variables more = kNoEngines;
   more["SLIPSTREAM_TRACER_DEVICE"] = "cupti";
   const std::string directory = NewDirectory();

@@ -1,4 +1,5 @@
-// S01: what may be read early is unregistered pageable memory only. S19, S20, S21: odd kinds, sizes, pointers, sources.
+// S01: what may be read early is unregistered pageable memory only. S18: copies of other shapes. S19, S20, S21: odd kinds,
+// sizes, pointers, sources.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -174,6 +175,43 @@ TEST_F(Rule, S20_AStreamThatIsNone) {
     RETURNS(cudaErrorInvalidResourceHandle, CopyUp(device_, source_.data(), bytes, gone));
     RETURNS(cudaErrorInvalidResourceHandle, cudaGetLastError());
   }
+}
+
+// ---- S18: copies of other shapes are the program's own calls, and what follows them is too.
+char g_symbol;
+
+TEST_F(Rule, S18_CopiesOfOtherShapesAreTheProgramsOwn) {
+  const Tally tally("transfer");
+  OK(simRegisterVariable(&g_symbol, "symbol", kSmall));
+  void* symbol = nullptr;
+  OK(cudaGetSymbolAddress(&symbol, &g_symbol));
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = {source_.data(), 64, 64, 8};
+  box.dstPtr = {device_, 64, 64, 8};
+  box.extent = {64, 8, kSmall / 512};
+  box.kind = cudaMemcpyHostToDevice;
+  const std::function<cudaError_t()> copies[] = {
+      [&] {
+        return cudaMemcpy2DAsync(device_, 64, source_.data(), 64, 64, kSmall / 64, cudaMemcpyHostToDevice, a_);
+      },
+      [&] { return cudaMemcpy2D(device_, 64, source_.data(), 64, 64, kSmall / 64, cudaMemcpyHostToDevice); },
+      [&] { return cudaMemcpy3DAsync(&box, a_); },
+      [&] { return cudaMemcpyToSymbolAsync(&g_symbol, source_.data(), kSmall, 0, cudaMemcpyHostToDevice, a_); },
+      [&] { return cudaMemcpyPeerAsync(device_, 0, other_, 0, kSmall, a_); },
+  };
+  uint8_t value = 0;
+  for (const auto& copy : copies) {
+    SCOPED_TRACE(std::to_string(value));
+    ++value;
+    std::memset(source_.data(), value, kSmall);
+    OK(cudaMemset(other_, value, kSmall));
+    OK(copy());
+    OK(cudaStreamSynchronize(a_));
+    EXPECT_EQ(Pending(a_), 0) << "the synchronization was made";
+    EXPECT_TRUE(HoldsOnly(&copy == &copies[3] ? symbol : device_, value, kSmall));
+  }
+  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "skipped");
 }
 
 // ---- S21: sources of every sort. Each ends where nothing can be read any more.
