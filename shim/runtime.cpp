@@ -6,7 +6,6 @@
 
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -55,19 +54,6 @@ constinit std::atomic<pid_t> g_built_by{
 
 constinit std::atomic<bool> g_managed_variables{false};
 constinit std::atomic<bool> g_shares_files{false};
-
-// The process's place in a distributed job, from the variables of the common launchers (torchrun,
-// SLURM, Open MPI, MPICH).
-int32_t FirstNumber(const policy::Environment& environment, std::initializer_list<std::string_view> names) {
-  for (const std::string_view name : names) {
-    const std::optional<std::string_view> text = environment.Get(name);
-    if (!text) continue;
-    int32_t value = -1;
-    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-    if (error == std::errc() && end == text->data() + text->size() && value >= 0) return value;
-  }
-  return -1;
-}
 
 // For example 13000. cudaRuntimeGetVersion returns a constant: it initialises nothing and leaves the last
 // error alone. 0: unknown.
@@ -220,8 +206,7 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::Standing& allocator,
                       const policy::Environment& environment) {
   if (!transfer_serves && !allocator.serves) return 0;
-  const int ranks_here = FirstNumber(
-      environment, {"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  const int ranks_here = tracer::JobIdentityOf(environment).local_size;
   if (std::atexit(StopEngines) != 0) return 0;
   policy::Transfer transfer = policy.transfer;
   if (!transfer_serves) {
@@ -350,10 +335,8 @@ uint32_t Start() {
   }
 
   const std::string_view run_directory = environment.Get(policy::kRunDirectoryVariable).value_or("");
-  const tracer::ProcessIdentity identity = {
-      .rank = FirstNumber(environment, {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}),
-      .local_rank = FirstNumber(environment, {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK"}),
-  };
+  const tracer::JobIdentity job = tracer::JobIdentityOf(environment);
+  const tracer::ProcessIdentity identity = {.rank = job.rank, .local_rank = job.local_rank};
   std::string problem;
   tracer::Tracer* tracer = tracer::Tracer::Start(policy.tracer, std::string(run_directory), identity, &problem);
   if (!problem.empty()) policy::LogWarn("no counters: " + problem);

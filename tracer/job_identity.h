@@ -16,10 +16,12 @@ struct JobIdentity {
   int32_t rank = -1;        // -1: not known
   int32_t local_rank = -1;  // on this host
   int32_t world_size = -1;  // processes in the job
+  int32_t local_size = -1;  // of them on this host
 };
 
 // Of the launcher that is nearest to the process and gives it a rank: torchrun under Slurm is torchrun, and a number of
-// one launcher never stands beside a number of another.
+// one launcher never stands beside a number of another. But for local_size, which says among how many the host is
+// shared: where the nearest launcher does not say it, another one's word holds.
 JobIdentity JobIdentityOf(const policy::Environment& environment);
 
 }  // namespace slipstream::tracer

@@ -19,6 +19,7 @@ void Expect(const Variables& variables, const JobIdentity& expected) {
   EXPECT_EQ(job.rank, expected.rank);
   EXPECT_EQ(job.local_rank, expected.local_rank);
   EXPECT_EQ(job.world_size, expected.world_size);
+  EXPECT_EQ(job.local_size, expected.local_size);
 }
 
 const Variables kSlurm = {
@@ -39,6 +40,31 @@ TEST(JobIdentityTest, TheNearestLauncherAndNothingOfTheOthers) {
   both["RANK"] = "70";
   both["WORLD_SIZE"] = "128";
   Expect(both, {"torchrun", "", 70, -1, 128});
+}
+
+// As where Open MPI's processes are started by Slurm.
+TEST(JobIdentityTest, OpenMpiUnderSlurm) {
+  Variables both = kSlurm;
+  both["OMPI_COMM_WORLD_RANK"] = "2";
+  both["OMPI_COMM_WORLD_LOCAL_RANK"] = "0";
+  both["OMPI_COMM_WORLD_SIZE"] = "4";
+  both["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
+  both["SLURM_NTASKS_PER_NODE"] = "1";
+  Expect(both, {"openmpi", "", 2, 0, 4, 2});
+}
+
+TEST(JobIdentityTest, AmongHowManyTheHostIsShared) {
+  Expect({{"RANK", "3"}, {"LOCAL_WORLD_SIZE", "8"}}, {"torchrun", "", 3, -1, -1, 8});
+  Expect({{"PMI_RANK", "5"}, {"MPI_LOCALNRANKS", "2"}}, {"pmi", "", 5, -1, -1, 2});
+  Expect({{"SLURM_PROCID", "9"}, {"SLURM_NTASKS_PER_NODE", "4"}}, {"slurm", "", 9, -1, -1, 4});
+  // A script that sets the rank by hand, and nothing else, is one of several processes all the same.
+  Expect({{"RANK", "3"}, {"SLURM_NTASKS_PER_NODE", "4"}}, {"torchrun", "", 3, -1, -1, 4});
+  Expect({{"LOCAL_WORLD_SIZE", "8"}}, {"", "", -1, -1, -1, 8});
+  // Slurm's list of this step, host by host.
+  for (const auto& [text, most] : std::map<std::string, int32_t>{
+           {"4", 4}, {"4(x2)", 4}, {"3,4(x2)", 4}, {"2(x3),1", 2}, {"", -1}, {"x", -1}, {"4,", 4}, {"0", -1}}) {
+    Expect({{"SLURM_STEP_TASKS_PER_NODE", text}}, {"", "", -1, -1, -1, most});
+  }
 }
 
 TEST(JobIdentityTest, WhatIsNoNumberIsNotThere) {

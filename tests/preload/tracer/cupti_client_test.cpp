@@ -1,5 +1,5 @@
-// S61: a program with a profiler of its own gets from CUPTI what it would get without slipstream, and slipstream records
-// what the devices do when nobody else is there.
+// S61: a program with a profiler of its own gets from CUPTI what it would get without slipstream, and slipstream
+// records what the devices do when nobody else is there.
 
 #include <gtest/gtest.h>
 

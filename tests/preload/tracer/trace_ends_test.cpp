@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tracer/counter_reader.h"
 
 namespace slipstream::test {
 namespace {
@@ -205,6 +206,26 @@ TEST(TraceEndsTest, ACommandLineIsRecordedWhereThePolicySaysSo) {
   const Trace trace = ReadOnlyTrace(directory);
   ASSERT_NE(trace.reader, nullptr);
   EXPECT_EQ(trace.reader->facts().at("command_line"), std::string(TRACED) + '\0' + "calls" + '\0' + "10" + '\0');
+}
+
+// Two launchers, one inside the other: counters and trace name the same process of the job.
+TEST(TraceEndsTest, CountersAndTraceAgreeOnTheRank) {
+  const std::string directory = NewDirectory();
+  RunTraced({TRACED, "calls", "10"}, directory,
+            {{"SLURM_PROCID", "9"},
+             {"SLURM_LOCALID", "1"},
+             {"OMPI_COMM_WORLD_RANK", "2"},
+             {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}});
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_EQ(trace.reader->facts().at("launcher"), "openmpi");
+  EXPECT_EQ(trace.reader->facts().at("rank"), "2");
+  EXPECT_EQ(trace.reader->facts().at("local_rank"), "0");
+  std::vector<std::string> problems;
+  const auto counted = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(counted.size(), 1U);
+  EXPECT_EQ(counted[0].rank, 2);
+  EXPECT_EQ(counted[0].local_rank, 0);
 }
 
 TEST(TraceEndsTest, S59_TracesArePrivateAndSayWhoseTheyAre) {

@@ -1,5 +1,5 @@
-// S01: what may be read early is unregistered pageable memory only. S18: copies of other shapes. S19, S20, S21: odd kinds,
-// sizes, pointers, sources.
+// S01: what may be read early is unregistered pageable memory only. S18: copies of other shapes. S19, S20, S21: odd
+// kinds, sizes, pointers, sources.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -191,9 +191,7 @@ TEST_F(Rule, S18_CopiesOfOtherShapesAreTheProgramsOwn) {
   box.extent = {64, 8, kSmall / 512};
   box.kind = cudaMemcpyHostToDevice;
   const std::function<cudaError_t()> copies[] = {
-      [&] {
-        return cudaMemcpy2DAsync(device_, 64, source_.data(), 64, 64, kSmall / 64, cudaMemcpyHostToDevice, a_);
-      },
+      [&] { return cudaMemcpy2DAsync(device_, 64, source_.data(), 64, 64, kSmall / 64, cudaMemcpyHostToDevice, a_); },
       [&] { return cudaMemcpy2D(device_, 64, source_.data(), 64, 64, kSmall / 64, cudaMemcpyHostToDevice); },
       [&] { return cudaMemcpy3DAsync(&box, a_); },
       [&] { return cudaMemcpyToSymbolAsync(&g_symbol, source_.data(), kSmall, 0, cudaMemcpyHostToDevice, a_); },
