@@ -9,7 +9,8 @@
 // A free is numbered by its owner's clock, so that one event of a stream tells of all of its frees up to a number:
 // Pass.
 //
-// Threading: one thread at a time. Errors: what would need memory that cannot be had answers that there is no block.
+// Threading: one thread at a time.
+// Errors: what would need memory that cannot be had answers that there is no block.
 // Costs: taking, freeing and finding a block do not depend on how many there are. Pass looks at what `from` has freed.
 #pragma once
 

@@ -3,8 +3,8 @@
 // Idle blocks lie in shards of lists by size. A thread parks in its own shard and looks there first, so that threads
 // seldom meet; what it does not find there it finds in the others.
 // Threading: any thread. A list's lock is held to link and unlink, and while Refresh has the driver asked whether
-// events have passed; never while calling anything that may wait for the device (S55). Ownership: never destroyed.
-// Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
+// events have passed; never while calling anything that may wait for the device (S55).
+// Ownership: never destroyed. Blocks belong to the BlockMap; a block that is taken out of a list is the taker's.
 #pragma once
 
 #include <cuda.h>

@@ -4,8 +4,8 @@
 // An event belongs to the context that is current when it is made, and only that context's work can be captured in it
 // (cuda.h, cuCtxRecordEvent); any context can wait for it (cuCtxWaitEvent). So a device that comes into use later adds
 // an event, and one that is reset takes its events along: nothing is pending there any more.
-// Threading: one thread at a time, whoever has the block. Ownership: events are kept for the next block, never
-// destroyed.
+// Threading: one thread at a time, whoever has the block.
+// Ownership: events are kept for the next block, never destroyed.
 #pragma once
 
 #include <cuda.h>

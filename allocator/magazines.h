@@ -12,8 +12,7 @@
 // program's second one: MayHold tells, so that the slots are drained first and the free is refused (S34).
 //
 // Threading: any thread. A slot belongs to one thread, or to few where there are more threads than slots, and has a
-// lock
-//   for moments. Order of locks: the heap's, then a slot's.
+// lock for moments. Order of locks: the heap's, then a slot's.
 #pragma once
 
 #include <cuda.h>

@@ -5,8 +5,8 @@
 // back in pieces; a handle goes back whole.
 //
 // Threading: Map and Unmap from any thread, each range one thread's; Open any thread. No lock is held in the driver.
-// Ownership: what Clear has not given back stays the process's when this goes. Errors: the driver's own; a Map that
-// fails leaves nothing in its range.
+// Ownership: what Clear has not given back stays the process's when this goes.
+// Errors: the driver's own; a Map that fails leaves nothing in its range.
 #pragma once
 
 #include <cuda.h>

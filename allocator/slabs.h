@@ -4,8 +4,9 @@
 // A slab is one stream's. What that stream frees in it the stream has again at once (S38); what another stream frees
 // waits until that stream's work has run up to then (Pass), and until then its slab stays.
 //
-// Threading: one thread at a time, the same as the AddressSpace's. Ownership: the space is the user's and outlives
-// this. Errors: what would need memory that cannot be had answers that there is no slot; a free never fails.
+// Threading: one thread at a time, the same as the AddressSpace's.
+// Ownership: the space is the user's and outlives this.
+// Errors: what would need memory that cannot be had answers that there is no slot; a free never fails.
 #pragma once
 
 #include <array>

@@ -1,7 +1,8 @@
 // A mutex for sections of some hundred nanoseconds, taken by threads on processors of their own: it spins for a few
 // microseconds before it sleeps, where std::mutex would put each thread to sleep that finds it taken.
 //
-// Threading: as std::mutex. Hazard: never held while calling the driver (S55).
+// Threading: as std::mutex.
+// Hazard: never held while calling the driver (S55).
 #pragma once
 
 #include <mutex>

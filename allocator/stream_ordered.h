@@ -8,7 +8,8 @@
 //
 // Threading: every function from any thread, before or after a context exists (S56). No lock is held while calling the
 //   driver (S55).
-// Ownership: never destroyed. Errors: those of the real calls.
+// Ownership: never destroyed.
+// Errors: those of the real calls.
 #pragma once
 
 #include <cuda.h>

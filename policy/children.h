@@ -1,9 +1,8 @@
 // Which programs keep the preload where a process executes them, and the variables that the others get instead.
 //
 // Purpose: `slipstream run` puts what the policy's [children] says into one variable (ChildrenVariable), which every
-// process
-//   of the run passes on with the rest of its environment. The hooks of exec (shim/exec.cpp) find it in what a call
-//   passes on, ask MayKeep() and KeepsByContent(), and pass on what WithoutPreload() makes where the answer is no.
+// process of the run passes on with the rest of its environment. The hooks of exec (shim/exec.cpp) find it in what a
+// call passes on, ask MayKeep() and KeepsByContent(), and pass on what WithoutPreload() makes where the answer is no.
 // Threading: pure functions. Those for the hooks are async-signal-safe: no allocation, no lock, nothing but their
 // arguments;
 //   they run between vfork and exec, in the memory of the parent.

@@ -1,9 +1,10 @@
 // How much memory a process may still have: what the machine has available, and what its container leaves it.
 //
 // Threading: no state. Time: some files of /proc and of the memory cgroup are read, tens of microseconds; for the
-// thread that pins memory, not for a copy. Errors: what cannot be read limits nothing; std::bad_alloc. Source of the
-// rule: S67. Where a memory cgroup is full the kernel ends a process of it, whoever asks for the page, the kernel
-// itself included (seen on Linux 6.18 with MADV_POPULATE_WRITE).
+// thread that pins memory, not for a copy.
+// Errors: what cannot be read limits nothing; std::bad_alloc.
+// Source of the rule: S67. Where a memory cgroup is full the kernel ends a process of it, whoever asks for the page,
+// the kernel itself included (seen on Linux 6.18 with MADV_POPULATE_WRITE).
 #pragma once
 
 #include <cstdint>

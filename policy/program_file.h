@@ -2,11 +2,10 @@
 //
 // Purpose: what children.h decides by: the program's whole path, and its first bytes.
 // Threading: async-signal-safe, and no cancellation point: system calls and the caller's stack, nothing else. Safe
-// between
-//   vfork and exec, and in a forked child of a process with many threads. errno is the caller's to put back.
+// between vfork and exec, and in a forked child of a process with many threads. errno is the caller's to put back.
 // Hazard: ProgramPath is large (4 KiB); keep it off the stack on which the program is then executed.
 // Errors: what cannot be found out stays as it was given, or empty. A path that is no address that can be read says so
-//   (readable() is false), and the real call is to say the rest.
+// (readable() is false), and the real call is to say the rest.
 
 #pragma once
 

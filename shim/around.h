@@ -2,10 +2,10 @@
 // rules are the engine's (transfer/engine.h); here is only who calls what.
 //
 // Around<id>::Call makes the call. Most functions have nothing of their own: the engine is told that some call was
-// made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is. Threading:
-// any thread. Hazard: a function that enqueues writes to host memory, waits, frees or shares, and has no row here,
-// makes skipping
-//   unsound. kMustHaveRow below holds the groups in which every function needs one.
+// made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is.
+// Threading: any thread.
+// Hazard: a function that enqueues writes to host memory, waits, frees or shares, and has no row here, makes skipping
+// unsound. kMustHaveRow below holds the groups in which every function needs one.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,8 @@
 // Whose code a call comes from, where that decides what it means.
 //
 // Threading: any thread; the loader's own lock is taken at the first call from each object, and no other. No
-// allocation. Hazard: an object that is unloaded leaves its entry behind. What is loaded there later is taken for it.
+// allocation.
+// Hazard: an object that is unloaded leaves its entry behind. What is loaded there later is taken for it.
 #pragma once
 
 namespace slipstream::shim {

@@ -2,8 +2,9 @@
 // program has to register a file before the first of them (cuFile API reference, cuFileHandleRegister), which is where
 // it is seen (S22). The call itself is the program's own, whatever happens.
 //
-// Threading: any thread. Hazard: a library that looks the function up in libcufile itself is not seen here; KvikIO
-// does, and is known by its name (transfer/transports.h).
+// Threading: any thread.
+// Hazard: a library that looks the function up in libcufile itself is not seen here; KvikIO does, and is known by its
+// name (transfer/transports.h).
 
 #include <dlfcn.h>
 #include <link.h>

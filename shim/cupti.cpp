@@ -5,7 +5,8 @@
 //
 // Where slipstream does not use CUPTI, which is the default, a call is looked up, forwarded and remembered.
 //
-// Threading: any thread. Hazard: a call waits for slipstream's last fetch of records where slipstream was in CUPTI.
+// Threading: any thread.
+// Hazard: a call waits for slipstream's last fetch of records where slipstream was in CUPTI.
 
 // The shim is compiled with CUDA's internal names, which cupti.h does not bear.
 #undef __CUDA_API_VERSION_INTERNAL

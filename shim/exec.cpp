@@ -6,12 +6,10 @@
 //   loader's at the first call of all (shim/exec.h), no cancellation point that the real function is not. errno is as
 //   it was when the real function begins.
 // Hazard: a child of vfork has its parent's memory. Everything lies on the caller's own stack, below its frame: a
-// pointer
-//   for each variable, the text of LD_PRELOAD, and, while a decision is made, a path (4 KiB).
+// pointer for each variable, the text of LD_PRELOAD, and, while a decision is made, a path (4 KiB).
 // Fails open: what does not fit there is passed on as it is.
 // Not seen: system() and popen(), and the shell that execvp runs a script without a first line by, are calls inside the
-// C
-//   library. Such a shell keeps the preload, and what it starts is seen.
+// C library. Such a shell keeps the preload, and what it starts is seen.
 
 #include "shim/exec.h"
 

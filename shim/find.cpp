@@ -9,9 +9,8 @@
 // allocator.
 //   No allocation, no lock but the dynamic loader's own.
 // Hazard: compiled with optimisation and without a sanitizer whatever the rest is (CMakeLists.txt): a look-up that is
-// no
-//   jump breaks RTLD_NEXT for everybody, and sanitizers look their own functions up before they have themselves in
-//   order.
+// no jump breaks RTLD_NEXT for everybody, and sanitizers look their own functions up before they have themselves in
+// order.
 
 #include <dlfcn.h>
 

@@ -146,9 +146,9 @@ const RuntimeLibrary* FindLibraryOf(const LoadedObject& caller) {
 
 // Which libcudart the calls of an object go to, remembered by the object's whole range: a program has few objects that
 // call CUDA, and thousands of places in them that do. Filled in order, never emptied; a thread that finds the table
-// full, or another thread writing to it, asks the loader. Hazard: an object that is unloaded leaves its entry behind.
-// What is loaded there later is taken for it, which is wrong only
-//   if that calls another libcudart.
+// full, or another thread writing to it, asks the loader.
+// Hazard: an object that is unloaded leaves its entry behind. What is loaded there later is taken for it, which is
+// wrong only if that calls another libcudart.
 struct Caller {
   std::atomic<uintptr_t> begin;
   std::atomic<uintptr_t> end;

@@ -6,8 +6,9 @@
 // calling library was linked to.
 //
 // Threading: any thread; no lock, nobody waits. The loader's own lock is taken inside dlsym and dlopen, as any lazy
-// binding does. Ownership: a libcudart that was found is kept loaded, since its functions' addresses are kept. Hazard:
-// no CUDA call and no allocation of ours here: it runs in constructors of libraries that register kernels.
+// binding does.
+// Ownership: a libcudart that was found is kept loaded, since its functions' addresses are kept.
+// Hazard: no CUDA call and no allocation of ours here: it runs in constructors of libraries that register kernels.
 #pragma once
 
 #include <atomic>

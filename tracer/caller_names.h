@@ -4,7 +4,8 @@
 // Threading: any thread, lock-free, no allocation, and not the loader's lock either (_dl_find_object).
 // Ownership: destroyed only where nobody has a number of it.
 // Errors: an address in no file of the process's is RangeNames::kUnknown, and so is one for whose path there is no
-// room. Hazard: what is loaded where a library was unloaded may be taken for that.
+// room.
+// Hazard: what is loaded where a library was unloaded may be taken for that.
 #pragma once
 
 #include <array>

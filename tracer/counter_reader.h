@@ -1,7 +1,8 @@
 // The reading side of counter files (counter_layout.h): what `slipstream run` and `slipstream doctor` show.
 //
 // A reader trusts nothing: a file may be torn, truncated, or from another build. Such a file yields an error, never a
-// crash. Threading: pure functions over the file; the writer may still be running, then the numbers are a moment's.
+// crash.
+// Threading: pure functions over the file; the writer may still be running, then the numbers are a moment's.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,7 @@
 //
 // Threading: SetRecorder once; the rest from any thread, lock-free, nothing is allocated.
 // Hazard: runs inside the program's calls of NVTX, before there is a recorder and after it has ended too, and in a
-// forked
-//   child: what was open stays in order, and nothing is recorded.
+// forked child: what was open stays in order, and nothing is recorded.
 // Errors: what finds no room (kOpen ranges a thread, kStarted in the process) is not recorded, and counted.
 #pragma once
 

@@ -2,8 +2,7 @@
 // number, which stays, and the text can be had back at any later time.
 //
 // Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads give at
-// once
-//   for the first time may use its room twice.
+// once for the first time may use its room twice.
 // Ownership: memory is reserved once, and touched as it is needed. Never given back, but by tests.
 // Errors: without room a text is kUnknown, and counted.
 #pragma once

@@ -1,8 +1,7 @@
 // The file that a process records into: made where nobody else can have put anything, and appended to.
 //
 // Hazard: the program may close descriptors that are not its own, and a number is used again at once: what we then
-// wrote
-//   would be in a file of the program's. So the descriptors live in a table of the writer thread's own (see
+// wrote would be in a file of the program's. So the descriptors live in a table of the writer thread's own (see
 //   LeaveDescriptors), where the program's threads cannot reach them, children do not inherit them and exec has nothing
 //   to close.
 // Threading: one thread, which has called LeaveDescriptors.

@@ -2,7 +2,8 @@
 //
 // A context-wide event or wait during a capture fails and breaks the capture (measured), so whoever makes one holds
 // this lock shared, and whoever begins a capture holds it exclusively. Unsure counts as live: a capture whose end was
-// not seen stays counted. Threading: any thread.
+// not seen stays counted.
+// Threading: any thread.
 #pragma once
 
 #include <atomic>

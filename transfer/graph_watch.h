@@ -2,7 +2,8 @@
 //
 // A graph of kernels, device copies, device memsets and events is harmless; one with a copy to or from host memory, a
 // host function, a semaphore, a memory operation or a kind of node that is not known here is not, and neither is one
-// that was never looked at. Threading: any thread. Inspecting calls the driver's graph functions, with no lock held.
+// that was never looked at.
+// Threading: any thread. Inspecting calls the driver's graph functions, with no lock held.
 #pragma once
 
 #include <mutex>

@@ -2,8 +2,9 @@
 // graphs that hold such, and the like, of every stream of the process (S10, S03, S04).
 //
 // What one thread submits to one stream runs in order, so of each kind its newest fence stands for the older ones, with
-// a range that covers them all. Threading: any thread. The lock is held while the driver is asked whether a fence has
-// passed; nothing that synchronises is called under it (S55).
+// a range that covers them all.
+// Threading: any thread. The lock is held while the driver is asked whether a fence has passed; nothing that
+// synchronises is called under it (S55).
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,8 @@
 // host runs no further ahead than that; and a query of any thread finds what covers it (S63).
 //
 // A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
-// prepares the next step, and more would let a fast host fill memory with steps that have not run. Threading: any
-// thread; the lock is held while the driver is asked whether a fence has passed.
+// prepares the next step, and more would let a fast host fill memory with steps that have not run.
+// Threading: any thread; the lock is held while the driver is asked whether a fence has passed.
 #pragma once
 
 #include <algorithm>

@@ -9,8 +9,7 @@
 // skipped, a small copy that is left alone because it could not, a pooled block whose work is pending.
 //
 // Threading: any thread, no lock. A slot is written by the thread that it belongs to; Submitted touches nothing else
-// but
-//   the turn, which is read.
+// but the turn, which is read.
 // Errors: where there are more threads than slots, every one of them counts as having work of its own.
 #pragma once
 

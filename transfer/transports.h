@@ -10,8 +10,8 @@
 // stream. But where it is told to move data by later copies of a thread of its own, nobody sees those (S64).
 //
 // Threading: any thread. The loader's lock is taken by Look, which walks the list of objects where one was loaded
-// since. Hazard: a library is known by its name. One that is renamed, or linked statically into the program, is not
-// found.
+// since.
+// Hazard: a library is known by its name. One that is renamed, or linked statically into the program, is not found.
 #pragma once
 
 #include <link.h>

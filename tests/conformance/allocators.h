@@ -2,7 +2,9 @@
 // the end, gives it every test and a place in the fuzzer.
 //
 // What stands underneath (the driver, the library passing through, its pool) is decided by how the program is started.
-// Threading: stateless. Ownership: memory is the caller's. Errors: the CUDA call's.
+// Threading: stateless.
+// Ownership: memory is the caller's.
+// Errors: the CUDA call's.
 #pragma once
 
 #include <cuda_runtime_api.h>

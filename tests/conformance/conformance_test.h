@@ -1,9 +1,9 @@
 // What the tests share. Each is an ordinary CUDA program that looks only at what CUDA lets a program look at, so it
 // holds without any library underneath; where CUDA's documents leave a choice, an H200 (driver 580, CUDA 13.0) decided.
 //
-// Threading: one fixture, one main thread; tests make the threads they need. Ownership: what Take() gave and nobody
-// gave
-//   back goes back at the end of the test. Errors: a CUDA call that fails fails the test.
+// Threading: one fixture, one main thread; tests make the threads they need.
+// Ownership: what Take() gave and nobody gave back goes back at the end of the test.
+// Errors: a CUDA call that fails fails the test.
 // Hazard: device memory is not initialised, and on the simulated device filled with garbage whenever that is allowed.
 #pragma once
 

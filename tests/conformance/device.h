@@ -2,7 +2,9 @@
 //
 // Three kernels: on a GPU PTX text that the driver compiles, on the simulator host functions. Both are launched by
 // cudaLaunchKernel, as a compiled program's are.
-// Threading: any thread. Ownership: nothing is handed over. Errors: the CUDA call's.
+// Threading: any thread.
+// Ownership: nothing is handed over.
+// Errors: the CUDA call's.
 #pragma once
 
 #include <cuda.h>

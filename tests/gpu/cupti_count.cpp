@@ -6,19 +6,15 @@
 //   is counted by name and by the module that holds the CUDA runtime: the shared libcudart.so, whose calls a preloaded
 //   hook can see, or a library with the runtime linked in statically (cuBLAS, cuDNN, NCCL), whose calls it cannot.
 // Which module: the first stack frame outside this library, CUPTI and the driver lies in the runtime function itself.
-// The
-//   name string that the runtime hands to CUPTI lies in the same module, a second witness; the two are compared.
+// The name string that the runtime hands to CUPTI lies in the same module, a second witness; the two are compared.
 // Who called: the first frame beyond the runtime's own. Of calls through the shared runtime it is the hook
-// (libslipstream.so)
-//   or whoever went past it; this is what a difference between the counts is explained by.
+// (libslipstream.so) or whoever went past it; this is what a difference between the counts is explained by.
 // With CUPTI_COUNT_DRIVER=1 the driver's functions are counted as well: by the runtime function that the thread is in
-// and
-//   the module of that runtime, by the module that called the driver, and by whether the stack shows that a hook
-//   (libslipstream.so) called the shared runtime that called the driver: a hook has counted such a call under the
-//   runtime's name already.
+// and the module of that runtime, by the module that called the driver, and by whether the stack shows that a hook
+// (libslipstream.so) called the shared runtime that called the driver: a hook has counted such a call under the
+// runtime's name already.
 // Output: <CUPTI_COUNT_DIRECTORY>/<pid>.json, written at exit by the process that was injected, never by a fork of it.
-// Each
-//   function has its calls up to CuptiCountMark() and up to the exit.
+// Each function has its calls up to CuptiCountMark() and up to the exit.
 // Environment: CUPTI_COUNT_DIRECTORY; CUPTI_COUNT_LIBCUPTI, the libcupti to load when none is in the process yet; and
 //   CUPTI_COUNT_DRIVER.
 // Threading: the callback runs on every thread that calls CUDA; counters are relaxed atomics, new modules and the calls

@@ -1,6 +1,7 @@
 // A stand-in for libcupti.so.13 with the functions that cupti_count.cpp uses, so that the counting can be tested
 // without a GPU. FakeCuptiDeliver plays the runtime's part of reporting a call, during which `work` runs;
-// FakeCuptiDriverCall the driver's. Threading: none; one subscriber, one test thread.
+// FakeCuptiDriverCall the driver's.
+// Threading: none; one subscriber, one test thread.
 
 #include <cupti.h>
 

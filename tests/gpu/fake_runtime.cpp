@@ -1,7 +1,7 @@
 // A stand-in for a module that holds a CUDA runtime, or that stands between. Built three times: as libcudart.so.13, as
 // libfakeblas.so, a library with its own static runtime, and as libslipstream_fake.so, whose FakeHook and
-// FakeDriverCall are hooks. Hazard: the delivery must not become a tail call, or the frame that names this module is
-// gone.
+// FakeDriverCall are hooks.
+// Hazard: the delivery must not become a tail call, or the frame that names this module is gone.
 
 #include <cstdint>
 

@@ -2,10 +2,10 @@
 //
 // Purpose: register kernels, choose the seed and the mode, make calls fail, read the simulator's own counts.
 // Threading: every function may be called from any thread. Settings that change the device (mode, seed, memory, reset)
-// are
-//   for a quiet moment: no other thread inside a CUDA call.
+// are for a quiet moment: no other thread inside a CUDA call.
 // Ownership: nothing is taken over; names and argument sizes are copied.
-// Errors: functions that can fail return a CUresult (0 is success). Units: bytes and nanoseconds.
+// Errors: functions that can fail return a CUresult (0 is success).
+// Units: bytes and nanoseconds.
 // Exported by the simulated libcuda.so.1. A program that must also run on a real device looks the names up with dlsym.
 #ifndef TESTS_SIM_SIMCUDA_H_
 #define TESTS_SIM_SIMCUDA_H_

@@ -4,7 +4,8 @@
 // Every write has a value of its own, which makes that easy to say: the operations of one value, its write and the
 // reads that found it, lie together in any such order. From the first return among them to the last call they must be
 // at one place: no two values may claim the same moment so, and none may have all of its time inside another one's
-// claim. Source: Gibbons and Korach, "Testing Shared Memories", SIAM Journal on Computing 26 (1997).
+// claim.
+// Source: Gibbons and Korach, "Testing Shared Memories", SIAM Journal on Computing 26 (1997).
 //
 // Threading: none.
 #pragma once

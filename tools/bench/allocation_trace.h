@@ -10,8 +10,8 @@
 //
 // One space between two fields. STREAM 0 is a device's default stream; a stream's number says which it is together with
 // its device. What is never freed is live at the end.
-// Threading: values without locks; one that nobody changes may be read by any thread. Errors: a text for people, with
-// file, line and column.
+// Threading: values without locks; one that nobody changes may be read by any thread.
+// Errors: a text for people, with file, line and column.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
 // What the driver has given out of a device's memory, to all processes, as NVML says: past whatever stands between the
 // program and CUDA, so that memory which a pool keeps counts as used.
 //
-// Threading: one thread at a time for each object. Ownership: NVML stays loaded. Errors: no answer where there is no
-// NVML, or no device of that name in it.
+// Threading: one thread at a time for each object.
+// Ownership: NVML stays loaded.
+// Errors: no answer where there is no NVML, or no device of that name in it.
 #pragma once
 
 #include <cstdint>

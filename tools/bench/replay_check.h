@@ -2,8 +2,9 @@
 // was written to it at its allocation. The bytes are written and read back in the streams of the calls, and nobody
 // waits for them in between: memory that is handed to another stream before its turn is found out too.
 //
-// Threading: LiveRanges is for all threads of a replay; a BlockCheck belongs to one thread. Ownership: a BlockCheck has
-// its pinned memory, and gives it back when it goes. Errors: CUDA's, returned; what is wrong is counted.
+// Threading: LiveRanges is for all threads of a replay; a BlockCheck belongs to one thread.
+// Ownership: a BlockCheck has its pinned memory, and gives it back when it goes.
+// Errors: CUDA's, returned; what is wrong is counted.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,8 +1,9 @@
 // RMM's pool as an allocator of a replay: a module of its own, libreplay_rmm.so, so that a process that replays through
 // another allocator has neither RMM nor the static CUDA runtime inside it.
 //
-// Threading: as ReplayCalls. Ownership: the pools stay until the process ends. Errors: RMM's exceptions end in the
-// module, as CUDA error codes.
+// Threading: as ReplayCalls.
+// Ownership: the pools stay until the process ends.
+// Errors: RMM's exceptions end in the module, as CUDA error codes.
 #pragma once
 
 #include "tools/bench/replay_turns.h"

@@ -2,8 +2,9 @@
 //
 // Threading: Replay() is for one thread; with ReplayOptions::threads it starts a host thread for each recorded one and
 // ends them before it returns. Within a thread the calls keep their order, and a block is freed behind its allocation,
-// whoever does either. Ownership: all memory, streams and events that it made are gone when it returns. Errors: the
-// first one ends the replay and is in the result.
+// whoever does either.
+// Ownership: all memory, streams and events that it made are gone when it returns.
+// Errors: the first one ends the replay and is in the result.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,9 +1,9 @@
 // `slipstream policy explain`: what the policy makes of one copy, and which line of it decides.
 //
 // Asks the function that the engine asks (policy/transfer_plan.h), so that what it prints is what happens, as far as
-// the policy decides; what is looked at for each copy besides is named as the summary counts it. Threading: call from
-// one thread. Writes to standard output (results) and standard error (problems). Errors: the return value is the exit
-// status; nothing throws.
+// the policy decides; what is looked at for each copy besides is named as the summary counts it.
+// Threading: call from one thread. Writes to standard output (results) and standard error (problems).
+// Errors: the return value is the exit status; nothing throws.
 
 #pragma once
 

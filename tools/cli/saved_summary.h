@@ -1,8 +1,9 @@
 // The summaries of the last runs, so that they can be read again: one file for each, in the user's state directory.
 //
 // $XDG_STATE_HOME/slipstream/runs, else $HOME/.local/state/slipstream/runs (XDG Base Directory Specification); 0700,
-// and the files 0600. The newest kMostSavedRuns stay. Threading: no state. Errors: what cannot be written is not kept,
-// without a word.
+// and the files 0600. The newest kMostSavedRuns stay.
+// Threading: no state.
+// Errors: what cannot be written is not kept, without a word.
 #pragma once
 
 #include <cstdint>

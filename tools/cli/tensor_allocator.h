@@ -3,7 +3,8 @@
 //
 // Source: PyTorch's notes on CUDA semantics, "Optimizing memory usage with PYTORCH_ALLOC_CONF": a list of key:value
 // with commas between, spaces ignored; PYTORCH_ALLOC_CONF outranks PYTORCH_CUDA_ALLOC_CONF, the only one of older
-// releases. Threading: pure functions.
+// releases.
+// Threading: pure functions.
 #pragma once
 
 #include <map>

@@ -5,8 +5,7 @@
 //
 // Threading: call from one thread.
 // Hazard: on a terminal a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after the terminal is as
-// it
-//   was before.
+// it was before.
 // Errors: the return value is the exit status (exit_codes.h).
 #pragma once
 

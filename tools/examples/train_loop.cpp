@@ -1,14 +1,12 @@
 // A training loop in CUDA calls: what one PyTorch step does to the runtime, without PyTorch.
 //
 // Purpose: the bundled example of the demo. A linear model learns from random batches by gradient descent. Each step
-// copies a
-//   pageable batch to the device, launches the forward, loss, gradient and update kernels, and reads the loss back as
-//   item() does; now and then it allocates and frees, and uses a second stream with events. The printed loss depends on
-//   every byte that is moved: a copy that is late, torn or lost changes it.
+// copies a pageable batch to the device, launches the forward, loss, gradient and update kernels, and reads the loss
+// back as item() does; now and then it allocates and frees, and uses a second stream with events. The printed loss
+// depends on every byte that is moved: a copy that is late, torn or lost changes it.
 // Deterministic: data, initial weights and the order of every sum are fixed, so that two runs print the same losses.
 // Kernels: there is no device code in this program. It registers host functions with the simulated device when that is
-// there
-//   (dlsym of the names in tests/sim/simcuda.h); on a real device it says so and ends with status 77.
+// there (dlsym of the names in tests/sim/simcuda.h); on a real device it says so and ends with status 77.
 // Usage: train_loop [--steps N] [--batch N] [--features N] [--quiet-steps]
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>

@@ -4,8 +4,9 @@
 // short one, once it has been read up to its end.
 //
 // Memory: what SpoolReader keeps (names, lines and stacks, which the writer bounds), kWindowSeconds of sums by line,
-// and what StepWatch, BusyTime and SavedWatch say. Threading: an object belongs to one thread. Errors: what cannot be
-// read is in TraceView::trouble; everything before it counts.
+// and what StepWatch, BusyTime and SavedWatch say.
+// Threading: an object belongs to one thread.
+// Errors: what cannot be read is in TraceView::trouble; everything before it counts.
 #pragma once
 
 #include <cstdint>

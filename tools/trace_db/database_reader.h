@@ -1,8 +1,7 @@
 // SQLite, for asking a database that is there: one that a build made (trace_db.h) or one that Nsight Systems exported.
 //
 // Errors: the first one is kept; every question after it has no rows, so that a caller with many questions asks once,
-// at
-//   its end, whether all were answered.
+// at its end, whether all were answered.
 // Threading: an object, and its questions, belong to one thread; what is named to StopWhen may be set from anywhere.
 // Ownership: a question must not outlive its reader. A text lives until its question's next row.
 // Hazard: opened read-only and as immutable: a file that somebody writes meanwhile gives wrong answers.

@@ -27,7 +27,8 @@ class DeviceClock {
   std::vector<Reading> readings_;
 };
 
-// When what the devices did was recorded, by the same readings. Threading: plain data.
+// When what the devices did was recorded, by the same readings.
+// Threading: plain data.
 class DevicePeriods {
  public:
   // Of CLOCK_MONOTONIC.

@@ -1,7 +1,8 @@
 // The devices of a trace, as far as its database describes them (TARGET_INFO_GPU, and SLIPSTREAM_DEVICES or
 // TARGET_INFO_CUDA_DEVICE), and what follows from that about a kernel.
 //
-// Threading: none of its own. Errors: kept by the DatabaseReader; what is not there is not known.
+// Threading: none of its own.
+// Errors: kept by the DatabaseReader; what is not there is not known.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Process and thread identifiers as Nsight Systems packs them: hardware 8 bits, virtual machine 8, process 24, thread
-// 24, so that pid = (globalTid >> 24) & 0xFFFFFF and tid = globalTid & 0xFFFFFF. Source: Post-Collection Analysis
-// Guide, "Common SQLite Examples", Serialized Process and Thread Identifiers.
+// 24, so that pid = (globalTid >> 24) & 0xFFFFFF and tid = globalTid & 0xFFFFFF.
+// Source: Post-Collection Analysis Guide, "Common SQLite Examples", Serialized Process and Thread Identifiers.
 //
 // Here the hardware is the host. A host may have had two processes of one number (after exec, or when the system gives
 // numbers anew); the second one is put into a virtual machine of its own, so that no two processes share a globalPid.

@@ -2,10 +2,10 @@
 // two together.
 //
 // Those without SLIPSTREAM_ in their names are Nsight Systems' own layout, version 3.16 of its export schema, so that
-// its report scripts and whatever reads its exports read this. Source: Nsight Systems User Guide and Post-Collection
-// Analysis Guide, "SQLite Schema Reference", "SQLite Schema Event Values" and "Common SQLite Examples", and the schema
-// that its exports carry. Readers name the columns that they want; some take them by position, so the order is theirs
-// too.
+// its report scripts and whatever reads its exports read this.
+// Source: Nsight Systems User Guide and Post-Collection Analysis Guide, "SQLite Schema Reference", "SQLite Schema Event
+// Values" and "Common SQLite Examples", and the schema that its exports carry. Readers name the columns that they want;
+// some take them by position, so the order is theirs too.
 //
 // Threading: constants.
 #pragma once

@@ -12,7 +12,8 @@
 // Blocks are numbers from 1, each of one allocation. What was allocated before the recording is not there, and neither
 // are managed and physical memory. A block that nobody freed has no f.
 //
-// Threading: one thread. Memory: the blocks that are there at one time.
+// Threading: one thread.
+// Memory: the blocks that are there at one time.
 // Errors: the reader's and the file's own.
 #pragma once
 

@@ -4,7 +4,8 @@
 // Sources: "Trace Event Format" (Chrome); the names and arguments are those that Kineto's output has. An event is one
 // line. The beginning, up to the list of events, is small: readers look for "rank" there, line by line.
 //
-// Threading: one thread. Errors: the file's.
+// Threading: one thread.
+// Errors: the file's.
 #pragma once
 
 #include <string>

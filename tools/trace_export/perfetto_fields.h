@@ -1,5 +1,6 @@
-// The numbers of the fields of a Perfetto trace that the export writes. Source: the .proto files in Perfetto's
-// protos/perfetto/trace (trace_packet, track_event, track_descriptor, interned_data, profile_common, clock_snapshot).
+// The numbers of the fields of a Perfetto trace that the export writes.
+// Source: the .proto files in Perfetto's protos/perfetto/trace (trace_packet, track_event, track_descriptor,
+// interned_data, profile_common, clock_snapshot).
 //
 // Threading: constants.
 #pragma once

@@ -5,7 +5,8 @@
 // which is why slices must be put onto lanes (lanes.h).
 //
 // Memory: numbers of tracks, of names and of lines.
-// Threading: one thread. Errors: the file's.
+// Threading: one thread.
+// Errors: the file's.
 #pragma once
 
 #include <map>

@@ -1,7 +1,8 @@
 // Texts, lines and call stacks of a database by their numbers: each is read once and kept.
 //
 // Memory: as many as there are different ones, which a trace has few of.
-// Threading: one thread. Errors: kept by the DatabaseReader; what is not there is empty.
+// Threading: one thread.
+// Errors: kept by the DatabaseReader; what is not there is empty.
 // Ownership: what is returned lives as long as the object.
 #pragma once
 

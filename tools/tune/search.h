@@ -9,7 +9,8 @@
 // A search is what was measured: the same contests in the same order lead to the same state, so an interrupted search
 // goes on where its measurements are fed to a new one.
 //
-// Threading: an object belongs to one thread. Errors: none.
+// Threading: an object belongs to one thread.
+// Errors: none.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,8 @@
 //                                          such a call does not fail: it writes a byte to descriptor 5, and goes on
 //                                          when it has read one from 6
 //
-// Threading: any thread. Hazard: it is inside malloc; nothing here may allocate.
+// Threading: any thread.
+// Hazard: it is inside malloc; nothing here may allocate.
 
 #include <dlfcn.h>
 #include <elf.h>

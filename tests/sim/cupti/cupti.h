@@ -2,8 +2,7 @@
 //
 // Purpose: callbacks.cpp has the one subscriber, activity.cpp the one pair of buffer callbacks and the records.
 // Threading: any thread. Client callbacks run with no lock of this library's held; buffers are filled and completed on
-// a
-//   thread of its own, and asked for on the thread that submits work, or on its own.
+// a thread of its own, and asked for on the thread that submits work, or on its own.
 // Hazard: what a client may not do from its buffer callbacks (call CUPTI, but to read records) is refused, and counted.
 // Source: CUPTI documentation, "Callback API", "Activity API", "Limitations"; what torch's profiler was seen to meet.
 #ifndef TESTS_SIM_CUPTI_CUPTI_H_

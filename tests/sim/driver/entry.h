@@ -1,8 +1,7 @@
 // The frame around every exported function of the simulated driver: counting, failures on demand, refusals.
 //
 // Purpose: SIM_DRIVER defines one exported function, its count, and its row in cuGetProcAddress's table. The compiler
-// checks
-//   the row against cudaTypedefs.h, so that a wrong version or signature does not build.
+// checks the row against cudaTypedefs.h, so that a wrong version or signature does not build.
 // Threading: counters are atomic; the failure list has its own mutex.
 // Hazard: an exported function is entered before cuInit, in forked children and in host functions. Entry refuses there.
 #ifndef TESTS_SIM_DRIVER_ENTRY_H_

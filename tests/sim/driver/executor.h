@@ -2,11 +2,9 @@
 // device.
 //
 // Purpose: host functions must not run on the thread that synchronises (they run on a thread of the driver, and the
-// program's
-//   thread-local state is not theirs); timed mode needs time to pass by itself.
+// program's thread-local state is not theirs); timed mode needs time to pass by itself.
 // Threading: the threads are detached, started at first use and live as long as the process. They never exist in a
-// process
-//   that has not used CUDA, nor in the child of a fork.
+// process that has not used CUDA, nor in the child of a fork.
 #ifndef TESTS_SIM_DRIVER_EXECUTOR_H_
 #define TESTS_SIM_DRIVER_EXECUTOR_H_
 

@@ -2,9 +2,8 @@
 //
 // Threading: guarded by World::mutex, like everything.
 // Ownership: a graph owns its nodes; an executable copies what it needs and outlives the graph. Memory of allocation
-// nodes is
-//   held by both and freed with the last of them (a real device maps it at launch; here its address is live all along,
-//   and filled with garbage when the allocation and the free node run).
+// nodes is held by both and freed with the last of them (a real device maps it at launch; here its address is live all
+// along, and filled with garbage when the allocation and the free node run).
 #ifndef TESTS_SIM_DRIVER_GRAPH_H_
 #define TESTS_SIM_DRIVER_GRAPH_H_
 

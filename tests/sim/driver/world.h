@@ -2,10 +2,9 @@
 //
 // Purpose: the data model and the scheduler's interface; api_*.cpp turn CUDA calls into changes of it.
 // Threading: World::mutex guards all of it. A function that takes a Lock& expects it held and returns with it held, but
-// may
-//   let it go in between where its comment says so. Bodies of operations run with no lock held, except where Op says.
+// may let it go in between where its comment says so. Bodies of operations run with no lock held, except where Op says.
 // Ownership: operations and streams are shared_ptr, for work outlives the handle that submitted it. The World is never
-//   destroyed: CUDA calls may come from destructors that run at exit.
+// destroyed: CUDA calls may come from destructors that run at exit.
 // Hazard: host memory that an operation touches belongs to the program; it is touched only from Op::body.
 #ifndef TESTS_SIM_DRIVER_WORLD_H_
 #define TESTS_SIM_DRIVER_WORLD_H_

@@ -1,8 +1,7 @@
 // The frame around every exported function of a simulated libcudart, and its way to the driver.
 //
 // Purpose: the runtime is thin. A function here turns its arguments into one or two driver calls, as the real library
-// does,
-//   and keeps what is the runtime's own: the last error, the current device, the context made at first use.
+// does, and keeps what is the runtime's own: the last error, the current device, the context made at first use.
 // Threading: the last error and the current device are per thread.
 // Hazard: compiled three times (libcudart.so.12, .so.13, static archive; SIM_CUDART, SIM_LIBRARY, SIM_HIDDEN say
 // which).
