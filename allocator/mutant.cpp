@@ -15,29 +15,9 @@ struct Name {
 };
 
 constexpr Name kNames[] = {
-    {"S30", Mutant::kS30},
-    {"S30wait", Mutant::kS30Wait},
-    {"S30access", Mutant::kS30Access},
-    {"S30b", Mutant::kS30b},
-    {"S31", Mutant::kS31},
-    {"S32", Mutant::kS32},
-    {"S33", Mutant::kS33},
-    {"S34", Mutant::kS34},
-    {"S35", Mutant::kS35},
-    {"S36", Mutant::kS36},
-    {"S36others", Mutant::kS36Others},
-    {"S36decay", Mutant::kS36Decay},
-    {"S36cap", Mutant::kS36Cap},
-    {"S36reserve", Mutant::kS36Reserve},
-    {"S37", Mutant::kS37},
-    {"S38", Mutant::kS38},
-    {"S38wait", Mutant::kS38Wait},
-    {"S38fence", Mutant::kS38Fence},
-    {"S38destroy", Mutant::kS38Destroy},
-    {"S39", Mutant::kS39},
-    {"S40", Mutant::kS40},
-    {"S55", Mutant::kS55},
-    {"S65", Mutant::kS65},
+#define SLIPSTREAM_ROW(enumerator, name, meaning) {name, Mutant::enumerator},
+    SLIPSTREAM_ALLOCATOR_MUTANTS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
 };
 
 Mutant Chosen() {

@@ -121,7 +121,7 @@ class StreamOrdered {
   bool GiveBack();
 
   // After a cudaMemGetInfo that succeeded: memory is free for the program that the driver's own pool would have given
-  // back at a synchronise (S32).
+  // back at a synchronization (S32).
   void AddIdle(size_t* free, const size_t* total);
 
   // Whether the address is a heap's. Nothing outside the process and its devices' contexts can reach it: it was made

@@ -190,7 +190,8 @@ constexpr Option kOptions[] = {
                                                     "false: copies of more than 64 KiB are left alone."),
     Row<&Policy::transfer, &Transfer::skip_synchronize>(
         "transfer", "skip_synchronize", OptionType::kBool,
-        "Whether the synchronise behind a promoted copy is skipped where the program cannot tell. Set it to false for "
+        "Whether the synchronization behind a promoted copy is skipped where the program cannot tell. Set it to false "
+        "for "
         "a program whose own kernels write pinned host memory through a raw pointer: that cannot be seen."),
     Row<&Policy::transfer, &Transfer::skip_with_rdma>(
         "transfer", "skip_with_rdma", OptionType::kBool,

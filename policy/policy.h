@@ -128,7 +128,7 @@ enum class RuleDirection : std::uint8_t { kBoth, kHostToDevice, kDeviceToHost };
 enum class RuleSwitch : std::uint8_t { kUnsaid, kFalse, kTrue };
 
 // One [[transfer.rule]]: what the policy makes of the copies that match. A rule switches a copy off or on; what must
-// hold for a copy to be promoted, or its synchronise to be skipped, holds all the same.
+// hold for a copy to be promoted, or its synchronization to be skipped, holds all the same.
 struct TransferRule {
   // For people; nothing depends on it.
   std::string name{};
@@ -162,7 +162,7 @@ struct Transfer {
   bool small_copies = true;
   // Whether copies of more than 64 KiB are promoted.
   bool large_copies = true;
-  // Whether the synchronise that follows a promoted copy may be skipped.
+  // Whether the synchronization that follows a promoted copy may be skipped.
   bool skip_synchronize = true;
   // Skip also in a process with a transport that reads device memory by itself (UCX, MPI, NVSHMEM, GDRCopy).
   bool skip_with_rdma = false;

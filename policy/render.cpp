@@ -127,11 +127,12 @@ void AppendRules(std::string& out) {
       "`slipstream policy explain --size 80MB --direction h2d --policy FILE` says what becomes of one copy, and which "
       "line decides it.\n\n"
       "A rule outranks keys, wherever their values come from, a variable too; it never outranks what must hold for a "
-      "copy to be promoted or for its synchronise to be skipped ([transfer.md](transfer.md)): `promote = true` and "
+      "copy to be promoted or for its synchronization to be skipped ([transfer.md](transfer.md)): `promote = true` and "
       "`skip_synchronize = true` allow, and everything is checked as without a rule. So a rule that nothing would obey "
       "is refused: `skip_synchronize = true` for copies to the host or for copies that are not promoted, "
       "`promote = true` for copies to the host of up to 64 KiB, and a rule whose copies are all matched by rules "
-      "before it. Of a program that uses several devices no synchronise is skipped, whatever a rule says. A rule has "
+      "before it. Of a program that uses several devices no synchronization is skipped, whatever a rule says. A rule "
+      "has "
       "no "
       "variable.\n";
 }

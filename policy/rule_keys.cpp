@@ -85,7 +85,7 @@ constexpr RuleKey kRuleKeys[] = {
                                 "`small_copies` or `large_copies` would leave them alone."),
     Row<&TransferRule::skip_synchronize>(
         "skip_synchronize", OptionType::kBool, true, "false",
-        "The key `transfer.skip_synchronize`, for the synchronise behind such a copy to the device."),
+        "The key `transfer.skip_synchronize`, for the synchronization behind such a copy to the device."),
 };
 
 }  // namespace

@@ -140,9 +140,9 @@ void RuleReader::CheckKeys(const TransferRule& rule, const Seen& seen) {
   }
   if (rule.skip_synchronize != RuleSwitch::kTrue) return;
   if (to_host) {
-    Refuse(seen.skip_synchronize, "the synchronise behind a copy to the host is never skipped", "false");
+    Refuse(seen.skip_synchronize, "the synchronization behind a copy to the host is never skipped", "false");
   } else if (rule.promote == RuleSwitch::kFalse) {
-    Refuse(seen.skip_synchronize, "the synchronise behind a copy that is not promoted is never skipped", "false");
+    Refuse(seen.skip_synchronize, "the synchronization behind a copy that is not promoted is never skipped", "false");
   }
 }
 

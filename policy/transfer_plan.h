@@ -77,7 +77,7 @@ struct TransferPlan {
   static constexpr std::int16_t kNoRule = -1;
 
   bool promote = false;
-  // Of the synchronise behind it; has a meaning only where the copy is promoted.
+  // Of the synchronization behind it; has a meaning only where the copy is promoted.
   bool skip_synchronize = false;
   Decider promote_by = Decider::kDirectionKey;
   Decider skip_by = Decider::kSkipKey;

@@ -50,7 +50,7 @@ struct Nothing : Row {
   }
 };
 
-// Not even a call between a copy and its synchronise: it only reads the thread's last error.
+// Not even a call between a copy and its synchronization: it only reads the thread's last error.
 template <bool kPerThread>
 struct Silent : Row {
   template <typename Real, typename... Arguments>
@@ -73,23 +73,23 @@ struct Pays {
   };
 };
 template <bool kPerThread>
-using BlockingCopy = Pays<Decision::kPaidCopy>::Family<kPerThread>;
+using BlockingCopy = Pays<Decision::kSyncSettledCopy>::Family<kPerThread>;
 template <bool kPerThread>
-using Waits = Pays<Decision::kPaidSynchronize>::Family<kPerThread>;
+using Waits = Pays<Decision::kSyncSettledSynchronize>::Family<kPerThread>;
 template <bool kPerThread>
-using Frees = Pays<Decision::kPaidFree>::Family<kPerThread>;
+using Frees = Pays<Decision::kSyncSettledFree>::Family<kPerThread>;
 template <bool kPerThread>
 struct FreesDeviceMemory : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidFree);
+    engine.Pay(Decision::kSyncSettledFree);
     if (memory != nullptr) engine.BeforeFree();
     return real(memory);
   }
 };
 template <bool kPerThread>
-using StopsProfiler = Pays<Decision::kPaidProfiler>::Family<kPerThread>;
+using StopsProfiler = Pays<Decision::kSyncSettledProfiler>::Family<kPerThread>;
 
 // ---- copies
 
@@ -303,14 +303,14 @@ struct EndsCapture : Row {
   }
 };
 
-// ---- synchronises and queries
+// ---- synchronizations and queries
 
 template <bool kPerThread>
 struct SynchronizesStream : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
     if (engine.SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
-    engine.Pay(Decision::kPaidSynchronize);
+    engine.Pay(Decision::kSyncSettledSynchronize);
     return real(stream);
   }
 };
@@ -446,7 +446,7 @@ struct UnregistersHost : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidFree);
+    engine.Pay(Decision::kSyncSettledFree);
     const cudaError_t result = real(memory);
     if (result == cudaSuccess) engine.HostUnregistered(memory);
     return result;
@@ -458,7 +458,7 @@ struct FreesHostMemory : Row {
   template <typename Real, typename Memory>
   static cudaError_t Call(Engine& engine, Real real, Memory* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kPaidFree);
+    engine.Pay(Decision::kSyncSettledFree);
     const cudaError_t result = real(memory);
     engine.HostFreed();
     return result;
@@ -496,7 +496,7 @@ struct Shares : Row {
   static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
     if (OrderIsTheProgramsCare()) engine.SharesMemory();
-    engine.PayForAll(Decision::kPaidShare);
+    engine.PayForAll(Decision::kSyncSettledShare);
     return real(arguments...);
   }
 };
@@ -563,7 +563,7 @@ struct ResetsDevice : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kPaidReset);
+    engine.PayForAll(Decision::kSyncSettledReset);
     engine.DeviceReset(-1);
     return real();
   }
@@ -667,7 +667,7 @@ AROUND(cudaFree, FreesDeviceMemory)
 AROUND(cudaFreeArray, Frees)
 AROUND(cudaFreeMipmappedArray, Frees)
 AROUND(cudaFreeHost, FreesHostMemory)
-// In the stream's order, which a skipped synchronise keeps.
+// In the stream's order, which a skipped synchronization keeps.
 AROUND_PTSZ(cudaFreeAsync, Nothing)
 AROUND(cudaGraphAddMemFreeNode, Nothing)
 

@@ -1,5 +1,5 @@
 // How much a decision of an engine says about the call that it was made in (tracer/call_recorder.h): a copy may be
-// promoted, have its wait skipped and an older one paid, and its record in a trace has room for one of them.
+// promoted, have its wait skipped and an older one made up for, and its record in a trace has room for one of them.
 //
 // Threading: pure functions.
 #pragma once
@@ -11,58 +11,21 @@
 namespace slipstream::shim {
 
 constexpr tracer::CallShare ShareOf(transfer::Decision decision) {
-  using transfer::Decision;
-  switch (decision) {
-    case Decision::kAhead:
-    case Decision::kVerified:
-    case Decision::kVerifiedWrong:
-    case Decision::kUnverified:
-    case Decision::kGaveBack:
-    case Decision::kUnpinned:
-    case Decision::kUnmapped:
-    case Decision::kUnmappedByCaller:
-    // Paid in calls that wait by themselves: their own wait is so much shorter.
-    case Decision::kPaidSynchronize:
-    case Decision::kPaidCopy:
-    case Decision::kPaidFree:
-    case Decision::kPaidReset:
-    case Decision::kPaidBound:
-    case Decision::kPaidThreadExit:
-      return tracer::CallShare::kBeside;
-    // In calls that do not.
-    case Decision::kPaidShare:
-    case Decision::kPaidCapture:
-    case Decision::kPaidProfiler:
-    case Decision::kPaidQuery:
-      return tracer::CallShare::kWaited;
-    case Decision::kSkipped:
-    case Decision::kSkippedRest:
-    case Decision::kKeptOff:
-    case Decision::kKeptRule:
-    case Decision::kKeptHostEffect:
-    case Decision::kKeptCapture:
-    case Decision::kKeptContexts:
-    case Decision::kKeptMapped:
-    case Decision::kKeptShared:
-    case Decision::kKeptRdma:
-    case Decision::kKeptError:
-      return tracer::CallShare::kSynchronize;
-    default:
-      return tracer::CallShare::kOutcome;
-  }
+  constexpr tracer::CallShare kShares[] = {
+#define SLIPSTREAM_ROW(enumerator, name, share, ...) tracer::CallShare::share,
+      SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+  };
+  return kShares[static_cast<size_t>(decision)];
 }
 
 constexpr tracer::CallShare ShareOf(allocator::Decision decision) {
-  using allocator::Decision;
-  switch (decision) {
-    case Decision::kReserved:
-    case Decision::kTrimmed:
-    case Decision::kReclaimed:
-    case Decision::kRetried:
-      return tracer::CallShare::kBeside;
-    default:
-      return tracer::CallShare::kOutcome;
-  }
+  constexpr tracer::CallShare kShares[] = {
+#define SLIPSTREAM_ROW(enumerator, name, share, ...) tracer::CallShare::share,
+      SLIPSTREAM_ALLOCATOR_DECISIONS(SLIPSTREAM_ROW)
+#undef SLIPSTREAM_ROW
+  };
+  return kShares[static_cast<size_t>(decision)];
 }
 
 }  // namespace slipstream::shim

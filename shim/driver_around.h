@@ -168,7 +168,7 @@ struct ResetsContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kPaidReset);
+    engine.PayForAll(Decision::kSyncSettledReset);
     engine.DeviceReset(device);
     return real(device);
   }
@@ -180,7 +180,7 @@ struct ReleasesContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kPaidReset);
+    engine.PayForAll(Decision::kSyncSettledReset);
     const cudaError_t result = real(device);
     if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset(device);
     return result;
@@ -332,7 +332,7 @@ AROUND(cuMemFree_v2, FreesDeviceAddress)
 AROUND(cuArrayDestroy, Frees)
 AROUND(cuMipmappedArrayDestroy, Frees)
 AROUND(cuMemFreeHost, FreesHostMemory)
-// In the stream's order, which a skipped synchronise keeps.
+// In the stream's order, which a skipped synchronization keeps.
 AROUND_PTSZ(cuMemFreeAsync, Nothing)
 AROUND(cuGraphAddMemFreeNode, Nothing)
 // The memory of a handle lives until nothing maps it, and a mapping that work still uses may not be undone.

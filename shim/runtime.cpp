@@ -496,7 +496,7 @@ void Runtime::SharesMemoryWithFiles() noexcept {
   transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst);
   if (engine == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   engine->SharesMemory();
-  engine->PayForAll(transfer::Decision::kPaidShare);
+  engine->PayForAll(transfer::Decision::kSyncSettledShare);
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }

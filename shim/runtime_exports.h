@@ -1,6 +1,6 @@
 // Whether slipstream knows every function of a libcudart (S66): those that it hooks (hooks.def), and those that were
 // judged and left alone (unhooked.def). A function that is in neither may enqueue work, write host memory, wait, free
-// or share unseen, so that neither a skipped synchronise nor a reused block would be sound: such a runtime is not
+// or share unseen, so that neither a skipped synchronization nor a reused block would be sound: such a runtime is not
 // served.
 //
 // Of an unknown function only the name can be looked at. One that only answers questions, going by it, is no reason.

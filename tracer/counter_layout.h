@@ -72,7 +72,7 @@ struct NameEntry {
 };
 
 struct DecisionEntry {
-  char name[kNameBytes];  // NUL-terminated, dotted: "transfer.promoted.small"
+  char name[kNameBytes];  // NUL-terminated, dotted: "transfer.h2d.promoted.small"
 };
 
 struct alignas(64) MemorySample {

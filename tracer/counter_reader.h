@@ -30,7 +30,7 @@ struct CopyCounts {
   uint64_t bytes = 0;
 };
 
-// What an engine decided, under the writer's own name for it ("transfer.promoted.small").
+// What an engine decided, under the writer's own name for it ("transfer.h2d.promoted.small").
 struct DecisionCounts {
   std::string name;
   uint64_t count = 0;

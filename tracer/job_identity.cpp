@@ -74,7 +74,9 @@ JobIdentity JobIdentityOf(const policy::Environment& environment) {
             .world_size = Number(environment, launcher.world_size).value_or(-1),
             .local_size = LocalSize(environment)};
   }
-  return {.local_size = LocalSize(environment)};
+  JobIdentity unnamed;
+  unnamed.local_size = LocalSize(environment);
+  return unnamed;
 }
 
 }  // namespace slipstream::tracer

@@ -1,4 +1,4 @@
-// What the engine decided about a copy or a synchronise, by reason: the names that summaries and traces show.
+// What the engine decided about a copy or a synchronization, by reason: the names that summaries and traces show.
 //
 // Threading: constants and pure functions.
 #pragma once
@@ -10,76 +10,156 @@
 
 namespace slipstream::transfer {
 
-// One row each: enumerator, name, what it means (a line for people).
-#define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                            \
-  ROW(kPromotedSmall, "promoted.small", "copies of up to 64 KiB staged in pinned memory")                             \
-  ROW(kPromotedLarge, "promoted.large", "larger copies staged in pinned memory")                                      \
-  ROW(kAhead, "ahead", "of these, copies that went to the device while their stream was busy")                        \
-  ROW(kFetched, "fetched", "copies to pageable memory that came through staging memory")                              \
-  ROW(kLeftOff, "left.off", "copies to the host left alone: switched off by the policy")                              \
-  ROW(kLeftRule, "left.rule", "copies to the host left alone: by a rule of the policy")                               \
-  ROW(kLeftMemory, "left.memory",                                                                                     \
-      "copies to the host left alone: not from plain memory of the device to pageable memory")                        \
-  ROW(kLeftSmall, "left.small", "copies to the host left alone: of up to 64 KiB")                                     \
-  ROW(kLeftStaging, "left.staging", "copies to the host left alone: no staging memory is free")                       \
-  ROW(kLeftDevice, "left.device",                                                                                     \
-      "copies to the host left alone: of more than 2 MiB, which the device has no staging memory for")                \
-  ROW(kLeftCapture, "left.capture", "copies to the host left alone: a stream is being captured")                      \
-  ROW(kLeftContext, "left.context", "copies to the host left alone: a context that the engine does not serve")        \
-  ROW(kLeftSlower, "left.slower", "copies to the host left alone: the program's own call was measured to be faster")  \
-  ROW(kLeftKernel, "left.kernel",                                                                                     \
-      "copies to the host left alone: the system cannot prepare pages (before Linux 5.14)")                           \
-  ROW(kLeftError, "left.error", "copies to the host left alone: a call failed, or the memory cannot be written")      \
-  ROW(kAsideOff, "aside.off", "copies left alone: switched off by the policy")                                        \
-  ROW(kAsideRule, "aside.rule", "copies left alone: by a rule of the policy")                                         \
-  ROW(kAsideStarting, "aside.starting", "copies left alone: staging memory is still being pinned")                    \
-  ROW(kAsideNoMemory, "aside.no_memory", "copies left alone: no memory could be pinned for staging")                  \
-  ROW(kAsideFull, "aside.full", "copies left alone: all staging memory is in flight")                                 \
-  ROW(kAsideDevice, "aside.device",                                                                                   \
-      "copies left alone: of more than 2 MiB, which the device has no staging memory for")                            \
-  ROW(kAsideSource, "aside.source", "copies left alone: the source is not pageable memory")                           \
-  ROW(kAsideDestination, "aside.destination", "copies left alone: the destination is not plain memory of the device") \
-  ROW(kAsideCapture, "aside.capture", "copies left alone: a stream is being captured")                                \
-  ROW(kAsideHostEffect, "aside.host_effect", "copies left alone: earlier work may still write the source")            \
-  ROW(kAsideSystemMemory, "aside.system_memory", "copies left alone: the device reaches host memory by itself")       \
-  ROW(kAsideThreads, "aside.threads",                                                                                 \
-      "copies left alone: of up to 64 KiB, beside another thread that has work of its own on another stream")         \
-  ROW(kAsideContext, "aside.context", "copies left alone: a context or a runtime that the engine does not serve")     \
-  ROW(kAsideDriver, "aside.driver", "copies left alone: the driver is older than CUDA 12.5")                          \
-  ROW(kAsideVerify, "aside.verify", "copies left alone: a copy before did not arrive as its source was")              \
-  ROW(kAsideError, "aside.error", "copies left alone: a driver call failed")                                          \
-  ROW(kSkipped, "skipped", "synchronises skipped")                                                                    \
-  ROW(kSkippedRest, "skipped.rest", "synchronises that waited only for work on host memory")                          \
-  ROW(kKeptOff, "kept.off", "synchronises kept: skipping is switched off by the policy")                              \
-  ROW(kKeptRule, "kept.rule", "synchronises kept: by a rule of the policy")                                           \
-  ROW(kKeptHostEffect, "kept.host_effect", "synchronises kept: another stream may still use host memory")             \
-  ROW(kKeptCapture, "kept.capture", "synchronises kept: a stream is being captured")                                  \
-  ROW(kKeptContexts, "kept.contexts", "synchronises kept: more than one device context")                              \
-  ROW(kKeptMapped, "kept.mapped", "synchronises kept: the program uses managed or mapped host memory")                \
-  ROW(kKeptShared, "kept.shared", "synchronises kept: memory is shared with other processes or devices")              \
-  ROW(kKeptRdma, "kept.rdma", "synchronises kept: a transport may read the memory")                                   \
-  ROW(kKeptThreads, "kept.threads", "synchronises kept: another thread has work of its own on another stream")        \
-  ROW(kKeptError, "kept.error", "synchronises kept: a driver call failed")                                            \
-  ROW(kPaidSynchronize, "paid.synchronize", "owed waits paid before a synchronise")                                   \
-  ROW(kPaidCopy, "paid.copy", "owed waits paid before a blocking copy")                                               \
-  ROW(kPaidFree, "paid.free", "owed waits paid before memory is freed")                                               \
-  ROW(kPaidShare, "paid.share", "owed waits paid before memory is shared with another process")                       \
-  ROW(kPaidCapture, "paid.capture", "owed waits paid before a capture")                                               \
-  ROW(kPaidReset, "paid.reset", "owed waits paid before a device is reset")                                           \
-  ROW(kPaidProfiler, "paid.profiler", "owed waits paid before a profiler stops")                                      \
-  ROW(kPaidQuery, "paid.query", "owed waits paid because a query asked")                                              \
-  ROW(kPaidThreadExit, "paid.thread_exit", "owed waits paid at the end of a thread")                                  \
-  ROW(kPaidBound, "paid.bound", "oldest owed waits paid because two were open on the stream")                         \
-  ROW(kVerified, "verified", "copies through staging memory compared with their source (transfer.verify)")            \
-  ROW(kVerifiedWrong, "verified.wrong", "copies through staging memory that did not arrive as their source was")      \
-  ROW(kUnverified, "unverified", "copies not compared: no staging memory is free, or another thread uses the stream") \
-  ROW(kGaveBack, "gave_back", "times that device staging memory went back to the driver, which was short of memory")  \
-  ROW(kUnpinned, "unpinned", "times that idle staging memory was unpinned: the program could pin no more")            \
-  ROW(kUnmapped, "unmapped.background", "shared memory of the program's given back by a thread of slipstream's")      \
-  ROW(kUnmappedByCaller, "unmapped.caller", "shared memory given back by the program's call: too much was waiting")
+// One row for each decision, from which all that names one is made: the enumerator; the name in files and summaries;
+// how much it says about the call that it was made in (tracer::CallShare); what it counts, for the documentation; and
+// the phrase behind a count in a summary. The summary puts a decision into the line that the beginning of its name
+// names.
+#define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                             \
+  ROW(kH2dPromotedSmall, "h2d.promoted.small", kOutcome,                                                               \
+      "copies to the device of up to 64 KiB staged in pinned memory", "small")                                         \
+  ROW(kH2dPromotedLarge, "h2d.promoted.large", kOutcome, "larger copies to the device staged in pinned memory",        \
+      "large")                                                                                                         \
+  ROW(kH2dAhead, "h2d.ahead", kBeside, "of these, copies that went to the device while their stream was busy",         \
+      "ahead of a busy stream")                                                                                        \
+  ROW(kD2hPromoted, "d2h.promoted", kOutcome, "copies to the host that came through staging memory",                   \
+      "through staging memory")                                                                                        \
+  ROW(kD2hDeclinedOff, "d2h.declined.off", kOutcome, "copies to the host declined: switched off by the policy",        \
+      "switched off by the policy")                                                                                    \
+  ROW(kD2hDeclinedRule, "d2h.declined.rule", kOutcome, "copies to the host declined: by a rule of the policy",         \
+      "by a rule of the policy")                                                                                       \
+  ROW(kD2hDeclinedMemory, "d2h.declined.memory", kOutcome,                                                             \
+      "copies to the host declined: not from plain memory of the device to pageable memory",                           \
+      "not from plain device memory to pageable memory")                                                               \
+  ROW(kD2hDeclinedSmall, "d2h.declined.small", kOutcome, "copies to the host declined: of up to 64 KiB",               \
+      "of up to 64 KiB")                                                                                               \
+  ROW(kD2hDeclinedStaging, "d2h.declined.staging", kOutcome, "copies to the host declined: no staging memory is free", \
+      "with no staging memory free")                                                                                   \
+  ROW(kD2hDeclinedDevice, "d2h.declined.device", kOutcome,                                                             \
+      "copies to the host declined: of more than 2 MiB, which the device has no staging memory for",                   \
+      "of more than 2 MiB, without device memory for them")                                                            \
+  ROW(kD2hDeclinedCapture, "d2h.declined.capture", kOutcome,                                                           \
+      "copies to the host declined: a stream is being captured", "during a stream capture")                            \
+  ROW(kD2hDeclinedContext, "d2h.declined.context", kOutcome,                                                           \
+      "copies to the host declined: a context that the engine does not serve",                                         \
+      "in a context that the engine does not serve")                                                                   \
+  ROW(kD2hDeclinedSlower, "d2h.declined.slower", kOutcome,                                                             \
+      "copies to the host declined: the program's own call was measured to be faster", "because that is faster here")  \
+  ROW(kD2hDeclinedKernel, "d2h.declined.kernel", kOutcome,                                                             \
+      "copies to the host declined: the system cannot prepare pages (before Linux 5.14)",                              \
+      "because the system cannot prepare pages (before Linux 5.14)")                                                   \
+  ROW(kD2hDeclinedError, "d2h.declined.error", kOutcome,                                                               \
+      "copies to the host declined: a call failed, or the memory cannot be written",                                   \
+      "after a failed call, or to memory that cannot be written")                                                      \
+  ROW(kH2dDeclinedOff, "h2d.declined.off", kOutcome, "copies to the device declined: switched off by the policy",      \
+      "switched off by the policy")                                                                                    \
+  ROW(kH2dDeclinedRule, "h2d.declined.rule", kOutcome, "copies to the device declined: by a rule of the policy",       \
+      "by a rule of the policy")                                                                                       \
+  ROW(kH2dDeclinedStarting, "h2d.declined.starting", kOutcome,                                                         \
+      "copies to the device declined: staging memory is still being pinned", "while staging memory was being pinned")  \
+  ROW(kH2dDeclinedNoMemory, "h2d.declined.no_memory", kOutcome,                                                        \
+      "copies to the device declined: no memory could be pinned for staging",                                          \
+      "as no memory could be pinned for staging")                                                                      \
+  ROW(kH2dDeclinedFull, "h2d.declined.full", kOutcome,                                                                 \
+      "copies to the device declined: all staging memory is in flight", "while all staging memory was in flight")      \
+  ROW(kH2dDeclinedDevice, "h2d.declined.device", kOutcome,                                                             \
+      "copies to the device declined: of more than 2 MiB, which the device has no staging memory for",                 \
+      "of more than 2 MiB, without device memory for them")                                                            \
+  ROW(kH2dDeclinedSource, "h2d.declined.source", kOutcome,                                                             \
+      "copies to the device declined: the source is not pageable memory", "from memory that is not pageable")          \
+  ROW(kH2dDeclinedDestination, "h2d.declined.destination", kOutcome,                                                   \
+      "copies to the device declined: the destination is not plain memory of the device",                              \
+      "to memory that is not plain device memory")                                                                     \
+  ROW(kH2dDeclinedCapture, "h2d.declined.capture", kOutcome,                                                           \
+      "copies to the device declined: a stream is being captured", "during a stream capture")                          \
+  ROW(kH2dDeclinedHostEffect, "h2d.declined.host_effect", kOutcome,                                                    \
+      "copies to the device declined: earlier work may still write the source",                                        \
+      "while earlier work could still write the source")                                                               \
+  ROW(kH2dDeclinedSystemMemory, "h2d.declined.system_memory", kOutcome,                                                \
+      "copies to the device declined: the device reaches host memory by itself",                                       \
+      "because the device reaches host memory by itself")                                                              \
+  ROW(kH2dDeclinedThreads, "h2d.declined.threads", kOutcome,                                                           \
+      "copies to the device declined: of up to 64 KiB, beside another thread that has work of its own on another "     \
+      "stream",                                                                                                        \
+      "of up to 64 KiB, beside another thread that has work of its own")                                               \
+  ROW(kH2dDeclinedContext, "h2d.declined.context", kOutcome,                                                           \
+      "copies to the device declined: a context or a runtime that the engine does not serve",                          \
+      "in a context that the engine does not serve")                                                                   \
+  ROW(kH2dDeclinedDriver, "h2d.declined.driver", kOutcome,                                                             \
+      "copies to the device declined: the driver is older than CUDA 12.5",                                             \
+      "because the driver is older than CUDA 12.5")                                                                    \
+  ROW(kH2dDeclinedVerify, "h2d.declined.verify", kOutcome,                                                             \
+      "copies to the device declined: a copy before did not arrive as its source was",                                 \
+      "because a copy had arrived wrong")                                                                              \
+  ROW(kH2dDeclinedError, "h2d.declined.error", kOutcome, "copies to the device declined: a driver call failed",        \
+      "after a failed driver call")                                                                                    \
+  ROW(kSyncSkipped, "sync.skipped", kSynchronize, "synchronizations skipped", "skipped")                               \
+  ROW(kSyncSkippedRest, "sync.skipped.rest", kSynchronize,                                                             \
+      "synchronizations that waited only for work on host memory", "after waiting for work on host memory")            \
+  ROW(kSyncKeptOff, "sync.kept.off", kSynchronize, "synchronizations kept: skipping is switched off by the policy",    \
+      "switched off by the policy")                                                                                    \
+  ROW(kSyncKeptRule, "sync.kept.rule", kSynchronize, "synchronizations kept: by a rule of the policy",                 \
+      "by a rule of the policy")                                                                                       \
+  ROW(kSyncKeptHostEffect, "sync.kept.host_effect", kSynchronize,                                                      \
+      "synchronizations kept: another stream may still use host memory",                                               \
+      "while another stream could still use host memory")                                                              \
+  ROW(kSyncKeptCapture, "sync.kept.capture", kSynchronize, "synchronizations kept: a stream is being captured",        \
+      "during a stream capture")                                                                                       \
+  ROW(kSyncKeptContexts, "sync.kept.contexts", kSynchronize, "synchronizations kept: more than one device context",    \
+      "with more than one device context")                                                                             \
+  ROW(kSyncKeptMapped, "sync.kept.mapped", kSynchronize,                                                               \
+      "synchronizations kept: the program uses managed or mapped host memory",                                         \
+      "with managed or mapped host memory in use")                                                                     \
+  ROW(kSyncKeptShared, "sync.kept.shared", kSynchronize,                                                               \
+      "synchronizations kept: memory is shared with other processes or devices",                                       \
+      "with memory shared between processes or devices")                                                               \
+  ROW(kSyncKeptRdma, "sync.kept.rdma", kSynchronize, "synchronizations kept: a transport may read the memory",         \
+      "with a transport that may read the memory")                                                                     \
+  ROW(kSyncKeptThreads, "sync.kept.threads", kSynchronize,                                                             \
+      "synchronizations kept: another thread has work of its own on another stream",                                   \
+      "with another thread that has work of its own")                                                                  \
+  ROW(kSyncKeptError, "sync.kept.error", kSynchronize, "synchronizations kept: a driver call failed",                  \
+      "after a failed driver call")                                                                                    \
+  ROW(kSyncSettledSynchronize, "sync.settled.synchronize", kBeside,                                                    \
+      "skipped waits made up for before a synchronization", "before a synchronization")                                \
+  ROW(kSyncSettledCopy, "sync.settled.copy", kBeside, "skipped waits made up for before a blocking copy",              \
+      "before a blocking copy")                                                                                        \
+  ROW(kSyncSettledFree, "sync.settled.free", kBeside, "skipped waits made up for before memory is freed",              \
+      "before a free")                                                                                                 \
+  ROW(kSyncSettledShare, "sync.settled.share", kWaited,                                                                \
+      "skipped waits made up for before memory is shared with another process",                                        \
+      "before memory was shared with a process")                                                                       \
+  ROW(kSyncSettledCapture, "sync.settled.capture", kWaited, "skipped waits made up for before a capture",              \
+      "before a stream capture")                                                                                       \
+  ROW(kSyncSettledReset, "sync.settled.reset", kBeside, "skipped waits made up for before a device is reset",          \
+      "before a device reset")                                                                                         \
+  ROW(kSyncSettledProfiler, "sync.settled.profiler", kWaited, "skipped waits made up for before a profiler stops",     \
+      "before a profiler stopped")                                                                                     \
+  ROW(kSyncSettledQuery, "sync.settled.query", kWaited, "skipped waits made up for because a query asked",             \
+      "because a query asked")                                                                                         \
+  ROW(kSyncSettledThreadExit, "sync.settled.thread_exit", kBeside, "skipped waits made up for at the end of a thread", \
+      "at the end of a thread")                                                                                        \
+  ROW(kSyncSettledBound, "sync.settled.bound", kBeside,                                                                \
+      "oldest skipped waits made up for because two were open on the stream", "because two were open on a stream")     \
+  ROW(kVerified, "verified", kBeside, "copies through staging memory compared with their source (transfer.verify)",    \
+      "compared after reading them back")                                                                              \
+  ROW(kVerifiedWrong, "verified.wrong", kBeside,                                                                       \
+      "copies through staging memory that did not arrive as their source was", "WRONG, which switched the engine off") \
+  ROW(kUnverified, "unverified", kBeside,                                                                              \
+      "copies not compared: no staging memory is free, or another thread uses the stream",                             \
+      "not compared, with no staging memory free or on a stream of several threads")                                   \
+  ROW(kGaveBack, "gave_back", kBeside,                                                                                 \
+      "times that device staging memory went back to the driver, which was short of memory",                           \
+      "device staging memory went back to the driver")                                                                 \
+  ROW(kUnpinned, "unpinned", kBeside, "times that idle staging memory was unpinned: the program could pin no more",    \
+      "staging memory was unpinned for it")                                                                            \
+  ROW(kUnmapped, "unmapped.background", kBeside,                                                                       \
+      "shared memory of the program's given back by a thread of slipstream's", "in the background")                    \
+  ROW(kUnmappedByCaller, "unmapped.caller", kBeside,                                                                   \
+      "shared memory given back by the program's call: too much was waiting",                                          \
+      "by the program's call, because too much was waiting")
 
 enum class Decision : uint8_t {
-#define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,
+#define SLIPSTREAM_ROW(enumerator, ...) enumerator,
   SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW
       kCount
@@ -93,10 +173,11 @@ inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
 struct DecisionText {
   const char* name;  // "transfer." in front, as files and summaries spell it
   const char* meaning;
+  const char* phrase;
 };
 
 inline constexpr DecisionText kDecisionTexts[kDecisionCount] = {
-#define SLIPSTREAM_ROW(enumerator, name, meaning) {"transfer." name, meaning},
+#define SLIPSTREAM_ROW(enumerator, name, share, meaning, phrase) {"transfer." name, meaning, phrase},
     SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW
 };

@@ -183,12 +183,12 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
 
 void Engine::StandAside() {
   SecondContext();  // a skip that is being made meanwhile is paid too
-  TurnOff(Decision::kAsideContext);
+  TurnOff(Decision::kH2dDeclinedContext);
 }
 
 void Engine::DeviceReset(int device) {
   const Phase before = phase();
-  TurnOff(Decision::kAsideContext);
+  TurnOff(Decision::kH2dDeclinedContext);
   // It has had no fence that anybody will ask about.
   if (before == Phase::kUnstarted || before == Phase::kStarting || context_ == nullptr) return;
   CUdevice current = device;

@@ -2,8 +2,8 @@
 // users.
 //
 // A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
-// synchronise that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and paid
-// by the same thread before anything that could show the difference; other threads' queries see it too (S63).
+// synchronization that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and
+// paid by the same thread before anything that could show the difference; other threads' queries see it too (S63).
 // Everything that cannot be proven goes the program's own way: the real call.
 //
 // The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
@@ -67,7 +67,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Any hooked call but those below: a promoted copy's synchronise does not follow immediately any more.
+  // Any hooked call but those below: a promoted copy's synchronization does not follow immediately any more.
   void OtherCall() {
     ThreadState& thread = State();
     if (!Broken(Mutant::kS09)) thread.candidate.valid = false;
@@ -92,7 +92,7 @@ class Engine {
   cudaError_t CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                         cudaStream_t stream, bool per_thread);
 
-  // cudaMemcpy: the same on the default stream, with the synchronise that it contains.
+  // cudaMemcpy: the same on the default stream, with the synchronization that it contains.
   cudaError_t Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                    bool per_thread);
 
@@ -137,7 +137,7 @@ class Engine {
   // The same, anywhere and on any stream.
   void HostEffectAnywhere();
 
-  // -- synchronises and queries
+  // -- synchronizations and queries
   // Whether the call is to return success without being made.
   bool SkipStreamSynchronize(cudaStream_t stream, bool per_thread);
   // Before the driver is asked: waits for what is owed if the answer would show it. What another thread owes is waited
@@ -165,7 +165,7 @@ class Engine {
   // -- captures and graphs
   template <typename Begin>
   cudaError_t BeginCapture(cudaStream_t stream, bool per_thread, const Begin& begin) {
-    PayForAll(Decision::kPaidCapture);
+    PayForAll(Decision::kSyncSettledCapture);
     return captures_.Begin(KeyOfStream(stream, per_thread), begin);
   }
   // Calls work() while no capture can begin; false, without calling it, while one is live.
@@ -296,7 +296,7 @@ class Engine {
     try {
       work();
     } catch (...) {
-      TurnOff(Decision::kAsideError);
+      TurnOff(Decision::kH2dDeclinedError);
     }
   }
 
@@ -317,7 +317,7 @@ class Engine {
   // Why a copy found no staging memory where there is none at all.
   Decision WhyNoStaging() const {
     const bool none = growth_failed_.load(std::memory_order_relaxed) || most_ring_.load(std::memory_order_relaxed) == 0;
-    return none ? Decision::kAsideNoMemory : Decision::kAsideStarting;
+    return none ? Decision::kH2dDeclinedNoMemory : Decision::kH2dDeclinedStarting;
   }
   // Has the thread that pins memory look for RDMA transports; false: there is none, or it is at work.
   bool AskToLook();
@@ -384,7 +384,7 @@ class Engine {
   SiteRules site_rules_;
   const pid_t process_;
   std::atomic<Phase> phase_{Phase::kUnstarted};
-  std::atomic<Decision> off_reason_{Decision::kAsideError};
+  std::atomic<Decision> off_reason_{Decision::kH2dDeclinedError};
   std::atomic<bool> stopped_{false};
   std::atomic<bool> driver_there_{false};
   std::mutex start_mutex_;
@@ -394,7 +394,7 @@ class Engine {
   std::atomic<uint64_t> next_thread_{1};
 
   // Of the context that is served first; constant once the engine serves. In others copies are made too, through host
-  // memory alone, but no synchronise is skipped (S12).
+  // memory alone, but no synchronization is skipped (S12).
   CUcontext context_ = nullptr;
   CUdevice device_ = 0;
   int device_count_ = 0;

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kLongestForASlot{5};
 
 void Engine::BeforeCopyTo(const void* destination) {
   if (State().owed_count == 0 || !Alive()) return;
-  if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kPaidCopy);
+  if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kSyncSettledCopy);
 }
 
 cudaError_t Engine::Real::operator()(const Request& request) const {
@@ -47,7 +47,7 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
 cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   if (request.real.async == nullptr) {
-    Pay(Decision::kPaidCopy);
+    Pay(Decision::kSyncSettledCopy);
   } else {
     BeforeCopyTo(request.destination);
   }
@@ -69,15 +69,15 @@ bool Engine::LeavesPinned(const void* memory) {
          !system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS01);
 }
 
-// Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronise behind it may be skipped
-// if the thread's candidate is valid.
+// Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronization behind it may be
+// skipped if the thread's candidate is valid.
 bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
   if (!possible) return false;
   if (LeavesPinned(request.source)) {
-    if (request.kind == cudaMemcpyHostToDevice) Count(Decision::kAsideSource, request.bytes);
+    if (request.kind == cudaMemcpyHostToDevice) Count(Decision::kH2dDeclinedSource, request.bytes);
     return false;
   }
   ThreadState& thread = State();
@@ -102,7 +102,7 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
     if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);
   } catch (...) {
     // Whatever was enqueued, the whole copy behind it writes the same bytes.
-    TurnOff(Decision::kAsideError);
+    TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
   if (promoted && *fence) {
@@ -127,7 +127,7 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
   FenceRef fence;
   if (!CopyPromoted(request, &fence)) return OtherCopy(request, per_thread);
   if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
-  Pay(Decision::kPaidCopy);
+  Pay(Decision::kSyncSettledCopy);
   // Where something went wrong, the program's own call has the error that it gets.
   return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
 }
@@ -140,20 +140,21 @@ Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
     case Phase::kOff:
       return off_reason_.load(std::memory_order_relaxed);
     default:
-      return captures_.live() ? Decision::kAsideCapture : Decision::kAsideStarting;
+      return captures_.live() ? Decision::kH2dDeclinedCapture : Decision::kH2dDeclinedStarting;
   }
-  if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
-  if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
-  if (!ServesCurrent(&request.in)) return Decision::kAsideContext;
+  if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kH2dDeclinedCapture;
+  if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02))
+    return Decision::kH2dDeclinedSystemMemory;
+  if (!ServesCurrent(&request.in)) return Decision::kH2dDeclinedContext;
   *plan = PlanFor(policy::Direction::kHostToDevice, request);
-  // The driver's own small copies wait for nothing: what is to be gained is the synchronise, which is made then.
+  // The driver's own small copies wait for nothing: what is to be gained is the synchronization, which is made then.
   if (plan->promote && request.bytes <= kSmallCopyBytes && OthersHaveTheirOwn(request.stream)) {
     thread_work_.NextTurn();
-    return Decision::kAsideThreads;
+    return Decision::kH2dDeclinedThreads;
   }
   if (plan->promote) return kPromote;
-  if (plan->promote_by == policy::Decider::kStagingKey) return Decision::kAsideDevice;
-  return plan->promote_by == policy::Decider::kRule ? Decision::kAsideRule : Decision::kAsideOff;
+  if (plan->promote_by == policy::Decider::kStagingKey) return Decision::kH2dDeclinedDevice;
+  return plan->promote_by == policy::Decider::kRule ? Decision::kH2dDeclinedRule : Decision::kH2dDeclinedOff;
 }
 
 Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
@@ -164,23 +165,24 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
     const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
     const bool pageable = KindOfOrPinned(request.source) == MemoryKind::kPageable &&
                           (one_page || KindOf(driver_, last) == MemoryKind::kPageable) && !registered_.Overlap(source);
-    if (!pageable) return Decision::kAsideSource;
+    if (!pageable) return Decision::kH2dDeclinedSource;
   } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
-    return Decision::kAsideSource;
+    return Decision::kH2dDeclinedSource;
   }
   *destination = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes,
                                request.in.device, request.in.context);
-  if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kAsideDestination;
+  if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kH2dDeclinedDestination;
 
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
-  if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05)) return Decision::kAsideCapture;
+  if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05))
+    return Decision::kH2dDeclinedCapture;
   const uint64_t ticket = AskForEffects();
   if ((effects_.MayWrite(HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
       (effects_.MayWrite(HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
-    return Decision::kAsideHostEffect;
+    return Decision::kH2dDeclinedHostEffect;
   }
-  if (!watch_.IsValid(ticket)) return Decision::kAsideHostEffect;
+  if (!watch_.IsValid(ticket)) return Decision::kH2dDeclinedHostEffect;
   return kPromote;
 }
 
@@ -192,21 +194,21 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
     place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
   }
   if (place.memory == nullptr) {
-    Count(small_.ready() ? Decision::kAsideFull : WhyNoStaging(), request.bytes);
+    Count(small_.ready() ? Decision::kH2dDeclinedFull : WhyNoStaging(), request.bytes);
     return false;
   }
   std::memcpy(place.memory, request.source, request.bytes);
   Delivery delivery(driver_, fences_, ToOf(request), device_staging_, 0);
   if (!delivery.Add(0, place.memory, request.bytes)) {
     small_.Cancel(place);
-    Count(Decision::kAsideError, request.bytes);
+    Count(Decision::kH2dDeclinedError, request.bytes);
     return false;
   }
   *fence = delivery.End(true).delivered;
   // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
-  // it is, gets no synchronise skipped.
+  // it is, gets no synchronization skipped.
   if (*fence) small_.Commit(place, *fence);
-  Count(Decision::kPromotedSmall, request.bytes);
+  Count(Decision::kH2dPromotedSmall, request.bytes);
   return true;
 }
 
@@ -273,13 +275,13 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
   }
   if (!whole || delivery.failed()) {
     // S17: the real call, behind whatever was enqueued, writes all of it and has the error that the program gets.
-    const Decision no_room = ring_.capacity() == 0 ? WhyNoStaging() : Decision::kAsideFull;
-    Count(delivery.failed() ? Decision::kAsideError : no_room, request.bytes);
+    const Decision no_room = ring_.capacity() == 0 ? WhyNoStaging() : Decision::kH2dDeclinedFull;
+    Count(delivery.failed() ? Decision::kH2dDeclinedError : no_room, request.bytes);
     *fence = FenceRef();
     return false;
   }
-  if (busy && lease != 0) Count(Decision::kAhead, request.bytes);
-  Count(Decision::kPromotedLarge, request.bytes);
+  if (busy && lease != 0) Count(Decision::kH2dAhead, request.bytes);
+  Count(Decision::kH2dPromotedLarge, request.bytes);
   return true;
 }
 

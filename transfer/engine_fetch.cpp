@@ -26,11 +26,11 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
   if (!considers_to_host_ || !possible || !Alive()) return false;
   if (request.bytes <= kSmallCopyBytes) {
-    if (Serving() && request.kind == cudaMemcpyDeviceToHost) Count(Decision::kLeftSmall, request.bytes);
+    if (Serving() && request.kind == cudaMemcpyDeviceToHost) Count(Decision::kD2hDeclinedSmall, request.bytes);
     return false;
   }
   if (LeavesPinned(request.destination)) {
-    if (request.kind == cudaMemcpyDeviceToHost) Count(Decision::kLeftMemory, request.bytes);
+    if (request.kind == cudaMemcpyDeviceToHost) Count(Decision::kD2hDeclinedMemory, request.bytes);
     return false;
   }
   try {
@@ -44,41 +44,41 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
       const bool idle = driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
       const uint64_t start = NowNs();
       if (ways.Choose(request.bytes, idle) == 1) {
-        decision = Decision::kLeftSlower;
+        decision = Decision::kD2hDeclinedSlower;
         if (idle) *watch = {&ways, start};
       } else {
         decision = FetchStaged(request, idle);
-        if (idle && decision == Decision::kFetched) ways.Took(0, request.bytes, NowNs() - start);
+        if (idle && decision == Decision::kD2hPromoted) ways.Took(0, request.bytes, NowNs() - start);
       }
     }
-    const bool fetched = decision == Decision::kFetched;
+    const bool fetched = decision == Decision::kD2hPromoted;
     if (fetched || request.kind == cudaMemcpyDeviceToHost) Count(decision, request.bytes);
     return fetched;
   } catch (...) {
     // The real call, behind whatever was enqueued, writes all of the destination.
-    TurnOff(Decision::kAsideError);
+    TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
 }
 
 Decision Engine::WhyNotFetch(Request& request) {
-  if (captures_.live()) return Decision::kLeftCapture;
-  if (!ServesCurrent(&request.in)) return Decision::kLeftContext;
+  if (captures_.live()) return Decision::kD2hDeclinedCapture;
+  if (!ServesCurrent(&request.in)) return Decision::kD2hDeclinedContext;
   if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request); !plan.promote) {
-    if (plan.promote_by == policy::Decider::kStagingKey) return Decision::kLeftDevice;
-    return plan.promote_by == policy::Decider::kRule ? Decision::kLeftRule : Decision::kLeftOff;
+    if (plan.promote_by == policy::Decider::kStagingKey) return Decision::kD2hDeclinedDevice;
+    return plan.promote_by == policy::Decider::kRule ? Decision::kD2hDeclinedRule : Decision::kD2hDeclinedOff;
   }
-  if (!CanMakeWritable()) return Decision::kLeftKernel;
+  if (!CanMakeWritable()) return Decision::kD2hDeclinedKernel;
   const bool pageable = KindOfOrPinned(request.destination) == MemoryKind::kPageable &&
                         KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
                         !registered_.Overlap(AddressRange::Of(request.destination, request.bytes));
-  if (!pageable) return Decision::kLeftMemory;
+  if (!pageable) return Decision::kD2hDeclinedMemory;
   const Destination source = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source), request.bytes,
                                            request.in.device, request.in.context);
-  if (!source.plain) return Decision::kLeftMemory;
+  if (!source.plain) return Decision::kD2hDeclinedMemory;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
-  return known && status == CU_STREAM_CAPTURE_STATUS_NONE ? kFetch : Decision::kLeftCapture;
+  return known && status == CU_STREAM_CAPTURE_STATUS_NONE ? kFetch : Decision::kD2hDeclinedCapture;
 }
 
 // A copy that is longer than one DMA is taken as it is in its turn, into device memory of its own, and travels from
@@ -92,7 +92,8 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   DeviceLease lease(device_staging_, wants_lease ? TakeDeviceStaging(request) : 0);
   const bool one_dma = request.bytes <= policy::kOneDmaBytes && lease.memory() == 0;
   if (lease.memory() == 0 && !one_dma) {
-    return WhyNoLease(request) == Decision::kAsideDevice ? Decision::kLeftDevice : Decision::kLeftStaging;
+    return WhyNoLease(request) == Decision::kH2dDeclinedDevice ? Decision::kD2hDeclinedDevice
+                                                               : Decision::kD2hDeclinedStaging;
   }
   // A few slots do: each is free again when it was copied out.
   WantStaging(std::min(request.bytes, static_cast<size_t>(threads_) * Ring::kSlotBytes));
@@ -111,7 +112,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   }
   if (slots.empty()) {
     lease.Cancel();
-    return Decision::kLeftStaging;
+    return Decision::kD2hDeclinedStaging;
   }
 
   const auto window = static_cast<uint32_t>(slots.size()) * pieces_a_slot;
@@ -179,7 +180,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     if (right) {
       lease.End(arrived[(job.pieces() - 1) % window]);
       places.End(FenceRef());
-      return Decision::kFetched;
+      return Decision::kD2hPromoted;
     }
   }
   // The real call has the error that the program gets, or writes all of it. What is on the engine's own stream waits
@@ -191,7 +192,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   if (!own_stream || (own && own.Wait() == CUDA_SUCCESS)) last = fences_.Record(request.in.context, request.stream);
   if (last) places.End(last);
   lease.End(last);
-  return Decision::kLeftError;
+  return Decision::kD2hDeclinedError;
 }
 
 }  // namespace slipstream::transfer

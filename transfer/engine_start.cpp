@@ -16,7 +16,7 @@ namespace {
 constexpr int kFirstDriverWithContextEvents = 12050;
 // Of a copy that is longer, this much is in flight at a time: its DMA keeps up with the threads that stage it.
 constexpr size_t kLongestInFlight = size_t{128} << 20;
-// One copy on its way, and one for each of the two synchronises that may be owed (S23).
+// One copy on its way, and one for each of the two synchronizations that may be owed (S23).
 constexpr size_t kCopiesInFlight = 3;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -52,17 +52,17 @@ Decision Engine::WhyNotDevice(CUdevice device) const {
   const bool ats = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
   const bool hmm = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   const bool reached = ats || (hmm && policy_.hmm == policy::HmmMode::kStandAside);
-  if (reached && !Broken(Mutant::kS02)) return Decision::kAsideSystemMemory;
+  if (reached && !Broken(Mutant::kS02)) return Decision::kH2dDeclinedSystemMemory;
   return HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ? Decision::kCount
-                                                                                    : Decision::kAsideOff;
+                                                                                    : Decision::kH2dDeclinedOff;
 }
 
 bool Engine::CanServe(CUcontext context, Decision* why_not) {
-  *why_not = Decision::kAsideContext;
+  *why_not = Decision::kH2dDeclinedContext;
   if (driver_.cuCtxGetDevice(&device_) != CUDA_SUCCESS || !IsPrimary(driver_, device_, context)) return false;
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
 
-  *why_not = Decision::kAsideDriver;
+  *why_not = Decision::kH2dDeclinedDriver;
   int version = 0;
   if (driver_.cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kFirstDriverWithContextEvents) return false;
   if (driver_.cuCtxRecordEvent == nullptr || driver_.cuCtxWaitEvent == nullptr) return false;
@@ -127,7 +127,7 @@ void Engine::StartIfPossible() {
   const RelaxedCapture relaxed(driver_);
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
-  Decision why_not = Decision::kAsideError;
+  Decision why_not = Decision::kH2dDeclinedError;
   if (!CanServe(context, &why_not)) {
     policy::LogInfo(std::string("transfer stands aside: ") + kDecisionTexts[static_cast<size_t>(why_not)].meaning);
     TurnOff(why_not);
@@ -143,7 +143,7 @@ void Engine::StartIfPossible() {
     return;
   }
   if (!before) {
-    TurnOff(Decision::kAsideError);
+    TurnOff(Decision::kH2dDeclinedError);
     return;
   }
   effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
@@ -193,10 +193,10 @@ CUdeviceptr Engine::TakeDeviceStaging(const Request& request) {
 
 // kAsideStarting: it is not there yet.
 Decision Engine::WhyNoLease(const Request& request) const {
-  if (request.in.context != context_ || device_staging_.closed()) return Decision::kAsideDevice;
-  if (device_staging_.largest() >= request.bytes) return Decision::kAsideFull;
+  if (request.in.context != context_ || device_staging_.closed()) return Decision::kH2dDeclinedDevice;
+  if (device_staging_.largest() >= request.bytes) return Decision::kH2dDeclinedFull;
   const bool comes = !growth_failed_.load(std::memory_order_relaxed) && SegmentFor(request.bytes) != 0;
-  return comes ? Decision::kAsideStarting : Decision::kAsideDevice;
+  return comes ? Decision::kH2dDeclinedStarting : Decision::kH2dDeclinedDevice;
 }
 
 void Engine::AskForGrowth() {
@@ -341,7 +341,7 @@ void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
 void Engine::Grow() {
   if (!small_.ready() && ConfidentialComputing() && !Broken(Mutant::kS14)) {
     growth_failed_.store(true, std::memory_order_relaxed);
-    TurnOff(Decision::kAsideOff);  // S14: pinned memory is something else there
+    TurnOff(Decision::kH2dDeclinedOff);  // S14: pinned memory is something else there
     return;
   }
   // A capture that somebody else has open in global mode would be broken by the driver calls of pinning (S05).

@@ -1,4 +1,4 @@
-// Synchronises: which are skipped, what is owed for them, and when that is paid.
+// Synchronizations: which are skipped, what is owed for them, and when that is paid.
 
 #include <unistd.h>
 
@@ -41,7 +41,7 @@ bool Engine::SeveralContexts() {
 // did not see the flag is seen here, or sees it when it has entered its debt.
 void Engine::SecondContext() {
   several_contexts_.store(true, std::memory_order_seq_cst);
-  PayForAll(Decision::kPaidSynchronize);
+  PayForAll(Decision::kSyncSettledSynchronize);
 }
 
 void Engine::UsesDevice(int device) {
@@ -49,8 +49,9 @@ void Engine::UsesDevice(int device) {
   if (!Broken(Mutant::kS12Contexts)) SecondContext();
 }
 
-// What another thread owes has an end in any program that works: its own synchronise would have come back by now. But
-// nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without end for it.
+// What another thread owes has an end in any program that works: its own synchronization would have come back by now.
+// But nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without end for
+// it.
 void Engine::PayForAll(Decision reason) {
   Pay(reason);
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
@@ -88,27 +89,27 @@ bool Engine::TransportFound(Promptness how) {
 
 Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects) {
   if (!candidate.plan.skip_synchronize) {
-    return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kKeptRule : Decision::kKeptOff;
+    return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kSyncKeptRule : Decision::kSyncKeptOff;
   }
   thread_work_.NextTurn();
-  if (OthersHaveTheirOwn(candidate.stream.handle)) return Decision::kKeptThreads;
-  if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kKeptMapped;
+  if (OthersHaveTheirOwn(candidate.stream.handle)) return Decision::kSyncKeptThreads;
+  if (mapped_.load(std::memory_order_acquire) && !Broken(Mutant::kS11)) return Decision::kSyncKeptMapped;
   const bool shared = shared_.load(std::memory_order_acquire) || candidate.destination_may_be_shared;
   if (!Broken(Mutant::kS22)) {
-    if (shared) return Decision::kKeptShared;
+    if (shared) return Decision::kSyncKeptShared;
     const Promptness how = candidate.small ? Promptness::kForSmallCopy : Promptness::kForCopy;
-    if (TransportFound(how) && !policy_.skip_with_rdma) return Decision::kKeptRdma;
+    if (TransportFound(how) && !policy_.skip_with_rdma) return Decision::kSyncKeptRdma;
   }
-  if (transports_.NcclByProxy()) return Decision::kKeptThreads;
-  if (SeveralContexts()) return Decision::kKeptContexts;
-  if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kKeptCapture;
+  if (transports_.NcclByProxy()) return Decision::kSyncKeptThreads;
+  if (SeveralContexts()) return Decision::kSyncKeptContexts;
+  if (captures_.live() && !Broken(Mutant::kS12Contexts)) return Decision::kSyncKeptCapture;
   const uint64_t ticket = AskForEffects();
   if (Broken(Mutant::kS10Other)) {
     effects_.On(candidate.stream, effects);
   } else if (!effects_.OnlyOn(candidate.stream, effects)) {
-    return Decision::kKeptHostEffect;
+    return Decision::kSyncKeptHostEffect;
   }
-  if (!watch_.IsValid(ticket)) return Decision::kKeptHostEffect;
+  if (!watch_.IsValid(ticket)) return Decision::kSyncKeptHostEffect;
   return kSkip;
 }
 
@@ -127,7 +128,7 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
       return false;
     }
     if (const FenceRef oldest = run_ahead_.MustWaitFor(candidate.stream); oldest && !Broken(Mutant::kS23)) {
-      WaitCounted(oldest, Decision::kPaidBound);
+      WaitCounted(oldest, Decision::kSyncSettledBound);
     }
     // What the host may look at without asking must be there; the device's own results may come later (S10).
     for (const FenceRef& effect : effects) {
@@ -144,20 +145,20 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
     const bool no_capture = captures_.Without(hold);
     if (Broken(Mutant::kS12Contexts) && !no_capture) hold();
     if (held != CUDA_SUCCESS) {
-      Count(no_capture ? Decision::kKeptError : Decision::kKeptCapture);
+      Count(no_capture ? Decision::kSyncKeptError : Decision::kSyncKeptCapture);
       return false;
     }
     const uint64_t mark = marks_.Next();
     run_ahead_.Owe(candidate.stream, fence, mark);
     if (several_contexts_.load(std::memory_order_seq_cst)) {
-      Count(Decision::kKeptContexts);
+      Count(Decision::kSyncKeptContexts);
       return fence.Wait() == CUDA_SUCCESS;
     }
     Owe(thread, candidate.stream, fence, mark);
-    Count(effects.empty() ? Decision::kSkipped : Decision::kSkippedRest);
+    Count(effects.empty() ? Decision::kSyncSkipped : Decision::kSyncSkippedRest);
     return true;
   } catch (...) {
-    TurnOff(Decision::kAsideError);
+    TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
 }
@@ -185,7 +186,7 @@ void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& f
     if (thread.owed[i].stream == stream) place = &thread.owed[i];
   }
   if (place == nullptr && thread.owed_count == ThreadState::kMaxOwed) {
-    PayWhat(thread, Decision::kPaidBound, 0);  // a thread with so many streams: nothing is owed any more
+    PayWhat(thread, Decision::kSyncSettledBound, 0);  // a thread with so many streams: nothing is owed any more
   }
   if (place == nullptr) place = &thread.owed[thread.owed_count++];
   const FenceRef older(place->fence);
@@ -212,15 +213,15 @@ void Engine::Pay(Decision reason) {
   ThreadState& thread = State();
   if (policy_.verify) LookAtVerified();
   if (thread.owed_count == 0 || !Alive()) return;
-  const bool synchronises = reason == Decision::kPaidSynchronize || reason == Decision::kPaidCopy;
-  if (!synchronises && Broken(Mutant::kS13Free)) return;
+  const bool synchronizations = reason == Decision::kSyncSettledSynchronize || reason == Decision::kSyncSettledCopy;
+  if (!synchronizations && Broken(Mutant::kS13Free)) return;
   const RelaxedCapture relaxed(driver_);
   PayWhat(thread, reason, 0);
 }
 
 void Engine::BeforeFree() {
   if (!Serving() || Broken(Mutant::kS13Free)) return;
-  PayForAll(Decision::kPaidFree);
+  PayForAll(Decision::kSyncSettledFree);
 }
 
 bool Engine::WaitForHostEffects(CUcontext context) {
@@ -261,12 +262,12 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
   OrTurnOff([&] {
     const RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-    PayWhat(State(), Decision::kPaidQuery, recorded.mark);
+    PayWhat(State(), Decision::kSyncSettledQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
     for (const RunAhead::Debt& debt : run_ahead_.Open()) {
       if (debt.mark <= recorded.mark) continue;
       if (!recorded.in_all && !OrderedWith(debt.stream, recorded.stream)) continue;
-      (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+      (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
       if (!recorded.in_all) return;
     }
   });
@@ -283,11 +284,11 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
     const bool may_ask = !captures_.live();
     if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
-    PayWhat(State(), Decision::kPaidQuery, 0);
+    PayWhat(State(), Decision::kSyncSettledQuery, 0);
     if (Broken(Mutant::kS63)) return;
     const StreamKey key = KeyOfStream(stream, per_thread);
     for (const RunAhead::Debt& debt : run_ahead_.Open()) {
-      if (OrderedWith(debt.stream, key)) (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+      if (OrderedWith(debt.stream, key)) (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
     }
   });
 }
@@ -302,7 +303,7 @@ void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
       for (const RunAhead::Debt& debt : run_ahead_.Open()) {
         if (debt.mark <= mark) continue;
         if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-        (void)WaitCountedAtMost(debt.fence, Decision::kPaidQuery);
+        (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
       }
     });
   }
@@ -325,7 +326,7 @@ void* Engine::PayForAnother(void* argument) {
   const Driver& driver = payment->engine->driver_;
   (void)driver.cuCtxSetCurrent(payment->engine->context_);
   const RelaxedCapture relaxed(driver);
-  for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kPaidThreadExit);
+  for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kSyncSettledThreadExit);
   const std::lock_guard lock(payment->mutex);
   payment->done = true;
   payment->changed.notify_one();  // with the lock held: the payment lives on the stack of the thread that is told

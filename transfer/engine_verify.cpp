@@ -33,7 +33,7 @@ void Engine::LookAtVerified() {
 
 void Engine::SayWrong(size_t bytes, const char* direction, CUdeviceptr address, uint32_t site, const char* meaning) {
   Count(Decision::kVerifiedWrong, bytes);
-  TurnOff(Decision::kAsideVerify);
+  TurnOff(Decision::kH2dDeclinedVerify);
   char text[128];
   std::snprintf(text, sizeof(text), "transfer.verify: a copy of %zu bytes %s device address 0x%llx, made at ", bytes,
                 direction, static_cast<unsigned long long>(address));

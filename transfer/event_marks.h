@@ -3,7 +3,7 @@
 //
 // Threading: any thread.
 // Hazard: an event that is recorded where no hook sees it is unknown, or known by an older number; both count as
-//   recorded early, which makes a query wait for what the program's own synchronise had waited for, no more.
+//   recorded early, which makes a query wait for what the program's own synchronization had waited for, no more.
 #pragma once
 
 #include <array>

@@ -3,7 +3,7 @@
 // Slots that were used last are used first: they may still be in the processors' caches, where both the copy into them
 // and the DMA out of them are faster.
 // Threading: Ring's functions from any thread, a SlotLease by one. The ring's lock is held while the driver is asked
-//   whether fences have passed; nothing that synchronises is called under it (S55).
+//   whether fences have passed; nothing that synchronizes is called under it (S55).
 // Ownership: segments are the owner's, who may have those back of which no slot is in use.
 #pragma once
 

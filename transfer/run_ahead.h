@@ -1,4 +1,4 @@
-// What the process owes: the synchronises that were skipped, by whatever thread. At most two a stream (S23), so the
+// What the process owes: the synchronizations that were skipped, by whatever thread. At most two a stream (S23), so the
 // host runs no further ahead than that; and a query of any thread finds what covers it (S63).
 //
 // A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
@@ -28,12 +28,12 @@ class RunAhead {
   static constexpr size_t kManyOrphans = 16;
 
   struct Debt {
-    FenceRef fence;     // behind all work of the stream when the synchronise was skipped
+    FenceRef fence;     // behind all work of the stream when the synchronization was skipped
     uint64_t mark = 0;  // of EventMarks' counter, as late as that
     StreamKey stream;   // no handle: one that is gone
   };
 
-  // The fence to wait for before another synchronise of the stream may be owed; empty: none. The youngest is asked
+  // The fence to wait for before another synchronization of the stream may be owed; empty: none. The youngest is asked
   // first: where that has passed so have all, and the next two need no question, which costs 0.1 to 1.5 us where the
   // answer is yes (measured on several H200).
   FenceRef MustWaitFor(const StreamKey& stream) {

@@ -4,7 +4,7 @@
 // they run in the stream's order. It is used again when that fence has passed.
 //
 // Threading: every function from any thread. The lock is held while the driver is asked whether fences have passed;
-// nothing that synchronises is called under it (S55).
+// nothing that synchronizes is called under it (S55).
 #pragma once
 
 #include <array>

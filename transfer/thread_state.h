@@ -13,7 +13,7 @@
 
 namespace slipstream::transfer {
 
-// The promoted copy that a synchronise of the same stream may follow immediately (S09).
+// The promoted copy that a synchronization of the same stream may follow immediately (S09).
 struct Candidate {
   bool valid = false;
   bool destination_may_be_shared = false;
@@ -22,7 +22,7 @@ struct Candidate {
   StreamKey stream;
 };
 
-// A synchronise that was skipped: on each stream the newest stands for the older ones.
+// A synchronization that was skipped: on each stream the newest stands for the older ones.
 struct Owed {
   StreamKey stream;
   Fence* fence = nullptr;  // held

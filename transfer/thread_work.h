@@ -5,7 +5,7 @@
 // that serves requests, or prefetches, beside one that trains. PyTorch's autograd threads work on the stream of the
 // thread that called them, and on the streams of collectives besides; what they submit belongs to the same step.
 //
-// "Lately" is counted in turns, one for each time that a hold was in question: a synchronise that could have been
+// "Lately" is counted in turns, one for each time that a hold was in question: a synchronization that could have been
 // skipped, a small copy that is left alone because it could not, a pooled block whose work is pending.
 //
 // Threading: any thread, no lock. A slot is written by the thread that it belongs to; Submitted touches nothing else

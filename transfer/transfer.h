@@ -1,5 +1,5 @@
-// transfer/: which copies are promoted to pinned, asynchronous ones, and which synchronises the program does not need.
-// Here is the decision for a whole process; engine.h is where a single call is decided.
+// transfer/: which copies are promoted to pinned, asynchronous ones, and which synchronizations the program does not
+// need. Here is the decision for a whole process; engine.h is where a single call is decided.
 //
 // Uses policy/ and the CUDA headers; knows nothing of allocator/, tracer/ or shim/.
 // Threading: pure functions.

@@ -48,10 +48,10 @@ TEST_F(FactsTest, CallsByFunctionLineAndDecision) {
   EXPECT_EQ(copies->most, 4096);
   EXPECT_TRUE(copies->of_step_thread);
   EXPECT_EQ(copies->place.file, "/job/train.py");
-  const CallGroup* const skipped = Group("cudaStreamSynchronize", 10, "transfer.skipped");
+  const CallGroup* const skipped = Group("cudaStreamSynchronize", 10, "transfer.sync.skipped");
   ASSERT_NE(skipped, nullptr);
   EXPECT_EQ(skipped->time, static_cast<int64_t>(50 * kSteps));
-  ASSERT_NE(Group("cudaStreamSynchronize", 30, "transfer.paid.query"), nullptr);
+  ASSERT_NE(Group("cudaStreamSynchronize", 30, "transfer.sync.settled.query"), nullptr);
   const CallGroup* const elsewhere = Group("cudaLaunchKernel", 0);
   ASSERT_NE(elsewhere, nullptr);
   EXPECT_FALSE(elsewhere->of_step_thread);

@@ -146,8 +146,8 @@ class RulesTest : public ::testing::Test {
 
 TEST_F(RulesTest, AWellTunedProgramIsLeftAlone) {
   device().times.idle.fill(0);
-  Calls("cudaMemcpyAsync", kUpload, 1, 64 * kMiB, 20 * kUs, "transfer.promoted.large");
-  Calls("cudaStreamSynchronize", kUpload, 1, 0, kUs, "transfer.skipped");
+  Calls("cudaMemcpyAsync", kUpload, 1, 64 * kMiB, 20 * kUs, "transfer.h2d.promoted.large");
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, kUs, "transfer.sync.skipped");
   Calls("cudaLaunchKernel", kStep, 40, 0, 3 * kUs);
   Calls("cudaMalloc", kStep, 2, kMiB, kUs, "allocator.reused");
   Kernels("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1", kStep, 20, 400 * kUs);
@@ -178,16 +178,16 @@ TEST_F(RulesTest, TheDocumentHasASectionOnEachRuleAndNoOther) {
 }
 
 TEST_F(RulesTest, PageableCopies) {
-  Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.promoted.large");
+  Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.h2d.promoted.large");
   ExpectNothing("pageable-copies");
-  Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.left.off");
+  Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.d2h.declined.off");
   ExpectAdvice("pageable-copies", 2 * kMs);
   EXPECT_EQ(Of("pageable-copies").advice.places, std::vector<Place>{kUpload});
 }
 
 // The host's time is no loss while the device is at work.
 TEST_F(RulesTest, NoMoreIsWonThanTheDeviceIsIdle) {
-  Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 9 * kMs, "transfer.left.off");
+  Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 9 * kMs, "transfer.d2h.declined.off");
   ExpectAdvice("pageable-copies", 6 * kMs);
   facts_.devices_recorded = false;
   ExpectAdvice("pageable-copies", 9 * kMs);
@@ -252,7 +252,7 @@ TEST_F(RulesTest, ExposedCopies) {
 
 TEST_F(RulesTest, ItemSynchronize) {
   Calls("cudaMemcpyAsync", kLoss, 1, 4, 5 * kUs);
-  Calls("cudaStreamSynchronize", kLoss, 1, 0, 3 * kMs, "transfer.skipped");
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, 3 * kMs, "transfer.sync.skipped");
   ExpectNothing("item-synchronize");
   Calls("cudaStreamSynchronize", kLoss, 1, 0, 3 * kMs);
   ExpectAdvice("item-synchronize", 3 * kMs + 5 * kUs);  // and the copy
@@ -453,7 +453,7 @@ TEST_F(RulesTest, SmallSharedMemory) {
 
 TEST_F(RulesTest, TheCostlyStandsFirst) {
   Calls("cudaDeviceSynchronize", kStep, 1, 0, kMs);
-  Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 3 * kMs, "transfer.left.off");
+  Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 3 * kMs, "transfer.d2h.declined.off");
   Calls("cudaMemcpy", kUpload, 1, kMiB, 20 * kUs);  // not worth saying
   Kernels("ampere_sgemm_128x64_tn", kLoss, 4, kMs);
   device().times.idle[report::kHostOutside] = 0;

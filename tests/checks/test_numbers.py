@@ -47,6 +47,13 @@ class Numbers(CheckTest):
         self.write("docs/a.md", "H2D copies on an H100, #C3F0A1, v1.S12, a/S12, sim_S12, 0xC1, T4s, S3://, C++17, -S77\n")
         self.assert_fine(self.check())
 
+    def test_a_mutant_that_nobody_runs(self):
+        self.write("transfer/mutant.h", '  ROW(kS52, "S52", "a")  \\\n  ROW(kS30b, "S30bLater", "b")\n')
+        self.write("tests/a/CMakeLists.txt", "add_rules(RULES S52 S30b)\n")
+        self.assert_finds(self.check(), "no test breaks S30bLater\n")
+        self.write("tests/a/CMakeLists.txt", "add_rules(RULES S52\n  S30bLater)\n")
+        self.assert_fine(self.check())
+
     def test_one_is_defined_twice(self):
         self.assert_finds(self.check(rules=RULES + "- **S52** Again.\n"), "S52 is defined twice\n")
 

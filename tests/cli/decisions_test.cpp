@@ -20,10 +20,10 @@ constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
   for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
-    EXPECT_NE(DecisionPhrase(text.name), "") << text.name << " needs a phrase in tools/cli/decisions.cpp";
+    EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     // The engine's names decide what line they are in.
-    if (std::string_view(text.name).starts_with("transfer.skipped")) continue;
-    if (std::string_view(text.name) == "transfer.ahead") continue;  // part of another line: ARunInWords
+    if (std::string_view(text.name).starts_with("transfer.sync.skipped")) continue;
+    if (std::string_view(text.name) == "transfer.h2d.ahead") continue;  // part of another line: ARunInWords
     const Lines lines = TransferLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_EQ(lines.size(), 1U) << text.name;
     EXPECT_FALSE(lines[0].starts_with("also")) << lines[0];
@@ -32,38 +32,40 @@ TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
 }
 
 TEST(DecisionsTest, ARunInWords) {
-  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 24, 4096, 0},
-                           {"transfer.promoted.large", 1180, 92 * kGiB, 0},
-                           {"transfer.aside.starting", 12, 0, 0},
-                           {"transfer.aside.source", 3, 0, 0},
-                           {"transfer.aside.full", 0, 0, 0},
-                           {"transfer.ahead", 300, 30 * kGiB, 0},
-                           {"transfer.fetched", 7, 3 * kGiB, 0},
-                           {"transfer.left.small", 90, 0, 0},
-                           {"transfer.left.memory", 1, 0, 0},
-                           {"transfer.skipped", 1146, 0, 0},
-                           {"transfer.skipped.rest", 4, 0, 0},
-                           {"transfer.kept.host_effect", 54, 0, 0},
-                           {"transfer.paid.free", 2, 0, 1'200'000},
-                           {"transfer.paid.query", 1, 0, 0},
-                           {"transfer.unmapped.background", 90, 6 * kGiB, 700'000'000},
-                           {"transfer.unmapped.caller", 2, kGiB, 0}},
-                          kWide),
-            (Lines{"promoted 1,204 copies, 92.0 GiB: 1,180 large, 24 small; 300 of them ahead of a busy stream",
-                   "left alone 15 copies: 12 while staging memory was being pinned, 3 from memory that is not pageable",
-                   "fetched 7 copies to the host, 3.00 GiB: through staging memory",
-                   "left alone 91 copies to the host: 90 of up to 64 KiB, 1 not from plain device memory to pageable "
-                   "memory",
-                   "skipped 1,150 of 1,204 synchronises, 4 of them after waiting for work on host memory",
-                   "kept 54 synchronises: while another stream could still use host memory",
-                   "waited 3 times for what was owed, 1.20 ms: 2 before a free, 1 because a query asked",
-                   "gave back 92 pieces of shared memory, 7.00 GiB, 700 ms: 90 in the background, 2 by the program's "
-                   "call, because too much was waiting"}));
+  EXPECT_EQ(
+      TransferLines({{"transfer.h2d.promoted.small", 24, 4096, 0},
+                     {"transfer.h2d.promoted.large", 1180, 92 * kGiB, 0},
+                     {"transfer.h2d.declined.starting", 12, 0, 0},
+                     {"transfer.h2d.declined.source", 3, 0, 0},
+                     {"transfer.h2d.declined.full", 0, 0, 0},
+                     {"transfer.h2d.ahead", 300, 30 * kGiB, 0},
+                     {"transfer.d2h.promoted", 7, 3 * kGiB, 0},
+                     {"transfer.d2h.declined.small", 90, 0, 0},
+                     {"transfer.d2h.declined.memory", 1, 0, 0},
+                     {"transfer.sync.skipped", 1146, 0, 0},
+                     {"transfer.sync.skipped.rest", 4, 0, 0},
+                     {"transfer.sync.kept.host_effect", 54, 0, 0},
+                     {"transfer.sync.settled.free", 2, 0, 1'200'000},
+                     {"transfer.sync.settled.query", 1, 0, 0},
+                     {"transfer.unmapped.background", 90, 6 * kGiB, 700'000'000},
+                     {"transfer.unmapped.caller", 2, kGiB, 0}},
+                    kWide),
+      (Lines{"promoted 1,204 copies to the device, 92.0 GiB: 1,180 large, 24 small; 300 of them ahead of a busy stream",
+             "declined 15 copies to the device: 12 while staging memory was being pinned, 3 from memory that is not "
+             "pageable",
+             "promoted 7 copies to the host, 3.00 GiB: through staging memory",
+             "declined 91 copies to the host: 90 of up to 64 KiB, 1 not from plain device memory to pageable "
+             "memory",
+             "skipped 1,150 of 1,204 synchronizations, 4 of them after waiting for work on host memory",
+             "kept 54 synchronizations: while another stream could still use host memory",
+             "waited 3 times for skipped synchronizations, 1.20 ms: 2 before a free, 1 because a query asked",
+             "gave back 92 pieces of shared memory, 7.00 GiB, 700 ms: 90 in the background, 2 by the program's "
+             "call, because too much was waiting"}));
 }
 
 TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {
   for (const allocator::DecisionText& text : allocator::kDecisionTexts) {
-    EXPECT_NE(DecisionPhrase(text.name), "") << text.name << " needs a phrase in tools/cli/decisions.cpp";
+    EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     if (std::string_view(text.name) == "allocator.retried") continue;  // is said with what was given back
     const Lines lines = AllocatorLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_GE(lines.size(), 1U) << text.name;
@@ -106,37 +108,41 @@ TEST(DecisionsTest, TheAllocatorInWords) {
              "kept 95 of 95 freed stream-ordered blocks, 10.0 GiB",
              "gave back 2 blocks, 1.00 GiB: of the stream-ordered heap"}));
   EXPECT_EQ(AllocatorLines({}, kWide), Lines{});
-  EXPECT_EQ(AllocatorLines({{"transfer.skipped", 1, 0, 0}}, kWide), Lines{});
+  EXPECT_EQ(AllocatorLines({{"transfer.sync.skipped", 1, 0, 0}}, kWide), Lines{});
 }
 
 TEST(DecisionsTest, WhatDidNotHappenIsNotMentioned) {
   EXPECT_EQ(TransferLines({}, kWide), Lines{});
-  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 0, 0, 0}, {"transfer.kept.off", 0, 0, 0}}, kWide), Lines{});
-  EXPECT_EQ(TransferLines({{"transfer.promoted.small", 1, 8, 0}, {"transfer.skipped", 1, 0, 0}}, kWide),
-            (Lines{"promoted 1 copy, 8 B: small", "skipped 1 of 1 synchronise"}));
-  EXPECT_EQ(TransferLines({{"transfer.paid.free", 1, 0, 0}}, kWide),
-            Lines{"waited 1 time for what was owed: before a free"});
+  EXPECT_EQ(TransferLines({{"transfer.h2d.promoted.small", 0, 0, 0}, {"transfer.sync.kept.off", 0, 0, 0}}, kWide),
+            Lines{});
+  EXPECT_EQ(TransferLines({{"transfer.h2d.promoted.small", 1, 8, 0}, {"transfer.sync.skipped", 1, 0, 0}}, kWide),
+            (Lines{"promoted 1 copy to the device, 8 B: small", "skipped 1 of 1 synchronization"}));
+  EXPECT_EQ(TransferLines({{"transfer.sync.settled.free", 1, 0, 0}}, kWide),
+            Lines{"waited 1 time for skipped synchronizations: before a free"});
 }
 
 TEST(DecisionsTest, NamesOfAnotherBuildAreShownAsTheyAre) {
   EXPECT_EQ(
-      TransferLines({{"transfer.aside.bad_weather", 2, 0, 0},
-                     {"transfer.aside.full", 1, 0, 0},
+      TransferLines({{"transfer.h2d.declined.bad_weather", 2, 0, 0},
+                     {"transfer.h2d.declined.full", 1, 0, 0},
                      {"transfer.checked", 7, 0, 0},
                      {"allocator.pooled", 9, 0, 0}},
                     kWide),
-      (Lines{"left alone 3 copies: 2 aside bad weather, 1 while all staging memory was in flight", "also: checked"}));
+      (Lines{"declined 3 copies to the device: 2 h2d declined bad weather, 1 while all staging memory was in flight",
+             "also: checked"}));
 }
 
 TEST(DecisionsTest, ManyReasonsAreSummedAndStillAddUp) {
   std::vector<tracer::DecisionCounts> decisions;
-  for (uint64_t i = 1; i <= 6; ++i) decisions.push_back({"transfer.aside.r" + std::to_string(i), i, 0, 0});
-  EXPECT_EQ(TransferLines(decisions, kWide),
-            Lines{"left alone 21 copies: 6 aside r6, 5 aside r5, 4 aside r4, 3 aside r3, 2 aside r2, 1 aside r1"});
-  decisions.push_back({"transfer.aside.r7", 7, 0, 0});
-  EXPECT_EQ(TransferLines(decisions, kWide),
-            Lines{"left alone 28 copies: 7 aside r7, 6 aside r6, 5 aside r5, 4 aside r4, 3 aside r3, 3 for 2 other "
-                  "reasons"});
+  for (uint64_t i = 1; i <= 6; ++i) decisions.push_back({"transfer.h2d.declined.r" + std::to_string(i), i, 0, 0});
+  EXPECT_EQ(TransferLines(decisions, kWide), Lines{"declined 21 copies to the device: 6 h2d declined r6, 5 h2d "
+                                                   "declined r5, 4 h2d declined r4, 3 h2d declined r3, "
+                                                   "2 h2d declined r2, 1 h2d declined r1"});
+  decisions.push_back({"transfer.h2d.declined.r7", 7, 0, 0});
+  EXPECT_EQ(TransferLines(decisions, kWide), Lines{"declined 28 copies to the device: 7 h2d declined r7, 6 h2d "
+                                                   "declined r6, 5 h2d declined r5, 4 h2d declined r4, "
+                                                   "3 h2d declined r3, 3 for 2 other "
+                                                   "reasons"});
 }
 
 TEST(DecisionsTest, LongLinesAreBrokenAtSpaces) {

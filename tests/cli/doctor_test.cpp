@@ -38,11 +38,12 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
   EXPECT_EQ(off.find("on in the policy"), std::string::npos) << off;
 
   report.probe.processes = {Process("serves: host to device")};
-  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 0}, {"transfer.kept.rdma", 2, 0, 0}};
+  report.probe.processes[0].decisions = {{"transfer.h2d.promoted.small", 2, 64, 0},
+                                         {"transfer.sync.kept.rdma", 2, 0, 0}};
   const std::string serves = FormatReport(report);
   EXPECT_NE(serves.find("\n  transfer       serves: host to device\n"
-                        "                 promoted 2 copies, 64 B: small\n"
-                        "                 kept 2 synchronises: with a transport that may read the memory\n"),
+                        "                 promoted 2 copies to the device, 64 B: small\n"
+                        "                 kept 2 synchronizations: with a transport that may read the memory\n"),
             std::string::npos)
       << serves;
 }
@@ -65,12 +66,13 @@ TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {
 TEST(DoctorTest, JsonHoldsTheDecisions) {
   DoctorReport report = Report();
   report.probe.processes = {Process("serves")};
-  report.probe.processes[0].decisions = {{"transfer.promoted.small", 2, 64, 5}, {"transfer.kept.rdma", 0, 0, 0}};
+  report.probe.processes[0].decisions = {{"transfer.h2d.promoted.small", 2, 64, 5},
+                                         {"transfer.sync.kept.rdma", 0, 0, 0}};
   const auto json = nlohmann::json::parse(ReportJson(report));
   EXPECT_EQ(json["transfer_policy"], "on in the policy");
   EXPECT_EQ(json["probe"]["processes"][0]["facts"]["transfer"], "serves");
   EXPECT_EQ(json["probe"]["processes"][0]["decisions"],
-            (nlohmann::json{{"transfer.promoted.small", {{"count", 2}, {"bytes", 64}, {"time_ns", 5}}}}));
+            (nlohmann::json{{"transfer.h2d.promoted.small", {{"count", 2}, {"bytes", 64}, {"time_ns", 5}}}}));
 }
 
 }  // namespace

@@ -74,33 +74,33 @@ constexpr std::string_view kAsideConditions =
     "\n"
     "Looked at for every copy, if the engine serves the process (`slipstream doctor`). The program's own call is made, "
     "and counted, where:\n"
-    "  transfer.aside.starting       staging memory is still being pinned\n"
-    "  transfer.aside.no_memory      no memory could be pinned for staging\n"
-    "  transfer.aside.full           all staging memory is in flight\n"
-    "  transfer.aside.device         of more than 2 MiB, which the device has no staging memory for\n"
-    "  transfer.aside.source         the source is not pageable memory\n"
-    "  transfer.aside.destination    the destination is not plain memory of the device\n"
-    "  transfer.aside.capture        a stream is being captured\n"
-    "  transfer.aside.host_effect    earlier work may still write the source\n"
-    "  transfer.aside.system_memory  the device reaches host memory by itself\n"
-    "  transfer.aside.threads        of up to 64 KiB, beside another thread that has work of its own on another "
+    "  transfer.h2d.declined.starting       staging memory is still being pinned\n"
+    "  transfer.h2d.declined.no_memory      no memory could be pinned for staging\n"
+    "  transfer.h2d.declined.full           all staging memory is in flight\n"
+    "  transfer.h2d.declined.device         of more than 2 MiB, which the device has no staging memory for\n"
+    "  transfer.h2d.declined.source         the source is not pageable memory\n"
+    "  transfer.h2d.declined.destination    the destination is not plain memory of the device\n"
+    "  transfer.h2d.declined.capture        a stream is being captured\n"
+    "  transfer.h2d.declined.host_effect    earlier work may still write the source\n"
+    "  transfer.h2d.declined.system_memory  the device reaches host memory by itself\n"
+    "  transfer.h2d.declined.threads        of up to 64 KiB, beside another thread that has work of its own on another "
     "stream\n"
-    "  transfer.aside.context        a context or a runtime that the engine does not serve\n"
-    "  transfer.aside.driver         the driver is older than CUDA 12.5\n"
-    "  transfer.aside.verify         a copy before did not arrive as its source was\n"
-    "  transfer.aside.error          a driver call failed\n";
+    "  transfer.h2d.declined.context        a context or a runtime that the engine does not serve\n"
+    "  transfer.h2d.declined.driver         the driver is older than CUDA 12.5\n"
+    "  transfer.h2d.declined.verify         a copy before did not arrive as its source was\n"
+    "  transfer.h2d.declined.error          a driver call failed\n";
 
 constexpr std::string_view kKeptConditions =
     "\n"
-    "The synchronise is made, and counted, where:\n"
-    "  transfer.kept.host_effect  another stream may still use host memory\n"
-    "  transfer.kept.capture      a stream is being captured\n"
-    "  transfer.kept.contexts     more than one device context\n"
-    "  transfer.kept.mapped       the program uses managed or mapped host memory\n"
-    "  transfer.kept.shared       memory is shared with other processes or devices\n"
-    "  transfer.kept.rdma         a transport may read the memory\n"
-    "  transfer.kept.threads      another thread has work of its own on another stream\n"
-    "  transfer.kept.error        a driver call failed\n";
+    "The synchronization is made, and counted, where:\n"
+    "  transfer.sync.kept.host_effect  another stream may still use host memory\n"
+    "  transfer.sync.kept.capture      a stream is being captured\n"
+    "  transfer.sync.kept.contexts     more than one device context\n"
+    "  transfer.sync.kept.mapped       the program uses managed or mapped host memory\n"
+    "  transfer.sync.kept.shared       memory is shared with other processes or devices\n"
+    "  transfer.sync.kept.rdma         a transport may read the memory\n"
+    "  transfer.sync.kept.threads      another thread has work of its own on another stream\n"
+    "  transfer.sync.kept.error        a driver call failed\n";
 
 TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
   const Finished run = Of("80MB", "h2d");
@@ -113,7 +113,7 @@ TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
             "way          the ring of staging memory, in pieces of 1MiB\n"
             "device       by way of as much memory of its own: transfer.device_staging = \"1GiB\" (default)\n"
             "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
-            "synchronise  made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
+            "wait         made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
                 std::string(kAsideConditions));
 }
 
@@ -123,7 +123,7 @@ TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
             "rule         transfer.rule[2] (p.toml:11) is the first that matches\n"
             "promoted     yes: transfer.rule[2].promote = true (p.toml:14)\n"
             "way          small staging memory, in one piece, by the calling thread\n"
-            "synchronise  may be skipped: transfer.skip_synchronize = true (default)\n" +
+            "wait         may be skipped: transfer.skip_synchronize = true (default)\n" +
                 std::string(kAsideConditions) + std::string(kKeptConditions));
 }
 
@@ -133,7 +133,7 @@ TEST_F(PolicyExplainTest, WhatAKeyLeavesAlone) {
             "rule         none of 3 matches\n"
             "promoted     no: transfer.h2d = \"off\" (p.toml:4)\n"
             "way          the program's own call\n"
-            "counted      transfer.aside.off\n");
+            "counted      transfer.h2d.declined.off\n");
 }
 
 TEST_F(PolicyExplainTest, WhatARuleLeavesAlone) {
@@ -142,7 +142,7 @@ TEST_F(PolicyExplainTest, WhatARuleLeavesAlone) {
             "rule         transfer.rule[3] (p.toml:15) is the first that matches\n"
             "promoted     no: transfer.rule[3].promote = false (p.toml:17)\n"
             "way          the program's own call\n"
-            "counted      transfer.aside.rule\n");
+            "counted      transfer.h2d.declined.rule\n");
 }
 
 TEST_F(PolicyExplainTest, CopiesToTheHost) {
@@ -153,19 +153,19 @@ TEST_F(PolicyExplainTest, CopiesToTheHost) {
             "promoted     yes: transfer.d2h = \"on\" (default)\n"
             "way          the ring of staging memory, in pieces of 512KiB\n");
   EXPECT_NE(run.out.find(" on this machine: by its processors;"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("\nsynchronise  made: the copy is complete when its call returns\n"), std::string::npos)
+  EXPECT_NE(run.out.find("\nwait         made: the copy is complete when its call returns\n"), std::string::npos)
       << run.out;
-  EXPECT_NE(run.out.find("\n  transfer.left.kernel   the system cannot prepare pages (before Linux 5.14)\n"),
+  EXPECT_NE(run.out.find("\n  transfer.d2h.declined.kernel   the system cannot prepare pages (before Linux 5.14)\n"),
             std::string::npos)
       << run.out;
-  EXPECT_EQ(run.out.find("transfer.kept."), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("transfer.sync.kept."), std::string::npos) << run.out;
 
   EXPECT_EQ(ExplainIn(folder_, {.size = "64KiB", .direction = "d2h"}).out,
             "copy         64KiB (65536B) from device 0 to pageable memory\n"
             "rule         the policy has none\n"
             "promoted     no: copies to the host of up to 64KiB never are\n"
             "way          the program's own call\n"
-            "counted      transfer.left.small\n");
+            "counted      transfer.d2h.declined.small\n");
   // Nobody looks at them at all.
   EXPECT_EQ(ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}, "SLIPSTREAM_TRANSFER_D2H=off").out,
             "copy         1MiB (1048576B) from device 0 to pageable memory\n"
@@ -196,8 +196,8 @@ TEST_F(PolicyExplainTest, PiecesAndDeviceMemory) {
         alone.find("\npromoted     no: transfer.device_staging = \"63MiB\" (SLIPSTREAM_TRANSFER_DEVICE_STAGING)\n"),
         std::string::npos)
         << alone;
-    EXPECT_NE(alone.find(direction == std::string("h2d") ? "\ncounted      transfer.aside.device\n"
-                                                         : "\ncounted      transfer.left.device\n"),
+    EXPECT_NE(alone.find(direction == std::string("h2d") ? "\ncounted      transfer.h2d.declined.device\n"
+                                                         : "\ncounted      transfer.d2h.declined.device\n"),
               std::string::npos)
         << alone;
     EXPECT_NE(explained("1GiB", direction, "").find("\npromoted     yes"), std::string::npos);
@@ -223,9 +223,9 @@ TEST_F(PolicyExplainTest, NamesEveryReasonOfTheEngine) {
   const std::string down = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}).out;
   for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
     const std::string_view name = text.name;
-    const bool by_policy = name.ends_with(".off") || name.ends_with(".rule") || name == "transfer.left.small";
-    const bool of_up = name.starts_with("transfer.aside.") || name.starts_with("transfer.kept.");
-    const bool of_down = name.starts_with("transfer.left.");
+    const bool by_policy = name.ends_with(".off") || name.ends_with(".rule") || name == "transfer.d2h.declined.small";
+    const bool of_up = name.starts_with("transfer.h2d.declined.") || name.starts_with("transfer.sync.kept.");
+    const bool of_down = name.starts_with("transfer.d2h.declined.");
     const std::string line = "\n  " + std::string(name) + " ";
     EXPECT_EQ(up.find(line) != std::string::npos, of_up && !by_policy) << name;
     EXPECT_EQ(down.find(line) != std::string::npos, of_down && !by_policy) << name;
@@ -275,7 +275,7 @@ TEST_F(PolicyExplainTest, JsonSaysWhatTheEngineWouldBeTold) {
                                              {"threads", 3},
                                              {"device_memory", true},
                                              {"device_memory_if_busy", true}}));
-  EXPECT_EQ(json["checked"]["promote"][0], "transfer.aside.starting");
+  EXPECT_EQ(json["checked"]["promote"][0], "transfer.h2d.declined.starting");
   EXPECT_TRUE(json["checked"]["skip_synchronize"].empty());
   EXPECT_TRUE(json["counted"].is_null());
 }
@@ -296,8 +296,8 @@ TEST_F(PolicyExplainTest, ARuleOfAPlace) {
             "rule         transfer.rule[1] (site.toml:2) is the first that matches\n"
             "promoted     no: transfer.rule[1].promote = false (site.toml:4)\n"
             "way          the program's own call\n"
-            "counted      transfer.aside.rule\n");
-  EXPECT_NE(explained("job/train.py:43", false).find("\nsynchronise  made: transfer.rule[2].skip_synchronize = false"),
+            "counted      transfer.h2d.declined.rule\n");
+  EXPECT_NE(explained("job/train.py:43", false).find("\nwait         made: transfer.rule[2].skip_synchronize = false"),
             std::string::npos);
   EXPECT_NE(explained("other.py:42", false).find("\nrule         none of 2 matches\n"), std::string::npos);
   EXPECT_NE(explained(std::nullopt, false)

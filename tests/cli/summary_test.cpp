@@ -37,39 +37,41 @@ TEST(SummaryTest, DecisionsOfAllProcessesAreSummedByName) {
   summary.processes = {Process(1, {{"a", "copy", true, 1, 0, 10, 100}}), Process(2, {})};
   summary.processes[0].facts.push_back({"transfer", "serves: host to device"});
   summary.processes[1].facts.push_back({"transfer", "serves: host to device"});
-  summary.processes[0].decisions = {{"transfer.promoted.small", 1, 8, 1}, {"transfer.skipped", 1, 0, 2}};
-  summary.processes[1].decisions = {{"transfer.aside.full", 4, 0, 0}, {"transfer.promoted.small", 2, 16, 3}};
+  summary.processes[0].decisions = {{"transfer.h2d.promoted.small", 1, 8, 1}, {"transfer.sync.skipped", 1, 0, 2}};
+  summary.processes[1].decisions = {{"transfer.h2d.declined.full", 4, 0, 0}, {"transfer.h2d.promoted.small", 2, 16, 3}};
   const tracer::ProcessCounts total = Total(summary.processes);
   ASSERT_EQ(total.decisions.size(), 3U);
-  EXPECT_EQ(total.decisions[0].name, "transfer.promoted.small");
+  EXPECT_EQ(total.decisions[0].name, "transfer.h2d.promoted.small");
   EXPECT_EQ(total.decisions[0].count, 3U);
   EXPECT_EQ(total.decisions[0].bytes, 24U);
   EXPECT_EQ(total.decisions[0].time_ns, 4U);
-  EXPECT_EQ(total.decisions[2].name, "transfer.aside.full");
+  EXPECT_EQ(total.decisions[2].name, "transfer.h2d.declined.full");
 
   const std::string text = FormatSummary(summary);
   EXPECT_NE(text.find("\n  transfer: serves: host to device\n"
-                      "            promoted 3 copies, 24 B: small\n"
-                      "            left alone 4 copies: while all staging memory was in flight\n"
-                      "            skipped 1 of 1 synchronise\n"),
+                      "            promoted 3 copies to the device, 24 B: small\n"
+                      "            declined 4 copies to the device: while all staging memory was in flight\n"
+                      "            skipped 1 of 1 synchronization\n"),
             std::string::npos)
       << text;
   // Without a line of its own about itself the engine's name stands in front of what it did.
   for (tracer::ProcessCounts& process : summary.processes) process.facts.clear();
   const std::string bare = FormatSummary(summary);
-  EXPECT_NE(bare.find("\n  transfer: promoted 3 copies, 24 B: small\n            left"), std::string::npos) << bare;
+  EXPECT_NE(bare.find("\n  transfer: promoted 3 copies to the device, 24 B: small\n            declined"),
+            std::string::npos)
+      << bare;
 }
 
 TEST(SummaryTest, JsonHoldsTheDecisionsThatWereTaken) {
   RunSummary summary;
   summary.processes = {Process(1, {}), Process(2, {})};
-  summary.processes[0].decisions = {{"transfer.promoted.small", 1, 8, 1}, {"transfer.skipped", 0, 0, 0}};
-  summary.processes[1].decisions = {{"transfer.promoted.small", 2, 16, 3}};
+  summary.processes[0].decisions = {{"transfer.h2d.promoted.small", 1, 8, 1}, {"transfer.sync.skipped", 0, 0, 0}};
+  summary.processes[1].decisions = {{"transfer.h2d.promoted.small", 2, 16, 3}};
   const auto json = nlohmann::json::parse(SummaryJson(summary));
   EXPECT_EQ(json["processes"][0]["decisions"],
-            (nlohmann::json{{"transfer.promoted.small", {{"count", 1}, {"bytes", 8}, {"time_ns", 1}}}}));
+            (nlohmann::json{{"transfer.h2d.promoted.small", {{"count", 1}, {"bytes", 8}, {"time_ns", 1}}}}));
   EXPECT_EQ(json["totals"]["decisions"],
-            (nlohmann::json{{"transfer.promoted.small", {{"count", 3}, {"bytes", 24}, {"time_ns", 4}}}}));
+            (nlohmann::json{{"transfer.h2d.promoted.small", {{"count", 3}, {"bytes", 24}, {"time_ns", 4}}}}));
   summary.processes.clear();
   EXPECT_TRUE(nlohmann::json::parse(SummaryJson(summary))["totals"]["decisions"].is_object());
 }

@@ -1,5 +1,5 @@
 // differential_counts DIRECTORY: what the library counted in the processes that had this run directory, one line each:
-// `call cudaMemcpyAsync 12`, `decision transfer.skipped 3`; sums over the processes, without what is 0.
+// `call cudaMemcpyAsync 12`, `decision transfer.sync.skipped 3`; sums over the processes, without what is 0.
 #include <iostream>
 #include <map>
 #include <string>

@@ -17,7 +17,7 @@ std::vector<std::string> Seeds() {
     Must(file != nullptr, error.c_str());
     static auto* const kept = new std::vector<tracer::CounterFile*>;  // nobody unmaps one
     kept->push_back(file);
-    const char* const names[] = {"transfer.promoted.small", "transfer.skipped"};
+    const char* const names[] = {"transfer.h2d.promoted.small", "transfer.sync.skipped"};
     file->NameDecisions(names);
     file->AddFact("policy", "defaults");
     file->Claim(7)->decisions[1].count.store(3);

@@ -143,10 +143,10 @@ TEST(NvtxTest, ADecisionIsAMarkWithItsNameAndItsBytesInTheRangeOfItsCall) {
     EXPECT_EQ(capture.mark_bytes, decided.bytes);
     EXPECT_EQ(capture.marks_outside, 0);
     if (command[0] == PROGRAM) {
-      EXPECT_EQ(decided.calls.at("transfer.promoted.small"), 3U) << "of the three steps";
-      EXPECT_TRUE(Has(capture, "mark slipstream transfer.promoted.small category=6 payload=16384"));
+      EXPECT_EQ(decided.calls.at("transfer.h2d.promoted.small"), 3U) << "of the three steps";
+      EXPECT_TRUE(Has(capture, "mark slipstream transfer.h2d.promoted.small category=6 payload=16384"));
     } else {
-      EXPECT_GE(decided.calls.at("transfer.skipped"), 1U);
+      EXPECT_GE(decided.calls.at("transfer.sync.skipped"), 1U);
     }
   }
 }

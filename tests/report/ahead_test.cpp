@@ -185,7 +185,7 @@ constexpr int64_t kOther = 2;
 constexpr int64_t kStream = 5000;  // a handle
 constexpr int64_t kNumber = 17;    // CUPTI's number of that stream
 constexpr int64_t kGlobalPid = int64_t{100} << 24;
-constexpr char kSkippedName[] = "transfer.skipped";
+constexpr char kSkippedName[] = "transfer.sync.skipped";
 
 struct CallOptions {
   int64_t stream = kStream;
@@ -266,7 +266,7 @@ class AheadTest : public ReportTest {
   // copy from there to 550. The next call begins at 700.
   void Promoted() {
     Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
-    Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.small", .bytes = 4096}), 500, 550);
+    Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.small", .bytes = 4096}), 500, 550);
     Call("cudaStreamSynchronize_v3020", 40, 45, {.decision = kSkippedName});
   }
   Report Made(const ReportOptions& options = {}) {
@@ -320,7 +320,7 @@ TEST_F(AheadTest, ASkippedSynchroniseBehindWork) {
 // All of it had run when the synchronise returned.
 TEST_F(AheadTest, AnIdleStream) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 12), 12, 20);
-  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.small"}), 35, 42);
+  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.small"}), 35, 42);
   Call("cudaStreamSynchronize_v3020", 40, 45, {.decision = kSkippedName});
   Call("cudaEventRecord", 700, 710);
   const AheadReport ahead = Ahead();
@@ -334,7 +334,7 @@ TEST_F(AheadTest, AnIdleStream) {
 // was in that synchronise, which might have waited.
 TEST_F(AheadTest, TwoBehindTheSameKernelAreOneWait) {
   Promoted();
-  Call("cudaStreamSynchronize_v3020", 200, 205, {.decision = "transfer.skipped.rest"});
+  Call("cudaStreamSynchronize_v3020", 200, 205, {.decision = "transfer.sync.skipped.rest"});
   Call("cudaEventRecord", 700, 710);
   const AheadReport ahead = Ahead();
   EXPECT_EQ(ahead.skipped, 2U);
@@ -356,8 +356,8 @@ TEST_F(AheadTest, WhatIsWaitedForLaterIsNotGained) {
 TEST_F(AheadTest, CallsThatMayWait) {
   Promoted();
   Call("cudaFree_v3020", 100, 120);
-  Call("cudaMemcpyAsync_v3020", 200, 230, {.decision = "transfer.aside.full"});
-  Call("cudaMemcpyAsync_v3020", 300, 307, {.decision = "transfer.promoted.large"});
+  Call("cudaMemcpyAsync_v3020", 200, 230, {.decision = "transfer.h2d.declined.full"});
+  Call("cudaMemcpyAsync_v3020", 300, 307, {.decision = "transfer.h2d.promoted.large"});
   Call("cudaEventQuery_v3020", 400, 402);
   Call("cudaEventRecord", 700, 710);
   const AheadReport ahead = Ahead();
@@ -371,8 +371,8 @@ TEST_F(AheadTest, CallsThatMayWait) {
 // and 10 are slipstream's. A query behind it lost another 30 for nothing.
 TEST_F(AheadTest, WhatSlipstreamMadeTheHostWait) {
   Promoted();
-  Call("cudaEventQuery_v3020", 400, 560, {.decision = "transfer.paid.query", .saved = -160});
-  Call("cudaEventQuery_v3020", 600, 640, {.decision = "transfer.paid.query", .saved = -30});
+  Call("cudaEventQuery_v3020", 400, 560, {.decision = "transfer.sync.settled.query", .saved = -160});
+  Call("cudaEventQuery_v3020", 600, 640, {.decision = "transfer.sync.settled.query", .saved = -30});
   const AheadReport ahead = Ahead();
   EXPECT_EQ(ahead.step_thread.all_went_on(), 355);
   EXPECT_EQ(ahead.step_thread.waited_later, 150);
@@ -410,7 +410,7 @@ TEST_F(AheadTest, WorkOfAGraphIsOnTheStreamOfItsLaunch) {
 // A copy that went ahead crossed the bus on slipstream's stream 40, which says nothing about the program's stream.
 TEST_F(AheadTest, StreamsOfSlipstreamsOwn) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
-  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.large", .bytes = 4 << 20}), 31, 800,
+  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.large", .bytes = 4 << 20}), 31, 800,
        {.number = 40});
   Copy(Call("cuMemcpyDtoDAsync_v2", 38, 39, {.driver = true}), 500, 510);
   Call("cudaStreamSynchronize_v3020", 40, 45, {.decision = kSkippedName});
@@ -421,7 +421,7 @@ TEST_F(AheadTest, StreamsOfSlipstreamsOwn) {
 }
 
 TEST_F(AheadTest, AStreamThatNobodyKnows) {
-  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.large", .bytes = 4 << 20}), 31, 800);
+  Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.large", .bytes = 4 << 20}), 31, 800);
   Call("cudaStreamSynchronize_v3020", 40, 45, {.decision = kSkippedName});
   Call("cudaEventRecord", 950, 960);
   const AheadReport ahead = Ahead();
@@ -448,9 +448,9 @@ TEST_F(AheadTest, AHandleThatCameBack) {
 // smaller one may return at once.
 TEST_F(AheadTest, ABlockingCopy) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20, {.stream = 0}), 20, 500, {.number = 7});
-  Call("cudaMemcpy_v3020", 30, 40, {.stream = 0, .decision = "transfer.promoted.small", .bytes = 65536});
-  Copy(Call("cudaMemcpy_v3020", 100, 130, {.stream = 0, .decision = "transfer.promoted.large", .bytes = 65537}), 500,
-       900, {.number = 7});
+  Call("cudaMemcpy_v3020", 30, 40, {.stream = 0, .decision = "transfer.h2d.promoted.small", .bytes = 65536});
+  Copy(Call("cudaMemcpy_v3020", 100, 130, {.stream = 0, .decision = "transfer.h2d.promoted.large", .bytes = 65537}),
+       500, 900, {.number = 7});
   // A graph that no hook saw launched may be on any stream.
   Kernel(Call("cuGraphLaunch", 95, 97, {.driver = true}), 100, 800, {.number = 31, .graph = true});
   Call("cudaEventRecord", 950, 960);
@@ -462,9 +462,9 @@ TEST_F(AheadTest, ABlockingCopy) {
 // An asynchronous copy alone, or a synchronise that was made, is no wait that was skipped.
 TEST_F(AheadTest, WhatIsNoSkippedWait) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
-  Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.promoted.large", .bytes = 1 << 20});
-  Call("cudaMemcpy_v3020", 50, 60, {.decision = "transfer.aside.full", .bytes = 1 << 20});
-  Call("cudaStreamSynchronize_v3020", 70, 80, {.decision = "transfer.kept.mapped"});
+  Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.large", .bytes = 1 << 20});
+  Call("cudaMemcpy_v3020", 50, 60, {.decision = "transfer.h2d.declined.full", .bytes = 1 << 20});
+  Call("cudaStreamSynchronize_v3020", 70, 80, {.decision = "transfer.sync.kept.mapped"});
   Call("cudaEventRecord", 950, 960);
   const AheadReport ahead = Ahead();
   EXPECT_EQ(ahead.skipped, 0U);
@@ -524,7 +524,7 @@ TEST_F(AheadTest, EachThreadByItself) {
 
 TEST_F(AheadTest, DefaultStreamsOfTwoDevicesAreNotToldApart) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20, {.stream = 0}), 20, 500, {.number = 7});
-  Call("cudaMemcpy_v3020", 30, 40, {.stream = 0, .decision = "transfer.promoted.large", .bytes = 1 << 20});
+  Call("cudaMemcpy_v3020", 30, 40, {.stream = 0, .decision = "transfer.h2d.promoted.large", .bytes = 1 << 20});
   Kernel(Call("cudaLaunchKernel_v7000", 600, 610, {.stream = 6000}), 610, 620, {.number = 8, .context = 2});
   const AheadReport ahead = Ahead();
   EXPECT_EQ(ahead.stream_unknown, 1U);

@@ -235,12 +235,12 @@ TEST_F(ReportTest, DecisionsMemoryAndErrors) {
   ASSERT_EQ(report.processes.size(), 2U);
   const ProcessReport& process = report.processes[0];
   ASSERT_EQ(process.decisions.size(), 2U);
-  EXPECT_EQ(process.decisions[0].name, "transfer.paid.query");
+  EXPECT_EQ(process.decisions[0].name, "transfer.sync.settled.query");
   EXPECT_EQ(process.decisions[0].calls, kSteps + 1);
   EXPECT_EQ(process.decisions[0].measured_calls, kSteps);
   EXPECT_EQ(process.decisions[0].saved, 0);
   EXPECT_EQ(process.decisions[0].lost, 60 * static_cast<int64_t>(kSteps + 1));
-  EXPECT_EQ(process.decisions[1].name, "transfer.skipped");
+  EXPECT_EQ(process.decisions[1].name, "transfer.sync.skipped");
   EXPECT_EQ(process.decisions[1].meaning, "synchronises skipped");
   EXPECT_EQ(process.decisions[1].lost, 0);
   ASSERT_EQ(process.memory.size(), 1U);

@@ -56,8 +56,8 @@ class ReportTest : public trace_db::TraceDbTest {
     const char* const names[] = {"cudaMemcpyAsync", "cudaStreamSynchronize", "cudaLaunchKernel",
                                  "cudaMalloc",      "cudaStreamQuery",       "cudaMemcpy"};
     for (uint32_t i = 0; i < std::size(names); ++i) spool->Name(tracer::NameTable::kHooks, i, names[i]);
-    spool->Name(tracer::NameTable::kDecisions, kSkipped, "transfer.skipped");
-    spool->Name(tracer::NameTable::kDecisions, kPaid, "transfer.paid.query");
+    spool->Name(tracer::NameTable::kDecisions, kSkipped, "transfer.sync.skipped");
+    spool->Name(tracer::NameTable::kDecisions, kPaid, "transfer.sync.settled.query");
     spool->Site(kCopySite, "/job/train.py", 10, "step");
     spool->Site(kLaunchSite, "/job/train.py", 20, "step");
     spool->Site(kWaitSite, "/job/train.py", 30, "main");

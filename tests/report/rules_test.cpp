@@ -221,13 +221,13 @@ TEST(KernelNameTest, Communication) {
 }
 
 TEST(DecisionTextTest, OfBothEngines) {
-  EXPECT_EQ(DecisionMeaning("transfer.skipped"), "synchronises skipped");
+  EXPECT_EQ(DecisionMeaning("transfer.sync.skipped"), "synchronises skipped");
   EXPECT_NE(DecisionMeaning("allocator.reused"), "");
   EXPECT_EQ(DecisionMeaning("transfer.nothing"), "");
-  EXPECT_TRUE(MakesItReturn("transfer.skipped"));
-  EXPECT_TRUE(MakesItReturn("transfer.promoted.small"));
-  EXPECT_FALSE(MakesItReturn("transfer.skipped.rest"));
-  EXPECT_FALSE(MakesItReturn("transfer.kept.off"));
+  EXPECT_TRUE(MakesItReturn("transfer.sync.skipped"));
+  EXPECT_TRUE(MakesItReturn("transfer.h2d.promoted.small"));
+  EXPECT_FALSE(MakesItReturn("transfer.sync.skipped.rest"));
+  EXPECT_FALSE(MakesItReturn("transfer.sync.kept.off"));
 }
 
 }  // namespace

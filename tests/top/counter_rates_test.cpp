@@ -30,7 +30,7 @@ ProcessCounts Reading(uint64_t calls) {
        .bytes = calls * 64,
        .time_ns = calls}};
   counts.copies = {{.kind = "host_to_host"}, {.kind = "host_to_device", .calls = calls, .bytes = calls * 64}};
-  counts.decisions = {{.name = "transfer.skipped", .count = calls, .bytes = 1, .time_ns = 5}};
+  counts.decisions = {{.name = "transfer.sync.skipped", .count = calls, .bytes = 1, .time_ns = 5}};
   return counts;
 }
 

@@ -34,7 +34,7 @@ class SpoolTailTest : public tracer::SpoolTest {
     spool_->Name(NameTable::kHooks, 0, "cudaMemcpyAsync");
     spool_->Name(NameTable::kHooks, 1, "cudaLaunchKernel");
     spool_->Name(NameTable::kHooks, 2, "cudaStreamSynchronize");
-    spool_->Name(NameTable::kDecisions, 1, "transfer.skipped");
+    spool_->Name(NameTable::kDecisions, 1, "transfer.sync.skipped");
     spool_->Site(1, "train.py", 10, "load");
     spool_->Site(2, "train.py", 20, "step");
     spool_->Site(3, "train.py", 20, "step");  // another call in the same line

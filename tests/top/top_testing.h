@@ -31,9 +31,9 @@ inline CounterView SampleCounters() {
   };
   counters.copies = {{.direction = "host_to_device", .calls = 40, .bytes = 256 << 20},
                      {.direction = "device_to_host", .calls = 20, .bytes = 80}};
-  counters.decisions = {{.name = "transfer.promoted.large", .count = 40, .bytes = 256 << 20, .time_ns = 0},
-                        {.name = "transfer.skipped", .count = 50, .bytes = 0, .time_ns = 0},
-                        {.name = "transfer.paid.copy", .count = 2, .bytes = 0, .time_ns = 20'000'000},
+  counters.decisions = {{.name = "transfer.h2d.promoted.large", .count = 40, .bytes = 256 << 20, .time_ns = 0},
+                        {.name = "transfer.sync.skipped", .count = 50, .bytes = 0, .time_ns = 0},
+                        {.name = "transfer.sync.settled.copy", .count = 2, .bytes = 0, .time_ns = 20'000'000},
                         {.name = "someone.else", .count = 1, .bytes = 0, .time_ns = 0}};
   return counters;
 }

@@ -216,7 +216,7 @@ def advised(run):
 
 
 HEAPS = some("allocator.stream.reused", "allocator.stream.grown", "allocator.stream.freed")
-TRANSFER = some("transfer.promoted", "transfer.fetched", "transfer.skipped")
+TRANSFER = some("transfer.h2d.promoted", "transfer.d2h.promoted", "transfer.sync.skipped")
 CONFIGURATIONS = {
     # Seeds 0, 4, 8... run nothing that nobody asked for; the others let unrelated work overtake.
     **{name: Configuration({"SIMCUDA_SEED": seed}, checks=(TRANSFER, some("allocator")))
@@ -225,8 +225,8 @@ CONFIGURATIONS = {
     **{name: Configuration({"SIMCUDA_SEED": seed, "SLIPSTREAM_TRANSFER_START": "now",
                             "SLIPSTREAM_TRANSFER_MAX_PINNED": "8MiB"}, checks=(TRANSFER,))
        for name, seed in (("tight", "1"), ("tight0", "0"))},
-    "memory": Configuration(checks=(some("transfer.promoted", "transfer.fetched", "allocator.reused"),)),
-    "own_allocator": Configuration(checks=(some("transfer.promoted", "transfer.fetched"), none("allocator"))),
+    "memory": Configuration(checks=(some("transfer.h2d.promoted", "transfer.d2h.promoted", "allocator.reused"),)),
+    "own_allocator": Configuration(checks=(some("transfer.h2d.promoted", "transfer.d2h.promoted"), none("allocator"))),
     # PyTorch's tensors from slipstream's heaps, which reserve other amounts: small tensors have pages of their own.
     "stream_ordered": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered"}, checks=(HEAPS,), slack=4 << 20),
     "stream_ordered_driver": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered", "SLIPSTREAM_INTERCEPT_LEVEL": "driver"},
@@ -237,7 +237,7 @@ CONFIGURATIONS = {
     "driver": Configuration({"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}, checks=(TRANSFER,)),
     "driver_record": Configuration({"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}, ("--record",), (TRANSFER,)),
     "allocator_off": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "off"},
-                                   checks=(some("transfer.promoted", "transfer.fetched"), none("allocator"))),
+                                   checks=(some("transfer.h2d.promoted", "transfer.d2h.promoted"), none("allocator"))),
     "off": Configuration(OFF, checks=(none("transfer", "allocator"), every_call)),
     "verify": Configuration({"SLIPSTREAM_TRANSFER_VERIFY": "true"},
                             checks=(TRANSFER, some("transfer.verified"), none("transfer.verified.wrong"))),
@@ -245,7 +245,7 @@ CONFIGURATIONS = {
     "record_full": Configuration({"SLIPSTREAM_TRACER_STACKS": "full"}, ("--record",), (TRANSFER, stacks)),
     # torch.profiler has CUPTI's only subscriber and its buffers, and slipstream stands back.
     "record_device": Configuration({"SLIPSTREAM_TRACER_DEVICE": "cupti", "SLIPSTREAM_TRANSFER_START": "now"}, ("--record",),
-                                   (some("transfer.promoted"),)),
+                                   (some("transfer.h2d.promoted"),)),
     "advised": Configuration({"SLIPSTREAM_TRACER_DEVICE": "cupti"}, ("--record",), (advised,)),
     # A forked worker has what its parent had. Three processes of `workers` use the device, eight of `programs`.
     **{f"{program}_{name}": Configuration({"SLIPSTREAM_CHILDREN_PRELOAD": name}, checks=(children(without, processes),))

@@ -64,8 +64,8 @@ TEST_F(DocumentTest, TheAnswersAreRight) {
     EXPECT_GT(std::stod(row[3]), 0);
   }
   EXPECT_LE(calls_ms, std::stod(answers[2][0][3]));
-  EXPECT_EQ(answers[3],
-            (Rows{{"transfer.promoted.small", "3", "12288", "0.006"}, {"transfer.skipped", "3", "12288", "0.003"}}));
+  EXPECT_EQ(answers[3], (Rows{{"transfer.h2d.promoted.small", "3", "12288", "0.006"},
+                              {"transfer.sync.skipped", "3", "12288", "0.003"}}));
   ASSERT_EQ(answers[4].size(), 1U);
   EXPECT_EQ(answers[4][0][0], "0");
   EXPECT_EQ(answers[4][0][3], "12");

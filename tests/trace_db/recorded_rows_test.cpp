@@ -66,7 +66,7 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kCalls = 500;
   tracer::RecorderOptions options = {.directory = run_};
-  options.decisions = {"transfer.promoted.small", "transfer.left.off"};
+  options.decisions = {"transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
   auto recorder = tracer::StartRecorder(options);
   ASSERT_NE(recorder, nullptr);
   tracer::FakePython python(0x030b00f0);
@@ -100,7 +100,7 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   EXPECT_EQ(result.processes[0].calls, kThreads * kCalls);
 
   constexpr const char* kNames[] = {"cudaMemcpyAsync_v3020", "cudaMalloc_v3020", "cudaStreamSynchronize_ptsz_v7000"};
-  constexpr const char* kDecisions[] = {"", "transfer.promoted.small", "transfer.left.off"};
+  constexpr const char* kDecisions[] = {"", "transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
   const uint64_t zero = result.start_unix_ns - static_cast<uint64_t>(result.hosts.at(0).clocks.difference);
   for (uint64_t t = 0; t < kThreads; ++t) {
     SCOPED_TRACE("thread " + std::to_string(t));

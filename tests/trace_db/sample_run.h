@@ -32,7 +32,7 @@ inline bool RecordSampleRun(const std::string& directory) {
   tracer::SpoolFailure why;
   tracer::RecorderOptions options = {.directory = directory};
   options.job = {.launcher = "torchrun", .job = "sample", .rank = 0, .local_rank = 0, .world_size = 1};
-  options.decisions = {"transfer.promoted.small", "transfer.skipped"};
+  options.decisions = {"transfer.h2d.promoted.small", "transfer.sync.skipped"};
   const std::unique_ptr<tracer::StackTree> stacks(tracer::StackTree::Create({}));
   options.stacks = stacks.get();
   const std::unique_ptr<tracer::NativeFrames> native(

@@ -28,7 +28,8 @@
 namespace slipstream::tracer {
 namespace {
 
-constexpr const char* kSampleDecisions[] = {"transfer.promoted.small", "transfer.skipped", "transfer.aside.full"};
+constexpr const char* kSampleDecisions[] = {"transfer.h2d.promoted.small", "transfer.sync.skipped",
+                                            "transfer.h2d.declined.full"};
 
 class CounterFileTest : public ::testing::Test {
  protected:
@@ -121,13 +122,13 @@ TEST_F(CounterFileTest, DecisionsAreReadByNameAndTheZeroOnesToo) {
   std::string error;
   ASSERT_TRUE(ReadCounterFile(path, &counts, &error)) << error;
   ASSERT_EQ(counts.decisions.size(), 3U);
-  EXPECT_EQ(counts.decisions[0].name, "transfer.promoted.small");
+  EXPECT_EQ(counts.decisions[0].name, "transfer.h2d.promoted.small");
   EXPECT_EQ(counts.decisions[0].count, 2U);
   EXPECT_EQ(counts.decisions[0].bytes, 4097U);
   EXPECT_EQ(counts.decisions[0].time_ns, 56U);
-  EXPECT_EQ(counts.decisions[1].name, "transfer.skipped");
+  EXPECT_EQ(counts.decisions[1].name, "transfer.sync.skipped");
   EXPECT_EQ(counts.decisions[1].count, 0U);
-  EXPECT_EQ(counts.decisions[2].name, "transfer.aside.full");
+  EXPECT_EQ(counts.decisions[2].name, "transfer.h2d.declined.full");
   EXPECT_EQ(counts.decisions[2].count, 1U);
   EXPECT_EQ(counts.decisions[2].bytes, 0U);
 }
@@ -403,7 +404,7 @@ TEST_F(CounterFileTest, DamagedDecisionsAreSaidAndNothingBehindThemIsRead) {
   ASSERT_EQ(counts.decisions.size(), 2U);
   EXPECT_EQ(counts.decisions[0].name, std::string(kNameBytes, 'x'));
   EXPECT_EQ(counts.decisions[0].count, 2U);
-  EXPECT_EQ(counts.decisions[1].name, "transfer.aside.full");
+  EXPECT_EQ(counts.decisions[1].name, "transfer.h2d.declined.full");
 }
 
 TEST_F(CounterFileTest, AProcessThatDiedBeforeItNamedItsDecisionsHasNone) {

@@ -17,7 +17,7 @@
 namespace slipstream::tracer {
 namespace {
 
-constexpr const char* kDecisions[] = {"transfer.promoted.small", "transfer.skipped"};
+constexpr const char* kDecisions[] = {"transfer.h2d.promoted.small", "transfer.sync.skipped"};
 
 // Tracers are never destroyed; kept here, so that the leak checker finds them.
 Tracer* Start(const policy::Tracer& policy, const std::string& run_directory) {
@@ -57,7 +57,7 @@ TEST_F(TracerDecisions, ReachTheCounterFile) {
   const std::vector<DecisionCounts> decisions = Read();
   ASSERT_EQ(decisions.size(), 2U);
   EXPECT_EQ(decisions[0].count, 0U);
-  EXPECT_EQ(decisions[1].name, "transfer.skipped");
+  EXPECT_EQ(decisions[1].name, "transfer.sync.skipped");
   EXPECT_EQ(decisions[1].count, 1U);
   EXPECT_EQ(decisions[1].bytes, 10U);
   EXPECT_EQ(decisions[1].time_ns, 100U);

@@ -16,7 +16,7 @@ constexpr int64_t kDeviceToHost = 2;
 Verdict PageableCopies(const Facts& facts) {
   const auto left = [](const CallGroup& group) {
     return IsCopyCall(group) && group.bytes > 0 &&
-           (group.decision.starts_with("transfer.left") || group.decision.starts_with("transfer.kept"));
+           (group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept"));
   };
   const auto sums = ByPlace(facts.calls, left);
   const PlaceSum all = SumOf(sums);
@@ -42,7 +42,7 @@ Verdict PageableCopies(const Facts& facts) {
 Verdict BlockingCopies(const Facts& facts) {
   const auto blocking = [](const CallGroup& group) {
     return IsCopyCall(group) && group.function.find("Async") == std::string::npos && group.most > kSmallCopy &&
-           group.of_step_thread && !group.decision.starts_with("transfer.promoted");
+           group.of_step_thread && !group.decision.starts_with("transfer.h2d.promoted");
   };
   const auto sums = ByPlace(facts.calls, blocking);
   const PlaceSum all = SumOf(sums);

@@ -84,7 +84,7 @@ inline std::vector<Place> PlacesOf(const std::vector<PlaceSum>& sums, size_t mos
   return places;
 }
 
-inline bool WasSkipped(const CallGroup& group) { return group.decision.starts_with("transfer.skipped"); }
+inline bool WasSkipped(const CallGroup& group) { return group.decision.starts_with("transfer.sync.skipped"); }
 
 // By the names that PyTorch's kernels have.
 bool IsPointwise(std::string_view kernel);

@@ -2,7 +2,8 @@
 
 Rules (S), complaints (C) and cases around a command (H) are defined in docs/rules.md, as list items that begin with the number
 in bold. Targets (T) are defined in docs/targets.md, as rows of a table. A number is cited by itself (S12, C7), in the name of
-a test (S52_C3_..., h04_...), or in the name of a mutant (kS30Wait).
+a test (S52_C3_..., h04_...), or in the name of a mutant (kS30Wait). Every mutant is named in a CMakeLists.txt of the tests, which
+runs it.
 """
 
 import collections
@@ -19,7 +20,8 @@ DEFINED = re.compile(r"^- \*\*([SCH]\d+[a-z]?)\*\* ", re.MULTILINE)
 DEFINED_TARGET = re.compile(r"^\| (T\d+) \|", re.MULTILINE)
 # Not a part of a longer word, path, version or color; not "H2D", "T4s" or "S3://".
 CITED = re.compile(r"(?<![A-Za-z0-9_.#%/\\-])(S\d\d[a-z]?|[CTH]\d\d?)(?![A-Za-z0-9/]|:/)|(?<=[a-z\d]_)(S\d\d[a-z]?|C\d\d?)(?=_)")
-MUTANT = re.compile(r"\bk(S\d\d)(?:b\b)?")
+MUTANT = re.compile(r"\bk(S\d\d(?:b(?![a-z]))?)")
+MUTANT_ROW = re.compile(r'\bROW\(k\w+, "(\w+)", ')
 CASE = re.compile(r"\bh(\d\d)_[a-z]")
 
 
@@ -49,6 +51,14 @@ def citations(root):
     return files
 
 
+def idle_mutants(root):
+    """Those that no test runs."""
+    lists = " ".join(path.read_text(encoding="utf-8") for path in sorted((root / "tests").rglob("CMakeLists.txt")))
+    words = set(re.findall(r"\w+", lists))
+    names = [name for path in sorted(root.glob("*/mutant.h")) for name in MUTANT_ROW.findall(path.read_text(encoding="utf-8"))]
+    return [name for name in names if name not in words]
+
+
 def main(root):
     defined, twice = definitions(root)
     files = citations(root)
@@ -56,6 +66,7 @@ def main(root):
     wrong += [f"{number} is not defined: {', '.join(files[number][:3])}" for number in sorted(set(files) - defined)]
     wrong += [f"no test names {number}" for number in sorted(defined)
               if not any(name.startswith("tests/") for name in files[number])]
+    wrong += [f"no test breaks {name}" for name in idle_mutants(root)]
     print("\n".join(wrong) or f"{len(defined)} numbers, each in a test")
     return 1 if wrong else 0
 

@@ -2,118 +2,27 @@
 
 #include <algorithm>
 
+#include "allocator/decision.h"
 #include "tools/cli/text.h"
+#include "transfer/decision.h"
 
 namespace slipstream::cli {
 namespace {
 
 using tracer::DecisionCounts;
 
-struct Phrase {
-  std::string_view name;
-  std::string_view text;
-};
-
-// In the order of transfer/decision.h and allocator/decision.h, which the tools do not see; a test holds the names
-// against them.
-constexpr Phrase kPhrases[] = {
-    {"transfer.promoted.small", "small"},
-    {"transfer.promoted.large", "large"},
-    {"transfer.ahead", "ahead of a busy stream"},
-    {"transfer.fetched", "through staging memory"},
-    {"transfer.left.off", "switched off by the policy"},
-    {"transfer.left.rule", "by a rule of the policy"},
-    {"transfer.left.memory", "not from plain device memory to pageable memory"},
-    {"transfer.left.small", "of up to 64 KiB"},
-    {"transfer.left.staging", "with no staging memory free"},
-    {"transfer.left.device", "of more than 2 MiB, without device memory for them"},
-    {"transfer.left.capture", "during a stream capture"},
-    {"transfer.left.context", "in a context that the engine does not serve"},
-    {"transfer.left.slower", "because that is faster here"},
-    {"transfer.left.kernel", "because the system cannot prepare pages (before Linux 5.14)"},
-    {"transfer.left.error", "after a failed call, or to memory that cannot be written"},
-    {"transfer.aside.off", "switched off by the policy"},
-    {"transfer.aside.rule", "by a rule of the policy"},
-    {"transfer.aside.starting", "while staging memory was being pinned"},
-    {"transfer.aside.no_memory", "as no memory could be pinned for staging"},
-    {"transfer.aside.full", "while all staging memory was in flight"},
-    {"transfer.aside.device", "of more than 2 MiB, without device memory for them"},
-    {"transfer.aside.source", "from memory that is not pageable"},
-    {"transfer.aside.destination", "to memory that is not plain device memory"},
-    {"transfer.aside.capture", "during a stream capture"},
-    {"transfer.aside.host_effect", "while earlier work could still write the source"},
-    {"transfer.aside.system_memory", "because the device reaches host memory by itself"},
-    {"transfer.aside.threads", "of up to 64 KiB, beside another thread that has work of its own"},
-    {"transfer.aside.context", "in a context that the engine does not serve"},
-    {"transfer.aside.driver", "because the driver is older than CUDA 12.5"},
-    {"transfer.aside.verify", "because a copy had arrived wrong"},
-    {"transfer.aside.error", "after a failed driver call"},
-    {"transfer.skipped", "skipped"},
-    {"transfer.skipped.rest", "after waiting for work on host memory"},
-    {"transfer.kept.off", "switched off by the policy"},
-    {"transfer.kept.rule", "by a rule of the policy"},
-    {"transfer.kept.host_effect", "while another stream could still use host memory"},
-    {"transfer.kept.capture", "during a stream capture"},
-    {"transfer.kept.contexts", "with more than one device context"},
-    {"transfer.kept.mapped", "with managed or mapped host memory in use"},
-    {"transfer.kept.shared", "with memory shared between processes or devices"},
-    {"transfer.kept.rdma", "with a transport that may read the memory"},
-    {"transfer.kept.threads", "with another thread that has work of its own"},
-    {"transfer.kept.error", "after a failed driver call"},
-    {"transfer.paid.synchronize", "before a synchronise"},
-    {"transfer.paid.copy", "before a blocking copy"},
-    {"transfer.paid.free", "before a free"},
-    {"transfer.paid.share", "before memory was shared with a process"},
-    {"transfer.paid.capture", "before a stream capture"},
-    {"transfer.paid.reset", "before a device reset"},
-    {"transfer.paid.profiler", "before a profiler stopped"},
-    {"transfer.paid.query", "because a query asked"},
-    {"transfer.paid.thread_exit", "at the end of a thread"},
-    {"transfer.paid.bound", "because two were open on a stream"},
-    {"transfer.verified", "compared after reading them back"},
-    {"transfer.verified.wrong", "WRONG, which switched the engine off"},
-    {"transfer.unverified", "not compared, with no staging memory free or on a stream of several threads"},
-    {"transfer.gave_back", "device staging memory went back to the driver"},
-    {"transfer.unpinned", "staging memory was unpinned for it"},
-    {"transfer.unmapped.background", "in the background"},
-    {"transfer.unmapped.caller", "by the program's call, because too much was waiting"},
-    {"allocator.reused", "from the pool"},
-    {"allocator.reused.behind", "behind a wait of the device"},
-    {"allocator.grown", "by the driver"},
-    {"allocator.passed.capture", "during a stream capture"},
-    {"allocator.passed.context", "in a context of the program's own"},
-    {"allocator.passed.memory", "with no memory left in the driver"},
-    {"allocator.parked", "kept"},
-    {"allocator.freed.capture", "during a stream capture"},
-    {"allocator.freed.shared", "of memory shared with a process"},
-    {"allocator.freed.host_effect", "while host memory could still be written unseen"},
-    {"allocator.freed.context", "with a context whose work cannot be fenced"},
-    {"allocator.freed.cap", "with enough idle memory kept"},
-    {"allocator.freed.reserve", "with little memory left in the driver"},
-    {"allocator.freed.thread", "without a thread to look after idle memory"},
-    {"allocator.freed.foreign", "of memory that is not the pool's"},
-    {"allocator.trimmed", "that nobody wanted"},
-    {"allocator.reclaimed", "when the driver had none left"},
-    {"allocator.retried", "tried again"},
-    {"allocator.reserved", "made in advance"},
-    {"allocator.stream.reused", "from the heap"},
-    {"allocator.stream.grown", "by the driver"},
-    {"allocator.stream.moved", "with idle memory put together"},
-    {"allocator.stream.behind", "behind a wait of their stream"},
-    {"allocator.stream.waited", "behind a wait of the host"},
-    {"allocator.stream.passed.capture", "during a stream capture"},
-    {"allocator.stream.passed.pool", "from a pool of the program's own"},
-    {"allocator.stream.passed.context", "in a context of the program's own"},
-    {"allocator.stream.passed.memory", "with no memory left"},
-    {"allocator.stream.freed", "in their stream's order"},
-    {"allocator.stream.trimmed", "of the stream-ordered heap"},
-};
+template <typename Texts>
+std::string_view PhraseIn(const Texts& texts, std::string_view name) {
+  const auto* const found =
+      std::find_if(std::begin(texts), std::end(texts), [name](const auto& t) { return name == t.name; });
+  return found == std::end(texts) ? std::string_view() : std::string_view(found->phrase);
+}
 
 constexpr size_t kReasonsShown = 5;
 constexpr std::string_view kEngine = "transfer.";
-constexpr std::string_view kSkipped = "transfer.skipped";
-constexpr std::string_view kSkippedRest = "transfer.skipped.rest";
-constexpr std::string_view kAhead = "transfer.ahead";
+constexpr std::string_view kSkipped = "transfer.sync.skipped";
+constexpr std::string_view kSkippedRest = "transfer.sync.skipped.rest";
+constexpr std::string_view kAhead = "transfer.h2d.ahead";
 
 bool IsVerification(std::string_view name) {
   return name.starts_with("transfer.verified") || name == "transfer.unverified";
@@ -180,19 +89,18 @@ void AppendWrapped(std::vector<std::string>& lines, std::string text, size_t col
 }  // namespace
 
 std::string_view DecisionPhrase(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kPhrases), std::end(kPhrases), [name](const Phrase& p) { return p.name == name; });
-  return found == std::end(kPhrases) ? std::string_view() : found->text;
+  const std::string_view of_transfer = PhraseIn(transfer::kDecisionTexts, name);
+  return of_transfer.empty() ? PhraseIn(allocator::kDecisionTexts, name) : of_transfer;
 }
 
 std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
-  Kind promoted;
-  Kind aside;
-  Kind fetched;
-  Kind left;
+  Kind promoted_h2d;
+  Kind declined_h2d;
+  Kind promoted_d2h;
+  Kind declined_d2h;
   Kind skipped;
   Kind kept;
-  Kind paid;
+  Kind settled;
   Kind unmapped;
   Kind other;
   Kind verified;
@@ -206,49 +114,53 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
     if (name == kSkippedRest) after_waiting = decision.count;
     if (name == kAhead) ahead = decision.count;
     if (name == kAhead) continue;
-    AddTo(name.starts_with("transfer.promoted.")     ? promoted
-          : name.starts_with("transfer.aside.")      ? aside
-          : name == "transfer.fetched"               ? fetched
-          : name.starts_with("transfer.left.")       ? left
-          : name == kSkipped || name == kSkippedRest ? skipped
-          : name.starts_with("transfer.kept.")       ? kept
-          : name.starts_with("transfer.paid.")       ? paid
-          : name.starts_with("transfer.unmapped.")   ? unmapped
-          : IsVerification(name)                     ? verified
-          : name == "transfer.gave_back"             ? gave_back
-          : name == "transfer.unpinned"              ? unpinned
-                                                     : other,
+    AddTo(name.starts_with("transfer.h2d.promoted.")   ? promoted_h2d
+          : name.starts_with("transfer.h2d.declined.") ? declined_h2d
+          : name == "transfer.d2h.promoted"            ? promoted_d2h
+          : name.starts_with("transfer.d2h.declined.") ? declined_d2h
+          : name == kSkipped || name == kSkippedRest   ? skipped
+          : name.starts_with("transfer.sync.kept.")    ? kept
+          : name.starts_with("transfer.sync.settled.") ? settled
+          : name.starts_with("transfer.unmapped.")     ? unmapped
+          : IsVerification(name)                       ? verified
+          : name == "transfer.gave_back"               ? gave_back
+          : name == "transfer.unpinned"                ? unpinned
+                                                       : other,
           decision);
   }
 
   std::vector<std::string> lines;
   const auto say = [&](const std::string& text) { AppendWrapped(lines, text, columns); };
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
-  if (promoted.sum.count != 0) {
-    say("promoted " + Counted(promoted.sum.count, "copy", "copies") + size(promoted) + Reasons(promoted) +
-        (ahead == 0 ? "" : "; " + WithThousands(ahead) + " of them " + InWords(kAhead)));
+  if (promoted_h2d.sum.count != 0) {
+    say("promoted " + Counted(promoted_h2d.sum.count, "copy", "copies") + " to the device" + size(promoted_h2d) +
+        Reasons(promoted_h2d) + (ahead == 0 ? "" : "; " + WithThousands(ahead) + " of them " + InWords(kAhead)));
   }
-  if (aside.sum.count != 0) {
-    say("left alone " + Counted(aside.sum.count, "copy", "copies") + size(aside) + Reasons(aside));
+  if (declined_h2d.sum.count != 0) {
+    say("declined " + Counted(declined_h2d.sum.count, "copy", "copies") + " to the device" + size(declined_h2d) +
+        Reasons(declined_h2d));
   }
-  if (fetched.sum.count != 0) {
-    say("fetched " + Counted(fetched.sum.count, "copy", "copies") + " to the host" + size(fetched) + Reasons(fetched));
+  if (promoted_d2h.sum.count != 0) {
+    say("promoted " + Counted(promoted_d2h.sum.count, "copy", "copies") + " to the host" + size(promoted_d2h) +
+        Reasons(promoted_d2h));
   }
-  if (left.sum.count != 0) {
-    say("left alone " + Counted(left.sum.count, "copy", "copies") + " to the host" + size(left) + Reasons(left));
+  if (declined_d2h.sum.count != 0) {
+    say("declined " + Counted(declined_d2h.sum.count, "copy", "copies") + " to the host" + size(declined_d2h) +
+        Reasons(declined_d2h));
   }
   if (skipped.sum.count != 0) {
     std::string text = "skipped " + WithThousands(skipped.sum.count) + " of " +
-                       Counted(skipped.sum.count + kept.sum.count, "synchronise", "synchronises");
+                       Counted(skipped.sum.count + kept.sum.count, "synchronization", "synchronizations");
     if (after_waiting != 0) {
       text += ", " + WithThousands(after_waiting) + " of them " + InWords(kSkippedRest);
     }
     say(text);
   }
-  if (kept.sum.count != 0) say("kept " + Counted(kept.sum.count, "synchronise", "synchronises") + Reasons(kept));
-  if (paid.sum.count != 0) {
-    say("waited " + Counted(paid.sum.count, "time", "times") + " for what was owed" +
-        (paid.sum.time_ns == 0 ? "" : ", " + HumanTime(paid.sum.time_ns)) + Reasons(paid));
+  if (kept.sum.count != 0)
+    say("kept " + Counted(kept.sum.count, "synchronization", "synchronizations") + Reasons(kept));
+  if (settled.sum.count != 0) {
+    say("waited " + Counted(settled.sum.count, "time", "times") + " for skipped synchronizations" +
+        (settled.sum.time_ns == 0 ? "" : ", " + HumanTime(settled.sum.time_ns)) + Reasons(settled));
   }
   if (unmapped.sum.count != 0) {
     say("gave back " + Counted(unmapped.sum.count, "piece", "pieces") + " of shared memory" + size(unmapped) +

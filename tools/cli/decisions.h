@@ -1,4 +1,4 @@
-// What the engines decided in a run, in words. A counter file carries names ("transfer.aside.full"); what they
+// What the engines decided in a run, in words. A counter file carries names ("transfer.h2d.declined.full"); what they
 // mean in a sentence stands here, and a name that is not known here is shown as it is spelt.
 //
 // Threading: pure functions.
@@ -12,7 +12,7 @@
 
 namespace slipstream::cli {
 
-// Lines of at most `columns`, without an end: what was promoted, left alone, skipped, kept, and waited for. A line goes
+// Lines of at most `columns`, without an end: what was promoted, declined, skipped, kept, and waited for. A line goes
 // on in the next one behind two spaces. What did not happen is not mentioned.
 std::vector<std::string> TransferLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
 

@@ -152,10 +152,10 @@ const char* NameOf(Decision decision) { return transfer::kDecisionTexts[static_c
 
 // The decisions whose names begin so, but for those by which the policy itself is counted.
 std::vector<Condition> ConditionsOf(std::string_view prefix) {
-  const std::string_view settled[] = {NameOf(Decision::kAsideOff),  NameOf(Decision::kAsideRule),
-                                      NameOf(Decision::kLeftOff),   NameOf(Decision::kLeftRule),
-                                      NameOf(Decision::kLeftSmall), NameOf(Decision::kKeptOff),
-                                      NameOf(Decision::kKeptRule)};
+  const std::string_view settled[] = {NameOf(Decision::kH2dDeclinedOff),   NameOf(Decision::kH2dDeclinedRule),
+                                      NameOf(Decision::kD2hDeclinedOff),   NameOf(Decision::kD2hDeclinedRule),
+                                      NameOf(Decision::kD2hDeclinedSmall), NameOf(Decision::kSyncKeptOff),
+                                      NameOf(Decision::kSyncKeptRule)};
   std::vector<Condition> conditions;
   for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
     const std::string_view name = text.name;
@@ -172,13 +172,13 @@ std::vector<Condition> ConditionsOf(std::string_view prefix) {
 Decision HowLeftAlone(Decider decider, bool to_host) {
   switch (decider) {
     case Decider::kEngine:
-      return Decision::kLeftSmall;
+      return Decision::kD2hDeclinedSmall;
     case Decider::kStagingKey:
-      return to_host ? Decision::kLeftDevice : Decision::kAsideDevice;
+      return to_host ? Decision::kD2hDeclinedDevice : Decision::kH2dDeclinedDevice;
     case Decider::kRule:
-      return to_host ? Decision::kLeftRule : Decision::kAsideRule;
+      return to_host ? Decision::kD2hDeclinedRule : Decision::kH2dDeclinedRule;
     default:
-      return to_host ? Decision::kLeftOff : Decision::kAsideOff;
+      return to_host ? Decision::kD2hDeclinedOff : Decision::kH2dDeclinedOff;
   }
 }
 
@@ -198,8 +198,8 @@ Explanation Explain(const Loaded& loaded, const Copy& copy) {
     what.off = SourceOf(loaded, "enabled").Text() + ": every call passes through";
   }
   if (what.Promotes()) {
-    what.promote_conditions = ConditionsOf(copy.ToHost() ? "transfer.left." : "transfer.aside.");
-    if (what.plan.skip_synchronize) what.skip_conditions = ConditionsOf("transfer.kept.");
+    what.promote_conditions = ConditionsOf(copy.ToHost() ? "transfer.d2h.declined." : "transfer.h2d.declined.");
+    if (what.plan.skip_synchronize) what.skip_conditions = ConditionsOf("transfer.sync.kept.");
   } else if (what.off.empty() && Considers(transfer, copy.direction) && OffByPolicy(transfer) == nullptr) {
     what.counted = NameOf(HowLeftAlone(what.plan.promote_by, copy.ToHost()));
   }
@@ -281,16 +281,16 @@ std::string TextOf(const Loaded& loaded, const Explanation& what) {
     out += Line("threads", ThreadsText(loaded, what.threads));
   }
   if (!what.skip) {
-    out += Line("synchronise", "made: the copy is complete when its call returns");
+    out += Line("wait", "made: the copy is complete when its call returns");
   } else {
-    out += Line("synchronise", (what.plan.skip_synchronize ? "may be skipped: " : "made: ") + what.skip->Text());
+    out += Line("wait", (what.plan.skip_synchronize ? "may be skipped: " : "made: ") + what.skip->Text());
   }
   out += Conditions(
       "Looked at for every copy, if the engine serves the process (`slipstream doctor`). The program's own call is "
       "made, "
       "and counted, where:",
       what.promote_conditions);
-  out += Conditions("The synchronise is made, and counted, where:", what.skip_conditions);
+  out += Conditions("The synchronization is made, and counted, where:", what.skip_conditions);
   return out;
 }
 

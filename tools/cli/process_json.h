@@ -32,7 +32,8 @@ inline Json FactsJson(const tracer::ProcessCounts& process) {
   return facts;
 }
 
-// {"transfer.promoted.small": {"count": ..., "bytes": ..., "time_ns": ...}, ...}; decisions never taken are left out.
+// {"transfer.h2d.promoted.small": {"count": ..., "bytes": ..., "time_ns": ...}, ...}; decisions never taken are left
+// out.
 inline Json DecisionsJson(const tracer::ProcessCounts& process) {
   Json decisions = Json::object();
   for (const tracer::DecisionCounts& decision : process.decisions) {

@@ -23,17 +23,17 @@ std::string_view DecisionMeaning(std::string_view name) {
 
 bool MakesItReturn(std::string_view decision) {
   // "skipped.rest" is a wait for work on host memory.
-  return decision == "transfer.skipped" || decision == "transfer.promoted.small" ||
-         decision == "transfer.promoted.large";
+  return decision == "transfer.sync.skipped" || decision == "transfer.h2d.promoted.small" ||
+         decision == "transfer.h2d.promoted.large";
 }
 
 bool SkipsTheWait(std::string_view decision) {
-  return decision == "transfer.skipped" || decision == "transfer.skipped.rest";
+  return decision == "transfer.sync.skipped" || decision == "transfer.sync.skipped.rest";
 }
 
 bool UsesOtherStreams(std::string_view decision) {
   // Ahead of a busy stream the bytes cross the bus on one of slipstream's own.
-  return decision.starts_with("transfer.promoted.") || decision == "transfer.fetched";
+  return decision.starts_with("transfer.h2d.promoted.") || decision == "transfer.d2h.promoted";
 }
 
 const DecisionNames::Known& DecisionNames::Of(int64_t id) {

@@ -117,15 +117,15 @@ struct DecisionWords {
   std::string_view words;
 };
 constexpr DecisionWords kDecisionWords[] = {
-    {"transfer.promoted.", "copy promoted:"},
-    {"transfer.ahead", "copy sent"},
-    {"transfer.fetched", "copy to the host"},
-    {"transfer.left.", "copy to the host left alone"},
-    {"transfer.aside.", "copy left alone"},
-    {"transfer.skipped.", "wait shortened,"},
-    {"transfer.skipped", "wait"},
-    {"transfer.kept.", "wait kept,"},
-    {"transfer.paid.", "owed wait"},
+    {"transfer.h2d.promoted.", "copy promoted:"},
+    {"transfer.h2d.ahead", "copy sent"},
+    {"transfer.h2d.declined.", "copy declined"},
+    {"transfer.d2h.promoted", "copy to the host"},
+    {"transfer.d2h.declined.", "copy to the host declined"},
+    {"transfer.sync.skipped.", "wait shortened,"},
+    {"transfer.sync.skipped", "wait"},
+    {"transfer.sync.kept.", "wait kept,"},
+    {"transfer.sync.settled.", "skipped wait made up for"},
     {"transfer.verified", "copy"},
     {"allocator.reused", "allocation"},
     {"allocator.grown", "allocation"},
@@ -384,8 +384,8 @@ void Drawing::Saved(const ProcessView& process) {
     uint64_t paid = 0;
     uint64_t paid_ns = 0;
     for (const DecisionView& decision : process.counters->decisions) {
-      if (decision.name.starts_with("transfer.skipped")) skipped += decision.count;
-      if (!decision.name.starts_with("transfer.paid.")) continue;
+      if (decision.name.starts_with("transfer.sync.skipped")) skipped += decision.count;
+      if (!decision.name.starts_with("transfer.sync.settled.")) continue;
       paid += decision.count;
       paid_ns += decision.time_ns;
     }

@@ -40,7 +40,7 @@ struct CopyView {
 };
 
 struct DecisionView {
-  std::string name{};  // "transfer.promoted.small"
+  std::string name{};  // "transfer.h2d.promoted.small"
   uint64_t count = 0;
   uint64_t bytes = 0;
   uint64_t time_ns = 0;  // that carrying it out took

@@ -35,7 +35,7 @@ class Identity(unittest.TestCase):
 
     def test_the_engine_must_have_acted(self):
         def seen(**decisions):
-            names = {"small": "promoted.small", "large": "promoted.large", "skipped": "skipped"}
+            names = {"small": "h2d.promoted.small", "large": "h2d.promoted.large", "skipped": "sync.skipped"}
             names["unmapped"] = "unmapped.background"
             counts = {f"transfer.{names[key]}": {"count": n, "bytes": 0, "time_ns": 0} for key, n in decisions.items()}
             return {"totals": {"functions": [], "decisions": counts}}

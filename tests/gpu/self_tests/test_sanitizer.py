@@ -80,7 +80,7 @@ class Checks(unittest.TestCase):
                 path.write_text(text)
                 path.chmod(0o755)
             if decisions is None:
-                decisions = {"transfer.promoted.large": {"count": 3}, "transfer.skipped": {"count": 2}}
+                decisions = {"transfer.h2d.promoted.large": {"count": 3}, "transfer.sync.skipped": {"count": 2}}
             (root / "decisions").write_text(json.dumps({"totals": {"functions": [], "decisions": decisions}}))
             os.environ.update(
                 PATH=f"{folder}:/usr/bin:/bin", DECISIONS=str(root / "decisions"), CUDA_HOME=str(root), **environment

@@ -277,8 +277,8 @@ class Outside(unittest.TestCase):
             return [
                 {
                     "decisions": {
-                        "transfer.promoted.small": 1,
-                        "transfer.promoted.large": number,
+                        "transfer.h2d.promoted.small": 1,
+                        "transfer.h2d.promoted.large": number,
                         "allocator.parked": 3 * at,
                     }
                 }
@@ -287,7 +287,7 @@ class Outside(unittest.TestCase):
 
         self.assertEqual([], soak.stopped(counters(range(0, 100, 10))))
         (text,) = soak.stopped(counters([0, 10, 20, 30, 40, 50, 50, 50, 50, 50]))
-        self.assertEqual("transfer.promoted: 0 in the last 3 rounds, 30 in the first 3", text)
+        self.assertEqual("transfer.h2d.promoted: 0 in the last 3 rounds, 30 in the first 3", text)
 
     def test_state(self):
         with support.TemporarySuite() as suite:

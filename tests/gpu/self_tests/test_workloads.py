@@ -264,9 +264,9 @@ class Acted(unittest.TestCase):
     def test_a_checkpoint_that_was_not_fetched(self):
         def seen(**counts):
             names = {
-                "promoted": "transfer.promoted.small",
-                "skipped": "transfer.skipped",
-                "fetched": "transfer.fetched",
+                "promoted": "transfer.h2d.promoted.small",
+                "skipped": "transfer.sync.skipped",
+                "fetched": "transfer.d2h.promoted",
             }
             return {"totals": {"decisions": {names[key]: {"count": count} for key, count in counts.items()}}}
 

@@ -87,7 +87,7 @@ LAUNCHES = ("cudaLaunchKernel", "__cudaLaunchKernel", "cudaLaunchKernelExC")
 COPIES = ("cudaMemcpyAsync", "cudaMemcpy")
 # Of the decisions of a round in the last third, so many of those in the first third must still be made.
 STILL_ACTING = 0.9
-ACTS = ("transfer.promoted", "allocator.parked")
+ACTS = ("transfer.h2d.promoted", "allocator.parked")
 
 
 def workloads(suite):

@@ -5,7 +5,7 @@ from .harness import Failed
 LAUNCHES = ("__cudaLaunchKernel", "cudaLaunchKernel", "cudaLaunchKernelExC")
 # Of the allocator's decisions, besides those that a check is about.
 SHOWN = ("parked", "reused", "grown", "freed.host_effect", "freed.cap")
-PROMOTED, SKIPPED = "transfer.promoted", "transfer.skipped"
+PROMOTED, SKIPPED = "transfer.h2d.promoted", "transfer.sync.skipped"
 UNMAPPED = "transfer.unmapped.background"
 
 

@@ -377,7 +377,7 @@ def examples(suite):
 def expect_fetched(seen):
     """That the copies of checkpoints went through staging memory, besides those of batches."""
     text = expect_acted(seen)
-    fetched = decided(seen, "transfer.fetched")
+    fetched = decided(seen, "transfer.d2h.promoted")
     if not fetched:
         raise Failed("the summary shows no copy to the host through staging memory: the engine did not act")
     return f"{text}, {fetched} copies fetched"
@@ -385,7 +385,7 @@ def expect_fetched(seen):
 
 def nothing_to_do(seen):
     """Only its weights are copied, while staging memory may not be there yet."""
-    return f"{decided(seen, 'transfer.promoted')} copies promoted"
+    return f"{decided(seen, 'transfer.h2d.promoted')} copies promoted"
 
 
 def side_by_side(suite):

@@ -337,8 +337,8 @@ TEST_F(WithoutTransfer, Policy_ServesWithoutTransfer) {
   (void)Malloc(kBlock);
   DECIDED(pool, "parked", 1);
   DECIDED(pool, "reused", 1);
-  NEVER_DECIDED(transfer, "promoted");
-  NEVER_DECIDED(transfer, "skipped");
+  NEVER_DECIDED(transfer, "h2d.promoted");
+  NEVER_DECIDED(transfer, "sync.skipped");
 }
 
 }  // namespace

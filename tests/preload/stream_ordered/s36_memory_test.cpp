@@ -85,8 +85,8 @@ TEST_F(Memory, S22_ACopyIntoTheHeapIsNotWaitedFor) {
     Backlog(a_);
     OK(cudaMemcpyAsync(block, source.data(), kCopied, cudaMemcpyHostToDevice, a_));
     OK(cudaStreamSynchronize(a_));
-    DECIDED(tally, "promoted.small", 1);
-    DECIDED(tally, "skipped", 1);
+    DECIDED(tally, "h2d.promoted.small", 1);
+    DECIDED(tally, "sync.skipped", 1);
     OK(simQuiesce());
     EXPECT_TRUE(HoldsOnly(block, 0x11, kCopied)) << bytes;
     OK(cudaFreeAsync(block, a_));

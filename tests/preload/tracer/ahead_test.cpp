@@ -83,8 +83,9 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
   size_t copies = 0;
   size_t behind_work = 0;
   for (const Row& call : calls) {
-    const bool skipped = call.function.starts_with("cudaStreamSynchronize_v") && call.decision == "transfer.skipped";
-    const bool copied = call.function.starts_with("cudaMemcpy_v") && call.decision == "transfer.promoted.large";
+    const bool skipped =
+        call.function.starts_with("cudaStreamSynchronize_v") && call.decision == "transfer.sync.skipped";
+    const bool copied = call.function.starts_with("cudaMemcpy_v") && call.decision == "transfer.h2d.promoted.large";
     synchronises += skipped ? 1 : 0;
     copies += copied ? 1 : 0;
     if (!skipped && !copied) continue;
@@ -106,7 +107,7 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
     for (const Row& call : calls) {
       const bool may_wait =
           call.function.find("Synchronize") != std::string::npos ||
-          (call.function.starts_with("cudaMemcpy") && !call.decision.starts_with("transfer.promoted"));
+          (call.function.starts_with("cudaMemcpy") && !call.decision.starts_with("transfer.h2d.promoted"));
       if (may_wait) waited += std::max<int64_t>(0, std::min(to, call.end) - std::max(from, call.start));
     }
   }

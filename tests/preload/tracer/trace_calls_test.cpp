@@ -196,12 +196,12 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
   };
   EXPECT_EQ(decision("cudaMalloc", 1 << 20), "allocator.grown");
   EXPECT_EQ(decision("cudaStreamCreate", 0), "");
-  EXPECT_EQ(decision("cudaMemcpyAsync", 4096), "transfer.promoted.small");
-  EXPECT_EQ(decision("cudaMemcpyAsync", 4096, 1), "transfer.skipped");
-  EXPECT_EQ(decision("cudaMemcpyAsync", 1 << 20), "transfer.promoted.large");
-  EXPECT_EQ(decision("cudaMemcpy", 50), "transfer.left.small");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 4096), "transfer.h2d.promoted.small");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 4096, 1), "transfer.sync.skipped");
+  EXPECT_EQ(decision("cudaMemcpyAsync", 1 << 20), "transfer.h2d.promoted.large");
+  EXPECT_EQ(decision("cudaMemcpy", 50), "transfer.d2h.declined.small");
   // Staged, and its wait skipped: it was a copy.
-  EXPECT_EQ(decision("cudaMemcpy_ptds", 60), "transfer.promoted.small");
+  EXPECT_EQ(decision("cudaMemcpy_ptds", 60), "transfer.h2d.promoted.small");
   EXPECT_EQ(trace.DecisionOf(calls.back()), "allocator.parked");
 
   // What the engines counted of copies and frees, as often as calls have it.
@@ -211,7 +211,7 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
   const auto processes = tracer::ReadRunDirectory(directory, &problems);
   ASSERT_EQ(processes.size(), 1U);
   for (const tracer::DecisionCounts& counted : processes[0].decisions) {
-    if (counted.name.starts_with("transfer.promoted") || counted.name.starts_with("transfer.left") ||
+    if (counted.name.starts_with("transfer.h2d.promoted") || counted.name.starts_with("transfer.d2h.declined") ||
         counted.name.starts_with("allocator.")) {
       EXPECT_EQ(recorded[counted.name], counted.count) << counted.name;
     }

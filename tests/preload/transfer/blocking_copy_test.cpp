@@ -21,7 +21,7 @@ TEST_F(Rule, S12_ABlockingCopyIsPromotedAndItsWaitSkipped) {
     OK(LaunchMove(other_, device_, bytes, blocking));
     const Tally tally("transfer");
     OK(cudaMemcpy(device_, source.data(), bytes, cudaMemcpyHostToDevice));
-    DECIDED(tally, "skipped", 1);
+    DECIDED(tally, "sync.skipped", 1);
     std::fill(source.begin(), source.end(), uint8_t{0x77});
     OK(LaunchMove(third_, device_, bytes, blocking));
     OK(cudaStreamSynchronize(blocking));
@@ -35,7 +35,7 @@ TEST_F(Rule, S13_WhatABlockingCopyOwesIsPaidLikeAnyOther) {
   Backlog(nullptr);
   const Tally tally("transfer");
   OK(cudaMemcpy(device_, source_.data(), kSmall, cudaMemcpyHostToDevice));
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   // What went before it has run; its own DMA may be on its way, as without the engine.
   (void)cudaStreamQuery(nullptr);
   EXPECT_LE(Pending(cudaStreamLegacy), 1);
@@ -50,7 +50,7 @@ TEST_F(Rule, S10_ABlockingCopyWaitsForWhatTheHostMayLookAt) {
   OK(cudaMemcpy(other_, source_.data(), kSmall, cudaMemcpyHostToDevice));
   EXPECT_EQ(pinned_[0], 9);
   EXPECT_EQ(pinned_[kSmall - 1], 9);
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 // Where the wait may not be skipped it is made, for all that the stream has.
@@ -64,8 +64,8 @@ TEST_F(Kept, Policy_ABlockingCopyWaits) {
   const Tally tally("transfer");
   OK(cudaMemcpy(device_, source_.data(), kSmall, cudaMemcpyHostToDevice));
   EXPECT_LE(Pending(cudaStreamLegacy), 1);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "kept.off", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.kept.off", 1);
 }
 
 TEST_F(Rule, S17_ABlockingCopyOfWhichACallFails) {
@@ -165,7 +165,7 @@ TEST_F(VerifiedFetch, Policy_CopiesToTheHostAreCompared) {
     std::vector<uint8_t> back(bytes, 0);
     OK(cudaMemcpyAsync(back.data(), device_, bytes, cudaMemcpyDeviceToHost, a_));
     EXPECT_EQ(std::memcmp(back.data(), pattern.data(), bytes), 0);
-    DECIDED(tally, "fetched", 1);
+    DECIDED(tally, "d2h.promoted", 1);
     DECIDED(tally, "verified", 1);
   }
 }
@@ -184,9 +184,9 @@ TEST_F(VerifiedFetch, Verify_APieceThatNeverArrivedIsFound) {
   simClearFailures();
   EXPECT_EQ(back, pattern);
   DECIDED(tally, "verified.wrong", 1);
-  NEVER_DECIDED(tally, "fetched");
+  NEVER_DECIDED(tally, "d2h.promoted");
   OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
-  NEVER_DECIDED(tally, "fetched");
+  NEVER_DECIDED(tally, "d2h.promoted");
   const std::string said = testing::internal::GetCapturedStderr();
   if (std::getenv("LD_PRELOAD") != nullptr) {
     EXPECT_NE(said.find("a copy of 4194304 bytes from device address"), std::string::npos) << said;
@@ -211,7 +211,7 @@ TEST_F(Verified, Verify_ACopyThatNeverArrivedIsFoundAndTheEngineStandsAside) {
       OK(CopyUp(device_, source_.data(), bytes, a_));
       OK(cudaDeviceSynchronize());
       EXPECT_TRUE(Holds(device_, source_, bytes));
-      DECIDED(tally, "aside.verify", 1);
+      DECIDED(tally, "h2d.declined.verify", 1);
     }
   }
   const std::string said = testing::internal::GetCapturedStderr();

@@ -64,10 +64,10 @@ TEST_F(PolicyRules, R1_ARuleLeavesCopiesAlone) {
   ExpectTheWait(kHuge);
   CopyThatArrives(kLarge - 1);
   CopyThatArrives(kSmall);
-  DECIDED(tally, "aside.rule", 2);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "skipped", 2);
+  DECIDED(tally, "h2d.declined.rule", 2);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.skipped", 2);
 }
 
 TEST_F(PolicyRules, R1_BothEndsOfTheSizesAreTheRules) {
@@ -77,8 +77,8 @@ TEST_F(PolicyRules, R1_BothEndsOfTheSizesAreTheRules) {
   ExpectTheWait(5000);
   CopyThatArrives(4095);
   CopyThatArrives(5001);
-  DECIDED(tally, "aside.rule", 2);
-  DECIDED(tally, "promoted.small", 2);
+  DECIDED(tally, "h2d.declined.rule", 2);
+  DECIDED(tally, "h2d.promoted.small", 2);
 }
 
 TEST_F(PolicyRules, R1_TheFirstRuleDecides) {
@@ -90,8 +90,8 @@ TEST_F(PolicyRules, R1_TheFirstRuleDecides) {
   ExpectTheWait(kSmall);
   CopyThatArrives(kLarge);
   ExpectTheWait(kHuge);
-  DECIDED(tally, "aside.rule", 2);
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.declined.rule", 2);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 TEST_F(PolicyRules, R1_ARuleOfTheCopysDevice) {
@@ -99,8 +99,8 @@ TEST_F(PolicyRules, R1_ARuleOfTheCopysDevice) {
   const Tally tally("transfer");
   ExpectTheWait(kSmall);
   ExpectTheWait(kLarge);
-  DECIDED(tally, "aside.rule", 2);
-  NEVER_DECIDED(tally, "promoted");
+  DECIDED(tally, "h2d.declined.rule", 2);
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 // ---- R3: site
@@ -109,8 +109,8 @@ TEST_F(PolicyRules, R3_WhatIsAllowedAtOnePlaceIsNotAtAnother) {
   const Tally tally("transfer");
   ExpectTheWait(kSmall);
   ExpectTheWait(kLarge);
-  DECIDED(tally, "kept.off", 2);
-  NEVER_DECIDED(tally, "skipped");
+  DECIDED(tally, "sync.kept.off", 2);
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 TEST_F(PolicyRules, R3_NobodyIsAtAPlaceThatIsNotKnown) {
@@ -122,10 +122,10 @@ TEST_F(PolicyRules, R3_NobodyIsAtAPlaceThatIsNotKnown) {
   CopyThatArrives(kSmall);
   CopyThatArrives(kLarge);
   ExpectTheWait(kHuge);
-  DECIDED(tally, "aside.rule", 1);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "skipped", 2);
+  DECIDED(tally, "h2d.declined.rule", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "sync.skipped", 2);
 }
 
 TEST_F(PolicyRules, Policy_ARuleOfAnotherDevice) {
@@ -133,9 +133,9 @@ TEST_F(PolicyRules, Policy_ARuleOfAnotherDevice) {
   const Tally tally("transfer");
   CopyThatArrives(kSmall);
   CopyThatArrives(kLarge);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "aside.rule", 0);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "h2d.declined.rule", 0);
 }
 
 // A rule alone starts the engine.
@@ -145,9 +145,9 @@ TEST_F(PolicyRules, Policy_ARulePromotesADirectionThatIsOff) {
   CopyThatArrives(kLarge);
   ExpectTheWait(kLarge - 1);
   ExpectTheWait(kSmall);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "skipped", 1);
-  DECIDED(tally, "aside.off", 2);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "sync.skipped", 1);
+  DECIDED(tally, "h2d.declined.off", 2);
 }
 
 TEST_F(PolicyRules, Policy_ARulePromotesASizeThatIsOff) {
@@ -159,9 +159,9 @@ TEST_F(PolicyRules, Policy_ARulePromotesASizeThatIsOff) {
   CopyThatArrives(kLarge);
   ExpectTheWait(kSmall - 1);
   ExpectTheWait(kHuge);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "aside.off", 2);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "h2d.declined.off", 2);
 }
 
 // ---- copies to the host
@@ -174,9 +174,9 @@ TEST_F(PolicyRules, Policy_ARuleLeavesCopiesToTheHostAlone) {
     OK(cudaMemcpyAsync(back.data(), device_, bytes, cudaMemcpyDeviceToHost, a_));
     EXPECT_EQ(back, std::vector<uint8_t>(bytes, 0x11)) << bytes;
   }
-  DECIDED(tally, "left.small", 1);
-  DECIDED(tally, "left.rule", 1);
-  DECIDED(tally, "fetched", 1);
+  DECIDED(tally, "d2h.declined.small", 1);
+  DECIDED(tally, "d2h.declined.rule", 1);
+  DECIDED(tally, "d2h.promoted", 1);
 }
 
 TEST_F(PolicyRules, Policy_ARuleFetchesWhereCopiesToTheHostAreOff) {
@@ -188,8 +188,8 @@ TEST_F(PolicyRules, Policy_ARuleFetchesWhereCopiesToTheHostAreOff) {
     OK(cudaMemcpyAsync(back.data(), device_, bytes, cudaMemcpyDeviceToHost, a_));
     EXPECT_EQ(back, std::vector<uint8_t>(bytes, 0x11)) << bytes;
   }
-  DECIDED(tally, "left.off", 1);
-  DECIDED(tally, "fetched", 1);
+  DECIDED(tally, "d2h.declined.off", 1);
+  DECIDED(tally, "d2h.promoted", 1);
 }
 
 // ---- R2: skip_synchronize
@@ -198,10 +198,10 @@ TEST_F(PolicyRules, R2_ARuleKeepsTheSynchronise) {
   const Tally tally("transfer");
   ExpectTheWait(kLarge);
   CopyThatArrives(kSmall);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "kept.rule", 1);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "sync.kept.rule", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(PolicyRules, Policy_ARuleSkipsWhereTheKeyDoesNot) {
@@ -209,8 +209,8 @@ TEST_F(PolicyRules, Policy_ARuleSkipsWhereTheKeyDoesNot) {
   const Tally tally("transfer");
   CopyThatArrives(kSmall);
   ExpectTheWait(kLarge);
-  DECIDED(tally, "skipped", 1);
-  DECIDED(tally, "kept.off", 1);
+  DECIDED(tally, "sync.skipped", 1);
+  DECIDED(tally, "sync.kept.off", 1);
 }
 
 // ---- a rule allows; it proves nothing
@@ -226,7 +226,7 @@ TEST_F(PolicyRules, S01_ARuleDoesNotMakePinnedMemoryPageable) {
   OK(CopyUp(device_, pinned_, kSmall, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, 4, kSmall));
-  DECIDED(tally, "aside.source", 1);
+  DECIDED(tally, "h2d.declined.source", 1);
 }
 
 TEST_F(PolicyRules, S10other_ARuleDoesNotHideWorkOnHostMemory) {
@@ -242,7 +242,7 @@ TEST_F(PolicyRules, S10other_ARuleDoesNotHideWorkOnHostMemory) {
   OK(cudaStreamWaitEvent(a_, filled, 0));
   CopyAndSynchronize(a_);
   EXPECT_EQ(pinned_[0], 9);
-  DECIDED(tally, "kept.host_effect", 1);
+  DECIDED(tally, "sync.kept.host_effect", 1);
   OK(cudaEventDestroy(filled));
 }
 
@@ -257,9 +257,9 @@ TEST_F(PolicyRules, S14_ARuleDoesNotOutrankLaunchBlocking) {
   std::vector<uint8_t> back(kLarge, 0);
   OK(cudaMemcpyAsync(back.data(), device_, kLarge, cudaMemcpyDeviceToHost, a_));
   EXPECT_EQ(back, std::vector<uint8_t>(kLarge, 0x11));
-  NEVER_DECIDED(tally, "promoted");
-  NEVER_DECIDED(tally, "skipped");
-  NEVER_DECIDED(tally, "fetched");
+  NEVER_DECIDED(tally, "h2d.promoted");
+  NEVER_DECIDED(tally, "sync.skipped");
+  NEVER_DECIDED(tally, "d2h.promoted");
 }
 
 }  // namespace

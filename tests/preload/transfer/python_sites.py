@@ -97,40 +97,40 @@ class Sites(unittest.TestCase):
 
     def test_no_rule(self):
         decided, said = self.run_program("")
-        self.assertEqual(decided.get("promoted.large"), COPIES)
-        self.assertEqual(decided.get("promoted.small"), 3 * COPIES)
-        self.assertNotIn("aside.rule", decided)
+        self.assertEqual(decided.get("h2d.promoted.large"), COPIES)
+        self.assertEqual(decided.get("h2d.promoted.small"), 3 * COPIES)
+        self.assertNotIn("h2d.declined.rule", decided)
         self.assertEqual(said, "")
 
     def test_one_line(self):
         decided, _ = self.run_program(f'[[transfer.rule]]\nsite = "job/train.py:{ONE}"\npromote = false\n')
-        self.assertEqual(decided.get("aside.rule"), COPIES)
-        self.assertEqual(decided.get("promoted.small"), 3 * COPIES)
-        self.assertNotIn("promoted.large", decided)
+        self.assertEqual(decided.get("h2d.declined.rule"), COPIES)
+        self.assertEqual(decided.get("h2d.promoted.small"), 3 * COPIES)
+        self.assertNotIn("h2d.promoted.large", decided)
 
     def test_the_innermost_line_of_the_program_is_meant(self):
         decided, _ = self.run_program(f'[[transfer.rule]]\nsite = "helper.py:{MIDDLE}"\nskip_synchronize = false\n')
-        self.assertEqual(decided.get("kept.rule"), COPIES)
-        self.assertEqual(decided.get("skipped"), 3 * COPIES)
+        self.assertEqual(decided.get("sync.kept.rule"), COPIES)
+        self.assertEqual(decided.get("sync.skipped"), 3 * COPIES)
 
     def test_a_file(self):
         decided, _ = self.run_program('[[transfer.rule]]\nsite = "train.py"\npromote = false\n')
         # What eval runs has no file of the program's, and its caller is passed over by nobody.
-        self.assertEqual(decided.get("aside.rule"), 2 * COPIES, decided)
-        self.assertEqual(decided.get("promoted.small"), 2 * COPIES, decided)
+        self.assertEqual(decided.get("h2d.declined.rule"), 2 * COPIES, decided)
+        self.assertEqual(decided.get("h2d.promoted.small"), 2 * COPIES, decided)
 
     def test_no_such_place(self):
         for site in ("rain.py", f"train.py:{TOP + 1000}", "cuda.py", "elsewhere/train.py"):
             decided, _ = self.run_program(f'[[transfer.rule]]\nsite = "{site}"\npromote = false\n')
-            self.assertNotIn("aside.rule", decided, site)
+            self.assertNotIn("h2d.declined.rule", decided, site)
 
     def test_rules_in_their_order(self):
         decided, _ = self.run_program(
             f'[[transfer.rule]]\nsite = "train.py:{TOP}"\npromote = true\n'
             '[[transfer.rule]]\nsite = "train.py"\npromote = false\n'
         )
-        self.assertEqual(decided.get("aside.rule"), COPIES)
-        self.assertEqual(decided.get("promoted.small"), 3 * COPIES)
+        self.assertEqual(decided.get("h2d.declined.rule"), COPIES)
+        self.assertEqual(decided.get("h2d.promoted.small"), 3 * COPIES)
 
     def test_verify_names_the_line(self):
         # The third copy is lost on the bus.

@@ -91,7 +91,7 @@ void Rule::OweOnA() {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 void Rule::WaitElsewhere(cudaStream_t stream, int device) {
@@ -106,7 +106,7 @@ void AnotherOwes::AnotherOwesOn(cudaStream_t stream) {
     const Tally tally("transfer");
     Backlog(stream);
     CopyAndSynchronize(stream);
-    DECIDED(tally, "skipped", 1);
+    DECIDED(tally, "sync.skipped", 1);
     owes.set_value();
     end.wait();
   });

@@ -52,8 +52,8 @@ TEST_F(Rule, S01_C16_APageableSourceIsFreeAtReturn) {
     OK(cudaMemcpy(back.data(), device_ + 3, bytes, cudaMemcpyDeviceToHost));
     EXPECT_EQ(back, pattern);
   }
-  DECIDED(tally, "promoted.small", kSmallSizes);
-  DECIDED(tally, "promoted.large", std::size(kSizes) - kSmallSizes);
+  DECIDED(tally, "h2d.promoted.small", kSmallSizes);
+  DECIDED(tally, "h2d.promoted.large", std::size(kSizes) - kSmallSizes);
 }
 
 // A kernel writes the pinned source, and the copy behind it in the same stream must read what it wrote.
@@ -68,8 +68,8 @@ TEST_F(Rule, S01_APinnedSourceIsReadInStreamOrder) {
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(HoldsOnly(device_, 7, bytes));
   }
-  DECIDED(tally, "aside.source", 2);
-  NEVER_DECIDED(tally, "promoted");
+  DECIDED(tally, "h2d.declined.source", 2);
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S01_ARegisteredSourceIsReadInStreamOrder) {
@@ -85,7 +85,7 @@ TEST_F(Rule, S01_ARegisteredSourceIsReadInStreamOrder) {
     EXPECT_TRUE(HoldsOnly(device_, 7, bytes));
   }
   OK(cudaHostUnregister(source_.data()));
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S01_AManagedSourceIsReadInStreamOrder) {
@@ -97,7 +97,7 @@ TEST_F(Rule, S01_AManagedSourceIsReadInStreamOrder) {
   OK(cudaMemcpyAsync(device_, managed, kSmall, cudaMemcpyDefault, a_));
   OK(cudaStreamSynchronize(a_));
   EXPECT_TRUE(HoldsOnly(device_, 7, kSmall));
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S01_WhatWasUnregisteredIsPageableAgain) {
@@ -110,8 +110,8 @@ TEST_F(Rule, S01_WhatWasUnregisteredIsPageableAgain) {
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_, kSmall));
   EXPECT_TRUE(Holds(other_, source_, kLarge));
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 // ---- S19: the default kind is resolved by the pointers.
@@ -120,7 +120,7 @@ TEST_F(Rule, S19_TheDefaultKindFindsItsDirection) {
   source_ = Pattern(kHuge, 2);
   OK(cudaMemcpyAsync(device_, source_.data(), kSmall, cudaMemcpyDefault, a_));
   OK(cudaStreamSynchronize(a_));
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
   OK(cudaMemcpyAsync(other_, device_, kSmall, cudaMemcpyDefault, a_));
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDefault, a_));
   OK(cudaMemcpyAsync(third_, pinned_, kSmall, cudaMemcpyDefault, a_));
@@ -128,7 +128,7 @@ TEST_F(Rule, S19_TheDefaultKindFindsItsDirection) {
   OK(cudaMemcpyAsync(back.data(), third_, kSmall, cudaMemcpyDefault, a_));
   EXPECT_TRUE(Holds(third_, source_, kSmall));
   EXPECT_EQ(std::memcmp(back.data(), source_.data(), kSmall), 0);
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 // Measured: the pointers count and not the kind.
@@ -140,7 +140,7 @@ TEST_F(Rule, S19_AKindThatContradictsThePointers) {
   EXPECT_TRUE(HoldsOnly(device_, 5, kSmall));
   RETURNS(cudaErrorInvalidValue, CopyUp(source_.data(), source_.data() + kLarge, kSmall, a_));
   RETURNS(cudaErrorInvalidValue, cudaGetLastError());
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 // ---- S20: what is nothing, or wrong, ends as the real call ends it.
@@ -159,12 +159,12 @@ TEST_F(Rule, S20_NothingAndNonsense) {
     RETURNS(cudaErrorInvalidMemcpyDirection, cudaGetLastError());
   }
   RETURNS(cudaSuccess, cudaGetLastError());
-  NEVER_DECIDED(tally, "promoted");
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "h2d.promoted");
+  NEVER_DECIDED(tally, "sync.skipped");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 TEST_F(Rule, S20_AStreamThatIsNone) {
@@ -208,8 +208,8 @@ TEST_F(Rule, S18_CopiesOfOtherShapesAreTheProgramsOwn) {
     EXPECT_EQ(Pending(a_), 0) << "the synchronization was made";
     EXPECT_TRUE(HoldsOnly(&copy == &copies[3] ? symbol : device_, value, kSmall));
   }
-  NEVER_DECIDED(tally, "promoted");
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "h2d.promoted");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 // ---- S21: sources of every sort. Each ends where nothing can be read any more.
@@ -232,8 +232,8 @@ TEST_F(Rule, S21_ReadOnlyFileAndSharedSources) {
     }
   }
   close(file);
-  DECIDED(tally, "promoted.small", 8);
-  DECIDED(tally, "promoted.large", 8);
+  DECIDED(tally, "h2d.promoted.small", 8);
+  DECIDED(tally, "h2d.promoted.large", 8);
 }
 
 TEST_F(Rule, S21_TheSourceMayBeUnmappedAtReturn) {
@@ -248,8 +248,8 @@ TEST_F(Rule, S21_TheSourceMayBeUnmappedAtReturn) {
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(Holds(device_, pattern));
   }
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 2);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 2);
 }
 
 TEST_F(Rule, S21_ABadAddressFaultsAndDoesNotHang) {

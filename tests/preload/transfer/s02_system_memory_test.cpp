@@ -29,9 +29,9 @@ TEST_F(SystemMemory, S02_WithHostPageTablesTheSourceIsReadInStreamOrder) {
     EXPECT_TRUE(HoldsOnly(device_, 7, bytes));
     source_.assign(kHuge, 0x11);
   }
-  DECIDED(tally, "aside.system_memory", 2);
-  NEVER_DECIDED(tally, "promoted");
-  NEVER_DECIDED(tally, "skipped");
+  DECIDED(tally, "h2d.declined.system_memory", 2);
+  NEVER_DECIDED(tally, "h2d.promoted");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramAdvises) {
@@ -39,12 +39,12 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramAdvises) {
   WarmUp();
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
   OK(AdviseReadMostly(source_.data(), kSmall));
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "aside.system_memory", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.declined.system_memory", 1);
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
 }
 
@@ -55,7 +55,7 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "aside.system_memory", 1);
+  DECIDED(tally, "h2d.declined.system_memory", 1);
 }
 
 TEST_F(SystemMemory, S02_HmmStandsAsideWhereThePolicySaysSo) {
@@ -64,8 +64,8 @@ TEST_F(SystemMemory, S02_HmmStandsAsideWhereThePolicySaysSo) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "aside.system_memory", 1);
-  NEVER_DECIDED(tally, "promoted");
+  DECIDED(tally, "h2d.declined.system_memory", 1);
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 // Hints about managed memory, which is not ordinary memory, say nothing about the latter.
@@ -78,7 +78,7 @@ TEST_F(SystemMemory, S02_HintsAboutManagedMemoryChangeNothing) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 }  // namespace

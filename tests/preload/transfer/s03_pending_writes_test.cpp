@@ -20,8 +20,8 @@ class PendingWrites : public Rule {
     OK(cudaStreamSynchronize(a_));
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(HoldsOnly(device_ + kReadAtCall, 7, kTail));
-    DECIDED(tally, "aside.host_effect", 1);
-    NEVER_DECIDED(tally, "promoted");
+    DECIDED(tally, "h2d.declined.host_effect", 1);
+    NEVER_DECIDED(tally, "h2d.promoted");
   }
 
   cudaGraphExec_t Captured(const std::function<void()>& work) {
@@ -93,7 +93,7 @@ TEST_F(PendingWrites, S03_AHostFunctionThatHasRunIsNoReason) {
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_));
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 TEST_F(PendingWrites, S04_AGraphThatCopiesToTheSource) {
@@ -139,7 +139,7 @@ TEST_F(PendingWrites, S04_ACopyToElsewhereIsNoReason) {
   Backlog(a_);
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, a_));
   OK(CopyUp(device_, source_.data(), kSmall, a_));
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_, kSmall));
 }

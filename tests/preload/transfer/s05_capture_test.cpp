@@ -31,8 +31,8 @@ TEST_F(Rule, S05_ACapturedCopyReadsItsSourceWhenTheGraphRuns) {
       OK(cudaGraphDestroy(graph));
     }
   }
-  DECIDED(tally, "aside.capture", 6);
-  NEVER_DECIDED(tally, "promoted");
+  DECIDED(tally, "h2d.declined.capture", 6);
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S05_OnAStreamThatJoinedTheCapture) {
@@ -55,7 +55,7 @@ TEST_F(Rule, S05_OnAStreamThatJoinedTheCapture) {
   OK(cudaGraphLaunch(exec, a_));
   OK(cudaStreamSynchronize(a_));
   EXPECT_TRUE(HoldsOnly(device_, 9, kSmall));
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S05_ACopyElsewhereLeavesTheCaptureWhole) {
@@ -70,8 +70,8 @@ TEST_F(Rule, S05_ACopyElsewhereLeavesTheCaptureWhole) {
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(a_, &graph));
   EXPECT_NE(graph, nullptr);
-  DECIDED(tally, "aside.capture", 1);
-  NEVER_DECIDED(tally, "skipped");
+  DECIDED(tally, "h2d.declined.capture", 1);
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 // What CUDA refuses during a capture stays refused, and breaks the capture as it does without the library.
@@ -93,8 +93,8 @@ TEST_F(Rule, S05_ErrorsOfACaptureAreThoseOfTheRealCalls) {
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(Rule, S05_CopiesGoOnAfterACapture) {
@@ -105,8 +105,8 @@ TEST_F(Rule, S05_CopiesGoOnAfterACapture) {
   }
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 // One thread's first copies make the engine pin memory, which CUDA forbids while another thread captures in the global

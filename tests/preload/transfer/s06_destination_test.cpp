@@ -16,8 +16,8 @@ TEST_F(Rule, S06_AHostDestinationIsCompleteAtReturn) {
       EXPECT_EQ(std::memcmp(pinned_, source_.data(), bytes), 0) << kind << " " << bytes;
     }
   }
-  DECIDED_AT_LEAST(tally, "aside.destination", 2);
-  NEVER_DECIDED(tally, "promoted");
+  DECIDED_AT_LEAST(tally, "h2d.declined.destination", 2);
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 TEST_F(Rule, S06_AManagedDestinationIsSeenByTheHost) {
@@ -32,7 +32,7 @@ TEST_F(Rule, S06_AManagedDestinationIsSeenByTheHost) {
     OK(cudaStreamSynchronize(a_));
     EXPECT_EQ(std::memcmp(managed, source_.data(), bytes), 0);
   }
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 // ... also if no hook saw it come.
@@ -49,7 +49,7 @@ TEST_F(Rule, S06_AManagedDestinationMadeByTheDriver) {
     OK(cudaStreamSynchronize(a_));
     EXPECT_EQ(std::memcmp(host, source_.data(), bytes), 0);
   }
-  DECIDED(tally, "aside.destination", 2);
+  DECIDED(tally, "h2d.declined.destination", 2);
 }
 
 TEST_F(Rule, S06_AnotherDevicesMemory) {
@@ -65,7 +65,7 @@ TEST_F(Rule, S06_AnotherDevicesMemory) {
     OK(cudaStreamSynchronize(a_));
     EXPECT_TRUE(Holds(far, source_, bytes));
   }
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
 }
 
 // Memory of another context of this device, whose work is in no order with this one's but by the synchronise.
@@ -91,7 +91,7 @@ TEST_F(Rule, S06_AnotherContextsMemory) {
     WaitElsewhere(stream);
     EXPECT_TRUE(Holds(read, source_, bytes));
   }
-  DECIDED(tally, "aside.destination", 2);
+  DECIDED(tally, "h2d.declined.destination", 2);
 }
 
 TEST_F(Rule, S06_TheEndOfAnAllocation) {
@@ -106,12 +106,12 @@ TEST_F(Rule, S06_TheEndOfAnAllocation) {
     RETURNS(cudaSuccess, cudaStreamSynchronize(a_));
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(HoldsOnly(exact, 1, bytes));
-    NEVER_DECIDED(tally, "promoted");
+    NEVER_DECIDED(tally, "h2d.promoted");
     OK(CopyUp(exact + 1, source_.data(), bytes - 1, a_));
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(HoldsOnly(exact, 1, 1));
     EXPECT_TRUE(HoldsOnly(exact + 1, 0x11, bytes - 1));
-    DECIDED(tally, bytes == kSmall ? "promoted.small" : "promoted.large", 1);
+    DECIDED(tally, bytes == kSmall ? "h2d.promoted.small" : "h2d.promoted.large", 1);
     OK(cudaFree(exact));
     RETURNS(cudaErrorInvalidValue, CopyUp(exact, source_.data(), bytes, a_));
     RETURNS(cudaErrorInvalidValue, cudaGetLastError());
@@ -133,8 +133,8 @@ TEST_F(Rule, S06_PoolMemory) {
     OK(cudaDeviceSynchronize());
     EXPECT_TRUE(Holds(other_, source_, bytes));
   }
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 }  // namespace

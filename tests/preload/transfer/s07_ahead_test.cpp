@@ -62,8 +62,8 @@ TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
       EXPECT_TRUE(HoldsOnly(far, 2, bytes));
     }
   }
-  DECIDED(tally, "promoted.large", copies);
-  DECIDED(tally, "ahead", copies);
+  DECIDED(tally, "h2d.promoted.large", copies);
+  DECIDED(tally, "h2d.ahead", copies);
 }
 
 // Blocks are used again when what they held was passed on, and not before.
@@ -83,7 +83,7 @@ TEST_F(Ahead, S08early_ManyCopiesOneAfterTheOther) {
       EXPECT_TRUE(HoldsOnly(far + static_cast<size_t>(i) * kLarge, static_cast<uint8_t>(i + round + 1), kLarge)) << i;
     }
   }
-  DECIDED_AT_LEAST(tally, "ahead", 3);
+  DECIDED_AT_LEAST(tally, "h2d.ahead", 3);
 }
 
 // The stream that it belongs to waits for its arrival, whatever another one does.
@@ -106,7 +106,7 @@ TEST_F(Ahead, S07arrived_OnTwoStreams) {
     OK(LaunchFill(other_, kHuge, 0, b_));
     OK(cudaDeviceSynchronize());
   }
-  DECIDED_AT_LEAST(tally, "ahead", 16);
+  DECIDED_AT_LEAST(tally, "h2d.ahead", 16);
 }
 
 TEST_P(Allocating, S36_ItIsFreeMemoryForTheProgram) {
@@ -140,7 +140,7 @@ TEST_P(Allocating, S36_AnAllocationThatFindsNoMemoryGetsIt) {
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   EXPECT_EQ(DriversFreeMemory(), free);
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "ahead", 1);
+  DECIDED(tally, "h2d.ahead", 1);
 }
 
 TEST_P(Allocating, S36_OtherAllocationsToo) {
@@ -173,7 +173,7 @@ TEST_F(Ahead, Policy_NoneIsTakenWhereLittleIsFree) {
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_EQ(DriversFreeMemory(), drivers);
-  NEVER_DECIDED(tally, "ahead");
+  NEVER_DECIDED(tally, "h2d.ahead");
   EXPECT_TRUE(Holds(device_, source_, kHuge));
 }
 
@@ -191,12 +191,12 @@ TEST_F(Ahead, Policy_ShorterCopiesFindMemoryBehindOneThatIsTooLong) {
   const Tally tally("transfer");
   OK(CopyUp(far, source.data(), kTooLong, a_));
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "aside.device", 1);
+  DECIDED(tally, "h2d.declined.device", 1);
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_, kHuge));
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 class AheadVerified : public Ahead {
@@ -214,7 +214,7 @@ TEST_F(AheadVerified, S36_AnEngineThatIsOffKeepsNothing) {
   simClearFailures();
   OK(cudaDeviceSynchronize());
   OK(cudaDeviceSynchronize());  // looks at what has come back
-  DECIDED(tally, "ahead", 1);
+  DECIDED(tally, "h2d.ahead", 1);
   DECIDED(tally, "verified.wrong", 1);
   EXPECT_EQ(FreeMemory(), before);
   void* rest = nullptr;
@@ -235,9 +235,9 @@ TEST_F(AheadOff, Policy_ACopyWaitsForItsStreamAndALongOneIsLeftAlone) {
   OK(CopyUp(other_, source_.data(), kHuge, a_));
   EXPECT_EQ(DriversFreeMemory(), drivers);
   OK(cudaDeviceSynchronize());
-  NEVER_DECIDED(tally, "ahead");
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "aside.device", 1);
+  NEVER_DECIDED(tally, "h2d.ahead");
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "h2d.declined.device", 1);
 }
 
 // Behind a copy ahead that fails at any call, the destination holds the whole copy or the error is the real call's.
@@ -267,7 +267,7 @@ TEST_F(Ahead, S17_AnyCallThatFails) {
   OK(CopyUp(device_, source_.data(), kHuge, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_, kHuge));
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ TEST_F(Rule, S07_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
       EXPECT_TRUE(HoldsOnly(device_, 2, bytes));
     }
   }
-  DECIDED(tally, "promoted.small", 2);
-  DECIDED(tally, "promoted.large", 4);
+  DECIDED(tally, "h2d.promoted.small", 2);
+  DECIDED(tally, "h2d.promoted.large", 4);
 }
 
 // One buffer, written again and again while kernels read it.
@@ -42,7 +42,7 @@ TEST_F(Rule, S07_ManyCopiesToOneDestination) {
   for (int i = 0; i < kCopies; ++i) {
     EXPECT_TRUE(HoldsOnly(other_ + static_cast<size_t>(i) * kSmall, static_cast<uint8_t>(i), kSmall)) << i;
   }
-  DECIDED(tally, "promoted.small", kCopies);
+  DECIDED(tally, "h2d.promoted.small", kCopies);
 }
 
 // The legacy stream waits for the blocking ones and they for it, with a copy in between too.
@@ -59,7 +59,7 @@ TEST_F(Rule, S07_TheLegacyStreamsOrder) {
   OK(cudaStreamSynchronize(blocking));
   EXPECT_TRUE(HoldsOnly(other_, 1, kSmall));
   EXPECT_TRUE(Holds(third_, source_, kSmall));
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 TEST_F(Rule, S07_ThePerThreadStreamsOrder) {
@@ -73,7 +73,7 @@ TEST_F(Rule, S07_ThePerThreadStreamsOrder) {
   OK(cudaStreamSynchronize(cudaStreamPerThread));
   EXPECT_TRUE(HoldsOnly(other_, 1, kSmall));
   EXPECT_TRUE(Holds(third_, source_, kSmall));
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 }  // namespace

@@ -60,16 +60,16 @@ class FullStagingOfBoth : public FullStaging {
 TEST_F(FullStagingOfBoth, S08_LargeCopies) {
   const Tally tally("transfer");
   CopyBehindAWaitForTheHost(kLarge, 100);
-  DECIDED(tally, "ahead", 64);
-  DECIDED_AT_LEAST(tally, "promoted.large", 65);
-  DECIDED_AT_LEAST(tally, "aside.full", 1);
+  DECIDED(tally, "h2d.ahead", 64);
+  DECIDED_AT_LEAST(tally, "h2d.promoted.large", 65);
+  DECIDED_AT_LEAST(tally, "h2d.declined.full", 1);
 }
 
 TEST_F(FullStaging, S08_SmallCopies) {
   const Tally tally("transfer");
   CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
-  DECIDED_AT_LEAST(tally, "promoted.small", 1);
-  DECIDED_AT_LEAST(tally, "aside.full", 1);
+  DECIDED_AT_LEAST(tally, "h2d.promoted.small", 1);
+  DECIDED_AT_LEAST(tally, "h2d.declined.full", 1);
 }
 
 // Staging memory comes back, and serves again.
@@ -77,7 +77,7 @@ TEST_F(FullStaging, S08_FullStagingEmpties) {
   CopyBehindAWaitForTheHost(size_t{64} << 10, 200);
   const Tally tally("transfer");
   CopyBehindAWaitForTheHost(size_t{64} << 10, 4);
-  DECIDED(tally, "promoted.small", 4);
+  DECIDED(tally, "h2d.promoted.small", 4);
 }
 
 // A copy that is longer than what is free goes through it, slot by slot, as long as the device keeps up. On a machine
@@ -97,9 +97,9 @@ TEST_F(FullStaging, S08_ACopyLongerThanStagingMemory) {
     OK(cudaDeviceSynchronize());
     ASSERT_TRUE(Holds(far, pattern));
     ++copies;
-  } while (Engine() && tally.Of("promoted.large") == 0 && copies < kMostCopies);
-  DECIDED(tally, "promoted.large", 1);
-  DECIDED(tally, "aside.full", copies - 1);
+  } while (Engine() && tally.Of("h2d.promoted.large") == 0 && copies < kMostCopies);
+  DECIDED(tally, "h2d.promoted.large", 1);
+  DECIDED(tally, "h2d.declined.full", copies - 1);
 }
 
 // While the whole device is held nothing is read, and the copy gets no further than its slots: it is the program's own.
@@ -127,9 +127,9 @@ TEST_F(FullStaging, S08_ALongCopyBehindAHold) {
   release.join();
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(far, second));
-  DECIDED(tally, "skipped", 1);
-  DECIDED(tally, "aside.full", 1);
-  DECIDED(tally, "aside.error", 0);
+  DECIDED(tally, "sync.skipped", 1);
+  DECIDED(tally, "h2d.declined.full", 1);
+  DECIDED(tally, "h2d.declined.error", 0);
 }
 
 class Staging : public Rule {};
@@ -146,7 +146,7 @@ TEST_F(Staging, S08early_ALongCopyOnAnIdleStream) {
   OK(CopyUp(far, pattern.data(), kBytes, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(far, pattern));
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 
 // ...nor those of a copy before.
@@ -163,7 +163,7 @@ TEST_F(Staging, S08early_OneCopyAfterTheOther) {
   for (int i = 0; i < kCopies; ++i) {
     EXPECT_TRUE(HoldsOnly(far + static_cast<size_t>(i) * kLarge, static_cast<uint8_t>(i + 1), kLarge)) << i;
   }
-  DECIDED_AT_LEAST(tally, "promoted.large", 1);
+  DECIDED_AT_LEAST(tally, "h2d.promoted.large", 1);
 }
 
 }  // namespace

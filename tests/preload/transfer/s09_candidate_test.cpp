@@ -8,7 +8,7 @@ TEST_F(Rule, S09_TheSynchroniseBehindTheCopyIsSkipped) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   if (Engine()) {
     EXPECT_GT(Pending(a_), 0);
   }
@@ -55,8 +55,8 @@ TEST_F(Rule, S09_AnyCallInBetweenIsOneTooMany) {
     OK(call());
     OK(cudaStreamSynchronize(a_));
     EXPECT_EQ(Pending(a_), 0);
-    DECIDED(tally, "promoted.small", 1);
-    NEVER_DECIDED(tally, "skipped");
+    DECIDED(tally, "h2d.promoted.small", 1);
+    NEVER_DECIDED(tally, "sync.skipped");
   }
 }
 
@@ -66,7 +66,7 @@ TEST_F(Rule, S09_AskingForErrorsIsNothingInBetween) {
   RETURNS(cudaSuccess, cudaPeekAtLastError());
   RETURNS(cudaSuccess, cudaGetLastError());
   OK(cudaStreamSynchronize(a_));
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
@@ -76,7 +76,7 @@ TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
   OK(cudaStreamSynchronize(a_));
   EXPECT_EQ(Pending(a_), 0);
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
@@ -85,7 +85,7 @@ TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   WaitElsewhere(a_);
   EXPECT_EQ(Pending(a_), 0);
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 TEST_F(Rule, S09_AnotherStreamsSynchroniseIsMade) {
@@ -97,7 +97,7 @@ TEST_F(Rule, S09_AnotherStreamsSynchroniseIsMade) {
   EXPECT_EQ(Pending(b_), 0);
   OK(cudaStreamSynchronize(a_));
   EXPECT_EQ(Pending(a_), 0);
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 // The per-thread streams of two threads have one name.
@@ -110,7 +110,7 @@ TEST_F(Rule, S09_AnotherThreadsPerThreadStreamIsAnotherOne) {
     EXPECT_EQ(Pending(cudaStreamPerThread), 0);
   });
   OK(cudaStreamSynchronize(cudaStreamPerThread));
-  NEVER_DECIDED(tally, "kept");
+  NEVER_DECIDED(tally, "sync.kept");
 }
 
 TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
@@ -120,7 +120,7 @@ TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
   OK(cudaStreamSynchronize(a_));
   EXPECT_EQ(Pending(a_), 0);
   (void)cudaGetLastError();
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 // A device-wide wait is no synchronise of the stream.
@@ -130,7 +130,7 @@ TEST_F(Rule, S09_ADeviceSynchroniseIsMade) {
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   OK(cudaDeviceSynchronize());
   EXPECT_EQ(Pending(a_), 0);
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ class HostEffects : public Rule {
 
   // The effect on the stream of the copy: the host waits for it. Where it cannot be in the copy's source (skipped.rest)
   // the host waits for no more; else the copy is not promoted at all.
-  void OnTheSameStream(const std::function<void(cudaStream_t)>& effect, const char* decision = "skipped.rest") {
+  void OnTheSameStream(const std::function<void(cudaStream_t)>& effect, const char* decision = "sync.skipped.rest") {
     for (cudaStream_t stream : {a_, cudaStreamPerThread, static_cast<cudaStream_t>(nullptr)}) {
       SCOPED_TRACE(stream == a_ ? "a stream" : stream == nullptr ? "the legacy stream" : "the per-thread stream");
       std::memset(pinned_, 0, kLarge);
@@ -62,7 +62,7 @@ class HostEffects : public Rule {
   }
   void InAGraph(cudaGraphExec_t exec) {
     OnTheSameStream([exec](cudaStream_t stream) { EXPECT_EQ(cudaGraphLaunch(exec, stream), cudaSuccess); },
-                    "aside.host_effect");
+                    "h2d.declined.host_effect");
   }
   void InAGraph(const std::function<void()>& work) { InAGraph(Executable(Captured(work))); }
 };
@@ -85,7 +85,7 @@ TEST_F(HostEffects, S10_ACopyToRegisteredMemory) {
   OK(cudaMemcpyAsync(registered.data(), other_, kSmall, cudaMemcpyDeviceToHost, a_));
   CopyAndSynchronize(a_);
   EXPECT_EQ(registered, std::vector<uint8_t>(kSmall, 7));
-  DECIDED(tally, "skipped.rest", 1);
+  DECIDED(tally, "sync.skipped.rest", 1);
   OK(cudaHostUnregister(registered.data()));
 }
 TEST_F(HostEffects, S10_A2DCopy) {
@@ -110,7 +110,7 @@ TEST_F(HostEffects, S10_ABatch) {
   OK(CopyBatch(pinned_, other_, kSmall, a_));
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "aside.host_effect", 1);
+  DECIDED(tally, "h2d.declined.host_effect", 1);
 }
 TEST_F(HostEffects, S10_ACopyFromASymbol) {
   OK(simRegisterVariable(&variable, "variable", kSmall));
@@ -135,12 +135,12 @@ TEST_F(HostEffects, S10_A3DMemset) {
 }
 TEST_F(HostEffects, S10_AHostFunction) {
   OnTheSameStream([this](cudaStream_t stream) { EXPECT_EQ(cudaLaunchHostFunc(stream, Mark, pinned_), cudaSuccess); },
-                  "aside.host_effect");
+                  "h2d.declined.host_effect");
 }
 TEST_F(HostEffects, S10_ACallback) {
   OnTheSameStream(
       [this](cudaStream_t stream) { EXPECT_EQ(cudaStreamAddCallback(stream, MarkBack, pinned_, 0), cudaSuccess); },
-      "aside.host_effect");
+      "h2d.declined.host_effect");
 }
 
 // Several: all of them.
@@ -156,7 +156,7 @@ TEST_F(HostEffects, S10_SeveralEffects) {
   EXPECT_TRUE(Seen());
   EXPECT_EQ(pinned_[2 * kSmall], 7);
   EXPECT_EQ(pinned_[kSmall], 7);
-  DECIDED(tally, "skipped.rest", 1);
+  DECIDED(tally, "sync.skipped.rest", 1);
 }
 
 // Which thread has asked for the effect does not matter.
@@ -168,7 +168,7 @@ TEST_F(HostEffects, S10_AnEffectOfAnotherThread) {
   });
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "skipped.rest", 1);
+  DECIDED(tally, "sync.skipped.rest", 1);
 }
 
 TEST_F(HostEffects, S10_WhatHasRunIsNotWaitedFor) {
@@ -178,7 +178,7 @@ TEST_F(HostEffects, S10_WhatHasRunIsNotWaitedFor) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 // Behind the effect, what nobody on the host can see stays owed.
@@ -189,7 +189,7 @@ TEST_F(HostEffects, S10_TheRestIsStillOwed) {
   Backlog(a_);
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "skipped.rest", 1);
+  DECIDED(tally, "sync.skipped.rest", 1);
   OK(cudaDeviceSynchronize());
   EXPECT_EQ(Pending(a_), 0);
 }
@@ -270,7 +270,7 @@ TEST_F(HostEffects, S10_AGraphThatStaysOnTheDeviceCostsNothing) {
   Backlog(a_);
   OK(cudaGraphLaunch(exec, a_));
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(third_, 7, kSmall));
 }
@@ -287,7 +287,7 @@ TEST_F(HostEffects, S10other_AnEffectThatTheStreamWaitsFor) {
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "kept.host_effect", 1);
+  DECIDED(tally, "sync.kept.host_effect", 1);
 }
 TEST_F(HostEffects, S10other_AHostFunctionThatTheStreamWaitsFor) {
   cudaEvent_t event = nullptr;
@@ -307,7 +307,7 @@ TEST_F(HostEffects, S10other_TheLegacyStreamWaitsForBlockingStreams) {
   OK(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, blocking));
   CopyAndSynchronize(nullptr);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "kept.host_effect", 1);
+  DECIDED(tally, "sync.kept.host_effect", 1);
 }
 TEST_F(HostEffects, S10other_AnotherThreadsPerThreadStream) {
   cudaEvent_t event = nullptr;
@@ -385,7 +385,7 @@ TEST_F(Asleep, S10asleep_AnEffectThatWasNotRecorded) {
   OK(CopyUp(device_, source_.data(), kSmall, b_));
   OK(cudaStreamSynchronize(b_));
   EXPECT_TRUE(Seen());
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 TEST_F(Asleep, S10asleep_AnotherStreamsEffectThatWasNotRecorded) {
@@ -418,7 +418,7 @@ TEST_F(Asleep, S10asleep_ThenAllIsAsItWas) {
     OK(cudaDeviceSynchronize());
     OK(simQuiesce());
   }
-  EXPECT_TRUE(!Engine() || tally.Of("skipped") >= 2);
+  EXPECT_TRUE(!Engine() || tally.Of("sync.skipped") >= 2);
   OnTheSameStream([this](cudaStream_t stream) {
     EXPECT_EQ(cudaMemcpyAsync(pinned_, other_, kSmall, cudaMemcpyDeviceToHost, stream), cudaSuccess);
   });

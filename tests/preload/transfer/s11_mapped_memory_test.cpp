@@ -17,8 +17,8 @@ class Mapped : public Rule {
     CopyAndSynchronize(a_);
     EXPECT_EQ(std::vector<uint8_t>(host, host + kSmall), std::vector<uint8_t>(kSmall, 7));
     EXPECT_EQ(Pending(a_), 0);
-    DECIDED(tally, "promoted.small", 1);
-    DECIDED(tally, "kept.mapped", 1);
+    DECIDED(tally, "h2d.promoted.small", 1);
+    DECIDED(tally, "sync.kept.mapped", 1);
   }
 };
 
@@ -30,7 +30,7 @@ TEST_F(Mapped, S11_ManagedMemory) {
   OK(cudaFree(managed));
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
-  DECIDED(tally, "kept.mapped", 1);
+  DECIDED(tally, "sync.kept.mapped", 1);
 }
 
 TEST_F(Mapped, S11_MappedAllocation) {
@@ -78,7 +78,7 @@ TEST_F(MappedByLibrary, S11_ALibraryThatSeesToItsOwnOrderIsNoReason) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(MappedByLibrary, S11_AnyOtherLibraryIsOne) {
@@ -86,7 +86,7 @@ TEST_F(MappedByLibrary, S11_AnyOtherLibraryIsOne) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "kept.mapped", 1);
+  DECIDED(tally, "sync.kept.mapped", 1);
 }
 #endif
 
@@ -98,7 +98,7 @@ TEST_F(Mapped, S11_OrdinaryPinnedMemoryIsNoReason) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 }  // namespace

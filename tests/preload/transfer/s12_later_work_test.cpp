@@ -22,7 +22,7 @@ class LaterWork : public Rule {
     const Tally tally("transfer");
     Backlog(stream);
     CopyAndSynchronize(stream, bytes);
-    DECIDED(tally, "skipped", 1);
+    DECIDED(tally, "sync.skipped", 1);
   }
 };
 
@@ -161,7 +161,7 @@ TEST_F(Contexts, S12contexts_AnotherDeviceReadsAfterwards) {
   ReadFromSecondDevice();
   WaitElsewhere(far_stream_, 1);
   EXPECT_TRUE(Holds(far_, source_, kSmall));
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
@@ -178,7 +178,7 @@ TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
       },
       1);
   EXPECT_TRUE(Holds(far_, source_, kSmall));
-  DECIDED(tally, "kept.contexts", 1);
+  DECIDED(tally, "sync.kept.contexts", 1);
 }
 
 // Made by a call of the driver's that no hook sees; the engine meets it at a copy.
@@ -198,7 +198,7 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwnAfterASkip) {
   Backlog(a_);
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "kept.contexts", 1);
+  DECIDED(tally, "sync.kept.contexts", 1);
 }
 
 // Through host memory, in the second device's own stream order, and waited for: only the skipping is the first one's.
@@ -222,15 +222,15 @@ TEST_F(Contexts, S12contexts_CopiesOfTheSecondDeviceAreStaged) {
     OK(cudaDeviceSynchronize());  // it may return when the source has been read
     EXPECT_TRUE(Holds(memory, source_, bytes)) << bytes;
   }
-  DECIDED(tally, "promoted.small", 2);
-  DECIDED(tally, "promoted.large", 2);
-  DECIDED(tally, "kept.contexts", 2);  // those in cudaMemcpy; behind a kernel a synchronise is always made
-  DECIDED(tally, "fetched", 1);
+  DECIDED(tally, "h2d.promoted.small", 2);
+  DECIDED(tally, "h2d.promoted.large", 2);
+  DECIDED(tally, "sync.kept.contexts", 2);  // those in cudaMemcpy; behind a kernel a synchronise is always made
+  DECIDED(tally, "d2h.promoted", 1);
   // Only the first device has staging memory for copies of more than 2 MiB.
-  DECIDED(tally, "aside.device", 2);
-  DECIDED(tally, "left.device", 1);
-  NEVER_DECIDED(tally, "skipped");
-  NEVER_DECIDED(tally, "ahead");
+  DECIDED(tally, "h2d.declined.device", 2);
+  DECIDED(tally, "d2h.declined.device", 1);
+  NEVER_DECIDED(tally, "sync.skipped");
+  NEVER_DECIDED(tally, "h2d.ahead");
 }
 
 // They have one name, and no order.
@@ -285,7 +285,7 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwn) {
   OK(cudaStreamSynchronize(stream));
   EXPECT_EQ(Pending(stream), 0);
   EXPECT_TRUE(Holds(memory, source_, kSmall));
-  DECIDED(tally, "aside.context", 1);
+  DECIDED(tally, "h2d.declined.context", 1);
   OK(cuCtxDestroy(own));
 }
 
@@ -313,7 +313,7 @@ TEST_F(Contexts, S12contexts_ACaptureBegunBetweenTheCopyAndTheSynchronise) {
   step = 2;
   capturer.join();
   EXPECT_TRUE(Holds(device_, source_, kSmall));
-  DECIDED(tally, "kept.capture", 1);
+  DECIDED(tally, "sync.kept.capture", 1);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ class Payment : public Rule {
     OweOnA();
     const Tally tally("transfer");
     RETURNS(cudaSuccess, call());
-    NEVER_DECIDED(tally, "paid");
+    NEVER_DECIDED(tally, "sync.settled");
     OK(cudaDeviceSynchronize());
     EXPECT_EQ(Pending(a_), 0);
   }
@@ -32,37 +32,37 @@ class Payment : public Rule {
 
 // ---- synchronises
 TEST_F(Payment, S13_ADeviceSynchronise) {
-  PaidBy("paid.synchronize", [] { return cudaDeviceSynchronize(); });
+  PaidBy("sync.settled.synchronize", [] { return cudaDeviceSynchronize(); });
 }
 TEST_F(Payment, S13_TheStreamsNextSynchronise) {
-  PaidBy("paid.synchronize", [this] { return cudaStreamSynchronize(a_); });
+  PaidBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(a_); });
 }
 TEST_F(Payment, S13_AnotherStreamsSynchronise) {
-  PaidBy("paid.synchronize", [this] { return cudaStreamSynchronize(b_); });
+  PaidBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(b_); });
 }
 TEST_F(Payment, S13_AnEventSynchronise) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
   OK(cudaEventRecord(event, b_));
-  PaidBy("paid.synchronize", [event] { return cudaEventSynchronize(event); });
+  PaidBy("sync.settled.synchronize", [event] { return cudaEventSynchronize(event); });
 }
 
 // ---- blocking copies and memsets
 TEST_F(Payment, S13_ABlockingCopyToTheHost) {
   std::vector<uint8_t> back(16);
-  PaidBy("paid.copy", [&] { return cudaMemcpy(back.data(), other_, 16, cudaMemcpyDeviceToHost); });
+  PaidBy("sync.settled.copy", [&] { return cudaMemcpy(back.data(), other_, 16, cudaMemcpyDeviceToHost); });
 }
 // One from pageable memory is promoted, and owes in its turn (blocking_copy_test.cpp).
 TEST_F(Payment, S13_ABlockingCopyToTheDevice) {
-  PaidBy("paid.copy", [this] { return cudaMemcpy(other_, pinned_, 16, cudaMemcpyHostToDevice); });
+  PaidBy("sync.settled.copy", [this] { return cudaMemcpy(other_, pinned_, 16, cudaMemcpyHostToDevice); });
 }
 TEST_F(Payment, S13_ABlocking2DCopy) {
   std::vector<uint8_t> back(64);
-  PaidBy("paid.copy", [&] { return cudaMemcpy2D(back.data(), 8, other_, 8, 8, 8, cudaMemcpyDeviceToHost); });
+  PaidBy("sync.settled.copy", [&] { return cudaMemcpy2D(back.data(), 8, other_, 8, 8, 8, cudaMemcpyDeviceToHost); });
 }
 TEST_F(Payment, S13_AnAsynchronousCopyToPageableMemory) {
   std::vector<uint8_t> back(16);
-  PaidBy("paid.copy", [&] { return cudaMemcpyAsync(back.data(), other_, 16, cudaMemcpyDeviceToHost, b_); });
+  PaidBy("sync.settled.copy", [&] { return cudaMemcpyAsync(back.data(), other_, 16, cudaMemcpyDeviceToHost, b_); });
 }
 TEST_F(Payment, S13_WhatASecondThreadReadsIsThere) {
   OweOnA();
@@ -93,31 +93,31 @@ TEST_F(Payment, S13_ManyStreamsAreAllPaid) {
 
 // ---- frees, exports, captures, resets, profilers
 TEST_F(Payment, S13free_AFree) {
-  PaidBy("paid.free", [this] { return cudaFree(third_); });
+  PaidBy("sync.settled.free", [this] { return cudaFree(third_); });
 }
 TEST_F(Payment, S13free_AFreeOfPoolMemory) {
   void* block = nullptr;
   OK(cudaMallocAsync(&block, kSmall, b_));
   OK(cudaStreamSynchronize(b_));
-  PaidBy("paid.free", [block] { return cudaFree(block); });
+  PaidBy("sync.settled.free", [block] { return cudaFree(block); });
 }
 TEST_F(Payment, S13free_AFreeOfPinnedMemory) {
-  PaidBy("paid.free", [this] { return cudaFreeHost(pinned_); });
+  PaidBy("sync.settled.free", [this] { return cudaFreeHost(pinned_); });
 }
 TEST_F(Payment, S13free_AnUnregistration) {
   std::vector<uint8_t> registered(kSmall);
   OK(cudaHostRegister(registered.data(), kSmall, 0));
-  PaidBy("paid.free", [&] { return cudaHostUnregister(registered.data()); });
+  PaidBy("sync.settled.free", [&] { return cudaHostUnregister(registered.data()); });
 }
 TEST_F(Payment, S13free_ExportedMemory) {
   cudaIpcMemHandle_t handle;
-  PaidBy("paid.share", [&] { return cudaIpcGetMemHandle(&handle, device_); });
+  PaidBy("sync.settled.share", [&] { return cudaIpcGetMemHandle(&handle, device_); });
 }
 TEST_F(Payment, S13free_AnExportedEvent) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
   cudaIpcEventHandle_t handle;
-  PaidBy("paid.share", [&] { return cudaIpcGetEventHandle(&handle, event); });
+  PaidBy("sync.settled.share", [&] { return cudaIpcGetEventHandle(&handle, event); });
 }
 TEST_F(Payment, S13free_AnExportedPool) {
   cudaMemPoolProps properties = {};
@@ -127,22 +127,22 @@ TEST_F(Payment, S13free_AnExportedPool) {
   cudaMemPool_t pool = nullptr;
   OK(cudaMemPoolCreate(&pool, &properties));
   int file = -1;
-  PaidBy("paid.share",
+  PaidBy("sync.settled.share",
          [&] { return cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0); });
 }
 TEST_F(Payment, S13free_ACapture) {
-  PaidBy("paid.capture", [this] { return cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed); });
+  PaidBy("sync.settled.capture", [this] { return cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed); });
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(b_, &graph));
 }
 TEST_F(Payment, S13free_AProfilersStop) {
-  PaidBy("paid.profiler", [] { return cudaProfilerStop(); });
+  PaidBy("sync.settled.profiler", [] { return cudaProfilerStop(); });
 }
 TEST_F(Payment, S13free_AReset) {
   OweOnA();
   const Tally tally("transfer");
   OK(cudaDeviceReset());
-  DECIDED(tally, "paid.reset", 1);
+  DECIDED(tally, "sync.settled.reset", 1);
   // A new life.
   OK(cudaMalloc(reinterpret_cast<void**>(&device_), kSmall));
   OK(cudaStreamCreate(&a_));
@@ -177,7 +177,7 @@ TEST_F(Payment, S13query_TheStreamIsDone) {
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "paid.query", 1);
+  DECIDED(tally, "sync.settled.query", 1);
 }
 TEST_F(Payment, S13query_AnEventRecordedBeforeIsDone) {
   cudaEvent_t event = nullptr;
@@ -187,7 +187,7 @@ TEST_F(Payment, S13query_AnEventRecordedBeforeIsDone) {
   OweOnA();
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaEventQuery(event));
-  DECIDED(tally, "paid.query", 1);
+  DECIDED(tally, "sync.settled.query", 1);
 }
 TEST_F(Payment, S13query_TheTimeBetweenEventsRecordedBeforeIsKnown) {
   cudaEvent_t start = nullptr;
@@ -212,7 +212,7 @@ TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   const Tally tally("transfer");
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
   (void)cudaGetLastError();
-  DECIDED(tally, "paid.query", 0);
+  DECIDED(tally, "sync.settled.query", 0);
 }
 TEST_F(Payment, S13query_AThreadThatOwesOnAnotherStream) {
   OweOnA();
@@ -258,7 +258,7 @@ TEST_F(Payment, S13thread_AThreadsEnd) {
   EXPECT_EQ(Pending(a_), 0);
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
-  DECIDED(tally, "paid.thread_exit", 1);
+  DECIDED(tally, "sync.settled.thread_exit", 1);
 }
 TEST_F(Payment, S13thread_AThreadThatOwesOnManyStreams) {
   OnAnotherThread([this] {

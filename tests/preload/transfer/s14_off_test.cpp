@@ -31,8 +31,8 @@ class Off : public Cold {
       EXPECT_EQ(Pending(a_), 0);
       EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
     }
-    NEVER_DECIDED(tally, "promoted");
-    NEVER_DECIDED(tally, "skipped");
+    NEVER_DECIDED(tally, "h2d.promoted");
+    NEVER_DECIDED(tally, "sync.skipped");
   }
 };
 
@@ -48,7 +48,7 @@ TEST_F(Off, S14_LaunchBlockingSetToZeroIsNothing) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 // The management library of the machine, by its name, is then this one.
@@ -66,7 +66,7 @@ TEST_F(Off, S14_AMachineThatCouldBeConfidentialAndIsNot) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
 }
 
 // A kernel's fault reaches the program at the next call that waits, at the latest, and stays.
@@ -175,7 +175,7 @@ TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
     EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
   }
   EXPECT_EQ(simHeldCalls(), Engine() ? 1 : 0);
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
   simReleaseCalls();
 }
 
@@ -194,8 +194,8 @@ TEST_F(Off, Policy_NoSmallCopies) {
   EXPECT_EQ(Pending(a_), 0);
   OK(CopyUp(device_, source_.data(), kLarge, a_));
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "promoted.small", 0);
-  DECIDED(tally, "promoted.large", 1);
+  DECIDED(tally, "h2d.promoted.small", 0);
+  DECIDED(tally, "h2d.promoted.large", 1);
 }
 TEST_F(Off, Policy_NoLargeCopies) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false", 1), 0);
@@ -205,8 +205,8 @@ TEST_F(Off, Policy_NoLargeCopies) {
   EXPECT_EQ(Pending(a_), 0);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   OK(cudaDeviceSynchronize());
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "promoted.large", 0);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "h2d.promoted.large", 0);
 }
 TEST_F(Off, Policy_NoSkipping) {
   ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1), 0);
@@ -214,8 +214,8 @@ TEST_F(Off, Policy_NoSkipping) {
   const Tally tally("transfer");
   CopyAndSynchronize(a_);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "promoted.small", 1);
-  DECIDED(tally, "kept.off", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
+  DECIDED(tally, "sync.kept.off", 1);
 }
 
 }  // namespace

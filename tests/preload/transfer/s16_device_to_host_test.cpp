@@ -81,7 +81,7 @@ TEST_F(Fetches, S16_AFetchedCopyIsCompleteAtReturn) {
       EXPECT_EQ(std::memcmp(back.data() + 1, expected.data(), bytes), 0);
       EXPECT_EQ(back.front(), 0xEE);
       EXPECT_EQ(back.back(), 0xEE);
-      DECIDED(tally, "fetched", 1);
+      DECIDED(tally, "d2h.promoted", 1);
       OK(LaunchFill(far, bytes, 8, a_));
     }
   }
@@ -99,7 +99,7 @@ TEST_F(Fetches, S08early_AFetchedCopyLongerThanStagingMemory) {
   const Tally tally("transfer");
   OK(cudaMemcpyAsync(back.data(), far, kBytes, cudaMemcpyDeviceToHost, a_));
   EXPECT_EQ(std::memcmp(back.data(), pattern.data(), kBytes), 0);
-  DECIDED(tally, "fetched", 1);
+  DECIDED(tally, "d2h.promoted", 1);
 }
 
 // Fewer places than the threads could work at: nobody copies out what has not come yet.
@@ -124,7 +124,7 @@ TEST_F(ShortOfStaging, S16_AFetchedCopyIsWhole) {
     const Tally tally("transfer");
     OK(cudaMemcpyAsync(back.data(), far, bytes, cudaMemcpyDeviceToHost, a_));
     EXPECT_EQ(std::memcmp(back.data(), pattern.data(), bytes), 0);
-    DECIDED(tally, "fetched", 1);
+    DECIDED(tally, "d2h.promoted", 1);
   }
 }
 
@@ -147,9 +147,9 @@ TEST_F(Fetches, Policy_OtherMemoryIsLeftAlone) {
   std::vector<uint8_t> back(kSmall, 0);
   OK(cudaMemcpyAsync(back.data(), device_, kSmall, cudaMemcpyDeviceToHost, a_));
   EXPECT_EQ(back, std::vector<uint8_t>(kSmall, 0x31));
-  NEVER_DECIDED(tally, "fetched");
-  DECIDED(tally, "left.memory", 1);
-  DECIDED(tally, "left.small", 1);
+  NEVER_DECIDED(tally, "d2h.promoted");
+  DECIDED(tally, "d2h.declined.memory", 1);
+  DECIDED(tally, "d2h.declined.small", 1);
 }
 
 TEST_F(Fetches, S05_ACapturingStream) {
@@ -161,8 +161,8 @@ TEST_F(Fetches, S05_ACapturingStream) {
   const cudaError_t ended = cudaStreamEndCapture(a_, &graph);
   EXPECT_EQ(result == cudaSuccess, ended == cudaSuccess);
   (void)cudaGetLastError();
-  NEVER_DECIDED(tally, "fetched");
-  DECIDED(tally, "left.capture", 1);
+  NEVER_DECIDED(tally, "d2h.promoted");
+  DECIDED(tally, "d2h.declined.capture", 1);
 }
 
 // Several threads at once, each on its own stream.

@@ -81,7 +81,7 @@ class FetchFailure : public Failure {
       const Tally tally("transfer");
       OK(cudaMemcpyAsync(back.data(), device_, kHuge, cudaMemcpyDeviceToHost, a_));
       EXPECT_EQ(back, std::vector<uint8_t>(kHuge, value));
-      DECIDED(tally, "fetched", 1);
+      DECIDED(tally, "d2h.promoted", 1);
     }
   }
 };

@@ -32,14 +32,14 @@ namespace {
 
 class Sharing : public Rule {
  protected:
-  void ExpectKept(void* destination, const char* decision = "kept.shared", size_t bytes = kSmall) {
+  void ExpectKept(void* destination, const char* decision = "sync.kept.shared", size_t bytes = kSmall) {
     const Tally tally("transfer");
     Backlog(a_);
     OK(CopyUp(destination, source_.data(), bytes, a_));
     OK(cudaStreamSynchronize(a_));
     EXPECT_EQ(Pending(a_), 0);
     EXPECT_TRUE(HoldsOnly(destination, 0x11, bytes));
-    DECIDED(tally, bytes == kSmall ? "promoted.small" : "promoted.large", 1);
+    DECIDED(tally, bytes == kSmall ? "h2d.promoted.small" : "h2d.promoted.large", 1);
     DECIDED(tally, decision, 1);
   }
 };
@@ -89,7 +89,7 @@ TEST_F(Sharing, S22_ImportedMemory) {
   ASSERT_EQ(read(from_child[0], &seen, 1), 1);
   EXPECT_EQ(seen, 0x11);
   EXPECT_EQ(Pending(a_), 0);
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
   OK(cudaIpcCloseMemHandle(imported));
   close(to_child[1]);
   int status = 0;
@@ -146,10 +146,10 @@ TEST_F(Sharing, S22_MemoryMappedByHand) {
   RETURNS(cudaErrorInvalidValue,
           CopyUp(reinterpret_cast<void*>(range + kGranule - kSmall + 1), source_.data(), kSmall, a_));
   RETURNS(cudaErrorInvalidValue, cudaGetLastError());
-  NEVER_DECIDED(tally, "promoted");
+  NEVER_DECIDED(tally, "h2d.promoted");
   // Other memory of the process is not concerned.
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(Sharing, S22_SynchronousMemory) {
@@ -161,7 +161,7 @@ TEST_F(Sharing, S22_SynchronousMemory) {
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));  // as the attribute says, before any synchronise
   OK(cudaStreamSynchronize(a_));
   EXPECT_EQ(Pending(a_), 0);
-  NEVER_DECIDED(tally, "skipped");
+  NEVER_DECIDED(tally, "sync.skipped");
 }
 
 class Rdma : public Sharing {
@@ -181,7 +181,7 @@ class Rdma : public Sharing {
 // UCX loads its modules when it is initialised. A program that is merely linked to it has not.
 TEST_F(Rdma, S22_UcxIsInUse) {
   Load(FAKE_UCX_MODULE);
-  ExpectKeptSoon("kept.rdma", kLarge);
+  ExpectKeptSoon("sync.kept.rdma", kLarge);
 }
 TEST_F(Rdma, S22_UcxIsLinkedAndNotUsed) {
   Load(FAKE_UCX);
@@ -193,16 +193,16 @@ TEST_F(Rdma, S22_MpiIsInUseOnceItIsInitialised) {
   ASSERT_NE(mpi, nullptr) << dlerror();
   const Tally tally("transfer");
   CopyAndSynchronize(a_, kLarge);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   auto* const initialize = reinterpret_cast<int (*)(int*, char***)>(dlsym(mpi, "MPI_Init"));
   ASSERT_NE(initialize, nullptr);
   EXPECT_EQ(initialize(nullptr, nullptr), 0);
-  ExpectKept(device_, "kept.rdma");  // nothing was loaded meanwhile
+  ExpectKept(device_, "sync.kept.rdma");  // nothing was loaded meanwhile
 }
 
 TEST_F(Rdma, S22_ALibraryThatUsesVerbsItself) {
   Load(FAKE_VERBS_USER);
-  ExpectKeptSoon("kept.rdma", kLarge);
+  ExpectKeptSoon("sync.kept.rdma", kLarge);
 }
 // What it sends lies behind a kernel of its own.
 TEST_F(Rdma, S22_NcclUsesVerbsInTheOrderOfAStream) {
@@ -232,7 +232,7 @@ TEST_F(Rdma, S22_AFileThatIsReadAndWrittenByTheDisk) {
 TEST_F(Rdma, S22_AnNvshmemTransportIsLoadedLater) {
   OweOnA();
   Load(FAKE_NVSHMEM);
-  ExpectKeptSoon("kept.rdma", kLarge);
+  ExpectKeptSoon("sync.kept.rdma", kLarge);
 }
 
 // Small copies ask a thread of the engine's to look, and hear of it later; they are not asked to wait.
@@ -243,7 +243,7 @@ class RdmaInBackground : public Rdma {
     Rdma::SetUp();
     // Staging memory is there when a copy is promoted.
     const Tally tally("transfer");
-    while (Engine() && tally.Of("promoted.small") == 0) {
+    while (Engine() && tally.Of("h2d.promoted.small") == 0) {
       OK(CopyUp(device_, source_.data(), kSmall, a_));
       OK(cudaStreamSynchronize(a_));
     }
@@ -251,7 +251,7 @@ class RdmaInBackground : public Rdma {
 };
 TEST_F(RdmaInBackground, S22_ATransportIsFoundBySmallCopies) {
   Load(FAKE_UCX_MODULE);
-  ExpectKeptSoon("kept.rdma", kSmall);  // within a fifth of a second, and what the thread takes
+  ExpectKeptSoon("sync.kept.rdma", kSmall);  // within a fifth of a second, and what the thread takes
 }
 
 // S64: NCCL's proxy thread moves the data of a running collective by copies of its own, which nobody sees.
@@ -259,7 +259,7 @@ class NcclByProxy : public Sharing {
  protected:
   NcclByProxy() { setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1); }
 };
-TEST_F(NcclByProxy, S64_TheSynchroniseIsMade) { ExpectKept(device_, "kept.threads"); }
+TEST_F(NcclByProxy, S64_TheSynchroniseIsMade) { ExpectKept(device_, "sync.kept.threads"); }
 
 class NcclByKernels : public Sharing {
  protected:
@@ -272,7 +272,7 @@ TEST_F(NcclLater, S64_TheProgramSetsItAndLoadsNccl) {
   OweOnA();
   setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
   Load(FAKE_NCCL);
-  ExpectKeptSoon("kept.threads", kLarge);
+  ExpectKeptSoon("sync.kept.threads", kLarge);
 }
 
 class RdmaAllowed : public Rdma {
@@ -288,7 +288,7 @@ TEST_F(RdmaAllowed, S64_ThatIsNotAboutNccl) {
   OweOnA();
   setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
   Load(FAKE_NCCL);
-  ExpectKeptSoon("kept.threads", kLarge);
+  ExpectKeptSoon("sync.kept.threads", kLarge);
 }
 
 }  // namespace

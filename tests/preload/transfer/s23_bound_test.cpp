@@ -24,14 +24,14 @@ TEST_F(Bound, S23_TheThirdWaitsForTheFirst) {
   const Tally tally("transfer");
   Step(1, a_);
   Step(2, a_);
-  DECIDED(tally, "paid.bound", 0);
+  DECIDED(tally, "sync.settled.bound", 0);
   Step(3, a_);
   EXPECT_TRUE(Done(1));
-  DECIDED(tally, "skipped", 3);
-  DECIDED(tally, "paid.bound", 1);
+  DECIDED(tally, "sync.skipped", 3);
+  DECIDED(tally, "sync.settled.bound", 1);
   Step(4, a_);
   EXPECT_TRUE(Done(2));
-  DECIDED(tally, "paid.bound", 2);
+  DECIDED(tally, "sync.settled.bound", 2);
 }
 
 // Whichever thread owes.
@@ -50,7 +50,7 @@ TEST_F(Bound, S23_EveryStreamHasItsOwn) {
   Step(2, b_);
   Step(3, a_);
   Step(4, b_);
-  DECIDED(tally, "paid.bound", 0);
+  DECIDED(tally, "sync.settled.bound", 0);
   Step(5, a_);
   EXPECT_TRUE(Done(1));
 }

@@ -45,8 +45,8 @@ TEST_F(Pinned, S36host_ItIsGivenBackForPinnedMemory) {
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device_, source_, kLarge));
   EXPECT_TRUE(Holds(other_, source_, kSmall));
-  DECIDED(tally, "aside.no_memory", 1);
-  DECIDED(tally, "promoted.small", 1);
+  DECIDED(tally, "h2d.declined.no_memory", 1);
+  DECIDED(tally, "h2d.promoted.small", 1);
   OK(cudaMallocHost(&memory, kWanted));
   DECIDED(tally, "unpinned", 1);
 }

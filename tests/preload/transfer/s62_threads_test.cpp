@@ -162,8 +162,8 @@ TEST_P(Threads, S62_SomeOrderOfWholeOperations) {
   const int rounds = wanted != nullptr ? std::atoi(wanted) : kRounds;
   const Tally tally("transfer");
   for (int round = 0; round < rounds && !HasFailure(); ++round) PlayRound(first_seed_ + round);
-  DECIDED_AT_LEAST(tally, "promoted.large", static_cast<uint64_t>(rounds));
-  DECIDED_AT_LEAST(tally, "fetched", 1);
+  DECIDED_AT_LEAST(tally, "h2d.promoted.large", static_cast<uint64_t>(rounds));
+  DECIDED_AT_LEAST(tally, "d2h.promoted", 1);
 }
 
 // The judge itself.

@@ -163,8 +163,8 @@ TEST_F(Whole, S62_ToTheDevice) {
       }
     }
   }
-  DECIDED(tally, "promoted.small", small);
-  DECIDED(tally, "promoted.large", large);
+  DECIDED(tally, "h2d.promoted.small", small);
+  DECIDED(tally, "h2d.promoted.large", large);
 }
 
 TEST_F(Whole, S62_BlockingToTheDevice) {
@@ -176,7 +176,7 @@ TEST_F(Whole, S62_BlockingToTheDevice) {
       EXPECT_GE(turns, 3);
     }
   }
-  NEVER_DECIDED(tally, "aside");
+  NEVER_DECIDED(tally, "h2d.declined");
 }
 
 TEST_F(Whole, S62_ToTheHost) {
@@ -197,8 +197,8 @@ TEST_F(Whole, S62_ToTheHost) {
   }
   // Some go the program's own way, so that it is known which is faster.
   if (Engine()) {
-    EXPECT_GE(tally.Of("fetched"), fetched / 2) << tally.Text();
-    EXPECT_EQ(tally.Of("fetched") + tally.Of("left.slower"), fetched) << tally.Text();
+    EXPECT_GE(tally.Of("d2h.promoted"), fetched / 2) << tally.Text();
+    EXPECT_EQ(tally.Of("d2h.promoted") + tally.Of("d2h.declined.slower"), fetched) << tally.Text();
   }
 }
 

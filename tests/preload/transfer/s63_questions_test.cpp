@@ -25,9 +25,9 @@ TEST_F(Questions, S63_AnEventRecordedBeforeHasPassed) {
   AnotherOwesOn(a_);
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaEventQuery(event));
-  DECIDED(tally, "paid.query", 1);
+  DECIDED(tally, "sync.settled.query", 1);
   RETURNS(cudaSuccess, cudaEventQuery(event));
-  DECIDED(tally, "paid.query", 1);
+  DECIDED(tally, "sync.settled.query", 1);
 }
 
 TEST_F(Questions, S63_TheStreamIsDone) {
@@ -35,7 +35,7 @@ TEST_F(Questions, S63_TheStreamIsDone) {
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "paid.query", 1);
+  DECIDED(tally, "sync.settled.query", 1);
 }
 
 // The driver knows no default stream where no context is current; the runtime would have made one so.
@@ -82,7 +82,7 @@ TEST_F(Questions, S63_WhatNoDebtCoversIsAnsweredAtOnce) {
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
   RETURNS(cudaErrorNotReady, cudaStreamQuery(b_));
   (void)cudaGetLastError();
-  NEVER_DECIDED(tally, "paid");
+  NEVER_DECIDED(tally, "sync.settled");
 }
 
 TEST_F(Questions, S63_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
@@ -95,7 +95,7 @@ TEST_F(Questions, S63_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   float ms = 0;
   RETURNS(cudaErrorNotReady, cudaEventElapsedTime(&ms, event, event));
   (void)cudaGetLastError();
-  NEVER_DECIDED(tally, "paid");
+  NEVER_DECIDED(tally, "sync.settled");
 }
 
 TEST_F(Questions, S63_AnEventRecordedAgainIsANewOne) {
@@ -107,7 +107,7 @@ TEST_F(Questions, S63_AnEventRecordedAgainIsANewOne) {
   const Tally tally("transfer");
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
   (void)cudaGetLastError();
-  NEVER_DECIDED(tally, "paid");
+  NEVER_DECIDED(tally, "sync.settled");
 }
 
 // The legacy default stream runs behind the earlier work of every blocking stream, and they behind its own.
@@ -147,7 +147,7 @@ TEST_F(Questions, S13all_ExportedMemory) {
   const Tally tally("transfer");
   OK(cudaIpcGetMemHandle(&handle, device_));
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "paid.share", 1);
+  DECIDED(tally, "sync.settled.share", 1);
 }
 
 TEST_F(Questions, S13all_ACapture) {
@@ -163,7 +163,7 @@ TEST_F(Questions, S13all_AReset) {
   AnotherOwesOn(a_);
   const Tally tally("transfer");
   OK(cudaDeviceReset());
-  DECIDED(tally, "paid.reset", 1);
+  DECIDED(tally, "sync.settled.reset", 1);
   const uint64_t paid = simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize");
   OK(cudaDeviceSynchronize());
   LetGo();  // its end pays nothing of that life

@@ -59,7 +59,7 @@ TEST_F(OwnWork, S65_AThreadOnAStreamOfItsOwn) {
   Worker worker;
   const Tally tally("transfer");
   CopyBehindWork();
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   OK(cudaDeviceSynchronize());
   worker.Do([&] { FillOn(b_); });
   for (int i = 0; i < 3; ++i) {
@@ -71,8 +71,8 @@ TEST_F(OwnWork, S65_AThreadOnAStreamOfItsOwn) {
       EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
     });
   }
-  DECIDED(tally, "kept.threads", 3);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.kept.threads", 3);
+  DECIDED(tally, "sync.skipped", 1);
 }
 
 TEST_F(OwnWork, S65_EveryWayToSubmitWork) {
@@ -99,7 +99,7 @@ TEST_F(OwnWork, S65_EveryWayToSubmitWork) {
     const Tally tally("transfer");
     CopyBehindWork();
     EXPECT_EQ(Pending(a_), 0);
-    DECIDED(tally, "kept.threads", 1);
+    DECIDED(tally, "sync.kept.threads", 1);
   }
 }
 
@@ -112,10 +112,10 @@ TEST_F(OwnWork, S65_ASmallCopyIsLeftAlone) {
   constexpr size_t kLongestSmall = size_t{64} << 10;
   CopyBehindWork(kLongestSmall);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "aside.threads", 1);
+  DECIDED(tally, "h2d.declined.threads", 1);
   CopyBehindWork(kLongestSmall + 1);
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "kept.threads", 1);
+  DECIDED(tally, "sync.kept.threads", 1);
 }
 
 // Per-thread default streams have one name.
@@ -127,7 +127,7 @@ TEST_F(OwnWork, S65_ThePerThreadDefaultStreamIsEachThreadsOwn) {
   Backlog(cudaStreamPerThread);
   CopyAndSynchronize(cudaStreamPerThread, kLarge);
   EXPECT_EQ(Pending(cudaStreamPerThread), 0);
-  DECIDED(tally, "kept.threads", 1);
+  DECIDED(tally, "sync.kept.threads", 1);
 }
 
 // As autograd's threads do: the stream of the step, and those of collectives.
@@ -139,10 +139,10 @@ TEST_F(OwnWork, S65_AThreadOnTheSameStreamHelps) {
   });
   const Tally tally("transfer");
   CopyBehindWork();
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   worker.Do([&] { FillOn(a_); });
   CopyBehindWork();
-  DECIDED(tally, "skipped", 2);
+  DECIDED(tally, "sync.skipped", 2);
   OK(cudaDeviceSynchronize());
 }
 
@@ -150,7 +150,7 @@ TEST_F(OwnWork, S65_TheThreadsOwnOtherStreams) {
   FillOn(b_);
   const Tally tally("transfer");
   CopyBehindWork();
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   OK(cudaDeviceSynchronize());
 }
 
@@ -161,24 +161,24 @@ TEST_F(OwnWork, S65_UntilThatEnds) {
     OK(cudaDeviceSynchronize());
     const Tally tally("transfer");
     CopyBehindWork();
-    DECIDED(tally, "kept.threads", 1);
+    DECIDED(tally, "sync.kept.threads", 1);
     // A thousand blocking copies without anything from it.
     for (int i = 0; i < 1000; ++i) CopyAndSynchronize(a_, 16);
-    DECIDED_AT_LEAST(tally, "aside.threads", 1000);
+    DECIDED_AT_LEAST(tally, "h2d.declined.threads", 1000);
     OK(cudaDeviceSynchronize());
     const Tally later("transfer");
     CopyBehindWork();
-    DECIDED(later, "skipped", 1);
+    DECIDED(later, "sync.skipped", 1);
     OK(cudaDeviceSynchronize());
     worker.Do([&] { FillOn(b_); });
     OK(cudaDeviceSynchronize());
     CopyBehindWork();
-    DECIDED(later, "kept.threads", 1);
+    DECIDED(later, "sync.kept.threads", 1);
   }
   // The thread has ended.
   const Tally tally("transfer");
   CopyBehindWork();
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   OK(cudaDeviceSynchronize());
 }
 
@@ -193,7 +193,7 @@ TEST_F(OwnWork, S65_ManyThreads) {
   const Tally tally("transfer");
   CopyBehindWork();
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "kept.threads", 1);
+  DECIDED(tally, "sync.kept.threads", 1);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST_F(Newer, S66_ARuntimeThatComesLater) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "sync.skipped", 1);
   void* const runtime = dlopen(SIM_NEWER, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(runtime, nullptr) << dlerror();
   auto* const copies = reinterpret_cast<Copies*>(dlsym(runtime, "cudaMemcpyTeleportAsync"));
@@ -66,8 +66,8 @@ TEST_F(Newer, S66_ARuntimeThatComesLater) {
   OK(copies(pinned_, other_, kSmall, a_));
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "aside.context", 1);
-  DECIDED(tally, "skipped", 1);
+  DECIDED(tally, "h2d.declined.context", 1);
+  DECIDED(tally, "sync.skipped", 1);
 }
 #endif
 
@@ -91,7 +91,7 @@ TEST_F(Newer, S11_AManagedVariable) {
   CopyAndSynchronize(a_);
   std::memcpy(pinned_, variable, kSmall);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "kept.mapped", 1);
+  DECIDED(tally, "sync.kept.mapped", 1);
 }
 
 #if RULES_CUDART == 13
@@ -103,7 +103,7 @@ TEST_F(Newer, S10_ACopyWithAttributes) {
   OK(cudaMemcpyWithAttributesAsync(pinned_, other_, kSmall, &attributes, a_));
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "skipped", 0);
+  DECIDED(tally, "sync.skipped", 0);
 }
 
 TEST_F(Newer, S10_A3DCopyWithAttributes) {
@@ -118,7 +118,7 @@ TEST_F(Newer, S10_A3DCopyWithAttributes) {
   OK(cudaMemcpy3DWithAttributesAsync(&operation, 0, a_));
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "skipped", 0);
+  DECIDED(tally, "sync.skipped", 0);
 }
 
 TEST_F(Newer, S10_AHostFunctionWithAWayOfWaiting) {
@@ -128,7 +128,7 @@ TEST_F(Newer, S10_AHostFunctionWithAWayOfWaiting) {
       a_, [](void* where) { std::memset(where, 7, kSmall); }, pinned_, 0));
   CopyAndSynchronize(a_);
   EXPECT_TRUE(Seen());
-  DECIDED(tally, "skipped", 0);
+  DECIDED(tally, "sync.skipped", 0);
 }
 
 TEST_F(Newer, S13_AnExecutionContextIsWaitedFor) {
@@ -138,7 +138,7 @@ TEST_F(Newer, S13_AnExecutionContextIsWaitedFor) {
   const Tally tally("transfer");
   OK(cudaExecutionCtxSynchronize(context));
   EXPECT_EQ(Pending(a_), 0);
-  DECIDED(tally, "paid.synchronize", 1);
+  DECIDED(tally, "sync.settled.synchronize", 1);
 }
 
 TEST_F(Newer, S12contexts_AGreenContext) {
@@ -152,7 +152,7 @@ TEST_F(Newer, S12contexts_AGreenContext) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
-  DECIDED(tally, "kept.contexts", 1);
+  DECIDED(tally, "sync.kept.contexts", 1);
   OK(cudaStreamDestroy(stream));
 }
 

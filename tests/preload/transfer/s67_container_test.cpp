@@ -87,13 +87,13 @@ TEST_F(Container, S67_StagingMemoryIsLittleOfWhatIsLeft) {
   if (!container.Enter(800 * kMiB)) GTEST_SKIP() << "no memory cgroup can be made here";
   const Tally tally("transfer");
   // Where the machine is busy a copy may find that no slot of the little memory comes free in time.
-  for (int i = 0; i < 3 || (Engine() && tally.Of("promoted.large") == 0 && i < 50); ++i) {
+  for (int i = 0; i < 3 || (Engine() && tally.Of("h2d.promoted.large") == 0 && i < 50); ++i) {
     OK(CopyUp(device, source.data(), kCopy, a_));
     OK(cudaStreamSynchronize(a_));
   }
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(Holds(device, source));
-  DECIDED_AT_LEAST(tally, "promoted.large", 1);
+  DECIDED_AT_LEAST(tally, "h2d.promoted.large", 1);
   // The simulated CUDA has a copy of its own while it copies, and the engine device memory for one.
   EXPECT_GT(container.Peak(), 0U);
   EXPECT_LT(container.Peak(), 2 * kCopy + 800 * kMiB / 8 + 32 * kMiB);
@@ -111,8 +111,8 @@ TEST_F(Container, S67_WhereLittleIsLeftCopiesAreLeftAlone) {
     OK(cudaStreamSynchronize(a_));
     EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
   }
-  NEVER_DECIDED(tally, "promoted");
-  DECIDED_AT_LEAST(tally, "aside.no_memory", 2);
+  NEVER_DECIDED(tally, "h2d.promoted");
+  DECIDED_AT_LEAST(tally, "h2d.declined.no_memory", 2);
 }
 
 }  // namespace

@@ -14,14 +14,14 @@ namespace simcuda {
 CUresult Enqueue(World& world, const StreamPtr& stream, Work work, OpPtr* op);
 // Only for a stream that captures: the work becomes a node behind the stream's last ones.
 CUresult CaptureWork(const StreamPtr& stream, Work work, GraphNode** node);
-// For calls that synchronise or query the stream: an error (and an invalid capture) if it captures, or is the legacy
+// For calls that synchronize or query the stream: an error (and an invalid capture) if it captures, or is the legacy
 // stream while a blocking stream captures.
 CUresult CheckNotCapturing(World& world, const StreamPtr& stream);
 // For calls that are unsafe while a capture in global mode runs anywhere or a thread-local one in this thread
 // (allocation, event query, blocking copies...).
 CUresult CheckUnsafeCall(World& world);
-// For calls on the whole context (synchronise, context-wide record and wait): an error 900, and invalid captures, if
-// any of its streams captures.
+// For calls on the whole context (synchronization, context-wide record and wait): an error 900, and invalid captures,
+// if any of its streams captures.
 CUresult CheckContextNotCapturing(World& world, Context* context);
 
 }  // namespace simcuda

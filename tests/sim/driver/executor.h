@@ -1,7 +1,7 @@
 // The threads that carry operations out: one for host functions, and in timed mode one for every engine of every
 // device.
 //
-// Purpose: host functions must not run on the thread that synchronises (they run on a thread of the driver, and the
+// Purpose: host functions must not run on the thread that synchronizes (they run on a thread of the driver, and the
 // program's thread-local state is not theirs); timed mode needs time to pass by itself.
 // Threading: the threads are detached, started at first use and live as long as the process. They never exist in a
 // process that has not used CUDA, nor in the child of a fork.

@@ -1,4 +1,4 @@
-// Streams and their synchronisation.
+// Streams and their synchronization.
 #include <algorithm>
 
 #include "tests/sim/driver/use_context.h"

@@ -72,7 +72,7 @@ ThreadState& ThisThread() {
 }
 
 // The streams themselves belong to their contexts; nothing is to be waited for (semantics: thread exit is no
-// synchronise).
+// synchronization).
 ThreadState::~ThreadState() = default;
 
 void RegisterForkHandler() {

@@ -1,4 +1,4 @@
-// Streams, events, synchronisation, capture.
+// Streams, events, synchronization, capture.
 #include <vector>
 
 #include "tests/sim/runtime/entry.h"
