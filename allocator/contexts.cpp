@@ -9,7 +9,7 @@ bool Contexts::Find() {
   const std::unique_lock lock(find_mutex_, std::try_to_lock);
   if (!lock) return there();
   if (there_.load(std::memory_order_relaxed)) return true;
-  if (!LoadDriver(&driver_)) return false;
+  if (!cuda::LoadDriver(&driver_) || !cuda::HasContextEvents(driver_)) return false;
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
   if (device_count_ > static_cast<int>(kMostDevices)) return false;
   there_.store(true, std::memory_order_release);

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "allocator/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::allocator {
 
@@ -45,7 +45,7 @@ class Contexts {
   bool there() const { return there_.load(std::memory_order_acquire); }
   bool Find();
   // Filled once there() is true.
-  const Driver& driver() const { return driver_; }
+  const cuda::Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
 
   // The device's primary context; null: it cannot be told.
@@ -76,7 +76,7 @@ class Contexts {
   std::atomic<bool> there_{false};
   std::atomic<bool> others_{false};
   std::mutex find_mutex_;
-  Driver driver_;
+  cuda::Driver driver_;
   int device_count_ = 0;  // written before there_
   std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
   std::array<std::atomic<uint32_t>, kMostDevices> lives_{};

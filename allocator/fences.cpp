@@ -14,7 +14,7 @@ bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set:
     if (i != place) std::swap(events_[place], events_[i]);
     return true;
   }
-  const InContext in(contexts.driver(), entry.context);
+  const cuda::InContext in(contexts.driver(), entry.context);
   Event made{.device = entry.device, .life = life, .event = nullptr};
   if (contexts.driver().cuEventCreate(&made.event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
   try {

@@ -18,7 +18,7 @@
 #include <memory>
 #include <span>
 
-#include "allocator/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::allocator {
 
@@ -27,7 +27,7 @@ class PhysicalMemory {
   static constexpr size_t kMostPages = 16;
   static constexpr size_t kMostDevices = 64;
 
-  explicit PhysicalMemory(const Driver& driver) : driver_(driver) {}
+  explicit PhysicalMemory(const cuda::Driver& driver) : driver_(driver) {}
   PhysicalMemory(const PhysicalMemory&) = delete;
   PhysicalMemory& operator=(const PhysicalMemory&) = delete;
 
@@ -78,7 +78,7 @@ class PhysicalMemory {
   CUresult MoveHandle(size_t from, size_t to);
   CUresult Allow(uint64_t offset, uint64_t bytes, uint64_t users) const;
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   CUdevice device_ = 0;
   CUdeviceptr base_ = 0;
   uint64_t size_ = 0;

@@ -6,7 +6,7 @@
 #include <new>
 #include <utility>
 
-#include "allocator/clock.h"
+#include "cuda/clock.h"
 
 namespace slipstream::allocator {
 namespace {
@@ -41,7 +41,7 @@ DevicePool* Segments::PoolOfCurrent() {
   CUdevice device = 0;
   context = contexts_.Current(&device);
   if (context == nullptr) return nullptr;
-  const InContext in(driver_, context);
+  const cuda::InContext in(driver_, context);
   size_t free = 0;
   size_t total = 0;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return nullptr;
@@ -52,7 +52,7 @@ DevicePool* Segments::PoolOfCurrent() {
   }
   auto* const made = new (std::nothrow) DevicePool(device, context, total);
   if (made == nullptr) return nullptr;
-  made->DriverSaid(free, NowNs());
+  made->DriverSaid(free, cuda::NowNs());
   if (pools_[device].compare_exchange_strong(pool, made, std::memory_order_acq_rel)) return made;
   delete made;
   return pool;
@@ -145,7 +145,7 @@ Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
 }
 
 CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
-  const InContext in(driver_, pool.context());
+  const cuda::InContext in(driver_, pool.context());
   CUdeviceptr address = 0;
   if (const CUresult result = driver_.cuMemAlloc(&address, bytes); result != CUDA_SUCCESS) return result;
   try {
@@ -200,7 +200,7 @@ void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
 
 // What the pool holds, at most every kReportNs unless it is to be said at once.
 void Segments::Report(DevicePool& pool, bool at_once) {
-  const uint64_t now = NowNs();
+  const uint64_t now = cuda::NowNs();
   uint64_t before = pool.reported_ns.load(std::memory_order_relaxed);
   if (!at_once && now - before < kReportNs) return;
   if (!pool.reported_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
@@ -304,7 +304,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   // S30b: a free that waits for the device is leaned on by programs that look at host memory next.
   if (Broken(Mutant::kS30b)) return Decision::kParked;
   if (policy_.free_synchronizes) {
-    const InContext in(driver_, pool.context());
+    const cuda::InContext in(driver_, pool.context());
     return driver_.cuCtxSynchronize() == CUDA_SUCCESS ? Decision::kParked : Decision::kFreedContext;
   }
   return surroundings_.wait_for_host_effects(pool.context()) ? Decision::kParked : Decision::kFreedHostEffect;
@@ -341,7 +341,7 @@ Segments::Freed Segments::Park(void* memory) {
     Delete(block);
     return Freed::kNot;
   }
-  block->idle_since_ns = CoarseNowNs();
+  block->idle_since_ns = cuda::CoarseNowNs();
   pool->Put(block);
   pool->Moved();
   trimmer_.MemoryIsIdle();
@@ -393,7 +393,7 @@ void Segments::Exports(const void* address) {
   if (block == nullptr || block->passed) return;
   // It was handed out behind a wait of the device, which another process's work is not behind: what is pending on it
   // has to run first, as the free before would have waited for it.
-  const InContext in(driver_, block->pool->context());
+  const cuda::InContext in(driver_, block->pool->context());
   (void)block->fences.Wait(contexts_);
 }
 

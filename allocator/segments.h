@@ -26,11 +26,11 @@
 #include "allocator/contexts.h"
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
-#include "allocator/driver.h"
 #include "allocator/mutant.h"
 #include "allocator/reports.h"
 #include "allocator/surroundings.h"
 #include "allocator/trimmer.h"
+#include "cuda/driver.h"
 #include "policy/policy.h"
 
 namespace slipstream::allocator {
@@ -162,7 +162,7 @@ class Segments {
   const Reports reports_;
   std::atomic<bool> stopped_{false};
   Contexts contexts_;
-  const Driver& driver_ = contexts_.driver();
+  const cuda::Driver& driver_ = contexts_.driver();
 
   BlockMap blocks_;
   std::array<std::atomic<DevicePool*>, Contexts::kMostDevices> pools_{};

@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "allocator/clock.h"
 #include "allocator/segments.h"
+#include "cuda/clock.h"
 
 namespace slipstream::allocator {
 namespace {
@@ -30,7 +30,7 @@ void Segments::Delete(Block* block) {
 // Releases idle blocks of before the time until `enough_bytes` are released. Returns how many bytes were.
 size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why) {
   const DevicePool::Move move(pool);
-  const InContext in(driver_, pool.context());
+  const cuda::InContext in(driver_, pool.context());
   size_t released = 0;
   while (released < enough_bytes) {
     Block* const block = pool.TakeOlderThan(older_than_ns);
@@ -57,7 +57,7 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
 // the driver is not asked every time: a program that builds its model allocates often, and the answer takes the driver
 // some time.
 void Segments::KeepReserve(DevicePool& pool) {
-  const uint64_t now = NowNs();
+  const uint64_t now = cuda::NowNs();
   const bool plenty = pool.driver_free() / 2 > policy_.keep_free + pool.total_bytes() / kShort;
   if (plenty && now - pool.asked_ns() < kAskNs) return;
   size_t free = 0;
@@ -74,7 +74,7 @@ void Segments::Trim() {
   const uint64_t decay_ns = static_cast<uint64_t>(policy_.decay) * 1'000'000'000;
   ForEachPool([this, decay_ns](DevicePool& pool) {
     if (pool.context() == nullptr || pool.idle_bytes() == 0) return;
-    const InContext in(driver_, pool.context());
+    const cuda::InContext in(driver_, pool.context());
     pool.Refresh([this](Block* block) {
       bool broken = false;
       return Passed(block, &broken);
@@ -84,9 +84,9 @@ void Segments::Trim() {
     if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
     const bool reserve = free < policy_.keep_free && !Broken(Mutant::kS36Reserve);
     if (reserve) Reclaim(pool, UINT64_MAX, policy_.keep_free - free, Decision::kTrimmed);
-    const uint64_t now = NowNs();
+    const uint64_t now = cuda::NowNs();
     if (now > decay_ns && !Broken(Mutant::kS36Decay)) Reclaim(pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed);
-    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.DriverSaid(free, NowNs());
+    if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.DriverSaid(free, cuda::NowNs());
     Report(pool, true);
   });
 }

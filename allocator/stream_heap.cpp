@@ -16,7 +16,7 @@ constexpr uint64_t Up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1)
 }  // namespace
 
 bool StreamHeap::Init() {
-  const InContext in(driver_, context_);
+  const cuda::InContext in(driver_, context_);
   // Holes cost addresses only: as many for slabs as the device has bytes, and twice as many for blocks, so that memory
   // which comes again in one piece finds room beside what is in use.
   const uint64_t unit = PhysicalMemory::kMostPages * (uint64_t{2} << 20);
@@ -238,7 +238,7 @@ bool StreamHeap::Poll() {
     if ((fences.empty() || fences.back().at < next.at) && fences.size() < kMostFences && Record(&next)) {
       fences.push_back(next);
     }
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     while (!fences.empty() &&
            (Broken(Mutant::kS38Fence) || driver_.cuEventQuery(fences.front().event) == CUDA_SUCCESS)) {
       passed = fences.front().at;
@@ -271,7 +271,7 @@ bool StreamHeap::Record(Fence* fence) {
       spare_events_.pop_back();
     }
   }
-  const InContext in(driver_, context_);
+  const cuda::InContext in(driver_, context_);
   if (fence->event == nullptr && driver_.cuEventCreate(&fence->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
     return false;
   }
@@ -388,7 +388,7 @@ CUresult StreamHeap::Grow(Owner owner, uint64_t bytes, From from, Source* how) {
   }
   CUresult result = CUDA_SUCCESS;
   {
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     result = memory_.Map(offset, size, handles);
   }
   const std::lock_guard lock(mutex_);
@@ -420,7 +420,7 @@ CUdeviceptr StreamHeap::TakeBehind(const StreamName& stream, Owner owner, uint64
   if (!Record(&fence)) return 0;
   bool waits = Broken(Mutant::kS38Wait);
   if (!waits) {
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     waits = driver_.cuStreamWaitEvent(stream.stream, fence.event, 0) == CUDA_SUCCESS;
   }
   const std::lock_guard lock(mutex_);
@@ -445,7 +445,7 @@ bool StreamHeap::PassBehindAll() {
   if (!Record(&fence)) return false;
   bool done = false;
   {
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     done = driver_.cuEventSynchronize(fence.event) == CUDA_SUCCESS;
   }
   const std::lock_guard lock(mutex_);
@@ -505,7 +505,7 @@ bool StreamHeap::Free(CUdeviceptr address, const StreamName& stream, size_t* byt
     }
   }
   // More streams than there are owners: this one's work is waited for.
-  const InContext in(driver_, context_);
+  const cuda::InContext in(driver_, context_);
   return driver_.cuStreamSynchronize(stream.stream) == CUDA_SUCCESS && FreeDone(address, bytes);
 }
 
@@ -559,7 +559,7 @@ size_t StreamHeap::TrimOnce(size_t keep_bytes, bool* all) {
   }
   size_t bytes = 0;
   {
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     for (const Piece& piece : pieces) {
       const uint64_t end = piece.handle.offset + piece.handle.bytes;
       // What the driver does not take back stays memory of nobody's.

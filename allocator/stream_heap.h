@@ -33,7 +33,6 @@
 #include <vector>
 
 #include "allocator/address_space.h"
-#include "allocator/driver.h"
 #include "allocator/magazines.h"
 #include "allocator/mutant.h"
 #include "allocator/physical_memory.h"
@@ -41,6 +40,7 @@
 #include "allocator/spinning_mutex.h"
 #include "allocator/stream_name.h"
 #include "allocator/surroundings.h"
+#include "cuda/driver.h"
 
 namespace slipstream::allocator {
 
@@ -64,7 +64,7 @@ struct HeapFigures {
 class StreamHeap {
  public:
   // The context is the device's primary one; `total_bytes` is the device's memory.
-  StreamHeap(const Driver& driver, const Surroundings& surroundings, CUdevice device, CUcontext context,
+  StreamHeap(const cuda::Driver& driver, const Surroundings& surroundings, CUdevice device, CUcontext context,
              size_t total_bytes)
       : driver_(driver),
         surroundings_(surroundings),
@@ -123,7 +123,7 @@ class StreamHeap {
 
   // The device may use the heap's memory, now and later.
   CUresult Open(CUdevice device) {
-    const InContext in(driver_, context_);
+    const cuda::InContext in(driver_, context_);
     return memory_.Open(device);
   }
 
@@ -212,7 +212,7 @@ class StreamHeap {
   bool PassBehindAll();
   bool Record(Fence* fence);
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   const Surroundings& surroundings_;
   const CUdevice device_;
   const CUcontext context_;

@@ -88,7 +88,7 @@ StreamHeap* StreamOrdered::HeapOfContext(CUcontext context) {
     if (heap != nullptr && heap->context() == context) return heap;
   }
   CUdevice device = 0;
-  const InContext in(driver_, context);
+  const cuda::InContext in(driver_, context);
   return contexts_.Current(&device) == context ? MakeHeap(device, context) : nullptr;
 }
 
@@ -211,7 +211,7 @@ bool StreamOrdered::GiveTo(void* memory, cudaStream_t stream, bool per_thread) {
     freed = heap->Free(address, found.name, &bytes);
   } else if (found.context != nullptr) {
     // A stream of another device, which no fence of this one's context is behind.
-    const InContext in(driver_, found.context);
+    const cuda::InContext in(driver_, found.context);
     freed = driver_.cuStreamSynchronize(handle) == CUDA_SUCCESS && heap->FreeDone(address, &bytes);
   }
   if (!freed) return false;
@@ -228,7 +228,7 @@ bool StreamOrdered::GiveBehindAll(void* memory) {
   if (!Alive()) return true;
   {
     // As the program's own call would, under its captures too.
-    const InContext in(driver_, heap->context(), UnderCapture::kAsTheProgram);
+    const cuda::InContext in(driver_, heap->context(), cuda::UnderCapture::kAsTheProgram);
     if (driver_.cuCtxSynchronize() != CUDA_SUCCESS && !heap->WaitForAll()) return false;
   }
   size_t bytes = 0;
@@ -430,7 +430,7 @@ uint64_t StreamOrdered::Kept(int device, StreamHeap& heap, uint64_t wanted) cons
   if (threshold <= wanted) return wanted;
   size_t free = 0;
   size_t total = 0;
-  const InContext in(driver_, heap.context());
+  const cuda::InContext in(driver_, heap.context());
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return threshold;
   if (free < policy_.keep_free && !Broken(Mutant::kS36Reserve)) return wanted;
   const uint64_t most = policy_.max_idle != 0 ? policy_.max_idle : total / 4;

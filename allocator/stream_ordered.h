@@ -198,7 +198,7 @@ class StreamOrdered {
   std::atomic<bool> stopped_{false};
   Contexts contexts_;
   KnownStreams streams_;
-  const Driver& driver_ = contexts_.driver();
+  const cuda::Driver& driver_ = contexts_.driver();
   std::array<Device, Contexts::kMostDevices> devices_{};
   Trimmer trimmer_;
 };

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "cuda/clock.h"
 #include "policy/helper_thread.h"
-#include "transfer/clock.h"
 
 namespace slipstream::transfer {
 
@@ -19,8 +19,8 @@ constexpr uint64_t kLookNs = 20'000;
 template <typename Happened>
 bool LookFor(const Happened& happened) {
   if (happened()) return true;
-  const uint64_t start = NowNs();
-  while (NowNs() - start < kLookNs) {
+  const uint64_t start = cuda::NowNs();
+  while (cuda::NowNs() - start < kLookNs) {
     for (int i = 0; i < 8; ++i) {
       if (happened()) return true;
       __builtin_ia32_pause();

@@ -10,8 +10,8 @@
 
 #include <cstddef>
 
+#include "cuda/driver.h"
 #include "transfer/device_staging.h"
-#include "transfer/driver.h"
 #include "transfer/fence.h"
 
 namespace slipstream::transfer {
@@ -26,7 +26,7 @@ class Delivery {
   };
 
   // `lease`: of `staging`, as long as the copy; 0: none, and Add is called once, with all of it.
-  Delivery(const Driver& driver, FencePool& fences, const To& to, DeviceStaging& staging, CUdeviceptr lease)
+  Delivery(const cuda::Driver& driver, FencePool& fences, const To& to, DeviceStaging& staging, CUdeviceptr lease)
       : driver_(driver), fences_(fences), to_(to), stream_(staging.stream()), lease_(staging, lease) {}
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
@@ -53,7 +53,7 @@ class Delivery {
   // What the lease holds from `offset` on goes on in the caller's stream, behind `arrived`.
   void PassOn(const FenceRef& arrived, size_t offset, size_t bytes);
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   FencePool& fences_;
   const To to_;
   CUstream const stream_;  // that fills the lease

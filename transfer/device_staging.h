@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "policy/transfer_plan.h"
-#include "transfer/driver.h"
 #include "transfer/fence.h"
 
 namespace slipstream::transfer {
@@ -33,7 +33,7 @@ class DeviceStaging {
   static constexpr size_t kSegmentBytes = policy::kDeviceSegmentBytes;
   static_assert(kSegmentBytes % kGranuleBytes == 0);
 
-  explicit DeviceStaging(const Driver& driver) : driver_(driver) {}
+  explicit DeviceStaging(const cuda::Driver& driver) : driver_(driver) {}
 
   // Whether the device has so little free memory that none is taken, and what was taken goes back.
   static bool IsShort(size_t free, size_t total);
@@ -90,7 +90,7 @@ class DeviceStaging {
   // A segment of which everything is free, which is the caller's then; 0: there is none.
   CUdeviceptr TakeIdleSegment();
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   std::atomic<CUstream> stream_{nullptr};
   std::atomic<CUstream> fetch_stream_{nullptr};
   std::atomic<size_t> bytes_{0};

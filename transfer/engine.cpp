@@ -56,7 +56,7 @@ bool Engine::DriverThere() {
   const std::unique_lock lock(start_mutex_, std::try_to_lock);
   if (!lock) return driver_there_.load(std::memory_order_acquire);
   if (!driver_there_.load(std::memory_order_relaxed)) {
-    driver_there_.store(LoadDriver(&driver_), std::memory_order_release);
+    driver_there_.store(cuda::LoadDriver(&driver_), std::memory_order_release);
   }
   return driver_there_.load(std::memory_order_relaxed);
 }
@@ -81,7 +81,7 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
   OrTurnOff([&] {
     const CUstream handle = Explicit(stream, per_thread);
     ThreadState& thread = Identified();
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
     if (driver_.cuStreamIsCapturing(handle, &status) == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE) {
       return;  // it went into a graph, which is looked at when it is instantiated
@@ -120,7 +120,7 @@ uint64_t Engine::AskForEffects() {
   const uint64_t ticket = watch_.Ticket();
   if (ticket != 0) return ticket;
   const bool awake = watch_.Wake([this] {
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     FenceRef before;
     if (!captures_.Without([&] { before = fences_.RecordContext(context_); }) || !before) return false;
     if (!Broken(Mutant::kS10Asleep)) {
@@ -135,7 +135,7 @@ uint64_t Engine::AskForEffects() {
 void Engine::HostEffectAnywhere() {
   if (!Tracking()) return;
   OrTurnOff([&] {
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     CUcontext context = nullptr;
     FenceRef fence;
     // During a capture nobody can say when it is over: then it never is.
@@ -205,7 +205,7 @@ void Engine::DeviceReset(int device) {
 void Engine::CaptureMayHaveEnded(cudaStream_t stream, bool per_thread) {
   if (!captures_.live() || !DriverThere()) return;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  const RelaxedCapture relaxed(driver_);
+  const cuda::RelaxedCapture relaxed(driver_);
   if (driver_.cuStreamIsCapturing(Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) captures_.Ended(KeyOfStream(stream, per_thread));
 }

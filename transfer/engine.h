@@ -27,6 +27,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
 #include "transfer/call_sites.h"
@@ -35,7 +36,6 @@
 #include "transfer/decision.h"
 #include "transfer/delivery.h"
 #include "transfer/device_staging.h"
-#include "transfer/driver.h"
 #include "transfer/effect_watch.h"
 #include "transfer/event_marks.h"
 #include "transfer/fence.h"
@@ -388,7 +388,7 @@ class Engine {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> driver_there_{false};
   std::mutex start_mutex_;
-  Driver driver_;
+  cuda::Driver driver_;
   pthread_key_t thread_key_ = 0;
   bool has_thread_key_ = false;
   std::atomic<uint64_t> next_thread_{1};

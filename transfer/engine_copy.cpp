@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "transfer/clock.h"
+#include "cuda/clock.h"
 #include "transfer/engine.h"
 #include "transfer/pieces.h"
 
@@ -55,7 +55,7 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (Fetch(request, &watch)) return cudaSuccess;
   const cudaError_t result = request.real(request);
   if (result != cudaSuccess) return result;
-  if (watch.learner != nullptr) watch.learner->Took(1, request.bytes, NowNs() - watch.start);
+  if (watch.learner != nullptr) watch.learner->Took(1, request.bytes, cuda::NowNs() - watch.start);
   if (request.real.async != nullptr) {
     Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
   }
@@ -90,7 +90,7 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
     if (phase() == Phase::kUnstarted) StartIfPossible();
     Decision why_not = WhyNotNow(request, &plan);
     if (why_not == kPromote) {
-      const RelaxedCapture relaxed(driver_);
+      const cuda::RelaxedCapture relaxed(driver_);
       why_not = WhyNotThis(request, &where);
       if (why_not == kPromote) {
         WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
@@ -258,12 +258,12 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
   };
   const bool choose = threads_ > 1 && request.bytes < policy::kLongCopyBytes;
   const size_t way = choose ? staging_ways_.Choose(request.bytes) : 0;
-  const uint64_t start = choose ? NowNs() : 0;
+  const uint64_t start = choose ? cuda::NowNs() : 0;
   workers_.Run(job, way == 1, place, pieces_are_in);
   const bool all_in = in == job.pieces();
   if (!delivery.failed() && (all_in || lease != 0)) send(true);
   const bool whole = all_in && !delivery.failed();
-  if (choose && whole) staging_ways_.Took(way, request.bytes, NowNs() - start);
+  if (choose && whole) staging_ways_.Took(way, request.bytes, cuda::NowNs() - start);
   if (sent == 0 && !delivery.failed()) {
     delivery.Cancel();
     slots.End(FenceRef());

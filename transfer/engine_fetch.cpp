@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "transfer/clock.h"
+#include "cuda/clock.h"
 #include "transfer/engine.h"
 #include "transfer/host_pages.h"
 #include "transfer/pieces.h"
@@ -36,19 +36,19 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
   try {
     if (phase() == Phase::kUnstarted) StartIfPossible();
     if (!Serving()) return false;
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     Decision decision = WhyNotFetch(request);
     if (decision == kFetch) {
       Ways& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
       // What a copy takes says something about its way if the device has nothing else to do first.
       const bool idle = driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
-      const uint64_t start = NowNs();
+      const uint64_t start = cuda::NowNs();
       if (ways.Choose(request.bytes, idle) == 1) {
         decision = Decision::kD2hDeclinedSlower;
         if (idle) *watch = {&ways, start};
       } else {
         decision = FetchStaged(request, idle);
-        if (idle && decision == Decision::kD2hPromoted) ways.Took(0, request.bytes, NowNs() - start);
+        if (idle && decision == Decision::kD2hPromoted) ways.Took(0, request.bytes, cuda::NowNs() - start);
       }
     }
     const bool fetched = decision == Decision::kD2hPromoted;

@@ -13,7 +13,6 @@
 namespace slipstream::transfer {
 namespace {
 
-constexpr int kFirstDriverWithContextEvents = 12050;
 // Of a copy that is longer, this much is in flight at a time: its DMA keeps up with the threads that stage it.
 constexpr size_t kLongestInFlight = size_t{128} << 20;
 // One copy on its way, and one for each of the two synchronizations that may be owed (S23).
@@ -21,12 +20,12 @@ constexpr size_t kCopiesInFlight = 3;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-bool HasAttribute(const Driver& driver, CUdevice device, CUdevice_attribute attribute) {
+bool HasAttribute(const cuda::Driver& driver, CUdevice device, CUdevice_attribute attribute) {
   int value = 0;
   return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
 }
 
-bool IsPrimary(const Driver& driver, CUdevice device, CUcontext context) {
+bool IsPrimary(const cuda::Driver& driver, CUdevice device, CUcontext context) {
   CUcontext primary = nullptr;
   if (driver.cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
   driver.cuDevicePrimaryCtxRelease_v2(device);
@@ -63,9 +62,7 @@ bool Engine::CanServe(CUcontext context, Decision* why_not) {
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
 
   *why_not = Decision::kH2dDeclinedDriver;
-  int version = 0;
-  if (driver_.cuDriverGetVersion(&version) != CUDA_SUCCESS || version < kFirstDriverWithContextEvents) return false;
-  if (driver_.cuCtxRecordEvent == nullptr || driver_.cuCtxWaitEvent == nullptr) return false;
+  if (!cuda::HasContextEvents(driver_)) return false;
 
   *why_not = WhyNotDevice(device_);
   return *why_not == Decision::kCount;
@@ -124,7 +121,7 @@ void Engine::StartIfPossible() {
   if (!DriverThere()) return;
   const std::unique_lock lock(start_mutex_, std::try_to_lock);
   if (!lock || phase() != Phase::kUnstarted) return;
-  const RelaxedCapture relaxed(driver_);
+  const cuda::RelaxedCapture relaxed(driver_);
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
   Decision why_not = Decision::kH2dDeclinedError;
@@ -292,8 +289,8 @@ bool Engine::GiveBackDeviceStaging() {
   if (device_staging_.bytes() == 0 || !Alive() || Broken(Mutant::kS36)) return false;
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != device_) return false;
-  const CurrentContext ours(driver_, context_);
-  const RelaxedCapture relaxed(driver_);
+  const cuda::CurrentContext ours(driver_, context_);
+  const cuda::RelaxedCapture relaxed(driver_);
   bool any = false;
   const auto all_has_run = [&] {
     FenceRef all;
@@ -308,8 +305,8 @@ bool Engine::GiveBackDeviceStaging() {
 bool Engine::GiveBackHostStaging() {
   if (!small_.ready() || !Alive() || Broken(Mutant::kS36host)) return false;
   growth_failed_.store(true, std::memory_order_seq_cst);
-  const CurrentContext ours(driver_, context_);
-  const RelaxedCapture relaxed(driver_);
+  const cuda::CurrentContext ours(driver_, context_);
+  const cuda::RelaxedCapture relaxed(driver_);
   bool any = false;
   OrTurnOff([&] {
     // As for the device's: without the engine the program would not have to wait here, but would have its memory.

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <string>
 
+#include "cuda/clock.h"
 #include "policy/helper_thread.h"
 #include "policy/log.h"
-#include "transfer/clock.h"
 #include "transfer/engine.h"
 
 namespace slipstream::transfer {
@@ -57,8 +57,8 @@ void Engine::PayForAll(Decision reason) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
-    const CurrentContext ours(driver_, context_);
-    const RelaxedCapture relaxed(driver_);
+    const cuda::CurrentContext ours(driver_, context_);
+    const cuda::RelaxedCapture relaxed(driver_);
     for (const RunAhead::Debt& debt : run_ahead_.Open()) (void)WaitCountedAtMost(debt.fence, reason);
   });
 }
@@ -71,7 +71,7 @@ void Engine::PayForAll(Decision reason) {
 bool Engine::TransportFound(Promptness how) {
   if (!transports_.Found() || policy_.skip_with_rdma) {  // NCCL is looked for even then
     const uint64_t before = transports_looked_ns_.load(std::memory_order_relaxed);
-    const uint64_t now = NowNs();
+    const uint64_t now = cuda::NowNs();
     const bool small = how == Promptness::kForSmallCopy;
     if (how != Promptness::kAtOnce && now - before < (small ? kSmallLookNs : kLookNs)) return transports_.Found();
     transports_looked_ns_.store(now, std::memory_order_relaxed);
@@ -120,7 +120,7 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
   thread.candidate.valid = false;
   if (!Serving() || !(KeyOfStream(stream, per_thread) == candidate.stream)) return false;
   try {
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     std::vector<FenceRef> effects;
     const Decision why_not = WhyNotSkip(candidate, &effects);
     if (why_not != kSkip) {
@@ -165,17 +165,17 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
 
 void Engine::WaitCounted(const FenceRef& fence, Decision reason) {
   if (fence.Done()) return;
-  const uint64_t start = NowNs();
+  const uint64_t start = cuda::NowNs();
   (void)fence.Wait();  // an error is the program's to see, from its own call
-  Count(reason, 0, NowNs() - start);
+  Count(reason, 0, cuda::NowNs() - start);
 }
 
 // False: it took too long.
 bool Engine::WaitCountedAtMost(const FenceRef& fence, Decision reason) {
   if (fence.Done()) return true;
-  const uint64_t start = NowNs();
+  const uint64_t start = cuda::NowNs();
   const bool passed = fence.WaitAtMost(kLongestWaitForAnother);
-  Count(reason, 0, NowNs() - start);
+  Count(reason, 0, cuda::NowNs() - start);
   return passed;
 }
 
@@ -215,7 +215,7 @@ void Engine::Pay(Decision reason) {
   if (thread.owed_count == 0 || !Alive()) return;
   const bool synchronizations = reason == Decision::kSyncSettledSynchronize || reason == Decision::kSyncSettledCopy;
   if (!synchronizations && Broken(Mutant::kS13Free)) return;
-  const RelaxedCapture relaxed(driver_);
+  const cuda::RelaxedCapture relaxed(driver_);
   PayWhat(thread, reason, 0);
 }
 
@@ -233,7 +233,7 @@ bool Engine::WaitForHostEffects(CUcontext context) {
     const uint64_t ticket = AskForEffects();
     if (!effects_.All(context, &effects) || !watch_.IsValid(ticket)) return false;
     if (effects.empty()) return true;
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     for (const FenceRef& effect : effects) {
       if (effect.Wait() != CUDA_SUCCESS) return false;
     }
@@ -260,7 +260,7 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
   const EventMarks::Recording recorded = marks_.LastOf(event);
   if (!run_ahead_.MayBeOpenSince(recorded.mark)) return;
   OrTurnOff([&] {
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
     PayWhat(State(), Decision::kSyncSettledQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
@@ -279,8 +279,8 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
     CUcontext current = nullptr;
     (void)driver_.cuCtxGetCurrent(&current);
-    const CurrentContext ours(driver_, current != nullptr ? current : context_);
-    const RelaxedCapture relaxed(driver_);
+    const cuda::CurrentContext ours(driver_, current != nullptr ? current : context_);
+    const cuda::RelaxedCapture relaxed(driver_);
     // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
     const bool may_ask = !captures_.live();
     if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
@@ -298,7 +298,7 @@ void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
     BeforeEventQuery(event);
     if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query) || Broken(Mutant::kS63)) continue;
     OrTurnOff([&] {
-      const RelaxedCapture relaxed(driver_);
+      const cuda::RelaxedCapture relaxed(driver_);
       const uint64_t mark = marks_.LastOf(event).mark;
       for (const RunAhead::Debt& debt : run_ahead_.Open()) {
         if (debt.mark <= mark) continue;
@@ -323,9 +323,9 @@ struct Engine::LastPayment {
 
 void* Engine::PayForAnother(void* argument) {
   auto* const payment = static_cast<LastPayment*>(argument);
-  const Driver& driver = payment->engine->driver_;
+  const cuda::Driver& driver = payment->engine->driver_;
   (void)driver.cuCtxSetCurrent(payment->engine->context_);
-  const RelaxedCapture relaxed(driver);
+  const cuda::RelaxedCapture relaxed(driver);
   for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kSyncSettledThreadExit);
   const std::lock_guard lock(payment->mutex);
   payment->done = true;

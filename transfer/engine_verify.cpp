@@ -21,7 +21,7 @@ void Engine::ExpectToFind(const Request& request, uint64_t sum) {
 void Engine::LookAtVerified() {
   if (!Serving()) return;
   OrTurnOff([&] {
-    const RelaxedCapture relaxed(driver_);
+    const cuda::RelaxedCapture relaxed(driver_);
     const Verifier::Finding finding = verifier_.Look();
     for (size_t i = 0; i < finding.compared; ++i) Count(Decision::kVerified);
     if (!finding.wrong) return;

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 #include "transfer/stream_ref.h"
 
 namespace slipstream::transfer {

@@ -73,7 +73,7 @@ Fence* FencePool::Take(CUcontext context) {
   fence->pool = this;
   fence->context = context;
   fence->references.store(1, std::memory_order_relaxed);
-  const CurrentContext current(driver_, context);
+  const cuda::CurrentContext current(driver_, context);
   if (driver_.cuEventCreate(&fence->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
     delete fence;
     return nullptr;

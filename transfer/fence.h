@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::transfer {
 
@@ -87,7 +87,7 @@ class Behind {
 
 class FencePool {
  public:
-  explicit FencePool(const Driver& driver) : driver_(driver) {}
+  explicit FencePool(const cuda::Driver& driver) : driver_(driver) {}
   FencePool(const FencePool&) = delete;
   FencePool& operator=(const FencePool&) = delete;
 
@@ -106,7 +106,7 @@ class FencePool {
            abandoned_.begin() + static_cast<ptrdiff_t>(count);
   }
 
-  const Driver& driver() const { return driver_; }
+  const cuda::Driver& driver() const { return driver_; }
 
  private:
   friend class FenceRef;
@@ -121,7 +121,7 @@ class FencePool {
   Fence*& SpareOf(CUcontext context);
   void GiveBack(Fence* fence);
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   std::mutex mutex_;
   std::array<CUcontext, 64> abandoned_{};  // written before the count, with the lock held
   std::atomic<size_t> abandoned_count_{0};

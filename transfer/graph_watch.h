@@ -9,16 +9,16 @@
 #include <mutex>
 #include <unordered_set>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::transfer {
 
 // Whether no node of the graph, child graphs included, has an effect that the host can see.
-bool HasNoHostEffects(const Driver& driver, CUgraph graph);
+bool HasNoHostEffects(const cuda::Driver& driver, CUgraph graph);
 
 class GraphWatch {
  public:
-  void Instantiated(const Driver& driver, CUgraphExec executable, CUgraph graph);
+  void Instantiated(const cuda::Driver& driver, CUgraphExec executable, CUgraph graph);
   // Changed in a way that was not looked at, or destroyed.
   void Forget(CUgraphExec executable);
   bool IsHarmless(CUgraphExec executable);

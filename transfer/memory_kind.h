@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::transfer {
 
@@ -18,9 +18,9 @@ enum class MemoryKind : uint8_t {
   kUnknown,  // the driver did not say
 };
 
-MemoryKind KindOf(const Driver& driver, const void* address);
+MemoryKind KindOf(const cuda::Driver& driver, const void* address);
 
-bool IsDeviceMemory(const Driver& driver, CUdeviceptr address);
+bool IsDeviceMemory(const cuda::Driver& driver, CUdeviceptr address);
 
 // What a promoted copy needs to know of its destination.
 struct Destination {
@@ -29,6 +29,7 @@ struct Destination {
 };
 
 // `device`, `context`: where the copy is made.
-Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device, CUcontext context);
+Destination DestinationAt(const cuda::Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device,
+                          CUcontext context);
 
 }  // namespace slipstream::transfer

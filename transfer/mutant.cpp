@@ -2,37 +2,21 @@
 
 #ifdef SLIPSTREAM_MUTANTS
 
-#include <string_view>
-
-#include "policy/environment.h"
+#include "cuda/mutant_switch.h"
 
 namespace slipstream::transfer {
 namespace {
 
-struct Name {
-  std::string_view name;
-  Mutant mutant;
-};
-
-constexpr Name kNames[] = {
+constexpr cuda::MutantName<Mutant> kNames[] = {
 #define SLIPSTREAM_ROW(enumerator, name, meaning) {name, Mutant::enumerator},
     SLIPSTREAM_TRANSFER_MUTANTS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW
 };
 
-Mutant Chosen() {
-  const char* const text = policy::EnvironmentValue("TRANSFER_BROKEN_RULE");
-  if (text == nullptr) return Mutant::kNone;
-  for (const Name& name : kNames) {
-    if (name.name == text) return name.mutant;
-  }
-  return Mutant::kNone;
-}
-
 }  // namespace
 
 bool Broken(Mutant mutant) {
-  static const Mutant chosen = Chosen();
+  static const Mutant chosen = cuda::ChosenMutant<Mutant>("TRANSFER_BROKEN_RULE", kNames);
   return chosen == mutant;
 }
 

@@ -15,8 +15,8 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/driver.h"
 #include "transfer/delivery.h"
-#include "transfer/driver.h"
 #include "transfer/fence.h"
 #include "transfer/ring.h"
 
@@ -24,7 +24,7 @@ namespace slipstream::transfer {
 
 class Verifier {
  public:
-  Verifier(const Driver& driver, FencePool& fences, Ring& ring) : driver_(driver), fences_(fences), ring_(ring) {}
+  Verifier(const cuda::Driver& driver, FencePool& fences, Ring& ring) : driver_(driver), fences_(fences), ring_(ring) {}
 
   // Depends on every byte and its place.
   static uint64_t SumOf(const char* memory, size_t bytes, uint64_t before = 0);
@@ -53,7 +53,7 @@ class Verifier {
     FenceRef back;
   };
 
-  const Driver& driver_;
+  const cuda::Driver& driver_;
   FencePool& fences_;
   Ring& ring_;
   std::mutex mutex_;

@@ -43,7 +43,7 @@ class StreamHeapTest : public testing::Test {
     OK(cuCtxSetCurrent(context_));
     size_t free = 0;
     OK(cuMemGetInfo(&free, &total_));
-    ASSERT_TRUE(LoadDriver(&driver_));
+    ASSERT_TRUE(cuda::LoadDriver(&driver_));
     for (CUstream* const stream : {&a_, &b_}) OK(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING));
     heap_ = std::make_unique<StreamHeap>(driver_, kSurroundings, 0, context_, total_);
     ASSERT_TRUE(heap_->Init());
@@ -73,7 +73,7 @@ class StreamHeapTest : public testing::Test {
     return read;
   }
 
-  Driver driver_;
+  cuda::Driver driver_;
   CUcontext context_ = nullptr;
   size_t total_ = 0;
   CUstream a_ = nullptr;

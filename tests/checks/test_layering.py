@@ -35,6 +35,12 @@ class Layering(CheckTest):
     def test_angle_brackets_hide_nothing(self):
         self.assert_finds(self.check("policy/a.h", "#  include <shim/gate.h>\n"), "policy/ includes shim/gate.h")
 
+    def test_nvidias_own_folder_of_that_name(self):
+        self.assert_fine(self.check("tools/bench/a.cpp", "#include <cuda/stream_ref>\n"))
+        self.write("cuda/driver.h", "")
+        self.assert_finds(self.check("tools/bench/a.cpp", "#include <cuda/driver.h>\n"), "tools/ includes cuda/driver.h")
+        self.assert_finds(self.check("cuda/a.cpp", '#include "transfer/engine.h"\n'), "cuda/ includes transfer/engine.h")
+
     def test_a_relative_path_hides_nothing(self):
         self.write("shim/gate.h", "")
         self.assert_finds(self.check("policy/a.h", '#include "../shim/gate.h"\n'), "policy/ includes shim/gate.h")

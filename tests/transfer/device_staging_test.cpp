@@ -39,7 +39,7 @@ CUresult g_wait = CUDA_SUCCESS;
 
 // As in the engine, never destroyed.
 struct Parts {
-  Driver driver{};
+  cuda::Driver driver{};
   FencePool fences{driver};
   DeviceStaging staging{driver};
 };
@@ -98,7 +98,7 @@ class DeviceStagingTest : public testing::Test {
   }
 
   Parts& parts_ = NewParts();
-  Driver& driver_ = parts_.driver;
+  cuda::Driver& driver_ = parts_.driver;
   FencePool& fences_ = parts_.fences;
   DeviceStaging& staging_ = parts_.staging;
 };

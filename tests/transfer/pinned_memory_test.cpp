@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <vector>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 
 namespace {
 
@@ -63,7 +63,7 @@ class PinnedMemoryTest : public testing::Test {
   }
   ~PinnedMemoryTest() override { g_populate_fails_with = 0; }
 
-  Driver driver_{};
+  cuda::Driver driver_{};
 };
 
 TEST_F(PinnedMemoryTest, S67_PagesAreThereBeforeTheDriverIsAsked) {

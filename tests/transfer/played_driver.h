@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <set>
 
-#include "transfer/driver.h"
+#include "cuda/driver.h"
 
 namespace slipstream::transfer::played {
 
@@ -15,7 +15,7 @@ inline int g_questions = 0;  // whether an event has passed
 
 inline CUcontext Context() { return reinterpret_cast<CUcontext>(0x2000); }
 
-inline void PlayedBy(Driver* driver) {
+inline void PlayedBy(cuda::Driver* driver) {
   driver->cuCtxGetCurrent = [](CUcontext* context) {
     *context = Context();
     return CUDA_SUCCESS;

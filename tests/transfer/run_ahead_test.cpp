@@ -20,7 +20,7 @@ using played::g_questions;
 
 // As in the engine, never destroyed.
 struct Parts {
-  Driver driver;
+  cuda::Driver driver;
   FencePool fences{driver};
   RunAhead ahead;
 };

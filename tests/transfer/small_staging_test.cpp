@@ -20,7 +20,7 @@ using played::g_questions;
 
 // As in the engine, none of it is ever destroyed.
 struct Staging {
-  Driver driver;
+  cuda::Driver driver;
   FencePool fences{driver};
   std::vector<char> memory = std::vector<char>(SmallStaging::kBytes);
   SmallStaging small;

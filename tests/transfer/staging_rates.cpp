@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "transfer/clock.h"
+#include "cuda/clock.h"
 #include "transfer/copy_workers.h"
 #include "transfer/host_pages.h"
 #include "transfer/pieces.h"
@@ -32,11 +32,11 @@
 
 namespace {
 
+using slipstream::cuda::NowNs;
 using slipstream::transfer::AskForHugePages;
 using slipstream::transfer::CopyJob;
 using slipstream::transfer::CopyWorkers;
 using slipstream::transfer::kPiecesAhead;
-using slipstream::transfer::NowNs;
 using slipstream::transfer::PieceBytesOf;
 using slipstream::transfer::PieceWork;
 using slipstream::transfer::Ring;

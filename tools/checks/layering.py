@@ -15,10 +15,11 @@ CHECK = "layering"
 # What each folder may include, beside itself. tests/ may include anything and nothing may include tests/.
 MAY_INCLUDE = {
     "policy": set(),
-    "allocator": {"policy"},
-    "transfer": {"policy"},
-    "tracer": {"policy"},
-    "shim": {"allocator", "transfer", "tracer", "policy"},
+    "cuda": {"policy"},
+    "allocator": {"cuda", "policy"},
+    "transfer": {"cuda", "policy"},
+    "tracer": {"cuda", "policy"},
+    "shim": {"allocator", "transfer", "tracer", "cuda", "policy"},
     "tools": {"tracer", "policy"},
 }
 # Tables without code: names and rows that the folder generates from.
@@ -27,7 +28,7 @@ FOLDERS = {*MAY_INCLUDE, "tests"}
 SUFFIXES = {".h", ".hpp", ".c", ".cc", ".cpp", ".cu", ".def", ".inc", ".in"}
 
 # Where no other place may read the environment: what is preloaded, and the command.
-NO_GETENV = ("allocator", "transfer", "tracer", "shim", "tools/cli")
+NO_GETENV = ("cuda", "allocator", "transfer", "tracer", "shim", "tools/cli")
 _GETENV = re.compile(r"\b(?:__)?(?:secure_)?getenv\b")
 _INCLUDE = re.compile(r"^[ \t]*#[ \t]*include(?:_next)?[ \t]+(.*?)[ \t]*$", re.MULTILINE)
 # Raw strings, strings, characters and comments, in one pass so that none hides another.
@@ -59,7 +60,10 @@ def included_folder(root, file, target):
             return (path.parts[0], path.as_posix()) if path.parts[0] in FOLDERS else None
     path = pathlib.PurePosixPath(name)
     if path.parts and path.parts[0] in FOLDERS and len(path.parts) > 1:
-        # <policy/...> cannot be somebody else's: no third-party library has a folder of that name.
+        # <policy/...> cannot be somebody else's: no third-party library has a folder of that name. <cuda/...> can: NVIDIA's
+        # C++ library has one.
+        if target[0] == "<" and path.parts[0] == "cuda" and not (root / path).exists():
+            return None
         return path.parts[0], name
     if ".." in path.parts:
         return "..", name

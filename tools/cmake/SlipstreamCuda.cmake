@@ -1,4 +1,4 @@
-# Finds the CUDA headers (runtime, driver, CUPTI, NVTX3) and makes them the target slipstream_cuda.
+# Finds the CUDA headers (runtime, driver, CUPTI, NVTX3) and makes them the target slipstream_cuda_headers.
 #
 # Only headers: nothing of ours links a CUDA library. Looked for in this order:
 #   1. SLIPSTREAM_CUDA_INCLUDE, a list of folders given by hand;
@@ -51,5 +51,5 @@ endif()
 list(REMOVE_DUPLICATES _found)
 message(STATUS "CUDA headers: ${_found}")
 
-add_library(slipstream_cuda INTERFACE)
-target_include_directories(slipstream_cuda SYSTEM INTERFACE ${_found})
+add_library(slipstream_cuda_headers INTERFACE)
+target_include_directories(slipstream_cuda_headers SYSTEM INTERFACE ${_found})

@@ -14,7 +14,7 @@ from sources import changed
 
 CLANG_TIDY = "clang-tidy-14"
 _ONE_FILE_SECONDS = 300
-_OURS = "policy|allocator|transfer|tracer|shim|tools|tests"
+_OURS = "policy|cuda|allocator|transfer|tracer|shim|tools|tests"
 # GoogleTest's macros multiply the paths through a test: followed to the end, one file of tests took eight minutes, and
 # so it takes half of one. What users run is followed to the end.
 _SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "mode=shallow")]
