@@ -1,0 +1,37 @@
+"""Markdown tables, and numbers as the tables show them."""
+
+
+class Unusable(Exception):
+    """The input cannot be made into tables; the text says why."""
+
+
+def row(*cells):
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def table(header, rows):
+    return "\n".join([row(*header), row(*("---" for _ in header)), *(row(*cells) for cells in rows)])
+
+
+def milliseconds(seconds):
+    return f"{seconds * 1e3:.3f}" if seconds < 0.1 else f"{seconds * 1e3:.1f}"
+
+
+def short(seconds):
+    return f"{seconds * 1e6:.1f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+
+
+def nanoseconds(value):
+    return f"{value:.0f} ns" if value < 10_000 else short(value * 1e-9)
+
+
+def significant(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def interval(summary):
+    return f"{summary['ratio_low']:.3f} to {summary['ratio_high']:.3f}"
+
+
+def of_variant(results, variant):
+    return [benchmark for benchmark in results["benchmarks"] if benchmark["variant"] == variant]
