@@ -1,4 +1,4 @@
-"""Writes docs/results/README.md from the results files beside them.
+"""Writes docs/results/README.md and docs/results/speedup.svg from the results files beside them.
 
     tools/results-page [--folder docs/results] [--check]
 
@@ -7,7 +7,7 @@ twice. In the page a section stands between the lines <!-- NAME:begin --> and <!
 <!-- files:end --> hold the list of all. No figure between such lines is typed by hand. What stands outside of them is written
 by hand and left alone.
 
-With --check nothing is written: exit status 1 says that the page does not show these files. Exit status 2: a file
+With --check nothing is written: exit status 1 says that the page or the chart does not show these files. Exit status 2: a file
 has no section or a section no file, a file holds what no table shows, or the page lacks markers.
 """
 
@@ -19,12 +19,12 @@ import pathlib
 import re
 import sys
 
-from . import checks, copies, pool, training
+from . import chart, checks, copies, pool, training
 from .markdown import Unusable, table
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = "slipstream-gpu-results-1"
-PAGE = "README.md"
+PAGE, CHART = "README.md", "speedup.svg"
 FILES = "files"
 # In their order on the page: what writes a table, and the variants of benchmarks that it shows.
 TABLES = (*pool.TABLES, *training.THROUGHPUT_TABLES, *copies.TABLES, *training.STEP_TABLES, *checks.TABLES)
@@ -79,6 +79,7 @@ HOOK_COST = Section(
     "Nanoseconds that slipstream adds to a call, by policy and number of threads: median, with the smallest and the largest of the "
     "rounds (`tools/bench/hook_cost.py`; its output says neither machine, commit nor date).",
 )
+CHARTED = "h200"
 
 
 def link(path, text=None):
@@ -185,7 +186,7 @@ class Results:
             )
             self.sources[hook_cost.name] = paths
         shown = {path.name for paths in self.sources.values() for path in paths}
-        left = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - shown - {PAGE}
+        left = {path.name for path in folder.iterdir() if not path.name.startswith(".")} - shown - {PAGE, CHART}
         if left:
             raise Unusable(f"{min(left)} is in no section of tools/results/page.py")
         self.texts[FILES] = self.list_of_files()
@@ -213,18 +214,22 @@ def replaced(page, block, begin, end):
     return page[: page.index(begin) + len(begin)] + "\n" + block + "\n" + page[page.index(end) :]
 
 
-def main(arguments=None, sections=SECTIONS, hook_cost=HOOK_COST):
+def main(arguments=None, sections=SECTIONS, hook_cost=HOOK_COST, charted=CHARTED):
     parser = argparse.ArgumentParser(
         prog="tools/results-page", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--folder", type=pathlib.Path, default=REPOSITORY / "docs" / "results")
-    parser.add_argument("--check", action="store_true", help="write nothing; say whether the page shows the files")
+    parser.add_argument("--check", action="store_true", help="write nothing; say whether page and chart show the files")
     options = parser.parse_args(arguments)
     folder = options.folder.resolve()
     try:
         results = Results(folder, sections, hook_cost)
         page = (folder / PAGE).read_text(encoding="utf-8")
-        files = ((PAGE, page, results.page(page)),)
+        old_chart = (folder / CHART).read_text(encoding="utf-8") if (folder / CHART).exists() else ""
+        files = (
+            (PAGE, page, results.page(page)),
+            (CHART, old_chart, chart.draw(results.measured[charted])),
+        )
     except (OSError, ValueError, KeyError, TypeError, StopIteration, Unusable) as error:
         print(f"results-page: {type(error).__name__}: {error}", file=sys.stderr)
         return 2

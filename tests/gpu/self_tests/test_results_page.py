@@ -1,4 +1,4 @@
-"""The page of results: the generator on canned results files, and what is kept in docs/results."""
+"""The page of results and its chart: the generator on canned results files, and what is kept in docs/results."""
 
 import collections
 import contextlib
@@ -11,12 +11,13 @@ import shutil
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 import support
 
 sys.path.insert(0, str(support.REPOSITORY / "tools"))
 
-from results import page  # noqa: E402  (the folder is known only now)
+from results import chart, page  # noqa: E402  (the folder is known only now)
 
 SUMMARY = {
     "pairs": 30,
@@ -216,6 +217,10 @@ class Generator(unittest.TestCase):
     def page(self):
         return self.folder / page.PAGE
 
+    @property
+    def chart(self):
+        return self.folder / page.CHART
+
     def write(self, results, name="h200.json"):
         (self.folder / name).write_text(json.dumps(results))
 
@@ -223,7 +228,7 @@ class Generator(unittest.TestCase):
         return run(self.folder, *arguments, sections=SECTIONS, hook_cost=HOOK_COST)
 
     def test_writes_what_is_between_the_markers_and_nothing_else(self):
-        self.assertEqual((1, EMPTY), (self.run_main("--check")[0], self.page.read_text()))
+        self.assertEqual((1, EMPTY, False), (self.run_main("--check")[0], self.page.read_text(), self.chart.exists()))
         self.assertEqual((0, ""), self.run_main())
         text = self.page.read_text()
         self.assertNotIn("old", text)
@@ -365,6 +370,39 @@ class Generator(unittest.TestCase):
             self.assertEqual(2, self.run_main()[0])
             self.assertEqual(text, self.page.read_text())
 
+    def test_names_are_text_in_the_chart(self):
+        whole = json.loads(json.dumps(FILES["h200.json"]))
+        for benchmark in whole["benchmarks"]:
+            if benchmark["name"] == "resnet50":
+                benchmark["name"] = "<a & b>"
+        self.write(whole)
+        self.assertEqual((0, ""), self.run_main())
+        texts = [element.text for element in xml.etree.ElementTree.parse(self.chart).iter()]
+        self.assertIn("<a & b>", texts)
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def luminance(color):
+    channels = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    """WCAG's ratio of two colors."""
+    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def extent(text):
+    """Left and right end of a text in the widest of the usual fonts (DejaVu Sans), or a little more."""
+    size, x = float(text.get("font-size")), float(text.get("x"))
+    width = len(text.text) * size * (0.62 if text.get("font-weight") else 0.55)
+    left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
+    return left, left + width
+
 
 class Kept(unittest.TestCase):
     """docs/results as it is."""
@@ -375,13 +413,14 @@ class Kept(unittest.TestCase):
     def setUpClass(cls):
         cls.results = page.Results(cls.folder)
         cls.text = (cls.folder / page.PAGE).read_text(encoding="utf-8")
+        cls.svg = (cls.folder / page.CHART).read_text(encoding="utf-8")
 
     def copy(self):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         return pathlib.Path(shutil.copytree(self.folder, pathlib.Path(directory.name) / "results"))
 
-    def test_the_page_is_current(self):
+    def test_page_and_chart_are_current(self):
         self.assertEqual((0, ""), run(self.folder, "--check"))
 
     def test_check_fails_without_any_line_that_was_generated(self):
@@ -398,13 +437,17 @@ class Kept(unittest.TestCase):
             shorter = "".join(lines[:number] + lines[number + 1 :])
             self.assertNotEqual(shorter, self.results.page(shorter), lines[number])
 
-    def test_check_fails_without_a_failure(self):
+    def test_check_fails_without_a_failure_or_with_an_old_chart(self):
         folder = self.copy()
         failure = next(line for line in self.text.splitlines(keepends=True) if line.startswith("- FAIL"))
         (folder / page.PAGE).write_text(self.text.replace(failure, ""))
         self.assertEqual(1, run(folder, "--check")[0])
         (folder / page.PAGE).write_text(self.text)
         self.assertEqual(0, run(folder, "--check")[0])
+        (folder / page.CHART).write_text(self.svg.replace("1.71", "1.72"))
+        self.assertEqual(1, run(folder, "--check")[0])
+        (folder / page.CHART).unlink()
+        self.assertEqual(1, run(folder, "--check")[0])
 
     def test_every_file_is_linked(self):
         for path in self.folder.iterdir():
@@ -469,6 +512,51 @@ class Kept(unittest.TestCase):
             for beginning, count in expected.items():
                 found = [body.count("\n") for header, body in tables if header.startswith(beginning)]
                 self.assertEqual([count] if count else [], found, (name, beginning))
+
+    def test_the_chart_is_svg_that_a_browser_shows_as_an_image(self):
+        root = xml.etree.ElementTree.fromstring(self.svg)
+        self.assertEqual(SVG + "svg", root.tag)
+        self.assertEqual("img", root.get("role"))
+        self.assertEqual(f"0 0 {root.get('width')} {root.get('height')}", root.get("viewBox"))
+        self.assertEqual(SVG + "title", root[0].tag)
+        self.assertEqual({root[0].get("id"), root[1].get("id")}, set(root.get("aria-labelledby").split()))
+        self.assertEqual([], re.findall(r"<script|href|url\(|<image", self.svg))
+
+    def test_the_chart_has_the_figures(self):
+        root = xml.etree.ElementTree.fromstring(self.svg)
+        shown, told = (" ".join(element.text for element in root.iter(SVG + tag)) for tag in ("text", "desc"))
+        for benchmark in json.loads((self.folder / "h200.json").read_text())["benchmarks"]:
+            summary = benchmark["summary"]
+            if benchmark["variant"] in ("throughput.slipstream", "throughput.hand_tuned"):
+                ratio, low, high = (summary[f"ratio_{which}"] for which in ("median", "low", "high"))
+                self.assertIn(f" {ratio:.2f} ({low:.2f} to {high:.2f}) {summary['b_median']:.0f} ", shown)
+                self.assertIn(f" 1 {summary['a_median']:.0f} ", shown)
+                self.assertIn(f" {ratio:.2f} ({low:.2f} to {high:.2f}) ({summary['b_median']:.0f} samples/s)", told)
+            elif benchmark["variant"] == "step.slipstream":
+                ratio, high, low = (1 / summary[f"ratio_{which}"] for which in ("median", "low", "high"))
+                self.assertIn(f" {ratio:.3f} ({low:.3f} to {high:.3f})", shown)
+                self.assertIn(f" {ratio:.3f} ({low:.3f} to {high:.3f})", told)
+
+    def test_the_chart_can_be_read_on_white_and_on_dark_pages(self):
+        for color in {chart.TEXT, chart.BARE, chart.SLIPSTREAM, chart.TUNED, chart.WHISKER}:
+            for background in ("#ffffff", "#0d1117"):
+                self.assertGreater(contrast(color, background), 4.0 if color == chart.TEXT else 3.0, (color, background))
+        for bar in (chart.SLIPSTREAM, chart.TUNED):
+            self.assertGreater(contrast(chart.WHISKER_ON_BAR, bar), 3.0)
+        used = set(re.findall(r"#[0-9a-f]{6}", self.svg))
+        self.assertLessEqual(used, {chart.TEXT, chart.WHISKER_ON_BAR, *chart.SERIES.values()})
+
+    def test_texts_of_the_chart_lie_inside_and_apart(self):
+        root = xml.etree.ElementTree.fromstring(self.svg)
+        width, height = float(root.get("width")), float(root.get("height"))
+        lines = collections.defaultdict(list)
+        for text in root.iter(SVG + "text"):
+            left, right = extent(text)
+            self.assertTrue(0 <= left and right <= width and float(text.get("y")) <= height, text.text)
+            lines[text.get("y")].append((left, right, text.text))
+        for line in map(sorted, lines.values()):
+            for (_, right, one), (left, _, other) in zip(line, line[1:]):
+                self.assertLessEqual(right, left, (one, other))
 
 
 if __name__ == "__main__":
