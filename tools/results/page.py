@@ -4,7 +4,7 @@
 
 SECTIONS below has one section for each results file; NAME.part-*.json are parts of NAME.json: one commit, one machine, no check
 twice. In the page a section stands between the lines <!-- NAME:begin --> and <!-- NAME:end -->, and <!-- files:begin -->,
-<!-- files:end --> hold the list of all. No figure between such lines is typed by hand. What stands outside of them is written
+<!-- files:end --> hold the list of all, <!-- targets:begin -->, <!-- targets:end --> where the targets of docs/targets.md stand. No figure between such lines is typed by hand. What stands outside of them is written
 by hand and left alone.
 
 With --check nothing is written: exit status 1 says that the page or the chart does not show these files. Exit status 2: a file
@@ -19,13 +19,14 @@ import pathlib
 import re
 import sys
 
-from . import chart, checks, copies, pool, training
+from . import chart, checks, copies, pool, targets, training
 from .markdown import Unusable, table
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 SCHEMA = "slipstream-gpu-results-1"
 PAGE, CHART = "README.md", "speedup.svg"
 FILES = "files"
+TARGETS = "targets"
 # In their order on the page: what writes a table, and the variants of benchmarks that it shows.
 TABLES = (*pool.TABLES, *training.THROUGHPUT_TABLES, *copies.TABLES, *training.STEP_TABLES, *checks.TABLES)
 
@@ -190,6 +191,12 @@ class Results:
         if left:
             raise Unusable(f"{min(left)} is in no section of tools/results/page.py")
         self.texts[FILES] = self.list_of_files()
+        document = folder.parent / "targets.md"
+        if document.exists():
+            titles = {section.name: section.title for section in self.sections}
+            self.texts[TARGETS] = targets.render(
+                document.read_text(encoding="utf-8"), self.measured, titles, lambda title: link(anchor(title), title)
+            )
 
     def list_of_files(self):
         rows = []

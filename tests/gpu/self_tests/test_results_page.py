@@ -17,7 +17,7 @@ import support
 
 sys.path.insert(0, str(support.REPOSITORY / "tools"))
 
-from results import chart, page  # noqa: E402  (the folder is known only now)
+from results import chart, page, targets  # noqa: E402  (the folder is known only now)
 
 SUMMARY = {
     "pairs": 30,
@@ -402,6 +402,54 @@ def extent(text):
     width = len(text.text) * size * (0.62 if text.get("font-weight") else 0.55)
     left = x - {"start": 0, "middle": width / 2, "end": width}[text.get("text-anchor")]
     return left, left + width
+
+
+def outcome_of(name, outcome, detail):
+    return {"name": name, "outcome": outcome, "detail": detail}
+
+
+class Targets(unittest.TestCase):
+    DOCUMENT = (
+        "| number | what | target | checks |\n| --- | --- | --- | --- |\n"
+        "| T1 | speed | at least 1 | `speed.one`, `speed.gone`, `tools/bench/x.py` |\n| T2 | rate | at least 2 | `copy.*` |\n"
+    )
+
+    def rendered(self, *checks, document=DOCUMENT):
+        measured = {
+            "old": {"date": "2026-01-01", "checks": [outcome_of("speed.one", "FAIL", "was slow")]},
+            "new": {"date": "2026-02-01", "checks": list(checks)},
+        }
+        return targets.render(document, measured, {"old": "Old", "new": "New"}, lambda title: title)
+
+    def test_the_newest_that_has_the_check(self):
+        self.assertIn("| T1 | at least 1 | `speed.one` | passed: 1.5 | New |", self.rendered(outcome_of("speed.one", "PASS", "1.5")))
+        self.assertIn("| T1 | at least 1 | `speed.one` | failed: was slow | Old |", self.rendered())
+
+    def test_what_was_not_measured_is_said(self):
+        text = self.rendered()
+        self.assertIn("| T1 | at least 1 | `speed.gone` | not among the results kept here | - |", text)
+        self.assertIn("| T2 | at least 2 | `copy.*` | not among the results kept here | - |", text)
+        self.assertNotIn("bench", text)
+
+    def test_a_check_that_asserts_nothing_has_not_passed(self):
+        text = self.rendered(outcome_of("copy.a", "PASS", "0.4 (target 2); reported, not asserted"))
+        self.assertIn("`copy.a` | reported: 0.4 (target 2); reported, not asserted |", text)
+
+    def test_many_are_counted(self):
+        many = [outcome_of(f"copy.{n}", "PASS" if n % 2 else "FAIL", "") for n in range(5)]
+        self.assertIn("| T2 | at least 2 | `copy.*` | 2 passed, 3 failed | New |", self.rendered(*many))
+
+    def test_a_document_that_cannot_be_read(self):
+        with self.assertRaises(targets.Unusable):
+            self.rendered(document="T1: fast\n")
+
+    def test_every_target_is_on_the_page(self):
+        document = (support.REPOSITORY / "docs" / "targets.md").read_text(encoding="utf-8")
+        page = (support.REPOSITORY / "docs" / "results" / "README.md").read_text(encoding="utf-8")
+        numbers = re.findall(r"^\| (T\d+) \|", document, re.MULTILINE)
+        self.assertEqual(len(numbers), 13)
+        for number in numbers:
+            self.assertIn(f"| {number} | ", page.partition("<!-- targets:begin -->")[2].partition("<!-- targets:end -->")[0])
 
 
 class Kept(unittest.TestCase):
