@@ -15,7 +15,7 @@
 
 #include "shim/caller.h"
 #include "shim/resolver.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 #include "transfer/engine.h"
 
 namespace slipstream::shim {

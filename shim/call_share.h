@@ -1,11 +1,11 @@
-// How much a decision of an engine says about the call that it was made in (tracer/call_recorder.h): a copy may be
-// promoted, have its wait skipped and an older one made up for, and its record in a trace has room for one of them.
+// How much a decision of an engine says about the call that it was made in (tracer/calls/call_recorder.h): a copy may
+// be promoted, have its wait skipped and an older one made up for, and its record in a trace has room for one of them.
 //
 // Threading: pure functions.
 #pragma once
 
 #include "allocator/decision.h"
-#include "tracer/call_recorder.h"
+#include "tracer/calls/call_recorder.h"
 #include "transfer/decision.h"
 
 namespace slipstream::shim {

@@ -1,7 +1,7 @@
 // Functions of CUPTI that another client calls: PyTorch's profiler is linked to libcupti, and CUPTI serves one client
-// at a time. Before such a call slipstream is out of CUPTI (tracer/device_tracer.h), behind it is remembered what the
-// client has (tracer/cupti_clients.h), and the call itself is the client's own: every one is forwarded, whatever
-// happens.
+// at a time. Before such a call slipstream is out of CUPTI (tracer/device/device_tracer.h), behind it is remembered
+// what the client has (tracer/device/cupti_clients.h), and the call itself is the client's own: every one is forwarded,
+// whatever happens.
 //
 // Where slipstream does not use CUPTI, which is the default, a call is looked up, forwarded and remembered.
 //
@@ -19,8 +19,8 @@
 #include <atomic>
 #include <string_view>
 
-#include "tracer/cupti_clients.h"
-#include "tracer/device_tracer.h"
+#include "tracer/device/cupti_clients.h"
+#include "tracer/device/device_tracer.h"
 
 namespace slipstream::shim {
 namespace {

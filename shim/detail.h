@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/call_detail.h"
+#include "tracer/base/call_detail.h"
 
 namespace slipstream::shim {
 

@@ -12,7 +12,7 @@
 
 #include "shim/around.h"
 #include "shim/driver_library.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
 

@@ -15,7 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
 

@@ -10,7 +10,7 @@
 
 #include "shim/driver_around.h"
 #include "shim/pooled.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "policy/environment.h"
-#include "tracer/nvtx_injection.h"
+#include "tracer/ranges/nvtx_injection.h"
 
 namespace slipstream::shim {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "allocator/stream_ordered.h"
 #include "shim/pooled.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 #include "transfer/engine.h"
 
 namespace slipstream::shim {

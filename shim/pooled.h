@@ -12,7 +12,7 @@
 
 #include "allocator/segments.h"
 #include "shim/resolver.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 #include "transfer/engine.h"
 
 namespace slipstream::shim {

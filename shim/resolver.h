@@ -15,7 +15,7 @@
 #include <cstdint>
 
 #include "shim/runtime_exports.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
 

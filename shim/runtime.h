@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "shim/resolver.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::tracer {
 class Tracer;

@@ -20,7 +20,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
 

@@ -1,8 +1,8 @@
 // One hooked call, recorded.
 #pragma once
 
-#include "tracer/call_clock.h"
-#include "tracer/nvtx_domain.h"
+#include "tracer/base/call_clock.h"
+#include "tracer/ranges/nvtx_domain.h"
 #include "tracer/tracer.h"
 
 namespace slipstream::tracer {

@@ -6,11 +6,11 @@
 #include <cstring>
 #include <new>
 
-#include "tracer/call_clock.h"
-#include "tracer/clock.h"
-#include "tracer/device_tracer.h"
-#include "tracer/nvtx_domain.h"
-#include "tracer/nvtx_injection.h"
+#include "tracer/base/call_clock.h"
+#include "tracer/base/clock.h"
+#include "tracer/device/device_tracer.h"
+#include "tracer/ranges/nvtx_domain.h"
+#include "tracer/ranges/nvtx_injection.h"
 
 namespace slipstream::tracer {
 namespace {

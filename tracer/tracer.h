@@ -19,12 +19,12 @@
 #include <string_view>
 
 #include "policy/policy.h"
-#include "tracer/call_detail.h"
-#include "tracer/call_recorder.h"
-#include "tracer/counter_file.h"
-#include "tracer/hook_id.h"
-#include "tracer/job_identity.h"
-#include "tracer/process_facts.h"
+#include "tracer/base/call_detail.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/calls/call_recorder.h"
+#include "tracer/counters/counter_file.h"
+#include "tracer/spool/job_identity.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::tracer {
 

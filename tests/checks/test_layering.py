@@ -41,6 +41,19 @@ class Layering(CheckTest):
         self.assert_finds(self.check("tools/bench/a.cpp", "#include <cuda/driver.h>\n"), "tools/ includes cuda/driver.h")
         self.assert_finds(self.check("cuda/a.cpp", '#include "transfer/engine.h"\n'), "cuda/ includes transfer/engine.h")
 
+    def test_folders_that_include_each_other(self):
+        self.write("tools/cli/text.h", "")
+        self.write("tools/report/a.cpp", '#include "tools/cli/text.h"\n')
+        self.assert_fine(self.check("tools/cli/a.cpp", '#include "tools/trace_db/b.h"\n'))
+        done = self.check("tools/cli/a.cpp", '#include "tools/report/b.h"\n')
+        self.assert_finds(done, "tools/cli/a.cpp includes tools/report/b.h; tools/report/ leads back to tools/cli/")
+        self.assert_finds(done, "tools/report/a.cpp includes tools/cli/text.h; tools/cli/ leads back to tools/report/")
+
+    def test_a_circle_of_three(self):
+        self.write("tracer/python/a.cpp", '#include "tracer/spool/b.h"\n')
+        self.write("tracer/spool/a.h", '#include "tracer/tracer.h"\n')
+        self.assert_finds(self.check("tracer/tracer.h", '#include "tracer/python/c.h"\n'), "tracer/spool/a.h includes tracer/tracer.h;")
+
     def test_a_relative_path_hides_nothing(self):
         self.write("shim/gate.h", "")
         self.assert_finds(self.check("policy/a.h", '#include "../shim/gate.h"\n'), "policy/ includes shim/gate.h")

@@ -1,6 +1,6 @@
 // The transfer engine's decisions, as a person reads them.
 
-#include "tools/cli/decisions.h"
+#include "tools/text/decisions.h"
 
 #include <gtest/gtest.h>
 

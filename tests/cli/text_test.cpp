@@ -1,4 +1,4 @@
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 #include <gtest/gtest.h>
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "tests/support/process.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

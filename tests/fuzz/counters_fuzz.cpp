@@ -2,8 +2,8 @@
 #include <filesystem>
 
 #include "tests/fuzz/spool_input.h"
-#include "tracer/counter_file.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_file.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::fuzz {
 

@@ -16,12 +16,12 @@
 
 #include "tests/fuzz/target.h"
 #include "tests/trace_db/sample_run.h"
-#include "tracer/chunk_writer.h"
-#include "tracer/crc32c.h"
-#include "tracer/process_facts.h"
-#include "tracer/spool_format.h"
-#include "tracer/spool_reader.h"
-#include "tracer/trace_record.h"
+#include "tracer/base/crc32c.h"
+#include "tracer/spool/chunk_writer.h"
+#include "tracer/spool/process_facts.h"
+#include "tracer/spool/spool_format.h"
+#include "tracer/spool/spool_reader.h"
+#include "tracer/spool/trace_record.h"
 
 namespace slipstream::fuzz {
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::test {
 

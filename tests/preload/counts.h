@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/support/process.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::test {
 

@@ -4,7 +4,7 @@
 
 #include "tests/preload/counts.h"
 #include "tests/support/process.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::test {
 namespace {

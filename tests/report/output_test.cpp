@@ -16,7 +16,7 @@
 #include "tools/report/svg.h"
 #include "tools/report/text.h"
 #include "tools/report/words.h"
-#include "tracer/block_record.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::report {
 namespace {

@@ -14,7 +14,7 @@
 #include "tools/report/html.h"
 #include "tools/report/json.h"
 #include "tools/report/text.h"
-#include "tracer/block_record.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::report {
 namespace {

@@ -12,7 +12,7 @@
 #include "tools/report/kernel_name.h"
 #include "tools/report/steps.h"
 #include "tools/trace_db/api_names.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::report {
 namespace {

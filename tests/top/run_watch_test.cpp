@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tracer/counter_file.h"
+#include "tracer/counters/counter_file.h"
 
 namespace slipstream::top {
 namespace {

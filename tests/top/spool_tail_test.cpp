@@ -9,8 +9,8 @@
 #include <string>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tracer/device_work.h"
-#include "tracer/range_record.h"
+#include "tracer/spool/device_work.h"
+#include "tracer/spool/range_record.h"
 
 namespace slipstream::top {
 namespace {

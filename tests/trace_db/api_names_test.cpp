@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::trace_db {
 namespace {

@@ -7,7 +7,7 @@
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_db/device_clock.h"
 #include "tools/trace_db/kernel_names.h"
-#include "tracer/device_work.h"
+#include "tracer/spool/device_work.h"
 
 namespace slipstream::trace_db {
 namespace {

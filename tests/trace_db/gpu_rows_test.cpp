@@ -9,7 +9,7 @@
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_db/database_reader.h"
 #include "tools/trace_db/devices.h"
-#include "tracer/device_facts.h"
+#include "tracer/spool/device_facts.h"
 
 namespace slipstream::trace_db {
 namespace {

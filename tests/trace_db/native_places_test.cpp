@@ -15,7 +15,7 @@
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_db/hex_text.h"
 #include "tools/trace_db/module_symbols.h"
-#include "tracer/native_stack.h"
+#include "tracer/python/native_stack.h"
 
 namespace slipstream::trace_db {
 namespace {

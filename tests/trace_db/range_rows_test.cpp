@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tracer/range_record.h"
+#include "tracer/spool/range_record.h"
 
 namespace slipstream::trace_db {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "tests/trace_db/trace_db_testing.h"
 #include "tests/tracer/fake_python.h"
-#include "tracer/code_sites.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/python/code_sites.h"
 
 namespace slipstream::trace_db {
 namespace {

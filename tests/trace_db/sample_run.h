@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
-#include "tracer/clock.h"
-#include "tracer/code_sites.h"
-#include "tracer/device_facts.h"
-#include "tracer/hook_id.h"
-#include "tracer/native_stack.h"
-#include "tracer/recorder.h"
+#include "tracer/base/clock.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/python/code_sites.h"
+#include "tracer/python/native_stack.h"
+#include "tracer/spool/device_facts.h"
+#include "tracer/spool/recorder.h"
 
 namespace slipstream::trace_db {
 

@@ -14,8 +14,8 @@
 
 #include "tests/tracer/spool_testing.h"
 #include "tools/trace_db/trace_db.h"
-#include "tracer/chunk_writer.h"
-#include "tracer/process_facts.h"
+#include "tracer/spool/chunk_writer.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::trace_db {
 

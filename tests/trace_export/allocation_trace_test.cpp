@@ -10,7 +10,7 @@
 
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace_export/trace_export.h"
-#include "tracer/block_record.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::trace_export {
 namespace {

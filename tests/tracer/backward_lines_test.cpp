@@ -1,6 +1,6 @@
 // The line of the thread that waits in backward(): known while that is sure, and not a moment longer.
 
-#include "tracer/backward_lines.h"
+#include "tracer/python/backward_lines.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>

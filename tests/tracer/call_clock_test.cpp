@@ -1,6 +1,6 @@
 // Times of calls by the processor's counter are those of the clock that records have.
 
-#include "tracer/call_clock.h"
+#include "tracer/base/call_clock.h"
 
 #include <gtest/gtest.h>
 

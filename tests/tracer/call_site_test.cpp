@@ -1,6 +1,6 @@
 // Which frame of a stack a call is put down to.
 
-#include "tracer/call_site.h"
+#include "tracer/python/call_site.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Which file code is from.
 
-#include "tracer/caller_names.h"
+#include "tracer/calls/caller_names.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

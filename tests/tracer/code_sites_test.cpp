@@ -1,7 +1,7 @@
 // Places in code as numbers: the same place has one number, addresses that are used again do not lie, and what does not
 // fit is said to be unknown.
 
-#include "tracer/code_sites.h"
+#include "tracer/python/code_sites.h"
 
 #include <gtest/gtest.h>
 

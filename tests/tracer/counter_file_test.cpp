@@ -1,6 +1,6 @@
 // Counter files: what is written is read, and no file, however broken, hurts the reader.
 
-#include "tracer/counter_file.h"
+#include "tracer/counters/counter_file.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -23,7 +23,7 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -1,6 +1,6 @@
 // The checksum: the published values, both ways of computing it.
 
-#include "tracer/crc32c.h"
+#include "tracer/base/crc32c.h"
 
 #include <gtest/gtest.h>
 

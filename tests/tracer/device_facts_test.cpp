@@ -1,6 +1,6 @@
 // Devices as facts of a spool file: what was said comes back, and nothing that is written there is too strange.
 
-#include "tracer/device_facts.h"
+#include "tracer/spool/device_facts.h"
 
 #include <gtest/gtest.h>
 

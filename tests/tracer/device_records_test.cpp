@@ -1,6 +1,6 @@
 // Records of device work on their way to the writer: names once, what finds no room counted.
 
-#include "tracer/device_records.h"
+#include "tracer/spool/device_records.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/tracer/spool_testing.h"
-#include "tracer/device_work.h"
+#include "tracer/spool/device_work.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tracer/python_layout.h"
+#include "tracer/python/python_layout.h"
 
 namespace slipstream::tracer {
 

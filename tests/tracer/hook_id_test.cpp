@@ -1,4 +1,4 @@
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 #include <gtest/gtest.h>
 

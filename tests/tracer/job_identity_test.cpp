@@ -1,6 +1,6 @@
 // Which process of a job this is, by each launcher's variables.
 
-#include "tracer/job_identity.h"
+#include "tracer/spool/job_identity.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Lines as five of CPython's compilers wrote them, and tables that none of them wrote.
 
-#include "tracer/line_table.h"
+#include "tracer/python/line_table.h"
 
 #include <gtest/gtest.h>
 

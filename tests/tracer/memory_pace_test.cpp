@@ -1,4 +1,4 @@
-#include "tracer/memory_pace.h"
+#include "tracer/base/memory_pace.h"
 
 #include <gtest/gtest.h>
 

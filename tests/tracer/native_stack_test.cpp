@@ -1,6 +1,6 @@
 // A native stack is the one that the compiler's own unwinder sees, whatever the functions on it look like.
 
-#include "tracer/native_stack.h"
+#include "tracer/python/native_stack.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/frame_layout.h"
-#include "tracer/stack_memo.h"
+#include "tracer/python/frame_layout.h"
+#include "tracer/python/stack_memo.h"
 
 namespace slipstream::tracer {
 namespace {

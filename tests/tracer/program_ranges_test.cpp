@@ -1,6 +1,6 @@
 // What becomes of a program's ranges and marks: records, in a spool, read back.
 
-#include "tracer/program_ranges.h"
+#include "tracer/ranges/program_ranges.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/tracer/spool_testing.h"
-#include "tracer/range_record.h"
+#include "tracer/spool/range_record.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tracer/code_sites.h"
-#include "tracer/python_stack.h"
+#include "tracer/python/code_sites.h"
+#include "tracer/python/python_stack.h"
 
 namespace slipstream::tracer {
 namespace {

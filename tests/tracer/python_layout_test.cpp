@@ -1,6 +1,6 @@
 // Which Pythons have a layout, and what _Py_DebugOffsets may change of it.
 
-#include "tracer/python_layout.h"
+#include "tracer/python/python_layout.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "tests/tracer/fake_python.h"
-#include "tracer/python_process.h"
+#include "tracer/python/python_process.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/code_sites.h"
-#include "tracer/python_stack.h"
+#include "tracer/python/code_sites.h"
+#include "tracer/python/python_stack.h"
 
 using slipstream::tracer::CallSite;
 using slipstream::tracer::CodeSites;

@@ -1,7 +1,7 @@
 // The walk over frames that are not Python's but ours: every layout, and layouts that are not what they should be. The
 // walk over Python's own is tested by python_stacks.py.
 
-#include "tracer/python_stack.h"
+#include "tracer/python/python_stack.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
-#include "tracer/raw_memory.h"
+#include "tracer/python/raw_memory.h"
 
 namespace slipstream::tracer {
 namespace {

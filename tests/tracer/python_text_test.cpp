@@ -1,6 +1,6 @@
 // Python's strings as UTF-8: every width, cut at every length.
 
-#include "tracer/python_text.h"
+#include "tracer/python/python_text.h"
 
 #include <gtest/gtest.h>
 

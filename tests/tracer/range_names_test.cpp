@@ -1,6 +1,6 @@
 // Names of ranges: one number a text, whoever gives it, and back.
 
-#include "tracer/range_names.h"
+#include "tracer/spool/range_names.h"
 
 #include <gtest/gtest.h>
 

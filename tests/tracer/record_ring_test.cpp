@@ -1,6 +1,6 @@
 // Rings: order, losses that are counted where they happen, and rings that one thread leaves to the next.
 
-#include "tracer/record_ring.h"
+#include "tracer/spool/record_ring.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/record_rings.h"
+#include "tracer/spool/record_rings.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -1,7 +1,7 @@
 // The whole way of a record inside one process: rings, writer thread, file. What needs a process of its own to die,
 // fork or lose its descriptors is in recorder_process_test.cpp.
 
-#include "tracer/recorder.h"
+#include "tracer/spool/recorder.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,9 +26,9 @@
 
 #include "tests/tracer/fake_python.h"
 #include "tests/tracer/spool_testing.h"
-#include "tracer/hook_id.h"
-#include "tracer/native_stack.h"
-#include "tracer/process_facts.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/python/native_stack.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::tracer {
 namespace {

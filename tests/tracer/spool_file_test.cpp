@@ -1,6 +1,6 @@
 // Spool files: only where nobody else can interfere, whole or as before, and out of the program's reach.
 
-#include "tracer/spool_file.h"
+#include "tracer/spool/spool_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

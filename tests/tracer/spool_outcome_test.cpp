@@ -1,6 +1,6 @@
 // What is said of a file without reading it must be what its records say.
 
-#include "tracer/spool_outcome.h"
+#include "tracer/spool/spool_outcome.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Reading spools: in the order of time, and up to the first byte that cannot be believed, whatever the file is.
 
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tests/tracer/spool_testing.h"
-#include "tracer/chunk_writer.h"
-#include "tracer/crc32c.h"
+#include "tracer/base/crc32c.h"
+#include "tracer/spool/chunk_writer.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "tracer/clock.h"
-#include "tracer/recorder.h"
-#include "tracer/spool_reader.h"
+#include "tracer/base/clock.h"
+#include "tracer/spool/recorder.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::tracer {
 

@@ -1,6 +1,6 @@
 // What a thread remembers of its last stack never changes what the next one is.
 
-#include "tracer/stack_memo.h"
+#include "tracer/python/stack_memo.h"
 
 #include <gtest/gtest.h>
 

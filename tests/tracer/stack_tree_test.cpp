@@ -1,7 +1,7 @@
 // Stacks as numbers: the same one has one number, which leads back to its frames, and what does not fit is said to be
 // none.
 
-#include "tracer/stack_tree.h"
+#include "tracer/python/stack_tree.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::tracer {
 namespace {

@@ -11,7 +11,7 @@
 #include "tools/report/distribution.h"
 #include "tools/report/steps.h"
 #include "tools/trace_db/bounded.h"
-#include "tracer/process_facts.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::advise {
 namespace {

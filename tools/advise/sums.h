@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tools/advise/facts.h"
-#include "tools/cli/text.h"
 #include "tools/report/distribution.h"
 #include "tools/report/words.h"
+#include "tools/text/text.h"
 
 namespace slipstream::advise {
 

@@ -8,7 +8,7 @@
 #include "policy/text.h"
 #include "tools/advise/rules.h"
 #include "tools/advise/sums.h"
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 namespace slipstream::advise {
 namespace {

@@ -23,8 +23,8 @@
 #include "tools/trace_db/database_reader.h"
 #include "tools/trace_db/trace_db.h"
 #include "tools/trace_export/trace_export.h"
-#include "tracer/chunk_writer.h"
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/spool/chunk_writer.h"
 
 namespace {
 

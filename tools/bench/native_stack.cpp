@@ -9,7 +9,7 @@
 // first     of a stack none of whose functions is known yet
 // unwinder  the compiler's own unwinder, which every C++ program has
 
-#include "tracer/native_stack.h"
+#include "tracer/python/native_stack.h"
 
 #include <benchmark/benchmark.h>
 #include <unwind.h>
@@ -20,8 +20,8 @@
 #include <memory>
 #include <span>
 
-#include "tracer/native_frames.h"
-#include "tracer/stack_tree.h"
+#include "tracer/python/native_frames.h"
+#include "tracer/python/stack_tree.h"
 
 namespace {
 

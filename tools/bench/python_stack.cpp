@@ -1,15 +1,15 @@
 // What a Python stack costs: the walk, and the numbers for its frames. python_stack.py loads it and calls from so deep.
 
-#include "tracer/python_stack.h"
+#include "tracer/python/python_stack.h"
 
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <vector>
 
-#include "tracer/code_sites.h"
-#include "tracer/program_sites.h"
-#include "tracer/stack_tree.h"
+#include "tracer/python/code_sites.h"
+#include "tracer/python/program_sites.h"
+#include "tracer/python/stack_tree.h"
 
 namespace {
 

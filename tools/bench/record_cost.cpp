@@ -21,8 +21,8 @@
 #include <thread>
 #include <vector>
 
-#include "tracer/clock.h"
-#include "tracer/recorder.h"
+#include "tracer/base/clock.h"
+#include "tracer/spool/recorder.h"
 
 namespace {
 

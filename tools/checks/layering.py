@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes point downward only, and only policy/ reads the environment.
+"""Includes point downward only, no folders include each other, and only policy/ reads the environment.
 
     layering.py [ROOT]
 """
@@ -70,6 +70,37 @@ def included_folder(root, file, target):
     return None
 
 
+def circles(root, files):
+    """Folders of the product, at any depth, that lead to each other: an include of each on the way round."""
+    edges = {}
+    for file in files:
+        relative = file.relative_to(root)
+        if relative.parts[0] == "tests":
+            continue
+        code = without_comments(file.read_text(errors="replace"))
+        for match in _INCLUDE.finditer(code):
+            found = included_folder(root, file, match.group(1)) if match.group(1)[:1] in ('"', "<") else None
+            if found is None or found[0] in ("tests", ".."):
+                continue
+            one, other = relative.parent.as_posix(), pathlib.PurePosixPath(found[1]).parent.as_posix()
+            if one != other:
+                edges.setdefault(one, {}).setdefault(other, f"{relative} includes {found[1]}")
+    reached = {}
+    for start in edges:
+        reached[start], left = set(), [start]
+        while left:
+            for folder in edges.get(left.pop(), {}):
+                if folder not in reached[start]:
+                    reached[start].add(folder)
+                    left.append(folder)
+    problems = set()
+    for one, others in edges.items():
+        for other, where in others.items():
+            if one in reached.get(other, ()):
+                problems.add(f"{where}; {other}/ leads back to {one}/")
+    return sorted(problems)
+
+
 def problems_of(root, file):
     relative = file.relative_to(root)
     folder = relative.parts[0]
@@ -99,7 +130,7 @@ def problems_of(root, file):
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parents[2]).resolve()
     files = sorted(file for folder in FOLDERS for file in (root / folder).rglob("*") if file.suffix in SUFFIXES)
-    finish(CHECK, files, [problem for file in files for problem in problems_of(root, file)])
+    finish(CHECK, files, [problem for file in files for problem in problems_of(root, file)] + circles(root, files))
 
 
 if __name__ == "__main__":

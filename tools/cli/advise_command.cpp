@@ -6,10 +6,10 @@
 #include "tools/advise/advice.h"
 #include "tools/advise/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/text.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
 #include "tools/report/report.h"
+#include "tools/text/text.h"
 
 namespace slipstream::cli {
 namespace {

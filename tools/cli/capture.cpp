@@ -10,7 +10,7 @@
 
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
-#include "tracer/clock.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::cli {
 namespace {

@@ -15,13 +15,13 @@
 #include "tools/cli/measured_run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_figures.h"
-#include "tools/cli/text.h"
 #include "tools/cli/trace_build.h"
 #include "tools/compare/comparison.h"
 #include "tools/compare/schedule.h"
 #include "tools/compare/text.h"
-#include "tracer/clock.h"
-#include "tracer/counter_reader.h"
+#include "tools/text/text.h"
+#include "tracer/base/clock.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 namespace {

@@ -15,14 +15,14 @@
 #include "policy/text.h"
 #include "policy/transfer_plan.h"
 #include "tools/cli/capture.h"
-#include "tools/cli/decisions.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/obstacles.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/summary.h"
-#include "tools/cli/text.h"
+#include "tools/text/decisions.h"
+#include "tools/text/text.h"
 
 namespace slipstream::cli {
 namespace {

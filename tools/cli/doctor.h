@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 

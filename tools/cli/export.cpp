@@ -5,9 +5,9 @@
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/text.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
+#include "tools/text/text.h"
 
 namespace slipstream::cli {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/export.h"
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 namespace slipstream::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "policy/environment.h"
 #include "tools/cli/child.h"
 #include "tools/cli/private_umask.h"
-#include "tracer/clock.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::cli {
 namespace {

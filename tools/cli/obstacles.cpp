@@ -20,8 +20,8 @@
 #include "policy/memory_left.h"
 #include "policy/program_file.h"
 #include "tools/cli/capture.h"
-#include "tools/cli/text.h"
 #include "tools/cli/watcher.h"
+#include "tools/text/text.h"
 
 namespace slipstream::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tools/cli/summary.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 

@@ -10,15 +10,15 @@
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/text.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
 #include "tools/report/html.h"
 #include "tools/report/json.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
+#include "tools/text/text.h"
 #include "tools/trace_db/new_file.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {

@@ -28,7 +28,7 @@
 #include "tools/cli/summary_file.h"
 #include "tools/cli/tensor_allocator.h"
 #include "tools/cli/watcher.h"
-#include "tracer/clock.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::cli {
 namespace {

@@ -19,7 +19,7 @@
 #include "tools/cli/private_umask.h"
 #include "tools/cli/run_end.h"
 #include "tools/cli/run_state.h"
-#include "tracer/spool_format.h"
+#include "tracer/spool/spool_format.h"
 
 namespace slipstream::cli {
 namespace {

@@ -20,10 +20,10 @@
 #include "tools/cli/saved_summary.h"
 #include "tools/cli/summary.h"
 #include "tools/cli/summary_file.h"
-#include "tools/cli/text.h"
-#include "tracer/clock.h"
-#include "tracer/counter_reader.h"
-#include "tracer/spool_reader.h"
+#include "tools/text/text.h"
+#include "tracer/base/clock.h"
+#include "tracer/counters/counter_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {

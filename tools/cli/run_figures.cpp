@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/text.h"
 #include "tools/cli/trace_input.h"
 #include "tools/compare/metric.h"
 #include "tools/report/report.h"
-#include "tracer/spool_reader.h"
+#include "tools/text/text.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
 

@@ -8,7 +8,7 @@
 
 #include "policy/layers.h"
 #include "tools/cli/trace_line.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 

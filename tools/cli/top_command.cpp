@@ -20,7 +20,7 @@
 #include "tools/top/json.h"
 #include "tools/top/lines.h"
 #include "tools/top/run_watch.h"
-#include "tracer/clock.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::cli {
 namespace {

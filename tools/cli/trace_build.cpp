@@ -10,8 +10,8 @@
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/text.h"
-#include "tracer/clock.h"
+#include "tools/text/text.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::cli {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <string_view>
 
-#include "tools/cli/text.h"
-#include "tracer/spool_reader.h"
+#include "tools/text/text.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tracer/counter_reader.h"
-#include "tracer/spool_outcome.h"
+#include "tracer/counters/counter_reader.h"
+#include "tracer/spool/spool_outcome.h"
 
 namespace slipstream::cli {
 

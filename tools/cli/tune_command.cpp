@@ -30,18 +30,18 @@
 #include "tools/cli/measured_run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_figures.h"
-#include "tools/cli/text.h"
 #include "tools/cli/text_file.h"
 #include "tools/cli/trace_build.h"
 #include "tools/compare/metric.h"
 #include "tools/compare/output_match.h"
 #include "tools/compare/schedule.h"
 #include "tools/compare/text.h"
+#include "tools/text/text.h"
 #include "tools/tune/journal.h"
 #include "tools/tune/policy_file.h"
 #include "tools/tune/search.h"
-#include "tracer/clock.h"
-#include "tracer/counter_reader.h"
+#include "tracer/base/clock.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 namespace {

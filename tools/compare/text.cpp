@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "policy/text.h"
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 namespace slipstream::compare {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tracer/hook_id.h"
+#include "tracer/base/hook_id.h"
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include "tools/report/distribution.h"
 #include "tools/trace_db/bounded.h"
-#include "tracer/call_detail.h"
+#include "tracer/base/call_detail.h"
 
 namespace slipstream::report {
 namespace {

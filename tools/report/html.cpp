@@ -5,10 +5,10 @@
 #include <cstdio>
 #include <span>
 
-#include "tools/cli/text.h"
 #include "tools/report/svg.h"
 #include "tools/report/text.h"
 #include "tools/report/words.h"
+#include "tools/text/text.h"
 
 namespace slipstream::report {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "policy/text.h"
-#include "tools/cli/text.h"
 #include "tools/report/decision_text.h"
 #include "tools/report/words.h"
+#include "tools/text/text.h"
 
 namespace slipstream::report {
 namespace {

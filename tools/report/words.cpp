@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "policy/text.h"
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 namespace slipstream::report {
 

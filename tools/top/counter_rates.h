@@ -1,8 +1,8 @@
 // What a process did between two readings of its counter file.
 //
 // Counters only grow: the sums are over all threads, and the counts of a thread that has ended stay where they are
-// (tracer/counter_layout.h). Whatever goes backwards, or has another name than before, is no two readings of one
-// process, and nothing is said then.
+// (tracer/counters/counter_layout.h). Whatever goes backwards, or has another name than before, is no two readings of
+// one process, and nothing is said then.
 //
 // Threading: pure functions.
 #pragma once
@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "tools/top/view.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::top {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "policy/text.h"
-#include "tools/cli/decisions.h"
-#include "tools/cli/text.h"
+#include "tools/text/decisions.h"
+#include "tools/text/text.h"
 #include "tools/top/spool_tail.h"
 
 namespace slipstream::top {

@@ -15,8 +15,8 @@
 #include <utility>
 
 #include "tools/top/counter_rates.h"
-#include "tracer/process_facts.h"
-#include "tracer/spool_format.h"
+#include "tracer/spool/process_facts.h"
+#include "tracer/spool/spool_format.h"
 
 namespace slipstream::top {
 namespace {

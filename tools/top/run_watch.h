@@ -20,7 +20,7 @@
 
 #include "tools/top/spool_tail.h"
 #include "tools/top/view.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::top {
 

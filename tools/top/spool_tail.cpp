@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tools/report/decision_text.h"
-#include "tracer/device_work.h"
-#include "tracer/process_facts.h"
+#include "tracer/spool/device_work.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::top {
 namespace {
@@ -197,7 +197,7 @@ uint64_t SpoolTail::Monotonic(uint64_t recorded_ns) const {
 }
 
 // Work that had ended when the clock was read has been written by the time of the next reading: CUPTI is asked for it
-// in between (tracer/device_tracer.cpp).
+// in between (tracer/device/device_tracer.cpp).
 void SpoolTail::AddClock(const TraceRecord& clock) {
   if (clock.end_ns < clock.start_ns) return;
   const uint64_t middle = clock.start_ns + (clock.end_ns - clock.start_ns) / 2;

@@ -22,7 +22,7 @@
 #include "tools/top/step_watch.h"
 #include "tools/top/view.h"
 #include "tools/trace_db/step_finder.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::top {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tools/trace_db/step_names.h"
-#include "tracer/range_record.h"
-#include "tracer/trace_record.h"
+#include "tracer/spool/range_record.h"
+#include "tracer/spool/trace_record.h"
 
 namespace slipstream::top {
 

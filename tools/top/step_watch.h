@@ -22,7 +22,7 @@
 #include "tools/top/step_history.h"
 #include "tools/trace_db/step_cutter.h"
 #include "tools/trace_db/step_finder.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::top {
 

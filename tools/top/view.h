@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tools/report/call_kind.h"
-#include "tracer/memory_figures.h"
+#include "tracer/base/memory_figures.h"
 
 namespace slipstream::top {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tracer/device_work.h"
+#include "tracer/spool/device_work.h"
 
 namespace slipstream::trace_db {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tracer/trace_record.h"
+#include "tracer/spool/trace_record.h"
 
 namespace slipstream::trace_db {
 

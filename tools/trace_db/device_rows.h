@@ -14,8 +14,8 @@
 
 #include "tools/trace_db/device_clock.h"
 #include "tools/trace_db/trace_tables.h"
-#include "tracer/device_work.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/device_work.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

@@ -12,8 +12,8 @@
 #include "tools/trace_db/global_id.h"
 #include "tools/trace_db/schema.h"
 #include "tools/trace_db/table.h"
-#include "tracer/device_facts.h"
-#include "tracer/process_facts.h"
+#include "tracer/spool/device_facts.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::trace_db {
 namespace {

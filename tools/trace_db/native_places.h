@@ -16,7 +16,7 @@
 
 #include "tools/trace_db/module_symbols.h"
 #include "tools/trace_db/table.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

@@ -6,9 +6,9 @@
 
 #include "tools/trace_db/api_names.h"
 #include "tools/trace_db/clean_text.h"
-#include "tracer/block_record.h"
-#include "tracer/line_table.h"
-#include "tracer/process_facts.h"
+#include "tracer/python/line_table.h"
+#include "tracer/spool/block_record.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::trace_db {
 namespace {

@@ -18,7 +18,7 @@
 #include "tools/trace_db/survey.h"
 #include "tools/trace_db/time_base.h"
 #include "tools/trace_db/trace_tables.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

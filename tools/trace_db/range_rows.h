@@ -12,8 +12,8 @@
 
 #include "tools/trace_db/step_names.h"
 #include "tools/trace_db/trace_tables.h"
-#include "tracer/range_record.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/range_record.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

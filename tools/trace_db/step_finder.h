@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

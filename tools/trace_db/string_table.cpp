@@ -1,8 +1,8 @@
 #include "tools/trace_db/string_table.h"
 
 #include "tools/trace_db/clean_text.h"
-#include "tracer/call_site.h"
-#include "tracer/line_table.h"
+#include "tracer/python/call_site.h"
+#include "tracer/python/line_table.h"
 
 namespace slipstream::trace_db {
 

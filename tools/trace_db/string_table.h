@@ -13,7 +13,7 @@
 #include <unordered_map>
 
 #include "tools/trace_db/table.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 

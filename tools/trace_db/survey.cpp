@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "tools/trace_db/step_names.h"
-#include "tracer/range_record.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/range_record.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_db {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "tools/trace_db/device_clock.h"
 #include "tools/trace_db/step_finder.h"
-#include "tracer/trace_record.h"
+#include "tracer/spool/trace_record.h"
 
 namespace slipstream::trace_db {
 

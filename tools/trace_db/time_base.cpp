@@ -4,7 +4,7 @@
 #include <map>
 #include <optional>
 
-#include "tracer/process_facts.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::trace_db {
 namespace {

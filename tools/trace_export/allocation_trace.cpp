@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tools/trace_db/bounded.h"
-#include "tracer/call_detail.h"
+#include "tracer/base/call_detail.h"
 
 namespace slipstream::trace_export {
 namespace {

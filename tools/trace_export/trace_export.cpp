@@ -11,7 +11,7 @@
 #include "tools/trace_export/chrome_trace.h"
 #include "tools/trace_export/export_file.h"
 #include "tools/trace_export/perfetto_trace.h"
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace slipstream::trace_export {
 namespace {

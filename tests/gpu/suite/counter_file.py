@@ -1,4 +1,4 @@
-"""Reads the counter file of a process that still runs (tracer/counter_layout.h), while `slipstream run --record` keeps it.
+"""Reads the counter file of a process that still runs (tracer/counters/counter_layout.h), while `slipstream run --record` keeps it.
 
 The layout is the library's own, and this is a second reader of it; a self test compares the two on the same run.
 """

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "tracer/spool_reader.h"
+#include "tracer/spool/spool_reader.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <thread>
 
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace rules {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/preload/tracer/trace_testing.h"
-#include "tracer/cupti_clients.h"
-#include "tracer/device_window.h"
+#include "tracer/device/cupti_clients.h"
+#include "tracer/device/device_window.h"
 
 namespace slipstream::test {
 namespace {

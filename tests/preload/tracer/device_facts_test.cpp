@@ -1,6 +1,6 @@
 // The devices of a recorded process: what the driver says about them is in the trace, whoever asks for the rest.
 
-#include "tracer/device_facts.h"
+#include "tracer/spool/device_facts.h"
 
 #include <gtest/gtest.h>
 

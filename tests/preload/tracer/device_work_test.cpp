@@ -1,6 +1,6 @@
 // What the devices did, in the traces of real processes: each piece of work once, with its times and its call.
 
-#include "tracer/device_work.h"
+#include "tracer/spool/device_work.h"
 
 #include <gtest/gtest.h>
 

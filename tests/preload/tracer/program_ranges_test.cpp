@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
-#include "tracer/range_record.h"
+#include "tracer/spool/range_record.h"
 
 namespace slipstream::test {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
-#include "tracer/block_record.h"
-#include "tracer/clock.h"
+#include "tracer/base/clock.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
-#include "tracer/counter_reader.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
-#include "tools/cli/text.h"
+#include "tools/text/text.h"
 
 namespace slipstream::test {
 namespace {

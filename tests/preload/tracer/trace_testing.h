@@ -10,8 +10,8 @@
 
 #include "tests/preload/counts.h"
 #include "tests/support/process.h"
-#include "tracer/spool_reader.h"
-#include "tracer/trace_record.h"
+#include "tracer/spool/spool_reader.h"
+#include "tracer/spool/trace_record.h"
 
 namespace slipstream::test {
 

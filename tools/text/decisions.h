@@ -1,0 +1,25 @@
+// What the engines decided in a run, in words. A counter file carries names ("transfer.h2d.declined.full"); what they
+// mean in a sentence stands here, and a name that is not known here is shown as it is spelt.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tracer/counters/counter_reader.h"
+
+namespace slipstream::cli {
+
+// Lines of at most `columns`, without an end: what was promoted, declined, skipped, kept, and waited for. A line goes
+// on in the next one behind two spaces. What did not happen is not mentioned.
+std::vector<std::string> TransferLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
+
+// The same for the allocator: what came from its pool, what it kept, and what went back to the driver.
+std::vector<std::string> AllocatorLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
+
+// The phrase behind a count: "while all staging memory was in flight". Empty where this build knows none.
+std::string_view DecisionPhrase(std::string_view name);
+
+}  // namespace slipstream::cli

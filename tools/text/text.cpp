@@ -1,0 +1,68 @@
+#include "tools/text/text.h"
+
+#include <array>
+#include <cstdio>
+
+#include "policy/text.h"
+
+namespace slipstream::cli {
+namespace {
+
+// `value` to three significant digits, followed by `unit`.
+std::string ThreeDigits(double value, const char* unit) {
+  char buffer[64];
+  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  std::snprintf(buffer, sizeof(buffer), "%.*f %s", decimals, value, unit);
+  return buffer;
+}
+
+template <size_t kUnits>
+std::string Scaled(uint64_t number, double step, const std::array<const char*, kUnits>& units) {
+  if (static_cast<double>(number) < step) return std::to_string(number) + " " + units[0];
+  auto value = static_cast<double>(number);
+  size_t unit = 0;
+  // 999.6 would print as "1000": move on to the next unit first.
+  while (unit + 1 < kUnits && value >= step - step / 2000) {
+    value /= step;
+    ++unit;
+  }
+  return ThreeDigits(value, units[unit]);
+}
+
+}  // namespace
+
+std::string WithThousands(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), 1, ',');
+  return digits;
+}
+
+std::string HumanBytes(uint64_t bytes) { return Scaled<6>(bytes, 1024.0, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}); }
+
+std::string HumanTime(uint64_t ns) { return Scaled<4>(ns, 1000.0, {"ns", "us", "ms", "s"}); }
+
+std::string PadLeft(const std::string& text, size_t width) {
+  std::string padded(text.size() >= width ? 0 : width - text.size(), ' ');
+  padded += text;
+  return padded;
+}
+
+std::string PadRight(const std::string& text, size_t width) {
+  std::string padded = text;
+  padded.resize(text.size() >= width ? text.size() : width, ' ');
+  return padded;
+}
+
+std::string ForTerminal(std::string_view lines) {
+  std::string text;
+  while (!lines.empty()) {
+    const size_t end = lines.find('\n');
+    text += policy::Escape(lines.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text += '\n';
+    lines.remove_prefix(end + 1);
+  }
+  return text;
+}
+
+}  // namespace slipstream::cli

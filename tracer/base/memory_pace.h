@@ -1,0 +1,61 @@
+// Which of the figures that a pool reports get a record.
+//
+// A change of 1/64 of the most that the device ever held can be seen in any drawing of it and is always kept; smaller
+// ones once in 10 ms, which is finer than the allocator's own reports while nothing unusual happens. So a program that
+// has its memory taken back again and again, near the limit, does not fill its ring with them: each of its allocations
+// is a record already.
+//
+// Threading: any thread, lock-free. Two that report at the same moment may both get through, or be compared with each
+//   other's half: that is a record too many, or one that the next 10 ms bring.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/base/memory_figures.h"
+
+namespace slipstream::tracer {
+
+class MemoryPace {
+ public:
+  static constexpr uint64_t kPeriodNs = 10'000'000;
+  static constexpr uint64_t kShare = 64;
+  // Devices with higher ordinals get a record every time.
+  static constexpr size_t kDevices = 64;
+
+  // Whether the figures of now are worth a record; then they are what the next ones are compared with.
+  bool Passes(const MemoryFigures& figures, uint64_t now_ns) {
+    if (figures.device < 0 || static_cast<size_t>(figures.device) >= kDevices) return true;
+    Last& last = last_[figures.device];
+    const uint64_t held = figures.live_bytes + figures.idle_bytes;
+    if (held > last.peak.load(std::memory_order_relaxed)) last.peak.store(held, std::memory_order_relaxed);
+    const uint64_t least = last.peak.load(std::memory_order_relaxed) / kShare;
+    const bool first = last.time_ns.load(std::memory_order_relaxed) == 0;
+    const bool changed = Differ(figures.live_bytes, last.live, least) || Differ(figures.idle_bytes, last.idle, least);
+    if (!first && !changed && now_ns - last.time_ns.load(std::memory_order_relaxed) < kPeriodNs) return false;
+    last.time_ns.store(now_ns, std::memory_order_relaxed);
+    last.live.store(figures.live_bytes, std::memory_order_relaxed);
+    last.idle.store(figures.idle_bytes, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  struct Last {
+    std::atomic<uint64_t> time_ns{0};
+    std::atomic<uint64_t> live{0};
+    std::atomic<uint64_t> idle{0};
+    std::atomic<uint64_t> peak{0};
+  };
+
+  // By `least` at the least, and at all.
+  static bool Differ(uint64_t now, const std::atomic<uint64_t>& last, uint64_t least) {
+    const uint64_t before = last.load(std::memory_order_relaxed);
+    const uint64_t difference = now > before ? now - before : before - now;
+    return difference != 0 && difference >= least;
+  }
+
+  Last last_[kDevices];
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,242 @@
+#include "tracer/calls/call_recorder.h"
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policy/log.h"
+#include "tracer/base/clock.h"
+#include "tracer/python/native_stack.h"
+#include "tracer/python/program_sites.h"
+#include "tracer/spool/block_record.h"
+#include "tracer/spool/device_facts.h"
+#include "tracer/spool/device_work.h"
+#include "tracer/spool/driver_devices.h"
+#include "tracer/spool/process_facts.h"
+#include "tracer/spool/trace_record.h"
+
+namespace slipstream::tracer {
+namespace {
+
+struct CurrentCall {
+  bool open = false;
+  CallShare share = CallShare::kBeside;  // of the decision
+  uint16_t decision = 0;
+  Caller caller{};
+  uint32_t correlation = 0;  // of its first call of the driver
+  uint64_t stream = 0;
+  int64_t saved_ns = 0;
+};
+constinit thread_local CurrentCall t_call;
+
+// The driver call that the thread is in, where it has a record of its own.
+struct DriverCall {
+  uint32_t correlation = 0;  // 0: none
+  Caller caller{};
+  uint32_t library = 0;
+  uint64_t start_ns = 0;
+};
+constinit thread_local DriverCall t_driver;
+
+}  // namespace
+
+CallRecorder* CallRecorder::Start(RecorderOptions options, Stacks what, SpoolFailure* why) {
+  StackTree* const stacks = what == Stacks::kPython || what == Stacks::kFull ? StackTree::Create({}) : nullptr;
+  NativeFrames* const native =
+      what == Stacks::kFull && stacks != nullptr ? NativeFrames::Create({}, NativeFrames::Own::kLeaveOut) : nullptr;
+  if (what == Stacks::kFull && native == nullptr) {
+    constexpr char kWhy[] = "off: there is no memory for them, or no way to read them on this machine";
+    options.facts.emplace_back(kFactNativeStacks, kWhy);
+    policy::LogWarn(std::string("native stacks: ") + kWhy);
+  }
+  options.stacks = stacks;
+  options.native = native;
+  Recorder* const recorder = Recorder::Start(options, why);
+  if (recorder == nullptr) {
+    // The thread of one that took too long has it for as long as it takes (recorder.h).
+    if (why->problem != SpoolProblem::kTooSlow) {
+      delete stacks;
+      delete native;
+    }
+    return nullptr;
+  }
+  BackwardLines* const backward = what != Stacks::kNone ? BackwardLines::Create() : nullptr;
+  CallerNames* const callers = CallerNames::Create();
+  auto* const calls = new (std::nothrow) CallRecorder(*recorder, what, stacks, native, backward, callers);
+  if (calls == nullptr) {
+    *why = {SpoolProblem::kNoMemory, 0};
+    delete backward;
+    delete callers;
+    delete recorder;
+    delete stacks;
+    delete native;
+  }
+  if (calls != nullptr && callers != nullptr) recorder->SetNames(NameTable::kCallers, callers->names());
+  return calls;
+}
+
+// The writer has to know the sites before a record refers to one: also one that another thread saw.
+Caller CallRecorder::FindCaller() {
+  const int kept = errno;
+  ProgramSites::PlaceAndStack at;
+  if (stacks_ != nullptr) {
+    at = ProgramSites::PlaceIn(stacks_);
+  } else {
+    at.place = ProgramSites::Place();
+  }
+  Caller caller = {.site = at.place.site, .stack = at.stack};
+  const bool refers_to_sites = caller.site != CodeSites::kUnknown || caller.stack != StackTree::kNone;
+  if (native_ != nullptr) caller.stack = InternBothStacks(at.stack, NativeStack(), stacks_);
+  if (refers_to_sites && !has_sites_.load(std::memory_order_acquire)) {
+    recorder_.SetSites(ProgramSites::Sites());
+    has_sites_.store(true, std::memory_order_release);
+  }
+  if (backward_ != nullptr) {
+    const bool may_be_autograds = caller.site == CodeSites::kUnknown || at.place.in_backward;
+    if (may_be_autograds && IsAutogradThread()) {
+      // Without a line of its own it is at work for the thread that waits. With one, as in a function of the program's
+      // or where a checkpoint is computed anew, it is at that; and one that calls backward() again is itself inside it.
+      if (caller.site == CodeSites::kUnknown) {
+        caller.site = backward_->Get();
+        caller.flags = kSiteIsBackward;
+      }
+    } else {
+      backward_->Set(at.place.in_backward ? caller.site : 0);
+    }
+  }
+  errno = kept;
+  return caller;
+}
+
+uint32_t CallRecorder::NativeStack() const {
+  std::array<uint32_t, kDeepestNative> addresses;
+  const NativeWalk walked = WalkNativeStack(native_, addresses);
+  return InternNativeStack(std::span(addresses).first(walked.frames), walked.cut, stacks_);
+}
+
+uint64_t CallRecorder::Begin(uint64_t stream) {
+  t_call = {.open = recorder_.recording(), .stream = stream};
+  if (t_call.open && what_ != Stacks::kNone) t_call.caller = FindCaller();
+  return NowNs();
+}
+
+void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status) {
+  CurrentCall& call = t_call;
+  if (!call.open) return;
+  call.open = false;
+  recorder_.Record({.start_ns = start_ns,
+                    .end_ns = end_ns,
+                    .bytes = detail.bytes,
+                    .stream = call.stream,
+                    .saved_ns = call.saved_ns,
+                    .stack = call.caller.stack,
+                    .site = call.caller.site,
+                    .correlation = call.correlation,
+                    .status = status,
+                    .hook = static_cast<uint16_t>(id),
+                    .decision = call.decision,
+                    .kind = RecordKind::kCall,
+                    .flags = call.caller.flags});
+  if (status != 0) return;
+  if (detail.address != 0 || detail.use == MemoryUse::kReset) RecordBlock(id, start_ns, end_ns, detail);
+  if (!devices_described_.load(std::memory_order_relaxed)) [[unlikely]]
+    DescribeDevices();
+}
+
+// Of memory that is given back the device is known from when it was got. The question may not disturb the program: it
+// has no context to make, and it is asked of the driver, whose errors are nobody's last one.
+void CallRecorder::RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail) {
+  const int kept = errno;
+  const bool allocated = detail.use == MemoryUse::kAllocated;
+  int device = detail.device;
+  if (allocated && device < 0 && detail.kind == MemoryKind::kDevice) device = DeviceOfMemory(detail.address);
+  recorder_.Record(RecordOf({.start_ns = start_ns,
+                             .end_ns = end_ns,
+                             .use = detail.use,
+                             .kind = detail.kind,
+                             .address = detail.address,
+                             .bytes = allocated ? detail.bytes : 0,
+                             .stream = t_call.stream,
+                             .device = static_cast<int16_t>(device),
+                             .library = callers_ != nullptr ? callers_->Of(detail.caller) : RangeNames::kUnknown,
+                             .stack = t_call.caller.stack,
+                             .site = t_call.caller.site,
+                             .hook = static_cast<uint16_t>(id),
+                             .flags = t_call.caller.flags}));
+  errno = kept;
+}
+
+// A call may succeed before the driver is there (cudaGetLastError). So the 1st, 2nd, 4th, 8th... asks: nobody pays for
+// many questions, and it is soon enough for whatever the process does.
+void CallRecorder::DescribeDevices() {
+  if (!std::has_single_bit(successes_.fetch_add(1, std::memory_order_relaxed) + 1)) return;
+  if (asking_.exchange(true, std::memory_order_acquire)) return;
+  const int kept = errno;
+  try {
+    std::vector<DeviceFacts> devices;
+    if (!devices_described_.load(std::memory_order_relaxed) && AskDriverForDevices(&devices)) {
+      Facts facts;
+      for (size_t i = 0; i < devices.size(); ++i) {
+        facts.emplace_back(std::string(kFactDevice) + std::to_string(i), DeviceFactText(devices[i]));
+      }
+      recorder_.Say(std::move(facts));
+      devices_described_.store(true, std::memory_order_relaxed);
+    }
+  } catch (...) {
+    devices_described_.store(true, std::memory_order_relaxed);  // not at all, where there is no memory for it
+  }
+  errno = kept;
+  asking_.store(false, std::memory_order_release);
+}
+
+const Caller* CallRecorder::EnterDriver(uint32_t correlation) {
+  CurrentCall& call = t_call;
+  t_driver = {};
+  if (!recorder_.recording()) return nullptr;
+  if (call.open && call.correlation == 0) {
+    call.correlation = correlation;
+    return nullptr;
+  }
+  t_driver = {.correlation = correlation, .caller = call.caller};
+  if (!call.open) t_driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
+  t_driver.start_ns = NowNs();
+  return call.open ? nullptr : &t_driver.caller;
+}
+
+void CallRecorder::CalledBy(uint32_t library) {
+  t_driver.library = library;
+  t_driver.start_ns = NowNs();
+}
+
+void CallRecorder::LeaveDriver(uint16_t function, uint32_t correlation, int32_t status) {
+  const DriverCall& driver = t_driver;
+  if (driver.correlation == 0 || driver.correlation != correlation) return;
+  TraceRecord record = DriverCallRecord(driver.start_ns, NowNs(), function, status, correlation, driver.library);
+  record.site = driver.caller.site;
+  record.stack = driver.caller.stack;
+  record.flags = driver.caller.flags;
+  recorder_.Record(record);
+  t_driver = {};
+}
+
+void CallRecorder::Decided(size_t index, CallShare share, uint64_t time_ns) {
+  CurrentCall& call = t_call;
+  if (!call.open) return;
+  if (share == CallShare::kWaited) call.saved_ns -= static_cast<int64_t>(time_ns);
+  if (call.decision != 0 && share < call.share) return;
+  call.decision = static_cast<uint16_t>(index + 1);
+  call.share = share;
+}
+
+void CallRecorder::Memory(const MemoryFigures& figures) {
+  if (!recorder_.recording()) return;
+  const uint64_t now = NowNs();
+  if (pace_.Passes(figures, now)) recorder_.Record(MemoryRecord(now, figures));
+}
+
+}  // namespace slipstream::tracer

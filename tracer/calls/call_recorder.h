@@ -1,0 +1,117 @@
+// The trace of this process as the tracer writes it: a record for every call, with the line of the program behind it
+// and what an engine decided about it, and what the pools hold.
+//
+//   Begin   on the calling thread, before an engine does anything: Python's frames are still the caller's
+//   Decided the engines, while the call goes on: on the same thread, or it is about no call
+//   End     the record, into the thread's ring (recorder.h)
+//
+// The first calls that succeed ask the driver what devices there are (driver_devices.h), until it answers. That is done
+// here, and not by a thread of slipstream's, because no such thread may be inside the driver when the program forks or
+// exits, and because a process whose first call succeeds has just waited far longer for the driver to set itself up.
+//
+// Where CUPTI is asked what the devices do, it says which function of the driver a call came to (device_tracer.h).
+//
+// What is known of a call until it ends lies in a slot of its thread. Calls inside calls do not come here (the shim's
+// reentrancy guard), so one slot is enough; threads of slipstream's own have theirs empty.
+//
+// Threading: Start once; the rest from any thread, lock-free.
+// Hazard: everything but Start runs inside the user's CUDA calls. A thread's first record maps its ring; the process's
+//   first line takes the loader's lock (program_sites.h), and so does asking for the devices. errno stays as it was.
+// Ownership: never destroyed: threads record until the process is gone.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/base/call_detail.h"
+#include "tracer/base/hook_id.h"
+#include "tracer/base/memory_figures.h"
+#include "tracer/base/memory_pace.h"
+#include "tracer/calls/caller_names.h"
+#include "tracer/python/backward_lines.h"
+#include "tracer/python/native_frames.h"
+#include "tracer/python/stack_tree.h"
+#include "tracer/ranges/program_ranges.h"
+#include "tracer/spool/recorder.h"
+
+namespace slipstream::tracer {
+
+// How much a decision says about the call that it was made in, least first: a call's record has room for one, and a
+// later one takes the place of one that says as much or less.
+enum class CallShare : uint8_t {
+  kBeside = 1,   // about something else that happened then
+  kWaited,       // beside, and the call took so much longer than the program's own would have
+  kSynchronize,  // what became of a wait, which may be a part of the call only
+  kOutcome,      // what became of the call
+};
+
+// Where a call is made, as records have it.
+struct Caller {
+  uint32_t site = 0;
+  uint32_t stack = 0;
+  uint8_t flags = 0;
+};
+
+class CallRecorder {
+ public:
+  // What a call's record has of the stack: a line of Python, Python's stack, and the native one.
+  enum class Stacks : uint8_t { kNone, kLine, kPython, kFull };
+  // Null, and *why says why. Of the options' stacks it takes care itself. Where there can be no
+  // native ones, there are Python's, and the log and the trace say so.
+  static CallRecorder* Start(RecorderOptions options, Stacks what, SpoolFailure* why);
+
+  // Opens the calling thread's call. Returns its start, after whatever this took.
+  uint64_t Begin(uint64_t stream);
+  // Records it, and the memory that it got or gave back, if it succeeded. An end without a beginning (the recording
+  // began or ended in between) records nothing.
+  void End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status);
+
+  // The decision of that number in the options' list was made. On a thread that is in no recorded call this does
+  // nothing.
+  static void Decided(size_t index, CallShare share, uint64_t time_ns);
+
+  // CUPTI says that the calling thread enters a function of the driver that makes work for a device, and leaves it. The
+  // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at.
+  // Where no hook saw the call it is where that was made, and CalledBy may say which library it comes from; else null.
+  const Caller* EnterDriver(uint32_t correlation);
+  static void CalledBy(uint32_t library);
+  void LeaveDriver(uint16_t function, uint32_t correlation, int32_t status);
+
+  // Recorder::SetDevice.
+  void SetDevice(DeviceRecords* device) { recorder_.SetDevice(device); }
+
+  // Recorded if it differs from what was recorded last by enough to be seen (memory_pace.h).
+  void Memory(const MemoryFigures& figures);
+
+  // From now on these are recorded too. They live as long as the process.
+  void Record(ProgramRanges* ranges) { ranges->SetRecorder(&recorder_); }
+
+  // Recorder::Finish.
+  bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
+
+ private:
+  CallRecorder(Recorder& recorder, Stacks what, StackTree* stacks, NativeFrames* native, BackwardLines* backward,
+               CallerNames* callers)
+      : recorder_(recorder), what_(what), stacks_(stacks), native_(native), backward_(backward), callers_(callers) {}
+
+  Caller FindCaller();
+  uint32_t NativeStack() const;
+  void RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail);
+  // After a call that succeeded, until the file has the process's devices.
+  void DescribeDevices();
+
+  Recorder& recorder_;
+  const Stacks what_;
+  StackTree* const stacks_;             // null: records have a line at most
+  NativeFrames* const native_;          // null: records have no native stack
+  BackwardLines* const backward_;       // null: threads of autograd's have no line
+  CallerNames* const callers_;          // null: blocks have no library
+  std::atomic<bool> has_sites_{false};  // the recorder knows where lines are described
+  std::atomic<bool> devices_described_{false};
+  std::atomic<uint64_t> successes_{0};  // until then
+  std::atomic<bool> asking_{false};
+  MemoryPace pace_;
+};
+
+}  // namespace slipstream::tracer

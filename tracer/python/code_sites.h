@@ -1,0 +1,127 @@
+// Numbers for places in Python code: a frame becomes a 32-bit site that outlives it, is the same for the same place,
+// and can be turned into file, line and function at any later time.
+//
+// Two steps. A cache from (address of a code object, instruction) to a site, which forgets; and, where it does not
+// know, tables from what the code object says (file, name, first line, line table) to a site, which only grow. The same
+// text compiled over and over, as by exec in a loop, is one site.
+//
+// Addresses of code objects are reused. A hit therefore compares name and first line, and then what settles it:
+// from 3.12 on the code object's version, a number given once; before that the file's name and the whole line table.
+//
+// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads see at once
+//   for the first time may use its room twice.
+// Hazard: Intern reads the code object: the frame must still be running, on this thread. A first sight takes 8 KiB of
+//   stack. Describe reads copies only.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tracer/python/call_site.h"
+#include "tracer/python/python_frame.h"
+#include "tracer/python/python_layout.h"
+
+namespace slipstream::tracer {
+
+class CodeSites {
+ public:
+  // No site: of what could not be read, or was first seen when there was no room left.
+  static constexpr uint32_t kUnknown = 0;
+
+  // Of a file's or a function's name so much is kept, and a code object with a longer line table has no site.
+  static constexpr size_t kMaxTextBytes = 4096;
+  static constexpr size_t kMaxTableBytes = size_t{1} << 20;
+
+  // Reserved once, and touched as it is needed.
+  struct Limits {
+    uint32_t sites = 1U << 16;
+    uint32_t codes = 1U << 14;
+    size_t bytes = size_t{16} << 20;  // of names and line tables
+    uint32_t cache_rows = 1U << 12;   // of 128 bytes, with three sites each; a power of two
+  };
+
+  // Null when there is no memory. Leaked by the library; tests may delete it.
+  static CodeSites* Create(const PythonLayout& layout, const Limits& limits);
+  ~CodeSites();
+  CodeSites(const CodeSites&) = delete;
+  CodeSites& operator=(const CodeSites&) = delete;
+
+  // The site of a frame that is running on this thread. No allocation, no lock.
+  uint32_t Intern(const PythonFrame& frame);
+
+  // The same for who has seen the frame's place before, and remembers it in `last` (zeros: nothing): without looking it
+  // up, where code objects have versions. Puts there what was seen now.
+  struct Sight {
+    uintptr_t code;
+    uint64_t identity;
+    uintptr_t name;
+    int32_t instruction;
+    uint32_t site;
+  };
+  uint32_t Intern(const PythonFrame& frame, Sight* last);
+
+  // False for what is no site. The texts live as long as this object. Decodes the line: not for a hot path.
+  bool Describe(uint32_t site, CallSite* description) const;
+
+  // Whether the site's file is passed over when a call is put down to a line (call_site.h). One load or two.
+  bool IsLibrary(uint32_t site) const;
+  struct Chosen {
+    uint32_t site = kUnknown;
+    bool in_backward = false;  // a frame further in is PyTorch's in backward() (IsBackwardCall)
+  };
+  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
+  Chosen ChooseWithin(std::span<const uint32_t> sites) const;
+  uint32_t Choose(std::span<const uint32_t> sites) const { return ChooseWithin(sites).site; }
+  // The same of frames, for who needs no more than that: those further out are not looked at.
+  Chosen InternChosen(std::span<const PythonFrame> frames);
+
+  // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
+  uint32_t size() const { return site_count_.load(std::memory_order_acquire); }
+  // How often Intern had to answer kUnknown.
+  uint64_t unknown() const { return unknown_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Code;
+  struct Site;
+  struct Row;
+  struct Facts;
+
+  CodeSites(const PythonLayout& layout, const Limits& limits, char* memory, size_t memory_bytes);
+
+  uint32_t LookUp(const PythonFrame& frame, uint64_t identity, uintptr_t name);
+  uint32_t FindCached(const Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name) const;
+  void Remember(Row& row, const PythonFrame& frame, uint64_t identity, uintptr_t name, uint32_t site);
+  bool ReadFacts(uintptr_t code, Facts* facts) const;
+  bool IsStill(const Code& code, uintptr_t address) const;
+  uint32_t InternCode(const Facts& facts);
+  uint32_t InternSite(uint32_t code, int32_t instruction);
+  static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
+  char* ClaimBytes(size_t bytes);
+  const Code* CodeOf(uint32_t site) const;
+  bool Choose(uint32_t site, Chosen* chosen) const;
+
+  const PythonLayout layout_;
+  const Limits limits_;
+  char* const memory_;
+  const size_t memory_bytes_;
+  uint32_t code_slot_mask_ = 0;
+  uint32_t site_slot_mask_ = 0;
+
+  std::atomic<uint32_t> site_count_{1};  // 0 is kUnknown
+  std::atomic<uint32_t> code_count_{0};
+  std::atomic<size_t> byte_count_{0};
+  std::atomic<uint64_t> unknown_{0};
+
+  // In memory_, which begins as zeros.
+  std::atomic<uint32_t>* code_slots_ = nullptr;  // index of a code + 1; 0 is free
+  std::atomic<uint32_t>* site_slots_ = nullptr;  // a site; 0 is free
+  Code* codes_ = nullptr;
+  Site* sites_ = nullptr;
+  Row* rows_ = nullptr;
+  char* bytes_ = nullptr;
+};
+
+}  // namespace slipstream::tracer

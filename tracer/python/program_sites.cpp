@@ -1,0 +1,87 @@
+#include "tracer/python/program_sites.h"
+
+#include <array>
+#include <atomic>
+#include <span>
+#include <string>
+
+#include "policy/log.h"
+#include "tracer/python/python_stack.h"
+#include "tracer/python/stack_memo.h"
+
+namespace slipstream::tracer {
+namespace {
+
+// So many frames are looked at first: the walk is most of what a line costs, and most calls need no more.
+constexpr size_t kNear = 8;
+
+// Published last.
+std::atomic<CodeSites*> g_sites{nullptr};
+std::atomic<PythonStack*> g_stack{nullptr};
+std::atomic<bool> g_looked{false};
+
+void Find() {
+  // A look first: threads of a program without Python come here at every call, and must not fight for the line.
+  if (g_looked.load(std::memory_order_relaxed) || g_looked.exchange(true, std::memory_order_relaxed)) return;
+  PythonStatus why = PythonStatus::kOk;
+  PythonStack* const stack = PythonStack::Find(&why);
+  CodeSites* const sites = stack != nullptr ? CodeSites::Create(stack->layout(), {}) : nullptr;
+  if (sites == nullptr) {
+    policy::LogWarn(std::string("no line of the program can be told: ") +
+                    (why == PythonStatus::kOk ? "there is no memory" : NameOf(why)));
+    return;
+  }
+  g_stack.store(stack, std::memory_order_relaxed);
+  g_sites.store(sites, std::memory_order_release);
+}
+
+CodeSites* FoundSites() {
+  CodeSites* const sites = g_sites.load(std::memory_order_acquire);
+  if (sites != nullptr) [[likely]]
+    return sites;
+  Find();
+  return g_sites.load(std::memory_order_acquire);
+}
+
+}  // namespace
+
+CodeSites::Chosen ProgramSites::Place() {
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
+  std::array<PythonFrame, kDeepest> frames;
+  PythonStack* const stack = g_stack.load(std::memory_order_relaxed);
+  size_t seen = 0;
+  CodeSites::Chosen chosen;
+  for (const size_t depth : {kNear, kDeepest}) {
+    const PythonStack::Walked walked = stack->Walk(std::span(frames).first(depth));
+    if (walked.frames <= seen) break;
+    const bool in_backward = chosen.in_backward;
+    chosen = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
+    chosen.in_backward |= in_backward;
+    if (chosen.site != CodeSites::kUnknown || !walked.cut) break;
+    seen = walked.frames;
+  }
+  return chosen;
+}
+
+ProgramSites::PlaceAndStack ProgramSites::PlaceIn(StackTree* stacks) {
+  CodeSites* const sites = FoundSites();
+  if (sites == nullptr) return {};
+  std::array<PythonFrame, kDeepest> frames;
+  const PythonStack::Walked walked = g_stack.load(std::memory_order_relaxed)->Walk(frames);
+  if (walked.frames == 0) return {};
+  std::array<uint32_t, kDeepest> found;
+  PlaceAndStack at;
+  at.stack = InternStack(std::span(frames).first(walked.frames), walked.cut, sites, stacks, found.data());
+  at.place = sites->ChooseWithin(std::span(found).first(walked.frames));
+  return at;
+}
+
+const CodeSites* ProgramSites::Sites() { return g_sites.load(std::memory_order_acquire); }
+
+bool ProgramSites::Describe(uint32_t site, CallSite* description) {
+  const CodeSites* const sites = g_sites.load(std::memory_order_acquire);
+  return sites != nullptr && sites->Describe(site, description);
+}
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,40 @@
+// Which line of the program the calling thread is at, and by which calls it got there: the process's one reader of
+// Python stacks, found when it is first wanted.
+//
+// Threading: any thread, no lock. While one thread finds Python, others have no site.
+// Ownership: never destroyed.
+// Errors: where Python's stacks cannot be read there is no site, and the log says once why.
+// Hazard: the first call takes the loader's lock (python_process.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tracer/python/call_site.h"
+#include "tracer/python/code_sites.h"
+#include "tracer/python/stack_memo.h"
+#include "tracer/python/stack_tree.h"
+
+namespace slipstream::tracer {
+
+class ProgramSites {
+ public:
+  // The innermost line that is no library's (call_site.h); 0: none, or nobody knows.
+  static uint32_t Current() { return Place().site; }
+  // The same, and whether the thread is inside PyTorch's backward() there.
+  static CodeSites::Chosen Place();
+  // The same, with the stack that it is in. kNone: the thread has no Python frames, or none can be told. What is
+  // further out than kDeepest frames is cut off.
+  static constexpr size_t kDeepest = StackMemo::kFrames;
+  struct PlaceAndStack {
+    CodeSites::Chosen place;
+    uint32_t stack = StackTree::kNone;
+  };
+  static PlaceAndStack PlaceIn(StackTree* stacks);
+  // What describes them; null until there was one.
+  static const CodeSites* Sites();
+  // False for what is no site. The texts live as long as the process.
+  static bool Describe(uint32_t site, CallSite* description);
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,63 @@
+// The Python frames of the calling thread, read where they are: no GIL, no reference count, no allocation, no lock.
+//
+// That is sound because only the thread itself changes its chain of frames, it is in C while we look, and every running
+// frame keeps its code object alive.
+//
+// Before it believes a layout, Walk compares it with the process, once, where the first stack is. What could answer for
+// the whole stack (sys._getframe, PyFrame_GetBack) makes frame objects, which may run the garbage collector and with it
+// the program's own code, and PyGILState_Ensure may deadlock in a program that holds a lock of its own. So: every
+// address is asked for before it is read, each object must have the type that it should have, the instruction must be
+// inside its code, and PyCode_Addr2Line, which only reads, must give the same line.
+//
+// Left out, as Python itself leaves them out: frames that stand for C code between Python's (3.12 on), and those that
+// have not got to their first traceable instruction, which are also what a specialised call of a class puts around
+// __init__. (CPython, internal/pycore_frame.h, _PyFrame_IsIncomplete.)
+//
+// Sub-interpreters: from 3.12 on the stack is that of the interpreter that runs. Before, PyGILState_* knows one
+//   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
+// Threading: Find once; Walk from any thread.
+// Hazard: a daemon thread that is inside Walk at the very moment at which Python, finalising, frees its stack reads
+//   freed memory. Walk looks at Python's finalising flag first, which is set well before.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <span>
+
+#include "tracer/python/python_frame.h"
+#include "tracer/python/python_process.h"
+
+namespace slipstream::tracer {
+
+class PythonStack {
+ public:
+  // Null where there can be no stacks in this process, and *why says why. Leaked by the library; tests may delete it.
+  static PythonStack* Find(PythonStatus* why);
+  explicit PythonStack(const PythonProcess& process) : process_(process) {}
+
+  struct Walked {
+    size_t frames = 0;  // how many were written
+    PythonStatus status = PythonStatus::kOk;
+    bool cut = false;  // there are more frames, further out
+  };
+  // The innermost frames first. kOk with no frames: a thread that Python knows, outside of Python.
+  Walked Walk(std::span<PythonFrame> frames);
+
+  const PythonLayout& layout() const { return process_.layout; }
+
+ private:
+  enum class Trust : uint8_t { kUnknown, kGood, kBad };
+
+  uintptr_t FirstFrame(uintptr_t thread) const;
+  bool IsAsItShouldBe(uintptr_t thread, bool* has_frames) const;
+  bool IsFrame(uintptr_t frame) const;
+  bool IsCode(uintptr_t code, int32_t instruction) const;
+  int32_t InstructionOf(uintptr_t frame, uintptr_t code) const;
+  bool IsOfC(uintptr_t frame) const;
+  bool HasBegun(uintptr_t frame, const PythonFrame& as_read) const;
+
+  const PythonProcess process_;
+  std::atomic<Trust> trust_{Trust::kUnknown};
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,83 @@
+// Chunks of a spool file, put together in a buffer and written many at a time.
+//
+// A chunk is Begin, any number of Put and one End. What does not fit the file any more is left out whole, and so is all
+// that follows: a file has no holes.
+//
+// Threading: one thread, that of its SpoolFile.
+// Ownership: the buffer is its own, of one size; the file is the caller's.
+// Errors: kept, and asked for with stopped() and error(); every call after the first failure does nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "tracer/spool/spool_file.h"
+#include "tracer/spool/spool_format.h"
+
+namespace slipstream::tracer {
+
+class ChunkWriter {
+ public:
+  // The header, and a chunk for the end.
+  static constexpr uint64_t kMinFileBytes = sizeof(SpoolHeader) + kEndBytes;
+
+  // The file never gets longer than `limit` bytes, which are at least kMinFileBytes.
+  ChunkWriter(SpoolFile* file, uint64_t limit);
+
+  bool valid() const { return buffer_ != nullptr; }
+  // Why nothing more is written; kFinished: it still is.
+  EndReason stopped() const { return stopped_; }
+  int error() const { return error_; }
+  uint64_t records() const { return written_records_; }  // that are in the file
+  // Whose chunks were put together and then not written; without what the recorder itself adds (IsTold).
+  uint64_t lost() const { return lost_records_; }
+
+  void Start(uint64_t start_unix_ns);
+  // Of the chunks from here on.
+  void SetPass(uint64_t pass_ns) { pass_ns_ = pass_ns; }
+
+  void Begin(ChunkKind kind);
+  // Of the open chunk; more is left out by PutBytes and never comes to that when room() was asked.
+  size_t room() const { return kMaxPayloadBytes - payload_; }
+  void PutBytes(const void* bytes, size_t size);
+  void PutNumber(uint32_t number) { PutBytes(&number, sizeof(number)); }
+  void PutText(std::string_view text);
+  // Where `size` bytes may be written; null when they do not fit.
+  char* PutSpace(size_t size);
+  // Over what was put at `at` in the payload, for a count that is known only at the end.
+  void Replace(size_t at, uint32_t number);
+  size_t payload() const { return payload_; }
+  // With so many records in it. False: it was left out.
+  bool End(uint64_t records = 0);
+
+  // Writes what is there. False: it could not be.
+  bool Flush();
+  // The last chunk, for which there is always room by the limit; written at once.
+  bool Finish(const SpoolEnd& end);
+
+ private:
+  static constexpr size_t kBufferBytes = size_t{4} * (sizeof(ChunkHeader) + kMaxPayloadBytes);
+
+  void Seal();
+  void WriteWhatFits();
+  void CountLost(size_t at);
+
+  SpoolFile* const file_;
+  const uint64_t limit_;
+  const std::unique_ptr<char[]> buffer_;
+  size_t used_ = 0;  // whole chunks
+  bool open_ = false;
+  ChunkHeader header_;
+  size_t payload_ = 0;  // of the open chunk, behind used_
+  uint64_t next_number_ = 0;
+  uint64_t written_number_ = 0;  // of these are in the file
+  uint64_t pass_ns_ = 0;
+  uint64_t buffered_records_ = 0;
+  uint64_t written_records_ = 0;
+  uint64_t lost_records_ = 0;
+  EndReason stopped_ = EndReason::kFinished;
+  int error_ = 0;
+};
+
+}  // namespace slipstream::tracer

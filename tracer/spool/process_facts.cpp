@@ -1,0 +1,94 @@
+#include "tracer/spool/process_facts.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "tracer/spool/spool_format.h"
+
+namespace slipstream::tracer {
+namespace {
+
+std::string FirstBytes(const char* path) {
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char bytes[kMaxSpoolText];
+  size_t used = 0;
+  while (used < sizeof(bytes)) {
+    const ssize_t got = read(fd, bytes + used, sizeof(bytes) - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    used += static_cast<size_t>(got);
+  }
+  close(fd);
+  return {bytes, used};
+}
+
+// Field 22; the second one, the program's name in brackets, may hold anything.
+std::string StartTicks() {
+  const std::string stat = FirstBytes("/proc/self/stat");
+  size_t at = stat.rfind(") ");
+  if (at == std::string::npos) return {};
+  ++at;
+  for (int field = 3; field < 22 && at != std::string::npos; ++field) at = stat.find(' ', at + 1);
+  if (at == std::string::npos) return {};
+  return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
+}
+
+std::string Executable() {
+  char path[kMaxSpoolText];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+}
+
+int64_t Processors() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+
+int64_t SharedMemoryBytes() {
+  struct statvfs place {};
+  if (statvfs("/dev/shm", &place) != 0) return -1;
+  return static_cast<int64_t>(place.f_blocks) * static_cast<int64_t>(place.f_frsize);
+}
+
+void AddText(Facts* facts, const char* key, std::string text) {
+  if (!text.empty()) facts->emplace_back(key, std::move(text));
+}
+
+void AddNumber(Facts* facts, const char* key, int64_t number) {
+  if (number >= 0) facts->emplace_back(key, std::to_string(number));
+}
+
+}  // namespace
+
+std::string HostName() {
+  utsname name{};
+  return uname(&name) == 0 ? name.nodename : "";
+}
+
+std::string CommandLine() { return FirstBytes("/proc/self/cmdline"); }
+
+Facts ProcessFacts(const JobIdentity& job) {
+  Facts facts;
+  AddNumber(&facts, kFactPid, getpid());
+  AddNumber(&facts, kFactParentPid, getppid());
+  AddText(&facts, kFactHost, HostName());
+  AddText(&facts, kFactStartTicks, StartTicks());
+  AddText(&facts, kFactExecutable, Executable());
+  AddNumber(&facts, kFactProcessors, Processors());
+  AddNumber(&facts, kFactSharedMemory, SharedMemoryBytes());
+  AddText(&facts, kFactLauncher, job.launcher);
+  AddText(&facts, kFactJob, job.job);
+  AddNumber(&facts, kFactRank, job.rank);
+  AddNumber(&facts, kFactLocalRank, job.local_rank);
+  AddNumber(&facts, kFactWorldSize, job.world_size);
+  return facts;
+}
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,47 @@
+// What a spool file says about its process.
+//
+// Threading: any thread that can open files; reads /proc.
+// Hazard: the command line may hold what its user would not show around: it is asked for by itself, and written only
+//   where the policy says so (tracer.command_line).
+// Errors: a fact that cannot be had is left out. Out of memory throws; the caller catches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tracer/spool/job_identity.h"
+
+namespace slipstream::tracer {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// The keys. Numbers are decimal.
+inline constexpr char kFactPid[] = "pid";
+inline constexpr char kFactParentPid[] = "parent_pid";
+inline constexpr char kFactHost[] = "host";
+inline constexpr char kFactStartTicks[] = "process_start_ticks";  // since boot, field 22 of proc(5)'s stat
+inline constexpr char kFactExecutable[] = "executable";           // its path
+inline constexpr char kFactCommandLine[] =
+    "command_line";  // NUL behind every argument; at most kMaxSpoolText bytes; if asked for
+inline constexpr char kFactProcessors[] = "processors";       // that the process may use
+inline constexpr char kFactSharedMemory[] = "shared_memory";  // bytes that /dev/shm has in all
+inline constexpr char kFactLauncher[] = "launcher";           // these four as in JobIdentity; left out when not known
+inline constexpr char kFactJob[] = "job";
+inline constexpr char kFactRank[] = "rank";
+inline constexpr char kFactLocalRank[] = "local_rank";
+inline constexpr char kFactWorldSize[] = "world_size";
+inline constexpr char kFactNativeStacks[] = "native_stacks";  // why there are none, where they were asked for
+inline constexpr char kFactStacksRefused[] =
+    "stacks.refused";  // how often there was no room for one; at the end, if any
+inline constexpr char kFactFramesRefused[] = "native_frames.refused";  // the same of a native frame
+// And of each device "device.0", ... (device_facts.h), once the process uses any.
+
+std::string HostName();
+// As kFactCommandLine has it; empty: not known.
+std::string CommandLine();
+// All of the above that belong to every trace: not the command line.
+Facts ProcessFacts(const JobIdentity& job);
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,226 @@
+#include "tracer/spool/recorder.h"
+
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <initializer_list>
+#include <new>
+
+#include "policy/helper_thread.h"
+#include "tracer/base/clock.h"
+
+namespace slipstream::tracer {
+
+constinit thread_local RecorderPlace t_recorder_place;
+
+namespace {
+
+std::atomic<uint64_t> g_last_recorder{0};
+
+void EndRing(void* ring) {
+  // A later destructor of this thread that records takes a ring anew.
+  if (t_recorder_place.ring == ring) t_recorder_place = {};
+  static_cast<RecordRing*>(ring)->End();
+}
+
+RecordRing::Owner ThisThread() {
+  RecordRing::Owner owner = {.thread = static_cast<uint32_t>(syscall(SYS_gettid))};
+  if (prctl(PR_GET_NAME, owner.name) != 0) owner.name[0] = '\0';
+  owner.name[sizeof(owner.name) - 1] = '\0';
+  return owner;
+}
+
+bool AreGood(const RecorderOptions& options) {
+  return std::has_single_bit(options.ring_records) && options.ring_records >= RecordRing::kMinRecords &&
+         options.ring_records <= RecordRing::kMaxRecords && options.max_rings >= 1 &&
+         options.max_rings <= RecordRings::kMaxRings && options.max_file_bytes >= Recorder::kMinFileBytes &&
+         options.period_ns >= 1'000'000 && options.period_ns <= 60'000'000'000;
+}
+
+}  // namespace
+
+Recorder::Recorder(const RecorderOptions& options)
+    : options_(options),
+      number_(g_last_recorder.fetch_add(1, std::memory_order_relaxed) + 1),
+      rings_(options.ring_records, options.max_rings) {}
+
+Recorder* Recorder::Start(const RecorderOptions& options, SpoolFailure* why) {
+  *why = {};
+  if (!AreGood(options)) {
+    *why = {SpoolProblem::kBadOptions, 0};
+    return nullptr;
+  }
+  Recorder* recorder = nullptr;
+  try {
+    recorder = new Recorder(options);
+  } catch (...) {
+    *why = {SpoolProblem::kNoMemory, 0};
+    return nullptr;
+  }
+  *why = recorder->SetUp();
+  if (why->problem == SpoolProblem::kNone) {
+    switch (recorder->WaitWhile(kStarting, options.start_timeout_ns)) {
+      case kRunning:
+      case kEnded:
+        return recorder;
+      case kRefused:
+        *why = recorder->failure_;
+        break;
+      default:
+        // The thread has the recorder for as long as it takes, ends as soon as it can, and deletes it.
+        *why = {SpoolProblem::kTooSlow, 0};
+        recorder->shared_->finish.store(1, std::memory_order_release);
+        if (!recorder->shared_->let_go.exchange(true, std::memory_order_acq_rel)) return nullptr;
+        break;
+    }
+  }
+  delete recorder;
+  return nullptr;
+}
+
+SpoolFailure Recorder::SetUp() {
+  if (!rings_.valid()) return {SpoolProblem::kNoMemory, 0};
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  static_assert(sizeof(Shared) <= 4096);
+  void* const memory = mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return {SpoolProblem::kNoMemory, errno};
+  shared_ = new (memory) Shared{};
+  if (madvise(memory, page, MADV_WIPEONFORK) != 0) return {SpoolProblem::kNoForkGuard, errno};
+  if (const int error = pthread_key_create(&key_, EndRing); error != 0) return {SpoolProblem::kNoThread, error};
+  has_key_ = true;
+  shared_->state.store(kStarting, std::memory_order_relaxed);
+  has_thread_ = policy::StartHelperThread("slipstream-rec", ThreadMain, this);
+  if (!has_thread_) return {SpoolProblem::kNoThread, 0};
+  return {};
+}
+
+Recorder::~Recorder() {
+  if (has_thread_) {
+    shared_->finish.store(1, std::memory_order_seq_cst);
+    WakeWriter(/*surely=*/true);
+    for (const State state : {kStarting, kRunning}) {
+      while (shared_->state.load(std::memory_order_acquire) == state) WaitWhile(state, 1'000'000'000);
+    }
+  }
+  if (has_key_) pthread_key_delete(key_);
+  if (shared_ != nullptr) munmap(shared_, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
+
+RecordRing* Recorder::TakeRing() {
+  const int kept = errno;
+  RecorderPlace& place = t_recorder_place;
+  const uint32_t times_freed = rings_.times_freed();
+  if (place.recorder != number_ || place.times_freed != times_freed) {
+    place = {.recorder = number_, .ring = rings_.Take(ThisThread()), .times_freed = times_freed};
+    if (place.ring != nullptr) {
+      // Without this it would not be used again; that is no reason not to use it now.
+      pthread_setspecific(key_, place.ring);
+      // Threads that come and go must not run out of rings before the writer's time comes.
+      if (place.ring->owner()->number % (options_.max_rings / 4 + 1) == 0) WakeWriter(/*surely=*/false);
+    }
+  }
+  if (place.ring == nullptr) {
+    shared_->dropped_without_ring.fetch_add(1, std::memory_order_relaxed);
+    WakeWriter(/*surely=*/false);
+  }
+  errno = kept;
+  return place.ring;
+}
+
+// A look first: threads that drop one record after the other must not fight for the line. It may miss a writer that is
+// just falling asleep, and then the next one wakes it, or its period.
+void Recorder::WakeWriter(bool surely) {
+  std::atomic<uint32_t>& asleep = shared_->asleep;
+  if (!surely && asleep.load(std::memory_order_relaxed) == 0) return;
+  if (asleep.exchange(0, std::memory_order_seq_cst) != 0) FutexWake(asleep);
+}
+
+Recorder::State Recorder::WaitWhile(State state, uint64_t timeout_ns) {
+  const uint64_t start = NowNs();
+  while (true) {
+    const auto now = static_cast<State>(shared_->state.load(std::memory_order_acquire));
+    const uint64_t waited = NowNs() - start;
+    if (now != state || waited >= timeout_ns) return now;
+    FutexWait(shared_->state, state, timeout_ns - waited);
+  }
+}
+
+// Whoever waits for the last state may then delete this object: only the word's address is used behind it, and that of
+// memory that is gone wakes nobody.
+void Recorder::Become(State state) {
+  std::atomic<uint32_t>& word = shared_->state;
+  word.store(state, std::memory_order_release);
+  FutexWake(word);
+}
+
+bool Recorder::Finish(uint64_t timeout_ns) {
+  if (shared_->state.load(std::memory_order_acquire) == kNone) return false;
+  shared_->finish.store(1, std::memory_order_seq_cst);
+  WakeWriter(/*surely=*/true);
+  return WaitWhile(kRunning, timeout_ns) == kEnded;
+}
+
+SpoolFailure Recorder::failure() const {
+  return shared_->state.load(std::memory_order_acquire) == kEnded ? failure_ : SpoolFailure{};
+}
+
+void* Recorder::ThreadMain(void* recorder) {
+  auto* const self = static_cast<Recorder*>(recorder);
+  State last = kRefused;
+  try {
+    last = self->Write();
+  } catch (...) {
+    self->shared_->live.store(0, std::memory_order_relaxed);
+    self->failure_ = {SpoolProblem::kNoMemory, 0};
+    if (self->shared_->state.load(std::memory_order_relaxed) == kRunning) last = kEnded;
+  }
+  const bool is_mine = self->shared_->let_go.exchange(true, std::memory_order_acq_rel);
+  self->Become(last);
+  if (is_mine) delete self;
+  return nullptr;
+}
+
+Recorder::State Recorder::Write() {
+  SpoolWriter writer({.rings = &rings_,
+                      .sites = &sites_,
+                      .stacks = options_.stacks,
+                      .native = options_.native,
+                      .texts = texts_,
+                      .dropped_without_ring = &shared_->dropped_without_ring,
+                      .device = &device_,
+                      .late_facts = &late_facts_},
+                     options_.calls, options_.max_file_bytes, options_.max_rings);
+  failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
+  if (failure_.problem != SpoolProblem::kNone) return kRefused;
+  shared_->live.store(1, std::memory_order_relaxed);
+  Become(kRunning);
+  bool last = false;
+  while (!last) {
+    last = shared_->finish.load(std::memory_order_acquire) != 0;
+    if (last) shared_->live.store(0, std::memory_order_relaxed);
+    if (!writer.Pass(last)) break;
+    if (!last) Sleep();
+  }
+  shared_->live.store(0, std::memory_order_relaxed);
+  if (writer.stopped() != EndReason::kFinished) failure_ = {SpoolProblem::kWriting, writer.error()};
+  if (!writer.End() && failure_.problem == SpoolProblem::kNone) failure_ = {SpoolProblem::kWriting, writer.error()};
+  return kEnded;
+}
+
+// Whoever has something for the writer publishes it first and then looks whether it sleeps; here it is the other way
+// round, so one of the two sees the other.
+void Recorder::Sleep() {
+  std::atomic<uint32_t>& asleep = shared_->asleep;
+  asleep.store(1, std::memory_order_seq_cst);
+  bool needed = shared_->finish.load(std::memory_order_seq_cst) != 0;
+  for (uint32_t i = 0; i < rings_.mapped() && !needed; ++i) needed = rings_.ring(i)->IsHalfFull();
+  if (!needed) FutexWait(asleep, 1, options_.period_ns);
+  asleep.store(0, std::memory_order_relaxed);
+}
+
+}  // namespace slipstream::tracer

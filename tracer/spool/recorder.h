@@ -1,0 +1,150 @@
+// The records of this process on their way from any thread to its spool file.
+//
+//   any thread        Record -> the thread's own ring (record_ring.h): 64 bytes copied, no lock, no allocation
+//   one thread of ours          every period, or when a ring is half full -> chunks (spool_format.h) -> write
+//
+// Nothing of it can make the program wait or fail. A file that is slow, full or gone costs records, which are counted:
+// a slow one until it is well again, and any other failure ends the recording. So does the file's limit: what was
+// written stays as it is, from the start on, and the last chunk says why there is no more. (Keeping the newest instead
+// would mean a second file, the tables in both, and deleting what the user may be reading; what is worth recording is
+// for the policy's windows to say.)
+//
+// A forked child (fork, or clone without shared memory) records nothing, and its parent's file is out of its reach; it
+// may start a recorder of its own.
+//
+// Threading: Start once; the rest from any thread.
+// Hazard: Record runs inside the user's CUDA calls. A thread's first record maps its ring, one system call or a few,
+//   and may allocate in pthread_setspecific. A thread that records from a destructor of thread-specific data, in the
+//   last round of those, keeps its ring until the process ends.
+// Ownership: leaked by the library, because threads record until the process is gone; tests may delete it when no
+//   thread records any more.
+// Errors: Start returns null and says why. errno stays as it was in Record.
+#pragma once
+
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tracer/base/futex.h"
+#include "tracer/python/native_frames.h"
+#include "tracer/spool/late_facts.h"
+#include "tracer/spool/range_names.h"
+#include "tracer/spool/record_rings.h"
+#include "tracer/spool/spool_file.h"
+#include "tracer/spool/spool_writer.h"
+#include "tracer/spool/trace_record.h"
+
+namespace slipstream::tracer {
+
+struct RecorderOptions {
+  std::string directory;                          // of the run; must be there
+  uint32_t ring_records = 4096;                   // a thread; a power of two from 8 to 2^20
+  uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
+  uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
+  uint64_t period_ns = 50'000'000;                // what SIGKILL may cost; 1 ms to 1 min
+  uint64_t start_timeout_ns = 5'000'000'000;      // for making the file, which Start waits for
+  JobIdentity job = {};
+  Facts facts = {};                         // more about the process, for the file
+  std::vector<std::string> decisions = {};  // by position; records have the position + 1
+  const StackTree* stacks = nullptr;        // where records have their stacks from; null: they have none
+  NativeFrames* native = nullptr;           // what native frames of them are described by; null: there are none
+  FileCalls calls = {};
+};
+
+// The calling thread's ring, and whose it is.
+struct RecorderPlace {
+  uint64_t recorder = 0;
+  RecordRing* ring = nullptr;
+  uint32_t times_freed = 0;  // with no ring: when it was tried last
+};
+extern constinit thread_local RecorderPlace t_recorder_place;
+
+class Recorder {
+ public:
+  static constexpr uint64_t kMinFileBytes = uint64_t{64} << 10;
+
+  static Recorder* Start(const RecorderOptions& options, SpoolFailure* why);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // False: not any more, or this is a child.
+  bool recording() const { return shared_->live.load(std::memory_order_relaxed) != 0; }
+
+  void Record(const TraceRecord& record) {
+    if (!recording()) return;
+    RecordRing* ring = t_recorder_place.ring;
+    if (t_recorder_place.recorder != number_ || ring == nullptr) [[unlikely]] {
+      ring = TakeRing();
+      if (ring == nullptr) return;
+    }
+    const RecordRing::Pushed pushed = ring->Push(record);
+    if (pushed != RecordRing::Pushed::kYes) [[unlikely]]
+      WakeWriter(pushed == RecordRing::Pushed::kHalfFull);
+  }
+
+  // Where records have their sites from. Once; it stays for good.
+  void SetSites(const CodeSites* sites) { sites_.store(sites, std::memory_order_release); }
+
+  // What the devices did is written too. Once; it stays for good.
+  void SetDevice(DeviceRecords* device) { device_.store(device, std::memory_order_release); }
+  // More about the process than was known at the start.
+  void Say(Facts facts) { late_facts_.Say(std::move(facts)); }
+  // Where records have the texts of these numbers from: kRanges or kCallers. Once each; it stays for good.
+  void SetNames(NameTable table, const RangeNames* names) {
+    for (SpoolWriter::TextSource& source : texts_) {
+      if (source.table == table) source.names.store(names, std::memory_order_release);
+    }
+  }
+
+  // Ends the recording, and waits until what was recorded is in the file and the file says so, or for so long. False:
+  // it took longer, or this is a child. From then on Record does nothing. May be called again.
+  bool Finish(uint64_t timeout_ns);
+
+  // Why it ended by itself: kNone while it runs and after Finish, kWriting with the errno, or with 0 for the limit.
+  SpoolFailure failure() const;
+
+ private:
+  enum State : uint32_t { kNone, kStarting, kRunning, kEnded, kRefused };  // kNone: a forked child
+
+  // In memory that is zeros in a forked child.
+  struct Shared {
+    alignas(64) std::atomic<uint32_t> live;
+    alignas(64) std::atomic<uint32_t> asleep;  // the writer is, or is about to be
+    std::atomic<uint32_t> state;
+    std::atomic<uint32_t> finish;  // somebody wants it to end
+    std::atomic<bool> let_go;  // by Start, which waits no longer, or by the thread, which is done: the first of both
+    alignas(64) std::atomic<uint64_t> dropped_without_ring;
+  };
+
+  explicit Recorder(const RecorderOptions& options);
+
+  SpoolFailure SetUp();
+  State WaitWhile(State state, uint64_t timeout_ns);
+  void Become(State state);
+  RecordRing* TakeRing();
+  void WakeWriter(bool surely);
+  static void* ThreadMain(void* recorder);
+  State Write();
+  void Sleep();
+
+  const RecorderOptions options_;
+  const uint64_t number_;  // no two recorders of a process and its ancestors have the same
+  Shared* shared_ = nullptr;
+  RecordRings rings_;
+  std::atomic<const CodeSites*> sites_{nullptr};
+  std::atomic<DeviceRecords*> device_{nullptr};
+  std::array<SpoolWriter::TextSource, 2> texts_ = {{{NameTable::kRanges}, {NameTable::kCallers}}};
+  LateFacts late_facts_;
+  pthread_key_t key_ = 0;
+  bool has_key_ = false;
+  bool has_thread_ = false;
+  SpoolFailure failure_;  // the writer's, before it becomes kEnded or kRefused
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,126 @@
+// A spool file: what one process recorded, in the order in which its writer thread came by it. Appended to and never
+// changed, so whatever was written before the process died in any way is there (S58).
+//
+//   SpoolHeader
+//   ChunkHeader, payload, zeros up to a multiple of 8
+//   ChunkHeader, payload, ...
+//
+// A file needs nothing beside it to be read: names, lines of the program and facts about the process are in chunks of
+// their own, always in front of the first record that refers to them. The last chunk of a file that its writer finished
+// is of kind kEnd; without it the last moments are missing.
+//
+// Numbers are in the byte order of the writer, which the header's magic shows. Times are nanoseconds of
+// CLOCK_MONOTONIC, sizes bytes. A text is its length (uint32_t) and its bytes; nothing is aligned within a payload but
+// records, which begin at a multiple of 8.
+//
+// What may change: a new kind of chunk, a new kind of record, more behind the fields of a record or of a payload.
+// Readers skip what they do not know. Anything else is a new kSpoolFormat, or a new version of that kind of chunk.
+//
+// Threading: constants and plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "tracer/base/stack_numbers.h"
+
+namespace slipstream::tracer {
+
+inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535353;  // "SSSPOOL1"
+inline constexpr uint32_t kSpoolFormat = 1;
+inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
+inline constexpr char kSpoolSuffix[] = ".spool";
+
+// More is a damaged length, never a chunk.
+inline constexpr uint32_t kMaxPayloadBytes = 64U << 10;
+// Of a name, a file, an argument list; the rest is cut off.
+inline constexpr size_t kMaxSpoolText = 4096;
+
+struct SpoolHeader {
+  uint64_t magic = kSpoolMagic;
+  uint32_t format = kSpoolFormat;
+  uint32_t header_bytes = 32;  // where the first chunk begins
+  uint64_t start_unix_ns = 0;  // of the recording
+  uint32_t reserved = 0;
+  uint32_t checksum = 0;  // Crc32c of the 28 bytes before
+};
+static_assert(sizeof(SpoolHeader) == 32 && std::has_unique_object_representations_v<SpoolHeader>);
+
+enum class ChunkKind : uint16_t {
+  kFacts = 1,      // count, then so often: key, value (texts); may come again, later ones stand
+  kNames = 2,      // NameTable, count, then so often: number (uint32_t), text
+  kSites = 3,      // count, then so often: site (uint32_t), line (int32_t), file, function (texts)
+  kThread = 4,     // number, system's number (uint32_t), name (text): before the thread's first record
+  kRecords = 5,    // RecordsHead, then the records
+  kThreadEnd = 6,  // ThreadEnd: nothing more comes from this thread
+  kEnd = 7,        // SpoolEnd: nothing more comes at all
+  kStacks = 8,     // count, then so often: stack, parent, site (uint32_t); see below
+  kModules = 9,    // count, then so often: module (uint32_t), where it begins and ends in the process (uint64_t), path,
+                   // build-id (texts; the latter in bytes, empty where it has none)
+  kAddresses = 10  // count, then so often: address, module (uint32_t), offset (uint64_t); see below
+};
+inline constexpr uint16_t kLastChunkKind = 10;
+inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
+
+// Numbers that records carry, and whose names a kNames chunk has.
+enum class NameTable : uint32_t {
+  kHooks = 1,
+  kDecisions = 2,
+  kKernels = 3,
+  kDriverFunctions = 4,
+  kRanges = 5,
+  kLibraries = 6,
+  kCallers = 7
+};
+
+struct ChunkHeader {
+  uint32_t magic = kChunkMagic;
+  uint32_t checksum = 0;  // Crc32c of the rest of this header and of the payload
+  uint32_t payload_bytes = 0;
+  uint16_t kind = 0;
+  uint16_t version = kChunkVersion;
+  uint64_t number = 0;   // counted from 0
+  uint64_t pass_ns = 0;  // when the writer began its round: what was in a ring by then has been written once a chunk
+                         // with a later time follows
+};
+static_assert(sizeof(ChunkHeader) == 32 && std::has_unique_object_representations_v<ChunkHeader>);
+inline constexpr size_t kChecksumFrom = offsetof(ChunkHeader, payload_bytes);
+
+struct RecordsHead {
+  uint32_t thread = 0;        // number of a kThread chunk; 0: the writer's own
+  uint32_t record_bytes = 0;  // from one to the next
+  uint64_t first = 0;         // how many came from this thread before
+  uint32_t count = 0;
+  uint16_t version = 0;  // kRecordVersion
+  uint16_t reserved = 0;
+};
+static_assert(sizeof(RecordsHead) == 24 && std::has_unique_object_representations_v<RecordsHead>);
+
+struct ThreadEnd {
+  uint32_t thread = 0;
+  uint32_t reserved = 0;
+  uint64_t records = 0;  // that came from it, its drop records included
+  uint64_t dropped = 0;  // the thread's own count: with those that found no room for a drop record
+};
+static_assert(sizeof(ThreadEnd) == 24 && std::has_unique_object_representations_v<ThreadEnd>);
+
+enum class EndReason : uint32_t {
+  kFinished = 1,  // asked to
+  kLimit = 2,     // the file has the size that it may have
+  kError = 3,     // writing failed; `error` says how
+};
+
+struct SpoolEnd {
+  uint32_t reason = 0;   // EndReason
+  int32_t error = 0;     // an errno, or 0
+  uint64_t records = 0;  // that are in the file
+  uint64_t dropped = 0;  // that are not, as far as the writer knows
+};
+static_assert(sizeof(SpoolEnd) == 24 && std::has_unique_object_representations_v<SpoolEnd>);
+
+constexpr size_t PaddedBytes(size_t bytes) { return (bytes + 7) / 8 * 8; }
+// A file's limit leaves room for this.
+inline constexpr size_t kEndBytes = sizeof(ChunkHeader) + sizeof(SpoolEnd);
+
+}  // namespace slipstream::tracer

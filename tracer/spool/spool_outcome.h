@@ -1,0 +1,28 @@
+// What became of a recording, as its spool file says: for who wants to know that and not the records. Of a file that
+// its writer finished only the last bytes are read, whatever its size; any other one is read through.
+//
+// Threading: pure functions; files are read.
+// Errors: as texts for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tracer/spool/spool_format.h"
+
+namespace slipstream::tracer {
+
+struct SpoolOutcome {
+  std::string problem;                      // why it is no spool file that can be read; empty: it is one
+  uint64_t bytes = 0;                       // the file's
+  uint64_t records = 0;                     // in it, those of the writer's own among them
+  uint64_t dropped = 0;                     // made and not in it, as far as is known
+  bool has_calls = true;                    // false: not one call is in it
+  bool complete = false;                    // its writer said how it ended; else the last moments are missing
+  EndReason reason = EndReason::kFinished;  // if complete
+  int error = 0;                            // an errno, with kError
+  std::string left_why;                     // bytes at its end cannot be read, and why; empty: none
+};
+SpoolOutcome OutcomeOf(const std::string& path);
+
+}  // namespace slipstream::tracer

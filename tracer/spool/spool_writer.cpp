@@ -1,0 +1,382 @@
+#include "tracer/spool/spool_writer.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "tracer/base/clock.h"
+#include "tracer/base/hook_id.h"
+
+namespace slipstream::tracer {
+namespace {
+
+constexpr uint64_t kRecordsPerChunk = (kMaxPayloadBytes - sizeof(RecordsHead)) / sizeof(TraceRecord);
+constexpr size_t kMaxSiteBytes = 4 * sizeof(uint32_t) + 2 * kMaxSpoolText;
+constexpr size_t kMaxTextBytes = sizeof(uint32_t) + kMaxSpoolText;
+
+uint64_t Now(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Whoever is interrupted in between makes the others look later than they are: the narrowest of a few.
+TraceRecord ReadClocks() {
+  constexpr int kTries = 5;
+  TraceRecord best;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = NowNs();
+    const uint64_t realtime = Now(CLOCK_REALTIME);
+    const uint64_t raw = Now(CLOCK_MONOTONIC_RAW);
+    const uint64_t after = NowNs();
+    if (i == 0 || after - before < best.end_ns - best.start_ns) best = ClockRecord(before, after, realtime, raw);
+  }
+  return best;
+}
+
+// Chunks of a count and as many entries as fit.
+class Entries {
+ public:
+  // Each chunk begins with `head`, if that is not 0.
+  Entries(ChunkWriter* chunks, ChunkKind kind, uint32_t head = 0) : chunks_(*chunks), kind_(kind), head_(head) {}
+  ~Entries() { Close(); }
+  Entries(const Entries&) = delete;
+  Entries& operator=(const Entries&) = delete;
+
+  // Before each entry, which takes at most `bytes`.
+  ChunkWriter& Next(size_t bytes) {
+    if (count_ != 0 && chunks_.room() < bytes) Close();
+    if (count_++ == 0) {
+      chunks_.Begin(kind_);
+      if (head_ != 0) chunks_.PutNumber(head_);
+      count_at_ = chunks_.payload();
+      chunks_.PutNumber(0);
+    }
+    return chunks_;
+  }
+  void Close() {
+    if (count_ == 0) return;
+    chunks_.Replace(count_at_, count_);
+    chunks_.End();
+    count_ = 0;
+  }
+
+ private:
+  ChunkWriter& chunks_;
+  const ChunkKind kind_;
+  const uint32_t head_;
+  uint32_t count_ = 0;
+  size_t count_at_ = 0;
+};
+
+}  // namespace
+
+SpoolWriter::SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings)
+    : sources_(sources), file_(calls), chunks_(&file_, max_file_bytes), announced_(max_rings) {}
+
+SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& job, const Facts& more,
+                               const std::vector<std::string>& decisions) {
+  if (!chunks_.valid()) return {SpoolProblem::kNoMemory, 0};
+  if (const int error = LeaveDescriptors(); error != 0) return {SpoolProblem::kSharedDescriptors, error};
+  const uint64_t start_unix_ns = Now(CLOCK_REALTIME);
+  const SpoolFailure failure = file_.Create(directory, SpoolName(HostName(), getpid(), start_unix_ns));
+  if (failure.problem != SpoolProblem::kNone) return failure;
+
+  chunks_.Start(start_unix_ns);
+  chunks_.SetPass(NowNs());
+  WriteFacts(ProcessFacts(job));
+  WriteFacts(more);
+  std::vector<std::string> hooks;
+  for (size_t i = 0; i < kHookCount; ++i) hooks.emplace_back(NameOf(static_cast<HookId>(i)));
+  WriteNames(NameTable::kHooks, hooks);
+  WriteNames(NameTable::kDecisions, decisions);
+  WriteClock();
+  chunks_.Flush();
+  if (stopped() == EndReason::kError) return {SpoolProblem::kWriting, error()};
+  return {};
+}
+
+void SpoolWriter::WriteFacts(const Facts& facts) {
+  Entries entries(&chunks_, ChunkKind::kFacts);
+  for (const auto& [key, value] : facts) {
+    ChunkWriter& to = entries.Next(2 * kMaxTextBytes);
+    to.PutText(key);
+    to.PutText(value);
+  }
+}
+
+// Hooks are numbered from 0 and decisions from 1, as in records.
+void SpoolWriter::WriteNames(NameTable table, const std::vector<std::string>& names) {
+  Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(table));
+  uint32_t number = table == NameTable::kDecisions ? 1 : 0;
+  for (const std::string& name : names) {
+    ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+    to.PutNumber(number++);
+    to.PutText(name);
+  }
+}
+
+void SpoolWriter::WriteClock() {
+  const TraceRecord clock = ReadClocks();
+  next_clock_ns_ = clock.end_ns + kClockPeriodNs;
+  WriteOwn(clock);
+}
+
+void SpoolWriter::WriteOwn(const TraceRecord& record) {
+  const RecordsHead head = {
+      .record_bytes = sizeof(TraceRecord), .first = own_records_, .count = 1, .version = kRecordVersion};
+  chunks_.Begin(ChunkKind::kRecords);
+  chunks_.PutBytes(&head, sizeof(head));
+  chunks_.PutBytes(&record, sizeof(record));
+  if (chunks_.End(1)) ++own_records_;
+}
+
+// As thread 0, because the threads that a profiler delivers on are nobody's.
+void SpoolWriter::WriteDeviceWork() {
+  DeviceRecords* const device = sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  if (device == nullptr) return;
+  device->Take(&device_);
+  if (!device_.facts.empty()) WriteFacts(device_.facts);
+  for (const NameTable table : {NameTable::kKernels, NameTable::kDriverFunctions, NameTable::kLibraries}) {
+    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(table));
+    for (const DeviceRecords::Name& name : device_.names) {
+      if (name.table != table) continue;
+      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+      to.PutNumber(name.number);
+      to.PutText(name.text);
+    }
+  }
+  const std::vector<TraceRecord>& records = device_.records;
+  for (size_t i = 0; i < records.size();) {
+    const size_t count = std::min<size_t>(records.size() - i, kRecordsPerChunk);
+    const RecordsHead head = {.record_bytes = sizeof(TraceRecord),
+                              .first = own_records_,
+                              .count = static_cast<uint32_t>(count),
+                              .version = kRecordVersion};
+    chunks_.Begin(ChunkKind::kRecords);
+    chunks_.PutBytes(&head, sizeof(head));
+    chunks_.PutBytes(&records[i], count * sizeof(TraceRecord));
+    if (chunks_.End(count)) own_records_ += count;
+    i += count;
+  }
+}
+
+// And by the device's, which have none either.
+uint64_t SpoolWriter::DroppedWithoutRing() const {
+  const DeviceRecords* const device =
+      sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  return sources_.dropped_without_ring->load(std::memory_order_relaxed) + (device != nullptr ? device->dropped() : 0);
+}
+
+// A site that is still being written by the thread that saw it first is looked at again in the next round. No record
+// refers to it yet: that thread records after it has its number.
+void SpoolWriter::WriteNewSites() {
+  const CodeSites* const sites = sources_.sites->load(std::memory_order_acquire);
+  if (sites == nullptr) return;
+  const uint32_t end = sites->size();
+  if (first_unwritten_site_ >= end) return;
+  if (written_sites_.size() < end) written_sites_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kSites);
+  for (uint32_t site = first_unwritten_site_; site < end; ++site) {
+    CallSite description;
+    if (written_sites_[site] || !sites->Describe(site, &description)) continue;
+    ChunkWriter& to = entries.Next(kMaxSiteBytes);
+    to.PutNumber(site);
+    to.PutNumber(static_cast<uint32_t>(description.line));
+    to.PutText(description.file);
+    to.PutText(description.function);
+    written_sites_[site] = true;
+  }
+  while (first_unwritten_site_ < end && written_sites_[first_unwritten_site_]) ++first_unwritten_site_;
+}
+
+// As with sites. Each comes behind the one that it was called from, which was described before this one had a number.
+void SpoolWriter::WriteNewStacks() {
+  const uint32_t end = sources_.stacks != nullptr ? sources_.stacks->size() : 0;
+  if (first_unwritten_stack_ >= end) return;
+  if (written_stacks_.size() < end) written_stacks_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kStacks);
+  for (uint32_t number = first_unwritten_stack_; number < end; ++number) {
+    StackTree::Stack stack;
+    if (written_stacks_[number] || !sources_.stacks->Describe(number, &stack)) continue;
+    ChunkWriter& to = entries.Next(3 * sizeof(uint32_t));
+    to.PutNumber(number);
+    to.PutNumber(stack.parent);
+    to.PutNumber(stack.site);
+    written_stacks_[number] = true;
+  }
+  while (first_unwritten_stack_ < end && written_stacks_[first_unwritten_stack_]) ++first_unwritten_stack_;
+}
+
+// As with sites; an address's module was described before the address had a number.
+void SpoolWriter::WriteNewModules() {
+  const uint32_t end = sources_.native != nullptr ? sources_.native->modules() : 0;
+  if (first_unwritten_module_ >= end) return;
+  if (written_modules_.size() < end) written_modules_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kModules);
+  for (uint32_t number = first_unwritten_module_; number < end; ++number) {
+    NativeFrames::Module module;
+    if (written_modules_[number] || !sources_.native->DescribeModule(number, &module)) continue;
+    ChunkWriter& to = entries.Next(sizeof(uint32_t) + 2 * sizeof(uint64_t) + 2 * kMaxTextBytes);
+    to.PutNumber(number);
+    to.PutBytes(&module.start, sizeof(module.start));
+    to.PutBytes(&module.end, sizeof(module.end));
+    to.PutText(module.path);
+    to.PutText(module.build_id);
+    written_modules_[number] = true;
+  }
+  while (first_unwritten_module_ < end && written_modules_[first_unwritten_module_]) ++first_unwritten_module_;
+}
+
+void SpoolWriter::WriteNewAddresses() {
+  const uint32_t end = sources_.native != nullptr ? sources_.native->addresses() : 0;
+  if (first_unwritten_address_ >= end) return;
+  if (written_addresses_.size() < end) written_addresses_.resize(end);
+  Entries entries(&chunks_, ChunkKind::kAddresses);
+  for (uint32_t number = first_unwritten_address_; number < end; ++number) {
+    NativeFrames::Address address;
+    if (written_addresses_[number] || !sources_.native->Describe(number, &address)) continue;
+    ChunkWriter& to = entries.Next(2 * sizeof(uint32_t) + sizeof(uint64_t));
+    to.PutNumber(number);
+    to.PutNumber(address.module);
+    to.PutBytes(&address.offset, sizeof(address.offset));
+    written_addresses_[number] = true;
+  }
+  while (first_unwritten_address_ < end && written_addresses_[first_unwritten_address_]) ++first_unwritten_address_;
+}
+
+void SpoolWriter::WriteWhatHadNoRoom() {
+  const auto write = [&](const char* key, uint64_t count) {
+    if (count != 0) WriteFacts({{key, std::to_string(count)}});
+  };
+  if (sources_.stacks != nullptr) write(kFactStacksRefused, sources_.stacks->refused());
+  if (sources_.native != nullptr) write(kFactFramesRefused, sources_.native->refused());
+}
+
+// As for sites.
+void SpoolWriter::WriteNewTexts() {
+  texts_.resize(sources_.texts.size());
+  for (size_t i = 0; i < texts_.size(); ++i) {
+    const RangeNames* const names = sources_.texts[i].names.load(std::memory_order_acquire);
+    const uint32_t end = names != nullptr ? names->size() : 0;
+    WrittenTexts& so_far = texts_[i];
+    if (so_far.first_unwritten >= end) continue;
+    if (so_far.written.size() < end) so_far.written.resize(end);
+    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(sources_.texts[i].table));
+    for (uint32_t name = so_far.first_unwritten; name < end; ++name) {
+      std::string_view text;
+      if (so_far.written[name] || !names->Describe(name, &text)) continue;
+      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+      to.PutNumber(name);
+      to.PutText(text);
+      so_far.written[name] = true;
+    }
+    while (so_far.first_unwritten < end && so_far.written[so_far.first_unwritten]) ++so_far.first_unwritten;
+  }
+}
+
+void SpoolWriter::WriteThread(const RecordRing::Owner& owner) {
+  chunks_.Begin(ChunkKind::kThread);
+  chunks_.PutNumber(owner.number);
+  chunks_.PutNumber(owner.thread);
+  chunks_.PutText(std::string_view(owner.name));
+  chunks_.End();
+}
+
+void SpoolWriter::WriteThreadEnd(const RecordRing& ring) {
+  const ThreadEnd end = {.thread = ring.owner()->number, .records = ring.taken(), .dropped = ring.dropped()};
+  chunks_.Begin(ChunkKind::kThreadEnd);
+  chunks_.PutBytes(&end, sizeof(end));
+  chunks_.End();
+}
+
+// What is there now, and not what comes while this runs: a thread that never stops must not keep the others waiting.
+bool SpoolWriter::Drain(RecordRing* ring) {
+  uint64_t available = ring->Available();
+  if (available == 0) return true;
+  WriteNewSites();
+  WriteNewModules();
+  WriteNewAddresses();
+  WriteNewStacks();
+  WriteNewTexts();
+  while (available > 0) {
+    const uint64_t count = std::min(available, kRecordsPerChunk);
+    const RecordsHead head = {.thread = ring->owner()->number,
+                              .record_bytes = sizeof(TraceRecord),
+                              .first = ring->taken(),
+                              .count = static_cast<uint32_t>(count),
+                              .version = kRecordVersion};
+    chunks_.Begin(ChunkKind::kRecords);
+    chunks_.PutBytes(&head, sizeof(head));
+    char* const space = chunks_.PutSpace(count * sizeof(TraceRecord));
+    if (space == nullptr) return false;
+    ring->Copy(count, space);
+    if (!chunks_.End(count)) return false;
+    ring->Advance(count);
+    available -= count;
+  }
+  return true;
+}
+
+bool SpoolWriter::Pass(bool last) {
+  const uint64_t now = NowNs();
+  chunks_.SetPass(now);
+  if (sources_.late_facts != nullptr) WriteFacts(sources_.late_facts->Take());
+  if (sources_.native != nullptr && now >= next_look_ns_) {
+    sources_.native->ForgetUnloaded();
+    next_look_ns_ = now + kLookPeriodNs;
+  }
+  RecordRings& rings = *sources_.rings;
+  const uint32_t mapped = rings.mapped();
+  for (uint32_t i = 0; i < mapped && stopped() == EndReason::kFinished; ++i) {
+    RecordRing* const ring = rings.ring(i);
+    const RecordRing::Owner* const owner = ring->owner();
+    if (owner == nullptr) continue;
+    const bool ended = ring->HasEnded();  // before its records are looked at: then they are its last
+    if (announced_[i] != owner->number) {
+      WriteThread(*owner);
+      announced_[i] = owner->number;
+    }
+    if (!Drain(ring)) break;
+    if (ended || last) WriteThreadEnd(*ring);
+    if (ended) {
+      dropped_by_ended_ += ring->dropped();
+      ring->Free();
+      rings.Freed();
+    }
+  }
+  if (stopped() == EndReason::kFinished) WriteDeviceWork();
+  const uint64_t without_ring = DroppedWithoutRing();
+  if (without_ring != said_without_ring_) {
+    const uint64_t since = said_without_ring_at_ns_ != 0 ? said_without_ring_at_ns_ : now;
+    WriteOwn(DropRecord(since, now, without_ring - said_without_ring_, without_ring));
+    said_without_ring_ = without_ring;
+  }
+  said_without_ring_at_ns_ = now;
+  if (last) WriteWhatHadNoRoom();
+  if (last || now >= next_clock_ns_) WriteClock();
+  chunks_.Flush();
+  return stopped() == EndReason::kFinished;
+}
+
+uint64_t SpoolWriter::Dropped() const {
+  uint64_t dropped = dropped_by_ended_ + DroppedWithoutRing() + chunks_.lost();
+  for (uint32_t i = 0; i < sources_.rings->mapped(); ++i) {
+    const RecordRing* const ring = sources_.rings->ring(i);
+    if (ring->owner() != nullptr) dropped += ring->dropped() + ring->AvailableOwn();
+  }
+  return dropped;
+}
+
+bool SpoolWriter::End() {
+  chunks_.Flush();
+  const SpoolEnd end = {
+      .reason = static_cast<uint32_t>(stopped()), .error = error(), .records = chunks_.records(), .dropped = Dropped()};
+  const bool written = chunks_.Finish(end);
+  file_.Close();
+  return written;
+}
+
+}  // namespace slipstream::tracer

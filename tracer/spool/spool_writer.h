@@ -1,0 +1,111 @@
+// From the rings of a process into its spool file: one round at a time.
+//
+// Threading: one thread, which is the rings' consumer and, once Open was called, has an own table of descriptors.
+// Ownership: everything pointed to is the caller's and stays.
+// Errors: as values. Out of memory throws: whoever runs this catches.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tracer/python/code_sites.h"
+#include "tracer/python/native_frames.h"
+#include "tracer/python/stack_tree.h"
+#include "tracer/spool/chunk_writer.h"
+#include "tracer/spool/device_records.h"
+#include "tracer/spool/late_facts.h"
+#include "tracer/spool/process_facts.h"
+#include "tracer/spool/range_names.h"
+#include "tracer/spool/record_rings.h"
+#include "tracer/spool/spool_file.h"
+#include "tracer/spool/spool_format.h"
+
+namespace slipstream::tracer {
+
+class SpoolWriter {
+ public:
+  // Numbers that records carry and whose texts come while the program runs. May hold null, and be set at any time,
+  // once.
+  struct TextSource {
+    NameTable table;
+    std::atomic<const RangeNames*> names{nullptr};
+  };
+
+  struct Sources {
+    RecordRings* rings = nullptr;
+    const std::atomic<const CodeSites*>* sites = nullptr;  // may hold null, and be set at any time, once
+    const StackTree* stacks = nullptr;                     // null: records have none
+    NativeFrames* native = nullptr;                        // null: stacks have no native frames
+    std::span<const TextSource> texts = {};
+    const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
+    const std::atomic<DeviceRecords*>* device = nullptr;          // may hold null, and be set at any time, once
+    LateFacts* late_facts = nullptr;                              // null: there are none
+  };
+
+  SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings);
+
+  // Makes the file and writes what is known from the start.
+  SpoolFailure Open(const std::string& directory, const JobIdentity& job, const Facts& more,
+                    const std::vector<std::string>& decisions);
+
+  // Takes every ring's records as of now. With `last`, the threads are said to have ended. False: nothing more can be
+  // written, see stopped().
+  bool Pass(bool last);
+  EndReason stopped() const { return chunks_.stopped(); }
+  int error() const { return chunks_.error(); }
+  // The last chunk, and the end of the file. False: it could not be written.
+  bool End();
+
+ private:
+  // Between two looks at which libraries are still there; rounds may be many more.
+  static constexpr uint64_t kLookPeriodNs = 50'000'000;
+  // Clocks drift apart by some microseconds in this time.
+  static constexpr uint64_t kClockPeriodNs = 10'000'000'000;
+
+  void WriteFacts(const Facts& facts);
+  void WriteNames(NameTable table, const std::vector<std::string>& names);
+  void WriteClock();
+  void WriteNewSites();
+  void WriteNewStacks();
+  void WriteNewTexts();
+  void WriteNewModules();
+  void WriteNewAddresses();
+  void WriteWhatHadNoRoom();
+  void WriteOwn(const TraceRecord& record);
+  void WriteDeviceWork();
+  uint64_t DroppedWithoutRing() const;
+  void WriteThread(const RecordRing::Owner& owner);
+  void WriteThreadEnd(const RecordRing& ring);
+  bool Drain(RecordRing* ring);
+  uint64_t Dropped() const;
+
+  const Sources sources_;
+  SpoolFile file_;
+  ChunkWriter chunks_;
+  std::vector<uint32_t> announced_;    // of each ring, the last owner that has a kThread chunk
+  std::vector<bool> written_sites_;    // by site
+  uint32_t first_unwritten_site_ = 1;  // all before it are in the file
+  std::vector<bool> written_stacks_;
+  uint32_t first_unwritten_stack_ = StackTree::kFirst;
+  std::vector<bool> written_modules_;
+  uint32_t first_unwritten_module_ = 1;
+  std::vector<bool> written_addresses_;
+  uint32_t first_unwritten_address_ = 1;
+  struct WrittenTexts {
+    std::vector<bool> written;
+    uint32_t first_unwritten = 1;
+  };
+  std::vector<WrittenTexts> texts_;  // of each source
+  uint64_t own_records_ = 0;         // of thread 0
+  DeviceRecords::Waiting device_;    // of the last round
+  uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
+  uint64_t said_without_ring_at_ns_ = 0;
+  uint64_t dropped_by_ended_ = 0;
+  uint64_t next_clock_ns_ = 0;
+  uint64_t next_look_ns_ = 0;
+};
+
+}  // namespace slipstream::tracer

@@ -1,0 +1,124 @@
+// One thing that happened, as a thread leaves it in its ring and as a spool file keeps it: 64 bytes, no pointers.
+//
+// All kinds share the layout, so that a ring, a chunk and a reader know one size. What a field means for a kind other
+// than a call is said at the functions below, which are the only places that know it.
+//
+// Threading: plain data.
+// Hazard: written to files as it is: change kRecordVersion with any change of layout or meaning. A reader that knows
+//   less skips kinds that it does not know, and what stands behind the bytes that it knows.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "tracer/base/memory_figures.h"
+
+namespace slipstream::tracer {
+
+inline constexpr uint16_t kRecordVersion = 2;
+// The oldest that readers know: it has no flags, and the system's number of the thread in the place of the stack.
+inline constexpr uint16_t kOldestRecordVersion = 1;
+
+enum class RecordKind : uint8_t {
+  kNone = 0,    // never in a file
+  kCall = 1,    // a hooked function was called
+  kMark = 2,    // a moment that the owner names
+  kMemory = 3,  // what the pool of a device holds
+  kDrop = 4,    // here are records missing
+  kStep = 5,    // a step of the program's loop
+  kClock = 6,   // three clocks, read at once
+  // device_work.h
+  kKernel = 7,
+  kDeviceCopy = 8,
+  kDeviceSet = 9,
+  kDeviceClock = 10,
+  kDriverCall = 11,
+  // range_record.h
+  kRange = 12,
+  // block_record.h
+  kAllocated = 13,
+  kFreed = 14,
+};
+inline constexpr uint8_t kLastRecordKind = 14;
+
+// Bits of a call's flags.
+// No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
+// called backward(), by inference (backward_lines.h), or 0 where that is not sure.
+inline constexpr uint8_t kSiteIsBackward = 1;
+
+// Whether records of this kind count as lost where they are: not what the recorder itself adds.
+constexpr bool IsTold(RecordKind kind) {
+  return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock;
+}
+
+// Times are nanoseconds of CLOCK_MONOTONIC (tracer/base/clock.h).
+struct TraceRecord {
+  uint64_t start_ns = 0;
+  uint64_t end_ns = 0;       // what a thread records is in the order of this
+  uint64_t bytes = 0;        // moved, allocated or set
+  uint64_t stream = 0;       // the handle, as a number; 0: the default stream or none
+  int64_t saved_ns = 0;      // host time against the program's own call, estimated: below 0 it was lost
+  uint32_t stack = 0;        // StackTree's number of the stack; 0: none, or unknown
+  uint32_t site = 0;         // CodeSites' number of the line that is to blame; 0: unknown
+  uint32_t correlation = 0;  // CUPTI's; 0: none
+  int32_t status = 0;        // what the call returned, a cudaError_t or CUresult
+  uint16_t hook = 0;         // HookId of the writer's build; the file has its name
+  uint16_t decision = 0;     // by position in the table of decisions + 1; 0: nothing was decided
+  int16_t device = -1;       // ordinal; -1: not known
+  RecordKind kind = RecordKind::kNone;
+  uint8_t flags = 0;
+};
+static_assert(sizeof(TraceRecord) == 64);
+static_assert(std::is_trivially_copyable_v<TraceRecord> && std::has_unique_object_representations_v<TraceRecord>);
+
+// `value` is the owner's; it stands in bytes.
+inline TraceRecord MarkRecord(uint64_t now_ns, uint32_t site, uint64_t value) {
+  return {.start_ns = now_ns, .end_ns = now_ns, .bytes = value, .site = site, .kind = RecordKind::kMark};
+}
+
+// bytes is the number of the step.
+inline TraceRecord StepRecord(uint64_t start_ns, uint64_t end_ns, uint64_t number) {
+  return {.start_ns = start_ns, .end_ns = end_ns, .bytes = number, .kind = RecordKind::kStep};
+}
+
+// bytes, stream, saved_ns: live, idle, parked bytes; site, correlation: trims and retries, the lower 32 bits. The peak
+// is not kept: it is for a reader to see.
+inline TraceRecord MemoryRecord(uint64_t now_ns, const MemoryFigures& figures) {
+  return {.start_ns = now_ns,
+          .end_ns = now_ns,
+          .bytes = figures.live_bytes,
+          .stream = figures.idle_bytes,
+          .saved_ns = static_cast<int64_t>(figures.parked_bytes),
+          .site = static_cast<uint32_t>(figures.trims),
+          .correlation = static_cast<uint32_t>(figures.retries),
+          .device = static_cast<int16_t>(figures.device),
+          .kind = RecordKind::kMemory};
+}
+
+inline MemoryFigures MemoryOf(const TraceRecord& record) {
+  return {.device = record.device,
+          .live_bytes = record.bytes,
+          .idle_bytes = record.stream,
+          .parked_bytes = static_cast<uint64_t>(record.saved_ns),
+          .trims = record.site,
+          .retries = record.correlation};
+}
+
+// From the start of the first one that is missing to the end of the last. bytes is how many, saved_ns how many of this
+// thread are missing up to here.
+inline TraceRecord DropRecord(uint64_t start_ns, uint64_t end_ns, uint64_t count, uint64_t total) {
+  return {.start_ns = start_ns,
+          .end_ns = end_ns,
+          .bytes = count,
+          .saved_ns = static_cast<int64_t>(total),
+          .kind = RecordKind::kDrop};
+}
+inline uint64_t DroppedUpTo(const TraceRecord& drop) { return static_cast<uint64_t>(drop.saved_ns); }
+
+// The other clocks were read between start_ns and end_ns. bytes: CLOCK_REALTIME, stream: CLOCK_MONOTONIC_RAW.
+inline TraceRecord ClockRecord(uint64_t before_ns, uint64_t after_ns, uint64_t realtime_ns, uint64_t raw_ns) {
+  return {
+      .start_ns = before_ns, .end_ns = after_ns, .bytes = realtime_ns, .stream = raw_ns, .kind = RecordKind::kClock};
+}
+
+}  // namespace slipstream::tracer
