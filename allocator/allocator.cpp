@@ -2,8 +2,8 @@
 
 namespace slipstream::allocator {
 
-Standing StandingOf(const policy::Allocator& policy) {
-  Standing standing;
+EngineStatus StatusOf(const policy::Allocator& policy) {
+  EngineStatus standing;
   standing.device = policy.mode == policy::AllocatorMode::kSegments;
   standing.stream_ordered = policy.mode == policy::AllocatorMode::kStreamOrdered;
   standing.serves = standing.device || standing.stream_ordered;

@@ -12,13 +12,13 @@
 namespace slipstream::allocator {
 
 // Whether the engine serves this process, and why (not).
-struct Standing {
+struct EngineStatus {
   bool serves = false;          // any of the others
   bool device = false;          // Segments
   bool stream_ordered = false;  // StreamOrdered
   std::string why;
 };
 
-Standing StandingOf(const policy::Allocator& policy);
+EngineStatus StatusOf(const policy::Allocator& policy);
 
 }  // namespace slipstream::allocator

@@ -2,7 +2,7 @@
 //
 //   Straight: gate -> the real function                 nothing is recorded, no engine is on
 //   Routed:   gate -> the real function                 the first call, or one made from inside another hooked call
-//             gate -> span -> engine (around.h) -> the real function -> count
+//             gate -> span -> engine (transfer_hooks.h) -> the real function -> count
 //
 // Threading: any thread, before or after a context exists (S56). No lock, no allocation.
 // Hazard: the straight path must stay a tail call: three loads, two compares, a jump.
@@ -13,17 +13,17 @@
 #include <cstdint>
 #include <tuple>
 
-#include "shim/around.h"
+#include "shim/allocator_hooks.h"
 #include "shim/caller.h"
 #include "shim/detail.h"
-#include "shim/driver_around.h"
+#include "shim/driver_allocator_hooks.h"
 #include "shim/driver_library.h"
-#include "shim/driver_pooled.h"
+#include "shim/driver_transfer_hooks.h"
 #include "shim/gate.h"
-#include "shim/ordered.h"
-#include "shim/pooled.h"
 #include "shim/runtime.h"
 #include "shim/stream_of.h"
+#include "shim/stream_ordered_hooks.h"
+#include "shim/transfer_hooks.h"
 #include "tracer/span.h"
 
 namespace slipstream::shim {
@@ -94,16 +94,17 @@ const void* AddressOf(const DriverCall<Function>& call) {
 template <tracer::HookId kId, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
   const auto around = [recording, real](Arguments... others) {
-    return recording & kRouteTransfer ? Around<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
+    return recording & kRouteTransfer ? TransferHook<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
   };
-  if constexpr (Ordered<kId>::kHasRow) {
+  if constexpr (StreamOrderedHook<kId>::kHasRow) {
     if (recording & kRouteStreamOrdered) {
-      return Ordered<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), around, arguments...);
+      return StreamOrderedHook<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), around,
+                                          arguments...);
     }
   }
-  if constexpr (Pooled<kId>::kHasRow) {
+  if constexpr (AllocatorHook<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      return Pooled<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), around, arguments...);
+      return AllocatorHook<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), around, arguments...);
     }
   }
   if constexpr (Unpooled<kId>::kHasRow) {

@@ -203,7 +203,7 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
-uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::Standing& allocator,
+uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
                       const policy::Environment& environment) {
   if (!transfer_serves && !allocator.serves) return 0;
   const int ranks_here = tracer::JobIdentityOf(environment).local_size;
@@ -344,9 +344,9 @@ uint32_t Start() {
 
   if (tracer->nvtx() != nullptr && std::atexit(StopNvtx) != 0) tracer->StopNvtx();
 
-  allocator::Standing allocator = allocator::StandingOf(policy.allocator);
-  transfer::Standing transfer =
-      transfer::StandingOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
+  allocator::EngineStatus allocator = allocator::StatusOf(policy.allocator);
+  transfer::EngineStatus transfer =
+      transfer::StatusOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
   if (const std::string why = WhyUnknown(); !why.empty() && (allocator.serves || transfer.serves)) {
     policy::LogWarn("stands aside: " + why);
     if (allocator.serves) allocator = {.why = why};
@@ -432,8 +432,8 @@ void Runtime::Build() noexcept {
   gate.state.store(GateState::kReady, std::memory_order_release);
 }
 
-// A libcudart that came in later, with functions that nobody has judged: all that is owed is paid, and from here on the
-// program's calls are made as they are.
+// A libcudart that came in later, with functions that nobody has judged: all that is deferred is settled, and from here
+// on the program's calls are made as they are.
 void Runtime::StandAside() noexcept {
   static constinit std::atomic<bool> g_done{false};
   if (transfer::Broken(transfer::Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
@@ -496,7 +496,7 @@ void Runtime::SharesMemoryWithFiles() noexcept {
   transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst);
   if (engine == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   engine->SharesMemory();
-  engine->PayForAll(transfer::Decision::kSyncSettledShare);
+  engine->SettleForAll(transfer::Decision::kSyncSettledShare);
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }

@@ -176,13 +176,13 @@ void Engine::StreamDestroyed(cudaStream_t stream) {
   run_ahead_.Retire(handle);
   marks_.Retire(handle);
   if (Serving()) small_.Retire(handle);
-  for (size_t i = 0; i < State().owed_count; ++i) {
-    if (State().owed[i].stream.handle == handle) State().owed[i].stream = {};
+  for (size_t i = 0; i < State().deferred_count; ++i) {
+    if (State().deferred[i].stream.handle == handle) State().deferred[i].stream = {};
   }
 }
 
 void Engine::StandAside() {
-  SecondContext();  // a skip that is being made meanwhile is paid too
+  SecondContext();  // a skip that is being made meanwhile is settled too
   TurnOff(Decision::kH2dDeclinedContext);
 }
 

@@ -2,9 +2,9 @@
 // users.
 //
 // A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
-// synchronization that follows it immediately is skipped where the program cannot tell. What was skipped is owed, and
-// paid by the same thread before anything that could show the difference; other threads' queries see it too (S63).
-// Everything that cannot be proven goes the program's own way: the real call.
+// synchronization that follows it immediately is skipped where the program cannot tell. What was skipped is deferred,
+// and settled by the same thread before anything that could show the difference; other threads' queries see it too
+// (S63). Everything that cannot be proven goes the program's own way: the real call.
 //
 // The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
 //
@@ -43,6 +43,7 @@
 #include "transfer/host_effects.h"
 #include "transfer/memory_kind.h"
 #include "transfer/mutant.h"
+#include "transfer/path_chooser.h"
 #include "transfer/registered_ranges.h"
 #include "transfer/ring.h"
 #include "transfer/run_ahead.h"
@@ -52,7 +53,6 @@
 #include "transfer/thread_work.h"
 #include "transfer/transports.h"
 #include "transfer/verifier.h"
-#include "transfer/ways.h"
 
 namespace slipstream::transfer {
 
@@ -96,15 +96,15 @@ class Engine {
   cudaError_t Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                    bool per_thread);
 
-  // Whether the calling thread owes anything.
-  static bool Owes() { return State().owed_count != 0; }
+  // Whether the calling thread has deferred anything.
+  static bool Defers() { return State().deferred_count != 0; }
 
-  // -- before calls that wait, or that could show what is owed (S13).
-  void Pay(Decision reason);
-  // Before what shows it to another process, or ends it: what every thread owes.
-  void PayForAll(Decision reason);
+  // -- before calls that wait, or that could show what is deferred (S13).
+  void Settle(Decision reason);
+  // Before what shows it to another process, or ends it: what every thread has deferred.
+  void SettleForAll(Decision reason);
   // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been
-  // handed over by the thread that owes: all threads' debts are paid.
+  // handed over by the thread that has deferred them: all threads' deferred waits are settled.
   void BeforeFree();
 
   // In place of a free that would have waited for the device: returns when the host can see in host memory all that it
@@ -140,18 +140,18 @@ class Engine {
   // -- synchronizations and queries
   // Whether the call is to return success without being made.
   bool SkipStreamSynchronize(cudaStream_t stream, bool per_thread);
-  // Before the driver is asked: waits for what is owed if the answer would show it. What another thread owes is waited
-  // for where it is the same stream's, or one's that the stream runs in order with; so a watchdog that polls is
-  // answered at once about work that nobody has waited for (S63).
+  // Before the driver is asked: waits for what is deferred if the answer would show it. What another thread has
+  // deferred is waited for where it is the same stream's, or one's that the stream runs in order with; so a watchdog
+  // that polls is answered at once about work that nobody has waited for (S63).
   void BeforeEventQuery(cudaEvent_t event);
   void BeforeStreamQuery(cudaStream_t stream, bool per_thread);
-  // The time between two events is no poll: "not ready" is an exception then. Waits for all that was owed behind
+  // The time between two events is no poll: "not ready" is an exception then. Waits for all that was deferred behind
   // either.
   void BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end);
 
   // -- events and streams
   void EventRecorded(cudaEvent_t event, cudaStream_t stream, bool per_thread) {
-    // An event without a mark counts as recorded early, which is right as long as nothing was owed.
+    // An event without a mark counts as recorded early, which is right as long as nothing was deferred.
     // While nothing is recorded, nothing is skipped before all of that has run (effect_watch.h).
     if (Serving() && watch_.Records()) OrTurnOff([&] { marks_.Recorded(event, KeyOfStream(stream, per_thread)); });
   }
@@ -165,7 +165,7 @@ class Engine {
   // -- captures and graphs
   template <typename Begin>
   cudaError_t BeginCapture(cudaStream_t stream, bool per_thread, const Begin& begin) {
-    PayForAll(Decision::kSyncSettledCapture);
+    SettleForAll(Decision::kSyncSettledCapture);
     return captures_.Begin(KeyOfStream(stream, per_thread), begin);
   }
   // Calls work() while no capture can begin; false, without calling it, while one is live.
@@ -216,13 +216,13 @@ class Engine {
 
   // Before the calling thread uses a device, by its ordinal: perhaps a second one (S12).
   void UsesDevice(int device);
-  // From here on the program's own calls are made (S66); what threads owe is paid.
+  // From here on the program's own calls are made (S66); what threads have deferred is settled.
   void StandAside();
   // The device is about to be reset, by its ordinal; below 0: the calling thread's. Handles and registrations are gone
-  // then, and the engine with them. What threads owe belongs to the life that ends; it was paid before.
+  // then, and the engine with them. What threads have deferred belongs to the life that ends; it was settled before.
   void DeviceReset(int device);
 
-  // The process is exiting: nothing is promoted, skipped or paid any more (S53).
+  // The process is exiting: nothing is promoted, skipped or settled any more (S53).
   void Stop();
 
  private:
@@ -262,9 +262,9 @@ class Engine {
   Request RequestOf(const Real& real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                     cudaStream_t stream, bool per_thread);
 
-  struct LastPayment;
+  struct LastSettlement;
   static void ThreadEnds(void* engine);
-  static void* PayForAnother(void* payment);
+  static void* SettleForAnother(void* settlement);
   ThreadState& Identified();
   StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
     return KeyOf(Explicit(stream, per_thread), Identified().id);
@@ -343,7 +343,7 @@ class Engine {
   // -- copies to the host (engine_fetch.cpp)
   // How long the program's own call takes, where that is to be learnt.
   struct Stopwatch {
-    Ways* learner = nullptr;
+    PathChooser* learner = nullptr;
     uint64_t start = 0;
   };
   bool Fetch(Request& request, Stopwatch* watch);
@@ -360,8 +360,8 @@ class Engine {
 
   // -- skipping and paying (engine_sync.cpp)
   Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
-  void Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
-  void PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
+  void Defer(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
+  void SettleWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
   void WaitCounted(const FenceRef& fence, Decision reason);
   bool WaitCountedAtMost(const FenceRef& fence, Decision reason);
   bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
@@ -407,9 +407,9 @@ class Engine {
   bool (*own_mapping_)(const void* address) = nullptr;
   Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
-  Ways staging_ways_;       // with workers, or without
-  Ways fresh_fetch_ways_;   // through staging memory, or by the program's own call, into memory without pages
-  Ways filled_fetch_ways_;  // and into memory that has some
+  PathChooser staging_ways_;       // with workers, or without
+  PathChooser fresh_fetch_ways_;   // through staging memory, or by the program's own call, into memory without pages
+  PathChooser filled_fetch_ways_;  // and into memory that has some
   HostEffects effects_;
   CaptureWatch captures_;
   GraphWatch graphs_;

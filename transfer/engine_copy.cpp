@@ -21,8 +21,8 @@ constexpr std::chrono::milliseconds kLongestForASlot{5};
 }  // namespace
 
 void Engine::BeforeCopyTo(const void* destination) {
-  if (State().owed_count == 0 || !Alive()) return;
-  if (KindOf(driver_, destination) == MemoryKind::kPageable) Pay(Decision::kSyncSettledCopy);
+  if (State().deferred_count == 0 || !Alive()) return;
+  if (KindOf(driver_, destination) == MemoryKind::kPageable) Settle(Decision::kSyncSettledCopy);
 }
 
 cudaError_t Engine::Real::operator()(const Request& request) const {
@@ -47,7 +47,7 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
 cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   if (request.real.async == nullptr) {
-    Pay(Decision::kSyncSettledCopy);
+    Settle(Decision::kSyncSettledCopy);
   } else {
     BeforeCopyTo(request.destination);
   }
@@ -127,7 +127,7 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
   FenceRef fence;
   if (!CopyPromoted(request, &fence)) return OtherCopy(request, per_thread);
   if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
-  Pay(Decision::kSyncSettledCopy);
+  Settle(Decision::kSyncSettledCopy);
   // Where something went wrong, the program's own call has the error that it gets.
   return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
 }

@@ -20,7 +20,7 @@ size_t FirstPiece(const char* memory) { return kHugePageBytes - reinterpret_cast
 
 }  // namespace
 
-// Whether the copy was made. What is owed was paid.
+// Whether the copy was made. What is deferred was settled.
 bool Engine::Fetch(Request& request, Stopwatch* watch) {
   const bool possible = (request.kind == cudaMemcpyDeviceToHost || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr;
@@ -39,7 +39,7 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
     const cuda::RelaxedCapture relaxed(driver_);
     Decision decision = WhyNotFetch(request);
     if (decision == kFetch) {
-      Ways& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
+      PathChooser& ways = HasPages(request.destination, request.bytes) ? filled_fetch_ways_ : fresh_fetch_ways_;
       // What a copy takes says something about its way if the device has nothing else to do first.
       const bool idle = driver_.cuStreamQuery(request.stream) == CUDA_SUCCESS;
       const uint64_t start = cuda::NowNs();

@@ -15,7 +15,7 @@ namespace {
 
 // Of a copy that is longer, this much is in flight at a time: its DMA keeps up with the threads that stage it.
 constexpr size_t kLongestInFlight = size_t{128} << 20;
-// One copy on its way, and one for each of the two synchronizations that may be owed (S23).
+// One copy on its way, and one for each of the two synchronizations that may be deferred (S23).
 constexpr size_t kCopiesInFlight = 3;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }

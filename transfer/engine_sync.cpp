@@ -1,4 +1,4 @@
-// Synchronizations: which are skipped, what is owed for them, and when that is paid.
+// Synchronizations: which are skipped, what is deferred for them, and when that is settled.
 
 #include <unistd.h>
 
@@ -37,11 +37,11 @@ bool Engine::SeveralContexts() {
   return false;
 }
 
-// Work of another context is not held behind what is owed here: all of it is paid, and none is made again. A skip that
-// did not see the flag is seen here, or sees it when it has entered its debt.
+// Work of another context is not held behind what is deferred here: all of it is settled, and none is made again. A
+// skip that did not see the flag is seen here, or sees it when it has entered its deferred wait.
 void Engine::SecondContext() {
   several_contexts_.store(true, std::memory_order_seq_cst);
-  PayForAll(Decision::kSyncSettledSynchronize);
+  SettleForAll(Decision::kSyncSettledSynchronize);
 }
 
 void Engine::UsesDevice(int device) {
@@ -49,17 +49,17 @@ void Engine::UsesDevice(int device) {
   if (!Broken(Mutant::kS12Contexts)) SecondContext();
 }
 
-// What another thread owes has an end in any program that works: its own synchronization would have come back by now.
-// But nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without end for
-// it.
-void Engine::PayForAll(Decision reason) {
-  Pay(reason);
+// What another thread has deferred has an end in any program that works: its own synchronization would have come back
+// by now. But nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without
+// end for it.
+void Engine::SettleForAll(Decision reason) {
+  Settle(reason);
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
     const cuda::CurrentContext ours(driver_, context_);
     const cuda::RelaxedCapture relaxed(driver_);
-    for (const RunAhead::Debt& debt : run_ahead_.Open()) (void)WaitCountedAtMost(debt.fence, reason);
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, reason);
   });
 }
 
@@ -149,12 +149,12 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
       return false;
     }
     const uint64_t mark = marks_.Next();
-    run_ahead_.Owe(candidate.stream, fence, mark);
+    run_ahead_.Defer(candidate.stream, fence, mark);
     if (several_contexts_.load(std::memory_order_seq_cst)) {
       Count(Decision::kSyncKeptContexts);
       return fence.Wait() == CUDA_SUCCESS;
     }
-    Owe(thread, candidate.stream, fence, mark);
+    Defer(thread, candidate.stream, fence, mark);
     Count(effects.empty() ? Decision::kSyncSkipped : Decision::kSyncSkippedRest);
     return true;
   } catch (...) {
@@ -179,49 +179,49 @@ bool Engine::WaitCountedAtMost(const FenceRef& fence, Decision reason) {
   return passed;
 }
 
-void Engine::Owe(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
-  if (has_thread_key_ && thread.owed_count == 0) pthread_setspecific(thread_key_, this);
-  Owed* place = nullptr;
-  for (size_t i = 0; i < thread.owed_count && place == nullptr; ++i) {
-    if (thread.owed[i].stream == stream) place = &thread.owed[i];
+void Engine::Defer(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
+  if (has_thread_key_ && thread.deferred_count == 0) pthread_setspecific(thread_key_, this);
+  Deferred* place = nullptr;
+  for (size_t i = 0; i < thread.deferred_count && place == nullptr; ++i) {
+    if (thread.deferred[i].stream == stream) place = &thread.deferred[i];
   }
-  if (place == nullptr && thread.owed_count == ThreadState::kMaxOwed) {
-    PayWhat(thread, Decision::kSyncSettledBound, 0);  // a thread with so many streams: nothing is owed any more
+  if (place == nullptr && thread.deferred_count == ThreadState::kMaxDeferred) {
+    SettleWhat(thread, Decision::kSyncSettledBound, 0);  // a thread with so many streams: nothing is deferred any more
   }
-  if (place == nullptr) place = &thread.owed[thread.owed_count++];
+  if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
   *place = {stream, FenceRef(fence).Release(), mark};
 }
 
-// Waits for what the thread owes since `after_mark`.
-void Engine::PayWhat(ThreadState& thread, Decision reason, uint64_t after_mark) {
+// Waits for what the thread has deferred since `after_mark`.
+void Engine::SettleWhat(ThreadState& thread, Decision reason, uint64_t after_mark) {
   size_t kept = 0;
-  for (size_t i = 0; i < thread.owed_count; ++i) {
-    if (thread.owed[i].mark <= after_mark) {
-      if (kept != i) thread.owed[kept] = thread.owed[i];
+  for (size_t i = 0; i < thread.deferred_count; ++i) {
+    if (thread.deferred[i].mark <= after_mark) {
+      if (kept != i) thread.deferred[kept] = thread.deferred[i];
       ++kept;
       continue;
     }
-    const FenceRef fence(thread.owed[i].fence);
+    const FenceRef fence(thread.deferred[i].fence);
     WaitCounted(fence, reason);
   }
-  for (size_t i = kept; i < thread.owed_count; ++i) thread.owed[i] = Owed();
-  thread.owed_count = kept;
+  for (size_t i = kept; i < thread.deferred_count; ++i) thread.deferred[i] = Deferred();
+  thread.deferred_count = kept;
 }
 
-void Engine::Pay(Decision reason) {
+void Engine::Settle(Decision reason) {
   ThreadState& thread = State();
   if (policy_.verify) LookAtVerified();
-  if (thread.owed_count == 0 || !Alive()) return;
+  if (thread.deferred_count == 0 || !Alive()) return;
   const bool synchronizations = reason == Decision::kSyncSettledSynchronize || reason == Decision::kSyncSettledCopy;
   if (!synchronizations && Broken(Mutant::kS13Free)) return;
   const cuda::RelaxedCapture relaxed(driver_);
-  PayWhat(thread, reason, 0);
+  SettleWhat(thread, reason, 0);
 }
 
 void Engine::BeforeFree() {
   if (!Serving() || Broken(Mutant::kS13Free)) return;
-  PayForAll(Decision::kSyncSettledFree);
+  SettleForAll(Decision::kSyncSettledFree);
 }
 
 bool Engine::WaitForHostEffects(CUcontext context) {
@@ -262,12 +262,12 @@ void Engine::BeforeEventQuery(cudaEvent_t event) {
   OrTurnOff([&] {
     const cuda::RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-    PayWhat(State(), Decision::kSyncSettledQuery, recorded.mark);
+    SettleWhat(State(), Decision::kSyncSettledQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
-    for (const RunAhead::Debt& debt : run_ahead_.Open()) {
-      if (debt.mark <= recorded.mark) continue;
-      if (!recorded.in_all && !OrderedWith(debt.stream, recorded.stream)) continue;
-      (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+      if (wait.mark <= recorded.mark) continue;
+      if (!recorded.in_all && !OrderedWith(wait.stream, recorded.stream)) continue;
+      (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
       if (!recorded.in_all) return;
     }
   });
@@ -281,14 +281,14 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     (void)driver_.cuCtxGetCurrent(&current);
     const cuda::CurrentContext ours(driver_, current != nullptr ? current : context_);
     const cuda::RelaxedCapture relaxed(driver_);
-    // A stream that is being captured may not be asked: while there is one, what is owed is paid unasked.
+    // A stream that is being captured may not be asked: while there is one, what is deferred is settled unasked.
     const bool may_ask = !captures_.live();
     if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
-    PayWhat(State(), Decision::kSyncSettledQuery, 0);
+    SettleWhat(State(), Decision::kSyncSettledQuery, 0);
     if (Broken(Mutant::kS63)) return;
     const StreamKey key = KeyOfStream(stream, per_thread);
-    for (const RunAhead::Debt& debt : run_ahead_.Open()) {
-      if (OrderedWith(debt.stream, key)) (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+      if (OrderedWith(wait.stream, key)) (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
     }
   });
 }
@@ -300,19 +300,19 @@ void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
     OrTurnOff([&] {
       const cuda::RelaxedCapture relaxed(driver_);
       const uint64_t mark = marks_.LastOf(event).mark;
-      for (const RunAhead::Debt& debt : run_ahead_.Open()) {
-        if (debt.mark <= mark) continue;
+      for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+        if (wait.mark <= mark) continue;
         if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-        (void)WaitCountedAtMost(debt.fence, Decision::kSyncSettledQuery);
+        (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
       }
     });
   }
 }
 
-// A thread that has ended cannot pay, and whoever joined it may rely on what it waited for. The driver's own state of
-// the thread is gone by now, so another thread calls it.
-struct Engine::LastPayment {
-  explicit LastPayment(Engine* payer) : engine(payer) {}
+// A thread that has ended cannot settle, and whoever joined it may rely on what it waited for. The driver's own state
+// of the thread is gone by now, so another thread calls it.
+struct Engine::LastSettlement {
+  explicit LastSettlement(Engine* payer) : engine(payer) {}
 
   Engine* const engine;
   std::vector<FenceRef> fences;
@@ -321,15 +321,16 @@ struct Engine::LastPayment {
   bool done = false;
 };
 
-void* Engine::PayForAnother(void* argument) {
-  auto* const payment = static_cast<LastPayment*>(argument);
-  const cuda::Driver& driver = payment->engine->driver_;
-  (void)driver.cuCtxSetCurrent(payment->engine->context_);
+void* Engine::SettleForAnother(void* argument) {
+  auto* const settlement = static_cast<LastSettlement*>(argument);
+  const cuda::Driver& driver = settlement->engine->driver_;
+  (void)driver.cuCtxSetCurrent(settlement->engine->context_);
   const cuda::RelaxedCapture relaxed(driver);
-  for (const FenceRef& fence : payment->fences) payment->engine->WaitCounted(fence, Decision::kSyncSettledThreadExit);
-  const std::lock_guard lock(payment->mutex);
-  payment->done = true;
-  payment->changed.notify_one();  // with the lock held: the payment lives on the stack of the thread that is told
+  for (const FenceRef& fence : settlement->fences)
+    settlement->engine->WaitCounted(fence, Decision::kSyncSettledThreadExit);
+  const std::lock_guard lock(settlement->mutex);
+  settlement->done = true;
+  settlement->changed.notify_one();  // with the lock held: the settlement lives on the stack of the thread that is told
   return nullptr;
 }
 
@@ -340,16 +341,16 @@ void Engine::ThreadEnds(void* argument) {
   engine->thread_work_.Leave(thread.work);
   if (!engine->Alive()) return;
   engine->OrTurnOff([&] {
-    LastPayment payment(engine);
-    for (size_t i = 0; i < thread.owed_count; ++i) {
-      payment.fences.emplace_back(std::exchange(thread.owed[i].fence, nullptr));
+    LastSettlement settlement(engine);
+    for (size_t i = 0; i < thread.deferred_count; ++i) {
+      settlement.fences.emplace_back(std::exchange(thread.deferred[i].fence, nullptr));
     }
-    thread.owed_count = 0;
+    thread.deferred_count = 0;
     engine->run_ahead_.ThreadEnded(thread.id);
-    if (payment.fences.empty() || Broken(Mutant::kS13Thread)) return;
-    if (!policy::StartHelperThread("slipstream-pay", PayForAnother, &payment)) return;
-    std::unique_lock lock(payment.mutex);
-    payment.changed.wait(lock, [&] { return payment.done; });
+    if (settlement.fences.empty() || Broken(Mutant::kS13Thread)) return;
+    if (!policy::StartHelperThread("slipstream-wait", SettleForAnother, &settlement)) return;
+    std::unique_lock lock(settlement.mutex);
+    settlement.changed.wait(lock, [&] { return settlement.done; });
   });
 }
 

@@ -1,5 +1,5 @@
-// When and where the program's events were last recorded: the time is a number of one counter, which what is owed has
-// too. So a query of an event need wait only for what was owed behind it (S13, S63).
+// When and where the program's events were last recorded: the time is a number of one counter, which what is deferred
+// has too. So a query of an event need wait only for what was deferred behind it (S13, S63).
 //
 // Threading: any thread.
 // Hazard: an event that is recorded where no hook sees it is unknown, or known by an older number; both count as
@@ -25,7 +25,7 @@ class EventMarks {
     bool in_all = false;  // of all streams
   };
 
-  // Of what is owed: younger than everything that was recorded before.
+  // Of what is deferred: younger than everything that was recorded before.
   uint64_t Next() { return counter_.fetch_add(1, std::memory_order_seq_cst) + 1; }
 
   void Recorded(CUevent event, const StreamKey& stream) {

@@ -1,5 +1,5 @@
-// What the process owes: the synchronizations that were skipped, by whatever thread. At most two a stream (S23), so the
-// host runs no further ahead than that; and a query of any thread finds what covers it (S63).
+// What the process has deferred: the synchronizations that were skipped, by whatever thread. At most two a stream
+// (S23), so the host runs no further ahead than that; and a query of any thread finds what covers it (S63).
 //
 // A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
 // prepares the next step, and more would let a fast host fill memory with steps that have not run.
@@ -23,58 +23,59 @@ namespace slipstream::transfer {
 
 class RunAhead {
  public:
-  static constexpr size_t kOwedAStream = 2;
-  // So many debts of streams that are gone are looked through for those that are done.
+  static constexpr size_t kDeferredAStream = 2;
+  // So many deferred waits of streams that are gone are looked through for those that are done.
   static constexpr size_t kManyOrphans = 16;
 
-  struct Debt {
+  struct DeferredWait {
     FenceRef fence;     // behind all work of the stream when the synchronization was skipped
     uint64_t mark = 0;  // of EventMarks' counter, as late as that
     StreamKey stream;   // no handle: one that is gone
   };
 
-  // The fence to wait for before another synchronization of the stream may be owed; empty: none. The youngest is asked
-  // first: where that has passed so have all, and the next two need no question, which costs 0.1 to 1.5 us where the
-  // answer is yes (measured on several H200).
+  // The fence to wait for before another synchronization of the stream may be deferred; empty: none. The youngest is
+  // asked first: where that has passed so have all, and the next two need no question, which costs 0.1 to 1.5 us where
+  // the answer is yes (measured on several H200).
   FenceRef MustWaitFor(const StreamKey& stream) {
     const std::lock_guard lock(mutex_);
-    const auto found = owed_.find(stream);
-    if (found == owed_.end()) return {};
-    Owed& owed = found->second;
-    if (!owed.front().fence) return {};
-    if (owed.back().fence.Done()) {
-      owed = {};
+    const auto found = deferred_.find(stream);
+    if (found == deferred_.end()) return {};
+    Deferred& deferred = found->second;
+    if (!deferred.front().fence) return {};
+    if (deferred.back().fence.Done()) {
+      deferred = {};
       return {};
     }
-    return owed.front().fence.Done() ? FenceRef() : owed.front().fence;
+    return deferred.front().fence.Done() ? FenceRef() : deferred.front().fence;
   }
-  void Owe(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
+  void Defer(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
     const std::lock_guard lock(mutex_);
     if (orphans_.size() >= kManyOrphans) EraseOrphans();
-    Owed& owed = owed_[stream];
-    owed[0] = std::move(owed[1]);
-    owed[1] = {fence, mark, stream};
+    Deferred& deferred = deferred_[stream];
+    deferred[0] = std::move(deferred[1]);
+    deferred[1] = {fence, mark, stream};
     newest_.store(std::max(mark, newest_.load(std::memory_order_relaxed)), std::memory_order_seq_cst);
   }
 
-  // Whether anything may be owed that is younger than the mark. Takes no lock and asks nobody. Sequentially consistent:
-  // one thread enters a debt and looks whether there is a second context, another one says that there is and looks
-  // here.
+  // Whether anything may be deferred that is younger than the mark. Takes no lock and asks nobody. Sequentially
+  // consistent: one thread enters a deferred wait and looks whether there is a second context, another one says that
+  // there is and looks here.
   bool MayBeOpenSince(uint64_t mark) const { return newest_.load(std::memory_order_seq_cst) > mark; }
   bool MayBeOpen() const { return MayBeOpenSince(0); }
-  // All that is owed by whatever thread and not done, the oldest first.
-  std::vector<Debt> Open() {
-    std::vector<Debt> open;
+  // All that is deferred by whatever thread and not done, the oldest first.
+  std::vector<DeferredWait> Open() {
+    std::vector<DeferredWait> open;
     const std::lock_guard lock(mutex_);
     EraseOrphans();
     open = orphans_;
-    for (const auto& [stream, owed] : owed_) {
-      for (const Debt& debt : owed) {
-        if (debt.fence && !debt.fence.Done()) open.push_back(debt);
+    for (const auto& [stream, deferred] : deferred_) {
+      for (const DeferredWait& wait : deferred) {
+        if (wait.fence && !wait.fence.Done()) open.push_back(wait);
       }
     }
     if (open.empty()) newest_.store(0, std::memory_order_release);
-    std::sort(open.begin(), open.end(), [](const Debt& one, const Debt& other) { return one.mark < other.mark; });
+    std::sort(open.begin(), open.end(),
+              [](const DeferredWait& one, const DeferredWait& other) { return one.mark < other.mark; });
     return open;
   }
 
@@ -98,30 +99,31 @@ class RunAhead {
       return std::hash<const void*>()(key.handle) ^ (std::hash<uint64_t>()(key.thread) << 1);
     }
   };
-  using Owed = std::array<Debt, kOwedAStream>;  // the last ones, oldest first
+  using Deferred = std::array<DeferredWait, kDeferredAStream>;  // the last ones, oldest first
 
   // With the lock held.
   void EraseOrphans() {
-    std::erase_if(orphans_, [](const Debt& debt) { return debt.fence.Done(); });
+    std::erase_if(orphans_, [](const DeferredWait& wait) { return wait.fence.Done(); });
   }
   template <typename Is>
   void RetireIf(const Is& is) {
-    for (auto entry = owed_.begin(); entry != owed_.end();) {
+    for (auto entry = deferred_.begin(); entry != deferred_.end();) {
       if (!is(entry->first)) {
         ++entry;
         continue;
       }
-      for (const Debt& debt : entry->second) {
-        if (debt.fence && !debt.fence.KnownDone()) orphans_.push_back({debt.fence, debt.mark, {}});
+      for (const DeferredWait& wait : entry->second) {
+        if (wait.fence && !wait.fence.KnownDone()) orphans_.push_back({wait.fence, wait.mark, {}});
       }
-      entry = owed_.erase(entry);
+      entry = deferred_.erase(entry);
     }
   }
 
-  std::atomic<uint64_t> newest_{0};  // mark of the youngest debt; 0: all are paid. Written with the lock held
+  std::atomic<uint64_t> newest_{
+      0};  // mark of the youngest deferred wait; 0: all are settled. Written with the lock held
   std::mutex mutex_;
-  std::unordered_map<StreamKey, Owed, Hash> owed_;
-  std::vector<Debt> orphans_;  // of streams that are gone
+  std::unordered_map<StreamKey, Deferred, Hash> deferred_;
+  std::vector<DeferredWait> orphans_;  // of streams that are gone
 };
 
 }  // namespace slipstream::transfer

@@ -1,4 +1,5 @@
-// What the engine remembers for each thread of the program: the copy it has just promoted, and the waits it owes.
+// What the engine remembers for each thread of the program: the copy it has just promoted, and the waits it has
+// deferred.
 //
 // Threading: a thread touches its own only. Trivial to construct and destroy: it lives in the static TLS block.
 #pragma once
@@ -23,7 +24,7 @@ struct Candidate {
 };
 
 // A synchronization that was skipped: on each stream the newest stands for the older ones.
-struct Owed {
+struct Deferred {
   StreamKey stream;
   Fence* fence = nullptr;  // held
   uint64_t mark = 0;       // of EventMarks' counter
@@ -43,12 +44,12 @@ struct PinnedPages {
 };
 
 struct ThreadState {
-  static constexpr size_t kMaxOwed = 8;
+  static constexpr size_t kMaxDeferred = 8;
 
   uint64_t id = 0;  // the engine's number for the thread; 0: none yet
   Candidate candidate;
-  Owed owed[kMaxOwed];
-  size_t owed_count = 0;
+  Deferred deferred[kMaxDeferred];
+  size_t deferred_count = 0;
   PinnedPages pinned;
   ThreadWork::Mine work = {};
 };

@@ -5,7 +5,7 @@
 
 namespace slipstream::transfer {
 
-Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking) {
+EngineStatus StatusOf(const policy::Transfer& policy, std::string_view launch_blocking) {
   if (const char* const why = OffByPolicy(policy)) return {false, why};
   if (!launch_blocking.empty() && launch_blocking != "0" && !Broken(Mutant::kS14)) {
     return {false, "CUDA_LAUNCH_BLOCKING is set"};

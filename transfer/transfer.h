@@ -13,12 +13,12 @@
 namespace slipstream::transfer {
 
 // Whether the engine serves this process, and why (not).
-struct Standing {
+struct EngineStatus {
   bool serves = false;
   std::string why;
 };
 
 // `launch_blocking`: the value of CUDA_LAUNCH_BLOCKING, empty when it is not set (S14).
-Standing StandingOf(const policy::Transfer& policy, std::string_view launch_blocking);
+EngineStatus StatusOf(const policy::Transfer& policy, std::string_view launch_blocking);
 
 }  // namespace slipstream::transfer

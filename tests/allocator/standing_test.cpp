@@ -6,22 +6,22 @@
 namespace slipstream::allocator {
 namespace {
 
-Standing Of(policy::AllocatorMode mode) {
+EngineStatus Of(policy::AllocatorMode mode) {
   policy::Allocator policy;
   policy.mode = mode;
-  return StandingOf(policy);
+  return StatusOf(policy);
 }
 
 TEST(StandingTest, EachPoolIsServedByItself) {
-  const Standing neither = Of(policy::AllocatorMode::kOff);
+  const EngineStatus neither = Of(policy::AllocatorMode::kOff);
   EXPECT_FALSE(neither.serves || neither.device || neither.stream_ordered);
   EXPECT_EQ(neither.why, "allocator.mode = \"off\"");
 
-  const Standing device = Of(policy::AllocatorMode::kSegments);
+  const EngineStatus device = Of(policy::AllocatorMode::kSegments);
   EXPECT_TRUE(device.serves && device.device && !device.stream_ordered);
   EXPECT_EQ(device.why, "whole driver allocations, kept when they are freed");
 
-  const Standing ordered = Of(policy::AllocatorMode::kStreamOrdered);
+  const EngineStatus ordered = Of(policy::AllocatorMode::kStreamOrdered);
   EXPECT_TRUE(ordered.serves && ordered.stream_ordered && !ordered.device);
   EXPECT_EQ(ordered.why, "cudaMallocAsync, from heaps of its own (policy explain allocator.mode)");
 }

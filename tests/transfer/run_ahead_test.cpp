@@ -35,9 +35,9 @@ class RunAheadTest : public ::testing::Test {
   }
   void SetUp() override { g_questions = 0; }
 
-  FenceRef Owe(const StreamKey& stream) {
+  FenceRef Defer(const StreamKey& stream) {
     FenceRef fence = parts_.fences.Record(Context(), stream.handle);
-    ahead_.Owe(stream, fence, ++mark_);
+    ahead_.Defer(stream, fence, ++mark_);
     return fence;
   }
   static void Pass(const FenceRef& fence) { g_passed.insert(fence.event()); }
@@ -51,14 +51,14 @@ class RunAheadTest : public ::testing::Test {
 
 TEST_F(RunAheadTest, TheThirdWaitsForTheFirst) {
   EXPECT_FALSE(ahead_.MustWaitFor(a_));
-  const FenceRef first = Owe(a_);
+  const FenceRef first = Defer(a_);
   EXPECT_FALSE(ahead_.MustWaitFor(a_));
-  const FenceRef second = Owe(a_);
+  const FenceRef second = Defer(a_);
   EXPECT_EQ(ahead_.MustWaitFor(a_).event(), first.event());
   EXPECT_FALSE(ahead_.MustWaitFor(b_)) << "each stream by itself";
   Pass(first);
   EXPECT_FALSE(ahead_.MustWaitFor(a_));
-  const FenceRef third = Owe(a_);
+  const FenceRef third = Defer(a_);
   EXPECT_EQ(ahead_.MustWaitFor(a_).event(), second.event());
   EXPECT_EQ(ahead_.Open().size(), 2U);
 }
@@ -67,18 +67,18 @@ TEST_F(RunAheadTest, TheThirdWaitsForTheFirst) {
 TEST_F(RunAheadTest, WhereTheYoungestHasPassedNobodyAsksForTwo) {
   for (int i = 0; i < 100; ++i) {
     EXPECT_FALSE(ahead_.MustWaitFor(a_));
-    Pass(Owe(a_));
+    Pass(Defer(a_));
   }
   EXPECT_LE(g_questions, 50);
   // And the bound holds from then on, wherever it begins.
   for (const int more : {0, 1}) {
     for (int i = 0; i < more; ++i) {
       EXPECT_FALSE(ahead_.MustWaitFor(a_));
-      Pass(Owe(a_));
+      Pass(Defer(a_));
     }
     std::vector<FenceRef> pending;
     FenceRef oldest;
-    while (!(oldest = ahead_.MustWaitFor(a_)) && pending.size() < 5) pending.push_back(Owe(a_));
+    while (!(oldest = ahead_.MustWaitFor(a_)) && pending.size() < 5) pending.push_back(Defer(a_));
     ASSERT_EQ(pending.size(), 2U);
     EXPECT_EQ(oldest.event(), pending[0].event());
     for (const FenceRef& fence : pending) Pass(fence);
@@ -86,8 +86,8 @@ TEST_F(RunAheadTest, WhereTheYoungestHasPassedNobodyAsksForTwo) {
 }
 
 TEST_F(RunAheadTest, WhatAStreamThatIsGoneOwesStaysOpen) {
-  const FenceRef first = Owe(a_);
-  const FenceRef second = Owe(a_);
+  const FenceRef first = Defer(a_);
+  const FenceRef second = Defer(a_);
   ahead_.Retire(a_.handle);
   EXPECT_FALSE(ahead_.MustWaitFor(a_));
   EXPECT_EQ(ahead_.Open().size(), 2U);
@@ -103,15 +103,15 @@ TEST_F(RunAheadTest, WhatAStreamThatIsGoneOwesStaysOpen) {
 // A thread that ends cannot ask, and one that destroys a stream may not where another one captures.
 TEST_F(RunAheadTest, NobodyIsAskedWhereStreamsGo) {
   const StreamKey own = {CU_STREAM_PER_THREAD, 7};
-  const FenceRef first = Owe(own);
-  Owe(a_);
-  Owe(b_);
+  const FenceRef first = Defer(own);
+  Defer(a_);
+  Defer(b_);
   ahead_.ThreadEnded(0);
   ahead_.ThreadEnded(7);
   ahead_.Retire(a_.handle);
   EXPECT_EQ(g_questions, 0);
   EXPECT_FALSE(ahead_.MustWaitFor(own));
-  const std::vector<RunAhead::Debt> open = ahead_.Open();
+  const std::vector<RunAhead::DeferredWait> open = ahead_.Open();
   ASSERT_EQ(open.size(), 3U);
   EXPECT_EQ(open[0].fence.event(), first.event()) << "the oldest first";
   EXPECT_EQ(open[0].stream.handle, nullptr);
@@ -122,7 +122,7 @@ TEST_F(RunAheadTest, ThreadsAndStreamsThatComeAndGoLeaveNothing) {
   std::set<CUevent> events;
   for (uint64_t thread = 1; thread < 1000; ++thread) {
     const StreamKey own = {CU_STREAM_PER_THREAD, thread};
-    const FenceRef fence = Owe(own);
+    const FenceRef fence = Defer(own);
     events.insert(fence.event());
     Pass(fence);
     ahead_.ThreadEnded(thread);
@@ -131,7 +131,7 @@ TEST_F(RunAheadTest, ThreadsAndStreamsThatComeAndGoLeaveNothing) {
 }
 
 TEST_F(RunAheadTest, AWaitWithAnEnd) {
-  const FenceRef fence = Owe(a_);
+  const FenceRef fence = Defer(a_);
   EXPECT_FALSE(fence.WaitAtMost(std::chrono::milliseconds(1)));
   EXPECT_FALSE(fence.KnownDone());
   Pass(fence);
@@ -141,7 +141,7 @@ TEST_F(RunAheadTest, AWaitWithAnEnd) {
 
 // The events are gone with their context: to ask about one would be a use after its end.
 TEST_F(RunAheadTest, NothingIsAskedAboutAContextThatIsGone) {
-  const FenceRef fence = Owe(a_);
+  const FenceRef fence = Defer(a_);
   const auto other_context = reinterpret_cast<CUcontext>(0x2222);
   const FenceRef elsewhere = parts_.fences.Record(other_context, b_.handle);
   parts_.fences.Abandon(Context());

@@ -12,7 +12,7 @@
 
 #include "tools/advise/facts.h"
 #include "tools/report/distribution.h"
-#include "tools/report/words.h"
+#include "tools/report/format.h"
 #include "tools/text/text.h"
 
 namespace slipstream::advise {

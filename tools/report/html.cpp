@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <span>
 
+#include "tools/report/format.h"
 #include "tools/report/svg.h"
 #include "tools/report/text.h"
-#include "tools/report/words.h"
 #include "tools/text/text.h"
 
 namespace slipstream::report {

@@ -4,7 +4,7 @@
 
 #include "policy/text.h"
 #include "tools/report/decision_text.h"
-#include "tools/report/words.h"
+#include "tools/report/format.h"
 #include "tools/text/text.h"
 
 namespace slipstream::report {

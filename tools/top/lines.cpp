@@ -125,7 +125,7 @@ constexpr DecisionWords kDecisionWords[] = {
     {"transfer.sync.skipped.", "wait shortened,"},
     {"transfer.sync.skipped", "wait"},
     {"transfer.sync.kept.", "wait kept,"},
-    {"transfer.sync.settled.", "skipped wait made up for"},
+    {"transfer.sync.settled.", "wait settled"},
     {"transfer.verified", "copy"},
     {"allocator.reused", "allocation"},
     {"allocator.grown", "allocation"},
@@ -393,7 +393,7 @@ void Drawing::Saved(const ProcessView& process) {
     line.push_back({PerSecond(skipped, seconds), skipped != 0 ? Style::kGood : Style::kPlain});
     line.push_back({" waits skipped/s"});
     if (paid != 0) {
-      line.push_back({"  " + PerSecond(paid, seconds) + " owed/s (" + Percent(Share(paid_ns, seconds)) + ")"});
+      line.push_back({"  " + PerSecond(paid, seconds) + " settled/s (" + Percent(Share(paid_ns, seconds)) + ")"});
     }
   }
   if (!process.trace || !process.trace->saved) {

@@ -27,7 +27,7 @@
 #include "tracer/base/call_detail.h"
 #include "tracer/base/hook_id.h"
 #include "tracer/base/memory_figures.h"
-#include "tracer/base/memory_pace.h"
+#include "tracer/base/memory_sampler.h"
 #include "tracer/calls/caller_names.h"
 #include "tracer/python/backward_lines.h"
 #include "tracer/python/native_frames.h"
@@ -81,7 +81,7 @@ class CallRecorder {
   // Recorder::SetDevice.
   void SetDevice(DeviceRecords* device) { recorder_.SetDevice(device); }
 
-  // Recorded if it differs from what was recorded last by enough to be seen (memory_pace.h).
+  // Recorded if it differs from what was recorded last by enough to be seen (memory_sampler.h).
   void Memory(const MemoryFigures& figures);
 
   // From now on these are recorded too. They live as long as the process.
@@ -111,7 +111,7 @@ class CallRecorder {
   std::atomic<bool> devices_described_{false};
   std::atomic<uint64_t> successes_{0};  // until then
   std::atomic<bool> asking_{false};
-  MemoryPace pace_;
+  MemorySampler pace_;
 };
 
 }  // namespace slipstream::tracer

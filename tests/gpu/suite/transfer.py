@@ -5,7 +5,7 @@ T5 is measured twice: the two CUDA calls alone (tools/bench/blocking_copies.cpp)
 PyTorch's `.cuda()`, reported. Beside each stands the same for a pinned copy that waits for nothing, the least that one
 costs on that machine. Beside T3 and T4 stands what the host alone can do (tests/transfer/staging_rates.cpp). Bare and
 slipstream take turns. The first turn of a size does not count; in it the engine tries both of its ways
-(transfer/ways.h), three times each, and knows from then on which is the faster one.
+(transfer/path_chooser.h), three times each, and knows from then on which is the faster one.
 """
 
 import json

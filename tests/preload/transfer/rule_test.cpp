@@ -87,7 +87,7 @@ void Rule::CopyAndSynchronize(cudaStream_t stream, size_t bytes) {
   OK(cudaStreamSynchronize(stream));
 }
 
-void Rule::OweOnA() {
+void Rule::DeferOnA() {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
@@ -98,7 +98,7 @@ void Rule::WaitElsewhere(cudaStream_t stream, int device) {
   OnAnotherThread([stream] { EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }, device);
 }
 
-void AnotherOwes::AnotherOwesOn(cudaStream_t stream) {
+void AnotherDefers::AnotherDefersOn(cudaStream_t stream) {
   EXPECT_EQ(LaunchFill(other_, 1, 1, stream), cudaSuccess);
   std::promise<void> owes;
   other_thread_ = std::thread([this, stream, &owes, end = end_.get_future()] {
@@ -113,7 +113,7 @@ void AnotherOwes::AnotherOwesOn(cudaStream_t stream) {
   owes.get_future().wait();
 }
 
-void AnotherOwes::LetGo() {
+void AnotherDefers::LetGo() {
   if (!other_thread_.joinable()) return;
   end_.set_value();
   other_thread_.join();

@@ -44,11 +44,11 @@ class Rule : public ::testing::Test {
   }
   // What a blocking copy is made of. The engine stages it and skips the wait.
   void CopyAndSynchronize(cudaStream_t stream, size_t bytes = kSmall);
-  // Afterwards the calling thread owes a wait on a_, behind which a backlog lies; a program without the engine owes
-  // nothing, for it has waited.
-  void OweOnA();
+  // Afterwards the calling thread has deferred a wait on a_, behind which a backlog lies; a program without the engine
+  // has deferred nothing, for it has waited.
+  void DeferOnA();
 
-  // Another thread waits for the stream, so that what the calling thread owes is not paid.
+  // Another thread waits for the stream, so that what the calling thread has deferred is not settled.
   void WaitElsewhere(cudaStream_t stream, int device = 0);
 
   uint8_t* device_ = nullptr;  // kHuge bytes each
@@ -61,14 +61,14 @@ class Rule : public ::testing::Test {
   cudaStream_t b_ = nullptr;
 };
 
-// Another thread owes.
-class AnotherOwes : public Rule {
+// Another thread has deferred.
+class AnotherDefers : public Rule {
  protected:
-  ~AnotherOwes() override { LetGo(); }
+  ~AnotherDefers() override { LetGo(); }
 
-  // A thread that has waited for the stream as far as it knows, and lives on: it pays nothing. The calling thread works
-  // on that stream too (S65).
-  void AnotherOwesOn(cudaStream_t stream);
+  // A thread that has waited for the stream as far as it knows, and lives on: it settles nothing. The calling thread
+  // works on that stream too (S65).
+  void AnotherDefersOn(cudaStream_t stream);
   // It ends.
   void LetGo();
 

@@ -181,7 +181,7 @@ TEST_F(HostEffects, S10_WhatHasRunIsNotWaitedFor) {
   DECIDED(tally, "sync.skipped", 1);
 }
 
-// Behind the effect, what nobody on the host can see stays owed.
+// Behind the effect, what nobody on the host can see stays deferred.
 TEST_F(HostEffects, S10_TheRestIsStillOwed) {
   const Tally tally("transfer");
   Backlog(a_);

@@ -54,7 +54,7 @@ TEST_F(Mapped, S11_ADevicePointerToHostMemory) {
 
 // Used for the first time after something has been skipped.
 TEST_F(Mapped, S11_AfterAFirstSkip) {
-  OweOnA();
+  DeferOnA();
   void* device = nullptr;
   OK(cudaHostGetDevicePointer(&device, pinned_, 0));
   ExpectSeen(pinned_, device);

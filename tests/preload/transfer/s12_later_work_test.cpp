@@ -6,8 +6,8 @@
 namespace rules {
 namespace {
 
-// In each test another thread waits for the later work, so that it is not the payment of what is owed that brings the
-// order.
+// In each test another thread waits for the later work, so that it is not the payment of what is deferred that brings
+// the order.
 class LaterWork : public Rule {
  protected:
   void SetUp() override {
@@ -190,7 +190,7 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwnAfterASkip) {
     OK(cuCtxCreate_v4(&own, nullptr, 0, 0));
     OK(cuMemAlloc_v2(&memory, kSmall));
     OK(CopyUp(reinterpret_cast<void*>(memory), source_.data(), kSmall, nullptr));
-    EXPECT_EQ(Pending(a_), 0);  // what was owed is paid
+    EXPECT_EQ(Pending(a_), 0);  // what was deferred is settled
     OK(cuMemFree_v2(memory));
     OK(cuCtxDestroy_v2(own));
   });
@@ -251,7 +251,7 @@ TEST_F(Contexts, S12contexts_DefaultStreamsOfTwoDevicesShareNoStagingMemory) {
   EXPECT_TRUE(Holds(device_, source_, kSmall));
 }
 
-// The second context is made when something is already owed.
+// The second context is made when something is already deferred.
 TEST_F(Contexts, S12contexts_ASecondContextAfterASkip) {
   SkippedCopy(a_);
   UseSecondDevice();

@@ -86,7 +86,7 @@ TEST_F(Rule, S14_TheErrorOfEarlierWorkIsNotLost) {
 }
 
 TEST_F(Rule, S14_AnErrorBehindASkip) {
-  OweOnA();
+  DeferOnA();
   OK(cudaLaunchKernel(simtest::Address(&simtest::Crash), dim3(1), dim3(1), nullptr, 0, b_));
   RETURNS(cudaErrorIllegalAddress, cudaDeviceSynchronize());
   RETURNS(cudaErrorIllegalAddress, cudaStreamQuery(a_));

@@ -8,7 +8,7 @@ namespace {
 constexpr cudaError_t kNotReadyLeaves = RULES_CUDART == 12 ? cudaErrorNotReady : cudaSuccess;
 
 TEST_F(Rule, S15_AStreamQueryThatIsPaid) {
-  OweOnA();
+  DeferOnA();
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   RETURNS(cudaSuccess, cudaPeekAtLastError());
   RETURNS(cudaSuccess, cudaGetLastError());
@@ -19,7 +19,7 @@ TEST_F(Rule, S15_AnEventQueryThatIsPaid) {
   OK(cudaEventCreate(&event));
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
-  OweOnA();
+  DeferOnA();
   RETURNS(cudaSuccess, cudaEventQuery(event));
   RETURNS(cudaSuccess, cudaGetLastError());
 }
@@ -32,7 +32,7 @@ TEST_F(Rule, S15_AnElapsedTimeThatIsPaid) {
   OK(cudaEventRecord(start, a_));
   Backlog(a_);
   OK(cudaEventRecord(end, a_));
-  OweOnA();
+  DeferOnA();
   float ms = 0;
   RETURNS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
   RETURNS(cudaSuccess, cudaGetLastError());
@@ -41,7 +41,7 @@ TEST_F(Rule, S15_AnElapsedTimeThatIsPaid) {
 TEST_F(Rule, S15_AQueryThatIsNotReadyIsTheRuntimesOwn) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
-  OweOnA();
+  DeferOnA();
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
@@ -65,7 +65,7 @@ TEST_F(Rule, S15_AnErrorThatIsThereStays) {
 }
 
 TEST_F(Rule, S15_ACopyThatFailsLeavesItsError) {
-  OweOnA();
+  DeferOnA();
   RETURNS(cudaErrorInvalidValue, CopyUp(nullptr, source_.data(), kSmall, a_));
   RETURNS(cudaErrorInvalidValue, cudaPeekAtLastError());
   RETURNS(cudaErrorInvalidValue, cudaGetLastError());

@@ -32,7 +32,7 @@ TEST_F(Rule, S16_BehindAPromotedCopy) {
 }
 
 TEST_F(Rule, S16_BehindASkippedSynchronise) {
-  OweOnA();
+  DeferOnA();
   std::vector<uint8_t> back(kSmall, 0);
   OK(cudaMemcpyAsync(back.data(), device_, kSmall, cudaMemcpyDeviceToHost, b_));
   EXPECT_EQ(back, std::vector<uint8_t>(kSmall, 0x11));
@@ -129,7 +129,7 @@ TEST_F(ShortOfStaging, S16_AFetchedCopyIsWhole) {
 }
 
 TEST_F(Fetches, S16_WhatIsOwedIsPaidFirst) {
-  OweOnA();
+  DeferOnA();
   std::vector<uint8_t> back(kLarge, 0);
   OK(LaunchFill(other_, kLarge, 0x21, b_));
   OK(cudaMemcpyAsync(back.data(), other_, kLarge, cudaMemcpyDeviceToHost, b_));

@@ -93,16 +93,16 @@ TEST_F(FetchFailure, S17_WaitingForAnEvent) { FailDuringFetches("cuEventSynchron
 TEST_F(FetchFailure, S17_AskingForEvents) { FailDuringFetches("cuEventQuery", false); }
 TEST_F(FetchFailure, S17_AskingForPointers) { FailDuringFetches("cuPointerGetAttributes", false); }
 
-// A failure that lasts until the synchronise is over: it is made, or it is skipped and paid; it is never lost.
+// A failure that lasts until the synchronise is over: it is made, or it is skipped and settled; it is never lost.
 TEST_F(Failure, S17_WaitingForAnEvent) {
   WarmUp();
-  OweOnA();
+  DeferOnA();
   OK(simFailCall("cuEventSynchronize", cudaErrorUnknown, 1, 0));
   OK(cudaDeviceSynchronize());
   simClearFailures();
   EXPECT_EQ(Pending(a_), 0);
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
-  OweOnA();
+  DeferOnA();
   OK(simFailCall("cuEventSynchronize", cudaErrorUnknown, 1, 0));
   (void)cudaStreamQuery(a_);
   simClearFailures();

@@ -185,7 +185,7 @@ TEST_F(Rdma, S22_UcxIsInUse) {
 }
 TEST_F(Rdma, S22_UcxIsLinkedAndNotUsed) {
   Load(FAKE_UCX);
-  OweOnA();
+  DeferOnA();
 }
 
 TEST_F(Rdma, S22_MpiIsInUseOnceItIsInitialised) {
@@ -207,7 +207,7 @@ TEST_F(Rdma, S22_ALibraryThatUsesVerbsItself) {
 // What it sends lies behind a kernel of its own.
 TEST_F(Rdma, S22_NcclUsesVerbsInTheOrderOfAStream) {
   Load(FAKE_NCCL_VERBS);
-  OweOnA();
+  DeferOnA();
 }
 
 // GPUDirect Storage reads and writes device memory beside every stream, from the first file on that is registered.
@@ -219,18 +219,18 @@ TEST_F(Rdma, S22_AFileThatIsReadAndWrittenByTheDisk) {
   ASSERT_NE(dlopen(FAKE_CUFILE, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror();
   auto* const registers = reinterpret_cast<CuFileError (*)(void**, void*)>(dlsym(RTLD_DEFAULT, "cuFileHandleRegister"));
   ASSERT_NE(registers, nullptr);
-  OweOnA();
+  DeferOnA();
   void* handle = nullptr;
   const CuFileError answer = registers(&handle, reinterpret_cast<void*>(0x1234));
   EXPECT_EQ(handle, reinterpret_cast<void*>(0x1234));
   EXPECT_EQ(answer.error, 7);
   EXPECT_EQ(answer.cuda_error, 0x1234);
-  EXPECT_EQ(Pending(a_), 0);  // what was owed is paid
+  EXPECT_EQ(Pending(a_), 0);  // what was deferred is settled
   ExpectKept(device_);
 }
 // (a small copy does not look every time)
 TEST_F(Rdma, S22_AnNvshmemTransportIsLoadedLater) {
-  OweOnA();
+  DeferOnA();
   Load(FAKE_NVSHMEM);
   ExpectKeptSoon("sync.kept.rdma", kLarge);
 }
@@ -265,11 +265,11 @@ class NcclByKernels : public Sharing {
  protected:
   NcclByKernels() { setenv("NCCL_P2P_USE_CUDA_MEMCPY", "0", 1); }
 };
-TEST_F(NcclByKernels, S64_OrNot) { OweOnA(); }
+TEST_F(NcclByKernels, S64_OrNot) { DeferOnA(); }
 
 class NcclLater : public Rdma {};
 TEST_F(NcclLater, S64_TheProgramSetsItAndLoadsNccl) {
-  OweOnA();
+  DeferOnA();
   setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
   Load(FAKE_NCCL);
   ExpectKeptSoon("sync.kept.threads", kLarge);
@@ -281,11 +281,11 @@ class RdmaAllowed : public Rdma {
 };
 TEST_F(RdmaAllowed, S22_UnlessThePolicyAllowsIt) {
   Load(FAKE_UCX_MODULE);
-  OweOnA();
+  DeferOnA();
 }
 TEST_F(RdmaAllowed, S64_ThatIsNotAboutNccl) {
   Load(FAKE_UCX_MODULE);
-  OweOnA();
+  DeferOnA();
   setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1);
   Load(FAKE_NCCL);
   ExpectKeptSoon("sync.kept.threads", kLarge);

@@ -1,4 +1,4 @@
-// S23: at most two synchronises of a stream are owed; the third waits for the oldest.
+// S23: at most two synchronises of a stream are deferred; the third waits for the oldest.
 #include "tests/preload/transfer/rule_test.h"
 
 namespace rules {
@@ -34,7 +34,7 @@ TEST_F(Bound, S23_TheThirdWaitsForTheFirst) {
   DECIDED(tally, "sync.settled.bound", 2);
 }
 
-// Whichever thread owes.
+// Whichever thread has deferred.
 TEST_F(Bound, S23_ThreadsShareTheBoundOfAStream) {
   Step(1, a_);
   Step(2, a_);

@@ -1,6 +1,6 @@
 // S63: once a thread's synchronize has returned, every other thread sees what it would see had the thread waited; and
 // nobody waits for what no thread has waited for. S13all: what leaves the process, or ends its context, is behind the
-// debts of all threads.
+// deferred waits of all threads.
 #include <future>
 #include <thread>
 
@@ -9,7 +9,7 @@
 namespace rules {
 namespace {
 
-class Questions : public AnotherOwes {
+class Questions : public AnotherDefers {
  protected:
   static cudaEvent_t NewEvent(unsigned flags = cudaEventDefault) {
     cudaEvent_t event = nullptr;
@@ -22,7 +22,7 @@ TEST_F(Questions, S63_AnEventRecordedBeforeHasPassed) {
   const cudaEvent_t event = NewEvent();
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaEventQuery(event));
   DECIDED(tally, "sync.settled.query", 1);
@@ -31,7 +31,7 @@ TEST_F(Questions, S63_AnEventRecordedBeforeHasPassed) {
 }
 
 TEST_F(Questions, S63_TheStreamIsDone) {
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_EQ(Pending(a_), 0);
@@ -40,7 +40,7 @@ TEST_F(Questions, S63_TheStreamIsDone) {
 
 // The driver knows no default stream where no context is current; the runtime would have made one so.
 TEST_F(Questions, S63_AThreadThatHasMadeNoCallYet) {
-  AnotherOwesOn(cudaStreamLegacy);
+  AnotherDefersOn(cudaStreamLegacy);
   cudaError_t answer = cudaErrorUnknown;
   std::thread asks([&answer] { answer = cudaStreamQuery(nullptr); });
   asks.join();
@@ -53,13 +53,13 @@ TEST_F(Questions, S63_TheTimeBetweenEventsIsKnown) {
   OK(cudaEventRecord(start, a_));
   Backlog(a_);
   OK(cudaEventRecord(end, a_));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   float ms = -1;
   RETURNS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
   EXPECT_GE(ms, 0.0F);
 }
 
-// One stream waits for the other: only the debt's own stream says so. A question about time is no poll.
+// One stream waits for the other: only the deferred wait's own stream says so. A question about time is no poll.
 TEST_F(Questions, S63_TheTimeOnAStreamThatTheOtherWaitedFor) {
   const cudaEvent_t start = NewEvent();
   const cudaEvent_t end = NewEvent();
@@ -67,7 +67,7 @@ TEST_F(Questions, S63_TheTimeOnAStreamThatTheOtherWaitedFor) {
   Backlog(b_);
   OK(cudaEventRecord(end, b_));
   OK(cudaStreamWaitEvent(a_, end, 0));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   float ms = -1;
   RETURNS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
 }
@@ -77,7 +77,7 @@ TEST_F(Questions, S63_WhatNoDebtCoversIsAnsweredAtOnce) {
   const cudaEvent_t event = NewEvent();
   Backlog(b_);
   OK(cudaEventRecord(event, b_));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   const Tally tally("transfer");
   RETURNS(cudaErrorNotReady, cudaEventQuery(event));
   RETURNS(cudaErrorNotReady, cudaStreamQuery(b_));
@@ -87,7 +87,7 @@ TEST_F(Questions, S63_WhatNoDebtCoversIsAnsweredAtOnce) {
 
 TEST_F(Questions, S63_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   const cudaEvent_t event = NewEvent();
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
   const Tally tally("transfer");
@@ -101,7 +101,7 @@ TEST_F(Questions, S63_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
 TEST_F(Questions, S63_AnEventRecordedAgainIsANewOne) {
   const cudaEvent_t event = NewEvent();
   OK(cudaEventRecord(event, a_));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   Backlog(b_);
   OK(cudaEventRecord(event, b_));
   const Tally tally("transfer");
@@ -120,7 +120,7 @@ TEST_F(Questions, S63_WaitingForTheLegacyStreamWaitsForBlockingOnes) {
   OK(cudaEventRecord(event, blocking));
   Backlog(b_);
   OK(cudaEventRecord(unordered, b_));
-  AnotherOwesOn(cudaStreamLegacy);
+  AnotherDefersOn(cudaStreamLegacy);
   RETURNS(cudaErrorNotReady, cudaEventQuery(unordered));
   (void)cudaGetLastError();
   RETURNS(cudaSuccess, cudaEventQuery(event));
@@ -134,7 +134,7 @@ TEST_F(Questions, S63_AStreamThatIsGoneCoversNothing) {
   OK(cudaEventRecord(event, b_));
   OK(cudaStreamDestroy(b_));
   OK(cudaStreamCreateWithFlags(&b_, cudaStreamNonBlocking));
-  AnotherOwesOn(b_);
+  AnotherDefersOn(b_);
   const cudaError_t answer = cudaEventQuery(event);  // whatever it is, the driver's
   EXPECT_TRUE(answer == cudaSuccess || answer == cudaErrorNotReady) << answer;
   (void)cudaGetLastError();
@@ -142,7 +142,7 @@ TEST_F(Questions, S63_AStreamThatIsGoneCoversNothing) {
 
 // ---- what leaves the process
 TEST_F(Questions, S13all_ExportedMemory) {
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   cudaIpcMemHandle_t handle;
   const Tally tally("transfer");
   OK(cudaIpcGetMemHandle(&handle, device_));
@@ -151,28 +151,28 @@ TEST_F(Questions, S13all_ExportedMemory) {
 }
 
 TEST_F(Questions, S13all_ACapture) {
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
   EXPECT_EQ(Pending(a_), 0);
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(b_, &graph));
 }
 
-// The thread still owes, and what it owed to is gone with the context.
+// The thread still has deferred, and what it deferred to is gone with the context.
 TEST_F(Questions, S13all_AReset) {
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   const Tally tally("transfer");
   OK(cudaDeviceReset());
   DECIDED(tally, "sync.settled.reset", 1);
   const uint64_t paid = simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize");
   OK(cudaDeviceSynchronize());
-  LetGo();  // its end pays nothing of that life
+  LetGo();  // its end settles nothing of that life
   EXPECT_EQ(simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize"), paid);
 }
 
 // The runtime gives such a thread the first device.
 TEST_F(Questions, S13all_AResetByAThreadThatHasMadeNoCallYet) {
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   std::thread resets([] { EXPECT_EQ(cudaDeviceReset(), cudaSuccess); });
   resets.join();
   const uint64_t paid = simCallCount("cuEventQuery") + simCallCount("cuEventSynchronize");
@@ -182,7 +182,7 @@ TEST_F(Questions, S13all_AResetByAThreadThatHasMadeNoCallYet) {
 
 // What a stream's end asks must not break the capture that another thread has open.
 TEST_F(Questions, S05_AStreamMayGoDuringAnotherThreadsGlobalCapture) {
-  OweOnA();
+  DeferOnA();
   std::promise<void> begun;
   std::promise<void> gone;
   std::thread captures([&] {

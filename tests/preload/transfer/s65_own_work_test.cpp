@@ -47,7 +47,7 @@ class OwnWork : public Rule {
     std::thread thread_;
   };
 
-  // A blocking copy behind other work; the device is behind it when it returns, or that is still owed.
+  // A blocking copy behind other work; the device is behind it when it returns, or that is still deferred.
   void CopyBehindWork(size_t bytes = kLarge) {
     Backlog(a_);
     CopyAndSynchronize(a_, bytes);

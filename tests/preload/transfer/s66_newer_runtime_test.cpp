@@ -60,7 +60,7 @@ TEST_F(Newer, S66_ARuntimeThatComesLater) {
   ASSERT_NE(copies, nullptr) << dlerror();
   (void)__cudaRegisterFatBinary(nullptr);
 
-  OK(cudaStreamQuery(a_));  // whatever it would have answered: what was owed is paid
+  OK(cudaStreamQuery(a_));  // whatever it would have answered: what was deferred is settled
   EXPECT_EQ(Pending(a_), 0);
   Backlog(a_);
   OK(copies(pinned_, other_, kSmall, a_));
@@ -134,7 +134,7 @@ TEST_F(Newer, S10_AHostFunctionWithAWayOfWaiting) {
 TEST_F(Newer, S13_AnExecutionContextIsWaitedFor) {
   void* context = nullptr;
   OK(cudaDeviceGetExecutionCtx(&context, 0));
-  OweOnA();
+  DeferOnA();
   const Tally tally("transfer");
   OK(cudaExecutionCtxSynchronize(context));
   EXPECT_EQ(Pending(a_), 0);
@@ -156,8 +156,9 @@ TEST_F(Newer, S12contexts_AGreenContext) {
   OK(cudaStreamDestroy(stream));
 }
 
-// Another thread owes; this one asks about what lies behind the work of every stream, or begins what needs all paid.
-class NewerQuestions : public AnotherOwes {};
+// Another thread has deferred; this one asks about what lies behind the work of every stream, or begins what needs all
+// settled.
+class NewerQuestions : public AnotherDefers {};
 
 TEST_F(NewerQuestions, S63_AnEventBehindTheWorkOfAllStreams) {
   void* context = nullptr;
@@ -166,7 +167,7 @@ TEST_F(NewerQuestions, S63_AnEventBehindTheWorkOfAllStreams) {
   OK(cudaEventCreate(&event));
   Backlog(a_);
   OK(cudaExecutionCtxRecordEvent(context, event));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   // It is no part of a_, so that a program without the engine may have to ask again; but never for as long as the
   // backlog.
   cudaError_t answer = cudaErrorNotReady;
@@ -179,7 +180,7 @@ TEST_F(NewerQuestions, S13all_AGraphThatIsCapturedAgain) {
   OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
   OK(LaunchFill(other_, 1, 1, b_));
   OK(cudaStreamEndCapture(b_, &graph));
-  AnotherOwesOn(a_);
+  AnotherDefersOn(a_);
   OK(cudaStreamBeginRecaptureToGraph(b_, cudaStreamCaptureModeRelaxed, graph, nullptr));
   EXPECT_EQ(Pending(a_), 0);
   OK(LaunchFill(other_, 1, 1, b_));

@@ -1,8 +1,8 @@
 // What the allocator does around a hooked call: which calls its pool answers, and which it has to know of. The rules
 // are the pools' (allocator/segments.h); here is only who calls what.
 //
-// Pooled<id>::Call stands in front of Around<id>::Call, which `next` makes: a call that the pool answers never gets
-// there, and counts for the transfer engine as some other call.
+// AllocatorHook<id>::Call stands in front of TransferHook<id>::Call, which `next` makes: a call that the pool answers
+// never gets there, and counts for the transfer engine as some other call.
 // Threading: any thread.
 #pragma once
 
@@ -28,7 +28,7 @@ struct Row {
 
 // Whether an allocation that found no memory is to be made once more: what was idle has gone back to the driver (S36).
 // The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
-// `Pool`: Segments, or the heaps of ordered.h.
+// `Pool`: Segments, or the heaps of stream_ordered_hooks.h.
 template <tracer::HookId kId, typename Pool>
 bool AgainAfter(cudaError_t result, Pool& pool, transfer::Engine& engine, const void* real) {
   if (result != cudaErrorMemoryAllocation) return false;
@@ -178,13 +178,13 @@ template <>
 struct Unpooled<tracer::HookId::cuMemGetInfo_v2> : pooled::CountsUnpooled {};
 
 template <tracer::HookId kId>
-struct Pooled : pooled::NoRow {};
+struct AllocatorHook : pooled::NoRow {};
 
 template <>
-struct Pooled<tracer::HookId::cudaMalloc> : pooled::Allocates {};
+struct AllocatorHook<tracer::HookId::cudaMalloc> : pooled::Allocates {};
 #define ALLOCATES_BESIDE(function) \
   template <>                      \
-  struct Pooled<tracer::HookId::function> : pooled::AllocatesBeside<tracer::HookId::function> {};
+  struct AllocatorHook<tracer::HookId::function> : pooled::AllocatesBeside<tracer::HookId::function> {};
 ALLOCATES_BESIDE(cudaMallocPitch)
 ALLOCATES_BESIDE(cudaMalloc3D)
 ALLOCATES_BESIDE(cudaMallocArray)
@@ -197,14 +197,14 @@ ALLOCATES_BESIDE(cudaMallocFromPoolAsync)
 ALLOCATES_BESIDE(cudaMallocFromPoolAsync_ptsz)
 #undef ALLOCATES_BESIDE
 template <>
-struct Pooled<tracer::HookId::cudaFree> : pooled::Frees {};
+struct AllocatorHook<tracer::HookId::cudaFree> : pooled::Frees {};
 template <>
-struct Pooled<tracer::HookId::cudaMemGetInfo> : pooled::CountsMemory {};
+struct AllocatorHook<tracer::HookId::cudaMemGetInfo> : pooled::CountsMemory {};
 template <>
-struct Pooled<tracer::HookId::cudaIpcGetMemHandle> : pooled::Exports {};
+struct AllocatorHook<tracer::HookId::cudaIpcGetMemHandle> : pooled::Exports {};
 template <>
-struct Pooled<tracer::HookId::cudaDeviceReset> : pooled::Resets {};
+struct AllocatorHook<tracer::HookId::cudaDeviceReset> : pooled::Resets {};
 template <>
-struct Pooled<tracer::HookId::cudaThreadExit> : pooled::Resets {};
+struct AllocatorHook<tracer::HookId::cudaThreadExit> : pooled::Resets {};
 
 }  // namespace slipstream::shim

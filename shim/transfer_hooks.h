@@ -1,8 +1,8 @@
 // What the transfer engine does around a hooked call: which of its functions stands before or after the real one. The
 // rules are the engine's (transfer/engine.h); here is only who calls what.
 //
-// Around<id>::Call makes the call. Most functions have nothing of their own: the engine is told that some call was
-// made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is.
+// TransferHook<id>::Call makes the call. Most functions have nothing of their own: the engine is told that some call
+// was made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is.
 // Threading: any thread.
 // Hazard: a function that enqueues writes to host memory, waits, frees or shares, and has no row here, makes skipping
 // unsound. kMustHaveRow below holds the groups in which every function needs one.
@@ -59,37 +59,37 @@ struct Silent : Row {
   }
 };
 
-// What the calling thread owes is paid first.
+// What the calling thread has deferred is settled first.
 template <Decision kReason>
-struct Pays {
+struct Settles {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
-      engine.Pay(kReason);
+      engine.Settle(kReason);
       return real(arguments...);
     }
   };
 };
 template <bool kPerThread>
-using BlockingCopy = Pays<Decision::kSyncSettledCopy>::Family<kPerThread>;
+using BlockingCopy = Settles<Decision::kSyncSettledCopy>::Family<kPerThread>;
 template <bool kPerThread>
-using Waits = Pays<Decision::kSyncSettledSynchronize>::Family<kPerThread>;
+using Waits = Settles<Decision::kSyncSettledSynchronize>::Family<kPerThread>;
 template <bool kPerThread>
-using Frees = Pays<Decision::kSyncSettledFree>::Family<kPerThread>;
+using Frees = Settles<Decision::kSyncSettledFree>::Family<kPerThread>;
 template <bool kPerThread>
 struct FreesDeviceMemory : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kSyncSettledFree);
+    engine.Settle(Decision::kSyncSettledFree);
     if (memory != nullptr) engine.BeforeFree();
     return real(memory);
   }
 };
 template <bool kPerThread>
-using StopsProfiler = Pays<Decision::kSyncSettledProfiler>::Family<kPerThread>;
+using StopsProfiler = Settles<Decision::kSyncSettledProfiler>::Family<kPerThread>;
 
 // ---- copies
 
@@ -148,7 +148,7 @@ struct Touches {
     static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
       // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
-      if (Engine::Owes()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
+      if (Engine::Defers()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
       const cudaError_t result = real(arguments...);
       if (result != cudaSuccess) return result;
       const Enqueued enqueued = kWhat(arguments...);
@@ -310,12 +310,12 @@ struct SynchronizesStream : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
     if (engine.SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
-    engine.Pay(Decision::kSyncSettledSynchronize);
+    engine.Settle(Decision::kSyncSettledSynchronize);
     return real(stream);
   }
 };
 
-// kBefore lets the engine pay what the answer would show.
+// kBefore lets the engine settle what the answer would show.
 template <auto kBefore>
 struct Asks {
   template <bool kPerThread>
@@ -446,7 +446,7 @@ struct UnregistersHost : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, void* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kSyncSettledFree);
+    engine.Settle(Decision::kSyncSettledFree);
     const cudaError_t result = real(memory);
     if (result == cudaSuccess) engine.HostUnregistered(memory);
     return result;
@@ -458,7 +458,7 @@ struct FreesHostMemory : Row {
   template <typename Real, typename Memory>
   static cudaError_t Call(Engine& engine, Real real, Memory* memory) {
     engine.OtherCall();
-    engine.Pay(Decision::kSyncSettledFree);
+    engine.Settle(Decision::kSyncSettledFree);
     const cudaError_t result = real(memory);
     engine.HostFreed();
     return result;
@@ -496,7 +496,7 @@ struct Shares : Row {
   static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
     engine.OtherCall();
     if (OrderIsTheProgramsCare()) engine.SharesMemory();
-    engine.PayForAll(Decision::kSyncSettledShare);
+    engine.SettleForAll(Decision::kSyncSettledShare);
     return real(arguments...);
   }
 };
@@ -550,7 +550,7 @@ template <bool kPerThread>
 struct CopiesPeer3D : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
-    if (Engine::Owes() && p != nullptr) {
+    if (Engine::Defers() && p != nullptr) {
       engine.UsesDevice(p->dstDevice);
       engine.UsesDevice(p->srcDevice);
     }
@@ -563,7 +563,7 @@ struct ResetsDevice : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kSyncSettledReset);
+    engine.SettleForAll(Decision::kSyncSettledReset);
     engine.DeviceReset(-1);
     return real();
   }
@@ -572,19 +572,19 @@ struct ResetsDevice : Row {
 }  // namespace around
 
 template <tracer::HookId kId>
-struct Around : around::Plain {};
+struct TransferHook : around::Plain {};
 
 #define AROUND(function, ...) \
   template <>                 \
-  struct Around<tracer::HookId::function> : around::__VA_ARGS__<false> {};
+  struct TransferHook<tracer::HookId::function> : around::__VA_ARGS__<false> {};
 #define AROUND_PTSZ(function, ...) \
   AROUND(function, __VA_ARGS__)    \
   template <>                      \
-  struct Around<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
+  struct TransferHook<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
 #define AROUND_PTDS(function, ...) \
   AROUND(function, __VA_ARGS__)    \
   template <>                      \
-  struct Around<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
+  struct TransferHook<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
 
 AROUND_PTSZ(cudaMemcpyAsync, CopyAsync)
 AROUND_PTDS(cudaMemcpy, Copy)
@@ -739,9 +739,9 @@ constexpr bool MustHaveRow(tracer::HookGroup group) {
   }
 }
 
-#define HOOK_NAME(group, function)                                                                   \
-  static_assert(Around<tracer::HookId::function>::kHasRow || !MustHaveRow(tracer::HookGroup::group), \
-                "shim/around.h: say what the transfer engine does around this function, or Nothing");
+#define HOOK_NAME(group, function)                                                                         \
+  static_assert(TransferHook<tracer::HookId::function>::kHasRow || !MustHaveRow(tracer::HookGroup::group), \
+                "shim/transfer_hooks.h: say what the transfer engine does around this function, or Nothing");
 #include "shim/hooks.def"
 
 }  // namespace slipstream::shim

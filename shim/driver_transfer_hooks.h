@@ -1,7 +1,8 @@
-// around.h for the driver's functions: the same engine, the same rules. What differs is spelling. A device address is a
-// number, a box of memory is described by a structure of the driver's, and a copy says its direction in its name.
+// transfer_hooks.h for the driver's functions: the same engine, the same rules. What differs is spelling. A device
+// address is a number, a box of memory is described by a structure of the driver's, and a copy says its direction in
+// its name.
 //
-// Threading, hazard: as around.h.
+// Threading, hazard: as transfer_hooks.h.
 #pragma once
 
 #include <cuda.h>
@@ -10,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "shim/around.h"
 #include "shim/driver_library.h"
+#include "shim/transfer_hooks.h"
 #include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
@@ -168,7 +169,7 @@ struct ResetsContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kSyncSettledReset);
+    engine.SettleForAll(Decision::kSyncSettledReset);
     engine.DeviceReset(device);
     return real(device);
   }
@@ -180,7 +181,7 @@ struct ReleasesContext : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
     engine.OtherCall();
-    engine.PayForAll(Decision::kSyncSettledReset);
+    engine.SettleForAll(Decision::kSyncSettledReset);
     const cudaError_t result = real(device);
     if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset(device);
     return result;
@@ -200,7 +201,7 @@ template <bool kPerThread>
 struct CopiesBoxBetweenContexts : Row {
   template <typename Real>
   static cudaError_t Call(Engine& engine, Real real, const CUDA_MEMCPY3D_PEER* p, CUstream stream) {
-    if (Engine::Owes() && p != nullptr && p->dstContext != p->srcContext) engine.UsesDevice(kNoDeviceOfOurs);
+    if (Engine::Defers() && p != nullptr && p->dstContext != p->srcContext) engine.UsesDevice(kNoDeviceOfOurs);
     return Touches<kBox>::Family<kPerThread>::Call(engine, real, p, stream);
   }
 };
@@ -220,25 +221,26 @@ struct FreesDeviceAddress : Row {
 
 #define AROUND(function, ...) \
   template <>                 \
-  struct Around<tracer::HookId::function> : around::__VA_ARGS__<false> {};
+  struct TransferHook<tracer::HookId::function> : around::__VA_ARGS__<false> {};
 #define AROUND_PTSZ(function, ...) \
   AROUND(function, __VA_ARGS__)    \
   template <>                      \
-  struct Around<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
+  struct TransferHook<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
 #define AROUND_PTDS(function, ...) \
   AROUND(function, __VA_ARGS__)    \
   template <>                      \
-  struct Around<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
+  struct TransferHook<tracer::HookId::function##_ptds> : around::__VA_ARGS__<true> {};
 #define AROUND_V1_PTSZ(function, ...) \
   AROUND(function##_v1, __VA_ARGS__)  \
   template <>                         \
-  struct Around<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
+  struct TransferHook<tracer::HookId::function##_ptsz> : around::__VA_ARGS__<true> {};
 // Each name's own function is what the engine falls back to.
-#define AROUND_COPY(function, suffix, kind)                                                                           \
-  template <>                                                                                                         \
-  struct Around<tracer::HookId::function> : around::CopiesByDriver<tracer::HookId::function, kind>::Family<false> {}; \
-  template <>                                                                                                         \
-  struct Around<tracer::HookId::function##suffix>                                                                     \
+#define AROUND_COPY(function, suffix, kind)                                       \
+  template <>                                                                     \
+  struct TransferHook<tracer::HookId::function>                                   \
+      : around::CopiesByDriver<tracer::HookId::function, kind>::Family<false> {}; \
+  template <>                                                                     \
+  struct TransferHook<tracer::HookId::function##suffix>                           \
       : around::CopiesByDriver<tracer::HookId::function##suffix, kind>::Family<true> {};
 
 AROUND_COPY(cuMemcpy, _ptds, cudaMemcpyDefault)
@@ -399,9 +401,9 @@ AROUND(cuProfilerStop, StopsProfiler)
 #undef AROUND_V1_PTSZ
 #undef AROUND_COPY
 
-#define HOOK_DRIVER_NAME(group, function, name)                                                      \
-  static_assert(Around<tracer::HookId::function>::kHasRow || !MustHaveRow(tracer::HookGroup::group), \
-                "shim/driver_around.h: say what the transfer engine does around this function, or Nothing");
+#define HOOK_DRIVER_NAME(group, function, name)                                                            \
+  static_assert(TransferHook<tracer::HookId::function>::kHasRow || !MustHaveRow(tracer::HookGroup::group), \
+                "shim/driver_transfer_hooks.h: say what the transfer engine does around this function, or Nothing");
 #include "shim/hooks.def"
 
 }  // namespace slipstream::shim

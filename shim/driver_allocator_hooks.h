@@ -1,6 +1,6 @@
-// pooled.h for the driver's functions: the same pools. What differs is that a device address is a number.
+// allocator_hooks.h for the driver's functions: the same pools. What differs is that a device address is a number.
 //
-// Threading: as pooled.h.
+// Threading: as allocator_hooks.h.
 #pragma once
 
 #include <cuda.h>
@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "shim/driver_around.h"
-#include "shim/pooled.h"
+#include "shim/allocator_hooks.h"
+#include "shim/driver_transfer_hooks.h"
 #include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
@@ -81,7 +81,7 @@ struct ReleasesPrimary : Row {
 
 #define POOLED(function, ...) \
   template <>                 \
-  struct Pooled<tracer::HookId::function> : pooled::__VA_ARGS__ {};
+  struct AllocatorHook<tracer::HookId::function> : pooled::__VA_ARGS__ {};
 #define ALLOCATES_BESIDE(function) POOLED(function, AllocatesBeside<tracer::HookId::function>)
 
 POOLED(cuMemAlloc_v2, AllocatesAddress)

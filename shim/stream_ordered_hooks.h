@@ -2,8 +2,8 @@
 // of. The rules are the heaps' (allocator/stream_ordered.h); here is only who calls what, in the runtime's functions
 // and the driver's.
 //
-// Ordered<id>::Call stands in front of the call, which `next` makes: one that a heap answers never gets there, and
-// counts for the transfer engine as some other call.
+// StreamOrderedHook<id>::Call stands in front of the call, which `next` makes: one that a heap answers never gets
+// there, and counts for the transfer engine as some other call.
 // Threading: any thread.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <cstddef>
 
 #include "allocator/stream_ordered.h"
-#include "shim/pooled.h"
+#include "shim/allocator_hooks.h"
 #include "tracer/base/hook_id.h"
 #include "transfer/engine.h"
 
@@ -180,11 +180,11 @@ struct Resets : Row {
 }  // namespace ordered
 
 template <tracer::HookId kId>
-struct Ordered : ordered::NoRow {};
+struct StreamOrderedHook : ordered::NoRow {};
 
 #define ORDERED(function, ...) \
   template <>                  \
-  struct Ordered<tracer::HookId::function> : ordered::__VA_ARGS__ {};
+  struct StreamOrderedHook<tracer::HookId::function> : ordered::__VA_ARGS__ {};
 #define ALLOCATES(function)                                     \
   ORDERED(function, Allocates<tracer::HookId::function, false>) \
   ORDERED(function##_ptsz, Allocates<tracer::HookId::function##_ptsz, true>)

@@ -18,7 +18,7 @@
 
 namespace slipstream::transfer {
 
-class Ways {
+class PathChooser {
  public:
   static constexpr size_t kCount = 2;
   // Each way is tried so often before one of them is preferred.

@@ -17,7 +17,7 @@
 
 namespace slipstream::tracer {
 
-class MemoryPace {
+class MemorySampler {
  public:
   static constexpr uint64_t kPeriodNs = 10'000'000;
   static constexpr uint64_t kShare = 64;

@@ -1,4 +1,4 @@
-#include "tracer/base/memory_pace.h"
+#include "tracer/base/memory_sampler.h"
 
 #include <gtest/gtest.h>
 
@@ -11,15 +11,15 @@ MemoryFigures Of(uint64_t live, uint64_t idle = 0, int32_t device = 0) {
   return {.device = device, .live_bytes = live, .idle_bytes = idle};
 }
 
-TEST(MemoryPaceTest, TheFirstOfEachDeviceIsKept) {
-  MemoryPace pace;
+TEST(MemorySamplerTest, TheFirstOfEachDeviceIsKept) {
+  MemorySampler pace;
   EXPECT_TRUE(pace.Passes(Of(0), 1));
   EXPECT_FALSE(pace.Passes(Of(0), 2));
   EXPECT_TRUE(pace.Passes(Of(0, 0, 63), 2));
 }
 
-TEST(MemoryPaceTest, AChangeOfASixtyFourthOfThePeakIsKeptAtOnce) {
-  MemoryPace pace;
+TEST(MemorySamplerTest, AChangeOfASixtyFourthOfThePeakIsKeptAtOnce) {
+  MemorySampler pace;
   EXPECT_TRUE(pace.Passes(Of(6400), kMs));
   EXPECT_FALSE(pace.Passes(Of(6400 - 99), kMs + 1));
   EXPECT_TRUE(pace.Passes(Of(6400 - 100), kMs + 2));
@@ -34,16 +34,16 @@ TEST(MemoryPaceTest, AChangeOfASixtyFourthOfThePeakIsKeptAtOnce) {
   EXPECT_FALSE(pace.Passes(Of(50, 0), kMs + 201));
 }
 
-TEST(MemoryPaceTest, SmallChangesOnceInTenMilliseconds) {
-  MemoryPace pace;
+TEST(MemorySamplerTest, SmallChangesOnceInTenMilliseconds) {
+  MemorySampler pace;
   EXPECT_TRUE(pace.Passes(Of(1'000'000), kMs));
   int kept = 0;
   for (uint64_t us = 1; us <= 100'000; ++us) kept += pace.Passes(Of(1'000'000 - us % 7), kMs + us * 1000) ? 1 : 0;
   EXPECT_EQ(kept, 10);
 }
 
-TEST(MemoryPaceTest, StrangeDevicesPass) {
-  MemoryPace pace;
+TEST(MemorySamplerTest, StrangeDevicesPass) {
+  MemorySampler pace;
   for (const int32_t device : {-1, 64, 1000}) {
     EXPECT_TRUE(pace.Passes(Of(1, 1, device), 5));
     EXPECT_TRUE(pace.Passes(Of(1, 1, device), 6));

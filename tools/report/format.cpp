@@ -1,4 +1,4 @@
-#include "tools/report/words.h"
+#include "tools/report/format.h"
 
 #include <time.h>
 

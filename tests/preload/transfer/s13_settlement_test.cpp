@@ -1,4 +1,5 @@
-// S13: what is owed is paid by the thread that owes it, before anything that could show the difference.
+// S13: what is deferred is settled by the thread that has deferred them it, before anything that could show the
+// difference.
 #include <cuda_profiler_api.h>
 
 #include <future>
@@ -9,19 +10,19 @@
 namespace rules {
 namespace {
 
-class Payment : public Rule {
+class Settlement : public Rule {
  protected:
   // After `call` all that the synchronise had to wait for is done.
-  void PaidBy(const char* decision, const std::function<cudaError_t()>& call) {
-    OweOnA();
+  void SettledBy(const char* decision, const std::function<cudaError_t()>& call) {
+    DeferOnA();
     const Tally tally("transfer");
     RETURNS(cudaSuccess, call());
     EXPECT_EQ(Pending(a_), 0);
     EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
     DECIDED(tally, decision, 1);
   }
-  void NotPaidBy(const std::function<cudaError_t()>& call) {
-    OweOnA();
+  void NotSettledBy(const std::function<cudaError_t()>& call) {
+    DeferOnA();
     const Tally tally("transfer");
     RETURNS(cudaSuccess, call());
     NEVER_DECIDED(tally, "sync.settled");
@@ -31,54 +32,54 @@ class Payment : public Rule {
 };
 
 // ---- synchronises
-TEST_F(Payment, S13_ADeviceSynchronise) {
-  PaidBy("sync.settled.synchronize", [] { return cudaDeviceSynchronize(); });
+TEST_F(Settlement, S13_ADeviceSynchronise) {
+  SettledBy("sync.settled.synchronize", [] { return cudaDeviceSynchronize(); });
 }
-TEST_F(Payment, S13_TheStreamsNextSynchronise) {
-  PaidBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(a_); });
+TEST_F(Settlement, S13_TheStreamsNextSynchronise) {
+  SettledBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(a_); });
 }
-TEST_F(Payment, S13_AnotherStreamsSynchronise) {
-  PaidBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(b_); });
+TEST_F(Settlement, S13_AnotherStreamsSynchronise) {
+  SettledBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(b_); });
 }
-TEST_F(Payment, S13_AnEventSynchronise) {
+TEST_F(Settlement, S13_AnEventSynchronise) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
   OK(cudaEventRecord(event, b_));
-  PaidBy("sync.settled.synchronize", [event] { return cudaEventSynchronize(event); });
+  SettledBy("sync.settled.synchronize", [event] { return cudaEventSynchronize(event); });
 }
 
 // ---- blocking copies and memsets
-TEST_F(Payment, S13_ABlockingCopyToTheHost) {
+TEST_F(Settlement, S13_ABlockingCopyToTheHost) {
   std::vector<uint8_t> back(16);
-  PaidBy("sync.settled.copy", [&] { return cudaMemcpy(back.data(), other_, 16, cudaMemcpyDeviceToHost); });
+  SettledBy("sync.settled.copy", [&] { return cudaMemcpy(back.data(), other_, 16, cudaMemcpyDeviceToHost); });
 }
-// One from pageable memory is promoted, and owes in its turn (blocking_copy_test.cpp).
-TEST_F(Payment, S13_ABlockingCopyToTheDevice) {
-  PaidBy("sync.settled.copy", [this] { return cudaMemcpy(other_, pinned_, 16, cudaMemcpyHostToDevice); });
+// One from pageable memory is promoted, and has deferred in its turn (blocking_copy_test.cpp).
+TEST_F(Settlement, S13_ABlockingCopyToTheDevice) {
+  SettledBy("sync.settled.copy", [this] { return cudaMemcpy(other_, pinned_, 16, cudaMemcpyHostToDevice); });
 }
-TEST_F(Payment, S13_ABlocking2DCopy) {
+TEST_F(Settlement, S13_ABlocking2DCopy) {
   std::vector<uint8_t> back(64);
-  PaidBy("sync.settled.copy", [&] { return cudaMemcpy2D(back.data(), 8, other_, 8, 8, 8, cudaMemcpyDeviceToHost); });
+  SettledBy("sync.settled.copy", [&] { return cudaMemcpy2D(back.data(), 8, other_, 8, 8, 8, cudaMemcpyDeviceToHost); });
 }
-TEST_F(Payment, S13_AnAsynchronousCopyToPageableMemory) {
+TEST_F(Settlement, S13_AnAsynchronousCopyToPageableMemory) {
   std::vector<uint8_t> back(16);
-  PaidBy("sync.settled.copy", [&] { return cudaMemcpyAsync(back.data(), other_, 16, cudaMemcpyDeviceToHost, b_); });
+  SettledBy("sync.settled.copy", [&] { return cudaMemcpyAsync(back.data(), other_, 16, cudaMemcpyDeviceToHost, b_); });
 }
-TEST_F(Payment, S13_WhatASecondThreadReadsIsThere) {
-  OweOnA();
+TEST_F(Settlement, S13_WhatASecondThreadReadsIsThere) {
+  DeferOnA();
   std::vector<uint8_t> back(kSmall);
   OnAnotherThread(
       [&] { EXPECT_EQ(cudaMemcpyAsync(back.data(), device_, kSmall, cudaMemcpyDeviceToHost, b_), cudaSuccess); });
   EXPECT_EQ(back, std::vector<uint8_t>(kSmall, 0x11));
 }
-TEST_F(Payment, S13_TwoStreamsAreBothPaid) {
-  OweOnA();
+TEST_F(Settlement, S13_TwoStreamsAreBothPaid) {
+  DeferOnA();
   Backlog(b_);
   CopyAndSynchronize(b_);
   OK(cudaDeviceSynchronize());
   EXPECT_EQ(Pending(a_) + Pending(b_), 0);
 }
-TEST_F(Payment, S13_ManyStreamsAreAllPaid) {
+TEST_F(Settlement, S13_ManyStreamsAreAllPaid) {
   std::vector<cudaStream_t> streams(20);
   for (cudaStream_t& stream : streams) {
     OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -92,34 +93,34 @@ TEST_F(Payment, S13_ManyStreamsAreAllPaid) {
 }
 
 // ---- frees, exports, captures, resets, profilers
-TEST_F(Payment, S13free_AFree) {
-  PaidBy("sync.settled.free", [this] { return cudaFree(third_); });
+TEST_F(Settlement, S13free_AFree) {
+  SettledBy("sync.settled.free", [this] { return cudaFree(third_); });
 }
-TEST_F(Payment, S13free_AFreeOfPoolMemory) {
+TEST_F(Settlement, S13free_AFreeOfPoolMemory) {
   void* block = nullptr;
   OK(cudaMallocAsync(&block, kSmall, b_));
   OK(cudaStreamSynchronize(b_));
-  PaidBy("sync.settled.free", [block] { return cudaFree(block); });
+  SettledBy("sync.settled.free", [block] { return cudaFree(block); });
 }
-TEST_F(Payment, S13free_AFreeOfPinnedMemory) {
-  PaidBy("sync.settled.free", [this] { return cudaFreeHost(pinned_); });
+TEST_F(Settlement, S13free_AFreeOfPinnedMemory) {
+  SettledBy("sync.settled.free", [this] { return cudaFreeHost(pinned_); });
 }
-TEST_F(Payment, S13free_AnUnregistration) {
+TEST_F(Settlement, S13free_AnUnregistration) {
   std::vector<uint8_t> registered(kSmall);
   OK(cudaHostRegister(registered.data(), kSmall, 0));
-  PaidBy("sync.settled.free", [&] { return cudaHostUnregister(registered.data()); });
+  SettledBy("sync.settled.free", [&] { return cudaHostUnregister(registered.data()); });
 }
-TEST_F(Payment, S13free_ExportedMemory) {
+TEST_F(Settlement, S13free_ExportedMemory) {
   cudaIpcMemHandle_t handle;
-  PaidBy("sync.settled.share", [&] { return cudaIpcGetMemHandle(&handle, device_); });
+  SettledBy("sync.settled.share", [&] { return cudaIpcGetMemHandle(&handle, device_); });
 }
-TEST_F(Payment, S13free_AnExportedEvent) {
+TEST_F(Settlement, S13free_AnExportedEvent) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreateWithFlags(&event, cudaEventInterprocess | cudaEventDisableTiming));
   cudaIpcEventHandle_t handle;
-  PaidBy("sync.settled.share", [&] { return cudaIpcGetEventHandle(&handle, event); });
+  SettledBy("sync.settled.share", [&] { return cudaIpcGetEventHandle(&handle, event); });
 }
-TEST_F(Payment, S13free_AnExportedPool) {
+TEST_F(Settlement, S13free_AnExportedPool) {
   cudaMemPoolProps properties = {};
   properties.allocType = cudaMemAllocationTypePinned;
   properties.handleTypes = cudaMemHandleTypePosixFileDescriptor;
@@ -127,19 +128,19 @@ TEST_F(Payment, S13free_AnExportedPool) {
   cudaMemPool_t pool = nullptr;
   OK(cudaMemPoolCreate(&pool, &properties));
   int file = -1;
-  PaidBy("sync.settled.share",
-         [&] { return cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0); });
+  SettledBy("sync.settled.share",
+            [&] { return cudaMemPoolExportToShareableHandle(&file, pool, cudaMemHandleTypePosixFileDescriptor, 0); });
 }
-TEST_F(Payment, S13free_ACapture) {
-  PaidBy("sync.settled.capture", [this] { return cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed); });
+TEST_F(Settlement, S13free_ACapture) {
+  SettledBy("sync.settled.capture", [this] { return cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed); });
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(b_, &graph));
 }
-TEST_F(Payment, S13free_AProfilersStop) {
-  PaidBy("sync.settled.profiler", [] { return cudaProfilerStop(); });
+TEST_F(Settlement, S13free_AProfilersStop) {
+  SettledBy("sync.settled.profiler", [] { return cudaProfilerStop(); });
 }
-TEST_F(Payment, S13free_AReset) {
-  OweOnA();
+TEST_F(Settlement, S13free_AReset) {
+  DeferOnA();
   const Tally tally("transfer");
   OK(cudaDeviceReset());
   DECIDED(tally, "sync.settled.reset", 1);
@@ -151,45 +152,45 @@ TEST_F(Payment, S13free_AReset) {
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
 }
 
-TEST_F(Payment, S13free_DestroyingAndFreeingInStreamOrderDoNotPay) {
+TEST_F(Settlement, S13free_DestroyingAndFreeingInStreamOrderDoNotPay) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
   void* block = nullptr;
   OK(cudaMallocAsync(&block, kSmall, b_));
-  NotPaidBy([event] { return cudaEventDestroy(event); });
-  NotPaidBy([this, block] { return cudaFreeAsync(block, b_); });
-  NotPaidBy([this] { return cudaStreamDestroy(b_); });
+  NotSettledBy([event] { return cudaEventDestroy(event); });
+  NotSettledBy([this, block] { return cudaFreeAsync(block, b_); });
+  NotSettledBy([this] { return cudaStreamDestroy(b_); });
 }
-TEST_F(Payment, S13free_AStreamMayBeDestroyedWhileItOwes) {
-  OweOnA();
+TEST_F(Settlement, S13free_AStreamMayBeDestroyedWhileItOwes) {
+  DeferOnA();
   OK(cudaStreamDestroy(a_));
   OK(cudaDeviceSynchronize());
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
   // Its handle may come back.
   OK(cudaStreamCreateWithFlags(&a_, cudaStreamNonBlocking));
-  OweOnA();
+  DeferOnA();
   OK(cudaStreamQuery(a_));
 }
 
 // ---- queries
-TEST_F(Payment, S13query_TheStreamIsDone) {
-  OweOnA();
+TEST_F(Settlement, S13query_TheStreamIsDone) {
+  DeferOnA();
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_EQ(Pending(a_), 0);
   DECIDED(tally, "sync.settled.query", 1);
 }
-TEST_F(Payment, S13query_AnEventRecordedBeforeIsDone) {
+TEST_F(Settlement, S13query_AnEventRecordedBeforeIsDone) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
-  OweOnA();
+  DeferOnA();
   const Tally tally("transfer");
   RETURNS(cudaSuccess, cudaEventQuery(event));
   DECIDED(tally, "sync.settled.query", 1);
 }
-TEST_F(Payment, S13query_TheTimeBetweenEventsRecordedBeforeIsKnown) {
+TEST_F(Settlement, S13query_TheTimeBetweenEventsRecordedBeforeIsKnown) {
   cudaEvent_t start = nullptr;
   cudaEvent_t end = nullptr;
   OK(cudaEventCreate(&start));
@@ -197,16 +198,16 @@ TEST_F(Payment, S13query_TheTimeBetweenEventsRecordedBeforeIsKnown) {
   OK(cudaEventRecord(start, a_));
   Backlog(a_);
   OK(cudaEventRecord(end, a_));
-  OweOnA();
+  DeferOnA();
   float ms = -1;
   RETURNS(cudaSuccess, cudaEventElapsedTime(&ms, start, end));
   EXPECT_GE(ms, 0.0F);
 }
-// The owed part does not contain it, so its answer is the driver's, and nobody waits.
-TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
+// The deferred part does not contain it, so its answer is the driver's, and nobody waits.
+TEST_F(Settlement, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
-  OweOnA();
+  DeferOnA();
   Backlog(a_);
   OK(cudaEventRecord(event, a_));
   const Tally tally("transfer");
@@ -214,18 +215,18 @@ TEST_F(Payment, S13query_AnEventRecordedAfterwardsIsTheDriversToAnswer) {
   (void)cudaGetLastError();
   DECIDED(tally, "sync.settled.query", 0);
 }
-TEST_F(Payment, S13query_AThreadThatOwesOnAnotherStream) {
-  OweOnA();
+TEST_F(Settlement, S13query_AThreadThatOwesOnAnotherStream) {
+  DeferOnA();
   Backlog(b_);
-  const cudaError_t answer = cudaStreamQuery(b_);  // behind what is owed, and not done either
+  const cudaError_t answer = cudaStreamQuery(b_);  // behind what is deferred, and not done either
   EXPECT_TRUE(answer == cudaSuccess || answer == cudaErrorNotReady) << answer;
   (void)cudaGetLastError();
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
 }
 
 // Another thread's capture does not change what a stream says that this thread has synchronised.
-TEST_F(Payment, S13query_DuringAnotherThreadsCapture) {
-  OweOnA();
+TEST_F(Settlement, S13query_DuringAnotherThreadsCapture) {
+  DeferOnA();
   OnAnotherThread([this] { OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed)); });
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   cudaGraph_t graph = nullptr;
@@ -233,13 +234,13 @@ TEST_F(Payment, S13query_DuringAnotherThreadsCapture) {
 }
 
 // ---- the end of a thread
-// What is paid there must not break the capture that another thread has begun meanwhile.
-TEST_F(Payment, S13thread_DuringAGlobalCapture) {
+// What is settled there must not break the capture that another thread has begun meanwhile.
+TEST_F(Settlement, S13thread_DuringAGlobalCapture) {
   std::promise<void> owes;
   std::promise<void> captures;
   std::thread owing([&] {
     EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
-    OweOnA();
+    DeferOnA();
     owes.set_value();
     captures.get_future().wait();
   });
@@ -252,17 +253,17 @@ TEST_F(Payment, S13thread_DuringAGlobalCapture) {
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(b_, &graph));
 }
-TEST_F(Payment, S13thread_AThreadsEnd) {
+TEST_F(Settlement, S13thread_AThreadsEnd) {
   const Tally tally("transfer");
-  OnAnotherThread([this] { OweOnA(); });
+  OnAnotherThread([this] { DeferOnA(); });
   EXPECT_EQ(Pending(a_), 0);
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
   DECIDED(tally, "sync.settled.thread_exit", 1);
 }
-TEST_F(Payment, S13thread_AThreadThatOwesOnManyStreams) {
+TEST_F(Settlement, S13thread_AThreadThatOwesOnManyStreams) {
   OnAnotherThread([this] {
-    OweOnA();
+    DeferOnA();
     Backlog(b_);
     CopyAndSynchronize(b_);
   });
