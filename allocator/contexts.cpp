@@ -1,5 +1,7 @@
 #include "allocator/contexts.h"
 
+#include "cuda/primary_context.h"
+
 namespace slipstream::allocator {
 
 bool Contexts::Find() {
@@ -19,8 +21,8 @@ bool Contexts::Find() {
 CUcontext Contexts::Primary(CUdevice device) {
   CUcontext context = primary_[device].load(std::memory_order_acquire);
   if (context != nullptr) return context;
-  if (driver_.cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS) return nullptr;
-  driver_.cuDevicePrimaryCtxRelease(device);
+  context = cuda::ActivePrimary(driver_, device);
+  if (context == nullptr) return nullptr;
   primary_[device].store(context, std::memory_order_release);
   return context;
 }

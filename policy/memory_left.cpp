@@ -1,10 +1,11 @@
 #include "policy/memory_left.h"
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <string_view>
+
+#include "policy/system_file.h"
 
 namespace slipstream::policy {
 namespace {
@@ -14,14 +15,14 @@ constexpr uint64_t kPinnedIsOneIn = 8;
 
 // The number in a file of one; `otherwise` where there is none, as in "max".
 uint64_t NumberIn(const std::string& file, uint64_t otherwise) {
-  std::ifstream stream(file);
+  std::istringstream stream(ReadSystemFile(file));
   uint64_t number = 0;
   return stream >> number ? number : otherwise;
 }
 
 // Of lines "name number ...", the number; 0: no such line.
 uint64_t Field(const std::string& file, std::string_view name) {
-  std::ifstream stream(file);
+  std::istringstream stream(ReadSystemFile(file));
   std::string line;
   while (std::getline(stream, line)) {
     std::istringstream words(line);
@@ -65,7 +66,7 @@ uint64_t MemoryLeft(const std::string& root) {
   uint64_t left = kUnlimited;
   if (const uint64_t available = Field(root + "/proc/meminfo", "MemAvailable:"); available != 0) left = available << 10;
   // Lines "number:controllers:path"; of the unified hierarchy "0::path".
-  std::ifstream cgroups(root + "/proc/self/cgroup");
+  std::istringstream cgroups(ReadSystemFile(root + "/proc/self/cgroup"));
   std::string line;
   while (std::getline(cgroups, line)) {
     const size_t first = line.find(':');

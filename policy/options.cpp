@@ -206,9 +206,11 @@ constexpr Option kOptions[] = {
         "transfer", "threads", OptionType::kInteger,
         "Threads that fill staging memory, the calling one included; 0: by the processors that the process may use.", 0,
         64),
-    Number<&Policy::transfer, &Transfer::max_pinned>("transfer", "max_pinned", OptionType::kSize,
-                                                     "The most pinned staging memory that the process gets.",
-                                                     8 * kKiB * kKiB, 64 * kGiB),
+    Number<&Policy::transfer, &Transfer::max_pinned>(
+        "transfer", "max_pinned", OptionType::kSize,
+        "The most pinned staging memory that the process gets for copies of more than 64 KiB, in steps "
+        "of 32 MiB and one at least; smaller copies have 4 MiB besides.",
+        8 * kKiB * kKiB, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,
         "The most memory of the device in which copies lie while they travel: those of more than 2 MiB in either "

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
+
+#include "policy/system_file.h"
 
 namespace slipstream::policy {
 namespace {
@@ -30,7 +32,7 @@ int Processors() {
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0) return 1;
   const int count = CPU_COUNT(&allowed);
   // "quota period" in microseconds, or "max period" (cgroup v2).
-  std::ifstream limit("/sys/fs/cgroup/cpu.max");
+  std::istringstream limit(ReadSystemFile("/sys/fs/cgroup/cpu.max"));
   double quota = 0;
   double period = 0;
   if (!(limit >> quota >> period) || period <= 0) return count;

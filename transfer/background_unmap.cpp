@@ -10,8 +10,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <fstream>
+#include <sstream>
 
+#include "policy/system_file.h"
 #include "transfer/mutant.h"
 
 namespace slipstream::transfer {
@@ -66,7 +67,7 @@ uint64_t BackgroundUnmap::MostBytes() {
   if (sysinfo(&info) == 0) memory = uint64_t{info.totalram} * info.mem_unit;
   // A number, or "max" (cgroup v2); of version 1 a number.
   for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    std::ifstream limit(file);
+    std::istringstream limit(policy::ReadSystemFile(file));
     uint64_t bytes = 0;
     if (limit >> bytes) memory = std::min(memory, bytes);
   }

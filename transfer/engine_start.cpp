@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/primary_context.h"
 #include "policy/helper_thread.h"
 #include "policy/log.h"
 #include "policy/memory_left.h"
@@ -26,10 +27,7 @@ bool HasAttribute(const cuda::Driver& driver, CUdevice device, CUdevice_attribut
 }
 
 bool IsPrimary(const cuda::Driver& driver, CUdevice device, CUcontext context) {
-  CUcontext primary = nullptr;
-  if (driver.cuDevicePrimaryCtxRetain(&primary, device) != CUDA_SUCCESS) return false;
-  driver.cuDevicePrimaryCtxRelease_v2(device);
-  return primary == context;
+  return context != nullptr && cuda::ActivePrimary(driver, device) == context;
 }
 
 // While this lives a thread is in the driver, or about to be, and the process's exit waits for it.
@@ -79,14 +77,11 @@ bool Engine::ServesCurrent(Served* current) {
     return true;
   }
   CUdevice& device = current->device;
-  unsigned flags = 0;
-  int active = 0;
-  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(others_.size()) ||
-      driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) != CUDA_SUCCESS) {
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(others_.size())) {
     return false;
   }
   // One of the program's own making, perhaps on the engine's device: no hold of the primary one reaches its work.
-  if (active == 0 || !IsPrimary(driver_, device, context)) {
+  if (!IsPrimary(driver_, device, context)) {
     if (!several_contexts_.load(std::memory_order_relaxed) && !Broken(Mutant::kS12Contexts)) SecondContext();
     return false;
   }

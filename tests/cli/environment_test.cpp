@@ -99,5 +99,18 @@ TEST(PreloadEnvironmentTest, APathThatThePreloadListCannotHoldIsRefused) {
   }
 }
 
+TEST(AsBeforeTest, TheOrderAndWhatIsNoVariable) {
+  using Entries = std::vector<std::string>;
+  EXPECT_EQ(AsBefore({"Z=1", "A=2"}, {"A=2", "LD_PRELOAD=l.so", "Z=1"}), (Entries{"Z=1", "A=2", "LD_PRELOAD=l.so"}));
+  EXPECT_EQ(AsBefore({"Z=1", "LD_PRELOAD=x.so", "A=2"}, {"A=2", "LD_PRELOAD=l.so:x.so", "Z=1"}),
+            (Entries{"Z=1", "LD_PRELOAD=l.so:x.so", "A=2"}));
+  // Twice, without a value, without a name: the command's business.
+  EXPECT_EQ(AsBefore({"A=1", "A=2", "nothing", "=odd", "A=1", "B="}, {"=odd", "A=1", "B="}),
+            (Entries{"A=1", "A=2", "nothing", "=odd", "A=1", "B="}));
+  // What is changed is there once, and what is taken out is not.
+  EXPECT_EQ(AsBefore({"A=1", "OUT=1", "A=2", "OUT=2"}, {"A=3"}), (Entries{"A=3"}));
+  EXPECT_EQ(AsBefore({}, {"A=3"}), (Entries{"A=3"}));
+}
+
 }  // namespace
 }  // namespace slipstream::cli

@@ -18,6 +18,30 @@ Finished Hooked(const std::vector<std::string>& command, const std::string& dire
   return RunProgram(command, variables);
 }
 
+// A retain of a primary context that is not active makes it, which costs memory and a moment of the driver's.
+TEST(HookProcessTest, S56_AProgramWithAContextOfItsOwnGetsNoOther) {
+  const Finished bare = RunProgram({PROGRAM, "own_context"});
+  EXPECT_EQ(bare.out, "0 failed, primary context active: 0\n") << bare.err;
+  for (const char* mode : {"segments", "stream_ordered"}) {
+    const std::string directory = NewDirectory();
+    const auto retains = [&](const char* what) {
+      const std::string calls = directory + "/" + what;
+      const Finished hooked = Hooked(
+          {PROGRAM, what}, directory,
+          {{"SIMCUDA_OWN_CALLS", calls}, {"SLIPSTREAM_TRANSFER_START", "now"}, {"SLIPSTREAM_ALLOCATOR_MODE", mode}});
+      EXPECT_EQ(hooked.status, 0) << hooked.err;
+      if (std::string(what) == "own_context") {
+        EXPECT_EQ(hooked.out, bare.out);
+      }
+      const std::string text = ReadFile(calls);
+      EXPECT_NE(text.find("cuDevicePrimaryCtxGetState"), std::string::npos) << text;
+      return text.find("cuDevicePrimaryCtxRetain") != std::string::npos;
+    };
+    EXPECT_FALSE(retains("own_context")) << mode;
+    EXPECT_TRUE(retains("workload")) << mode << ": there it is active";
+  }
+}
+
 TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {
   const Finished bare = RunProgram({PROGRAM, "fork"});
   const std::string directory = NewDirectory();

@@ -196,6 +196,32 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   return result;
 }
 
+std::vector<std::string> AsBefore(const std::vector<std::string>& before, const std::vector<std::string>& made) {
+  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=', 1)); };
+  std::map<std::string, std::string> wanted;
+  for (const std::string& entry : made) wanted.emplace(name_of(entry), entry);
+  std::map<std::string, bool> changed;  // by name: whether it is another value; decided by its first entry
+  std::vector<std::string> result;
+  for (const std::string& entry : before) {
+    if (entry.find('=', 1) == std::string::npos) {
+      result.push_back(entry);
+      continue;
+    }
+    const std::string name = name_of(entry);
+    const auto now = wanted.find(name);
+    const auto [seen, is_first] = changed.try_emplace(name, now == wanted.end() || now->second != entry);
+    if (!seen->second) {
+      result.push_back(entry);
+    } else if (is_first && now != wanted.end()) {
+      result.push_back(now->second);
+    }
+  }
+  for (const std::string& entry : made) {
+    if (!changed.contains(name_of(entry))) result.push_back(entry);
+  }
+  return result;
+}
+
 Preparation PrepareRun(const std::optional<std::string>& policy, const policy::Environment& environment) {
   Preparation made;
   made.status = kCannotStart;
@@ -298,7 +324,7 @@ int Run(const RunOptions& options) {
 
   if (!directory.path().empty()) Prepare(state, loaded.policy.run.watcher, &directory);
   harmless.reset();
-  const int error = ExecCommand(options.command, preload.variables);
+  const int error = ExecCommand(options.command, AsBefore(Unchanged(), preload.variables));
   directory.Remove();  // before the watcher learns that there is no run
   return ReportStartFailure(name, error);
 }

@@ -61,6 +61,10 @@ struct PreloadRequest {
 };
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 
+// `made` in the order of `before`, and what is not changed as it stood there, whether it is a variable or not and
+// however often; what is new comes last. Both have entries as the kernel passes them on; `made` has each name once.
+std::vector<std::string> AsBefore(const std::vector<std::string>& before, const std::vector<std::string>& made);
+
 // Those that the policy asks for. *told: what was said to PyTorch, if that is to be known.
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
                                  const std::string& run_directory, TensorAllocator* told,

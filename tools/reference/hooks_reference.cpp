@@ -63,9 +63,10 @@ void Write(std::ostream& out) {
 #define HOOK_LIBC(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ".\n`mmap` and `munmap` concern the shared memory of batches only ([transfer.md](transfer.md)), `dlsym` the "
-         "driver's functions\nonly ([driver-level.md](driver-level.md)), the others programs that a policy keeps the "
-         "preload out of\n([children.md](children.md)); all else goes straight to the real "
-         "function.\n";
+         "driver's functions\nonly ([driver-level.md](driver-level.md)), the functions of `exec` and `spawn` programs "
+         "that a policy keeps "
+         "the preload out of\n([children.md](children.md)), `_exit`, `_Exit`, `kill` and `raise` the end of a run "
+         "([run.md](run.md)); all else goes straight to the real\nfunction.\n";
   out << "\nOf CUPTI, and neither counted nor traced:";
 #define HOOK_CUPTI(function) out << " `" #function "`";
 #include "shim/hooks.def"

@@ -17,7 +17,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -69,11 +68,9 @@ int Facts() {
     if (flags >= 0) descriptors += " " + std::to_string(descriptor) + (flags != 0 ? "c" : "");
   }
   Say("descriptors" + descriptors);
-  std::set<std::string> variables;
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    if (!IsOfTheRun(*variable)) variables.insert(*variable);
+    if (!IsOfTheRun(*variable)) Say(std::string("variable ") + *variable);
   }
-  for (const std::string& variable : variables) Say("variable " + variable);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // A CUDA program with many ways to behave, for the simulated device. Linked to libcudart like any other, and unaware of
 // slipstream; what it prints must be the same bare and under the preload.
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <link.h>
@@ -47,6 +48,25 @@ int Register() {
 bool Failed(const char* what, cudaError_t status) {
   if (status != cudaSuccess) std::printf("%s: %d\n", what, static_cast<int>(status));
   return status != cudaSuccess;
+}
+
+// A program whose only context is one of its own, as with cuCtxCreate: it never has the device's primary one.
+int OwnContext() {
+  CUcontext own = nullptr;
+  if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v4(&own, nullptr, 0, 0) != CUDA_SUCCESS) return 1;
+  std::vector<char> host(size_t{1} << 20, 'x');
+  void* device = nullptr;
+  int failed = 0;
+  for (int i = 0; i < 3; ++i) {
+    failed += cudaMalloc(&device, host.size()) != cudaSuccess ? 1 : 0;
+    failed += cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice) != cudaSuccess ? 1 : 0;
+    failed += cudaFree(device) != cudaSuccess ? 1 : 0;
+  }
+  unsigned flags = 0;
+  int active = -1;
+  cuDevicePrimaryCtxGetState(0, &flags, &active);
+  std::printf("%d failed, primary context active: %d\n", failed, active);
+  return cuCtxDestroy_v2(own) == CUDA_SUCCESS ? failed : 2;
 }
 
 // `steps` training steps in small: batch in, kernel, loss out, a temporary allocated and freed.
@@ -465,6 +485,7 @@ int main(int argc, char** argv) {
     kill(getpid(), number(0, SIGKILL));
     pause();
   }
+  if (what == "own_context") return OwnContext();
   if (what == "use") return UseLibraries(rest, RTLD_LOCAL);
   if (what == "use_deepbind") return UseLibraries(rest, RTLD_LOCAL | RTLD_DEEPBIND);
   if (what == "use_in_child") return UseInChild(rest);
