@@ -105,8 +105,8 @@ TEST(AsBeforeTest, TheOrderAndWhatIsNoVariable) {
   EXPECT_EQ(AsBefore({"Z=1", "LD_PRELOAD=x.so", "A=2"}, {"A=2", "LD_PRELOAD=l.so:x.so", "Z=1"}),
             (Entries{"Z=1", "LD_PRELOAD=l.so:x.so", "A=2"}));
   // Twice, without a value, without a name: the command's business.
-  EXPECT_EQ(AsBefore({"A=1", "A=2", "nothing", "=odd", "A=1", "B="}, {"=odd", "A=1", "B="}),
-            (Entries{"A=1", "A=2", "nothing", "=odd", "A=1", "B="}));
+  EXPECT_EQ(AsBefore({"A=1", "A=2", "nothing", "=odd=", "A=1", "B="}, {"A=1", "B="}),
+            (Entries{"A=1", "A=2", "nothing", "=odd=", "A=1", "B="}));
   // What is changed is there once, and what is taken out is not.
   EXPECT_EQ(AsBefore({"A=1", "OUT=1", "A=2", "OUT=2"}, {"A=3"}), (Entries{"A=3"}));
   EXPECT_EQ(AsBefore({}, {"A=3"}), (Entries{"A=3"}));

@@ -293,9 +293,11 @@ INSTANTIATE_TEST_SUITE_P(
              "[[transfer.rule]]\npromote = false\nskip_synchronize = true\n",
              {"policy.toml:5:11: \"transfer.rule.promote\": found true (copies to the host of up to 64KiB are never "
               "promoted), expected false",
-              "policy.toml:8:20: \"transfer.rule.skip_synchronize\": found true (the synchronization behind a copy to the "
+              "policy.toml:8:20: \"transfer.rule.skip_synchronize\": found true (the synchronization behind a copy to "
+              "the "
               "host is never skipped), expected false",
-              "policy.toml:11:20: \"transfer.rule.skip_synchronize\": found true (the synchronization behind a copy that "
+              "policy.toml:11:20: \"transfer.rule.skip_synchronize\": found true (the synchronization behind a copy "
+              "that "
               "is not promoted is never skipped), expected false"}},
         Case{"RuleThatNoCopyReaches",
              "version = 1\n[[transfer.rule]]\npromote = false\n[[transfer.rule]]\ndevice = 1\npromote = true\n",

@@ -241,7 +241,7 @@ TEST_F(ReportTest, DecisionsMemoryAndErrors) {
   EXPECT_EQ(process.decisions[0].saved, 0);
   EXPECT_EQ(process.decisions[0].lost, 60 * static_cast<int64_t>(kSteps + 1));
   EXPECT_EQ(process.decisions[1].name, "transfer.sync.skipped");
-  EXPECT_EQ(process.decisions[1].meaning, "synchronises skipped");
+  EXPECT_EQ(process.decisions[1].meaning, "synchronizations skipped");
   EXPECT_EQ(process.decisions[1].lost, 0);
   ASSERT_EQ(process.memory.size(), 1U);
   EXPECT_EQ(process.memory[0].peak_live, 4096);

@@ -221,7 +221,7 @@ TEST(KernelNameTest, Communication) {
 }
 
 TEST(DecisionTextTest, OfBothEngines) {
-  EXPECT_EQ(DecisionMeaning("transfer.sync.skipped"), "synchronises skipped");
+  EXPECT_EQ(DecisionMeaning("transfer.sync.skipped"), "synchronizations skipped");
   EXPECT_NE(DecisionMeaning("allocator.reused"), "");
   EXPECT_EQ(DecisionMeaning("transfer.nothing"), "");
   EXPECT_TRUE(MakesItReturn("transfer.sync.skipped"));

@@ -32,7 +32,7 @@ TEST_F(LinesTest, WithoutATraceItSaysWhatIsNotKnown) {
             "  steps    not recorded; start with: slipstream run --record -- COMMAND\n"
             "  GPU busy not recorded; --record and tracer.device = \"cupti\" do that\n"
             "  CUDA     50.0 % of the time in calls   10.0 % waiting   1,000 calls/s\n"
-            "  saved    25.0 waits skipped/s  1.00 settled/s (1.0 %)  (time: needs GPU records)\n"
+            "  saved    25.0 waits skipped/s  1.00 settled/s (1.0 %)  (time: no GPU records)\n"
             "  memory   3.00 GiB live   512 MiB idle   device 0\n"
             "\n"
             "COPIES                                                      bytes/s     copies/s\n"

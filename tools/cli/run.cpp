@@ -197,13 +197,13 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
 }
 
 std::vector<std::string> AsBefore(const std::vector<std::string>& before, const std::vector<std::string>& made) {
-  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=', 1)); };
+  const auto name_of = [](const std::string& entry) { return entry.substr(0, entry.find('=')); };
   std::map<std::string, std::string> wanted;
   for (const std::string& entry : made) wanted.emplace(name_of(entry), entry);
   std::map<std::string, bool> changed;  // by name: whether it is another value; decided by its first entry
   std::vector<std::string> result;
   for (const std::string& entry : before) {
-    if (entry.find('=', 1) == std::string::npos) {
+    if (const size_t equals = entry.find('='); equals == std::string::npos || equals == 0) {  // no variable
       result.push_back(entry);
       continue;
     }

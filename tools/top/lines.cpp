@@ -397,7 +397,7 @@ void Drawing::Saved(const ProcessView& process) {
     }
   }
   if (!process.trace || !process.trace->saved) {
-    line.push_back({line.empty() ? "not known" : "  (time: needs GPU records)", Style::kDim});
+    line.push_back({line.empty() ? "not known" : "  (time: no GPU records)", Style::kDim});
   }
   Add(Labelled("saved", std::move(line)));
 }

@@ -203,9 +203,11 @@ TEST_F(Rule, S18_CopiesOfOtherShapesAreTheProgramsOwn) {
     ++value;
     std::memset(source_.data(), value, kSmall);
     OK(cudaMemset(other_, value, kSmall));
+    OK(cudaDeviceSynchronize());  // the stream does not wait for the default one
     OK(copy());
     OK(cudaStreamSynchronize(a_));
     EXPECT_EQ(Pending(a_), 0) << "the synchronization was made";
+    OK(cudaDeviceSynchronize());  // a blocking copy returns when its source has been read
     EXPECT_TRUE(HoldsOnly(&copy == &copies[3] ? symbol : device_, value, kSmall));
   }
   NEVER_DECIDED(tally, "h2d.promoted");
