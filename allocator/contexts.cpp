@@ -23,19 +23,34 @@ CUcontext Contexts::Primary(CUdevice device) {
   if (context != nullptr) return context;
   context = cuda::ActivePrimary(driver_, device);
   if (context == nullptr) return nullptr;
-  primary_[device].store(context, std::memory_order_release);
+  primary_[device].store(context, std::memory_order_seq_cst);
+  const CUcontext unexplained = unexplained_[device].load(std::memory_order_seq_cst);
+  if (unexplained != nullptr && unexplained != context) ServeNoMore();
   return context;
+}
+
+// While there is no primary context to compare it with, it is one of the program's own, or what a reset has left of the
+// primary one in a thread: that shows when there is one again. Whoever comes second, here or in Primary, sees the
+// other.
+void Contexts::Unexplained(CUdevice device, CUcontext context) {
+  CUcontext before = nullptr;
+  const bool first = unexplained_[device].compare_exchange_strong(before, context, std::memory_order_seq_cst);
+  const CUcontext primary = primary_[device].load(std::memory_order_seq_cst);
+  if ((!first && before != context) || (primary != nullptr && primary != context)) ServeNoMore();
 }
 
 CUcontext Contexts::Current(CUdevice* device) {
   CUcontext context = nullptr;
   if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return nullptr;
   if (driver_.cuCtxGetDevice(device) != CUDA_SUCCESS) return nullptr;
-  if (Primary(*device) != context) {
-    others_.store(true, std::memory_order_release);
-    return nullptr;
+  const CUcontext primary = Primary(*device);
+  if (primary == context) return context;
+  if (primary == nullptr) {
+    Unexplained(*device, context);
+  } else {
+    ServeNoMore();
   }
-  return context;
+  return nullptr;
 }
 
 bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {

@@ -48,7 +48,7 @@ class Contexts {
   const cuda::Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
 
-  // The device's primary context; null: it cannot be told.
+  // The device's primary context; null: it is not active, or cannot be told.
   CUcontext Primary(CUdevice device);
   // The calling thread's context and its device. Null: it has none, or one of the program's own making.
   CUcontext Current(CUdevice* device);
@@ -73,12 +73,15 @@ class Contexts {
   bool Active(CUdevice device, CUcontext known, Set* contexts);
 
  private:
+  void Unexplained(CUdevice device, CUcontext context);
+
   std::atomic<bool> there_{false};
   std::atomic<bool> others_{false};
   std::mutex find_mutex_;
   cuda::Driver driver_;
   int device_count_ = 0;  // written before there_
   std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
+  std::array<std::atomic<CUcontext>, kMostDevices> unexplained_{};  // one that was current beside no primary one
   std::array<std::atomic<uint32_t>, kMostDevices> lives_{};
 };
 

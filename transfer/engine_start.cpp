@@ -284,8 +284,7 @@ bool Engine::GiveBackDeviceStaging() {
   if (device_staging_.bytes() == 0 || !Alive() || Broken(Mutant::kS36)) return false;
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != device_) return false;
-  const cuda::CurrentContext ours(driver_, context_);
-  const cuda::RelaxedCapture relaxed(driver_);
+  const cuda::InContext ours(driver_, context_);
   bool any = false;
   const auto all_has_run = [&] {
     FenceRef all;
@@ -300,8 +299,7 @@ bool Engine::GiveBackDeviceStaging() {
 bool Engine::GiveBackHostStaging() {
   if (!small_.ready() || !Alive() || Broken(Mutant::kS36host)) return false;
   growth_failed_.store(true, std::memory_order_seq_cst);
-  const cuda::CurrentContext ours(driver_, context_);
-  const cuda::RelaxedCapture relaxed(driver_);
+  const cuda::InContext ours(driver_, context_);
   bool any = false;
   OrTurnOff([&] {
     // As for the device's: without the engine the program would not have to wait here, but would have its memory.

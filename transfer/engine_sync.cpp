@@ -57,8 +57,7 @@ void Engine::SettleForAll(Decision reason) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
-    const cuda::CurrentContext ours(driver_, context_);
-    const cuda::RelaxedCapture relaxed(driver_);
+    const cuda::InContext ours(driver_, context_);
     for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, reason);
   });
 }
@@ -279,8 +278,7 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
     CUcontext current = nullptr;
     (void)driver_.cuCtxGetCurrent(&current);
-    const cuda::CurrentContext ours(driver_, current != nullptr ? current : context_);
-    const cuda::RelaxedCapture relaxed(driver_);
+    const cuda::InContext ours(driver_, current != nullptr ? current : context_);
     // A stream that is being captured may not be asked: while there is one, what is deferred is settled unasked.
     const bool may_ask = !captures_.live();
     if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
@@ -312,7 +310,7 @@ void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
 // A thread that has ended cannot settle, and whoever joined it may rely on what it waited for. The driver's own state
 // of the thread is gone by now, so another thread calls it.
 struct Engine::LastSettlement {
-  explicit LastSettlement(Engine* payer) : engine(payer) {}
+  explicit LastSettlement(Engine* of) : engine(of) {}
 
   Engine* const engine;
   std::vector<FenceRef> fences;

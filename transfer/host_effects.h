@@ -4,7 +4,7 @@
 // What one thread submits to one stream runs in order, so of each kind its newest fence stands for the older ones, with
 // a range that covers them all.
 // Threading: any thread. The lock is held while the driver is asked whether a fence has passed; nothing that
-// synchronizations is called under it (S55).
+// synchronizes is called under it (S55).
 #pragma once
 
 #include <atomic>

@@ -4,17 +4,20 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tests/preload/counts.h"
 #include "tests/support/process.h"
+#include "tracer/counters/counter_reader.h"
 
 namespace slipstream::test {
 namespace {
 
 Finished Hooked(const std::vector<std::string>& command, const std::string& directory, const Variables& more = {}) {
   Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
-  variables.insert(more.begin(), more.end());
+  for (const auto& [name, value] : more) variables[name] = value;
   return RunProgram(command, variables);
 }
 
@@ -39,6 +42,30 @@ TEST(HookProcessTest, S56_AProgramWithAContextOfItsOwnGetsNoOther) {
     };
     EXPECT_FALSE(retains("own_context")) << mode;
     EXPECT_TRUE(retains("workload")) << mode << ": there it is active";
+  }
+}
+
+// Its context stays, and nobody can list it: memory of the primary one is not pooled either.
+TEST(HookProcessTest, S30_AContextOfTheProgramsOwnBeforeThePrimaryOne) {
+  for (const char* what : {"own_context_first", "workload"}) {
+    const std::string directory = NewDirectory();
+    const Finished hooked =
+        Hooked({PROGRAM, what}, directory,
+               {{"SLIPSTREAM_ALLOCATOR_MODE", "segments"}, {"SLIPSTREAM_ALLOCATOR_KEEP_FREE", "0"}});
+    EXPECT_EQ(hooked.status, 0) << hooked.err << hooked.out;
+    EXPECT_EQ(hooked.out, RunProgram({PROGRAM, what}).out);
+    std::vector<std::string> problems;
+    std::map<std::string, uint64_t> decided;
+    for (const auto& process : tracer::ReadRunDirectory(directory, &problems)) {
+      for (const auto& decision : process.decisions) decided[decision.name] += decision.count;
+    }
+    if (std::string(what) == "workload") {
+      EXPECT_GT(decided["allocator.grown"], 0U);
+    } else {
+      EXPECT_EQ(decided["allocator.grown"], 0U) << "served";
+      EXPECT_GE(decided["allocator.passed.context"], 5U)
+          << "three of its own context's, the others once both are known";
+    }
   }
 }
 

@@ -50,25 +50,6 @@ bool Failed(const char* what, cudaError_t status) {
   return status != cudaSuccess;
 }
 
-// A program whose only context is one of its own, as with cuCtxCreate: it never has the device's primary one.
-int OwnContext() {
-  CUcontext own = nullptr;
-  if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v4(&own, nullptr, 0, 0) != CUDA_SUCCESS) return 1;
-  std::vector<char> host(size_t{1} << 20, 'x');
-  void* device = nullptr;
-  int failed = 0;
-  for (int i = 0; i < 3; ++i) {
-    failed += cudaMalloc(&device, host.size()) != cudaSuccess ? 1 : 0;
-    failed += cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice) != cudaSuccess ? 1 : 0;
-    failed += cudaFree(device) != cudaSuccess ? 1 : 0;
-  }
-  unsigned flags = 0;
-  int active = -1;
-  cuDevicePrimaryCtxGetState(0, &flags, &active);
-  std::printf("%d failed, primary context active: %d\n", failed, active);
-  return cuCtxDestroy_v2(own) == CUDA_SUCCESS ? failed : 2;
-}
-
 // `steps` training steps in small: batch in, kernel, loss out, a temporary allocated and freed.
 int Workload(int steps) {
   Register();
@@ -113,6 +94,31 @@ int MallocAndFree() {
   const cudaError_t status = cudaMalloc(&pointer, 4096);
   if (status == cudaSuccess) cudaFree(pointer);
   return static_cast<int>(status);
+}
+
+// A program whose only context is one of its own, as with cuCtxCreate: it never has the device's primary one, or not
+// before it lets go of its own.
+int OwnContext(bool then_primary) {
+  CUcontext own = nullptr;
+  if (cuInit(0) != CUDA_SUCCESS || cuCtxCreate_v4(&own, nullptr, 0, 0) != CUDA_SUCCESS) return 1;
+  std::vector<char> host(size_t{1} << 20, 'x');
+  void* device = nullptr;
+  int failed = 0;
+  for (int i = 0; i < 3; ++i) {
+    failed += cudaMalloc(&device, host.size()) != cudaSuccess ? 1 : 0;
+    failed += cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice) != cudaSuccess ? 1 : 0;
+    failed += cudaFree(device) != cudaSuccess ? 1 : 0;
+  }
+  unsigned flags = 0;
+  int active = -1;
+  cuDevicePrimaryCtxGetState(0, &flags, &active);
+  std::printf("%d failed, primary context active: %d\n", failed, active);
+  if (then_primary) {
+    cuCtxSetCurrent(nullptr);
+    for (int i = 0; i < 3; ++i) failed += MallocAndFree() != 0 ? 1 : 0;
+    std::printf("%d failed\n", failed);
+  }
+  return cuCtxDestroy_v2(own) == CUDA_SUCCESS ? failed : 2;
 }
 
 void PrintChild(const char* what, pid_t child) {
@@ -485,7 +491,8 @@ int main(int argc, char** argv) {
     kill(getpid(), number(0, SIGKILL));
     pause();
   }
-  if (what == "own_context") return OwnContext();
+  if (what == "own_context") return OwnContext(false);
+  if (what == "own_context_first") return OwnContext(true);
   if (what == "use") return UseLibraries(rest, RTLD_LOCAL);
   if (what == "use_deepbind") return UseLibraries(rest, RTLD_LOCAL | RTLD_DEEPBIND);
   if (what == "use_in_child") return UseInChild(rest);

@@ -1,4 +1,4 @@
-// S13: what is deferred is settled by the thread that has deferred them it, before anything that could show the
+// S13: what is deferred is settled by the thread that has deferred it, before anything that could show the
 // difference.
 #include <cuda_profiler_api.h>
 
