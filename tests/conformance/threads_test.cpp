@@ -162,15 +162,19 @@ TYPED_TEST(Threads, MoreThanThereIs) {
   for (int i = 0; i < 2 * kThreads; ++i) ASSERT_NE(this->Take(bytes), nullptr);
 }
 
-// The same on a stream that they share, where no thread has work of its own, and with full memory: each holds a block
-// from the beginning to the end, and what it frees under work that only the next read waits for is all that there is
-// for its next allocation, whether the others run beside it or not.
+// The same on a stream that they share, where no thread has work of its own, the main one neither (whatever it did
+// elsewhere in the tests before), and with full memory: each holds a block from the beginning to the end, and what it
+// frees under work that only the next read waits for is all that there is for its next allocation, whether the others
+// run beside it or not.
 TYPED_TEST(Threads, EnoughForEverybodyOnOneStream) {
   const size_t bytes = this->FreeMemory() / (2 * kThreads + 1) * 2;
   cudaStream_t stream = nullptr;
   ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
   std::array<void*, kThreads> held = {};
-  for (void*& memory : held) ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess);
+  for (void*& memory : held) {
+    ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess);
+    ASSERT_TRUE(Fill(memory, bytes, NewSalt(), stream));
+  }
   this->RunAll([bytes, stream, &held](int index) {
     void*& memory = held[static_cast<size_t>(index)];
     for (int round = 0; round < kRounds / 3; ++round) {
