@@ -156,7 +156,7 @@ constexpr int kRounds = 60;
 constexpr int kRounds = 300;
 #endif
 
-// RULES_ROUNDS says how many.
+// RULES_ROUNDS says how many, RULES_SECONDS how long they may take; with another SIMCUDA_SEED they are others.
 TEST_P(Threads, S62_SomeOrderOfWholeOperations) {
   const char* const wanted = std::getenv("RULES_ROUNDS");
   const int rounds = wanted != nullptr ? std::atoi(wanted) : kRounds;
