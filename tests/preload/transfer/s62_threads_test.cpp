@@ -48,7 +48,7 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
     setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1);
     // Each process its own, so that a run of all seeds tries other ones.
     const char* const seed = std::getenv("SIMCUDA_SEED");
-    first_seed_ = 10'000'000 * (seed != nullptr ? std::atoi(seed) : 0);
+    first_seed_ = 10'000'000U * (seed != nullptr ? static_cast<uint32_t>(std::atoi(seed)) : 0U);
   }
   void SetUp() override {
     Rule::SetUp();
@@ -99,9 +99,9 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
     }
   }
 
-  void PlayRound(int seed) {
+  void PlayRound(uint32_t seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937 draw(static_cast<uint32_t>(seed));
+    std::mt19937 draw(seed);
     const size_t count = GetParam() == 1 ? 1 : 3;
     const cudaStream_t streams[] = {draw() % 2 == 0 ? a_ : nullptr, blocking_, b_};
     uint8_t* const memory[] = {device_, other_, third_};
@@ -143,7 +143,7 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
     }
   }
 
-  int first_seed_ = 0;
+  uint32_t first_seed_ = 0;
   cudaStream_t blocking_ = nullptr;
   std::atomic<uint64_t> clock_{0};
 };
@@ -161,7 +161,7 @@ TEST_P(Threads, S62_SomeOrderOfWholeOperations) {
   const char* const wanted = std::getenv("RULES_ROUNDS");
   const int rounds = wanted != nullptr ? std::atoi(wanted) : kRounds;
   const Tally tally("transfer");
-  for (int round = 0; round < rounds && !HasFailure(); ++round) PlayRound(first_seed_ + round);
+  for (int round = 0; round < rounds && !HasFailure(); ++round) PlayRound(first_seed_ + static_cast<uint32_t>(round));
   DECIDED_AT_LEAST(tally, "h2d.promoted.large", static_cast<uint64_t>(rounds));
   DECIDED_AT_LEAST(tally, "d2h.promoted", 1);
 }
