@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
+#include <new>
+
 namespace slipstream::cuda {
 namespace {
 
@@ -16,6 +19,11 @@ bool Find(void* library, const char* name, Function** function) {
 }  // namespace
 
 bool LoadDriver(Driver* driver) {
+  static constinit std::atomic<const Driver*> found{nullptr};
+  if (const Driver* const known = found.load(std::memory_order_acquire); known != nullptr) {
+    *driver = *known;
+    return true;
+  }
   void* const library = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return false;
   bool complete = true;
@@ -29,7 +37,11 @@ bool LoadDriver(Driver* driver) {
 #undef SLIPSTREAM_REQUIRED
 #undef SLIPSTREAM_OPTIONAL
 #undef SLIPSTREAM_TEXT
-  return complete;
+  if (!complete) return false;
+  const auto* const kept = new (std::nothrow) Driver(*driver);
+  const Driver* before = nullptr;
+  if (!found.compare_exchange_strong(before, kept, std::memory_order_acq_rel)) delete kept;
+  return true;
 }
 
 bool HasContextEvents(const Driver& driver) {

@@ -203,10 +203,13 @@ void Engine::DeviceReset(int device) {
 }
 
 void Engine::CaptureMayHaveEnded(cudaStream_t stream, bool per_thread) {
-  if (!captures_.live() || !DriverThere()) return;
+  // A table of its own: a question that is not asked leaves the capture open for good, and another thread may be at
+  // filling in the engine's.
+  cuda::Driver driver;
+  if (!captures_.live() || !cuda::LoadDriver(&driver)) return;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  const cuda::RelaxedCapture relaxed(driver_);
-  if (driver_.cuStreamIsCapturing(Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
+  const cuda::RelaxedCapture relaxed(driver);
+  if (driver.cuStreamIsCapturing(Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) captures_.Ended(KeyOfStream(stream, per_thread));
 }
 
