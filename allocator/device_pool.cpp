@@ -3,16 +3,12 @@
 #include <chrono>
 #include <utility>
 
+#include "cuda/sharded.h"
+
 namespace slipstream::allocator {
 namespace {
 
-std::atomic<uint32_t> g_threads{0};
-thread_local uint32_t t_number = 0;  // of the calling thread, from 1
-
-size_t OwnShard() {
-  if (t_number == 0) t_number = g_threads.fetch_add(1, std::memory_order_relaxed) + 1;
-  return t_number % DevicePool::kShards;
-}
+size_t OwnShard() { return cuda::ThreadNumber() % DevicePool::kShards; }
 
 }  // namespace
 

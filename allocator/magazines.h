@@ -25,6 +25,7 @@
 
 #include "allocator/mutant.h"
 #include "allocator/stream_name.h"
+#include "cuda/sharded.h"
 
 namespace slipstream::allocator {
 
@@ -150,11 +151,7 @@ class Magazines {
     Slot& slot_;
   };
 
-  Slot& Mine() {
-    static std::atomic<size_t> threads{0};
-    thread_local const size_t number = threads.fetch_add(1, std::memory_order_relaxed);
-    return slots_[number % kSlots];
-  }
+  Slot& Mine() { return slots_[cuda::ThreadNumber() % kSlots]; }
   std::atomic<uint64_t>& Beside(CUdeviceptr address) {
     constexpr uint64_t kGolden = 0x9E3779B97F4A7C15U;  // Knuth's multiplicative hash
     static_assert(kPlaces == size_t{1} << 12);

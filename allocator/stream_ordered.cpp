@@ -4,11 +4,10 @@
 #include <chrono>
 #include <new>
 
+#include "cuda/sharded.h"
+
 namespace slipstream::allocator {
 namespace {
-
-std::atomic<uint64_t> g_threads{0};
-thread_local uint64_t t_number = 0;  // of the calling thread, from 1; no other thread of the process has it, ever
 
 // The stream by an explicit handle, so that "the default stream" has one meaning.
 CUstream Explicit(cudaStream_t stream, bool per_thread) {
@@ -18,8 +17,7 @@ CUstream Explicit(cudaStream_t stream, bool per_thread) {
 
 StreamName NameOfDefault(CUstream stream) {
   if (stream != CU_STREAM_PER_THREAD) return {.stream = stream, .id = 0};
-  if (t_number == 0) t_number = g_threads.fetch_add(1, std::memory_order_relaxed) + 1;
-  return {.stream = stream, .id = t_number};
+  return {.stream = stream, .id = cuda::ThreadNumber()};
 }
 
 Decision DecisionOf(Source source) {

@@ -1,7 +1,6 @@
 #include "transfer/capture_watch.h"
 
 #include <algorithm>
-#include <mutex>
 
 namespace slipstream::transfer {
 
@@ -24,7 +23,7 @@ void CaptureWatch::Opened(const StreamKey& stream) noexcept {
 }
 
 void CaptureWatch::Ended(const StreamKey& stream) {
-  const std::unique_lock lock(mutex_);
+  const cuda::AllLocked all(locks_);
   std::erase(streams_, stream);
   live_.store(static_cast<uint32_t>(streams_.size()) + (lost_one_ ? 1 : 0), std::memory_order_release);
 }

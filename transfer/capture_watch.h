@@ -1,8 +1,9 @@
 // Whether some stream of the process is being captured into a graph.
 //
 // A context-wide event or wait during a capture fails and breaks the capture (measured), so whoever makes one holds
-// this lock shared, and whoever begins a capture holds it exclusively. Unsure counts as live: a capture whose end was
-// not seen stays counted.
+// the lock shared, and whoever begins a capture holds it exclusively. Captures are rare, and the others are not: each
+// thread shares a lock of its own, and a capture begins with all of them held. Unsure counts as live: a capture whose
+// end was not seen stays counted.
 // Threading: any thread.
 #pragma once
 
@@ -12,6 +13,7 @@
 #include <shared_mutex>
 #include <vector>
 
+#include "cuda/sharded.h"
 #include "transfer/stream_ref.h"
 
 namespace slipstream::transfer {
@@ -24,7 +26,7 @@ class CaptureWatch {
   // Calls begin() and counts a capture that it began.
   template <typename BeginIt>
   auto Begin(const StreamKey& stream, const BeginIt& begin) {
-    const std::unique_lock lock(mutex_);
+    const cuda::AllLocked all(locks_);
     const auto result = begin();
     if (result == 0) Opened(stream);
     return result;
@@ -38,7 +40,7 @@ class CaptureWatch {
   // Calls work() while no capture can begin; false, without calling it, when one is live.
   template <typename Work>
   bool Without(const Work& work) {
-    const std::shared_lock lock(mutex_);
+    const std::shared_lock lock(locks_.Mine());
     if (live()) return false;
     work();
     return true;
@@ -47,7 +49,7 @@ class CaptureWatch {
  private:
   void Opened(const StreamKey& stream) noexcept;
 
-  std::shared_mutex mutex_;
+  cuda::Sharded<std::shared_mutex> locks_;
   std::atomic<uint32_t> live_{0};
   std::vector<StreamKey> streams_;
   bool lost_one_ = false;  // out of memory: a capture that cannot be counted stays live

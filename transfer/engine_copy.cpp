@@ -187,11 +187,15 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
 }
 
 bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
-  SmallStaging::Place place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
+  ThreadState& thread = Identified();
+  const auto take = [&] {
+    return small_.Take(request.in.context, request.key, thread.id, thread.small_page, request.bytes);
+  };
+  SmallStaging::Place place = take();
   while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
     const FenceRef oldest = small_.AnyInFlight();
     if (oldest) (void)oldest.Wait();
-    place = small_.Take(request.in.context, request.key, Identified().id, request.bytes);
+    place = take();
   }
   if (place.memory == nullptr) {
     Count(small_.ready() ? Decision::kH2dDeclinedFull : WhyNoStaging(), request.bytes);
@@ -290,7 +294,8 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
   if (request.destination == nullptr || KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
   if (KindOf(driver_, request.source) != MemoryKind::kDevice) return false;
-  const SmallStaging::Place place = small_.Take(context_, request.key, Identified().id, request.bytes);
+  ThreadState& thread = Identified();
+  const SmallStaging::Place place = small_.Take(context_, request.key, thread.id, thread.small_page, request.bytes);
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);

@@ -46,27 +46,24 @@ bool Behind::Done(const FenceRef& fence) {
   return false;
 }
 
-// With the lock held. May throw.
-Fence*& FencePool::SpareOf(CUcontext context) {
-  for (Spare& spare : spare_) {
-    if (spare.context == context) return spare.first;
-  }
-  return spare_.emplace_back(Spare{.context = context, .first = nullptr}).first;
+// Contexts are few, and mostly there is one: the first fence of the list is the one.
+Fence* FencePool::TakeFrom(Spare& spare, CUcontext context) {
+  const std::lock_guard lock(spare.mutex);
+  Fence** link = &spare.first;
+  while (*link != nullptr && (*link)->context != context) link = &(*link)->next_free;
+  Fence* const fence = *link;
+  if (fence != nullptr) *link = fence->next_free;
+  return fence;
 }
 
 Fence* FencePool::Take(CUcontext context) {
   if (IsAbandoned(context)) return nullptr;
-  try {
-    const std::lock_guard lock(mutex_);
-    Fence*& first = SpareOf(context);
-    if (first != nullptr) {
-      Fence* const fence = std::exchange(first, first->next_free);
-      fence->done.store(false, std::memory_order_relaxed);
-      fence->references.store(1, std::memory_order_relaxed);
-      return fence;
-    }
-  } catch (...) {
-    return nullptr;
+  Fence* spare = nullptr;
+  // Where one thread takes what another one gives back, no more are made for that.
+  if (spare_.AnyFromMine([&](Spare& shard) { return (spare = TakeFrom(shard, context)) != nullptr; })) {
+    spare->done.store(false, std::memory_order_relaxed);
+    spare->references.store(1, std::memory_order_relaxed);
+    return spare;
   }
   auto* const fence = new (std::nothrow) Fence();
   if (fence == nullptr) return nullptr;
@@ -84,14 +81,14 @@ Fence* FencePool::Take(CUcontext context) {
 // The event may still be pending, and others may have been made to wait for it: both were settled when the wait was
 // enqueued, so recording it again changes nothing for them (cuda.h, cuStreamWaitEvent).
 void FencePool::GiveBack(Fence* fence) {
-  const std::lock_guard lock(mutex_);
-  Fence*& first = SpareOf(fence->context);  // it is there since the fence was taken
-  fence->next_free = first;
-  first = fence;
+  Spare& spare = spare_.Mine();
+  const std::lock_guard lock(spare.mutex);
+  fence->next_free = spare.first;
+  spare.first = fence;
 }
 
 void FencePool::Abandon(CUcontext context) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(abandon_mutex_);
   const size_t count = abandoned_count_.load(std::memory_order_relaxed);
   if (context == nullptr || count == abandoned_.size() || IsAbandoned(context)) return;
   abandoned_[count] = context;

@@ -2,8 +2,9 @@
 //
 // A Fence is shared by whoever waits for it: the slots of a copy, the ledger of a thread, the set of effects. The last
 // holder gives it back to the pool, which records it again for somebody else.
-// Threading: FencePool and FenceRef::Done/Wait from any thread; one FenceRef object by one thread at a time. The pool's
-//   lock is held for a pointer exchange only, never while calling the driver.
+// Threading: FencePool and FenceRef::Done/Wait from any thread; one FenceRef object by one thread at a time. Fences that
+//   are nobody's lie with the thread that gave them back, which takes them again, so threads meet in no lock there.
+//   None is held while calling the driver.
 // Ownership: events are created on demand and kept; the pool is never destroyed.
 #pragma once
 
@@ -15,9 +16,9 @@
 #include <cstdint>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "cuda/driver.h"
+#include "cuda/sharded.h"
 
 namespace slipstream::transfer {
 
@@ -111,21 +112,22 @@ class FencePool {
  private:
   friend class FenceRef;
 
-  // Those of a context that are nobody's.
+  // Fences that are nobody's.
   struct Spare {
-    CUcontext context;
-    Fence* first;
+    std::mutex mutex;
+    Fence* first = nullptr;
   };
 
   Fence* Take(CUcontext context);
-  Fence*& SpareOf(CUcontext context);
+  // One of `spare`'s that is the context's. Null: it has none.
+  static Fence* TakeFrom(Spare& spare, CUcontext context);
   void GiveBack(Fence* fence);
 
   const cuda::Driver& driver_;
-  std::mutex mutex_;
+  std::mutex abandon_mutex_;
   std::array<CUcontext, 64> abandoned_{};  // written before the count, with the lock held
   std::atomic<size_t> abandoned_count_{0};
-  std::vector<Spare> spare_;  // one a context, so few
+  cuda::Sharded<Spare> spare_;
 };
 
 }  // namespace slipstream::transfer

@@ -4,28 +4,28 @@
 
 namespace slipstream::transfer {
 
-bool HostEffects::Prune() {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.fence && entry.fence.Done(); });
-  count_.store(static_cast<uint32_t>(entries_.size()), std::memory_order_release);
-  return !entries_.empty();
+void HostEffects::Shard::Prune() {
+  std::erase_if(entries, [](const Entry& entry) { return entry.fence && entry.fence.Done(); });
+  SetCount();
 }
 
 void HostEffects::Add(const StreamKey& stream, uint64_t thread, HostEffectKind kind, const AddressRange& range,
                       FenceRef fence) {
-  const std::lock_guard lock(mutex_);
-  const auto earlier = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+  Shard& shard = shards_.Mine();
+  const std::lock_guard lock(shard.mutex);
+  const auto earlier = std::find_if(shard.entries.begin(), shard.entries.end(), [&](const Entry& entry) {
     const bool both = entry.fence && fence;
     return entry.kind == kind && entry.thread == thread && entry.stream == stream &&
            (!both || entry.fence.context() == fence.context());
   });
-  if (earlier == entries_.end()) {
+  if (earlier == shard.entries.end()) {
     // Where no copy is promoted nobody else looks, and threads come and go.
-    if (entries_.size() >= many_) {
-      Prune();
-      many_ = std::max(kMany, 2 * entries_.size());
+    if (shard.entries.size() >= shard.many) {
+      shard.Prune();
+      shard.many = std::max(Shard::kMany, 2 * shard.entries.size());
     }
-    entries_.push_back({stream, thread, kind, range, std::move(fence)});
-    count_.store(static_cast<uint32_t>(entries_.size()), std::memory_order_release);
+    shard.entries.push_back({stream, thread, kind, range, std::move(fence)});
+    shard.SetCount();
     return;
   }
   const bool finished = earlier->fence && earlier->fence.Done();
@@ -33,49 +33,58 @@ void HostEffects::Add(const StreamKey& stream, uint64_t thread, HostEffectKind k
   if (earlier->fence) earlier->fence = std::move(fence);  // one that could not be fenced stays unfinished
 }
 
+// Asks about no other work than what the answer depends on.
 bool HostEffects::MayWrite(HostEffectKind kind, const AddressRange& range) {
-  if (count_.load(std::memory_order_acquire) == 0) return false;
-  const std::lock_guard lock(mutex_);
-  if (!Prune()) return false;
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [&](const Entry& entry) { return entry.kind == kind && entry.range.Overlaps(range); });
+  return shards_.AnyFromMine([&](Shard& shard) {
+    if (shard.Empty()) return false;
+    const std::lock_guard lock(shard.mutex);
+    return std::any_of(shard.entries.begin(), shard.entries.end(), [&](const Entry& entry) {
+      return entry.kind == kind && entry.range.Overlaps(range) && !(entry.fence && entry.fence.Done());
+    });
+  });
+}
+
+template <typename AllAre>
+bool HostEffects::AllUnfinished(const AllAre& all_are) {
+  return !shards_.AnyFromMine([&](Shard& shard) {
+    if (shard.Empty()) return false;
+    const std::lock_guard lock(shard.mutex);
+    shard.Prune();
+    return !std::all_of(shard.entries.begin(), shard.entries.end(), all_are);
+  });
 }
 
 bool HostEffects::OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences) {
-  if (count_.load(std::memory_order_acquire) == 0) return true;
-  const std::lock_guard lock(mutex_);
-  Prune();
-  for (const Entry& entry : entries_) {
+  return AllUnfinished([&](const Entry& entry) {
     if (!(entry.stream == stream) || !entry.fence) return false;
     fences->push_back(entry.fence);
-  }
-  return true;
+    return true;
+  });
 }
 
 bool HostEffects::All(CUcontext context, std::vector<FenceRef>* fences) {
-  if (count_.load(std::memory_order_acquire) == 0) return true;
-  const std::lock_guard lock(mutex_);
-  Prune();
-  for (const Entry& entry : entries_) {
+  return AllUnfinished([&](const Entry& entry) {
     if (!entry.fence) return false;
     if (context == nullptr || entry.fence.context() == context) fences->push_back(entry.fence);
-  }
-  return true;
+    return true;
+  });
 }
 
 void HostEffects::On(const StreamKey& stream, std::vector<FenceRef>* fences) {
-  const std::lock_guard lock(mutex_);
-  for (const Entry& entry : entries_) {
+  (void)AllUnfinished([&](const Entry& entry) {
     if (entry.stream == stream && entry.fence) fences->push_back(entry.fence);
-  }
+    return true;
+  });
 }
 
 void HostEffects::Retire(CUstream handle) {
-  if (count_.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard lock(mutex_);
-  for (Entry& entry : entries_) {
-    if (entry.stream.handle == handle) entry.stream = {};
-  }
+  shards_.ForEach([handle](Shard& shard) {
+    if (shard.Empty()) return;
+    const std::lock_guard lock(shard.mutex);
+    for (Entry& entry : shard.entries) {
+      if (entry.stream.handle == handle) entry.stream = {};
+    }
+  });
 }
 
 }  // namespace slipstream::transfer

@@ -3,8 +3,11 @@
 //
 // What one thread submits to one stream runs in order, so of each kind its newest fence stands for the older ones, with
 // a range that covers them all.
-// Threading: any thread. The lock is held while the driver is asked whether a fence has passed; nothing that
-// synchronizes is called under it (S55).
+//
+// Threading: any thread. What a thread adds lies behind a lock of its own, so threads that add meet in none; who asks
+//   looks into one after the other, and takes the locks of those that hold something. Work that another thread enqueues
+//   meanwhile may be in the answer or not, as it may run before the question or behind it. A lock is held while the
+//   driver is asked whether a fence has passed; nothing that synchronizes is called under it (S55).
 #pragma once
 
 #include <atomic>
@@ -12,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/sharded.h"
 #include "transfer/address_range.h"
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
@@ -55,14 +59,26 @@ class HostEffects {
     FenceRef fence;
   };
 
-  // Drops what is finished; true: something is left.
-  bool Prune();
+  // What the threads of one shard have added.
+  struct Shard {
+    static constexpr size_t kMany = 64;
 
-  std::atomic<uint32_t> count_{0};
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
-  static constexpr size_t kMany = 64;
-  size_t many_ = kMany;  // at so many, those that are done are looked for
+    std::atomic<uint32_t> count{0};
+    std::mutex mutex;
+    std::vector<Entry> entries;
+    size_t many = kMany;  // at so many, those that are done are looked for
+
+    bool Empty() const { return count.load(std::memory_order_acquire) == 0; }
+    // With the lock held: drops what is finished.
+    void Prune();
+    void SetCount() { count.store(static_cast<uint32_t>(entries.size()), std::memory_order_release); }
+  };
+
+  // Whether all_are(entry) is true of everything unfinished.
+  template <typename AllAre>
+  bool AllUnfinished(const AllAre& all_are);
+
+  cuda::Sharded<Shard> shards_;
 };
 
 }  // namespace slipstream::transfer

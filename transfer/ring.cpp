@@ -8,43 +8,52 @@
 namespace slipstream::transfer {
 
 void Ring::Add(char* segment) {
-  const std::lock_guard lock(mutex_);
-  segments_.push_back(segment);
-  for (size_t offset = 0; offset < kSegmentBytes; offset += kSlotBytes) free_.push_back(segment + offset);
+  {
+    const std::lock_guard lock(segments_mutex_);
+    segments_.push_back(segment);
+  }
+  Shard& shard = shards_.Mine();
+  const std::lock_guard lock(shard);
+  for (size_t offset = 0; offset < kSegmentBytes; offset += kSlotBytes) shard.free.push_back(segment + offset);
   capacity_.fetch_add(kSegmentBytes, std::memory_order_release);
 }
 
 std::vector<FenceRef> Ring::InFlight() {
-  const std::lock_guard lock(mutex_);
   std::vector<FenceRef> fences;
-  fences.reserve(in_flight_.size());
-  for (const Lease& lease : in_flight_) fences.push_back(lease.fence);
+  shards_.ForEach([&](Shard& shard) {
+    const std::lock_guard lock(shard);
+    for (const Lease& lease : shard.in_flight) fences.push_back(lease.fence);
+  });
   return fences;
 }
 
 std::vector<char*> Ring::TakeIdleSegments() {
-  const std::lock_guard lock(mutex_);
-  Collect();
+  const std::lock_guard lock(segments_mutex_);
+  const cuda::AllLocked all(shards_);
   std::vector<char*> idle;
   for (char* const segment : segments_) {
     const auto inside = [segment](const char* slot) { return slot >= segment && slot < segment + kSegmentBytes; };
-    if (std::count_if(free_.begin(), free_.end(), inside) == kSegmentBytes / kSlotBytes) idle.push_back(segment);
+    ptrdiff_t free = 0;
+    shards_.ForEach([&](Shard& shard) {
+      shard.Collect();
+      free += std::count_if(shard.free.begin(), shard.free.end(), inside);
+    });
+    if (free != kSegmentBytes / kSlotBytes) continue;
+    idle.push_back(segment);
+    shards_.ForEach([&](Shard& shard) { std::erase_if(shard.free, inside); });
   }
-  for (char* const segment : idle) {
-    std::erase(segments_, segment);
-    std::erase_if(free_, [segment](const char* slot) { return slot >= segment && slot < segment + kSegmentBytes; });
-  }
+  for (char* const segment : idle) std::erase(segments_, segment);
   capacity_.fetch_sub(idle.size() * kSegmentBytes, std::memory_order_release);
   return idle;
 }
 
-// With the lock held. Leases lie in the order of their fences.
-void Ring::Collect() {
+// Leases lie in the order of their fences.
+void Ring::Shard::Collect() {
   Behind behind;
-  for (auto lease = in_flight_.begin(); lease != in_flight_.end();) {
+  for (auto lease = in_flight.begin(); lease != in_flight.end();) {
     if (behind.Done(lease->fence) || Broken(Mutant::kS08Early)) {
-      free_.insert(free_.end(), lease->slots.begin(), lease->slots.end());
-      lease = in_flight_.erase(lease);
+      free.insert(free.end(), lease->slots.begin(), lease->slots.end());
+      lease = in_flight.erase(lease);
     } else {
       ++lease;
     }
@@ -52,31 +61,34 @@ void Ring::Collect() {
 }
 
 char* Ring::Take(bool ask_first) {
-  const std::lock_guard lock(mutex_);
-  if (ask_first || free_.empty()) Collect();
-  if (free_.empty()) return nullptr;
-  char* const slot = free_.back();
-  free_.pop_back();
+  char* slot = nullptr;
+  shards_.AnyFromMine([&](Shard& shard) {
+    const std::lock_guard lock(shard);
+    if (std::exchange(ask_first, false) || shard.free.empty()) shard.Collect();
+    if (shard.free.empty()) return false;
+    slot = shard.free.back();
+    shard.free.pop_back();
+    return true;
+  });
   return slot;
 }
 
 void Ring::Commit(const std::vector<char*>& slots, const FenceRef& fence) {
   if (slots.empty()) return;
-  const std::lock_guard lock(mutex_);
+  Shard& shard = shards_.Mine();
+  const std::lock_guard lock(shard);
   if (fence) {
-    in_flight_.push_back({slots, fence});
+    shard.in_flight.push_back({slots, fence});
   } else {
-    free_.insert(free_.end(), slots.begin(), slots.end());
+    shard.free.insert(shard.free.end(), slots.begin(), slots.end());
   }
 }
 
-void Ring::WaitForOldest() {
-  FenceRef oldest;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!in_flight_.empty()) oldest = in_flight_.front().fence;
+void Ring::WaitForOne() {
+  for (const FenceRef& fence : InFlight()) {
+    (void)fence.Wait();
+    return;
   }
-  if (oldest) (void)oldest.Wait();
 }
 
 char* SlotLease::TakeOwn() {
@@ -93,7 +105,7 @@ char* SlotLease::Take() {
   if (slot == nullptr) slot = ring_.Take(std::exchange(first_, false));
   if (slot == nullptr && Broken(Mutant::kS08) && ring_.capacity() != 0) {
     if (with_fence_ != 0 && held_.front().fence) (void)held_.front().fence.Wait();
-    ring_.WaitForOldest();
+    ring_.WaitForOne();
     slot = TakeOwn();
     if (slot == nullptr) slot = ring_.Take(true);
   }

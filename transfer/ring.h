@@ -2,17 +2,22 @@
 //
 // Slots that were used last are used first: they may still be in the processors' caches, where both the copy into them
 // and the DMA out of them are faster.
-// Threading: Ring's functions from any thread, a SlotLease by one. The ring's lock is held while the driver is asked
-//   whether fences have passed; nothing that synchronizes is called under it (S55).
+// What a thread has used stays with it, behind a lock of its own, so threads that copy meet in none and ask about their
+// own fences; a thread that has nothing left takes what others have.
+//
+// Threading: Ring's functions from any thread, a SlotLease by one. A lock is held while the driver is asked whether
+//   fences have passed; nothing that synchronizes is called under it (S55).
 // Ownership: segments are the owner's, who may have those back of which no slot is in use.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
 #include <mutex>
 #include <vector>
 
+#include "cuda/sharded.h"
 #include "transfer/fence.h"
 
 namespace slipstream::transfer {
@@ -31,28 +36,35 @@ class Ring {
   // Bytes in all.
   size_t capacity() const { return capacity_.load(std::memory_order_acquire); }
 
-  // A free slot; null: all are in flight. Asks what is in flight where none is free, or first of all, and waits for
-  // nothing (S08).
+  // A free slot; null: all are in flight, of whatever thread. Asks what is in flight where none is free, or first of
+  // all, and waits for nothing (S08).
   char* Take(bool ask_first);
   // The slots hold what is to be read up to `fence`. Without a fence they are free at once.
   void Commit(const std::vector<char*>& slots, const FenceRef& fence);
 
-  // Waits for the oldest lease; only the broken rule S08 does.
-  void WaitForOldest();
+  // Waits for some lease; only the broken rule S08 does.
+  void WaitForOne();
 
  private:
-  void Collect();
-
   struct Lease {
     std::vector<char*> slots;
     FenceRef fence;
   };
+  struct Shard {
+    std::mutex mutex;
+    std::vector<char*> free;
+    std::deque<Lease> in_flight;
+
+    void lock() { mutex.lock(); }
+    void unlock() { mutex.unlock(); }
+    // With the lock held.
+    void Collect();
+  };
 
   std::atomic<size_t> capacity_{0};
-  std::mutex mutex_;
+  std::mutex segments_mutex_;
   std::vector<char*> segments_;
-  std::vector<char*> free_;
-  std::deque<Lease> in_flight_;
+  cuda::Sharded<Shard> shards_;
 };
 
 // The slots that one copy has.

@@ -3,7 +3,8 @@
 //
 // A program that makes blocking copies is one copy ahead of its device; two keep the device busy while the host
 // prepares the next step, and more would let a fast host fill memory with steps that have not run.
-// Threading: any thread; the lock is held while the driver is asked whether a fence has passed.
+// Threading: any thread. Each stream's waits lie behind one of several locks, which is held while the driver is asked
+//   whether a fence has passed.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/sharded.h"
 #include "transfer/fence.h"
 #include "transfer/stream_ref.h"
 
@@ -24,8 +26,9 @@ namespace slipstream::transfer {
 class RunAhead {
  public:
   static constexpr size_t kDeferredAStream = 2;
-  // So many deferred waits of streams that are gone are looked through for those that are done.
-  static constexpr size_t kManyOrphans = 16;
+  // So many deferred waits of streams that are gone, of those with one lock, are looked through for those that are
+  // done.
+  static constexpr size_t kManyOrphans = 8;
 
   struct DeferredWait {
     FenceRef fence;     // behind all work of the stream when the synchronization was skipped
@@ -37,9 +40,10 @@ class RunAhead {
   // asked first: where that has passed so have all, and the next two need no question, which costs 0.1 to 1.5 us where
   // the answer is yes (measured on several H200).
   FenceRef MustWaitFor(const StreamKey& stream) {
-    const std::lock_guard lock(mutex_);
-    const auto found = deferred_.find(stream);
-    if (found == deferred_.end()) return {};
+    Shard& shard = ShardOf(stream);
+    const std::lock_guard lock(shard);
+    const auto found = shard.deferred.find(stream);
+    if (found == shard.deferred.end()) return {};
     Deferred& deferred = found->second;
     if (!deferred.front().fence) return {};
     if (deferred.back().fence.Done()) {
@@ -49,12 +53,15 @@ class RunAhead {
     return deferred.front().fence.Done() ? FenceRef() : deferred.front().fence;
   }
   void Defer(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
-    const std::lock_guard lock(mutex_);
-    if (orphans_.size() >= kManyOrphans) EraseOrphans();
-    Deferred& deferred = deferred_[stream];
+    Shard& shard = ShardOf(stream);
+    const std::lock_guard lock(shard);
+    if (shard.orphans.size() >= kManyOrphans) shard.EraseOrphans();
+    Deferred& deferred = shard.deferred[stream];
     deferred[0] = std::move(deferred[1]);
     deferred[1] = {fence, mark, stream};
-    newest_.store(std::max(mark, newest_.load(std::memory_order_relaxed)), std::memory_order_seq_cst);
+    uint64_t newest = newest_.load(std::memory_order_relaxed);
+    while (newest < mark && !newest_.compare_exchange_weak(newest, mark, std::memory_order_seq_cst)) {
+    }
   }
 
   // Whether anything may be deferred that is younger than the mark. Takes no lock and asks nobody. Sequentially
@@ -65,14 +72,16 @@ class RunAhead {
   // All that is deferred by whatever thread and not done, the oldest first.
   std::vector<DeferredWait> Open() {
     std::vector<DeferredWait> open;
-    const std::lock_guard lock(mutex_);
-    EraseOrphans();
-    open = orphans_;
-    for (const auto& [stream, deferred] : deferred_) {
-      for (const DeferredWait& wait : deferred) {
-        if (wait.fence && !wait.fence.Done()) open.push_back(wait);
+    const cuda::AllLocked all(shards_);  // or something could be deferred that nobody has seen when newest_ goes back
+    shards_.ForEach([&](Shard& shard) {
+      shard.EraseOrphans();
+      open.insert(open.end(), shard.orphans.begin(), shard.orphans.end());
+      for (const auto& [stream, deferred] : shard.deferred) {
+        for (const DeferredWait& wait : deferred) {
+          if (wait.fence && !wait.fence.Done()) open.push_back(wait);
+        }
       }
-    }
+    });
     if (open.empty()) newest_.store(0, std::memory_order_release);
     std::sort(open.begin(), open.end(),
               [](const DeferredWait& one, const DeferredWait& other) { return one.mark < other.mark; });
@@ -83,13 +92,11 @@ class RunAhead {
   // capturing, and a thread that ends cannot ask.
   void Retire(CUstream handle) {
     if (handle == nullptr) return;
-    const std::lock_guard lock(mutex_);
     RetireIf([handle](const StreamKey& stream) { return stream.handle == handle; });
   }
   // So is the thread's own default stream, and its number does not come back.
   void ThreadEnded(uint64_t thread) {
     if (thread == 0) return;  // of streams that are no thread's
-    const std::lock_guard lock(mutex_);
     RetireIf([thread](const StreamKey& stream) { return stream.thread == thread; });
   }
 
@@ -101,29 +108,42 @@ class RunAhead {
   };
   using Deferred = std::array<DeferredWait, kDeferredAStream>;  // the last ones, oldest first
 
-  // With the lock held.
-  void EraseOrphans() {
-    std::erase_if(orphans_, [](const DeferredWait& wait) { return wait.fence.Done(); });
-  }
+  // The streams of one hash.
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<StreamKey, Deferred, Hash> deferred;
+    std::vector<DeferredWait> orphans;  // of streams that are gone
+
+    void lock() { mutex.lock(); }
+    void unlock() { mutex.unlock(); }
+    // With the lock held.
+    void EraseOrphans() {
+      std::erase_if(orphans, [](const DeferredWait& wait) { return wait.fence.Done(); });
+    }
+  };
+
+  // Handles are addresses of large objects.
+  Shard& ShardOf(const StreamKey& stream) { return shards_.Of(Hash()(stream) >> 6 ^ stream.thread); }
+
   template <typename Is>
   void RetireIf(const Is& is) {
-    for (auto entry = deferred_.begin(); entry != deferred_.end();) {
-      if (!is(entry->first)) {
-        ++entry;
-        continue;
+    shards_.ForEach([&](Shard& shard) {
+      const std::lock_guard lock(shard);
+      for (auto entry = shard.deferred.begin(); entry != shard.deferred.end();) {
+        if (!is(entry->first)) {
+          ++entry;
+          continue;
+        }
+        for (const DeferredWait& wait : entry->second) {
+          if (wait.fence && !wait.fence.KnownDone()) shard.orphans.push_back({wait.fence, wait.mark, {}});
+        }
+        entry = shard.deferred.erase(entry);
       }
-      for (const DeferredWait& wait : entry->second) {
-        if (wait.fence && !wait.fence.KnownDone()) orphans_.push_back({wait.fence, wait.mark, {}});
-      }
-      entry = deferred_.erase(entry);
-    }
+    });
   }
 
-  std::atomic<uint64_t> newest_{
-      0};  // mark of the youngest deferred wait; 0: all are settled. Written with the lock held
-  std::mutex mutex_;
-  std::unordered_map<StreamKey, Deferred, Hash> deferred_;
-  std::vector<DeferredWait> orphans_;  // of streams that are gone
+  std::atomic<uint64_t> newest_{0};  // mark of the youngest deferred wait; 0: all are settled. With a shard's lock held
+  cuda::Sharded<Shard> shards_;
 };
 
 }  // namespace slipstream::transfer

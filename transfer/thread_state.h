@@ -51,6 +51,7 @@ struct ThreadState {
   Deferred deferred[kMaxDeferred];
   size_t deferred_count = 0;
   PinnedPages pinned;
+  uint32_t small_page = 0;  // of SmallStaging, that it used last
   ThreadWork::Mine work = {};
 };
 

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <deque>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -36,9 +37,14 @@ class SmallStagingTest : public ::testing::Test {
     return staging;
   }
 
+  // What a thread of that number takes.
+  SmallStaging::Place Take(const StreamKey& stream, uint64_t thread, size_t bytes, CUcontext context = Context()) {
+    return staging_.Take(context, stream, thread, recent_[thread], bytes);
+  }
+
   // A copy that is enqueued; its fence.
   FenceRef Copy(CUstream stream, uint64_t thread, char** place, size_t bytes = 64) {
-    const SmallStaging::Place taken = staging_.Take(Context(), {stream, 0}, thread, bytes);
+    const SmallStaging::Place taken = Take({stream, 0}, thread, bytes);
     *place = taken.memory;
     FenceRef fence = fences_.Record(Context(), stream);
     staging_.Commit(taken, fence);
@@ -49,6 +55,7 @@ class SmallStagingTest : public ::testing::Test {
   Staging& all_ = NewStaging();
   SmallStaging& staging_ = all_.small;
   FencePool& fences_ = all_.fences;
+  std::map<uint64_t, uint32_t> recent_;  // of each thread
   const CUstream stream_ = reinterpret_cast<CUstream>(0x1000);
 };
 
@@ -73,8 +80,8 @@ TEST_F(SmallStagingTest, OtherThreadsAndStreamsHavePagesOfTheirOwn) {
 
 // Default streams of two devices.
 TEST_F(SmallStagingTest, AStreamOfTheSameNameInAnotherContextHasPagesOfItsOwn) {
-  const SmallStaging::Place first = staging_.Take(Context(), {CU_STREAM_LEGACY, 0}, 1, 64);
-  const SmallStaging::Place second = staging_.Take(reinterpret_cast<CUcontext>(0x2008), {CU_STREAM_LEGACY, 0}, 1, 64);
+  const SmallStaging::Place first = Take({CU_STREAM_LEGACY, 0}, 1, 64);
+  const SmallStaging::Place second = Take({CU_STREAM_LEGACY, 0}, 1, 64, reinterpret_cast<CUcontext>(0x2008));
   EXPECT_NE(first.page, second.page);
 }
 
@@ -88,8 +95,7 @@ TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
   Pass(new_fence);
   std::set<char*> pages;
   for (;;) {
-    const SmallStaging::Place taken =
-        staging_.Take(Context(), {reinterpret_cast<CUstream>(0x3000), 0}, 3, SmallStaging::kPageBytes);
+    const SmallStaging::Place taken = Take({reinterpret_cast<CUstream>(0x3000), 0}, 3, SmallStaging::kPageBytes);
     if (taken.memory == nullptr) break;
     pages.insert(taken.memory);
   }
@@ -124,14 +130,14 @@ TEST_F(SmallStagingTest, APageThatIsFreeIsFoundWhateverItsStreamHas) {
     ASSERT_NE(place, nullptr);
   }
   fences.push_back(Copy(stream_, 2, &place));
-  EXPECT_EQ(staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
+  EXPECT_EQ(Take({stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
   Pass(fences[0]);
-  EXPECT_NE(staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
+  EXPECT_NE(Take({stream_, 0}, 1, SmallStaging::kPageBytes).memory, nullptr);
 }
 
 TEST_F(SmallStagingTest, WhenEveryPageIsInFlightThereIsNone) {
   size_t pages = 0;
-  while (staging_.Take(Context(), {stream_, 0}, 1, SmallStaging::kPageBytes).memory != nullptr) ++pages;
+  while (Take({stream_, 0}, 1, SmallStaging::kPageBytes).memory != nullptr) ++pages;
   EXPECT_EQ(pages, kPages);
 }
 

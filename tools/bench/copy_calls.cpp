@@ -1,6 +1,6 @@
 // How long the host is in a copy between its memory and the device, whose stream has nothing else to do.
 //
-//   copy_calls [--calls N] [--bytes N] [Google Benchmark's options]
+//   copy_calls [--calls N] [--bytes N] [--one-stream 1] [Google Benchmark's options]
 //
 // h2d/blocking/SIZE/threads:N      cudaMemcpyAsync from pageable memory and cudaStreamSynchronize, as `.cuda()` does
 // h2d/nonblocking/...              cudaMemcpyAsync from pageable memory alone
@@ -9,12 +9,13 @@
 // d2h/blocking/..., d2h/memcpy/... the same back, into pageable memory that was written before
 // event/record/threads:N           cudaEventRecord
 //
-// SIZE is 4 B to 256 MiB; of 1, 4 and 8 threads each has a stream and memory of its own. At most --calls (1000) of each
-// are timed, and no more than --bytes (8 GiB) are copied, but for the first three. Counters of a benchmark, means over
-// the threads: mean_ns, p50_ns and p99_ns of a copy, which include two clock readings ("clock_ns" in the context), and
-// bytes a ns by the median. After each, one more copy is made whose bytes are looked at. Runs with whatever
-// libcudart.so.13 LD_LIBRARY_PATH has; the one it is linked to does nothing, and is refused. Exit status: 0, 1 a CUDA
-// call failed or bytes were wrong, 2 wrong usage or no runtime.
+// SIZE is 4 B to 256 MiB; of 1, 4 and 8 threads each has memory of its own, and a stream of its own; with --one-stream
+// 1 all threads work on one stream. At most --calls (1000) of each are timed, and no more than --bytes (8 GiB) are
+// copied, but for the first three. Counters of a benchmark, means over the threads: mean_ns, p50_ns and p99_ns of a
+// copy, which include two clock readings ("clock_ns" in the context), and bytes a ns by the median. After each, one
+// more copy is made whose bytes are looked at. Runs with whatever libcudart.so.13 LD_LIBRARY_PATH has; the one it is
+// linked to does nothing, and is refused. Exit status: 0, 1 a CUDA call failed or bytes were wrong, 2 wrong usage or no
+// runtime.
 #include <benchmark/benchmark.h>
 #include <cuda_runtime_api.h>
 
@@ -35,7 +36,7 @@ using bench::Clock;
 using bench::kMiB;
 
 constexpr bench::Size kCopySizes[] = {
-    {4, "4B"},          {4 << 10, "4KiB"},    {64 << 10, "64KiB"},  {kMiB, "1MiB"},
+    {4, "4B"},          {4 << 10, "4KiB"},    {64 << 10, "64KiB"},  {256 << 10, "256KiB"}, {kMiB, "1MiB"},
     {4 * kMiB, "4MiB"}, {16 * kMiB, "16MiB"}, {64 * kMiB, "64MiB"}, {256 * kMiB, "256MiB"}};
 // Untimed, of each benchmark: the first ones find staging memory not there yet.
 constexpr size_t kWarmUp = 16;
@@ -61,6 +62,7 @@ constexpr Kind kEventRecord = {"event/record", cudaMemcpyHostToDevice, Way::kEve
 struct Options {
   size_t calls = 1000;
   size_t bytes = 8192 * kMiB;
+  size_t one_stream = 0;
 };
 
 Options options;
@@ -82,12 +84,22 @@ unsigned char ByteAt(size_t place, int thread) {
   return static_cast<unsigned char>((place ^ place >> 8 ^ place >> 16) % 127 + 1 + static_cast<size_t>(thread));
 }
 
+// Of all threads; null: it could not be made.
+cudaStream_t SharedStream() {
+  static cudaStream_t const stream = [] {
+    cudaStream_t made = nullptr;
+    return cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking) == cudaSuccess ? made : nullptr;
+  }();
+  return stream;
+}
+
 // One thread's stream and memory.
 class Copier {
  public:
   Copier(benchmark::State& state, const Kind& kind, size_t bytes) : kind_(kind), bytes_(bytes) {
-    good_ = OK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)) && OK(cudaMalloc(&device_, bytes)) &&
-            OK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    good_ = options.one_stream != 0 ? (stream_ = SharedStream()) != nullptr
+                                    : OK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    good_ = good_ && OK(cudaMalloc(&device_, bytes)) && OK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     if (kind.way == Way::kPinned) {
       good_ = good_ && OK(cudaHostAlloc(&pinned_, bytes, cudaHostAllocDefault));
     } else {
@@ -99,7 +111,7 @@ class Copier {
     if (stream_ != nullptr) cudaStreamSynchronize(stream_);
     cudaFree(device_);
     cudaFreeHost(pinned_);
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (stream_ != nullptr && options.one_stream == 0) cudaStreamDestroy(stream_);
     if (event_ != nullptr) cudaEventDestroy(event_);
   }
   Copier(const Copier&) = delete;
@@ -204,8 +216,9 @@ bool RuntimeIsReal() {
 
 int main(int argc, char** argv) {
   if (!bench::TakeNumber(&argc, argv, "--calls", &options.calls) ||
-      !bench::TakeNumber(&argc, argv, "--bytes", &options.bytes)) {
-    std::fprintf(stderr, "copy_calls: --calls and --bytes take a number of 1 or more\n");
+      !bench::TakeNumber(&argc, argv, "--bytes", &options.bytes) ||
+      !bench::TakeNumber(&argc, argv, "--one-stream", &options.one_stream)) {
+    std::fprintf(stderr, "copy_calls: --calls, --bytes and --one-stream take a number of 1 or more\n");
     return 2;
   }
   benchmark::Initialize(&argc, argv);
