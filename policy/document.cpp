@@ -4,12 +4,12 @@
 #define TOML_MAX_NESTED_VALUES 16
 #define TOML_ENABLE_FORMATTERS 0
 // toml++ 3.3 asserts what damaged text can make false ("[.]") and what it then handles as an error. Its assertions must
-// not abort somebody's process in a build that has them, nor become promises to the optimiser in one that has not
+// not abort somebody's process in a build that has them, nor become promises to the optimizer in one that has not
 // (Clang).
 #undef NDEBUG
 #define TOML_ASSERT(expr) static_assert(true)
 // Its table of white space (3.3) declares the answer for most of Latin, Greek and Cyrillic, among others, unreachable
-// where it is "no": an "é" outside of quotes would be undefined behaviour. In that header alone, unreachable is "no".
+// where it is "no": an "é" outside of quotes would be undefined behavior. In that header alone, unreachable is "no".
 #include <toml++/impl/preprocessor.h>
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false

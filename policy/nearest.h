@@ -10,7 +10,7 @@
 
 namespace slipstream::policy {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn one name into the other (bytes,
+// Insertions, deletions, replacements and swaps of neighbors that turn one name into the other (bytes,
 // not characters).
 std::size_t EditDistance(std::string_view a, std::string_view b);
 

@@ -4,7 +4,7 @@
 //   part and decides by pure functions of (policy, request).
 // Threading: plain data. Filled by one thread, then only read.
 // Layers: the bottom one. Includes nothing of ours, and no CUDA header.
-// Rule: a key that nothing obeys does not exist here, and a value that this version cannot honour is refused by Load().
+// Rule: a key that nothing obeys does not exist here, and a value that this version cannot honor is refused by Load().
 //   Each field has a row in options.cpp, or rule_keys.cpp, from which the parser, the overrides, `slipstream policy`
 //   and docs/policy.md come; a test counts the fields against the rows.
 

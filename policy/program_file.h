@@ -49,7 +49,7 @@ class ProgramPath {
   std::size_t size_ = 0;
   int descriptor_ = -1;  // the program itself, where it came as one
   bool readable_ = true;
-  char text_[PATH_MAX];  // ends in a NUL; not initialised beyond
+  char text_[PATH_MAX];  // ends in a NUL; not initialized beyond
 };
 
 }  // namespace slipstream::policy

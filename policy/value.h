@@ -14,7 +14,7 @@
 
 namespace slipstream::policy {
 
-// Not a std::variant: the destructor of libstdc++ 12's is undefined behaviour where copying a string into it fails.
+// Not a std::variant: the destructor of libstdc++ 12's is undefined behavior where copying a string into it fails.
 struct Value {
   enum class Kind : std::uint8_t { kFlag, kNumber, kText, kList };
 

@@ -1,4 +1,4 @@
-"""driver_table.py finds a misspelt row, a function that bypasses the table, a row twice, and a stale excuse."""
+"""driver_table.py finds a misspelled row, a function that bypasses the table, a row twice, and a stale excuse."""
 
 import unittest
 
@@ -37,7 +37,7 @@ class DriverTable(CheckTest):
     def test_all_in_order(self):
         self.assert_fine(self.check())
 
-    def test_a_misspelt_row(self):
+    def test_a_misspelled_row(self):
         done = self.check(TABLE.replace("cuMemFree_v2", "cuMemFree_v3"))
         self.assert_finds(done, "cuMemFree_v3: cuda.h declares no such function", "cuMemFree_v2 is neither hooked nor")
 

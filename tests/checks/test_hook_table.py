@@ -1,4 +1,4 @@
-"""hook_table.py finds a misspelt row, a wrong version, a function in neither list, and one that no CUDA has."""
+"""hook_table.py finds a misspelled row, a wrong version, a function in neither list, and one that no CUDA has."""
 
 import unittest
 
@@ -51,7 +51,7 @@ class HookTable(CheckTest):
         self.assert_fine(self.check())
         self.assert_fine(self.check(in13=["cudaLaunchHostFunc_v2"], latest=()))
 
-    def test_a_misspelt_row(self):
+    def test_a_misspelled_row(self):
         done = self.check(TABLE.replace("cudaFree", "cudaFreee"))
         self.assert_finds(done, "cudaFreee: the row says CUDA 13, but its libcudart has no such function",
                           "cudaFree is neither in hooks.def nor in unhooked.def")

@@ -24,7 +24,7 @@ class Needed(CheckTest):
         done = self.check(PLAIN, "-Wl,--no-as-needed", "-l:libstdc++.so.6")
         self.assert_finds(done, "DT_NEEDED has libstdc++.so.6")
 
-    def test_a_sanitiser_only_where_allowed(self):
+    def test_a_sanitizer_only_where_allowed(self):
         flags = ("-fsanitize=undefined",)
         source = 'extern "C" int cudaMalloc(int a, int b) { return a / b; }\n'
         self.assert_finds(self.check(source, *flags), "DT_NEEDED has libubsan.so")

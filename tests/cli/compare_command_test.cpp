@@ -26,7 +26,7 @@ using test::Variables;
 using test::WriteFile;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
 #else
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif

@@ -95,7 +95,7 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
 // What stands behind "--" is the command's own.
 TEST(HelpTest, OptionsOfTheCommandAreNotOurs) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "programs of the system cannot load a sanitised library";
+  GTEST_SKIP() << "programs of the system cannot load a sanitized library";
 #endif
   const Finished finished = Slipstream({"run", "--quiet", "--", "echo", "--help", "--", "-x"});
   EXPECT_EQ(finished.out, "--help -- -x\n") << finished.err;

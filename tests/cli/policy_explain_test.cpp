@@ -217,7 +217,7 @@ TEST_F(PolicyExplainTest, NothingIsPromotedWhereSlipstreamIsOff) {
   EXPECT_NE(off.find("\ncounted      not at all\n"), std::string::npos) << off;
 }
 
-// Every decision by which the engine itself leaves a copy alone, or keeps a synchronise, is a condition: a new one too.
+// Every decision of the engine to leave a copy alone or to keep a synchronization is a condition, a new one too.
 TEST_F(PolicyExplainTest, NamesEveryReasonOfTheEngine) {
   const std::string up = Of("4KiB", "h2d").out;
   const std::string down = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}).out;

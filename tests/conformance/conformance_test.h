@@ -4,7 +4,7 @@
 // Threading: one fixture, one main thread; tests make the threads they need.
 // Ownership: what Take() gave and nobody gave back goes back at the end of the test.
 // Errors: a CUDA call that fails fails the test.
-// Hazard: device memory is not initialised, and on the simulated device filled with garbage whenever that is allowed.
+// Hazard: device memory is not initialized, and on the simulated device filled with garbage whenever that is allowed.
 #pragma once
 
 #include <cuda_runtime_api.h>

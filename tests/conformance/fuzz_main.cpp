@@ -163,13 +163,13 @@ class Worker {
       Order();
     } else if (kind < 97) {
       what_ = "wait";
-      Must(cudaStreamSynchronize(AnyStream()), "a stream's synchronise");
+      Must(cudaStreamSynchronize(AnyStream()), "a stream's synchronization");
     } else if (kind < 99) {
       Ask();
     } else {
       what_ = "wait for the device";
       const std::unique_lock lock(shared_.captures);
-      Must(cudaDeviceSynchronize(), "the device's synchronise");
+      Must(cudaDeviceSynchronize(), "the device's synchronization");
       shared_.wanted.fetch_sub(unreturned_);
       unreturned_ = 0;
     }
@@ -283,7 +283,7 @@ class Worker {
     ForEnds(block, [&](uint8_t* memory, size_t bytes, uint32_t end) {
       found_.resize(bytes);
       Must(cudaMemcpyAsync(found_.data(), memory, bytes, cudaMemcpyDeviceToHost, stream), "a copy");
-      Must(cudaStreamSynchronize(stream), "a stream's synchronise");
+      Must(cudaStreamSynchronize(stream), "a stream's synchronization");
       for (size_t i = 0; i < bytes; ++i) {
         if (found_[i] == PatternByte(*block.salt + end, i)) continue;
         std::vector<uint8_t> wanted(bytes);

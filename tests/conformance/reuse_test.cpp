@@ -37,9 +37,9 @@ class Reuse : public Conformance<Allocator> {
     ASSERT_NE(memory, nullptr);
     const uint32_t salt = NewSalt();
     EXPECT_TRUE(Fill(memory, bytes, salt, stream));
-    EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "before the device is synchronised";
+    EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "before the device is synchronized";
     OK(cudaDeviceSynchronize());
-    EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "after the device is synchronised";
+    EXPECT_TRUE(Holds(memory, bytes, salt, stream)) << "after the device is synchronized";
     EXPECT_OK(Allocator::Free(memory, stream));
   }
 };

@@ -1,7 +1,7 @@
 // A library to be preloaded that breaks a promise of CUDA's on purpose: the differential test must find it. BROKEN says
 // which one:
-//   drop_sync     a synchronise that follows a copy to pinned memory is dropped, now and then
-//   naive_skip    a synchronise that follows a copy from pageable memory is dropped: an engine without any of its rules
+//   drop_sync     the synchronization that follows a copy to pinned memory is dropped, now and then
+//   naive_skip    the synchronization that follows a copy from pageable memory is dropped, without any of the rules
 //   late_source   a pageable source is read at the thread's next call
 //   early_pinned  a pinned source is read at the call
 //   early_tail    all of a large pageable source is read at the call
@@ -42,7 +42,7 @@ bool Is(const void* pointer, cudaMemoryType type) {
 }
 
 struct LastCopy {
-  bool dropped_sync = false;  // whether the synchronise behind it is to be dropped
+  bool dropped_sync = false;  // whether the synchronization behind it is to be dropped
   cudaStream_t stream = nullptr;
 };
 thread_local LastCopy last_copy;

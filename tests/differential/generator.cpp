@@ -353,7 +353,7 @@ class Generator {
     sync.kind = Kind::kStreamSync;
     sync.thread = thread;
     if (random_.Chance(4)) {
-      // Another stream's first: no synchronise of the copy.
+      // Another stream's first: no synchronization of the copy.
       sync.stream = AnyStream(thread);
       Add(sync);
       if (random_.Chance(50)) return true;
@@ -376,7 +376,7 @@ class Generator {
     for (int i = 0; i < 2 && random_.Chance(60); ++i) FollowUp();
   }
 
-  // What a program may do after copy and synchronise, with no further word.
+  // What a program may do after copy and synchronization, with no further word.
   void FollowUp() {
     const Op copy = last_copy_;
     if (!model_.buffer(copy.src).alive() || !model_.buffer(copy.dst).alive()) return;

@@ -33,7 +33,7 @@ constexpr const char* kUsage =
 
 constexpr int kUsageStatus = 2;
 constexpr int kNotDetermined = 3;
-constexpr int kNotAsModelled = 4;
+constexpr int kNotAsModeled = 4;
 
 struct Options {
   differential::Family family = differential::Family::kMain;
@@ -127,7 +127,7 @@ void SayTrace(const Program& program, const Observations& observations) {
 }
 
 // Whether exactly those calls failed that the model expected to.
-bool AsModelled(const Program& program, const Observations& observations) {
+bool AsModeled(const Program& program, const Observations& observations) {
   std::vector<differential::Model> models(differential::kMaxThreads, differential::Model(program.family));
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const differential::Op& op = program.ops[i];
@@ -177,7 +177,7 @@ class Runner {
     digest_ = options_.batch == 1 ? observations.Digest() : differential::Mixed(digest_, observations.Digest());
     if (options_.trace) SayTrace(program, observations);
     if (++in_batch_ == options_.batch) EndBatch();
-    return options_.strict && !AsModelled(program, observations) ? kNotAsModelled : 0;
+    return options_.strict && !AsModeled(program, observations) ? kNotAsModeled : 0;
   }
 
   void EndBatch() {

@@ -52,7 +52,7 @@ class DifferentialTest(unittest.TestCase):
         return self.differential("--preload", MUTANTS, *settings, "--count", 60000, "--chunk", 1000, "--no-shrink", *arguments)
 
     # ---- broken promises
-    def test_a_synchronise_that_is_dropped_now_and_then(self):
+    def test_a_synchronization_that_is_dropped_now_and_then(self):
         self.assert_finds(self.broken("drop_sync"), 9, "as=d2h", " sync ")
 
     def test_an_engine_without_any_rule(self):

@@ -97,7 +97,7 @@ std::string Input(const std::vector<std::string>& seeds, uint64_t seed, uint64_t
 
 }  // namespace
 
-// The sanitisers' end is no signal.
+// The sanitizers' end is no signal.
 extern "C" [[gnu::visibility("default")]] void __asan_on_error() { std::fputs(g_where, stderr); }
 
 int main(int argc, char** argv) {

@@ -15,7 +15,7 @@ namespace slipstream::fuzz {
 // Whole inputs, made by the project's own writers. Called once.
 std::vector<std::string> Seeds();
 
-// Reads the bytes. What must not happen ends the process: a crash, what a sanitiser finds, or Must(false).
+// Reads the bytes. What must not happen ends the process: a crash, what a sanitizer finds, or Must(false).
 void OneInput(std::string_view bytes);
 
 // Says what is wrong and aborts.

@@ -1,4 +1,4 @@
-"""cuda_first.py PROGRAM.py [ARGUMENTS]: initialises the CUDA driver, then runs the program as if it were started alone.
+"""cuda_first.py PROGRAM.py [ARGUMENTS]: initializes the CUDA driver, then runs the program as if it were started alone.
 
 The driver loads the library named by CUDA_INJECTION64_PATH inside cuInit. Were cuInit left to the program's first
 runtime call, calls made before that one would go uncounted; this way the counter is there before the first. cuInit is a

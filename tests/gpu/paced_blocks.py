@@ -2,7 +2,7 @@
 
 SPECIFICATION is JSON: {"workload": {"program": "train_lm.py", "arguments": ["--batch", "8"]}, ...}. All workloads are
 built and warmed up first; then {"ready": true} is printed, and each line {"workload": name, "lead": n, "steps": n} on
-standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronised clock readings, after
+standard input is answered by {"seconds": s}, the time of `steps` steps between two synchronized clock readings, after
 `lead` steps that are not timed (they bring caches and clocks back after the other processes' turns). With "fetch": true
 batches are only taken from the loader; with "trace": path torch.profiler writes there what the device and CUDA's calls did
 in these steps, and the answer says how long the program was at moving data; with "profile": "cuda", "cpu_cuda" or "stacks"

@@ -29,7 +29,7 @@ def git(repository, *arguments):
 
 
 def wanted(path):
-    """Sources of the samples that are run, the headers that they share, and the licence of both."""
+    """Sources of the samples that are run, the headers that they share, and the license of both."""
     parts = pathlib.PurePosixPath(path)
     if path == "LICENSE":
         return True

@@ -32,7 +32,7 @@ def window(trainer, steps, block_steps):
     if trainer.device.type == "cuda":
         activities.append(ProfilerActivity.CUDA)
     with profile(activities=activities, acc_events=True) as profiler:
-        # The program's own loop, its synchronises and its reading of the losses included.
+        # The program's own loop, its synchronizations and its reading of the losses included.
         train_common.run_blocks(trainer, steps, block_steps)
     with tempfile.TemporaryDirectory() as directory:
         path = os.path.join(directory, "trace.json")

@@ -59,7 +59,7 @@ class Trainer:
 def parser(description, batch):
     result = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     result.add_argument("--steps", type=int, default=20)
-    result.add_argument("--block-steps", type=int, default=10, help="steps between two synchronised clock readings")
+    result.add_argument("--block-steps", type=int, default=10, help="steps between two synchronized clock readings")
     result.add_argument("--batch", type=int, default=batch)
     result.add_argument("--seed", type=int, default=1)
     result.add_argument("--deterministic", action="store_true")
@@ -127,7 +127,7 @@ def versions():
 
 
 def run_blocks(trainer, steps, block_steps):
-    """Trains in blocks, the clock read after a synchronise at each block's end. The losses, and seconds a step by block."""
+    """Trains in blocks; reads the clock, synchronized, at the end of each. The losses, and seconds a step by block."""
     losses = []
     step_seconds = []
     while len(losses) < steps:

@@ -1,7 +1,7 @@
 """Trains MobileNetV2 on small images enlarged to 224 x 224, tuned by hand as far as a rung of the ladder says.
 
 The rungs are those of tuning guides, each with all that is below it: `baseline`; `mixed`, mixed precision; `batch`, a larger
-batch; `uint8`, images as bytes, which the device normalises; `workers`, as many loader workers as there are processors
+batch; `uint8`, images as bytes, which the device normalizes; `workers`, as many loader workers as there are processors
 for; `pinned`, pinned batches that are copied without waiting. Prints samples a second, the first steps left out.
 """
 

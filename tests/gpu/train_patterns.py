@@ -140,7 +140,7 @@ def prefetch_thread(job):
 
 
 class StreamPrefetcher:
-    """Copies and normalises the next batch on a stream of its own, as the data_prefetcher of Apex's examples does."""
+    """Copies and normalizes the next batch on a stream of its own, as the data_prefetcher of Apex's examples does."""
 
     def __init__(self, batches, device):
         self.batches = batches

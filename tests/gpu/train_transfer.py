@@ -197,7 +197,7 @@ class Images(torch.utils.data.Dataset):
 
 
 class Augment:
-    """Bytes to floats, normalised and half of them mirrored, on the device. Its random numbers are the device's own."""
+    """Bytes to floats, normalized and half of them mirrored, on the device. Its random numbers are the device's own."""
 
     def __init__(self, device, seed):
         self.generator = torch.Generator(device).manual_seed(seed)
@@ -487,7 +487,7 @@ def checkpoint(job):
     """A small GPT; every few steps all of model and optimizer goes to the host, kept in memory and, with --to-file,
     written to a file.
 
-    Tuned: into pinned memory that is used again, without waiting for each tensor, and one synchronise behind all. Its
+    Tuned: into pinned memory that is used again, with one synchronization behind all tensors, and none for each. Its
     batches are pinned too.
     """
     args = job.args

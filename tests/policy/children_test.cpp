@@ -114,7 +114,7 @@ class Variables {
   std::vector<std::string> Without(std::string_view library = kLibrary) {
     const VariablesSize size = SizeOfVariables(get());
     EXPECT_EQ(size.entries, pointers_.size());
-    // Exactly as much as was asked for: a byte more would be found by a sanitiser.
+    // Exactly as much as was asked for: a byte more would be found by a sanitizer.
     std::vector<char*> entries(size.entries);
     std::vector<char> text(size.text);
     const std::vector<std::string> before = texts_;

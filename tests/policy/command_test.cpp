@@ -337,9 +337,9 @@ TEST(PolicyShow, DimsDefaultsOnATerminalOnly) {
     ::close(terminal);
     return std::string(buffer, count < 0 ? 0 : static_cast<std::size_t>(count));
   };
-  const std::string coloured = on_terminal("SLIPSTREAM_ENABLED=false");
-  EXPECT_NE(coloured.find("\033[2mversion"), std::string::npos) << coloured;
-  EXPECT_NE(coloured.find("\nenabled"), std::string::npos) << coloured;  // Not a default: not dimmed.
+  const std::string colored = on_terminal("SLIPSTREAM_ENABLED=false");
+  EXPECT_NE(colored.find("\033[2mversion"), std::string::npos) << colored;
+  EXPECT_NE(colored.find("\nenabled"), std::string::npos) << colored;  // Not a default: not dimmed.
   EXPECT_EQ(on_terminal("NO_COLOR=1").find('\033'), std::string::npos);
   EXPECT_EQ(on_terminal("TERM=dumb").find('\033'), std::string::npos);
   EXPECT_EQ(RunCommand([] { return PolicyShow(std::nullopt, false); }).out.find('\033'), std::string::npos);

@@ -20,8 +20,8 @@ namespace slipstream::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitiser and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+// Programs of the system are not built with the sanitizer and cannot load a library that is.
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
 #else
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif
@@ -94,8 +94,8 @@ class ChildrenTest : public ::testing::Test {
     WriteFile(In("policy.toml"), "version = 1\n" + (children.empty() ? "" : "[children]\n" + children + "\n"));
     std::vector<std::string> words = {SLIPSTREAM_COMMAND, "run", "--quiet", "--policy", In("policy.toml"), "--"};
     words.insert(words.end(), command.begin(), command.end());
-    const Variables sanitised = Preload("");
-    if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
+    const Variables sanitized = Preload("");
+    if (sanitized.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitized.at("ASAN_OPTIONS"));
     variables.try_emplace("LD_PRELOAD", INTERPOSER);
     variables.try_emplace("PATH", In("missing") + ":" + place_ + ":" + getenv("PATH"));
     return RunProgram(words, variables);

@@ -14,7 +14,7 @@ class InertTest : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "programs of the system cannot load a sanitised library";
+    GTEST_SKIP() << "programs of the system cannot load a sanitized library";
 #endif
   }
 };

@@ -19,8 +19,8 @@ namespace slipstream::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitiser and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+// Programs of the system are not built with the sanitizer and cannot load a library that is.
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
 #else
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif
@@ -31,8 +31,8 @@ Finished RunUnder(const std::vector<std::string>& options, const std::vector<std
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
   words.insert(words.end(), command.begin(), command.end());
-  const Variables sanitised = Preload("");
-  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
+  const Variables sanitized = Preload("");
+  if (sanitized.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitized.at("ASAN_OPTIONS"));
   return RunProgram(words, variables, input);
 }
 

@@ -101,7 +101,7 @@ int LoaderQuestions(const std::vector<std::string>& command) {
 // not ask the dynamic linker every time.
 TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitisers ask the dynamic linker themselves";
+  GTEST_SKIP() << "the sanitizers ask the dynamic linker themselves";
 #endif
   const std::vector<std::string> command = {PROGRAM, "use_often", USER12, UNLINKED_USER};
   const Outcome outcome = Compare(command);
@@ -114,7 +114,7 @@ TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
 
 TEST(RuntimeLibraryTest, S57_ThousandsOfCallingPlacesAreLookedUpOnce) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitisers ask the dynamic linker themselves";
+  GTEST_SKIP() << "the sanitizers ask the dynamic linker themselves";
 #endif
   // 3000 places in one library, 201 rounds.
   EXPECT_LT(LoaderQuestions({PROGRAM, "use_often", USER12, MANY_SITES}), 100);
@@ -122,7 +122,7 @@ TEST(RuntimeLibraryTest, S57_ThousandsOfCallingPlacesAreLookedUpOnce) {
 
 TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitisers refuse RTLD_DEEPBIND";
+  GTEST_SKIP() << "the sanitizers refuse RTLD_DEEPBIND";
 #endif
   // Not seen, and not disturbed.
   const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
@@ -192,7 +192,7 @@ TEST(RuntimeLibraryTest, S66_ANewerRuntimeThatComesLaterEndsTheService) {
   }
 }
 
-// Which library it is for whose sake every synchronise is made (S22).
+// Which library it is for whose sake every synchronization is made (S22).
 TEST(RuntimeLibraryTest, S22_ATransportInUseIsNamed) {
   const std::string directory = NewDirectory();
   Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
@@ -263,7 +263,7 @@ TEST(RuntimeLibraryTest, AHookCalledWithoutAnyRuntimeAnswersNotSupported) {
                                       "print(ctypes.CDLL(None).cudaMalloc(None, 0))"},
                                      Preload(SLIPSTREAM_LIBRARY));
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the system's python3 is not built with the sanitiser";
+  GTEST_SKIP() << "the system's python3 is not built with the sanitizer";
 #endif
   EXPECT_EQ(hooked.out, "801\n801\n") << hooked.err;
 }

@@ -262,7 +262,7 @@ class AheadTest : public ReportTest {
     Insert("CUPTI_ACTIVITY_KIND_MEMCPY",
            Common(call, start, end, more) + ", 4096, 1, NULL, 1, 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL");
   }
-  // A launch of a kernel, the promoted copy behind it, and the synchronise behind that: the kernel runs to 500, the
+  // A launch of a kernel, the promoted copy behind it, and the synchronization behind that: the kernel runs to 500, the
   // copy from there to 550. The next call begins at 700.
   void Promoted() {
     Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
@@ -301,8 +301,8 @@ class AheadTest : public ReportTest {
   bool has_period_ = false;
 };
 
-// The synchronise returned at 45 and would not have before 550: 505 ns, of which a launch from 100 to 110 is 10.
-TEST_F(AheadTest, ASkippedSynchroniseBehindWork) {
+// The synchronization returned at 45 and would not have before 550: 505 ns, of which a launch from 100 to 110 is 10.
+TEST_F(AheadTest, ASkippedSynchronizationBehindWork) {
   Promoted();
   Kernel(Call("cudaLaunchKernel_v7000", 100, 110), 550, 2000);  // asked for later: not waited for
   Call("cudaEventRecord", 700, 710);
@@ -317,7 +317,7 @@ TEST_F(AheadTest, ASkippedSynchroniseBehindWork) {
   EXPECT_EQ(ahead.other_threads.all_went_on(), 0);
 }
 
-// All of it had run when the synchronise returned.
+// All of it had run when the synchronization returned.
 TEST_F(AheadTest, AnIdleStream) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 12), 12, 20);
   Copy(Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.small"}), 35, 42);
@@ -331,7 +331,7 @@ TEST_F(AheadTest, AnIdleStream) {
 }
 
 // The second one, from 200 to 205, waits for the same work: what counts is still 45 to 550, less the 5 ns that the host
-// was in that synchronise, which might have waited.
+// was in that synchronization, which might have waited.
 TEST_F(AheadTest, TwoBehindTheSameKernelAreOneWait) {
   Promoted();
   Call("cudaStreamSynchronize_v3020", 200, 205, {.decision = "transfer.sync.skipped.rest"});
@@ -392,7 +392,7 @@ TEST_F(AheadTest, WorkOfAnotherStreamDoesNotCount) {
 TEST_F(AheadTest, WorkPastEveryHook) {
   Promoted();
   Kernel(Call("cuLaunchKernel", 25, 28, {.driver = true}), 500, 580);
-  Kernel(99, 44, 600);  // before the synchronise returns, but not before it begins
+  Kernel(99, 44, 600);  // before the synchronization returns, but not before it begins
   Kernel(99, 39, 590);
   Call("cudaEventRecord", 950, 960);
   EXPECT_EQ(Ahead().step_thread.all_went_on(), 590 - 45);
@@ -459,7 +459,7 @@ TEST_F(AheadTest, ABlockingCopy) {
   EXPECT_EQ(ahead.step_thread.all_went_on(), 500 - 130);
 }
 
-// An asynchronous copy alone, or a synchronise that was made, is no wait that was skipped.
+// An asynchronous copy alone, or a synchronization that was made, is no wait that was skipped.
 TEST_F(AheadTest, WhatIsNoSkippedWait) {
   Kernel(Call("cudaLaunchKernel_v7000", 10, 20), 20, 500);
   Call("cudaMemcpyAsync_v3020", 30, 40, {.decision = "transfer.h2d.promoted.large", .bytes = 1 << 20});

@@ -117,7 +117,7 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
   // Where a line goes on in the next one.
   const std::string flat = std::regex_replace(text_, std::regex("\n      "), " ");
   const json& device = process["devices"][0];
-  EXPECT_EQ(Figures(LineOf(text_, "  running kernels (utilisation)").substr(31)),
+  EXPECT_EQ(Figures(LineOf(text_, "  running kernels (utilization)").substr(31)),
             (std::vector<std::string>{Time(device["kernels_ns"].get<double>() / kSteps),
                                       Percent(device["utilization"].get<double>(), 1)}));
   EXPECT_EQ(device["copies_beside_kernels_ns"], 50 * kSteps);
@@ -244,7 +244,7 @@ TEST_F(OutputTest, WhatWasNotRecordedIsNull) {
   }
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("no kernels were recorded"), std::string::npos);
-  EXPECT_EQ(text.find("utilisation"), std::string::npos) << text;
+  EXPECT_EQ(text.find("utilization"), std::string::npos) << text;
 }
 
 TEST_F(OutputTest, NoLineIsTooLong) {
@@ -293,7 +293,7 @@ TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {
     EXPECT_NE(html_.find(std::string("aria-label=\"") + plot + "\""), std::string::npos) << plot;
   }
   // A bar for each part of each measured step, a thing for each of the typical step's.
-  EXPECT_NE(html_.find("<title>step 8, synchronises: 250 ns</title>"), std::string::npos);
+  EXPECT_NE(html_.find("<title>step 8, synchronizations: 250 ns</title>"), std::string::npos);
   EXPECT_NE(html_.find("<title>gemm: 200 ns</title>"), std::string::npos);
   EXPECT_NE(html_.find("<title>cudaMalloc: 10 ns</title>"), std::string::npos);
   EXPECT_NE(html_.find("rank 0, step 0: 5.00 us (left out of the figures)"), std::string::npos);

@@ -281,7 +281,7 @@ TEST_F(ReportTest, Devices) {
   EXPECT_EQ(device.times.kernels, 300 * kCount);
   EXPECT_EQ(device.times.copies, 200 * kCount);
   EXPECT_EQ(device.times.copies_alone, 150 * kCount);
-  // The host meanwhile: copying, synchronising, allocating, launching, in other calls, outside.
+  // The host meanwhile: copying, synchronizing, allocating, launching, in other calls, outside.
   const std::array<int64_t, kHostStates> idle = {50, 200, 10, 40, 0, 250};
   for (size_t i = 0; i < kHostStates; ++i) EXPECT_EQ(device.times.idle[i], idle[i] * kCount) << i;
   // Half of the SMs for 250 ns, all for the 50 ns of both kernels.

@@ -66,7 +66,7 @@ class ReportTest : public trace_db::TraceDbTest {
     spool->Thread(2, 101, "autograd");
   }
 
-  // A step of 1000 ns: copies 100, synchronises 250, allocations 10, launches 40, another thread 100, outside 500.
+  // A step of 1000 ns: copies 100, synchronizations 250, allocations 10, launches 40, another thread 100, outside 500.
   static void AddStep(uint64_t at, uint64_t length, uint64_t number, std::vector<tracer::TraceRecord>* main,
                       std::vector<tracer::TraceRecord>* other) {
     main->push_back(Call(kMemcpyHook, at, at + 100, kCopySite, 4096));

@@ -101,7 +101,7 @@ TEST_F(CaptureTest, SafeCallsAreFineInEveryMode) {
   }
 }
 
-TEST_F(CaptureTest, SynchronisingWhatCapturesIsRefusedInEveryMode) {
+TEST_F(CaptureTest, SynchronizingWhatCapturesIsRefusedInEveryMode) {
   const Outcome refused = {cudaErrorStreamCaptureUnsupported, false};
   for (const auto mode : kModes) {
     for (const bool other : {false, true}) {

@@ -198,7 +198,7 @@ TEST_F(CopyTest, PeerCopyMovesBytesBetweenDevices) {
   OK(cudaSetDevice(1));
   OK(cudaMalloc(reinterpret_cast<void**>(&far), kBytes));
   OK(cudaSetDevice(0));
-  OK(LaunchFill(device_, kBytes, 6, a_));  // another stream of the source device: serialised all the same
+  OK(LaunchFill(device_, kBytes, 6, a_));  // another stream of the source device: serialized all the same
   OK(cudaMemcpyPeer(far, 1, device_, 0, kBytes));
   EXPECT_EQ(Byte(far), 6);
 }

@@ -75,7 +75,7 @@ TEST_F(GraphTest, BranchesHaveNoOrder) {
 }
 
 // An executable does not run beside itself, on whatever streams it is launched.
-TEST_F(GraphTest, TwoLaunchesOfOneExecutableAreSerialised) {
+TEST_F(GraphTest, TwoLaunchesOfOneExecutableAreSerialized) {
   Log log;
   const cudaGraphExec_t exec = Capture([&] {
     EXPECT_EQ(LaunchAppend(&log, 1, a_), cudaSuccess);

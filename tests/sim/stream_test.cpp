@@ -103,7 +103,7 @@ TEST_F(StreamTest, TheLegacyStreamIsABarrierAmongBlockingStreams) {
   EXPECT_EQ(log.entries, (std::vector<int>{1, 2, 3}));
 }
 
-TEST_F(StreamTest, SynchronisingTheLegacyStreamWaitsForBlockingStreamsOnly) {
+TEST_F(StreamTest, SynchronizingTheLegacyStreamWaitsForBlockingStreamsOnly) {
   cudaStream_t blocking = nullptr;
   OK(cudaStreamCreate(&blocking));
   Log log;

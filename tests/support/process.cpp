@@ -130,7 +130,7 @@ Finished RunProgram(const std::vector<std::string>& command, const Variables& va
 
 Variables Preload(const std::string& library) {
 #if defined(__SANITIZE_ADDRESS__)
-  // The sanitiser's runtime is a dependency of both program and library; it only minds not being the first.
+  // The sanitizer's runtime is a dependency of both program and library; it only minds not being the first.
   return {{"LD_PRELOAD", library}, {"ASAN_OPTIONS", "verify_asan_link_order=0:detect_leaks=0"}};
 #else
   return {{"LD_PRELOAD", library}};

@@ -30,7 +30,7 @@ using Variables = std::map<std::string, std::string>;
 Finished RunProgram(const std::vector<std::string>& command, const Variables& variables = {},
                     const std::string& input = "", std::chrono::seconds limit = std::chrono::minutes(2));
 
-// LD_PRELOAD for the library, with the sanitiser runtime in front where this build has one.
+// LD_PRELOAD for the library, with the sanitizer runtime in front where this build has one.
 Variables Preload(const std::string& library);
 
 // A folder of its own, 0755, removed with everything in it.

@@ -8,7 +8,7 @@ _failed = []
 
 
 def values(count, dtype=torch.float32, seed=0):
-    """`count` values that differ from their neighbours and by the seed; the same in every process."""
+    """`count` values that differ from their neighbors and by the seed; the same in every process."""
     numbers = torch.arange(count, dtype=torch.int64).mul_(2654435761).add_(seed * 40503).bitwise_and_(0xFFFF)
     if dtype == torch.bool:
         return numbers.bitwise_and_(4).ne_(0).to(dtype)

@@ -1,6 +1,6 @@
 """What a program may lean on: the order of a stream, and that a blocking copy is over when it returns.
 
-Each part fails where a copy is read or written too early, and most of them where the synchronise behind a blocking copy is
+Each part fails where a copy is read or written too early, and most of them where the synchronization behind a blocking copy is
 left out without paying for it. Parts begin with work that nobody waits for, so that streams are busy.
 """
 
@@ -150,8 +150,8 @@ def questions_behind_a_blocking_copy():
     return counted
 
 
-def synchronises_of_the_program():
-    """A synchronise of its own, behind a copy that does not block, is one."""
+def synchronizations_of_the_program():
+    """A synchronization of its own, behind a copy that does not block, is one."""
     counted = 0
     for size in SIZES:
         for wait in (lambda: torch.cuda.current_stream().synchronize(), torch.cuda.synchronize):
@@ -225,7 +225,7 @@ def main():
     for part in (destinations_that_are_still_read, destinations_that_are_still_written,
                  pinned_memory_behind_a_blocking_copy, pinned_memory_of_another_stream,
                  pinned_memory_that_is_read_again, other_streams_behind_a_blocking_copy,
-                 questions_behind_a_blocking_copy, synchronises_of_the_program, copies_of_another_thread, many_at_once,
+                 questions_behind_a_blocking_copy, synchronizations_of_the_program, copies_of_another_thread, many_at_once,
                  results_in_pageable_memory):
         section(part)
     finish()

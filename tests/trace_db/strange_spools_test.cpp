@@ -316,7 +316,7 @@ TEST(CleanTextTest, CommandsAreWhatAShellTakes) {
 // More than memory may hold at once: what the export keeps does not grow with the records.
 TEST_F(StrangeSpoolsTest, AMillionRecordsInBoundedMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitiser's own memory grows";
+  GTEST_SKIP() << "a sanitizer's own memory grows";
 #else
   constexpr uint64_t kRecords = 1'000'000;
   constexpr uint64_t kChunk = 1000;

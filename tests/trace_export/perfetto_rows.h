@@ -409,8 +409,8 @@ class PerfettoRows {
     const bool is_wait = event.category == "cuda_sync";
     EXPECT_EQ(tracks_.at(track.parent).name, "GPU " + note("device"));
     EXPECT_EQ(track.name, !is_wait                 ? "stream " + note("stream")
-                          : note("stream") == "-1" ? "synchronises of the context"
-                                                   : "synchronises of stream " + note("stream"));
+                          : note("stream") == "-1" ? "synchronizations of the context"
+                                                   : "synchronizations of stream " + note("stream"));
     const bool flows = !event.flows.empty();
     if (flows) {
       EXPECT_EQ(event.flows, std::vector<uint64_t>{std::stoull(note("correlation"))});

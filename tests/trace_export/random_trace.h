@@ -1,6 +1,6 @@
 // A database with something of every kind in it, drawn from a seed: what the exports write is compared with it. Its
 // spools are slipstream's own; what a recording does not have (yet) is put in by SQL, in Nsight Systems' layout:
-// kernels, copies, memsets, synchronises, NVTX ranges, devices, call stacks.
+// kernels, copies, memsets, synchronizations, NVTX ranges, devices, call stacks.
 //
 // Three processes on two hosts, two of them with one number.
 //

@@ -177,7 +177,7 @@ class NativeStackTest : public testing::Test {
 TEST_F(NativeStackTest, IsTheUnwindersWhateverTheFunctionsLookLike) {
   ASSERT_NE(frames_, nullptr);
   const Inner inner = [&] { ExpectSame(frames_.get()); };
-  for (int round = 0; round < 3; ++round) {  // learnt, and then known
+  for (int round = 0; round < 3; ++round) {  // learned, and then known
     inner();
     Plain(inner);
     for (const size_t bytes : {16, 5000, 100'000}) {
@@ -266,8 +266,8 @@ TEST_F(NativeStackTest, EndsWhereTheCodeDoesNotSayWhoCalledIt) {
   munmap(memory, 4096);
 }
 
-// A fibre runs on a stack that is not the thread's.
-TEST_F(NativeStackTest, OfAFibre) {
+// A fiber runs on a stack that is not the thread's.
+TEST_F(NativeStackTest, OfAFiber) {
   static NativeFrames* frames = nullptr;
   static Seen seen;
   frames = frames_.get();
@@ -275,13 +275,13 @@ TEST_F(NativeStackTest, OfAFibre) {
   void* const stack = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(stack, MAP_FAILED);
   ucontext_t back;
-  ucontext_t fibre;
-  ASSERT_EQ(getcontext(&fibre), 0);
-  fibre.uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = kBytes};
-  fibre.uc_link = &back;
+  ucontext_t fiber;
+  ASSERT_EQ(getcontext(&fiber), 0);
+  fiber.uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = kBytes};
+  fiber.uc_link = &back;
   makecontext(
-      &fibre, [] { Deep([] { seen = Walk(frames); }, 20); }, 0);
-  ASSERT_EQ(swapcontext(&back, &fibre), 0);
+      &fiber, [] { Deep([] { seen = Walk(frames); }, 20); }, 0);
+  ASSERT_EQ(swapcontext(&back, &fiber), 0);
   EXPECT_GE(seen.frames.size(), 21U);
   // And the thread's own is what it was.
   ExpectSame(frames_.get());
@@ -356,7 +356,7 @@ TEST_F(NativeStackTest, WhatIsUnloadedIsForgotten) {
   EXPECT_EQ(call(UNLOAD_2), UNLOAD_2);
   if (address_of_library != place) GTEST_SKIP() << "the loader found another place for the second library";
   EXPECT_NE(innermost_of_library, first);
-  // What was learnt once is what it was: a stack of the first has the first's frame.
+  // What was learned once is what it was: a stack of the first has the first's frame.
   NativeFrames::Address address;
   NativeFrames::Module module;
   ASSERT_TRUE(frames->Describe(first, &address));

@@ -399,7 +399,7 @@ def little_room():
 
 
 def one_place_one_site():
-    """A place that is run again and again, and specialised meanwhile, stays one site."""
+    """A place that is run again and again, and specialized meanwhile, stays one site."""
     seen = set()
     for i in range(3000):
         seen.add(PROBE.check()[0])

@@ -18,7 +18,7 @@
 
 #if defined(__SANITIZE_THREAD__)
 // ThreadSanitizer takes descriptors for the process's: it sees a race where the writer's table and the program's have
-// the same number. A SpoolFile belongs to one thread. (The sanitiser's name for this, and its visibility.)
+// the same number. A SpoolFile belongs to one thread. (The sanitizer's name for this, and its visibility.)
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "race:slipstream::tracer::SpoolFile::\n";
 }

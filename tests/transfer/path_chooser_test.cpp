@@ -52,7 +52,7 @@ TEST(PathChooser, ChangedTimesAreNoticed) {
   EXPECT_GE(second, 1800);
 }
 
-TEST(PathChooser, SizesAreLearntApart) {
+TEST(PathChooser, SizesAreLearnedApart) {
   PathChooser ways;
   SecondWays(ways, 100, 50'000, 10'000);
   EXPECT_EQ(ways.Choose(kBytes), 1U);

@@ -1,4 +1,4 @@
-// How many synchronises a stream may owe (S23), and how often the driver is asked for that.
+// How many synchronizations a stream may owe (S23), and how often the driver is asked for that.
 
 #include "transfer/run_ahead.h"
 

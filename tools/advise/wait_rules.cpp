@@ -55,8 +55,8 @@ Verdict ExplicitSynchronizes(const Facts& facts) {
   });
   const PlaceSum all = SumOf(sums);
   if (all.count == 0 || static_cast<double>(all.count) / facts.steps() < 0.5) return Verdict::Nothing();
-  Advice advice = AboutWaits(facts, sums, "synchronises that belong to no copy");
-  advice.finding = "The loop synchronises: the host stands until the device has done everything.";
+  Advice advice = AboutWaits(facts, sums, "synchronizations that belong to no copy");
+  advice.finding = "The loop synchronizes: the host stands until the device has done everything.";
   advice.change = "Take it out, or time with events.";
   advice.snippet = "start.record(); step(); end.record()  # read start.elapsed_time(end) later";
   return Verdict::Say(advice);
@@ -103,8 +103,8 @@ Verdict WaitsForTheLoader(const Facts& facts) {
 }
 
 constexpr Rule kRules[] = {
-    {"item-synchronize", ".item() and other implicit synchronises", "calls", ItemSynchronizes},
-    {"explicit-synchronize", "Synchronises in the loop", "calls", ExplicitSynchronizes},
+    {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes},
+    {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes},
     {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
     {"loader-wait", "The device waits for the loader", "steps", WaitsForTheLoader},
 };

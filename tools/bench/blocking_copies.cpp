@@ -8,7 +8,7 @@
 // With --complete it is how long until the bytes are on a device with nothing else to do (T3), of 1 MiB to 256 MiB.
 //
 // The queue is device-to-device copies of BYTES in all (default 160 GiB: some 80 ms on an H200). The device is
-// synchronised before each repetition, and what arrived is compared with what the source held. Prints {"bytes":
+// synchronized before each repetition, and what arrived is compared with what the source held. Prints {"bytes":
 // [seconds, ...], ...}. Exit status: 0, 1 wrong bytes, 2 a CUDA call failed or wrong usage.
 #include <cuda_runtime_api.h>
 

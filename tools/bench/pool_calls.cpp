@@ -34,7 +34,7 @@ using bench::Size;
 
 // A pool that hands out only what the device is done with needs a few blocks until one always is.
 constexpr size_t kWarmUp = 64;
-// Pairs between two synchronisations, where work is pending.
+// Pairs between two synchronizations, where work is pending.
 constexpr size_t kBatch = 16;
 
 struct Options {
@@ -163,7 +163,7 @@ bool RuntimeIsReal() {
   if (cudaMalloc(&memory, 2 * kMiB) != cudaSuccess || memory == nullptr) return false;
   cudaMemPool_t pool = nullptr;
   uint64_t everything = UINT64_MAX;
-  // Or a stream-ordered free would give the memory back at every synchronise.
+  // Or a stream-ordered free would give the memory back at every synchronization.
   return cudaFree(memory) == cudaSuccess && cudaDeviceGetDefaultMemPool(&pool, 0) == cudaSuccess &&
          cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &everything) == cudaSuccess;
 }

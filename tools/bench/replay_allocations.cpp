@@ -58,7 +58,7 @@ cudaMemPool_t PoolOf(int device) {
   return cudaDeviceGetDefaultMemPool(&pool, device) == cudaSuccess ? pool : nullptr;
 }
 
-// Or a stream-ordered free would give the memory back at every synchronise.
+// Or a stream-ordered free would give the memory back at every synchronization.
 bool KeepWhatIsFreed(int device) {
   uint64_t everything = UINT64_MAX;
   const cudaMemPool_t pool = PoolOf(device);

@@ -3,7 +3,7 @@
 
 1. A row's function is declared, under the very name that is exported.
 2. A function that a newer CUDA brings cannot bypass the table silently: every function whose name says that it
-   allocates, frees, copies, sets, launches, synchronises and so on is hooked or stands in not_hooked_driver.txt with a
+   allocates, frees, copies, sets, launches, synchronizes and so on is hooked or stands in not_hooked_driver.txt with a
    reason.
 3. not_hooked_driver.txt holds nothing that is hooked or that the header does not have.
 

@@ -57,7 +57,7 @@ def stack_flags(library):
     return match.group(1).replace(" ", "") if match else None
 
 
-def initialisers(library):
+def initializers(library):
     """Names of the functions that the loader runs when it loads the library, in order; "0x..." for one without a name."""
     sections = _output("readelf", "-S", "-W", library)
     found = []
@@ -81,6 +81,6 @@ def initialisers(library):
     return found
 
 
-def initialisers_of_archive(archive):
+def initializers_of_archive(archive):
     """Names of the functions that the objects in a static library would run at load."""
     return set(re.findall(r" [tT] (_GLOBAL__sub_I_\S+|__cpu_indicator_init|frame_dummy)$", _output("nm", archive), re.MULTILINE))

@@ -3,7 +3,7 @@
 
     needed.py LIBRARY [--allow NAME...]
 
---allow names what a sanitised build adds (libasan.so, libubsan.so, libtsan.so; any version).
+--allow names what a sanitized build adds (libasan.so, libubsan.so, libtsan.so; any version).
 """
 
 import argparse

@@ -13,31 +13,31 @@
 import argparse
 import subprocess
 
-from elf import dynamic_symbols, initialisers, initialisers_of_archive
+from elf import dynamic_symbols, initializers, initializers_of_archive
 from findings import cannot_check, finish
 
-ALLOWED_INITIALISERS = {
+ALLOWED_INITIALIZERS = {
     "frame_dummy": "the compiler's own; registers nothing on today's systems",
     "_ZN10slipstream4shim12_GLOBAL__N_18KnowRootEv": "reads one variable; the root of a run has its end registered (shim/run_root.cpp)",
 }
 
 
 def of_the_compiler(compiler):
-    """Initialisers in the compiler's own archives; None where the compiler is not there."""
+    """Initializers in the compiler's own archives; None where the compiler is not there."""
     names = set()
     for archive in ("libstdc++.a", "libgcc.a", "libgcc_eh.a"):
         try:
             done = subprocess.run([compiler, f"-print-file-name={archive}"], capture_output=True, text=True, check=True)
         except (OSError, subprocess.CalledProcessError):
             return None
-        names |= initialisers_of_archive(done.stdout.strip())
+        names |= initializers_of_archive(done.stdout.strip())
     return names
 
 
 def problems_of(symbols, runs_at_load, allowed):
     problems = [f"{symbol.name} is a unique symbol (STB_GNU_UNIQUE)" for symbol in symbols if symbol.binding == "UNIQUE"]
     for name in runs_at_load:
-        if name not in ALLOWED_INITIALISERS and name not in allowed:
+        if name not in ALLOWED_INITIALIZERS and name not in allowed:
             problems.append(f"{name} runs when the library is loaded")
     if "frame_dummy" not in runs_at_load:
         problems.append(f"frame_dummy is not among what runs at load, so the list was misread: {runs_at_load}")
@@ -53,7 +53,7 @@ def main():
     if allowed is None:
         cannot_check("symbols", f"{options.compiler} is not here to say what its own library runs at load")
     symbols = dynamic_symbols(options.library)
-    runs = initialisers(options.library)
+    runs = initializers(options.library)
     print("symbols: of the C++ library, at load: " + (" ".join(name for name in runs if name in allowed) or "nothing"))
     finish("symbols", symbols, problems_of(symbols, runs, allowed))
 

@@ -97,7 +97,7 @@ std::string TraceJson(const trace_export::ExportRequest& request, const trace_ex
                      {"kernels", rows.kernels},
                      {"copies", rows.copies},
                      {"memsets", rows.sets},
-                     {"synchronises", rows.waits},
+                     {"synchronizations", rows.waits},
                      {"steps", rows.steps},
                      {"ranges", rows.ranges},
                      {"memory", rows.memory},

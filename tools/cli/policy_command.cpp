@@ -70,7 +70,7 @@ std::vector<Row> RowsOf(const Loaded& loaded) {
   return rows;
 }
 
-std::string TableOf(const Loaded& loaded, bool colour) {
+std::string TableOf(const Loaded& loaded, bool color) {
   const std::vector<Row> rows = RowsOf(loaded);
   std::size_t key_width = 0;
   std::size_t value_width = 0;
@@ -85,7 +85,7 @@ std::string TableOf(const Loaded& loaded, bool colour) {
   };
   std::string out;
   for (const Row& row : rows) {
-    const bool dim = colour && row.origin.kind == Origin::Kind::kDefault;
+    const bool dim = color && row.origin.kind == Origin::Kind::kDefault;
     if (dim) out += kDim;
     out +=
         padded(row.key, key_width) + "  " + padded(row.value, value_width) + "  " + policy::Escape(row.origin.Format());
@@ -146,7 +146,7 @@ int PolicyShow(const std::optional<std::string>& path, bool json) noexcept {
     const Environment env = Environment::FromProcess();
     const Loaded loaded = policy::Load({.path = path, .env = env, .search = policy::Search::kCommand});
     if (Complain(loaded) != 0) return 1;
-    return Print(json ? JsonOf(loaded) : TableOf(loaded, OutputTakesColour(env)));
+    return Print(json ? JsonOf(loaded) : TableOf(loaded, OutputTakesColor(env)));
   });
 }
 

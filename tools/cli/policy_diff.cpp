@@ -210,10 +210,8 @@ std::size_t Widest(const std::vector<std::string>& values) {
   return width;
 }
 
-std::string TextOf(const Difference& difference, const Side& a, const Side& b, bool colour) {
-  const auto coloured = [colour](const char* how, const std::string& text) {
-    return colour ? how + text + kPlain : text;
-  };
+std::string TextOf(const Difference& difference, const Side& a, const Side& b, bool color) {
+  const auto colored = [color](const char* how, const std::string& text) { return color ? how + text + kPlain : text; };
   std::string out = HeadOf("a", a) + HeadOf("b", b);
   if (difference.None()) return out + "the same\n";
   std::vector<std::string> keys = {"key"};
@@ -235,8 +233,8 @@ std::string TextOf(const Difference& difference, const Side& a, const Side& b, b
     const bool head = i == 0;
     const std::string a_value = Padded(left[i], Widest(left));
     const std::string b_value = Padded(right[i], Widest(right));
-    out += Padded(keys[i], Widest(keys)) + "  " + (head ? a_value : coloured(kRemoved, a_value)) + "  " +
-           (head ? b_value : coloured(kAdded, b_value)) + "  " + from[i] + "\n";
+    out += Padded(keys[i], Widest(keys)) + "  " + (head ? a_value : colored(kRemoved, a_value)) + "  " +
+           (head ? b_value : colored(kAdded, b_value)) + "  " + from[i] + "\n";
   }
   if (difference.rules.empty()) return out;
   out += "\nrules, in the order in which they are asked (-: only in a, +: only in b)\n";
@@ -254,7 +252,7 @@ std::string TextOf(const Difference& difference, const Side& a, const Side& b, b
     if (step.a && step.b) {
       out += "  " + line + "\n";
     } else {
-      out += coloured(step.a ? kRemoved : kAdded, (step.a ? "- " : "+ ") + line) + "\n";
+      out += colored(step.a ? kRemoved : kAdded, (step.a ? "- " : "+ ") + line) + "\n";
     }
   }
   return out;
@@ -318,7 +316,7 @@ int Diff(const DiffOptions& options) {
   if (rules != b.loaded.policy.transfer.rules) {
     difference.rules = StepsBetween(rules, b.loaded.policy.transfer.rules);
   }
-  const std::string text = options.json ? JsonOf(difference, a, b) : TextOf(difference, a, b, OutputTakesColour(env));
+  const std::string text = options.json ? JsonOf(difference, a, b) : TextOf(difference, a, b, OutputTakesColor(env));
   if (Print(text) != 0) return kTrouble;
   return difference.None() ? kSame : kDifferent;
 }

@@ -97,10 +97,10 @@ nlohmann::ordered_json LayersJson(const policy::Loaded& loaded) {
   return layers;
 }
 
-bool OutputTakesColour(const policy::Environment& env) {
+bool OutputTakesColor(const policy::Environment& env) {
   if (::isatty(STDOUT_FILENO) == 0) return false;
-  const auto no_colour = env.Get("NO_COLOR");
-  return (!no_colour || no_colour->empty()) && env.Get("TERM") != "dumb";
+  const auto no_color = env.Get("NO_COLOR");
+  return (!no_color || no_color->empty()) && env.Get("TERM") != "dumb";
 }
 
 }  // namespace slipstream::cli

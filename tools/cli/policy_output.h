@@ -45,7 +45,7 @@ std::string LayersText(const policy::Loaded& loaded, std::string_view read);
 // [{"layer": ..., "file": ... or null, "found": ..., "note": ... or null}]
 nlohmann::ordered_json LayersJson(const policy::Loaded& loaded);
 
-// Whether standard output is a terminal that shows colours, and nobody objects (NO_COLOR, TERM=dumb).
-bool OutputTakesColour(const policy::Environment& env);
+// Whether standard output is a terminal that shows colors, and nobody objects (NO_COLOR, TERM=dumb).
+bool OutputTakesColor(const policy::Environment& env);
 
 }  // namespace slipstream::cli

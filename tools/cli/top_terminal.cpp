@@ -24,7 +24,7 @@ constexpr int kEscape = 27;
 
 class CursesTerminal : public TopTerminal {
  public:
-  CursesTerminal(SCREEN* screen, bool colours) : screen_(screen) {
+  CursesTerminal(SCREEN* screen, bool colors) : screen_(screen) {
     cbreak();  // signals of keys stay signals
     noecho();
     nonl();
@@ -33,7 +33,7 @@ class CursesTerminal : public TopTerminal {
     set_escdelay(kEscapeMs);
     curs_set(0);
     is_utf8_ = std::strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-    SetStyles(colours && has_colors());
+    SetStyles(colors && has_colors());
   }
   ~CursesTerminal() override {
     endwin();
@@ -67,10 +67,10 @@ class CursesTerminal : public TopTerminal {
   }
 
  private:
-  void SetStyles(bool colours) {
+  void SetStyles(bool colors) {
     attributes_ = {A_NORMAL, A_DIM, A_BOLD, A_BOLD, A_BOLD, A_BOLD, A_REVERSE};
-    if (!colours || start_color() == ERR) return;
-    // Where the terminal has no default colours, black is what lies behind.
+    if (!colors || start_color() == ERR) return;
+    // Where the terminal has no default colors, black is what lies behind.
     const short behind = static_cast<short>(use_default_colors() == OK ? -1 : COLOR_BLACK);
     init_pair(1, COLOR_CYAN, behind);
     init_pair(2, COLOR_GREEN, behind);
@@ -131,14 +131,14 @@ class CursesTerminal : public TopTerminal {
 
 }  // namespace
 
-std::unique_ptr<TopTerminal> TopTerminal::Open(bool colours, std::string* why) {
+std::unique_ptr<TopTerminal> TopTerminal::Open(bool colors, std::string* why) {
   std::setlocale(LC_CTYPE, "");
   SCREEN* const screen = newterm(nullptr, stdout, stdin);
   if (screen == nullptr) {
     *why = "the terminal cannot be drawn on (is TERM right?)";
     return nullptr;
   }
-  return std::make_unique<CursesTerminal>(screen, colours);
+  return std::make_unique<CursesTerminal>(screen, colors);
 }
 
 }  // namespace slipstream::cli

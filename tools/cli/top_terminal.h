@@ -31,7 +31,7 @@ enum class Key : uint8_t {
 class TopTerminal {
  public:
   // Takes the terminal that standard input and standard output are. Null and *why where that cannot be.
-  static std::unique_ptr<TopTerminal> Open(bool colours, std::string* why);
+  static std::unique_ptr<TopTerminal> Open(bool colors, std::string* why);
   virtual ~TopTerminal() = default;
   TopTerminal(const TopTerminal&) = delete;
   TopTerminal& operator=(const TopTerminal&) = delete;

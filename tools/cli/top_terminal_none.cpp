@@ -3,7 +3,7 @@
 
 namespace slipstream::cli {
 
-std::unique_ptr<TopTerminal> TopTerminal::Open(bool /*colours*/, std::string* why) {
+std::unique_ptr<TopTerminal> TopTerminal::Open(bool /*colors*/, std::string* why) {
   *why = "this slipstream was built without ncurses (package libncurses-dev)";
   return nullptr;
 }

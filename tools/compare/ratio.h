@@ -1,7 +1,7 @@
 // How fast one side is beside the other, from pairs of runs, and how sure that is.
 //
 // The logarithm of each pair's ratio is one measurement: what the machine does to both runs of a pair (a warm device, a
-// busy neighbour) is the same factor in both and falls out, and 2 and 1/2 are as far from 1. The interval is Student's,
+// busy neighbor) is the same factor in both and falls out, and 2 and 1/2 are as far from 1. The interval is Student's,
 // which is made for few measurements. A bootstrap is not: of six pairs it draws from six numbers, and its 95 %
 // intervals hold the truth clearly less often than that.
 //

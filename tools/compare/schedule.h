@@ -8,7 +8,7 @@
 
 namespace slipstream::compare {
 
-// The sides of a pair in their order: A B, B A, A B, ... What changes steadily on the machine (it warms up, a neighbour
+// The sides of a pair in their order: A B, B A, A B, ... What changes steadily on the machine (it warms up, a neighbor
 // goes to bed) then adds as much to one side as to the other, where the number of pairs is even.
 std::array<size_t, 2> OrderOf(size_t pair);
 

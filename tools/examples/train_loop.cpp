@@ -253,7 +253,7 @@ struct Model {
       CHECK(cudaMalloc(reinterpret_cast<void**>(&device_data), rows * features * sizeof(float)));
       CHECK(cudaMalloc(reinterpret_cast<void**>(&device_target), rows * sizeof(float)));
     }
-    // batch.cuda(), twice: copy and synchronise.
+    // batch.cuda(), twice: copy and synchronize.
     CHECK(cudaMemcpyAsync(device_data, data.data(), rows * features * sizeof(float), cudaMemcpyHostToDevice, stream));
     CHECK(cudaStreamSynchronize(stream));
     CHECK(cudaMemcpyAsync(device_target, target.data(), rows * sizeof(float), cudaMemcpyHostToDevice, stream));

@@ -75,8 +75,8 @@ void Write(std::ostream& out) {
   out << "\nOf cuFile, and neither counted nor traced:";
 #define HOOK_CUFILE(function) out << " `" #function "`";
 #include "shim/hooks.def"
-  out << ". A program that uses it reads and writes device memory\nbeside every stream: from then on no synchronise is "
-         "skipped.\n";
+  out << ". A program that uses it reads and writes device memory\nbeside every stream: from then on no "
+         "synchronization is skipped.\n";
   out << "\nAsked for by the loader of a tools interface:";
 #define HOOK_TOOL(function) out << " `" #function "`";
 #include "shim/hooks.def"

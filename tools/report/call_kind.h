@@ -22,15 +22,15 @@ std::string_view PlainName(std::string_view function);
 
 CallKind KindOf(std::string_view function);
 
-// That the program's own call waits for the device: a synchronise, or a copy that is not asynchronous. What slipstream
-// made of a single call is another matter (its decision). Copies that are called asynchronous and wait all the same,
-// because their host memory is pageable, cannot be told by their names.
+// That the program's own call waits for the device: a synchronization, or a copy that is not asynchronous. What
+// slipstream made of a single call is another matter (its decision). Copies that are called asynchronous and wait all
+// the same, because their host memory is pageable, cannot be told by their names.
 bool Waits(std::string_view function);
 
 // Its one piece of work is on the stream that it names. Functions whose stream is not known to the trace are not here.
 bool NamesItsStream(std::string_view function);
 
-// Of either interface; copies that return behind themselves, whose synchronise they contain.
+// Of either interface; copies that return behind themselves, whose synchronization they contain.
 bool IsStreamSynchronize(std::string_view function);
 bool IsBlockingCopy(std::string_view function);
 

@@ -18,7 +18,7 @@ std::string_view DecisionMeaning(std::string_view name);
 // That a call which waits by its name did not wait for the device.
 bool MakesItReturn(std::string_view decision);
 
-// That a synchronise did not wait for all that its stream had been given.
+// That a synchronization did not wait for all that its stream had been given.
 bool SkipsTheWait(std::string_view decision);
 
 // That the work of a copy need not be on the stream that its call names.

@@ -44,7 +44,7 @@ std::string Counted(uint64_t count, const char* one, const char* many) {
 
 const char* Label(Part part) {
   constexpr const char* kLabels[kParts] = {"copies",
-                                           "synchronises",
+                                           "synchronizations",
                                            "allocations and frees",
                                            "launches",
                                            "other CUDA calls",
@@ -54,7 +54,7 @@ const char* Label(Part part) {
 }
 
 const char* HostLabel(size_t host) {
-  constexpr const char* kLabels[kHostStates] = {"in a copy", "synchronising",        "allocating or freeing",
+  constexpr const char* kLabels[kHostStates] = {"in a copy", "synchronizing",        "allocating or freeing",
                                                 "launching", "in another CUDA call", "outside CUDA calls"};
   return kLabels[host];
 }

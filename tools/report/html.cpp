@@ -123,7 +123,7 @@ std::string StepTimes(const Report& report) {
     if (process.has_steps) DrawSteps(process, kSeries[series++ % kSeriesCount], &plot);
   }
   return Section("Step times",
-                 "Each step at the time when it began. Grey: warm-up, or with dropped records, and left out of the "
+                 "Each step at the time when it began. Gray: warm-up, or with dropped records, and left out of the "
                  "figures; what is higher than the picture stands at its edge.",
                  (with_steps > 1 ? keys : "") + Key(kLeftOutColor, "left out"), plot.Finish("step times"));
 }

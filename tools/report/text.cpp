@@ -244,7 +244,7 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
     text += "  no kernels were recorded: when it was busy is not known, only its copies are\n";
     return text + DeviceRow("  copying or setting memory", times.copies, process);
   }
-  text += DeviceRow("  running kernels (utilisation)", times.kernels, process);
+  text += DeviceRow("  running kernels (utilization)", times.kernels, process);
   if (times.copies > times.copies_alone) {
     text += DeviceRow("    of it, with copies or sets beside", times.copies - times.copies_alone, process);
   }
@@ -310,8 +310,8 @@ std::string Sites(const ProcessReport& process) {
   const double whole = static_cast<double>(process.measured_time);
   std::string text =
       process.has_steps
-          ? "CALL SITES: time in CUDA calls, a step (* synchronises and blocking copies that were not skipped)\n"
-          : "CALL SITES: time in CUDA calls (* synchronises and blocking copies that were not skipped)\n";
+          ? "CALL SITES: time in CUDA calls, a step (* synchronizations and blocking copies that were not skipped)\n"
+          : "CALL SITES: time in CUDA calls (* synchronizations and blocking copies that were not skipped)\n";
   text += Figure("time") + PadLeft("share", 9) + PadLeft("calls", 9) + "   where\n";
   const auto row = [&](int64_t time, uint64_t calls, bool waits, const std::string& where) {
     return Figure(Time(static_cast<double>(time) / divisor)) + PadLeft(Percent(static_cast<double>(time), whole), 9) +

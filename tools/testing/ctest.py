@@ -12,7 +12,7 @@ from command import run
 # What ctest says where it did not start all of its tests.
 _OUT_OF_TIME = "The stop time has been passed"
 
-# GoogleTest's output and a sanitiser's report must survive whole: reasons for skips are read from them.
+# GoogleTest's output and a sanitizer's report must survive whole: reasons for skips are read from them.
 _OUTPUT_LIMITS = ["--test-output-size-passed", "65536", "--test-output-size-failed", "262144"]
 
 

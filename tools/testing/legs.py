@@ -110,8 +110,8 @@ def _out_of_time(context, leg):
     return None if context.deadline.minutes(1) > 0 else Case(leg, leg, FAILED, 0.0, "not run: the time of all legs was over")
 
 
-def _randomisation_off(context):
-    """A ThreadSanitizer of GCC 12 cannot map its shadow where the kernel randomises addresses by more than 28 bits."""
+def _randomization_off(context):
+    """A ThreadSanitizer of GCC 12 cannot map its shadow where the kernel randomizes addresses by more than 28 bits."""
     command = ["setarch", os.uname().machine, "-R"]
     return command if run([*command, "true"], context.root).status == 0 else []
 
@@ -121,7 +121,7 @@ def preset_leg(context, preset):
     failure = _out_of_time(context, preset) or _build(context, preset, ["cmake", "--preset", preset], folder)
     if failure:
         return [failure]
-    prefix = _randomisation_off(context) if preset == "tsan" else []
+    prefix = _randomization_off(context) if preset == "tsan" else []
     return run_tests(folder, context.root, preset, context.jobs, context.name_filter, prefix=prefix,
                      log=context.log(preset), but_label=TORCH_LABEL, minutes=context.deadline.minutes(TEST_MINUTES))
 

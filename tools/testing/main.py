@@ -18,7 +18,7 @@ import slowest
 from cases import FAILED, PASSED, SKIPPED, Case, write_junit
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Of a failure, at its beginning (where a sanitiser says what is wrong) and at its end (where a program says how it ended).
+# Of a failure, at its beginning (where a sanitizer says what is wrong) and at its end (where a program says how it ended).
 _SHOWN_CHARACTERS = 8000
 
 

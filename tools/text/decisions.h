@@ -1,5 +1,5 @@
 // What the engines decided in a run, in words. A counter file carries names ("transfer.h2d.declined.full"); what they
-// mean in a sentence stands here, and a name that is not known here is shown as it is spelt.
+// mean in a sentence stands here, and a name that is not known here is shown as it is spelled.
 //
 // Threading: pure functions.
 #pragma once

@@ -135,7 +135,7 @@ constexpr DecisionWords kDecisionWords[] = {
     {"allocator.stream.freed", "free"},
 };
 
-// "allocation from the pool"; what this build knows nothing about is shown as it is spelt.
+// "allocation from the pool"; what this build knows nothing about is shown as it is spelled.
 std::string DecisionLabel(const std::string& name) {
   const std::string_view phrase = cli::DecisionPhrase(name);
   if (phrase.empty()) return Escape(name);
@@ -145,7 +145,7 @@ std::string DecisionLabel(const std::string& name) {
   return name + " (" + std::string(phrase) + ")";
 }
 
-Line Labelled(const std::string& label, Line rest) {
+Line Labeled(const std::string& label, Line rest) {
   Line line = {{"  " + cli::PadRight(label, kLabel), Style::kDim}};
   line.insert(line.end(), rest.begin(), rest.end());
   return line;
@@ -156,7 +156,7 @@ bool HasLines(const TraceView& trace) {
   return std::any_of(trace.lines.begin(), trace.lines.end(), [](const LineView& line) { return !line.file.empty(); });
 }
 
-Line Unknown(const std::string& label, const std::string& why) { return Labelled(label, {{why, Style::kDim}}); }
+Line Unknown(const std::string& label, const std::string& why) { return Labeled(label, {{why, Style::kDim}}); }
 
 // A heading and its rows; what does not fit is left out from the end.
 struct Section {
@@ -294,7 +294,7 @@ void Drawing::Table(const std::vector<size_t>& order, size_t at) {
 
 void Drawing::Summary(const ProcessView& process) {
   if (process.trace && process.trace->read) {
-    Add(Labelled("trace", {{"reading what was recorded so far: " + Percent(*process.trace->read), Style::kWarning}}));
+    Add(Labeled("trace", {{"reading what was recorded so far: " + Percent(*process.trace->read), Style::kWarning}}));
   }
   Steps(process);
   Devices(process);
@@ -303,12 +303,12 @@ void Drawing::Summary(const ProcessView& process) {
   Memory(process);
   if (!process.trace) return;
   if (!process.trace->trouble.empty()) {
-    Add(Labelled("trace", {{"ends here: " + Escape(process.trace->trouble), Style::kWarning}}));
+    Add(Labeled("trace", {{"ends here: " + Escape(process.trace->trouble), Style::kWarning}}));
   }
   if (process.trace->dropped != 0) {
-    Add(Labelled("trace",
-                 {{WithThousands(process.trace->dropped) + " records were dropped so far: lines and steps lack them",
-                   Style::kWarning}}));
+    Add(Labeled("trace",
+                {{WithThousands(process.trace->dropped) + " records were dropped so far: lines and steps lack them",
+                  Style::kWarning}}));
   }
 }
 
@@ -329,14 +329,14 @@ void Drawing::Steps(const ProcessView& process) {
                {HumanTime(steps->p95_ns) + " p95  " + HumanTime(steps->last_ns) + " last  "},
                {Three(steps->per_second) + "/s", Style::kFigure}};
   line.push_back({"  (last " + std::to_string(steps->of) + ")", Style::kDim});
-  Add(Labelled("steps", std::move(line)));
+  Add(Labeled("steps", std::move(line)));
   // As `top` cannot tell a step that takes long from a program that stands still, it says since when.
   const bool is_late = process.alive && !process.trace->ended && steps->since_last_ns &&
                        *steps->since_last_ns > 1'000'000'000 && *steps->since_last_ns > 4 * steps->p95_ns;
   Line how;
   if (is_late) how.push_back({"the last one ended " + Duration(*steps->since_last_ns) + " ago  ", Style::kWarning});
   how.push_back({Escape(steps->how), Style::kDim});
-  Add(Labelled("", std::move(how)));
+  Add(Labeled("", std::move(how)));
 }
 
 void Drawing::Devices(const ProcessView& process) {
@@ -352,7 +352,7 @@ void Drawing::Devices(const ProcessView& process) {
     line.push_back({" device " + std::to_string(device.device)});
   }
   if (line.empty()) line.push_back({"no kernel in the last " + std::to_string(kWindowSeconds) + " s", Style::kWarning});
-  Add(Labelled("GPU busy", std::move(line)));
+  Add(Labeled("GPU busy", std::move(line)));
 }
 
 void Drawing::Calls(const ProcessView& process) {
@@ -365,10 +365,10 @@ void Drawing::Calls(const ProcessView& process) {
   Line line = {{Percent(Share(counters.all.time_ns, counters.seconds)), Style::kFigure}, {" of the time in calls   "},
                {Percent(waiting), waiting >= 0.5 ? Style::kWarning : Style::kFigure},    {" waiting   "},
                {PerSecond(counters.all.calls, counters.seconds), Style::kFigure},        {" calls/s"}};
-  Add(Labelled("CUDA", std::move(line)));
+  Add(Labeled("CUDA", std::move(line)));
   if (counters.all.errors != 0) {
-    Add(Labelled("",
-                 {{PerSecond(counters.all.errors, counters.seconds) + " of them a second failed", Style::kWarning}}));
+    Add(Labeled("",
+                {{PerSecond(counters.all.errors, counters.seconds) + " of them a second failed", Style::kWarning}}));
   }
 }
 
@@ -399,7 +399,7 @@ void Drawing::Saved(const ProcessView& process) {
   if (!process.trace || !process.trace->saved) {
     line.push_back({line.empty() ? "not known" : "  (time: no GPU records)", Style::kDim});
   }
-  Add(Labelled("saved", std::move(line)));
+  Add(Labeled("saved", std::move(line)));
 }
 
 void Drawing::Memory(const ProcessView& process) {
@@ -416,7 +416,7 @@ void Drawing::Memory(const ProcessView& process) {
     if (memory.parked_bytes != 0) line.push_back({"   " + HumanBytes(memory.parked_bytes) + " parked"});
     if (memory.retries != 0) line.push_back({"   " + WithThousands(memory.retries) + " retries", Style::kWarning});
     line.push_back({"   device " + std::to_string(memory.device), Style::kDim});
-    Add(Labelled(first ? "memory" : "", std::move(line)));
+    Add(Labeled(first ? "memory" : "", std::move(line)));
     first = false;
   }
 }

@@ -12,7 +12,7 @@
 namespace slipstream::trace_db {
 namespace {
 
-int Synchronise(const std::string& path, int flags) {
+int Synchronize(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC);
   if (fd < 0) return errno;
   const int error = fsync(fd) == 0 ? 0 : errno;
@@ -59,13 +59,13 @@ int NewFile::TryToLengthen() {
 }
 
 int NewFile::Publish(bool replace) {
-  if (const int error = Synchronise(path_, O_RDWR); error != 0) return error;
+  if (const int error = Synchronize(path_, O_RDWR); error != 0) return error;
   const int error = !replace ? RenameToNew(path_, place_) : rename(path_.c_str(), place_.c_str()) == 0 ? 0 : errno;
   if (error != 0) return error;
   path_.clear();
-  // The name is as safe as the file system makes it; one that cannot synchronise directories is no failure.
+  // The name is as safe as the file system makes it; one that cannot synchronize directories is no failure.
   const std::string folder = std::filesystem::path(place_).parent_path().string();
-  Synchronise(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  Synchronize(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
   return 0;
 }
 

@@ -262,7 +262,7 @@ void PerfettoTrace::DescribeTrack(uint64_t uuid, const TrackKey& key, const Trac
       break;
     case Shows::kWaits:
       parent = Track(Shows::kDevice, process, owner, 0, 0);
-      name = part < 0 ? "synchronises of the context" : "synchronises of stream " + std::to_string(part);
+      name = part < 0 ? "synchronizations of the context" : "synchronizations of stream " + std::to_string(part);
       break;
     case Shows::kCounter:
       name = "device " + std::to_string(owner) + " pool: " + kCounters[part].name;

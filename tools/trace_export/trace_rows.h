@@ -81,7 +81,7 @@ struct CallRow {
 
 enum class WorkKind : uint8_t { kKernel, kCopy, kSet, kWait };
 
-// Something that a device did, or a synchronise waited for.
+// Something that a device did, or a synchronization waited for.
 struct WorkRow {
   WorkKind kind = WorkKind::kKernel;
   const TraceProcess* process = nullptr;

@@ -4,7 +4,7 @@
 // so the numbers survive SIGKILL, _exit and exec without anything being done at exit (S58, S53). The whole file is
 // allocated when it is made: a later full disk cannot turn a store into SIGBUS.
 //
-//   FileHeader                      fixed size; magic is written last, so a torn file is recognised
+//   FileHeader                      fixed size; magic is written last, so a torn file is recognized
 //   NameEntry[hook_count]           the writer's own table: a reader needs no table of its own
 //   char facts[facts_bytes]         "key=value\n" lines, NUL-padded: runtimes bound, engines and why they stand aside
 //   DecisionEntry[kMaxDecisions]    what an engine can decide; the first decision_count are named
@@ -66,7 +66,7 @@ struct FileHeader {
 
 struct NameEntry {
   char name[kNameBytes];       // NUL-terminated
-  uint8_t group;               // HookGroup, for colour only: group_name is what counts
+  uint8_t group;               // HookGroup, for color only: group_name is what counts
   std::atomic<uint8_t> bound;  // 1: the loaded runtime has this function
   char group_name[30];
 };

@@ -3,7 +3,7 @@
 // hand is not seen.
 //
 // A client is there from the moment at which it calls until it has unsubscribed, disabled what it enabled, and fetched
-// what that left behind; or finalised CUPTI. One whose callback goes through slipstream's (device_tracer.h) may stay
+// what that left behind; or finalized CUPTI. One whose callback goes through slipstream's (device_tracer.h) may stay
 // subscribed: it is gone while it listens to no calls. PyTorch's profiler rests like that between two profiles. Its
 // buffer callbacks and its clock are remembered, so that they can be given back to CUPTI when slipstream has had their
 // place.

@@ -2,7 +2,7 @@
 // it, as far as x86-64 compilers make use of it.
 //
 // Why not a library: libunwind need not be on the machine; it keeps a pipe open in the process, and reads from it and
-// writes to it later, whatever the program has done with that descriptor; and it follows what it once learnt of an
+// writes to it later, whatever the program has done with that descriptor; and it follows what it once learned of an
 // address without a look at where that leads, also when another library is there now.
 //
 // Source: System V ABI for AMD64, 3.7 "Stack Unwind Algorithm"; DWARF 5, 6.4 "Call Frame Information"; Linux Standard

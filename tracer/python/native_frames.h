@@ -2,7 +2,7 @@
 // same place, and can be turned into module and offset at any later time; beside it stands how to get from there to the
 // caller (frame_layout.h), so that both are looked up once for each address.
 //
-// A module is an ELF file that is mapped: the program, a library. When one is unloaded, its addresses are learnt anew
+// A module is an ELF file that is mapped: the program, a library. When one is unloaded, its addresses are learned anew
 // (ForgetUnloaded); until somebody has noticed, what is loaded in its place may be taken for it, if a call returns to
 // the very address at which one of the other's did.
 //
@@ -83,7 +83,7 @@ class NativeFrames {
  private:
   struct alignas(32) Slot {
     std::atomic<uint64_t> address;
-    std::atomic<uint64_t> layout;  // 0: it is yet to be learnt
+    std::atomic<uint64_t> layout;  // 0: it is yet to be learned
     std::atomic<uint32_t> number;  // before the layout
   };
   struct Place {

@@ -13,7 +13,7 @@
 namespace slipstream::tracer {
 namespace {
 
-// A word of any frame, also where a sanitiser has put something around somebody's variables.
+// A word of any frame, also where a sanitizer has put something around somebody's variables.
 [[gnu::no_sanitize("address", "thread")]] uintptr_t ReadWord(uintptr_t address) {
   return *reinterpret_cast<const volatile uintptr_t*>(address);
 }
@@ -60,7 +60,7 @@ class Bounds {
 
   bool Lengthen(uintptr_t address) {
     constexpr uintptr_t kPage = 4096;
-    constexpr uintptr_t kFurthest = uintptr_t{1} << 20;  // of a fibre: each page costs a system call, every time
+    constexpr uintptr_t kFurthest = uintptr_t{1} << 20;  // of a fiber: each page costs a system call, every time
     if (address - from_ > kFurthest) return false;
     uintptr_t end = last_ != 0 ? from_ + last_ + kWord : from_ / kPage * kPage;
     for (; end <= address; end += kPage) {

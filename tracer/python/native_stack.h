@@ -2,7 +2,7 @@
 //
 // Walk follows what native_frames.h knows about each return address. It reads nothing but the thread's own stack,
 // between where the thread is and where its stack ends, so that whatever unwind information says, no read can fail; on
-// a stack that is not the thread's own (a fibre's) each page is asked for first.
+// a stack that is not the thread's own (a fiber's) each page is asked for first.
 //
 // Threading: any thread, no lock. A thread's first walk asks the C library where its stack is, which may allocate.
 // Hazard: frames are those of the real stack, so a function that was called last of all in another is not there, and a

@@ -29,7 +29,7 @@ inline constexpr uint32_t kTypeFlagText = 1U << 28;  // Py_TPFLAGS_UNICODE_SUBCL
 enum class InstructionForm : uint8_t {
   kByteIndex,  // 3.9: int, in bytes
   kUnitIndex,  // 3.10: int, in instructions of two bytes
-  kPointer,    // 3.11 and later: into the code object's own, specialised instructions
+  kPointer,    // 3.11 and later: into the code object's own, specialized instructions
 };
 
 struct PythonLayout {

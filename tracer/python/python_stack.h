@@ -10,14 +10,14 @@
 // inside its code, and PyCode_Addr2Line, which only reads, must give the same line.
 //
 // Left out, as Python itself leaves them out: frames that stand for C code between Python's (3.12 on), and those that
-// have not got to their first traceable instruction, which are also what a specialised call of a class puts around
+// have not got to their first traceable instruction, which are also what a specialized call of a class puts around
 // __init__. (CPython, internal/pycore_frame.h, _PyFrame_IsIncomplete.)
 //
 // Sub-interpreters: from 3.12 on the stack is that of the interpreter that runs. Before, PyGILState_* knows one
 //   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
 // Threading: Find once; Walk from any thread.
-// Hazard: a daemon thread that is inside Walk at the very moment at which Python, finalising, frees its stack reads
-//   freed memory. Walk looks at Python's finalising flag first, which is set well before.
+// Hazard: a daemon thread that is inside Walk at the very moment at which Python, finalizing, frees its stack reads
+//   freed memory. Walk looks at Python's finalizing flag first, which is set well before.
 #pragma once
 
 #include <atomic>

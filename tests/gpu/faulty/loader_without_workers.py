@@ -8,7 +8,7 @@ import loop
 
 
 class Photos(torch.utils.data.Dataset):
-    """Encoded photos: decoded, cropped, flipped and normalised when they are asked for."""
+    """Encoded photos: decoded, cropped, flipped and normalized when they are asked for."""
 
     def __init__(self, length, size):
         generator = torch.Generator().manual_seed(0)

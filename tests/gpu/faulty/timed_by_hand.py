@@ -1,4 +1,4 @@
-"""Trains a convolutional network and times the parts of each step, with a synchronise around each."""
+"""Trains a convolutional network and times the parts of each step, with a synchronization around each."""
 
 import time
 

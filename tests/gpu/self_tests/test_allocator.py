@@ -97,7 +97,7 @@ class Names(unittest.TestCase):
             self.assertEqual({"allocator"}, {name.split(".")[0] for name in names})
 
 
-@unittest.skipIf(os.environ.get("GPU_TEST_SANITIZER"), "a sanitised library is not preloaded into plain programs")
+@unittest.skipIf(os.environ.get("GPU_TEST_SANITIZER"), "a sanitized library is not preloaded into plain programs")
 class Races(unittest.TestCase):
     """On the simulated device, under ctest."""
 

@@ -37,7 +37,7 @@ class Judged(unittest.TestCase):
 
 
 @unittest.skipIf(
-    os.environ.get("GPU_TEST_SANITIZER"), "a sanitised preload needs the sanitiser's runtime in front of it"
+    os.environ.get("GPU_TEST_SANITIZER"), "a sanitized preload needs the sanitizer's runtime in front of it"
 )
 class Run(unittest.TestCase):
     def run_check(self, text, tools=1, policy=children.POLICY):

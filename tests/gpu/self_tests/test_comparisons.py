@@ -43,7 +43,7 @@ class Identity(unittest.TestCase):
         acted = seen(small=2, large=3, skipped=4)
         self.assertEqual((5, 4), (summary.decided(acted, summary.PROMOTED), summary.decided(acted, summary.SKIPPED)))
         self.assertEqual(0, summary.decided(acted, "transfer.promote"))
-        self.assertEqual("5 copies promoted, 4 synchronises skipped", summary.expect_acted(acted))
+        self.assertEqual("5 copies promoted, 4 synchronizations skipped", summary.expect_acted(acted))
         self.assertIn("0 synch", summary.expect_acted(seen(large=1), skips=False))
         for idle in (seen(), {"totals": {"functions": []}}, seen(skipped=1), seen(small=1)):
             with self.assertRaises(Failed):

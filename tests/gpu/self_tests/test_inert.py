@@ -13,24 +13,24 @@ NOTHING, THREAD, FILE, OPEN_FILE, OUTPUT, STATUS = range(6)
 
 
 @unittest.skipIf(
-    os.environ.get("GPU_TEST_SANITIZER"), "a sanitised preload needs the sanitiser's runtime in front of it"
+    os.environ.get("GPU_TEST_SANITIZER"), "a sanitized preload needs the sanitizer's runtime in front of it"
 )
 class Inert(unittest.TestCase):
-    def run_check(self, name, misbehaviour):
+    def run_check(self, name, misbehavior):
         preloads = pathlib.Path(os.environ["GPU_TEST_PRELOADS"])
         with support.TemporarySuite() as suite:
-            suite.library = preloads / f"preload_{misbehaviour}" / "libslipstream.so"
+            suite.library = preloads / f"preload_{misbehavior}" / "libslipstream.so"
             self.assertTrue(suite.library.exists(), suite.library)
             return dict(inert.checks(suite))["inert." + name]({})
 
     def expect(self, name, *caught):
-        for misbehaviour in range(6):
-            with self.subTest(check=name, misbehaviour=misbehaviour):
-                if misbehaviour in caught:
+        for misbehavior in range(6):
+            with self.subTest(check=name, misbehavior=misbehavior):
+                if misbehavior in caught:
                     with self.assertRaises(Failed):
-                        self.run_check(name, misbehaviour)
-                elif misbehaviour == NOTHING:
-                    self.run_check(name, misbehaviour)
+                        self.run_check(name, misbehavior)
+                elif misbehavior == NOTHING:
+                    self.run_check(name, misbehavior)
 
     def test_true(self):
         self.expect("true", FILE, OUTPUT, STATUS)

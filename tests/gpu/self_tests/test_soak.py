@@ -317,7 +317,7 @@ class Outside(unittest.TestCase):
         self.assertIn(soak.GROUP, harness.ON_REQUEST)
 
 
-@unittest.skipIf(os.environ.get("GPU_TEST_SANITIZER"), "a sanitised library is not preloaded into plain programs")
+@unittest.skipIf(os.environ.get("GPU_TEST_SANITIZER"), "a sanitized library is not preloaded into plain programs")
 class CounterFile(unittest.TestCase):
     """The suite's reader on the file of a real run on the simulated device, beside the library's own reader."""
 

@@ -2,7 +2,7 @@
 
 A step on the device is kernels, copies that run beside no kernel, and nothing at all ("idle": the device waits for the
 host). Beside it, what the host's thread does: moving data (MOVING in train_common.py: all that a program does to bring a
-batch to the device, staging included), and waiting inside CUDA's synchronising calls.
+batch to the device, staging included), and waiting inside CUDA's synchronizing calls.
 """
 
 import json
@@ -62,6 +62,6 @@ def in_words(found):
     parts = " + ".join(f"{name.replace('_', ' ')} {found[name]:.2f}" for name in PARTS)
     return (
         f"{found['step']:.2f} ms = {parts}; copies to the device {found['copies_to_device']:.2f}, to the host "
-        f"{found['copies_to_host']:.2f}; the host moving data {found['host_moving']:.2f}, in synchronises "
+        f"{found['copies_to_host']:.2f}; the host moving data {found['host_moving']:.2f}, in synchronizations "
         f"{found['host_waiting']:.2f}"
     )

@@ -20,7 +20,7 @@ WINDOWS = (1, 4, 4 + MANY_STEPS - FEW_STEPS)
 MUST_OCCUR = {
     "cudaMalloc": re.compile(r"cudaMalloc$"),
     "copies": re.compile(r"cudaMemcpy"),
-    "synchronises": re.compile(r"cuda(Stream|Device|Event)Synchronize$"),
+    "synchronizations": re.compile(r"cuda(Stream|Device|Event)Synchronize$"),
     "launches": re.compile(r"(__)?cudaLaunchKernel(ExC)?$"),
 }
 # What the profiler's steps are compared in: calls whose number a step of the program fixes. Event queries and the like
@@ -270,7 +270,7 @@ def counted_run(suite, name, program, arguments, steps, libcupti, where=None, ch
     ]
     suite.command(where.replace("/", "."), argv, env=env, timeout=180).expect_success(f"{steps} steps")
     records = [harness.read_json(path, "CUPTI's counts") for path in sorted(cupti_directory.glob("*.json"))]
-    # A process that initialised CUDA and called nothing (slipstream's own, say) is not the one.
+    # A process that initialized CUDA and called nothing (slipstream's own, say) is not the one.
     records = [record for record in records if record.get("modules") or record.get("error")]
     if len(records) != 1:
         raise Failed(f"{len(records)} processes counted by libcupti_count.so, expected one: was it loaded?")

@@ -27,7 +27,7 @@ class Example:
     program: str
     arguments: list
     env: dict = dataclasses.field(default_factory=dict)
-    # Whether it has copies that wait, so that a synchronise can be skipped.
+    # Whether it has copies that wait, so that a synchronization can be skipped.
     waits: bool = True
     # Batches of loader processes that are large enough to be given back in the background, at least.
     shared_batches: int = 0
@@ -72,7 +72,7 @@ def examples(suite):
         "mobilenet_v2_bf16": loader("--model", "mobilenet_v2", "--autocast"),
         "lm": Example("train_lm.py", steps),
         "lm_bf16": Example("train_lm.py", [*steps, "--autocast"]),
-        # Memory that PyTorch maps by hand could be unmapped without a call that is seen: no synchronise is skipped.
+        # Memory that PyTorch maps by hand could be unmapped without a call that is seen: no synchronization is skipped.
         "lm_expandable_segments": Example(
             "train_lm.py", steps, env={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, waits=False
         ),

@@ -137,7 +137,7 @@ def read_ready(process):
     return int(match[1])
 
 
-def signalled(suite, name, number, how, to_group=False):
+def signaled(suite, name, number, how, to_group=False):
     """Sends a signal to the process that the user started, or to its group as a terminal does for Ctrl-C."""
 
     def run(prefix):
@@ -290,10 +290,10 @@ def checks(suite):
         ("outcomes.exception", same(suite, "exception", program("exception.py", device), 1, stderr=True)),
         ("outcomes.killed", same(suite, "killed", program("kill_itself.py", device), 137)),
         ("outcomes.no_such_command", no_such_command(suite)),
-        ("outcomes.sigterm_handled", signalled(suite, "sigterm_handled", signal.SIGTERM, "handler")),
-        ("outcomes.sigterm", signalled(suite, "sigterm", signal.SIGTERM, "default")),
-        ("outcomes.sigint_group", signalled(suite, "sigint_group", signal.SIGINT, "default", to_group=True)),
-        ("outcomes.sigkill", signalled(suite, "sigkill", signal.SIGKILL, "default")),
+        ("outcomes.sigterm_handled", signaled(suite, "sigterm_handled", signal.SIGTERM, "handler")),
+        ("outcomes.sigterm", signaled(suite, "sigterm", signal.SIGTERM, "default")),
+        ("outcomes.sigint_group", signaled(suite, "sigint_group", signal.SIGINT, "default", to_group=True)),
+        ("outcomes.sigkill", signaled(suite, "sigkill", signal.SIGKILL, "default")),
         ("outcomes.loader_workers", same(suite, "loader_workers", program("loader_workers.py", device))),
         ("outcomes.fork_child", same(suite, "fork_child", program("fork_child.py", device), says=b"child left with 6")),
         (

@@ -74,7 +74,7 @@ class Paced(Conversation):
 
     def __init__(self, suite, log, prefix, specification, environment=None):
         argv = [*prefix, suite.python, GPU_TESTS / "paced_blocks.py", json.dumps(specification)]
-        # Hash randomisation alone moves a host-bound step by tenths of a percent; all sides get the same.
+        # Hash randomization alone moves a host-bound step by tenths of a percent; all sides get the same.
         common = {
             "PYTHONHASHSEED": "0",
             "OMP_NUM_THREADS": "1" if suite.rehearsal else "4",

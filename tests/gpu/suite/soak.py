@@ -228,12 +228,12 @@ def shown(name, value):
     return f"{value:+.2f}"
 
 
-def grown(judgement):
-    """Sentences about the figures that grew; judgement: {figure: {"growth", "error", "allowance", ...}}."""
+def grown(judgment):
+    """Sentences about the figures that grew; judgment: {figure: {"growth", "error", "allowance", ...}}."""
     return [
         f"{name} grew by {shown(name, row['growth'])} (error {shown(name, row['error'])}, "
         f"allowed {shown(name, row['allowance'])}: {METRICS[name].why})"
-        for name, row in judgement.items()
+        for name, row in judgment.items()
         if row["growth"] > row["error"] and row["growth"] > row["allowance"]
     ]
 

@@ -29,12 +29,12 @@ def expect_acted(summary, skips=True, shared_batches=0):
     if not promoted:
         raise Failed("the summary shows no promoted copy: the transfer engine did not act")
     if skips and not skipped:
-        raise Failed(f"{promoted} copies promoted, but no synchronise was skipped")
+        raise Failed(f"{promoted} copies promoted, but no synchronization was skipped")
     unmapped = decided(summary, UNMAPPED)
     if unmapped < shared_batches:
         raise Failed(f"{unmapped} batches in shared memory given back in the background, not {shared_batches}")
     given_back = f", {unmapped} batches given back in the background" if unmapped else ""
-    return f"{promoted} copies promoted, {skipped} synchronises skipped{given_back}"
+    return f"{promoted} copies promoted, {skipped} synchronizations skipped{given_back}"
 
 
 def expect_pooled(summary, *needed):

@@ -63,7 +63,7 @@ TEST(EndsTest, S53_ExitByAnotherThread) {
 TEST(EndsTest, S58_ExecWhileThreadsCopy) {
   NEEDS_NO_THREAD_SANITIZER();
 #if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the shell cannot load a sanitised library";
+  GTEST_SKIP() << "the shell cannot load a sanitized library";
 #endif
   EndsAsBare({"exec"}, 6);
 }
@@ -195,7 +195,7 @@ void AllMeetAt(const std::string& call) {
 
 TEST(StartTest, C14_TwentyProcessesStartAtOnce) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitiser has the C library's functions itself";
+  GTEST_SKIP() << "a sanitizer has the C library's functions itself";
 #endif
   // Where the log is opened, the counter file made, and the recorder's thread started.
   for (const char* const call : {"open@1", "posix_fallocate@1", "pthread_create@1"}) {

@@ -112,7 +112,7 @@ Real* RealOf(Function& function) {
   return reinterpret_cast<Real*>(real);
 }
 
-// Constant-initialised, for malloc is called before any constructor runs; put into the list by one.
+// Constant-initialized, for malloc is called before any constructor runs; put into the list by one.
 #define FUNCTION(name)                                   \
   constinit Function g_##name = {#name, {0}, {nullptr}}; \
   [[gnu::constructor]] void Enlist_##name() { g_functions[g_count++] = &g_##name; }

@@ -16,7 +16,7 @@ namespace slipstream::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "a sanitiser needs more than these limits leave"
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "a sanitizer needs more than these limits leave"
 #else
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif

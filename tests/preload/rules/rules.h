@@ -50,7 +50,7 @@ class Tally {
 // None of the decisions whose names begin so.
 #define NEVER_DECIDED(tally, prefix) EXPECT_EQ((tally).OfAll(prefix), 0U) << (tally).Text()
 
-// Operations submitted to the stream that have not run. 0 right after a synchronise that was made.
+// Operations submitted to the stream that have not run. 0 right after a synchronization that was made.
 inline int Pending(cudaStream_t stream) { return simPendingOperations(stream); }
 
 using slipstream::test::Pattern;

@@ -187,7 +187,7 @@ class Top(unittest.TestCase):
         self.assertEqual(look.returncode, 0, look.stderr)
         self.assertIn("no CUDA call yet", look.stdout)
 
-    @unittest.skipIf(SANITIZED, "a sanitiser's runtime would have to be in Python first")
+    @unittest.skipIf(SANITIZED, "a sanitizer's runtime would have to be in Python first")
     def test_steps_and_lines_of_a_python_program(self):
         (self.place / "train.py").write_text(TRAIN)
         run = self.run_program(["--record", "--quiet"], [sys.executable, "train.py"])
@@ -242,7 +242,7 @@ class Top(unittest.TestCase):
         terminal = Terminal(run.pid)
         terminal.read_until("quit")
         self.assertIn("slipstream top", terminal.text)
-        self.assertIn("\x1b[36m", terminal.text)  # a colour
+        self.assertIn("\x1b[36m", terminal.text)  # a color
         terminal.press("h")
         terminal.read_until(": keys")
         terminal.press("h")

@@ -79,14 +79,14 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
   const std::vector<Row> calls = CallsOf(made.database);
   // When the host was past a skipped wait: intervals, put together.
   std::vector<std::pair<int64_t, int64_t>> ahead;
-  size_t synchronises = 0;
+  size_t synchronizations = 0;
   size_t copies = 0;
   size_t behind_work = 0;
   for (const Row& call : calls) {
     const bool skipped =
         call.function.starts_with("cudaStreamSynchronize_v") && call.decision == "transfer.sync.skipped";
     const bool copied = call.function.starts_with("cudaMemcpy_v") && call.decision == "transfer.h2d.promoted.large";
-    synchronises += skipped ? 1 : 0;
+    synchronizations += skipped ? 1 : 0;
     copies += copied ? 1 : 0;
     if (!skipped && !copied) continue;
     const int64_t until = EndOfWork(made.database, call.stream, call.start);
@@ -98,7 +98,7 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
       ahead.emplace_back(call.end, until);
     }
   }
-  EXPECT_EQ(synchronises, 2U);
+  EXPECT_EQ(synchronizations, 2U);
   EXPECT_EQ(copies, 1U);
   int64_t went_on = 0;
   int64_t waited = 0;
@@ -112,7 +112,7 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
     }
   }
   went_on -= waited;
-  EXPECT_EQ(process.ahead->skipped, synchronises + copies);
+  EXPECT_EQ(process.ahead->skipped, synchronizations + copies);
   EXPECT_EQ(process.ahead->behind_work, behind_work);
   EXPECT_EQ(process.ahead->stream_unknown, 0U);
   EXPECT_EQ(process.ahead->step_thread.all_went_on(), went_on);
@@ -120,8 +120,8 @@ TEST_P(AheadReportTest, IsWhatTheTablesSay) {
   EXPECT_EQ(process.ahead->step_thread.added, 0);
   EXPECT_EQ(process.ahead->other_threads.all_went_on(), 0);
   if (std::string(GetParam()) != "adversarial") return;
-  // There nothing runs before somebody waits for it: behind the two synchronises that are skipped all is still to do,
-  // and the device synchronise waits for the kernel, once.
+  // There nothing runs before somebody waits for it: behind the two synchronizations that are skipped all is still to
+  // do, and the device synchronization waits for the kernel, once.
   EXPECT_GE(behind_work, 2U);
   EXPECT_GT(went_on, 0);
   EXPECT_GT(waited, 0);

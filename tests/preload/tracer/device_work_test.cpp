@@ -201,7 +201,7 @@ TEST_P(DeviceWorkTest, InTheDatabaseWorkLiesBetweenItsCallAndTheWaitForIt) {
   EXPECT_EQ(one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k WHERE k.end - 1000000 > (SELECT max(end) FROM "
                 "CUPTI_ACTIVITY_KIND_RUNTIME)"),
             "0");
-  // A kernel of a round is over before the round's synchronise is.
+  // A kernel of a round is over before the round's synchronization is.
   EXPECT_EQ(one("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING "
                 "(correlationId) WHERE k.end - 1000000 > (SELECT min(w.end) FROM CUPTI_ACTIVITY_KIND_RUNTIME w JOIN "
                 "StringIds n ON n.id = w.nameId WHERE n.value LIKE 'cudaStreamSynchronize%' AND w.start >= r.end)"),

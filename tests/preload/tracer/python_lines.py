@@ -239,7 +239,7 @@ class Lines(unittest.TestCase):
                 self.assertEqual(len({c.thread for c in copies}), THREADS + 1)
                 # What happens before Python's own code calls is put down to nobody: there is none here.
                 self.assertEqual([c for c in calls if c.line == 0], [])
-                # A synchronise has the line of the copy before it.
+                # A synchronization has the line of the copy before it.
                 before = {}
                 for call in calls:
                     if call.function == "cudaStreamSynchronize":

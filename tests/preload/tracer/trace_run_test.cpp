@@ -14,8 +14,8 @@ namespace slipstream::test {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitiser and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitised library"
+// Programs of the system are not built with the sanitizer and cannot load a library that is.
+#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
 #else
 #define NEEDS_PLAIN_BUILD() static_cast<void>(0)
 #endif

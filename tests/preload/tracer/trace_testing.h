@@ -97,8 +97,8 @@ inline Finished RunIn(const std::string& place, const std::vector<std::string>& 
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
   words.insert(words.end(), command.begin(), command.end());
-  const Variables sanitised = Preload("");
-  if (sanitised.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitised.at("ASAN_OPTIONS"));
+  const Variables sanitized = Preload("");
+  if (sanitized.count("ASAN_OPTIONS") != 0) variables.try_emplace("ASAN_OPTIONS", sanitized.at("ASAN_OPTIONS"));
   return RunProgram(words, variables);
 }
 

@@ -1,4 +1,4 @@
-// cudaMemcpy to the device: a copy on the default stream with the synchronise in it, by the same rules.
+// cudaMemcpy to the device: a copy on the default stream with the synchronization in it, by the same rules.
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-// What of MPI the transfer engine asks, and how a program initialises it.
+// What of MPI the transfer engine asks, and how a program initializes it.
 namespace {
 int initialized = 0;
 }

@@ -1,6 +1,6 @@
-// [[transfer.rule]] in the policy: R1, a rule says which copies are promoted; R2, behind which the synchronise may be
-// skipped; R3, it may mean one place of the program only. What a rule allows is looked at as without one.
-// This program is no Python's: python_sites.py has the places.
+// [[transfer.rule]] in the policy: R1, a rule says which copies are promoted; R2, behind which the synchronization may
+// be skipped; R3, it may mean one place of the program only. What a rule allows is looked at as without one. This
+// program is no Python's: python_sites.py has the places.
 #include <unistd.h>
 
 #include <cstdio>
@@ -193,7 +193,7 @@ TEST_F(PolicyRules, Policy_ARuleFetchesWhereCopiesToTheHostAreOff) {
 }
 
 // ---- R2: skip_synchronize
-TEST_F(PolicyRules, R2_ARuleKeepsTheSynchronise) {
+TEST_F(PolicyRules, R2_ARuleKeepsTheSynchronization) {
   Begin("[[transfer.rule]]\nmin_size = \"1MiB\"\nskip_synchronize = false\n");
   const Tally tally("transfer");
   ExpectTheWait(kLarge);

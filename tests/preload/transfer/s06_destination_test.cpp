@@ -68,7 +68,7 @@ TEST_F(Rule, S06_AnotherDevicesMemory) {
   NEVER_DECIDED(tally, "h2d.promoted");
 }
 
-// Memory of another context of this device, whose work is in no order with this one's but by the synchronise.
+// Memory of another context of this device, whose work is in no order with this one's but by the synchronization.
 TEST_F(Rule, S06_AnotherContextsMemory) {
   CUcontext own = nullptr;
   uint8_t* theirs = nullptr;

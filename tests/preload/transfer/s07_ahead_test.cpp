@@ -42,7 +42,7 @@ TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
   uint64_t copies = 0;
   for (const size_t bytes : {kLarge, kHuge, 8 * kMiB, 8 * kMiB + 1, kMost}) {
     for (const bool synchronize : {false, true}) {
-      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronise");
+      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronization");
       auto source = Pattern(bytes, static_cast<uint32_t>(bytes) + (synchronize ? 1 : 0));
       const auto expected = source;
       OK(LaunchFill(far, bytes, 1, a_));

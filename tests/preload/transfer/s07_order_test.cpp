@@ -9,7 +9,7 @@ TEST_F(Rule, S07_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
   source_ = Pattern(kHuge, 1);
   for (const size_t bytes : {kSmall, kLarge, kHuge}) {
     for (const bool synchronize : {false, true}) {
-      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronise");
+      SCOPED_TRACE(std::to_string(bytes) + (synchronize ? " with" : " without") + " a synchronization");
       OK(LaunchFill(device_, bytes, 1, a_));
       Backlog(a_);
       OK(LaunchMove(other_, device_, bytes, a_));

@@ -1,10 +1,10 @@
-// S09: only the same thread's immediately following synchronise of the same stream may be skipped.
+// S09: only the same thread's immediately following synchronization of the same stream may be skipped.
 #include "tests/preload/transfer/rule_test.h"
 
 namespace rules {
 namespace {
 
-TEST_F(Rule, S09_TheSynchroniseBehindTheCopyIsSkipped) {
+TEST_F(Rule, S09_TheSynchronizationBehindTheCopyIsSkipped) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
@@ -69,7 +69,7 @@ TEST_F(Rule, S09_AskingForErrorsIsNothingInBetween) {
   DECIDED(tally, "sync.skipped", 1);
 }
 
-TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
+TEST_F(Rule, S09_OnlyOneSynchronizationIsSkipped) {
   const Tally tally("transfer");
   Backlog(a_);
   CopyAndSynchronize(a_);
@@ -79,7 +79,7 @@ TEST_F(Rule, S09_OnlyOneSynchroniseIsSkipped) {
   DECIDED(tally, "sync.skipped", 1);
 }
 
-TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
+TEST_F(Rule, S09_AnotherThreadsSynchronizationIsMade) {
   const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
@@ -88,7 +88,7 @@ TEST_F(Rule, S09_AnotherThreadsSynchroniseIsMade) {
   NEVER_DECIDED(tally, "sync.skipped");
 }
 
-TEST_F(Rule, S09_AnotherStreamsSynchroniseIsMade) {
+TEST_F(Rule, S09_AnotherStreamsSynchronizationIsMade) {
   const Tally tally("transfer");
   Backlog(a_);
   Backlog(b_);
@@ -113,7 +113,7 @@ TEST_F(Rule, S09_AnotherThreadsPerThreadStreamIsAnotherOne) {
   NEVER_DECIDED(tally, "sync.kept");
 }
 
-TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
+TEST_F(Rule, S09_TheSynchronizationBehindACopyThatFailedIsMade) {
   const Tally tally("transfer");
   Backlog(a_);
   RETURNS(cudaErrorInvalidValue, CopyUp(nullptr, source_.data(), kSmall, a_));
@@ -123,8 +123,8 @@ TEST_F(Rule, S09_TheSynchroniseBehindACopyThatFailedIsMade) {
   NEVER_DECIDED(tally, "sync.skipped");
 }
 
-// A device-wide wait is no synchronise of the stream.
-TEST_F(Rule, S09_ADeviceSynchroniseIsMade) {
+// A device-wide wait is no synchronization of the stream.
+TEST_F(Rule, S09_ADeviceSynchronizationIsMade) {
   const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));

@@ -1,4 +1,4 @@
-// S10: what earlier work shows the host is there after a synchronise, although the rest of it may not be.
+// S10: what earlier work shows the host is there after a synchronization, although the rest of it may not be.
 #include <unistd.h>
 
 #include "tests/preload/transfer/rule_test.h"

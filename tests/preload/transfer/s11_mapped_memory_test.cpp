@@ -8,7 +8,7 @@ namespace {
 
 class Mapped : public Rule {
  protected:
-  // A kernel writes the shared memory before the copy; after the synchronise the host reads it.
+  // A kernel writes the shared memory before the copy; after the synchronization the host reads it.
   void ExpectSeen(uint8_t* host, void* device) {
     const Tally tally("transfer");
     std::memset(host, 0, kSmall);

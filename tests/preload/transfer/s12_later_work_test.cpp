@@ -1,4 +1,4 @@
-// S12: all later work runs behind what a synchronise would have waited for.
+// S12: all later work runs behind what a synchronization would have waited for.
 #include <atomic>
 
 #include "tests/preload/transfer/rule_test.h"
@@ -96,7 +96,7 @@ TEST_F(LaterWork, S12_WorkThatNoHookSees) {
   EXPECT_TRUE(Holds(other_, source_, kSmall));
 }
 
-// The synchronise waits for the stream's earlier work too, whoever has submitted it.
+// The synchronization waits for the stream's earlier work too, whoever has submitted it.
 TEST_F(LaterWork, S12_TheStreamsEarlierWork) {
   Backlog(a_);
   OK(LaunchFill(third_, kSmall, 7, a_));
@@ -106,8 +106,8 @@ TEST_F(LaterWork, S12_TheStreamsEarlierWork) {
   EXPECT_TRUE(HoldsOnly(other_, 7, kSmall));
 }
 
-// A library's launch between the copy and the synchronise: the latter waits for it.
-TEST_F(LaterWork, S12_UnseenWorkBetweenTheCopyAndTheSynchronise) {
+// A library's launch between the copy and the synchronization: the latter waits for it.
+TEST_F(LaterWork, S12_UnseenWorkBetweenTheCopyAndTheSynchronization) {
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
   size_t bytes = kSmall;
@@ -164,7 +164,7 @@ TEST_F(Contexts, S12contexts_AnotherDeviceReadsAfterwards) {
   NEVER_DECIDED(tally, "sync.skipped");
 }
 
-TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronise) {
+TEST_F(Contexts, S12contexts_ASecondContextBetweenTheCopyAndTheSynchronization) {
   const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
@@ -224,7 +224,7 @@ TEST_F(Contexts, S12contexts_CopiesOfTheSecondDeviceAreStaged) {
   }
   DECIDED(tally, "h2d.promoted.small", 2);
   DECIDED(tally, "h2d.promoted.large", 2);
-  DECIDED(tally, "sync.kept.contexts", 2);  // those in cudaMemcpy; behind a kernel a synchronise is always made
+  DECIDED(tally, "sync.kept.contexts", 2);  // those in cudaMemcpy; behind a kernel a synchronization is always made
   DECIDED(tally, "d2h.promoted", 1);
   // Only the first device has staging memory for copies of more than 2 MiB.
   DECIDED(tally, "h2d.declined.device", 2);
@@ -289,8 +289,8 @@ TEST_F(Contexts, S12contexts_AContextOfTheProgramsOwn) {
   OK(cuCtxDestroy(own));
 }
 
-// A capture that begins between one thread's copy and its synchronise, which CUDA allows, and which must not be broken.
-TEST_F(Contexts, S12contexts_ACaptureBegunBetweenTheCopyAndTheSynchronise) {
+// A capture begins between a thread's copy and its synchronization. CUDA allows that, and it must not be broken.
+TEST_F(Contexts, S12contexts_ACaptureBegunBetweenTheCopyAndTheSynchronization) {
   const Tally tally("transfer");
   Backlog(b_);
   OK(CopyUp(device_, source_.data(), kSmall, b_));

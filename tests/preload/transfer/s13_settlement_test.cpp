@@ -12,7 +12,7 @@ namespace {
 
 class Settlement : public Rule {
  protected:
-  // After `call` all that the synchronise had to wait for is done.
+  // After `call` all that the synchronization had to wait for is done.
   void SettledBy(const char* decision, const std::function<cudaError_t()>& call) {
     DeferOnA();
     const Tally tally("transfer");
@@ -31,17 +31,17 @@ class Settlement : public Rule {
   }
 };
 
-// ---- synchronises
-TEST_F(Settlement, S13_ADeviceSynchronise) {
+// ---- synchronizations
+TEST_F(Settlement, S13_ADeviceSynchronization) {
   SettledBy("sync.settled.synchronize", [] { return cudaDeviceSynchronize(); });
 }
-TEST_F(Settlement, S13_TheStreamsNextSynchronise) {
+TEST_F(Settlement, S13_TheStreamsNextSynchronization) {
   SettledBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(a_); });
 }
-TEST_F(Settlement, S13_AnotherStreamsSynchronise) {
+TEST_F(Settlement, S13_AnotherStreamsSynchronization) {
   SettledBy("sync.settled.synchronize", [this] { return cudaStreamSynchronize(b_); });
 }
-TEST_F(Settlement, S13_AnEventSynchronise) {
+TEST_F(Settlement, S13_AnEventSynchronization) {
   cudaEvent_t event = nullptr;
   OK(cudaEventCreate(&event));
   OK(cudaEventRecord(event, b_));
@@ -224,7 +224,7 @@ TEST_F(Settlement, S13query_AThreadThatOwesOnAnotherStream) {
   RETURNS(cudaSuccess, cudaStreamQuery(a_));
 }
 
-// Another thread's capture does not change what a stream says that this thread has synchronised.
+// Another thread's capture does not change what a stream says that this thread has synchronized.
 TEST_F(Settlement, S13query_DuringAnotherThreadsCapture) {
   DeferOnA();
   OnAnotherThread([this] { OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed)); });

@@ -31,7 +31,7 @@ TEST_F(Rule, S16_BehindAPromotedCopy) {
   }
 }
 
-TEST_F(Rule, S16_BehindASkippedSynchronise) {
+TEST_F(Rule, S16_BehindASkippedSynchronization) {
   DeferOnA();
   std::vector<uint8_t> back(kSmall, 0);
   OK(cudaMemcpyAsync(back.data(), device_, kSmall, cudaMemcpyDeviceToHost, b_));

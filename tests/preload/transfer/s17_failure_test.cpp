@@ -93,7 +93,7 @@ TEST_F(FetchFailure, S17_WaitingForAnEvent) { FailDuringFetches("cuEventSynchron
 TEST_F(FetchFailure, S17_AskingForEvents) { FailDuringFetches("cuEventQuery", false); }
 TEST_F(FetchFailure, S17_AskingForPointers) { FailDuringFetches("cuPointerGetAttributes", false); }
 
-// A failure that lasts until the synchronise is over: it is made, or it is skipped and settled; it is never lost.
+// A failure that lasts until the synchronization is over: it is made, or it is skipped and settled; it is never lost.
 TEST_F(Failure, S17_WaitingForAnEvent) {
   WarmUp();
   DeferOnA();
@@ -111,7 +111,7 @@ TEST_F(Failure, S17_WaitingForAnEvent) {
   EXPECT_EQ(Pending(a_), 0);
 }
 
-// An effect whose end cannot be marked counts as pending: the synchronise is made.
+// An effect whose end cannot be marked counts as pending: the synchronization is made.
 TEST_F(Failure, S17_AnEffectThatCannotBeMarked) {
   WarmUp();
   OK(LaunchFill(other_, kSmall, 7, a_));

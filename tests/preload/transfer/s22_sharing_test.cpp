@@ -158,7 +158,7 @@ TEST_F(Sharing, S22_SynchronousMemory) {
   const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kSmall, a_));
-  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));  // as the attribute says, before any synchronise
+  EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));  // as the attribute says, before any synchronization
   OK(cudaStreamSynchronize(a_));
   EXPECT_EQ(Pending(a_), 0);
   NEVER_DECIDED(tally, "sync.skipped");
@@ -178,7 +178,7 @@ class Rdma : public Sharing {
   }
 };
 
-// UCX loads its modules when it is initialised. A program that is merely linked to it has not.
+// UCX loads its modules when it is initialized. A program that is merely linked to it has not.
 TEST_F(Rdma, S22_UcxIsInUse) {
   Load(FAKE_UCX_MODULE);
   ExpectKeptSoon("sync.kept.rdma", kLarge);
@@ -188,7 +188,7 @@ TEST_F(Rdma, S22_UcxIsLinkedAndNotUsed) {
   DeferOnA();
 }
 
-TEST_F(Rdma, S22_MpiIsInUseOnceItIsInitialised) {
+TEST_F(Rdma, S22_MpiIsInUseOnceItIsInitialized) {
   void* const mpi = dlopen(FAKE_MPI, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(mpi, nullptr) << dlerror();
   const Tally tally("transfer");
@@ -259,7 +259,7 @@ class NcclByProxy : public Sharing {
  protected:
   NcclByProxy() { setenv("NCCL_P2P_USE_CUDA_MEMCPY", "1", 1); }
 };
-TEST_F(NcclByProxy, S64_TheSynchroniseIsMade) { ExpectKept(device_, "sync.kept.threads"); }
+TEST_F(NcclByProxy, S64_TheSynchronizationIsMade) { ExpectKept(device_, "sync.kept.threads"); }
 
 class NcclByKernels : public Sharing {
  protected:

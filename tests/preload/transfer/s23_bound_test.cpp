@@ -1,4 +1,4 @@
-// S23: at most two synchronises of a stream are deferred; the third waits for the oldest.
+// S23: at most two synchronizations of a stream are deferred; the third waits for the oldest.
 #include "tests/preload/transfer/rule_test.h"
 
 namespace rules {

@@ -1,4 +1,4 @@
-// S65: a thread with work of its own is not held behind another one's skipped synchronise.
+// S65: a thread with work of its own is not held behind another one's skipped synchronization.
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -103,7 +103,7 @@ TEST_F(OwnWork, S65_EveryWayToSubmitWork) {
   }
 }
 
-// Nothing is to be gained from a small copy whose synchronise is made: it is the program's own.
+// Nothing is to be gained from a small copy whose synchronization is made: it is the program's own.
 TEST_F(OwnWork, S65_ASmallCopyIsLeftAlone) {
   Worker worker;
   worker.Do([&] { FillOn(b_); });

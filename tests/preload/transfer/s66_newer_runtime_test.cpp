@@ -71,7 +71,7 @@ TEST_F(Newer, S66_ARuntimeThatComesLater) {
 }
 #endif
 
-// A kernel writes a __managed__ variable, which the host reads behind the synchronise.
+// A kernel writes a __managed__ variable, which the host reads behind the synchronization.
 TEST_F(Newer, S11_AManagedVariable) {
 #if RULES_STATIC
   GTEST_SKIP() << "its registration is not seen: the runtime is the program's own";

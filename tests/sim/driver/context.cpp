@@ -111,7 +111,7 @@ bool IsDevice(CUdevice device) { return device >= 0 && device < TheWorld().setti
 CUcontext Handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 Context* FromHandle(CUcontext handle) { return reinterpret_cast<Context*>(handle); }
 
-// What a small data-centre GPU would answer; simSetDeviceAttribute and SIMCUDA_ATTRIBUTES override.
+// What a small data-center GPU would answer; simSetDeviceAttribute and SIMCUDA_ATTRIBUTES override.
 int DefaultAttribute(const Device& device, CUdevice_attribute attribute) {
   switch (attribute) {
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
