@@ -1,13 +1,12 @@
-// Which programs keep the preload where a process executes them, and the variables that the others get instead.
+// Decides which executed programs keep the preload, and makes the environment of those that do not.
 //
 // Purpose: `slipstream run` puts what the policy's [children] says into one variable (ChildrenVariable), which every
 // process of the run passes on with the rest of its environment. The hooks of exec (shim/exec.cpp) find it in what a
 // call passes on, ask MayKeep() and KeepsByContent(), and pass on what WithoutPreload() makes where the answer is no.
-// Threading: pure functions. Those for the hooks are async-signal-safe: no allocation, no lock, nothing but their
-// arguments;
-//   they run between vfork and exec, in the memory of the parent.
-// Fails open: where something is not known, or does not fit, a program keeps the preload, as without [children]. In a
-//   process that does not use CUDA it does nothing (S50).
+// Threading: pure functions. Those for the hooks run between vfork and exec, in the memory of the parent. They are
+// async-signal-safe: no allocation, no lock, nothing but their arguments.
+// Fails open: a program keeps the preload, as without [children], if something is not known or does not fit. In a
+//   process that does not use CUDA the preload does nothing (S50).
 
 #pragma once
 
@@ -35,19 +34,19 @@ struct ChildrenRule {
   std::string_view patterns{};
 };
 
-// False where the text is not what ChildrenVariable() makes: somebody else's, to be left alone.
+// False if ChildrenVariable() did not make the text: it is somebody else's, to be left alone.
 bool ParseChildren(std::string_view text, ChildrenRule* rule) noexcept;
 
 // ---- The decision.
 
 enum class Keeps : std::uint8_t { kNo, kYes, kByContent };
 
-// `path`: of the program, absolute where that is known, else as much as is.
+// `path`: of the program, absolute if that is known, else as much of it as is known.
 Keeps MayKeep(const ChildrenRule& rule, std::string_view path) noexcept;
 
 // For preload = "python" and a name that says nothing: by the first bytes of the file (kProgramHeadBytes), none where
-// it cannot be read. A script is judged by the program that its first line names; a binary is something else than
-// Python; what is neither will be run by a shell, if at all.
+// it cannot be read. A script is judged by the program that its first line names. A binary is not Python. Any other
+// file is run by a shell, if at all.
 bool KeepsByContent(std::string_view head) noexcept;
 
 // As many bytes as the kernel reads for the first line of a script.
@@ -67,8 +66,8 @@ struct VariablesSize {
 VariablesSize SizeOfVariables(char* const* variables) noexcept;
 
 // `variables` without `library` in LD_PRELOAD, and without NVTX_INJECTION64_PATH where it names the library; a
-// LD_PRELOAD with nothing else in it is left out. Entries are those of `variables`, or lie in `text`. False, with
-// `entries` not to be used, where the library stands nowhere or something does not fit.
+// LD_PRELOAD with nothing else in it is left out. Entries are those of `variables`, or lie in `text`. False if the
+// library is nowhere or something does not fit; then `entries` must not be used.
 bool WithoutPreload(char* const* variables, std::string_view library, std::span<char*> entries,
                     std::span<char> text) noexcept;
 

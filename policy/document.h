@@ -1,8 +1,8 @@
-// A TOML text as a flat list of what it sets, with positions; knows nothing of policies.
+// A TOML text as a flat list of the values that it sets, with positions. Knows nothing of policies.
 //
 // Purpose: keeps toml++, whose header is slow to compile, in one file.
 // Threading: no state.
-// Errors: what is wrong with the text itself is in `problems`, all of it (up to a limit); memory that runs out throws.
+// Errors: all mistakes in the text itself are in `problems`, up to a limit. Out of memory throws.
 
 #pragma once
 
@@ -29,8 +29,8 @@ struct Entry {
   int key_column = 1;
   int line = 1;
   int column = 1;
-  // What stands in an array of tables: how many parts of `path` name the array, and which of its tables this is or
-  // stands in, from 1. 0: in none. Arrays of tables inside of such a table are not gone into.
+  // For an entry in an array of tables: how many parts of `path` name the array, and which of its tables this is or is
+  // in, from 1. 0: in none. Arrays of tables inside such a table are not read.
   std::size_t array_parts = 0;
   std::size_t element = 0;
 
@@ -44,11 +44,11 @@ struct Document {
   // Tables too, before what they hold; in the order of the text.
   std::vector<Entry> entries;
   std::vector<Problem> problems;
-  // false: too much was wrong to read on, and `entries` is empty.
+  // false: too many mistakes to read on, and `entries` is empty.
   bool complete = true;
 };
 
-// `text` is UTF-8 (a byte order mark is skipped). What it says in statements with an error is left out.
+// `text` is UTF-8 (a byte order mark is skipped). Statements with an error are left out.
 Document ParseDocument(std::string_view text);
 
 }  // namespace slipstream::policy

@@ -1,8 +1,7 @@
 // Environment variables: the only place in the project that reads them.
 //
-// Purpose: a snapshot of the process's variables (or a map, in tests), and the few questions that are asked
-//   before there can be one. Values are read from `environ` itself and not by getenv: some programs (bash)
-//   export their own getenv.
+// Purpose: a snapshot of the process's variables (or a map, in tests), and a few functions for use before there can be
+//   one. Values are read from `environ` itself and not by getenv: some programs (bash) export their own getenv.
 // Threading: an Environment is immutable once made. The functions that read `environ` race with a setenv on another
 //   thread exactly as getenv does; call them where getenv would be called.
 // Hazard: the pointers and views handed out by EnvironmentValue() live until the program changes that variable; those
@@ -20,7 +19,8 @@
 
 namespace slipstream::policy {
 
-// Every variable of ours begins with this; not every one that does is ours (IsOwnVariable in load.h).
+// Every variable of ours begins with this, but not every variable that begins with it is ours (IsOwnVariable in
+// load.h).
 inline constexpr std::string_view kVariablePrefix = "SLIPSTREAM_";
 
 // The variables that are not overrides of a policy key.
@@ -47,7 +47,7 @@ class Environment {
   // All of them, (name, value), sorted by name.
   const std::vector<std::pair<std::string, std::string>>& variables() const noexcept { return variables_; }
 
-  // false: memory ran out while reading; what it holds is not to be relied on, and Load() refuses it.
+  // false: memory ran out while reading; the contents are incomplete, and Load() refuses them.
   bool complete() const noexcept { return complete_; }
 
  private:
@@ -70,7 +70,7 @@ const char* EnvironmentValue(const char* name) noexcept;
 // a constructor of the loader or in a forked child too.
 bool DisabledByEnvironment() noexcept;
 
-// The same of variables that are to be passed on.
+// The same for variables that are to be passed on.
 bool DisabledIn(char* const* variables) noexcept;
 
 }  // namespace slipstream::policy

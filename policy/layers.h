@@ -1,8 +1,8 @@
-// The files that a policy is merged from, and where they are looked for.
+// Finds the files that a policy is merged from.
 //
-// Purpose: system, user and project files, or those that are named, in the order in which they are obeyed: a later one
+// Purpose: lists system, user and project files, or named ones, in the order in which they are obeyed: a later one
 //   wins. load.h reads and merges them.
-// Threading: no state; asks the file system. Memory that runs out throws.
+// Threading: no state; asks the file system. Out of memory throws.
 // Hazard: the working directory is whatever the process has at that moment, so only a command that a person has just
 //   started looks for a project's file. A process that is preloaded never does: it may be anywhere.
 // Which files:
@@ -40,7 +40,7 @@ enum class Layer : std::uint8_t { kSystem, kUser, kProject, kNamed };
 // "system", "user", "project", "named".
 const char* NameOf(Layer layer) noexcept;
 
-// Who asks, and therefore which layers there are.
+// Who asks. This decides which layers there are.
 enum class Search : std::uint8_t {
   kNamedOnly,  // one file for itself, whatever else there is; without a path, SLIPSTREAM_POLICY
   kProcess,    // a process that the library was preloaded into: system, and the user's or what SLIPSTREAM_POLICY names
@@ -52,7 +52,7 @@ struct LayerFile {
   Layer layer = Layer::kNamed;
   // As it was named or found. What is not there: the file, or pattern, that was looked for; empty where none was.
   std::string path{};
-  // Whether there is such a file. One that is named is taken to be there: it is a mistake if it is not.
+  // Whether there is such a file. A named file is assumed to exist: it is a mistake if it does not.
   bool found = false;
   // Where it was looked for, or why it was not, for people; empty where `path` says it.
   std::string note{};
@@ -66,8 +66,8 @@ struct LayerSearch {
   std::optional<std::string> named{};
 };
 
-// Every file, and every place where one was looked for in vain, in the order in which they are obeyed. A place that
-// cannot be looked at although its layer is the system's is a problem, and so are too many files in it.
+// Every file, and every place where none was found, in the order in which they are obeyed. It is a problem if a place
+// of the system's layer cannot be read, or has too many files.
 std::vector<LayerFile> FindLayers(const LayerSearch& search, const Environment& env, std::vector<Problem>& problems);
 
 // The value of SLIPSTREAM_POLICY: names of files with colons between them, a colon or a backslash in a name behind a

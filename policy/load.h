@@ -1,4 +1,4 @@
-// From TOML files and SLIPSTREAM_* variables to a validated Policy, or to everything that is wrong with them.
+// Loads TOML files and SLIPSTREAM_* variables into a validated Policy, or lists everything that is wrong with them.
 //
 // Purpose: defaults, then the files in the order of layers.h, then the environment; each value remembers where it came
 //   from. A later file wins key by key. Of [[transfer.rule]], where the first that matches decides, the later file's
@@ -7,10 +7,10 @@
 // Hazard: allocates and reads files, so never on a hot path. Whoever gets a Loaded that is not ok() fails open:
 //   `slipstream run` refuses to start and prints the problems; a bare preload says so once and passes through (S59).
 // Errors: nothing throws. Out of memory is a Loaded that is not ok().
-// Which files: layers.h. One that is wrong is a problem, whatever its layer: what somebody set must not vanish.
+// Which files: layers.h. A file with a mistake is a problem in every layer: no setting may be lost silently.
 // Who may write them (S59): source_file.h.
-// What a project's file may not say where nobody named it: [environment] and log.file. It comes with whatever was
-//   checked out into the working directory, and would decide which code the command loads and which files it writes.
+// Project files: one that was not named may not set [environment] and log.file. It comes with whatever was checked out
+//   into the working directory, and would decide which code the command loads and which files it writes.
 
 #pragma once
 
@@ -60,7 +60,7 @@ struct Origin {
 };
 
 struct Loaded {
-  // What to do. Where !ok(): the defaults with enabled = false, so that a caller that forgets to ask passes through.
+  // The policy. If !ok(): the defaults with enabled = false, so that a caller that forgets to ask passes calls through.
   Policy policy;
   // The file that was named, by Source::path or SLIPSTREAM_POLICY; nothing where none was, or several were.
   std::optional<std::string> path;
@@ -70,10 +70,10 @@ struct Loaded {
   std::vector<FileText> texts;
   // Everything that is wrong, in the order of the file, then the variables by name.
   std::vector<Problem> problems;
-  // What was accepted and does nothing, in the same order: for people, and no reason to refuse anything.
+  // What was accepted and has no effect, in the same order: for people, and no reason to refuse anything.
   std::vector<Problem> notes;
-  // Variables that begin as ours do and are neither ours nor nearly so: somebody else's, such as those of a Kubernetes
-  // service of the same name. By name.
+  // Variables that begin like ours, but are neither ours nor a misspelled one: somebody else's, such as those of a
+  // Kubernetes service of the same name. By name.
   std::vector<std::string> foreign;
   // Origin of every key ("log.level", "environment.NAME"), and of each rule with the keys that it sets
   // ("transfer.rule[1]", "transfer.rule[1].promote"); complete only where ok().
@@ -95,16 +95,16 @@ bool IsOwnVariable(std::string_view name);
 // A process of a run (Search::kProcess) has the policy that the run began with (run_policy.h).
 Loaded Load(const Source& source) noexcept;
 
-// As Load() of exactly these files, of which those that are not found are passed over.
+// Like Load() of exactly these files. Files that are not found are skipped.
 Loaded LoadFiles(std::vector<LayerFile> files, const Environment& env) noexcept;
 
-// What SLIPSTREAM_POLICY is to say so that a process reads the same files, wherever it is and whatever its HOME: those
-// of `loaded` but the system's, which it looks for itself, with absolute paths. Empty where there are none; that too is
-// an answer, for a process that finds the variable empty looks for no file of the user's.
+// The value of SLIPSTREAM_POLICY with which a process reads the same files, wherever it is and whatever its HOME:
+// absolute paths of the files of `loaded`, without the system's, which the process finds itself. Empty if there are
+// none: a process that finds the variable empty looks for no file of the user's.
 std::string PolicyListFor(const Loaded& loaded);
 
-// What SLIPSTREAM_RUN_POLICY is to say beside that, so that a process has this policy whatever becomes of the files;
-// empty where it is too long for a variable.
+// The value of SLIPSTREAM_RUN_POLICY, with which a process has this policy whatever becomes of the files. Empty if it
+// is too long for a variable.
 std::string RunPolicyFor(const Loaded& loaded);
 
 // As Load() of one file, with the text already read; `name` stands where the file's name would. For tests and tools.

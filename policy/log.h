@@ -7,10 +7,10 @@
 // Hazard: a forked child says nothing (the mutex may be held by a thread that the child does not have).
 //   Not for signal handlers. errno is preserved. The spdlog logger behind it is leaked, on purpose: it
 //   outlives every static destructor.
-// Errors: nothing throws, nothing aborts, SIGPIPE and SIGXFSZ are kept from the process. A file that cannot be opened,
-//   is not a regular file, has another owner or a second hard link, or is reached by a symbolic link is one line on
-//   standard error; then the log is off. Several processes may share a file: lines are appended whole, and whoever
-//   finds it full turns it over for all; what the others say in that moment is lost.
+// Errors: nothing throws, nothing aborts, SIGPIPE and SIGXFSZ are kept from the process. If a file cannot be opened, is
+//   not a regular file, has another owner or a second hard link, or is reached by a symbolic link, one line on standard
+//   error says so and the log is off. Several processes may share a file: lines are appended whole, and the process
+//   that finds it full rotates it for all; what the others write at that moment is lost.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The valid name that somebody probably meant.
+// Finds the valid name that a user probably meant.
 //
 // Threading: pure functions.
 
@@ -14,9 +14,9 @@ namespace slipstream::policy {
 // not characters).
 std::size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name`, the first of equals; empty where none is near: more than a third of the name, or two
-// edits for a short one, would have to change. Else the only candidate with the same last part after a dot:
-// "h2d" and "tracer.h2d" mean "transfer.h2d".
+// The candidate nearest to `name`, the first of equals. None is near if more than a third of the name, or more than
+// two edits of a short one, would have to change: then the only candidate with the same last part after a dot ("h2d"
+// and "tracer.h2d" mean "transfer.h2d"), else empty.
 std::string Nearest(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace slipstream::policy

@@ -1,4 +1,4 @@
-// The one table of options: whatever knows the keys of a policy knows them from here.
+// The table of options, the only list of a policy's keys.
 //
 // Purpose: the parser, the overrides, `slipstream policy show|init` and docs/policy.md all read this table.
 //   A new key is a field in policy.h and a row in options.cpp. Defaults stand in policy.h only; get() of a
@@ -63,8 +63,8 @@ std::string VariableOf(const Option& option);
 // Null where there is none.
 const Option* FindOption(std::string_view key);
 
-// A key of the version before, whose option is gone: accepted for one version, whatever its value, and said to be of no
-// effect.
+// A key of the previous version whose option is gone. It is accepted with any value for one version, with a note that
+// it has no effect.
 struct RetiredKey {
   std::string_view key;
   // What is said behind the key.

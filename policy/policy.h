@@ -1,12 +1,12 @@
-// What a user may decide, as plain structs: the one place where a default stands.
+// The policy as plain structs, with every default. Defaults are nowhere else.
 //
 // Purpose: `Load()` (load.h) turns a TOML file and environment variables into one of these; every engine reads its own
 //   part and decides by pure functions of (policy, request).
 // Threading: plain data. Filled by one thread, then only read.
 // Layers: the bottom one. Includes nothing of ours, and no CUDA header.
-// Rule: a key that nothing obeys does not exist here, and a value that this version cannot honor is refused by Load().
-//   Each field has a row in options.cpp, or rule_keys.cpp, from which the parser, the overrides, `slipstream policy`
-//   and docs/policy.md come; a test counts the fields against the rows.
+// Rule: every key here is obeyed by something, and Load() refuses a value that this version cannot honor. Each field
+//   has a row in options.cpp, or rule_keys.cpp, from which the parser, the overrides, `slipstream policy` and
+//   docs/policy.md come; a test counts the fields against the rows.
 
 #pragma once
 
@@ -34,8 +34,8 @@ enum class AllocatorMode : std::uint8_t { kOff, kSegments, kStreamOrdered };
 // Whether copies of one direction are promoted to pinned, asynchronous ones.
 enum class TransferMode : std::uint8_t { kOff, kOn };
 
-// What to do where the device could reach ordinary host memory by itself (HMM): take it that the program does not use
-// that, until it shows otherwise, or leave every copy alone.
+// What to do where the device could reach ordinary host memory by itself (HMM): assume that the program does not use
+// that until it shows otherwise, or leave every copy alone.
 enum class HmmMode : std::uint8_t { kStandAside, kAssumePrivate };
 
 // When pinned staging memory is made: by a thread of its own while copies still go their old way, or at the first copy.
@@ -81,7 +81,7 @@ struct Intercept {
 // What `slipstream run` does around the command.
 struct Run {
   // Without one, a run that was killed is ended by the next run, or by `slipstream summary`. auto: unless the first
-  // process of the container collects no processes that others have left: each watcher would stay as a zombie.
+  // process of the container does not collect orphaned processes, because each watcher would stay as a zombie.
   RunWatcher watcher = RunWatcher::kAuto;
 
   bool operator==(const Run&) const = default;
@@ -109,9 +109,9 @@ struct Allocator {
   bool free_synchronizes = false;
   // Idle memory that the pool keeps on each device, at most; 0: a quarter of the device's memory. 0 to 1 TiB.
   std::uint64_t max_idle = 0;
-  // Memory of each device that the pool leaves to the driver, for those whose allocations it does not see. 0 to 1 TiB.
+  // Memory of each device that the pool leaves to the driver, for allocations that it does not see. 0 to 1 TiB.
   std::uint64_t keep_free = std::uint64_t{512} << 20;
-  // Seconds after which idle memory that nobody wanted goes back to the driver. 1 to 3600.
+  // Seconds after which idle memory that was not wanted goes back to the driver. 1 to 3600.
   int decay = 2;
   // Memory of each device that the pool takes in advance, when the program first allocates there; 0: none. 0 to 1 TiB.
   std::uint64_t pre_reserve = 0;
@@ -127,12 +127,12 @@ enum class RuleDirection : std::uint8_t { kBoth, kHostToDevice, kDeviceToHost };
 // What a rule says of a switch.
 enum class RuleSwitch : std::uint8_t { kUnsaid, kFalse, kTrue };
 
-// One [[transfer.rule]]: what the policy makes of the copies that match. A rule switches a copy off or on; what must
-// hold for a copy to be promoted, or its synchronization to be skipped, holds all the same.
+// One [[transfer.rule]]: what the policy makes of the copies that match. A rule switches a copy off or on. It does not
+// change what must hold for a copy to be promoted, or its synchronization to be skipped.
 struct TransferRule {
   // For people; nothing depends on it.
   std::string name{};
-  // -- which copies: those for which all of it holds.
+  // -- which copies: those for which all of these hold.
   RuleDirection direction = RuleDirection::kBoth;
   // Bytes, both ends included.
   std::uint64_t min_size = 0;

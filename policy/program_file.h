@@ -1,11 +1,11 @@
-// The file that a call of exec would run, looked at and not run.
+// Inspects the file that an exec call would run, without running it.
 //
-// Purpose: what children.h decides by: the program's whole path, and its first bytes.
+// Purpose: finds what children.h decides by: the program's whole path, and its first bytes.
 // Threading: async-signal-safe, and no cancellation point: system calls and the caller's stack, nothing else. Safe
 // between vfork and exec, and in a forked child of a process with many threads. errno is the caller's to put back.
 // Hazard: ProgramPath is large (4 KiB); keep it off the stack on which the program is then executed.
-// Errors: what cannot be found out stays as it was given, or empty. A path that is no address that can be read says so
-// (readable() is false), and the real call is to say the rest.
+// Errors: what cannot be found out stays as it was given, or empty. If a path is not a readable address, readable() is
+// false; the real call then reports the error.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// The one table of the keys of a [[transfer.rule]], beside that of the options.
+// The table of the keys of a [[transfer.rule]], beside that of the options.
 //
 // Purpose: the parser, `slipstream policy show|init` and docs/policy.md know the keys of a rule from here. A new one is
 //   a field of TransferRule and a row in rule_keys.cpp.
@@ -20,7 +20,7 @@ namespace slipstream::policy {
 inline constexpr std::string_view kRuleTable = "transfer.rule";
 
 struct RuleKey {
-  // What it accepts, and its words. `set` and `get` are null: a rule has no fixed place in a Policy.
+  // What it accepts, and its texts. `set` and `get` are null, because a rule has no fixed place in a Policy.
   Option option;
   void (*set)(TransferRule& rule, const Value& value);
   // Where the rule says nothing: some value of the right kind, without a meaning.

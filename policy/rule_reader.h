@@ -1,9 +1,8 @@
-// From the tables of [[transfer.rule]] in a document to the rules of a policy, or to what is wrong with them.
+// Reads the tables of [[transfer.rule]] in a document into the rules of a policy, and lists their mistakes.
 //
 // Threading: one thread; an object is for one document.
 // Ownership: refers to what the constructor is given, which outlives it.
-// Errors: everything that is wrong goes into `problems`, and the policy is not to be used then. Memory that runs out
-//   throws.
+// Errors: everything that is wrong goes into `problems`, and the policy must not be used then. Out of memory throws.
 
 #pragma once
 
@@ -28,8 +27,8 @@ class RuleReader {
   // Whether the entry is transfer.rule or lies in it; then it has been read.
   bool Read(const Entry& entry);
 
-  // After all entries: what keys and rules must be to each other. Not asked where a rule is damaged already, or where
-  // `whole` is false: statements are missing from the document.
+  // After all entries: checks keys and rules against each other. A rule that is already damaged is not checked, and
+  // none is if `whole` is false (statements are missing from the document).
   void Finish(bool whole);
 
  private:

@@ -1,8 +1,8 @@
-// The policy of a run as it was when the run began, in a variable: every process of the run has the same, whatever
-// becomes of the files meanwhile, and whether or not it could read them.
+// The policy of a run as it was when the run began, in a variable. Every process of the run has the same one, even if
+// the files change, and even if it cannot read them.
 //
-// What `slipstream run` read, file by file, as text. A process whose SLIPSTREAM_POLICY is not the one that stands there
-// has been given another policy by somebody, and gets that one.
+// It holds what `slipstream run` read, file by file, as text. If SLIPSTREAM_POLICY of a process is not the one recorded
+// there, the process was given another policy, and gets that one.
 //
 // Threading: pure functions; they allocate.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace slipstream::policy {
 
-// Most of what a variable may hold for every process; execve refuses one of 128 KiB.
+// The longest value that every process can pass on; execve refuses one of 128 KiB.
 inline constexpr std::size_t kMostRunPolicy = std::size_t{64} << 10;
 
 struct FileText {

@@ -1,4 +1,4 @@
-// The variable by which a process knows that it is the root of a run: the one that `slipstream run` became.
+// The variable that tells a process that it is the root of a run: the one that `slipstream run` became.
 //
 // "PID:STARTED:COMMAND": its number, when it started (field 22 of /proc/PID/stat, in clock ticks since boot; 0: not
 // known), and the path of the slipstream command, which ends the run. An exec keeps both numbers. A process that has

@@ -1,9 +1,9 @@
-// Where in a program a call is made, as far as a rule cares: the file, and the line in it.
+// Where in a program a call is made, for rules: the file and the line in it.
 //
 // Purpose: `site` of a [[transfer.rule]] is matched here, for a copy of the program's as for one that a user describes
 //   to `slipstream policy explain`.
 // Threading: pure functions; no allocation.
-// Errors: none; a text that is no site is one for which ParseSite has no answer.
+// Errors: none; ParseSite has no answer for a text that is no site.
 
 #pragma once
 
@@ -24,8 +24,8 @@ struct Site {
 std::optional<Site> ParseSite(std::string_view text) noexcept;
 
 // Whether a call at `at` is meant by `wanted`: the same line, if one is wanted, of that file or of one whose path ends
-// with it, from a slash on. "train.py" means "/data/me/train.py", not "/data/me/pretrain.py". Where `at` is itself what
-// a rule says: whether `wanted` means all that it does.
+// with it, from a slash on. "train.py" means "/data/me/train.py", not "/data/me/pretrain.py". If `at` is itself the
+// site of a rule: whether `wanted` covers all of it.
 bool Matches(const Site& wanted, const Site& at) noexcept;
 
 }  // namespace slipstream::policy

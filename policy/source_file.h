@@ -1,9 +1,9 @@
-// Reading a policy file, and refusing one that a stranger may have written.
+// Reads a policy file, and refuses one that a stranger may have written.
 //
 // Who may have written it (S59): the file belongs to the user or to root, and not everybody may write it; nor its
 //   folder, without the sticky bit, because everybody could put another file in its place; and a symbolic link that
-//   leads to it belongs to the user or to root too. That is asked of the folder in the path and of the folder that the
-//   resolved path ends in, not of the folders above them. The file that is asked is the one that is read.
+//   leads to it belongs to the user or to root too. This is checked for the folder in the path and for the folder of
+//   the resolved path, not for the folders above them. The checked file is the one that is read.
 // Threading: no state.
 
 #pragma once

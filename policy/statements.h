@@ -1,8 +1,7 @@
-// Where the statements of a TOML text begin and end, found without understanding them.
+// Finds where the statements of a TOML text begin and end, without parsing them.
 //
-// Purpose: the parser stops at the first error; knowing the whole statement that it stands in lets us put
-//   that one aside, parse again, and report everything that is wrong at once. And a text can be refused
-//   before it nests too deeply.
+// Purpose: the parser stops at the first error. We then put the whole statement aside, parse again, and report all
+//   mistakes at once. And a text can be refused before it nests too deeply.
 // Threading: pure functions.
 
 #pragma once

@@ -1,4 +1,4 @@
-// What the system says of itself in a small file (/proc, /sys).
+// Reads a small file of the system (/proc, /sys).
 //
 // Threading: no state. The descriptor is open for the moment of the call, and no program that another thread executes
 // meanwhile inherits it.

@@ -1,4 +1,4 @@
-// Text from strangers, made fit for one line of a terminal or a log.
+// Makes untrusted text fit for one line of a terminal or a log.
 //
 // Threading: pure functions.
 

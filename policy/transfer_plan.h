@@ -1,8 +1,8 @@
-// What the policy makes of one copy: a pure function of (policy, request).
+// Plans one copy by the policy: a pure function of (policy, request).
 //
-// Purpose: the transfer engine asks it for every copy, and `slipstream policy explain` for one that a user describes.
-//   A plan is what the policy wants; whether it can be had (is the source pageable, is staging memory free, can the
-//   program tell) is for the engine to find out, copy by copy.
+// Purpose: the transfer engine asks it for every copy, and `slipstream policy explain` for one that a user describes. A
+//   plan is what the policy wants. The engine finds out for each copy whether it can be had (is the source pageable, is
+//   staging memory free, can the program tell).
 // Threading: pure functions; no allocation, no lock. Time: one step for each rule.
 // Errors: none.
 
@@ -23,9 +23,9 @@ enum class Direction : std::uint8_t { kHostToDevice, kDeviceToHost };
 // -- how copies through staging memory are made
 // Up to here a copy goes through small staging memory; from the device to the host it is left alone.
 inline constexpr std::size_t kSmallCopyBytes = std::size_t{64} << 10;
-// Larger ones are cut into 32 pieces or a few more, so that every thread has some and ends when the others do; but a
-// piece is worth taking, and a long copy is faster in longer ones (measured on an H200's host: 256 MiB at 32 GB/s in
-// pieces of 1 MiB, at 24 in pieces of 512 KiB).
+// Larger copies are cut into 32 pieces or a few more, so that every thread has some and ends when the others do. A
+// piece must be worth taking, and a long copy is faster in longer pieces (measured on an H200's host: 256 MiB at 32
+// GB/s in pieces of 1 MiB, at 24 in pieces of 512 KiB).
 inline constexpr std::size_t kShortestPieceBytes = std::size_t{128} << 10;
 inline constexpr std::size_t kLongestPieceBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kLongCopyBytes = std::size_t{32} << 20;
@@ -34,7 +34,7 @@ inline constexpr std::size_t kLongCopyBytes = std::size_t{32} << 20;
 // memory in between.
 inline constexpr std::size_t kOneDmaBytes = std::size_t{2} << 20;
 
-// The DMA of less is over in the time that it takes to send it ahead of its stream.
+// A smaller copy's DMA takes no longer than sending it ahead of its stream.
 inline constexpr std::size_t kAheadFrom = std::size_t{1} << 20;
 
 constexpr std::size_t PieceBytesOf(std::uint64_t bytes) {
@@ -70,7 +70,7 @@ enum class Decider : std::uint8_t {
   kSkipKey,       // transfer.skip_synchronize
   kStagingKey,    // transfer.device_staging: the copy is longer than that
   kRule,          // the rule
-  kEngine,        // nobody: the engine has no way to do it
+  kEngine,        // the engine: it has no way to do it
 };
 
 struct TransferPlan {
@@ -110,7 +110,7 @@ static_assert(kMostRules <= 64);
 // Whether any rule has a site.
 bool RulesHaveSites(const Transfer& policy) noexcept;
 
-// `at`: where in the program the copy is made; null: nobody knows.
+// `at`: where in the program the copy is made; null: not known.
 RulesAt RulesAtSite(const Transfer& policy, const Site* at) noexcept;
 
 // The same with the rules, of which there are some.
