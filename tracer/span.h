@@ -1,4 +1,4 @@
-// One hooked call, recorded.
+// Records one hooked call.
 #pragma once
 
 #include "tracer/base/call_clock.h"
@@ -8,7 +8,7 @@
 namespace slipstream::tracer {
 
 // Opens at construction, is counted at Close; a span that is never closed (a thread cancelled inside the call) only
-// ends its NVTX range. Lives on the stack of the calling thread, and only one at a time does.
+// ends its NVTX range. It is on the stack of the calling thread, one at a time.
 class Span {
  public:
   // `stream` returns the call's stream; it is asked for by a trace alone.

@@ -1,9 +1,9 @@
-// tracer/: what slipstream records of a process: calls, errors, bytes and host time of every hooked function, what the
-// engines decided, NVTX ranges, and, where the policy asks for it, a trace with every single call; readable while the
-// process runs and after it died in any way.
+// tracer/ records a process: calls, errors, bytes and host time of every hooked function, what the engines decided,
+// NVTX ranges, and, if the policy asks for it, a trace with every single call. All can be read while the process runs
+// and after any end of it.
 //
-// Uses policy/ and the CUDA headers; is used by shim/ (writing) and tools/ (reading). Start reading here, then span.h
-// for the path of one call, counter_layout.h and spool_format.h for what is on disk.
+// It uses policy/ and the CUDA headers. shim/ uses it to write, tools/ to read. Start reading here, then span.h for the
+// path of one call, counter_layout.h and spool_format.h for what is on disk.
 //
 // Threading: Start once, NameDecisions once, StartTrace at most once, before any call; the rest from any thread,
 //   lock-free.
@@ -46,21 +46,21 @@ struct TraceFacts {
 class Tracer {
  public:
   // Sets up what the policy asks for. Counters need `run_directory` (empty: there is no `slipstream run` to read them).
-  // Failures leave that part off and add a line to *problem. The tracer is leaked on purpose: threads may record until
+  // A part that fails stays off and adds a line to *problem. The tracer is leaked on purpose: threads may record until
   // the process is gone.
   static Tracer* Start(const policy::Tracer& policy, const std::string& run_directory, const ProcessIdentity& identity,
                        std::string* problem);
 
-  // Begins the trace that the policy asks for, in the run's directory. False: there is none, and *problem says why; or
-  // the policy asks for none, and *problem stays as it was.
+  // Begins the trace that the policy asks for, in the run's directory. False: there is no trace, and *problem says why;
+  // if the policy asks for none, *problem stays as it was.
   bool StartTrace(const policy::Tracer& policy, const std::string& run_directory, const TraceFacts& facts,
                   std::string* problem);
 
   uint32_t recording() const { return recording_.load(std::memory_order_relaxed); }
   NvtxDomain* nvtx() const { return nvtx_; }
-  // The process is exiting, and the attached tool with it: no range is opened any more. Ranges that are open still end.
-  // Tools do not survive their own exit handlers (Nsight Compute's injection library faults), and libraries'
-  // destructors call the driver behind them.
+  // The process is exiting, and the attached tool with it: no range is opened any more. Open ranges still end. Tools do
+  // not survive their own exit handlers (Nsight Compute's injection library faults), and libraries' destructors call
+  // the driver after those.
   void StopNvtx() { recording_.fetch_and(~kRecordNvtx, std::memory_order_relaxed); }
 
   // Counts one finished call on the calling thread.
@@ -76,7 +76,7 @@ class Tracer {
   // Before the program's libraries are taken down: nothing of the devices is recorded any more. Not in a forked child.
   void FinishDevice();
 
-  // The process is exiting: what was recorded is in the file when this returns, or a while has passed. No CUDA call, no
+  // The process is exiting: when this returns, all records are in the file, or a while has passed. No CUDA call, no
   // lock (S53). Not in a forked child.
   void FinishTrace();
 

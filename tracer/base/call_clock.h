@@ -1,11 +1,10 @@
-// How long a call takes, for the counters: by the processor's time-stamp counter where the kernel keeps its own time by
-// it, which takes a third of what the clock of records does (clock.h). Its rate is measured against that clock in the
-// first milliseconds, which go by that clock alone.
+// The clock that counters use for the time of a call: the processor's time-stamp counter, if the kernel keeps its own
+// time by it. It takes a third of the time of the clock of records (clock.h). Its rate is measured against that clock
+// in the first milliseconds, during which that clock is used.
 //
 // Threading: Start once, before any call; the rest from any thread, lock-free.
-// Hazard: a call's times are those of two processors where the thread moves; the kernel vouches for their counters
-//   being one where it says that its clock source is "tsc". Elsewhere, and on other processors than x86-64, all is
-//   clock.h's.
+// Hazard: if the thread moves, a call's times come from two processors. The kernel guarantees that their counters agree
+//   if it says that its clock source is "tsc". Otherwise, and on other processors than x86-64, clock.h is used.
 // Errors: none.
 #pragma once
 
@@ -28,12 +27,12 @@ inline uint64_t TimeStampCounter() {
 #endif
 }
 
-// Whether it counts at one rate, on all processors alike, as far as processor and kernel say so. Reads a file.
+// Whether the counter has one rate on all processors, as far as processor and kernel say. Reads a file.
 bool TimeStampCounterIsAClock();
 
 class CallClock {
  public:
-  // For so long the rate is measured: then it is right to some millionths.
+  // How long the rate is measured: then it is right to some millionths.
   static constexpr uint64_t kMeasuredNs = 20'000'000;
 
   // The beginning of a call.
@@ -57,7 +56,7 @@ class CallClock {
     if (now < begin.at) return 0;
     return NsOf(now - begin.at, begin.scale);
   }
-  // So many counts at a Moment's scale; right for as long as 64 bits hold the nanoseconds.
+  // Converts counts at a Moment's scale; right as long as 64 bits hold the nanoseconds.
   static uint64_t NsOf(uint64_t counts, uint64_t scale) {
     return static_cast<uint64_t>(static_cast<Wide>(counts) * scale >> 32);
   }

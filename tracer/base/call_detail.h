@@ -1,4 +1,4 @@
-// What a hooked call moved or did to memory of devices; filled in by the hook's row in shim/hooks.def, after the call.
+// What a hooked call moved, allocated or freed. The hook's row in shim/hooks.def fills it in after the call.
 //
 // Threading: plain data.
 #pragma once

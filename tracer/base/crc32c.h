@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli, reflected, as in RFC 3720, appendix B.4), the checksum of spool chunks: every change of up to 32
-// bits in a row is seen, and x86-64 processors have an instruction for it.
+// CRC-32C (Castagnoli, reflected, as in RFC 3720, appendix B.4), the checksum of spool chunks. It detects every change
+// of up to 32 bits in a row, and x86-64 processors have an instruction for it.
 //
 // Threading: pure functions.
 #pragma once

@@ -1,4 +1,4 @@
-// Sleeping until a word of memory changes, and waking who sleeps: Linux's futex, between threads of this process.
+// Linux's futex between threads of this process: sleep until a word of memory changes, and wake the sleepers.
 //
 // Threading: any thread. Wake is one system call and takes no lock of ours.
 // Errors: none; both may return early, so that callers look again. errno stays as it was: the program under us may be
@@ -19,7 +19,7 @@ namespace slipstream::tracer {
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) && std::atomic<uint32_t>::is_always_lock_free);
 
-// For as long as the word has this value, and no longer than that.
+// Sleeps while the word has this value, and no longer than the given time.
 inline void FutexWait(std::atomic<uint32_t>& word, uint32_t value, uint64_t timeout_ns) {
   const int kept = errno;
   const timespec timeout = {.tv_sec = static_cast<time_t>(timeout_ns / 1'000'000'000u),

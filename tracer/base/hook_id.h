@@ -1,4 +1,4 @@
-// Which intercepted function a record is about: its number, its name and the group it belongs to.
+// Identifies an intercepted function: its number, its name and its group.
 //
 // The numbers come from shim/hooks.def and may change with every build: files carry names, never numbers alone.
 // Threading: constants and pure functions.

@@ -1,12 +1,11 @@
-// Which of the figures that a pool reports get a record.
+// Chooses which of a pool's memory figures get a record.
 //
-// A change of 1/64 of the most that the device ever held can be seen in any drawing of it and is always kept; smaller
-// ones once in 10 ms, which is finer than the allocator's own reports while nothing unusual happens. So a program that
-// has its memory taken back again and again, near the limit, does not fill its ring with them: each of its allocations
-// is a record already.
+// A change of 1/64 of the most that the device ever held shows in any plot and is always kept. Smaller changes are kept
+// once in 10 ms, which is finer than the allocator's usual reports. So a program near the limit, whose memory is taken
+// back again and again, does not fill its ring with them: each of its allocations is a record already.
 //
-// Threading: any thread, lock-free. Two that report at the same moment may both get through, or be compared with each
-//   other's half: that is a record too many, or one that the next 10 ms bring.
+// Threading: any thread, lock-free. Two threads that report at the same moment may both record, or compare with half of
+//   the other's figures. That gives one record too many, or a record 10 ms late.
 #pragma once
 
 #include <atomic>
@@ -24,7 +23,7 @@ class MemorySampler {
   // Devices with higher ordinals get a record every time.
   static constexpr size_t kDevices = 64;
 
-  // Whether the figures of now are worth a record; then they are what the next ones are compared with.
+  // Whether the current figures are worth a record. If so, the next ones are compared with them.
   bool Passes(const MemoryFigures& figures, uint64_t now_ns) {
     if (figures.device < 0 || static_cast<size_t>(figures.device) >= kDevices) return true;
     Last& last = last_[figures.device];
@@ -48,7 +47,7 @@ class MemorySampler {
     std::atomic<uint64_t> peak{0};
   };
 
-  // By `least` at the least, and at all.
+  // Whether it changed by at least `least`. No change is never enough.
   static bool Differ(uint64_t now, const std::atomic<uint64_t>& last, uint64_t least) {
     const uint64_t before = last.load(std::memory_order_relaxed);
     const uint64_t difference = now > before ? now - before : before - now;

@@ -9,10 +9,10 @@
 // here, and not by a thread of slipstream's, because no such thread may be inside the driver when the program forks or
 // exits, and because a process whose first call succeeds has just waited far longer for the driver to set itself up.
 //
-// Where CUPTI is asked what the devices do, it says which function of the driver a call came to (device_tracer.h).
+// If CUPTI records the devices, it says which driver function a call led to (device_tracer.h).
 //
-// What is known of a call until it ends lies in a slot of its thread. Calls inside calls do not come here (the shim's
-// reentrancy guard), so one slot is enough; threads of slipstream's own have theirs empty.
+// What is known of a call until it ends is in a slot of its thread. Calls inside calls do not come here (the shim's
+// reentrancy guard), so one slot is enough; the slots of slipstream's own threads stay empty.
 //
 // Threading: Start once; the rest from any thread, lock-free.
 // Hazard: everything but Start runs inside the user's CUDA calls. A thread's first record maps its ring; the process's
@@ -57,8 +57,8 @@ class CallRecorder {
  public:
   // What a call's record has of the stack: a line of Python, Python's stack, and the native one.
   enum class Stacks : uint8_t { kNone, kLine, kPython, kFull };
-  // Null, and *why says why. Of the options' stacks it takes care itself. Where there can be no
-  // native ones, there are Python's, and the log and the trace say so.
+  // Null on failure, and *why says why. It sets up the options' stacks itself. If there can be no native stacks, it
+  // records Python's, and the log and the trace say so.
   static CallRecorder* Start(RecorderOptions options, Stacks what, SpoolFailure* why);
 
   // Opens the calling thread's call. Returns its start, after whatever this took.
@@ -73,7 +73,7 @@ class CallRecorder {
 
   // CUPTI says that the calling thread enters a function of the driver that makes work for a device, and leaves it. The
   // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at.
-  // Where no hook saw the call it is where that was made, and CalledBy may say which library it comes from; else null.
+  // Returns where the call was made, if no hook saw it: CalledBy may then say which library it comes from. Else null.
   const Caller* EnterDriver(uint32_t correlation);
   static void CalledBy(uint32_t library);
   void LeaveDriver(uint16_t function, uint32_t correlation, int32_t status);

@@ -1,11 +1,10 @@
-// Which file of the process the code that makes a call is from, as a number whose text is the file's path; the program
-// itself has an empty one, as the dynamic linker calls it.
+// Numbers for the files whose code makes calls; the text of a number is the file's path. The program itself has an
+// empty path, as the dynamic linker has it.
 //
 // Threading: any thread, lock-free, no allocation, and not the loader's lock either (_dl_find_object).
 // Ownership: destroyed only where nobody has a number of it.
-// Errors: an address in no file of the process's is RangeNames::kUnknown, and so is one for whose path there is no
-// room.
-// Hazard: what is loaded where a library was unloaded may be taken for that.
+// Errors: RangeNames::kUnknown for an address in no file of the process, or if there is no room for the path.
+// Hazard: a library that is loaded where another one was unloaded may be taken for that one.
 #pragma once
 
 #include <array>
@@ -34,8 +33,8 @@ class CallerNames {
   explicit CallerNames(RangeNames* names) : names_(names) {}
 
   RangeNames* const names_;
-  // The caller above, its number below, in one word each: an address of a program's has 47 bits. A place that two
-  // callers have in common is looked up anew each time that they take turns.
+  // The caller above, its number below, in one word each: an address of a program's has 47 bits. Two callers that share
+  // a slot are looked up again each time that they take turns.
   std::array<std::atomic<uint64_t>, kPlaces> known_{};
 };
 

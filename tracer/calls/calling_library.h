@@ -1,10 +1,10 @@
-// Which library a call of the driver comes from that no hook saw: cuBLAS, cuDNN and NCCL bring a CUDA runtime of their
-// own. The native stack says it, and walking that takes tens of microseconds, so it is walked once for every key, and
-// what has the same key is taken to come from the same library. A kernel's handle is such a key.
+// Finds the library that made a driver call which no hook saw: cuBLAS, cuDNN and NCCL bring a CUDA runtime of their
+// own. The native stack says it. Walking that takes tens of microseconds, so it is walked once for every key; calls
+// with the same key are assumed to come from the same library. A kernel's handle is such a key.
 //
 // Threading: Of from any thread; without a lock for a key that is known. A new one takes a lock, and the loader's.
 // Ownership: constructed once, never destroyed.
-// Errors: a caller that cannot be told is a library without a path. A table that is full learns no more: 0.
+// Errors: an unknown caller is a library without a path. A full table takes no more keys: 0.
 #pragma once
 
 #include <array>

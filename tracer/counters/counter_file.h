@@ -39,7 +39,7 @@ class CounterFile {
   // Names the rows that decisions are counted in, by position. Those after the first kMaxDecisions are left out; a name
   // that is too long is cut. Once: a second call does nothing.
   void NameDecisions(std::span<const char* const> names);
-  // How many have a name: a decision without one counts nowhere.
+  // How many have a name: a decision without one is not counted.
   size_t decision_count() const { return decision_count_; }
 
   // Adds a sample of now; the oldest one makes room. From any thread, lock-free.

@@ -33,8 +33,8 @@ inline constexpr uint32_t kMaxDecisions = 128;
 inline constexpr uint32_t kMemorySamples = 2048;
 inline constexpr char kCounterSuffix[] = ".counters";
 
-// In the place of a file that could not be made: a symbolic link of the same name but for this, which leads to nothing
-// and whose target is the reason. It takes no room, which a file system may not have.
+// The suffix of a symbolic link in place of a file that could not be made. It leads to nothing, and its target is the
+// reason. It takes no room, which the file system may not have.
 inline constexpr char kUncountedSuffix[] = ".uncounted";
 inline constexpr size_t kMostReasonBytes = 100;
 

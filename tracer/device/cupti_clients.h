@@ -1,9 +1,9 @@
-// Who else uses CUPTI in this process: what other clients (PyTorch's profiler, or the program itself) have subscribed
-// to and asked for, as far as their calls come by the dynamic linker's names. Whoever looks CUPTI's functions up by
+// Tracks who else uses CUPTI in this process: what other clients (PyTorch's profiler, or the program itself) have
+// subscribed to and enabled, if they call it by the dynamic linker's names. A client that looks CUPTI's functions up by
 // hand is not seen.
 //
-// A client is there from the moment at which it calls until it has unsubscribed, disabled what it enabled, and fetched
-// what that left behind; or finalized CUPTI. One whose callback goes through slipstream's (device_tracer.h) may stay
+// A client is present from its first call until it has unsubscribed, disabled what it enabled, and fetched what that
+// left behind, or has finalized CUPTI. One whose callback goes through slipstream's (device_tracer.h) may stay
 // subscribed: it is gone while it listens to no calls. PyTorch's profiler rests like that between two profiles. Its
 // buffer callbacks and its clock are remembered, so that they can be given back to CUPTI when slipstream has had their
 // place.
@@ -64,12 +64,12 @@ class CuptiClients {
   void Disabled(uint32_t kind);
   void Flushed();
   void Finalized();
-  // What slipstream cannot share and nobody takes back: as if the client stayed. Lock-free, and from then on so are
-  // present and callbacks: for a forked child, whose parent may have been inside the lock.
+  // For what slipstream cannot share and no client takes back: from now on a client is present for good. Lock-free, and
+  // from then on so are present and callbacks: for a forked child, whose parent may have been inside the lock.
   void ChangedForGood();
 
   bool present() const;
-  // The resting client's; nullptr: nobody is subscribed.
+  // The resting client's; nullptr: no client is subscribed.
   CUpti_SubscriberHandle shared() const;
   CuptiBufferCallbacks callbacks() const;
   CUpti_TimestampCallbackFunc clock() const;  // nullptr: CUPTI's own

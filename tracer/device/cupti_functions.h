@@ -1,4 +1,4 @@
-// The functions of CUPTI that slipstream uses, from the libcupti that the process has or that lies beside its
+// Finds the functions of CUPTI that slipstream uses, in the libcupti that the process has or that is beside its
 // libcudart. Nothing is linked to it.
 //
 // Threading: Find on one thread; what it found is constant. The library stays loaded.

@@ -1,4 +1,4 @@
-// Memory that CUPTI writes its records to: 4 MiB pieces of zeros, in memory already when they are asked for.
+// The buffers that CUPTI writes its records to: 4 MiB pieces of zeros, whose pages exist before CUPTI asks for them.
 //
 // Threading: any thread, under a lock that is held for a few instructions and never around a call of CUPTI.
 // Hazard: Take runs inside the program's launches: it maps memory only where CUPTI holds more pieces than ever before.
@@ -29,7 +29,7 @@ class DeviceBuffers {
   void Give(uint8_t* buffer, size_t used);
 
  private:
-  // More than CUPTI ever holds; a piece that finds no place here is not handed out.
+  // More than CUPTI ever holds; a piece without a place here is not handed out.
   static constexpr size_t kMost = 256;
 
   uint8_t* New();

@@ -1,4 +1,4 @@
-// What the devices do, for the trace: kernels, copies and memsets, by way of CUPTI, while a recording runs.
+// Records what the devices do, through CUPTI: kernels, copies and memsets, while a recording runs.
 //
 //   buffers      CUPTI fills them and gives them back, on its threads -> device_records.h -> the spool
 //   callbacks    of the driver's launches, graph launches, copies and memsets: their number is the work's, and joins it
@@ -8,11 +8,11 @@
 // No other kind of record is asked for: those of calls cost several times as much, and CUPTI_ACTIVITY_KIND_KERNEL lets
 // kernels run one after the other.
 //
-// CUPTI has one subscriber, one place for buffer callbacks and one clock (until driver r610): whoever else wants them
-// goes first. slipstream steps aside before such a call, and comes back when the other one is gone (cupti_clients.h).
-// A client may stay subscribed and do nothing, as PyTorch's profiler does between two profiles. So that slipstream can
-// come back even then, the callback that a client subscribes with is called by one of slipstream's (Share), and its
-// subscription is borrowed while it rests.
+// CUPTI has one subscriber, one place for buffer callbacks and one clock (until driver r610), and any other client goes
+// first. slipstream steps aside before that client's call, and comes back when it is gone (cupti_clients.h). A client
+// may stay subscribed and do nothing, as PyTorch's profiler does between two profiles. So that slipstream can come back
+// even then, the callback that a client subscribes with is called by one of slipstream's (Share), and its subscription
+// is borrowed while it rests.
 //
 // Threading: Start once, Finish from one thread, StepAside from any.
 // Hazard: Start and StepAside call CUPTI, under a lock that none of CUPTI's callbacks takes.
@@ -49,17 +49,17 @@ class DeviceTracer {
                              std::string* problem);
   ~DeviceTracer() = delete;
 
-  // Before another client's call, which g_cupti_clients knows of: slipstream is out of CUPTI when this returns, and as
-  // long as somebody is there. Nothing where slipstream does not use it, or in a forked child.
+  // Before another client's call, which g_cupti_clients knows of: slipstream has left CUPTI when this returns, and
+  // stays out while a client is present. Does nothing if slipstream does not use CUPTI, or in a forked child.
   static void StepAside();
-  // What another client is to subscribe with in the place of its own, which it then is called by: pointers to the two
-  // that it gave, which become slipstream's. False, and nothing is changed: slipstream does not use CUPTI here.
+  // Replaces the callback and the user data that another client subscribes with by slipstream's, which then call the
+  // client's own. The arguments point to the two. False, and nothing is changed: slipstream does not use CUPTI here.
   static bool Share(CUpti_CallbackFunc* callback, void** user);
-  // The calling thread is in a call of CUPTI that slipstream makes.
+  // Whether the calling thread is in a call of CUPTI that slipstream makes.
   static bool IsInCupti();
 
-  // What was done is in the records when this returns, or so long has passed. From then on nothing calls CUPTI. Before
-  // CUDA's own exit handlers ran, or behind them. Not in a forked child.
+  // When this returns, finished work is in the records, or the given time has passed. From then on nothing calls CUPTI.
+  // May be called before CUDA's own exit handlers ran, or after them. Not in a forked child.
   void Finish(uint64_t timeout_ns);
 
  private:

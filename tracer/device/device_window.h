@@ -1,4 +1,4 @@
-// When in the life of a process its devices are recorded: from a moment on, for a while or to the end.
+// The part of a process's life in which its devices are recorded: from a moment on, for a while or to the end.
 //
 // Threading: plain data and pure functions. Times are CLOCK_MONOTONIC's, or spans of it.
 #pragma once

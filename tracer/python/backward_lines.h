@@ -1,19 +1,20 @@
-// Which line of the program the backward pass that runs now was called from.
+// Finds the line of the program that called the backward pass which runs now.
 //
-// PyTorch's autograd engine runs it on threads of its own, one a device, which have no Python frames of the program's:
-// what they call has no line. The line is on the stack of the thread that called backward() and waits. Another thread's
-// stack cannot be read without the GIL: the frames, and the memory they lie in, may go at any moment. So the line is
-// told from what that thread did last:
+// PyTorch's autograd engine runs it on threads of its own, one a device, which have no Python frames of the program's,
+// so their calls have no line. The line is on the stack of the thread that called backward() and waits. Another
+// thread's stack cannot be read without the GIL: the frames, and the memory they lie in, may go at any moment. So the
+// line is inferred from what that thread did last:
 //
 //   - A thread that makes a call with PyTorch's backward() between the call and the line of the program is inside
 //     backward() (call_site.h, IsBackwardCall). It makes such a call on its way in as a rule, because PyTorch makes the
 //     gradient of the loss, a kernel, before it hands over to the engine.
-//   - It is there until it makes a call that is not inside backward(): while it waits it makes none.
-//   - If all threads that are inside backward() are there at one line, that is the line. Two lines: nobody knows.
+//   - It stays inside until it makes a call that is not inside backward(): while it waits, it makes none.
+//   - If all threads that are inside backward() are there at one line, that is the line. With two lines it is not
+//     known.
 //
-// Wrong it is where a backward() whose own gradient the program gives, so that PyTorch has no call to make, comes after
-// another backward() of the same thread, or while another thread came out of one, without a single call in between.
-// Records therefore say that their line was found in this way.
+// This is wrong if the program gives a backward() its gradient, so that PyTorch makes no call, and that backward()
+// follows another one of the same thread, or another thread's, without a single call in between. Records therefore say
+// that their line was inferred.
 //
 // The engine's threads are known by their names, pt_autograd_0 and so on, which PyTorch gives them before they do
 // anything. Those of a PyTorch that gives them none keep their calls without a line.
@@ -35,7 +36,7 @@ namespace slipstream::tracer {
 
 // Whether a thread of this name is one of PyTorch's autograd engine.
 bool IsAutogradThread(std::string_view name);
-// The calling thread. Asks the system once a thread.
+// Whether the calling thread is one. Asks the system once a thread.
 bool IsAutogradThread();
 
 class BackwardLines {
@@ -48,7 +49,8 @@ class BackwardLines {
   BackwardLines(const BackwardLines&) = delete;
   BackwardLines& operator=(const BackwardLines&) = delete;
 
-  // The calling thread makes a call inside backward(), at this line of the program; 0: it makes one that is not.
+  // Says that the calling thread makes a call inside backward(), at this line of the program; 0: it makes a call that
+  // is not inside.
   void Set(uint32_t site) {
     if (t_here.owner == number_ ? t_here.site == site : site == 0) [[likely]]
       return;

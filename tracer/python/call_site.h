@@ -19,15 +19,15 @@ struct CallSite {
 };
 
 // Whether a frame of this file is passed over: PyTorch, what PyTorch generates (FX graphs, Inductor's kernels),
-// Python's standard library, and what is frozen into Python. Other packages are not: the line of theirs that calls
+// Python's standard library, and what is frozen into Python. Other packages are not passed over: their line that calls
 // PyTorch is worth knowing.
 bool IsLibraryFile(std::string_view file);
 
-// Whether a frame of this file and function is PyTorch's own on its way into the autograd engine: the frame that stands
-// on a thread's stack from when the program calls backward() or grad() until that is done.
+// Whether a frame of this file and function is PyTorch's own on its way into the autograd engine. That frame is on a
+// thread's stack from the program's call of backward() or grad() until the call is done.
 bool IsBackwardCall(std::string_view file, std::string_view function);
 
-// Which of the files, innermost frame first, is the site of the call: the first that is no library's. None: all are.
+// Which of the files, innermost frame first, is the site of the call: the first that is not a library's. None: all are.
 std::optional<size_t> ChooseSite(std::span<const std::string_view> files);
 
 // file:line (function)

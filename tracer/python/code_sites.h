@@ -1,15 +1,15 @@
 // Numbers for places in Python code: a frame becomes a 32-bit site that outlives it, is the same for the same place,
 // and can be turned into file, line and function at any later time.
 //
-// Two steps. A cache from (address of a code object, instruction) to a site, which forgets; and, where it does not
-// know, tables from what the code object says (file, name, first line, line table) to a site, which only grow. The same
-// text compiled over and over, as by exec in a loop, is one site.
+// There are two steps. A cache maps (address of a code object, instruction) to a site, and forgets. On a miss, tables
+// map what the code object says (file, name, first line, line table) to a site; they only grow. The same text compiled
+// over and over, as by exec in a loop, is one site.
 //
 // Addresses of code objects are reused. A hit therefore compares name and first line, and then what settles it:
 // from 3.12 on the code object's version, a number given once; before that the file's name and the whole line table.
 //
-// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads see at once
-//   for the first time may use its room twice.
+// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. If two threads see a place
+//   at once for the first time, it may use its room twice.
 // Hazard: Intern reads the code object: the frame must still be running, on this thread. A first sight takes 8 KiB of
 //   stack. Describe reads copies only.
 #pragma once
@@ -28,10 +28,10 @@ namespace slipstream::tracer {
 
 class CodeSites {
  public:
-  // No site: of what could not be read, or was first seen when there was no room left.
+  // No site: the place could not be read, or there was no room left when it was first seen.
   static constexpr uint32_t kUnknown = 0;
 
-  // Of a file's or a function's name so much is kept, and a code object with a longer line table has no site.
+  // Longer names of files and functions are cut. A code object with a longer line table has no site.
   static constexpr size_t kMaxTextBytes = 4096;
   static constexpr size_t kMaxTableBytes = size_t{1} << 20;
 
@@ -52,8 +52,8 @@ class CodeSites {
   // The site of a frame that is running on this thread. No allocation, no lock.
   uint32_t Intern(const PythonFrame& frame);
 
-  // The same for who has seen the frame's place before, and remembers it in `last` (zeros: nothing): without looking it
-  // up, where code objects have versions. Puts there what was seen now.
+  // The same for a caller that has seen the frame's place before and keeps it in `last` (zeros: nothing). If code
+  // objects have versions, this needs no look-up. Updates `last`.
   struct Sight {
     uintptr_t code;
     uint64_t identity;
@@ -75,12 +75,12 @@ class CodeSites {
   // The first of the sites, innermost first, that is no library's; kUnknown: none is.
   Chosen ChooseWithin(std::span<const uint32_t> sites) const;
   uint32_t Choose(std::span<const uint32_t> sites) const { return ChooseWithin(sites).site; }
-  // The same of frames, for who needs no more than that: those further out are not looked at.
+  // The same for frames, if no more is needed: frames further out are not looked at.
   Chosen InternChosen(std::span<const PythonFrame> frames);
 
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
   uint32_t size() const { return site_count_.load(std::memory_order_acquire); }
-  // How often Intern had to answer kUnknown.
+  // How often Intern returned kUnknown.
   uint64_t unknown() const { return unknown_.load(std::memory_order_relaxed); }
 
  private:

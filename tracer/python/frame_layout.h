@@ -1,9 +1,9 @@
-// How a native frame leads to the one that called it: what the unwind information of a function says about one place in
-// it, as far as x86-64 compilers make use of it.
+// How to get from a native frame to its caller: what the unwind information of a function says about one place in it,
+// as far as x86-64 compilers use it.
 //
-// Why not a library: libunwind need not be on the machine; it keeps a pipe open in the process, and reads from it and
-// writes to it later, whatever the program has done with that descriptor; and it follows what it once learned of an
-// address without a look at where that leads, also when another library is there now.
+// Why not libunwind: it may not be on the machine. It keeps a pipe open in the process and uses it later, whatever the
+// program has done with that descriptor. And it reuses what it once learned of an address without a check, even if
+// another library is there now.
 //
 // Source: System V ABI for AMD64, 3.7 "Stack Unwind Algorithm"; DWARF 5, 6.4 "Call Frame Information"; Linux Standard
 // Base 5, 10.6 "Exception Frames" (.eh_frame).
@@ -11,8 +11,8 @@
 // Threading: any thread. No lock, no allocation: glibc finds the unwind information without either
 //   (_dl_find_object, 2.35), so it may be asked for inside a constructor of a library that is being loaded, too.
 // Hazard: the code must stay loaded meanwhile, as code does that is on the calling thread's stack.
-// Errors: what cannot be followed is kUnknown: code that a compiler at run time has made, rules that stand in
-//   expressions of another form than those that compilers use for a stack that is aligned anew, a signal's frame.
+// Errors: what cannot be followed is kUnknown: code that was compiled at run time, a signal's frame, and rules in
+//   expressions of a form that compilers do not use to realign a stack.
 #pragma once
 
 #include <cstdint>

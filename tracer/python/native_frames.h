@@ -1,17 +1,18 @@
 // Numbers for places in native code: a return address becomes a 32-bit number that outlives it, is the same for the
-// same place, and can be turned into module and offset at any later time; beside it stands how to get from there to the
-// caller (frame_layout.h), so that both are looked up once for each address.
+// same place, and can be turned into module and offset at any later time; how to get from there to the caller
+// (frame_layout.h) is kept with it, so that both are looked up once for each address.
 //
 // A module is an ELF file that is mapped: the program, a library. When one is unloaded, its addresses are learned anew
-// (ForgetUnloaded); until somebody has noticed, what is loaded in its place may be taken for it, if a call returns to
-// the very address at which one of the other's did.
+// (ForgetUnloaded); until that is noticed, a module that is loaded in its place may be taken for it, if a call returns
+// to exactly the same address.
 //
 // Threading: At and the Describe functions from any thread, lock-free: no lock can be left held by a fork or a killed
-//   thread. What two threads see at once for the first time may use its room twice. ForgetUnloaded by one thread.
+//   thread. If two threads see an address at once for the first time, it may use its room twice. ForgetUnloaded by one
+//   thread.
 // Hazard: At's address must be one that the calling thread will return to: its code is loaded then. A first sight of a
 //   module takes 4 KiB of stack and, of the program itself, a system call. Nothing here takes the loader's lock.
 // Ownership: memory is reserved once, and touched as it is needed. Leaked by the library; tests may delete it.
-// Errors: what was first seen when there was no room left has no number, and is counted.
+// Errors: without room, an address has no number, and is counted.
 #pragma once
 
 #include <atomic>
@@ -71,7 +72,7 @@ class NativeFrames {
   };
   bool DescribeModule(uint32_t module, Module* description) const;
 
-  // Looks which modules are there no more: about a microsecond for each that is.
+  // Looks for modules that are gone: about a microsecond for each that is still there.
   void ForgetUnloaded();
 
   // Numbers are 1 to addresses() - 1, and 1 to modules() - 1.

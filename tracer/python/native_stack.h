@@ -1,12 +1,12 @@
 // The native frames of the calling thread, from the hooked function outwards, and numbers for them.
 //
 // Walk follows what native_frames.h knows about each return address. It reads nothing but the thread's own stack,
-// between where the thread is and where its stack ends, so that whatever unwind information says, no read can fail; on
-// a stack that is not the thread's own (a fiber's) each page is asked for first.
+// between where the thread is and where its stack ends, so no read can fail, whatever unwind information says. On a
+// stack that is not the thread's own (a fiber's), each page is checked first.
 //
 // Threading: any thread, no lock. A thread's first walk asks the C library where its stack is, which may allocate.
-// Hazard: frames are those of the real stack, so a function that was called last of all in another is not there, and a
-//   function that was inlined is its caller's.
+// Hazard: frames are those of the real stack. A function that ended in a tail call has no frame, and an inlined
+//   function has its caller's.
 #pragma once
 
 #include <cstddef>
@@ -29,8 +29,8 @@ struct NativeWalk {
 // Numbers of return addresses (NativeFrames), innermost first. Frames without one are left out: slipstream's own.
 NativeWalk WalkNativeStack(NativeFrames* frames, std::span<uint32_t, kDeepestNative> addresses);
 
-// What StackTree has in the place of a site: of a native frame the address with this bit, and of a stack that stands
-// for two the number of the Python stack with that one (stack_numbers.h). Sites of lines are smaller.
+// What StackTree has in place of a site: for a native frame, its address with this bit; for a stack that stands for
+// two, the number of the Python stack with the other bit (stack_numbers.h). Sites of lines are smaller.
 inline constexpr uint32_t kNativeSite = kNativeSpoolSite;
 inline constexpr uint32_t kBothStacks = kBothSpoolStacks;
 
@@ -38,7 +38,7 @@ inline constexpr uint32_t kBothStacks = kBothSpoolStacks;
 // room, or nothing.
 uint32_t InternNativeStack(std::span<const uint32_t> addresses, bool cut, StackTree* stacks);
 
-// A stack for both; where there is one only, that.
+// A stack for both. If there is only one, that one.
 uint32_t InternBothStacks(uint32_t python, uint32_t native, StackTree* stacks);
 
 // What a thread remembers of its native stacks (stack_memo.h).
@@ -50,7 +50,7 @@ struct NativeMemo {
   uintptr_t stack_end;
 
   uint64_t tree;  // StackTree::number of what the stacks are in
-  // The last one that was not found whole, outermost first.
+  // The last stack that was not found as a whole, outermost frame first.
   uint32_t first;  // kNone or kCut
   uint32_t count;
   uint32_t addresses[kDeepestNative];

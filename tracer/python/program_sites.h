@@ -1,5 +1,5 @@
-// Which line of the program the calling thread is at, and by which calls it got there: the process's one reader of
-// Python stacks, found when it is first wanted.
+// The line of the program that the calling thread is at, and the calls that led there. It is the process's one reader
+// of Python stacks, set up at its first use.
 //
 // Threading: any thread, no lock. While one thread finds Python, others have no site.
 // Ownership: never destroyed.
@@ -19,12 +19,12 @@ namespace slipstream::tracer {
 
 class ProgramSites {
  public:
-  // The innermost line that is no library's (call_site.h); 0: none, or nobody knows.
+  // The innermost line that is not a library's (call_site.h); 0: none, or not known.
   static uint32_t Current() { return Place().site; }
   // The same, and whether the thread is inside PyTorch's backward() there.
   static CodeSites::Chosen Place();
-  // The same, with the stack that it is in. kNone: the thread has no Python frames, or none can be told. What is
-  // further out than kDeepest frames is cut off.
+  // The same, with the stack that it is in. kNone: the thread has no Python frames, or none can be told. Frames further
+  // out than kDeepest are cut off.
   static constexpr size_t kDeepest = StackMemo::kFrames;
   struct PlaceAndStack {
     CodeSites::Chosen place;

@@ -1,6 +1,6 @@
 // One frame of a Python stack, as it is read: two words, no text.
 //
-// Threading: plain data. Nothing is set by itself: many of them are room that a walk fills in part.
+// Threading: plain data. Members have no defaults: a walk fills only a part of a large array.
 // Hazard: the address of a code object is good for as long as the frame runs, and is then reused.
 #pragma once
 

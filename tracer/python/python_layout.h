@@ -1,7 +1,7 @@
-// Where CPython keeps what a stack is read from, by version: offsets in bytes from the start of a structure.
+// The layout of CPython's structures that a stack is read from, by version: offsets in bytes from the start of each.
 //
 // Threading: plain data and pure functions.
-// Hazard: a wrong row is read as addresses. No row is believed before PythonStack has compared it with the process.
+// Hazard: a wrong row would be read as addresses. PythonStack compares a row with the process before it uses it.
 // Source of the rule: the headers of CPython 3.9 to 3.13 (cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h,
 //   internal/pycore_frame.h), and _Py_DebugOffsets (internal/pycore_runtime.h), which 3.13 carries in itself.
 #pragma once
@@ -64,15 +64,15 @@ struct PythonLayout {
 inline constexpr uint8_t kOwnerIsC = 3;
 inline constexpr uint8_t kOwnerIsGenerator = 1;
 
-// The row for a PY_VERSION_HEX; null for what has none, and for alphas and betas, which differ among themselves.
+// The row for a PY_VERSION_HEX. Null if there is none, and for alphas and betas, which differ among themselves.
 const PythonLayout* FindPythonLayout(uint32_t version_hex);
 
 enum class DebugOffsetsVerdict : uint8_t { kTaken, kNotThem, kFreeThreaded };
 
-// Puts what _Py_DebugOffsets says in the place of the row's own offsets; `offsets` is where _PyRuntime starts. Where
-// they differ from the row, what they do not tell is left out: code_version.
+// Puts what _Py_DebugOffsets says in the place of the row's own offsets; `offsets` is where _PyRuntime starts. If they
+// differ from the row, what they do not tell (code_version) is left out.
 DebugOffsetsVerdict TakeDebugOffsets(std::span<const uint64_t> offsets, uint32_t version_hex, PythonLayout* layout);
-// So many words of it are read.
+// How many words of it are read.
 inline constexpr size_t kDebugOffsetsWords = 71;
 
 }  // namespace slipstream::tracer

@@ -1,8 +1,8 @@
-// The CPython of this process, found without linking to one: the functions and types that a stack is read with.
+// Finds the CPython of this process without linking to it: the functions and types that a stack is read with.
 //
 // Threading: any thread. Takes the loader's lock, as dlsym does: once, when the library sets itself up, and never in a
 //   callback of the loader.
-// Hazard: of what is found only functions are ever called that neither need nor take the GIL, and that change nothing.
+// Hazard: of the functions found, only those are called that neither need nor take the GIL, and that change nothing.
 #pragma once
 
 #include <cstdint>

@@ -3,21 +3,21 @@
 // That is sound because only the thread itself changes its chain of frames, it is in C while we look, and every running
 // frame keeps its code object alive.
 //
-// Before it believes a layout, Walk compares it with the process, once, where the first stack is. What could answer for
-// the whole stack (sys._getframe, PyFrame_GetBack) makes frame objects, which may run the garbage collector and with it
-// the program's own code, and PyGILState_Ensure may deadlock in a program that holds a lock of its own. So: every
-// address is asked for before it is read, each object must have the type that it should have, the instruction must be
+// Walk compares a layout with the process once, at the first stack, before it uses it. It cannot ask Python for the
+// whole stack: sys._getframe and PyFrame_GetBack make frame objects, which may run the garbage collector and with it
+// the program's own code, and PyGILState_Ensure may deadlock in a program that holds a lock of its own. So every
+// address is checked before it is read, each object must have the type that it should have, the instruction must be
 // inside its code, and PyCode_Addr2Line, which only reads, must give the same line.
 //
-// Left out, as Python itself leaves them out: frames that stand for C code between Python's (3.12 on), and those that
-// have not got to their first traceable instruction, which are also what a specialized call of a class puts around
-// __init__. (CPython, internal/pycore_frame.h, _PyFrame_IsIncomplete.)
+// Like Python itself, it leaves out frames that stand for C code between Python's (3.12 on), and frames that have not
+// reached their first traceable instruction. A specialized call of a class puts such frames around __init__. (CPython,
+// internal/pycore_frame.h, _PyFrame_IsIncomplete.)
 //
 // Sub-interpreters: from 3.12 on the stack is that of the interpreter that runs. Before, PyGILState_* knows one
 //   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
 // Threading: Find once; Walk from any thread.
-// Hazard: a daemon thread that is inside Walk at the very moment at which Python, finalizing, frees its stack reads
-//   freed memory. Walk looks at Python's finalizing flag first, which is set well before.
+// Hazard: a daemon thread reads freed memory if it is inside Walk at the very moment at which Python, while finalizing,
+//   frees its stack. Walk looks at Python's finalizing flag first, which is set well before.
 #pragma once
 
 #include <atomic>

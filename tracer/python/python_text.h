@@ -1,4 +1,4 @@
-// Python's str objects, read where they are and written as UTF-8. No call into Python: nothing is cached in the object.
+// Reads Python's str objects in place and writes them as UTF-8. No call into Python: nothing is cached in the object.
 //
 // Threading: any thread for which the object stays alive; str objects do not change.
 // Source of the rule: CPython, cpython/unicodeobject.h (PyASCIIObject, PyCompactUnicodeObject, PyUnicodeObject).
@@ -20,10 +20,10 @@ struct PythonText {
   bool ascii = false;  // then the characters are UTF-8 as they stand
 };
 
-// False for what is not a str, or is one whose characters were never laid out (possible up to 3.11).
+// False if it is not a str, or is one whose characters were never laid out (possible up to 3.11).
 bool ReadText(const PythonLayout& layout, uintptr_t object, PythonText* text);
 
-// The same of what is known to be one that can be read.
+// The same for an object that is known to be a readable str.
 PythonText ReadKnownText(const PythonLayout& layout, uintptr_t object);
 
 // Writes at most out.size() bytes of UTF-8, whole code points, and returns how many. A lone surrogate, as in a file

@@ -1,7 +1,7 @@
-// Reading memory whose type is known by offset only, as that of another program's structures is.
+// Reads memory whose layout is known only as offsets, such as another program's structures.
 //
 // Threading: any thread.
-// Hazard: Load believes its caller; where the address itself is in doubt, ask IsReadable first.
+// Hazard: Load trusts its caller; if the address itself is in doubt, ask IsReadable first.
 #pragma once
 
 #include <sys/syscall.h>
@@ -21,9 +21,9 @@ T Load(uintptr_t address) {
   return value;
 }
 
-// Whether the aligned eight bytes at `address` are mapped and readable: false for an unaligned one. A system call, no
-// file, no signal handler, and it changes nothing: the kernel copies the mask before it looks at `how`, which is none
-// that exists. (Linux, rt_sigprocmask: EFAULT for the copy, else EINVAL.)
+// Whether the aligned eight bytes at `address` are mapped and readable: false for an unaligned one. It is a system
+// call, without a file or a signal handler, and changes nothing: the kernel copies the mask before it looks at `how`,
+// which has no valid value. (Linux, rt_sigprocmask: EFAULT for the copy, else EINVAL.)
 inline bool IsReadable(uintptr_t address) {
   constexpr int kNoSuchHow = -1;
   constexpr size_t kMaskBytes = 8;

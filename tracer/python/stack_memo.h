@@ -1,10 +1,9 @@
-// What a thread's last stack was, frame by frame: most of it is the next call's stack too, and need not be looked up
-// again.
+// A thread's last stack, frame by frame. Most of it is also in the next call's stack, and need not be looked up again.
 //
 // Threading: a thread has its own.
 // Hazard: a thread's first Get maps memory, one system call, and may allocate in pthread_setspecific.
-// Ownership: goes with the thread. One that asks again in the last round of destructors of thread-specific data leaks
-//   it.
+// Ownership: ends with the thread. A thread that asks again in the last round of destructors of thread-specific data
+//   leaks it.
 #pragma once
 
 #include <cstddef>

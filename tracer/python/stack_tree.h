@@ -1,10 +1,10 @@
 // Numbers for whole stacks: a stack is a frame's site (code_sites.h) and the number of the stack that it was called
 // from, so that stacks which begin alike share what they have in common. The same stack has the same number, for good.
 //
-// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads see at once
-//   for the first time may use its room twice.
+// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. If two threads see a stack
+//   at once for the first time, it may use its room twice.
 // Ownership: leaked by the library; tests may delete it.
-// Errors: what was first seen when there was no room left has no number, and is counted.
+// Errors: without room, a stack has no number, and is counted.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ class StackTree {
   StackTree(const StackTree&) = delete;
   StackTree& operator=(const StackTree&) = delete;
 
-  // The stack of a frame at `site` (0: of a frame that nobody can name) called from `parent`, which is kNone, kCut or a
-  // number from here.
+  // The stack of a frame at `site` (0: it has no name) called from `parent`, which is kNone, kCut or a number from
+  // here.
   uint32_t Intern(uint32_t site, uint32_t parent);
 
   struct Stack {

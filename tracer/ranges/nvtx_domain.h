@@ -5,8 +5,8 @@
 //
 // Threading: Open and NameDecisions once; Push, Note and Pop from any thread, one range of a thread at a time.
 // Hazard: Open makes NVTX load the tool named by NVTX_INJECTION64_PATH, whose initializer may call CUDA: the hooks must
-//   pass through on this thread meanwhile (the reentrancy guard sees to it).
-//   Engines decide with locks held, and a tool may do anything: it hears of a decision when the call is over.
+//   pass through on this thread meanwhile (the reentrancy guard sees to it). Engines decide with locks held, and a tool
+//   may do anything, so it is told of a decision when the call is over.
 #pragma once
 
 #include <array>

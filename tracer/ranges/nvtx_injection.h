@@ -1,11 +1,11 @@
-// slipstream as the tool of the program's own NVTX calls: every library that has NVTX compiled in looks for the one
-// that NVTX_INJECTION64_PATH names, at its first call, and hands its functions over (NVTX 3, nvtxInit.h).
+// Makes slipstream the tool of the program's own NVTX calls. At its first call, every library with NVTX compiled in
+// looks for the tool that NVTX_INJECTION64_PATH names, and hands its functions over (NVTX 3, nvtxInit.h).
 //
-// Domains and registered strings are handed out as numbers of their names.
+// The handles of domains and registered strings are numbers of their names.
 //
 // Threading: any thread; Attach for one library at a time (NVTX sees to it).
 // Hazard: Attach runs wherever a library first names a range, before CUDA is used and in processes that never use it.
-//   What it needs is then reserved, and nothing else done.
+//   It reserves what it needs, and does nothing else.
 #pragma once
 
 #include "tracer/ranges/program_ranges.h"
@@ -19,8 +19,8 @@ ProgramRanges* MakeProgramRanges();
 // nothing from then on, as without a tool.
 bool AttachToNvtx(const void* (*get_table)(unsigned));
 
-// The calling thread's first call of NVTX is slipstream's own (nvtx_domain.h), while this lives: it must not be its own
-// tool.
+// While this lives, the calling thread's first call of NVTX is slipstream's own (nvtx_domain.h): slipstream must not be
+// its own tool.
 class OwnNvtxCall {
  public:
   OwnNvtxCall();

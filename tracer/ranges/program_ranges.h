@@ -1,15 +1,15 @@
-// What the program says of itself by NVTX: ranges and marks, as records of the trace.
+// Records the program's own NVTX ranges and marks in the trace.
 //
 //   nvtx_injection.h   NVTX's own calls come in there, when `slipstream run` has made slipstream the tool
 //   ProgramRanges      what is open, by thread; a record when it ends
 //
-// NVTX counts ranges that are pushed by thread and domain: a pop ends the last one of its domain on its thread. A range
-// that is started may be ended by any thread.
+// Pushed ranges belong to a thread and a domain: a pop ends the last one of its domain on its thread. A started range
+// may be ended by any thread.
 //
 // Threading: SetRecorder once; the rest from any thread, lock-free, nothing is allocated.
 // Hazard: runs inside the program's calls of NVTX, before there is a recorder and after it has ended too, and in a
 // forked child: what was open stays in order, and nothing is recorded.
-// Errors: what finds no room (kOpen ranges a thread, kStarted in the process) is not recorded, and counted.
+// Errors: ranges without room (kOpen a thread, kStarted in the process) are counted and not recorded.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ class ProgramRanges {
   ProgramRanges& operator=(const ProgramRanges&) = delete;
 
   RangeNames& names() { return names_; }
-  // From now on what ends is recorded, if it began after this. Lives as long as the process.
+  // From now on, ranges that begin are recorded when they end. The recorder lives as long as the process.
   void SetRecorder(Recorder* recorder);
 
   // `domain`: the number of its name; 0: the one without a name. Returns how many of this domain the thread had open
@@ -65,7 +65,7 @@ class ProgramRanges {
     uint32_t domain = 0;
     RangeDetail range;
   };
-  // A thread's. Those beyond kOpen are taken to end before all others, whatever their domain.
+  // A thread's. Ranges beyond kOpen are assumed to end before all others, whatever their domain.
   struct Stack {
     uint32_t count = 0;
     uint32_t beyond = 0;

@@ -1,8 +1,8 @@
-// Device memory that the program got or gave back, as a record of a trace (trace_record.h). It stands beside the record
-// of the call that did it, in the same thread and with the same times.
+// A record of device memory that the program got or gave back (trace_record.h). It is beside the record of the call
+// that did it, in the same thread and with the same times.
 //
-// A block is free from the start of the call that gives it back: somebody else may have it before that call is over.
-// It is there from the end of the call that got it. So the records of one address, by these two times, never overlap.
+// A block exists from the end of the call that got it to the start of the call that gives it back: another call may get
+// it before that one is over. So the records of one address, by these two times, never overlap.
 //
 // Threading: pure functions.
 #pragma once

@@ -1,7 +1,7 @@
 // Chunks of a spool file, put together in a buffer and written many at a time.
 //
-// A chunk is Begin, any number of Put and one End. What does not fit the file any more is left out whole, and so is all
-// that follows: a file has no holes.
+// A chunk is Begin, any number of Put and one End. A chunk that does not fit into the file is left out as a whole, and
+// so is all that follows: a file has no holes.
 //
 // Threading: one thread, that of its SpoolFile.
 // Ownership: the buffer is its own, of one size; the file is the caller's.
@@ -38,20 +38,20 @@ class ChunkWriter {
   void SetPass(uint64_t pass_ns) { pass_ns_ = pass_ns; }
 
   void Begin(ChunkKind kind);
-  // Of the open chunk; more is left out by PutBytes and never comes to that when room() was asked.
+  // Of the open chunk. PutBytes leaves out more than that; a caller that asks room() first never gets there.
   size_t room() const { return kMaxPayloadBytes - payload_; }
   void PutBytes(const void* bytes, size_t size);
   void PutNumber(uint32_t number) { PutBytes(&number, sizeof(number)); }
   void PutText(std::string_view text);
   // Where `size` bytes may be written; null when they do not fit.
   char* PutSpace(size_t size);
-  // Over what was put at `at` in the payload, for a count that is known only at the end.
+  // Overwrites what was put at `at` in the payload, for a count that is known only at the end.
   void Replace(size_t at, uint32_t number);
   size_t payload() const { return payload_; }
-  // With so many records in it. False: it was left out.
+  // `records`: how many records are in it. False: it was left out.
   bool End(uint64_t records = 0);
 
-  // Writes what is there. False: it could not be.
+  // Writes what is in the buffer. False: that failed.
   bool Flush();
   // The last chunk, for which there is always room by the limit; written at once.
   bool Finish(const SpoolEnd& end);

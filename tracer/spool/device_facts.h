@@ -3,7 +3,7 @@
 //
 //   uuid=7d0b... bus=0000:18:00.0 total_memory=150754820096 multiprocessors=132 ... name=NVIDIA H200
 //
-// What is not known is left out, and readers skip words that they do not know. Numbers are decimal.
+// Unknown values are left out, and readers skip words that they do not know. Numbers are decimal.
 //
 // Threading: plain data and pure functions.
 // Errors: a word that cannot be read is left out. Out of memory throws; the caller catches.
@@ -65,7 +65,7 @@ std::string UuidText(const std::array<unsigned char, 16>& bytes);
 
 std::string DeviceFactText(const DeviceFacts& device);
 DeviceFacts DeviceOfFactText(std::string_view text);
-// The number of the device that a fact is about; nullopt: of none.
+// The number of the device that a fact is about; nullopt: it is about none.
 std::optional<int64_t> DeviceOfFactKey(std::string_view key);
 
 }  // namespace slipstream::tracer

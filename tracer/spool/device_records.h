@@ -1,9 +1,8 @@
-// Records of what the devices did, on their way from the threads that the profiler delivers them on to the spool's
-// writer, with the names of kernels.
+// A queue of device records, with the names of kernels, from the profiler's threads to the spool's writer.
 //
-// Threading: Add, KernelName, Dropped and Say from any thread, under a lock that nobody holds for long; Take by one.
+// Threading: Add, KernelName, Dropped and Say from any thread, under a lock that is held briefly; Take by one.
 // Hazard: runs in a profiler's callbacks: no CUDA call, no call of the profiler. May allocate.
-// Errors: what finds no room is counted.
+// Errors: records without room are counted.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +40,8 @@ class DeviceRecords {
 
   void Add(std::span<const TraceRecord> records);
   void Dropped(uint64_t count);
-  // The number of a kernel's name, from 1. A name's address is enough for one that is known; whether it still is that
-  // name is looked at.
+  // The number of a kernel's name, from 1. A known name is found by its address; the text is compared, in case it has
+  // changed.
   uint32_t KernelName(const char* name);
   void AddName(NameTable table, uint32_t number, std::string_view text);
   void Say(std::string_view key, std::string_view value);

@@ -1,8 +1,8 @@
 // What a device did, as records of a trace (trace_record.h): kernels, copies, memsets, and readings of its clock.
 //
-// Times are the device profiler's less a number that is the same for all of a process, so that they are near
-// CLOCK_MONOTONIC; readings of both clocks tell by how little they miss it (DeviceClockRecord). `site` of a kernel is
-// its number in NameTable::kKernels, `correlation` that of the call which asked for the work.
+// Times are the device profiler's minus a number that is the same for a whole process, so that they are near
+// CLOCK_MONOTONIC. Readings of both clocks give the remaining difference (DeviceClockRecord). `site` of a kernel is its
+// number in NameTable::kKernels, `correlation` that of the call which asked for the work.
 //
 // Threading: pure functions.
 #pragma once
@@ -136,10 +136,10 @@ inline SetWork SetOf(const TraceRecord& record) {
           .memory = static_cast<uint8_t>(record.status)};
 }
 
-// The device profiler's clock was read between start_ns and end_ns. bytes: what it said. stream: what is taken off its
-// times in all records of the process.
-// Between a kBegins and the kEnds behind it all that the devices did is recorded, as far as it was asked for and done
-// then; outside nothing is. Without a kEnds that is until the last reading.
+// The device profiler's clock was read between start_ns and end_ns. bytes: what it said. stream: what is subtracted
+// from its times in all records of the process.
+// Between a kBegins and the next kEnds, all work of the devices that was submitted and done in that time is recorded;
+// outside, none is. Without a kEnds, that lasts until the last reading.
 enum class DeviceReading : uint8_t { kBetween = 0, kBegins = 1, kEnds = 2 };
 
 inline TraceRecord DeviceClockRecord(uint64_t before_ns, uint64_t after_ns, uint64_t device_ns, uint64_t base_ns,

@@ -1,10 +1,10 @@
-// The devices of this process, as the driver describes them.
+// Asks the driver to describe the devices of this process.
 //
-// Driver entry points only, of the libcuda that is already in the process, and none that makes or needs a context:
+// Uses only driver functions of the libcuda that is already in the process, and none that makes or needs a context:
 // nothing is linked, loaded or initialized, and the runtime's last error stays as it was.
 //
-// Threading: any thread of the program's. Not a thread that has an own table of descriptors, as the spool's writer: the
-//   driver may open a device in it, and others would find the number in theirs.
+// Threading: any thread of the program's. Not a thread with a descriptor table of its own, such as the spool's writer:
+//   the driver may open a device in that table, and other threads would use the number in theirs.
 // Hazard: takes the loader's lock, and may take milliseconds: some attributes are read from the device.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace slipstream::tracer {
 
-// By the numbers that the process counts them by. False: the driver does not answer now, because it is not there, not
-// initialized, or may not be asked here (in a host function). What it does not know of a device is left out.
+// By the numbers that the process has for them. False: the driver does not answer now, because it is not there, is not
+// initialized, or may not be asked here (in a host function). Unknown values are left out.
 bool AskDriverForDevices(std::vector<DeviceFacts>* devices);
 
 // The ordinal of the device that this memory is on; -1: the driver does not say. Takes the loader's lock once.

@@ -1,4 +1,4 @@
-// Which part of a distributed job this process is, from the variables that launchers set for it.
+// Finds which part of a distributed job this process is, from the variables that launchers set.
 //
 // Threading: pure function.
 #pragma once
@@ -19,9 +19,9 @@ struct JobIdentity {
   int32_t local_size = -1;  // of them on this host
 };
 
-// Of the launcher that is nearest to the process and gives it a rank: torchrun under Slurm is torchrun, and a number of
-// one launcher never stands beside a number of another. But for local_size, which says among how many the host is
-// shared: where the nearest launcher does not say it, another one's word holds.
+// All numbers are from the launcher that is nearest to the process and gives it a rank: torchrun under Slurm is
+// torchrun. Numbers of two launchers are never mixed, except local_size, the number of processes that share the host:
+// if the nearest launcher does not say it, another one's value is used.
 JobIdentity JobIdentityOf(const policy::Environment& environment);
 
 }  // namespace slipstream::tracer

@@ -1,6 +1,6 @@
-// Facts about a process that come up while its recording runs, on their way to the spool's writer.
+// A queue of facts about a process that are found while its recording runs, for the spool's writer.
 //
-// Threading: any thread; a lock that nobody holds for long. Not for what happens often.
+// Threading: any thread; a lock that is held briefly. Not for frequent events.
 // Errors: out of memory throws; the caller catches.
 #pragma once
 

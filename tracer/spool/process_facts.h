@@ -1,9 +1,9 @@
-// What a spool file says about its process.
+// The facts that a spool file has about its process.
 //
 // Threading: any thread that can open files; reads /proc.
-// Hazard: the command line may hold what its user would not show around: it is asked for by itself, and written only
-//   where the policy says so (tracer.command_line).
-// Errors: a fact that cannot be had is left out. Out of memory throws; the caller catches.
+// Hazard: the command line may hold secrets: it has a function of its own, and is written only if the policy says so
+//   (tracer.command_line).
+// Errors: an unknown fact is left out. Out of memory throws; the caller catches.
 #pragma once
 
 #include <cstdint>

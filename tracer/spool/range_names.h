@@ -1,9 +1,9 @@
 // Numbers for texts that a program gives while it runs (the names of its NVTX ranges): the same text has the same
-// number, which stays, and the text can be had back at any later time.
+// number for good, and the text can be read back at any later time.
 //
-// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. What two threads give at
-// once for the first time may use its room twice.
-// Ownership: memory is reserved once, and touched as it is needed. Never given back, but by tests.
+// Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. If two threads give a text
+// at once for the first time, it may use its room twice.
+// Ownership: memory is reserved once, and touched as it is needed. Only tests give it back.
 // Errors: without room a text is kUnknown, and counted.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace slipstream::tracer {
 class RangeNames {
  public:
   static constexpr uint32_t kUnknown = 0;
-  // So much of a text is kept.
+  // Longer texts are cut.
   static constexpr size_t kMaxTextBytes = 1024;
 
   struct Limits {
@@ -33,12 +33,13 @@ class RangeNames {
 
   // No allocation, no lock.
   uint32_t Intern(std::string_view text);
-  // False for what is no number of a name, or of one that is being written. The text lives as long as this object.
+  // False if it is not the number of a name, or if the name is still being written. The text lives as long as this
+  // object.
   bool Describe(uint32_t name, std::string_view* text) const;
 
   // Numbers are 1 to size() - 1.
   uint32_t size() const { return count_.load(std::memory_order_acquire); }
-  // How often Intern had to answer kUnknown.
+  // How often Intern returned kUnknown.
   uint64_t unknown() const { return unknown_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,16 +1,16 @@
-// The records of one thread on their way to the writer: a ring with one producer and one consumer.
+// The ring of one thread's records for the writer, with one producer and one consumer.
 //
-// A full ring takes nothing: what does not fit is counted, and the count becomes a record of its own as soon as there
-// is room for two, so that it stands where the missing ones would.
+// A full ring takes no records. It counts them, and the count becomes a record of its own as soon as there is room for
+// two, at the place of the missing ones.
 //
 // States, and who moves them on: free -> taken (a thread that has none) -> ended (that thread, at its end) -> free (the
 // consumer, once it has drained it). Positions run on from owner to owner.
 //
 // Threading: Push and End belong to the thread that took the ring; Available, Copy, Advance and Free to the consumer;
 //   TryTake to any thread. Nobody ever waits.
-// Hazard: Push interrupted by a signal handler that pushes too, on the same thread, loses one of the two records: the
-//   shim's reentrancy guard is what keeps that out.
-// Ownership: lies in a mapping of its own; a forked child has a copy that nobody drains.
+// Hazard: if a signal handler on the same thread pushes during a Push, one of the two records is lost. The shim's
+//   reentrancy guard prevents that.
+// Ownership: is in a mapping of its own; a forked child has a copy that is never drained.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class RecordRing {
   static void Unmap(RecordRing* ring);
   static size_t BytesOf(uint32_t records);
 
-  // Of a free ring. False: it is not, or somebody was faster.
+  // Takes a free ring. False: it is not free, or another thread was faster.
   bool TryTake(const Owner& owner);
   void End() { state_.store(State::kEnded, std::memory_order_release); }
 
@@ -56,7 +56,7 @@ class RecordRing {
     return Pushed::kYes;
   }
 
-  // Whose records those are that are there now; null while the ring is free. Good until Free.
+  // The owner of the records that are in the ring; null while the ring is free. Valid until Free.
   const Owner* owner() const;
   bool HasEnded() const { return state_.load(std::memory_order_acquire) == State::kEnded; }
   // Of this owner, the drop records among them, up to now.
@@ -67,7 +67,7 @@ class RecordRing {
   bool IsHalfFull() const { return Available() >= capacity_ / 2; }
   // How many of this owner's went to the consumer before.
   uint64_t taken() const { return tail_.load(std::memory_order_relaxed) - first_; }
-  // Of those that are available, how many are the thread's own: no drop records.
+  // How many of the available records are the thread's own, that is, no drop records.
   uint64_t AvailableOwn() const;
   // The next `count` of those that are available; they stay until Advance.
   void Copy(uint64_t count, void* to) const;

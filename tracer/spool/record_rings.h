@@ -1,4 +1,4 @@
-// The rings of a process's threads: made when they are needed, no more than a number, used again.
+// The rings of a process's threads. They are made when needed, up to a limit, and reused.
 //
 // Threading: Take and IsWorthTrying from any thread, lock-free; mapped and ring from any thread; Freed is for the
 //   consumer.
@@ -29,7 +29,7 @@ class RecordRings {
   // memory. Fills in the owner's number.
   RecordRing* Take(RecordRing::Owner owner);
 
-  // For who got none: a number that changes whenever asking again is worth it.
+  // For a thread that got none: a number that changes whenever it is worth asking again.
   uint32_t times_freed() const { return times_freed_.load(std::memory_order_acquire); }
   // The consumer has freed a ring.
   void Freed() { times_freed_.fetch_add(1, std::memory_order_release); }

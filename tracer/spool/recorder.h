@@ -1,13 +1,13 @@
-// The records of this process on their way from any thread to its spool file.
+// Moves the records of this process from any thread to its spool file.
 //
 //   any thread        Record -> the thread's own ring (record_ring.h): 64 bytes copied, no lock, no allocation
 //   one thread of ours          every period, or when a ring is half full -> chunks (spool_format.h) -> write
 //
-// Nothing of it can make the program wait or fail. A file that is slow, full or gone costs records, which are counted:
-// a slow one until it is well again, and any other failure ends the recording. So does the file's limit: what was
-// written stays as it is, from the start on, and the last chunk says why there is no more. (Keeping the newest instead
-// would mean a second file, the tables in both, and deleting what the user may be reading; what is worth recording is
-// for the policy's windows to say.)
+// It never makes the program wait or fail. A file that is slow, full or gone costs records, which are counted. A slow
+// file costs them until it has recovered; any other failure ends the recording. So does the file's limit: what was
+// written stays, and the last chunk says why there is no more. (Keeping the newest records instead would need a second
+// file, the tables in both, and deleting what the user may be reading. The policy's windows say what is worth
+// recording.)
 //
 // A forked child (fork, or clone without shared memory) records nothing, and its parent's file is out of its reach; it
 // may start a recorder of its own.
@@ -88,22 +88,22 @@ class Recorder {
       WakeWriter(pushed == RecordRing::Pushed::kHalfFull);
   }
 
-  // Where records have their sites from. Once; it stays for good.
+  // Where the sites of records come from. Call it once; it stays for good.
   void SetSites(const CodeSites* sites) { sites_.store(sites, std::memory_order_release); }
 
   // What the devices did is written too. Once; it stays for good.
   void SetDevice(DeviceRecords* device) { device_.store(device, std::memory_order_release); }
-  // More about the process than was known at the start.
+  // Facts about the process that were not known at the start.
   void Say(Facts facts) { late_facts_.Say(std::move(facts)); }
-  // Where records have the texts of these numbers from: kRanges or kCallers. Once each; it stays for good.
+  // Where the texts of these numbers come from: kRanges or kCallers. Call it once for each; it stays for good.
   void SetNames(NameTable table, const RangeNames* names) {
     for (SpoolWriter::TextSource& source : texts_) {
       if (source.table == table) source.names.store(names, std::memory_order_release);
     }
   }
 
-  // Ends the recording, and waits until what was recorded is in the file and the file says so, or for so long. False:
-  // it took longer, or this is a child. From then on Record does nothing. May be called again.
+  // Ends the recording, and waits until all records and the end mark are in the file, at most for the given time.
+  // False: it took longer, or this is a child. From then on Record does nothing. May be called again.
   bool Finish(uint64_t timeout_ns);
 
   // Why it ended by itself: kNone while it runs and after Finish, kWriting with the errno, or with 0 for the limit.

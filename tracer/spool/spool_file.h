@@ -1,9 +1,9 @@
-// The file that a process records into: made where nobody else can have put anything, and appended to.
+// The file that a process records into. It is made where no other user can interfere, and is only appended to.
 //
-// Hazard: the program may close descriptors that are not its own, and a number is used again at once: what we then
-// wrote would be in a file of the program's. So the descriptors live in a table of the writer thread's own (see
-//   LeaveDescriptors), where the program's threads cannot reach them, children do not inherit them and exec has nothing
-//   to close.
+// Hazard: the program may close descriptors that are not its own, and their numbers are reused at once: we would then
+// write into a file of the program's. So the descriptors are in a table of the writer thread's own (see
+// LeaveDescriptors): the program's threads cannot reach them, children do not inherit them, and exec has nothing to
+// close.
 // Threading: one thread, which has called LeaveDescriptors.
 // Errors: as values; nothing throws. Writing past RLIMIT_FSIZE sends SIGXFSZ to the thread that writes: it must have
 //   that signal blocked, and then sees EFBIG.
@@ -20,7 +20,7 @@
 
 namespace slipstream::tracer {
 
-// Why nothing is recorded; goes to people with the errno beside it.
+// Why nothing is recorded; shown to people with the errno.
 enum class SpoolProblem : uint8_t {
   kNone,
   kBadOptions,  // a size or number out of its range
@@ -65,8 +65,8 @@ class SpoolFile {
   // new. Neither is reached through a symbolic link.
   SpoolFailure Create(const std::string& directory, const std::string& name);
 
-  // All of it, or an errno, and then the file is as long as it was if the system lets it be. EIDRM: the file was
-  // removed, so that nobody would ever read it.
+  // Appends all of it, or returns an errno; then the file keeps its length, if the system lets it. EIDRM: the file was
+  // removed, so that nothing could ever read it.
   int Append(const void* bytes, size_t size);
   // Removes a file to which nothing could be appended.
   void Close();
@@ -80,7 +80,7 @@ class SpoolFile {
   uint64_t size_ = 0;
 };
 
-// "<host>-<pid>-<start>.spool"; of the host's name only what any file system takes.
+// "<host>-<pid>-<start>.spool"; of the host's name, only characters that any file system takes.
 std::string SpoolName(const std::string& host, int64_t pid, uint64_t start_unix_ns);
 
 }  // namespace slipstream::tracer

@@ -1,5 +1,5 @@
-// A spool file: what one process recorded, in the order in which its writer thread came by it. Appended to and never
-// changed, so whatever was written before the process died in any way is there (S58).
+// The format of a spool file: what one process recorded, in the order in which its writer thread got it. The file is
+// appended to and never changed, so whatever was written survives any end of the process (S58).
 //
 //   SpoolHeader
 //   ChunkHeader, payload, zeros up to a multiple of 8
@@ -34,7 +34,7 @@ inline constexpr char kSpoolSuffix[] = ".spool";
 
 // More is a damaged length, never a chunk.
 inline constexpr uint32_t kMaxPayloadBytes = 64U << 10;
-// Of a name, a file, an argument list; the rest is cut off.
+// The longest name, file or argument list; the rest is cut off.
 inline constexpr size_t kMaxSpoolText = 4096;
 
 struct SpoolHeader {

@@ -1,5 +1,5 @@
-// What became of a recording, as its spool file says: for who wants to know that and not the records. Of a file that
-// its writer finished only the last bytes are read, whatever its size; any other one is read through.
+// How a recording ended, from its spool file, without handing out the records. For a finished file only the last bytes
+// are read, whatever its size; any other file is read through.
 //
 // Threading: pure functions; files are read.
 // Errors: as texts for people.

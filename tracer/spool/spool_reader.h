@@ -1,15 +1,15 @@
 // The reading side of spool files (spool_format.h): one process's records in the order of time, with what they refer
 // to.
 //
-// Chunk by chunk, so that a file may be larger than memory. A reader trusts nothing: a file may be torn, cut, damaged,
-// still being written, or from a newer build. It reads up to the first chunk that is not whole and says how much it
-// left; it never crashes and never reads the file twice. One that follows a file which is still being written (Follow)
-// goes on where that chunk begins, as often as it is asked.
+// It reads chunk by chunk, so a file may be larger than memory. A reader trusts nothing: a file may be torn, cut,
+// damaged, still being written, or from a newer build. It reads up to the first chunk that is not whole and says how
+// much it left; it never crashes and never reads the file twice. A reader that follows a file while it is written
+// (Follow) goes on at that chunk, as often as it is asked.
 //
 // Order: by end_ns, as far as the writer's rounds allow. What was recorded while a round ran may be in it or in the
 // next, so records wait here until the round after theirs begins. Records of one thread always come in the order in
-// which it made them. A record that the writer came by too late is handed out when it is there, and counted. What a
-// device did (device_work.h) comes when it was written.
+// which it made them. A record that came late to the writer is handed out when it is read, and counted. Work of a
+// device (device_work.h) comes in the order in which it was written.
 //
 // Threading: an object belongs to one thread.
 // Errors: as texts for people.
@@ -68,10 +68,11 @@ struct SpoolRecord {
 
 class SpoolReader {
  public:
-  // Records that wait for their order; more of them, as no writer makes them, are handed out as they are.
+  // How many records may wait for their order. No writer makes more; if there are more, they are handed out as they
+  // are.
   static constexpr size_t kMaxWaiting = size_t{1} << 20;
 
-  // Null and *error where this is no spool file, or one of another version.
+  // Null and *error if this is no spool file, or one of another version.
   static std::unique_ptr<SpoolReader> Open(const std::string& path, std::string* error);
   ~SpoolReader();
   SpoolReader(const SpoolReader&) = delete;

@@ -1,6 +1,6 @@
-// From the rings of a process into its spool file: one round at a time.
+// Writes the rings of a process into its spool file, one round at a time.
 //
-// Threading: one thread, which is the rings' consumer and, once Open was called, has an own table of descriptors.
+// Threading: one thread, the rings' consumer. After Open it has a descriptor table of its own.
 // Ownership: everything pointed to is the caller's and stays.
 // Errors: as values. Out of memory throws: whoever runs this catches.
 #pragma once
@@ -60,7 +60,7 @@ class SpoolWriter {
   bool End();
 
  private:
-  // Between two looks at which libraries are still there; rounds may be many more.
+  // The time between two looks for unloaded libraries; rounds are more frequent.
   static constexpr uint64_t kLookPeriodNs = 50'000'000;
   // Clocks drift apart by some microseconds in this time.
   static constexpr uint64_t kClockPeriodNs = 10'000'000'000;

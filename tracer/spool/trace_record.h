@@ -1,11 +1,11 @@
-// One thing that happened, as a thread leaves it in its ring and as a spool file keeps it: 64 bytes, no pointers.
+// One record of a trace, as a ring and a spool file hold it: 64 bytes, no pointers.
 //
-// All kinds share the layout, so that a ring, a chunk and a reader know one size. What a field means for a kind other
-// than a call is said at the functions below, which are the only places that know it.
+// All kinds share the layout, so that a ring, a chunk and a reader know one size. The functions below define what a
+// field means for kinds other than a call; nothing else knows it.
 //
 // Threading: plain data.
-// Hazard: written to files as it is: change kRecordVersion with any change of layout or meaning. A reader that knows
-//   less skips kinds that it does not know, and what stands behind the bytes that it knows.
+// Hazard: written to files as it is: change kRecordVersion with any change of layout or meaning. An older reader skips
+//   kinds that it does not know, and bytes behind those that it knows.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline constexpr uint8_t kLastRecordKind = 14;
 // called backward(), by inference (backward_lines.h), or 0 where that is not sure.
 inline constexpr uint8_t kSiteIsBackward = 1;
 
-// Whether records of this kind count as lost where they are: not what the recorder itself adds.
+// Whether a missing record of this kind counts as lost. Records that the recorder itself adds do not.
 constexpr bool IsTold(RecordKind kind) {
   return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock;
 }
@@ -82,7 +82,7 @@ inline TraceRecord StepRecord(uint64_t start_ns, uint64_t end_ns, uint64_t numbe
 }
 
 // bytes, stream, saved_ns: live, idle, parked bytes; site, correlation: trims and retries, the lower 32 bits. The peak
-// is not kept: it is for a reader to see.
+// is not kept: a reader finds it.
 inline TraceRecord MemoryRecord(uint64_t now_ns, const MemoryFigures& figures) {
   return {.start_ns = now_ns,
           .end_ns = now_ns,
