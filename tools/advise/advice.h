@@ -1,12 +1,12 @@
-// Advice: what a program could do differently, and what that is worth. Start reading here.
+// Advice: what a program could do differently, and what that would gain. Start reading here.
 //
 //   facts.h    what is looked at
 //   rules.h    the rules, each a pure function of the facts
 //   advice.h   what they say, in the order in which it counts
 //   text.h, json.h   how it is shown
 //
-// A rule says something, or that it found nothing, or that it cannot tell, and then why. It never guesses: what a
-// change would save is a number only where the trace holds it, and is at most the time in which it shows.
+// A rule finds something, or finds nothing, or says why it cannot tell. It never guesses: it gives a number for what a
+// change would save only if the trace has it. That number is at most the time in which the fault shows.
 //
 // Threading: pure functions.
 #pragma once
@@ -27,8 +27,8 @@ struct Advice {
   std::string finding;                // one sentence
   std::vector<std::string> evidence;  // numbers, a line each
   std::vector<Place> places;          // where, what costs most first
-  // At most so much of a step would be saved, in ns. Nothing: `why_unknown` says why nobody can tell, and `at_stake`
-  // how much of a step it is about.
+  // The most that would be saved of a step, in ns. Nothing: `why_unknown` says why it is not known, and `at_stake` how
+  // much of a step it is about.
   std::optional<int64_t> cost = {};
   std::string why_unknown = {};
   int64_t at_stake = 0;
@@ -37,7 +37,7 @@ struct Advice {
   Confidence confidence = Confidence::kMedium;
 };
 
-// What a rule came to.
+// The outcome of a rule.
 struct Verdict {
   enum class Kind : uint8_t { kNothing, kAdvice, kAbstains };
   Kind kind = Kind::kNothing;

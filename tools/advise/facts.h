@@ -1,5 +1,5 @@
-// What the rules of advice look at: a process of a report, and its calls, kernels and copies of the measured time,
-// added up by line, function and decision.
+// The facts that the rules of advice look at: a process of a report, and its calls, kernels and copies of the measured
+// time, summed by line, function and decision.
 //
 // Threading, errors: as the reader.
 #pragma once
@@ -62,7 +62,7 @@ struct Facts {
   std::optional<int64_t> shared_memory;  // bytes of /dev/shm
 
   double steps() const { return process->divisor(); }
-  // Of a sum over the measured time: of one step.
+  // The share of one step of a sum over the measured time.
   int64_t PerStep(int64_t sum) const {
     return process->has_steps && process->measured_steps > 1 ? sum / static_cast<int64_t>(process->measured_steps)
                                                              : sum;

@@ -1,4 +1,4 @@
-// What rules ask of the facts again and again.
+// Sums of the facts that several rules need.
 //
 // Threading: pure functions.
 #pragma once
@@ -33,7 +33,7 @@ inline double ShareOfStep(const Facts& facts, int64_t per_step) {
   return step > 0 ? static_cast<double>(per_step) / step : 0;
 }
 
-// At most the time in which the devices had nothing to do: the host's time is no loss while they are busy.
+// Limits to the time in which the devices had nothing to do: the host's time is no loss while they are busy.
 inline int64_t AtMostIdle(const Facts& facts, int64_t per_step) {
   const auto idle = facts.IdlePerStep();
   return idle ? std::min(*idle, per_step) : per_step;
@@ -98,15 +98,15 @@ inline bool IsWaitCall(const CallGroup& group) {
          group.function == "cuCtxSynchronize" || group.function == "cuEventSynchronize";
 }
 
-// Copies of at most so many bytes are small: what they cost is their launch.
+// Copies of at most this many bytes are small: their cost is their launch.
 inline constexpr int64_t kSmallCopy = 64 << 10;
 
 // Lines at which the thread that makes the steps uploads batches.
 std::vector<Place> UploadLines(const Facts& facts);
-// Lines of the step thread that copy at most 64 bytes and wait for them, one wait in two steps at least, all of them
-// together: .item() and its like.
+// Lines of the step thread that copy at most 64 bytes and wait for them, with at least one wait in two steps, all of
+// them together: .item() and its like.
 std::vector<Place> ScalarLines(const Facts& facts);
-// Lines that make twenty small copies a step or more, all of them together; but for ScalarLines.
+// Lines that make twenty small copies a step or more, all of them together, without ScalarLines.
 std::vector<PlaceSum> SmallCopyLines(const Facts& facts);
 // Lines that each launch hundreds of short pointwise kernels a step: loops over tensors.
 std::vector<PlaceSum> LoopLines(const Facts& facts);

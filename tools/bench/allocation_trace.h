@@ -10,7 +10,7 @@
 //
 // One space between two fields. STREAM 0 is a device's default stream; a stream's number says which it is together with
 // its device. What is never freed is live at the end.
-// Threading: values without locks; one that nobody changes may be read by any thread.
+// Threading: values without locks; any thread may read one that does not change.
 // Errors: a text for people, with file, line and column.
 #pragma once
 
@@ -62,7 +62,7 @@ struct LivePeak {
   size_t line = 0;
 };
 
-// Reads all of it. False: `error` is "NAME:LINE:COLUMN: what is wrong; what to do", and `trace` is not to be used.
+// Reads all of it. False: `error` is "NAME:LINE:COLUMN: what is wrong; what to do", and `trace` must not be used.
 bool ReadAllocationTrace(std::istream& in, const std::string& name, AllocationTrace* trace, std::string* error);
 
 // For each of trace.devices, in the order of the lines.

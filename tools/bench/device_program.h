@@ -1,4 +1,4 @@
-// What the benchmarks share that run on a device: the sizes of memory, options beside Google Benchmark's, and times.
+// Shared by the benchmarks that run on a device: sizes of memory, options beside Google Benchmark's, and times.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ inline double Nanoseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::nano>(duration).count();
 }
 
-// The smallest value that so large a share of them does not exceed; they are sorted.
+// The smallest value that the given share of them does not exceed; they are sorted.
 inline double Percentile(std::vector<double>& values, double share) {
   std::sort(values.begin(), values.end());
   const auto rank = static_cast<size_t>(share * static_cast<double>(values.size()) + 0.999999);
@@ -41,8 +41,8 @@ inline double ClockCost() {
   return Percentile(values, 0.5);
 }
 
-// Takes `name` and the number of 1 or more that follows it out of the command line, as often as they are there. False:
-// what follows is no such number.
+// Takes every `name`, and the number of 1 or more behind it, out of the command line. False: what follows is no such
+// number.
 inline bool TakeNumber(int* count, char** arguments, const char* name, size_t* number) {
   int kept = 1;
   for (int i = 1; i < *count; ++i) {

@@ -1,5 +1,5 @@
-// What the driver has given out of a device's memory, to all processes, as NVML says: past whatever stands between the
-// program and CUDA, so that memory which a pool keeps counts as used.
+// Asks NVML how much of a device's memory the driver has given to all processes. This bypasses whatever is between the
+// program and CUDA, so memory that a pool keeps counts as used.
 //
 // Threading: one thread at a time for each object.
 // Ownership: NVML stays loaded.

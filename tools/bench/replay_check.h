@@ -1,6 +1,6 @@
-// What a replay checks of the blocks that it gets: no two that are live at once overlap, and each has at its free what
-// was written to it at its allocation. The bytes are written and read back in the streams of the calls, and nobody
-// waits for them in between: memory that is handed to another stream before its turn is found out too.
+// Checks the blocks that a replay gets: no two live blocks overlap, and at its free each has the bytes that were
+// written at its allocation. The bytes are written and read back in the streams of the calls, without a wait in
+// between, so memory that is handed to another stream too early is found too.
 //
 // Threading: LiveRanges is for all threads of a replay; a BlockCheck belongs to one thread.
 // Ownership: a BlockCheck has its pinned memory, and gives it back when it goes.
@@ -45,7 +45,7 @@ class LiveRanges {
 
 class BlockCheck {
  public:
-  // So many bytes are set aside before it waits for them.
+  // How many bytes are set aside before it waits for them.
   static constexpr size_t kAside = size_t{16} << 20;
 
   BlockCheck() = default;

@@ -34,7 +34,7 @@ struct StartedCommand {
 };
 
 // Starts the command, which dies with this process, with the signal mask `mask` and the disposition of SIGCHLD that
-// `children` found. `prepare` is called in the new process; it may do what is allowed behind a fork.
+// `children` found. `prepare` is called in the new process; it may do what is allowed after a fork.
 StartedCommand StartCommand(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                             const sigset_t& mask, const WaitableChildren& children,
                             const std::function<void()>& prepare = {});

@@ -1,5 +1,5 @@
-// `slipstream compare`: a command, bare and under slipstream or under two policies, in turn; how fast one is beside the
-// other, how sure that is, and whether both print the same results. tools/compare has the arithmetic.
+// `slipstream compare`: runs a command bare and under slipstream, or under two policies, in turn. It says how fast one
+// is beside the other, how sure that is, and whether both print the same results. tools/compare has the arithmetic.
 //
 // Threading: call from one thread. Writes to standard output, and to standard error (problems and progress).
 // Hazard: a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after the command that runs has been

@@ -23,8 +23,8 @@ struct CompareSide {
   Preparation prepared{};               // of a bare side too: what its steps are recorded by
 };
 
-// False, with the exit status in *status, where one cannot be; then the reason has been said on standard error. Fills
-// what `comparison` says of its sides.
+// False, with the exit status in *status, if a side cannot be made; the reason has then been printed on standard error.
+// Fills what `comparison` says of its sides.
 bool MakeSides(const std::vector<std::string>& policies, const policy::Environment& environment,
                std::array<CompareSide, 2>* sides, compare::Comparison* comparison, int* status);
 
@@ -33,7 +33,7 @@ bool MakeSides(const std::vector<std::string>& policies, const policy::Environme
 std::vector<std::pair<std::string, std::string>> BareVariables(const policy::Environment& environment);
 
 // What a run of a side gets. `run_directory`: for counters and traces; not for a bare side without `recorded`.
-// `recorded`: with a trace, a bare side with the library too but every engine off; else without one.
+// `recorded`: with a trace; a bare side then has the library too, with every engine off. Else without a trace.
 PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environment& environment, bool recorded,
                                const std::string& run_directory);
 

@@ -1,5 +1,5 @@
-// What the slipstream command returns to the shell. Where it runs a command it returns that command's own status; the
-// values below are then its own failures, with the numbers that env(1), timeout(1) and nohup(1) use.
+// The exit statuses of the slipstream command. When it runs a command, it returns that command's own status; the values
+// below are then its own failures, with the numbers that env(1), timeout(1) and nohup(1) use.
 #pragma once
 
 namespace slipstream::cli {

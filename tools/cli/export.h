@@ -38,10 +38,10 @@ int Export(const ExportOptions& options, const std::string& version);
 std::string FormatExport(const ExportOptions& options, const trace_db::BuildResult& result);
 // The same as one JSON object, schema kExportSchema.
 std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result);
-// What keeps the traces of processes from being all there was; a line each, and nothing where nothing does.
+// Why the traces of processes are incomplete, a line each; empty if they are complete.
 std::string FormatGaps(const trace_db::BuildResult& result);
 
-// The same about another file that is there. `built`: of what the database was made, nothing where it was there.
+// The same about another file that is there. `built`: what the database was made of; nothing if it was there already.
 std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
                         const trace_db::BuildResult& built);
 std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,

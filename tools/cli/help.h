@@ -1,4 +1,4 @@
-// How the command line explains itself: what `--help` prints, 80 columns wide, and what a mistake is told.
+// The texts of the command line: what `--help` prints, 80 columns wide, and the message for a mistake.
 //
 // Threading: none. Included by main.cpp alone: CLI11 is slow to compile.
 #pragma once
@@ -108,7 +108,7 @@ inline std::string DidYouMean(std::string_view name, const std::vector<std::stri
   return nearest.empty() ? "" : "; did you mean " + nearest + "?";
 }
 
-// What is said of a command line that cannot be parsed: one line, and where to read on.
+// The message for a command line that cannot be parsed: one line, and where to read on.
 inline std::string MistakeText(const CLI::ParseError& error, const CLI::App& app,
                                const std::vector<std::string>& arguments) {
   const CLI::App* command = &app;

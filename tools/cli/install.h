@@ -1,4 +1,4 @@
-// Where slipstream's own files are.
+// Finds slipstream's own files.
 #pragma once
 
 #include <string>

@@ -1,11 +1,11 @@
-// One run of a command whose time is taken, with nothing of it on the terminal.
+// Runs a command and takes its time, with nothing of it on the terminal.
 //
-// The command gets a process group of its own, no input, and files for its output that have no name: nothing is left
-// behind, whatever becomes of this process. What stays of the group when the command has ended would run beside the
-// next one: it gets kGraceSeconds to end, and is then killed.
+// The command gets a process group of its own, no input, and files without names for its output: nothing is left
+// behind, whatever becomes of this process. Processes of the group that outlive the command would disturb the next run:
+// they get kGraceSeconds to end, and are then killed.
 //
 // Signals: SIGINT, SIGTERM, SIGHUP and SIGQUIT end the run. The group gets the signal, and SIGKILL three seconds later
-// or with the second signal. SIGTSTP stops the group and this process; the run's time then means nothing (`disturbed`).
+// or with the second signal. SIGTSTP stops the group and this process; the run's time is then invalid (`disturbed`).
 // The terminal's signals do not reach the group by themselves: it is not in the foreground.
 //
 // Threading: call from a process with one thread; it changes the signal mask and puts it back, and is told of the
@@ -64,7 +64,7 @@ struct MeasureOptions {
 MeasuredRun Measure(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                     const MeasureOptions& options);
 
-// How it ended, for people: "exit status 3", "killed by SIGSEGV (Segmentation fault)"; empty: well.
+// How it ended, for people: "exit status 3", "killed by SIGSEGV (Segmentation fault)"; empty: it succeeded.
 std::string TroubleOf(const MeasuredRun& run, const MeasureOptions& options);
 
 }  // namespace slipstream::cli

@@ -1,7 +1,6 @@
-// What stands in slipstream's way here, found before a run: for `slipstream doctor`.
+// Finds before a run what stands in slipstream's way here: for `slipstream doctor`.
 //
-// Threading: no state. Asks the kernel and reads files; one of them has the program's own loader say what it would
-// load.
+// Threading: no state. Asks the kernel and reads files; one function asks the program's own loader what it would load.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // `slipstream policy explain`: what the policy makes of one copy, and which line of it decides.
 //
-// Asks the function that the engine asks (policy/transfer_plan.h), so that what it prints is what happens, as far as
-// the policy decides; what is looked at for each copy besides is named as the summary counts it.
+// It asks the function that the engine asks (policy/transfer_plan.h), so it prints what happens, as far as the policy
+// decides. What else is checked for each copy has the names that the summary uses.
 // Threading: call from one thread. Writes to standard output (results) and standard error (problems).
 // Errors: the return value is the exit status; nothing throws.
 
@@ -19,7 +19,7 @@ struct ExplainOptions {
   std::string direction;
   // The device's ordinal, 0 to 255.
   std::string device = "0";
-  // Where in the program it is made: "train.py:42" or "train.py". Nothing: nobody knows.
+  // Where in the program it is made: "train.py:42" or "train.py". Nothing: not known.
   std::optional<std::string> site{};
   // For the user's and the project's; nothing: as policy/layers.h says.
   std::optional<std::string> policy{};

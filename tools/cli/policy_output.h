@@ -45,7 +45,7 @@ std::string LayersText(const policy::Loaded& loaded, std::string_view read);
 // [{"layer": ..., "file": ... or null, "found": ..., "note": ... or null}]
 nlohmann::ordered_json LayersJson(const policy::Loaded& loaded);
 
-// Whether standard output is a terminal that shows colors, and nobody objects (NO_COLOR, TERM=dumb).
+// Whether standard output is a terminal that shows colors, and NO_COLOR and TERM=dumb do not forbid them.
 bool OutputTakesColor(const policy::Environment& env);
 
 }  // namespace slipstream::cli

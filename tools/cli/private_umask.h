@@ -1,4 +1,4 @@
-// Rights of new files while it lives: nobody's but their owner's, whatever the umask was.
+// While it lives, new files are accessible to their owner only, whatever the umask was.
 //
 // mkdtemp(3) and mkostemp(3) take away what the umask says, the owner's own rights too.
 // Threading: the umask is the process's, so only where there is one thread.

@@ -33,7 +33,7 @@ struct Preparation {
 };
 Preparation PrepareRun(const std::optional<std::string>& policy, const policy::Environment& environment);
 
-// Says on standard error what the policy has that does nothing.
+// Prints on standard error which settings of the policy have no effect.
 void SayNotes(const policy::Loaded& loaded);
 
 // Whether the policy has its processes count their calls, or leave traces, in the directory of the run.
@@ -61,11 +61,11 @@ struct PreloadRequest {
 };
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 
-// `made` in the order of `before`, and what is not changed as it stood there, whether it is a variable or not and
-// however often; what is new comes last. Both have entries as the kernel passes them on; `made` has each name once.
+// `made` in the order of `before`. Unchanged entries stay as they were, variables or not, and however often; new ones
+// come last. Both have entries as the kernel passes them on; `made` has each name once.
 std::vector<std::string> AsBefore(const std::vector<std::string>& before, const std::vector<std::string>& made);
 
-// Those that the policy asks for. *told: what was said to PyTorch, if that is to be known.
+// Those that the policy asks for. *told: what was said to PyTorch.
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
                                  const std::string& run_directory, TensorAllocator* told,
                                  const std::string& run_root = {});

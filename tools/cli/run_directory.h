@@ -10,9 +10,9 @@ namespace slipstream::cli {
 inline constexpr char kTracePrefix[] = "slipstream-trace-";
 
 // Made 0700 under an unpredictable name, in memory where possible (/dev/shm, else TMPDIR, else /tmp): the files are
-// written by stores to mapped pages. Held by flock by this process, or by the watcher of a run; one that nobody holds,
-// and whose run has no root that lives or may live, is ended (run_end.h) by the next run of the same user. Not
-// copyable; removed by the destructor or by Remove; where the process becomes the command, by the run's end.
+// written by stores to mapped pages. This process, or the watcher of a run, holds it by flock. If no process holds it,
+// and its run has no root that lives or may live, the next run of the same user ends it (run_end.h). Not copyable;
+// removed by the destructor or by Remove; if the process becomes the command, by the run's end.
 //
 // A run that leaves a trace has its directory where its user looks for it, and the trace stays in it.
 class RunDirectory {
@@ -28,7 +28,7 @@ class RunDirectory {
   // The same for a trace: "slipstream-trace-<local time>-XXXXXX", with its whole path.
   bool CreateForTrace(const std::vector<std::string>& places, std::string* error);
 
-  // Removes it now, with all its files; but for those of a trace, and while there are any, for the directory.
+  // Removes it now, with all its files, except those of a trace; the directory stays while there are any.
   void Remove();
 
   // Empty before Create and after Remove.
@@ -42,11 +42,11 @@ class RunDirectory {
   bool keeps_trace_ = false;
 };
 
-// Removes a run's directory with all its files; but for those of a trace that is kept, and while there are any, for the
-// directory.
+// Removes a run's directory with all its files, except those of a trace that is kept; the directory stays while there
+// are any.
 void RemoveRun(const std::string& path, bool keeps_trace);
 
-// Ends the runs that nobody has ended, for their root and their watcher were killed: those of the places below, so also
+// Ends the runs that are not ended because their root and their watcher were killed: those of the places below, so also
 // one that recorded a trace where this process is. A trace stays.
 void EndAbandonedRuns(const std::string& tmpdir);
 

@@ -1,10 +1,9 @@
-// The end of a run: its counters are read, the summary goes where its user wants it, and the run's directory is
-// removed.
+// Ends a run: reads its counters, writes the summary where its user wants it, and removes the run's directory.
 //
-// Once for each run, by whoever is first: the root process as it exits (shim/run_root.h), else the watcher (watcher.h),
-// else whoever comes across a run whose root is gone (run_directory.h).
-// Threading: any process. The run's state file is locked meanwhile; it is removed with the directory, so what is not
-// there any more has been ended.
+// A run is ended once, by the first of these: the root process as it exits (shim/run_root.h), the watcher (watcher.h),
+// or a command that finds a run whose root is gone (run_directory.h).
+// Threading: any process. The run's state file is locked meanwhile. It is removed with the directory: a run without it
+// has been ended.
 #pragma once
 
 #include <optional>
@@ -19,7 +18,7 @@ struct RunEnding {
   bool wait = false;                 // for somebody else who is ending it
 };
 
-// False: the run has been ended, or somebody else is at it.
+// False: the run has been ended, or another process is ending it.
 bool EndRun(const std::string& directory, const RunEnding& ending);
 
 // What `slipstream end-of-run DIRECTORY STATUS` does, which the root executes.

@@ -1,4 +1,4 @@
-// What is read off a run whose time was taken (measured_run.h).
+// Reads the figures of a run whose time was taken (measured_run.h).
 //
 // Threading: call from one thread.
 #pragma once

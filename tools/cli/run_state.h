@@ -1,5 +1,5 @@
-// What whoever ends a run has to know of it: written into the run's directory before the command begins, read by the
-// process that ends it (run_end.h).
+// The state of a run: written into the run's directory before the command begins, and read by the process that ends it
+// (run_end.h).
 //
 // Threading: pure functions that read and write files.
 #pragma once
@@ -17,8 +17,8 @@ namespace slipstream::cli {
 
 inline constexpr char kRunStateName[] = "run.json";
 
-// Where standard error led when the run began. Only there may the summary go: what has the same number later may be a
-// file of data.
+// Where standard error led when the run began. The summary may go only there: the same number may later be a file of
+// data.
 struct ErrorOutput {
   bool open = false;
   uint64_t device = 0;  // st_dev, st_ino, st_rdev
@@ -63,8 +63,8 @@ uint64_t StartOf(pid_t pid);
 uint64_t PidNamespace();
 std::string Boot();
 
-// Whether the root may still be alive: it is not known of one in another PID namespace, nor of one on another machine,
-// whose runs stand beside ours in a folder that both reach.
+// Whether the root may still be alive. It is not known for a root in another PID namespace, or on another machine that
+// shares the folder.
 enum class RootIs : uint8_t { kAlive, kGone, kUnknown };
 RootIs LookForRoot(const RunState& state);
 

@@ -3,7 +3,7 @@
 // $XDG_STATE_HOME/slipstream/runs, else $HOME/.local/state/slipstream/runs (XDG Base Directory Specification); 0700,
 // and the files 0600. The newest kMostSavedRuns stay.
 // Threading: no state.
-// Errors: what cannot be written is not kept, without a word.
+// Errors: what cannot be written is not kept, silently.
 #pragma once
 
 #include <cstdint>

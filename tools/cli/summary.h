@@ -1,4 +1,4 @@
-// What a run did, for people and for scripts.
+// The summary of a run, for people and for scripts.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr char kSummarySchema[] = "slipstream-summary-1";
 
 struct RunSummary {
   std::string command;  // base name only: arguments may hold secrets
-  // As a shell shows it; nothing where it was not seen: the command was killed, or left without exiting.
+  // As a shell shows it; nothing if it was not seen: the command was killed, or left without exiting.
   std::optional<int> exit_status{};
   uint64_t wall_ns = 0;                           // 0: not known
   std::vector<tracer::ProcessCounts> processes;   // those that made a hooked call

@@ -1,4 +1,4 @@
-// `slipstream summary`: what a run did, once more.
+// `slipstream summary`: prints the summary of a run again.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct SummaryOptions {
   bool json = false;  // as `slipstream run --summary` writes it
 };
 
-// Runs that nobody has ended, because their root and their watcher were killed, are ended first.
+// First ends the runs that are not ended because their root and their watcher were killed.
 int Summary(const SummaryOptions& options);
 
 }  // namespace slipstream::cli

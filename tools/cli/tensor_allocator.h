@@ -1,5 +1,5 @@
-// What PyTorch has to be told so that its tensors come from cudaMallocAsync, which allocator.mode = "stream_ordered"
-// serves: the backend of its allocator, fixed when the library is loaded.
+// The variables that make PyTorch take its tensors from cudaMallocAsync, which allocator.mode = "stream_ordered"
+// serves. They name the backend of its allocator, which is fixed when the library is loaded.
 //
 // Source: PyTorch's notes on CUDA semantics, "Optimizing memory usage with PYTORCH_ALLOC_CONF": a list of key:value
 // with commas between, spaces ignored; PYTORCH_ALLOC_CONF outranks PYTORCH_CUDA_ALLOC_CONF, the only one of older

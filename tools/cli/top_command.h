@@ -1,7 +1,7 @@
-// `slipstream top`: what a running program does, while it runs.
+// `slipstream top`: shows what a program does while it runs.
 //
-// On a terminal a view that is drawn again and again; else, or with `once` or `json`, text. Nothing is written anywhere
-// but to standard output and standard error, and the program that is looked at does not know.
+// On a terminal it redraws a view; otherwise, or with `once` or `json`, it prints text. It writes only to standard
+// output and standard error, and the observed program does not notice.
 //
 // Threading: call from one thread.
 // Hazard: on a terminal a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after the terminal is as

@@ -1,8 +1,8 @@
 // Lines with styles on a terminal, and its keys.
 //
 // Threading: one thread, and one object at a time.
-// Hazard: while it lives the terminal is not as other programs expect it; the destructor puts that right. Whoever ends
-//   the process without it leaves the terminal as it is. Install handlers of signals before.
+// Hazard: while it lives, the terminal is not as other programs expect it; the destructor restores it. A process that
+//   ends without the destructor leaves the terminal as it is. Install handlers of signals before.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What commands that make a database of a recorded run share: the signals that stop them, the line that shows how far
-// they are, and what they say when it did not work.
+// Shared by the commands that make a database of a recorded run: the signals that stop them, the line that shows their
+// progress, and their messages for failures.
 //
 // Threading: one thread.
 #pragma once
@@ -25,8 +25,8 @@ class EndingSignals {
   EndingSignals& operator=(const EndingSignals&) = delete;
 
   static const std::atomic<bool>* stop();
-  // Ends the process by the signal that came, as it would have ended without this. When the object is gone and all that
-  // is half done has been removed; returns only where the signal is blocked.
+  // Ends the process by the signal that came, as it would have ended without this. Call it when the object is gone and
+  // everything half done has been removed; returns only if the signal is blocked.
   static void EndAsAsked();
 
  private:
@@ -64,7 +64,7 @@ void Complain(const std::string& command, const std::string& text);
 void ComplainAbout(const std::string& command, const trace_db::BuildOptions& options,
                    const trace_db::BuildResult& result);
 
-// How much more fits where a file would be, as the end of a sentence; empty where nobody knows.
+// How much more fits at a file's place, as the end of a sentence; empty if not known.
 std::string RoomFor(const std::string& file);
 
 // Standard output, whole; the exit status (exit_codes.h).

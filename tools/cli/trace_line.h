@@ -1,5 +1,5 @@
-// What `slipstream run` says of the trace of its run: how much there is, where, and what is missing. A trace that is
-// not there, empty or cut short is said to be, with the reason.
+// The line of `slipstream run` about the trace of its run: how much there is, where, and what is missing. If the trace
+// is missing, empty or cut short, the line says so, with the reason.
 //
 // Threading: pure functions; SumUpTrace reads files.
 #pragma once

@@ -16,11 +16,11 @@ namespace slipstream::cli {
 std::string StartWatcher(const std::string& directory, int directory_lock);
 
 // Whether the first process here collects those that others have left: it waits for SIGCHLD, by whatever means, or
-// ignores it. True where that cannot be seen. A subreaper in between is not seen either.
+// ignores it. True if that cannot be seen. A subreaper in between is not seen.
 bool InitCollects();
 
-// The arguments that main got: the watcher writes over them, so that who looks for the command's processes by what
-// stands in their command lines does not find it.
+// The arguments that main got. The watcher overwrites them, so that a search for the command's processes by their
+// command lines does not find it.
 void KnowArguments(int count, char** arguments);
 
 }  // namespace slipstream::cli

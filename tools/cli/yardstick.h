@@ -26,7 +26,7 @@ struct YardstickOptions {
   double timeout = 0;  // seconds of a run; 0: none
 };
 
-// What is wrong with them as they stand beside each other; empty: nothing.
+// What is wrong with their combination; empty: nothing.
 std::string MistakeOf(const YardstickOptions& options);
 
 class Yardstick {
@@ -66,7 +66,7 @@ struct RunOnceResult {
   std::optional<int> status{};  // it cannot be run: the exit status; why was said
 };
 
-// Once more, twice at most, where a run was stopped in between. No variables at all: it is not run, and `status` says
+// Repeated, at most twice, if a run was stopped in between. Without any variables, it is not run, and `status` is
 // kCannotStart.
 RunOnceResult RunMeasured(const MeasuredCommand& what, RunDirectory* directory);
 

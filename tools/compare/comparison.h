@@ -1,5 +1,5 @@
 // Two ways to run one command, compared. `slipstream compare` (tools/cli/compare_command.h) runs the command and fills
-// a Comparison; what follows from it is decided here, by pure functions:
+// a Comparison. Pure functions here draw the conclusions:
 //
 //   schedule.h      which side runs when
 //   metric.h        the number that a program prints about itself

@@ -22,7 +22,7 @@ struct LineParts {
   // The line with '#' for each number and single blanks: lines that differ in their numbers alone have the same.
   std::string skeleton;
   std::vector<NumberField> numbers;
-  // There is a number that may be a result.
+  // Whether it has a number that may be a result.
   bool has_results() const;
 };
 

@@ -20,7 +20,7 @@
 
 namespace slipstream::compare {
 
-// What is compared of a stream of one run; the rest is said to be left out.
+// How much of a stream of one run is compared; the output says if the rest is left out.
 inline constexpr size_t kMostOutput = size_t{2} << 20;
 inline constexpr size_t kMostDifferences = 5;  // that are kept
 

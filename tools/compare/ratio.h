@@ -41,8 +41,8 @@ struct Estimate {
   double high = 1;
   bool different = false;  // 1 is not within
   double seen = 0;         // a share: a difference of that much would show in kPower of all such comparisons
-  // Pairs, those here included, for an interval of +-kAimedWidth, if they go on to be spread as these are. Nothing:
-  // more than kMostPairs, or the figures are too coarse.
+  // How many pairs, these included, an interval of +-kAimedWidth needs, if the spread stays the same. Nothing: more
+  // than kMostPairs, or the figures are too coarse.
   std::optional<size_t> pairs_for_aim;
   bool coarse = false;      // rounding alone is wider than the pairs' own spread
   std::vector<size_t> far;  // pairs that are far from the others; none is ever left out

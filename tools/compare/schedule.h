@@ -8,12 +8,12 @@
 
 namespace slipstream::compare {
 
-// The sides of a pair in their order: A B, B A, A B, ... What changes steadily on the machine (it warms up, a neighbor
-// goes to bed) then adds as much to one side as to the other, where the number of pairs is even.
+// The sides of a pair in their order: A B, B A, A B, ... If the number of pairs is even, a steady change of the machine
+// (it warms up, a neighbor leaves) then adds as much to one side as to the other.
 std::array<size_t, 2> OrderOf(size_t pair);
 
 // Seconds that are left: of runs that are still to come, at the mean of those that were, less what the current one has
-// had. 0 where nobody knows.
+// had. 0 if not known.
 double SecondsLeft(size_t done_runs, double done_seconds, size_t all_runs, double current_seconds);
 
 // Whether one more pair fits into `budget` seconds (0: there is none) after `elapsed`, at the mean of `runs` runs in

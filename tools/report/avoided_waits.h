@@ -1,9 +1,9 @@
-// The waits that slipstream skipped, and until when each would have lasted: device work is read in the order in which
-// it was asked for, beside the calls.
+// Finds the waits that slipstream skipped, and how long each would have lasted. It reads device work in the order in
+// which it was asked for, beside the calls.
 //
-// A cudaStreamSynchronize that was skipped would have waited for what its stream had been given before; so would a
-// cudaMemcpy from pageable memory that was promoted. Only what is certain counts: work of the same stream, by a call
-// that began earlier. docs/report.md has the whole of it.
+// A skipped cudaStreamSynchronize would have waited for the earlier work of its stream, and so would a promoted
+// cudaMemcpy from pageable memory. Only certain waits count: for work of the same stream, by a call that began earlier.
+// docs/report.md has the details.
 //
 // Memory: a little for each thread and stream.
 // Threading, errors: as the reader.
@@ -42,7 +42,7 @@ class AvoidedWaits {
   };
   // In the order of their starts, of all processes.
   void Add(size_t process, const Call& call);
-  // Nothing more comes.
+  // Call it after the last one.
   void Finish(size_t process);
 
  private:
@@ -61,7 +61,7 @@ class AvoidedWaits {
     uint64_t stream_unknown = 0;
   };
 
-  // Takes what was asked for before.
+  // Takes the work that was asked for before.
   void WorkUpTo(int64_t time);
   void AddWork();
   const std::string& NameOf(int64_t function);

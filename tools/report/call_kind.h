@@ -22,12 +22,13 @@ std::string_view PlainName(std::string_view function);
 
 CallKind KindOf(std::string_view function);
 
-// That the program's own call waits for the device: a synchronization, or a copy that is not asynchronous. What
-// slipstream made of a single call is another matter (its decision). Copies that are called asynchronous and wait all
-// the same, because their host memory is pageable, cannot be told by their names.
+// Whether the program's own call waits for the device: a synchronization, or a copy that is not asynchronous. What
+// slipstream did with a single call is its decision. An asynchronous copy waits all the same if its host memory is
+// pageable, which its name does not tell.
 bool Waits(std::string_view function);
 
-// Its one piece of work is on the stream that it names. Functions whose stream is not known to the trace are not here.
+// Whether its one piece of work is on the stream that it names. False for functions whose stream the trace does not
+// know.
 bool NamesItsStream(std::string_view function);
 
 // Of either interface; copies that return behind themselves, whose synchronization they contain.

@@ -15,13 +15,13 @@ namespace slipstream::report {
 // A line for people; empty: this build knows no such decision.
 std::string_view DecisionMeaning(std::string_view name);
 
-// That a call which waits by its name did not wait for the device.
+// Whether a call that waits by its name did not wait for the device.
 bool MakesItReturn(std::string_view decision);
 
-// That a synchronization did not wait for all that its stream had been given.
+// Whether a synchronization did not wait for all work of its stream.
 bool SkipsTheWait(std::string_view decision);
 
-// That the work of a copy need not be on the stream that its call names.
+// Whether the work of a copy may be on another stream than its call names.
 bool UsesOtherStreams(std::string_view decision);
 
 // Of StringIds, each asked for once.

@@ -9,7 +9,7 @@
 
 namespace slipstream::report {
 
-// Ends at the largest number there is, instead of beginning again below zero: times of a damaged trace may be anything.
+// Saturates instead of overflowing: times of a damaged trace may be anything.
 int64_t Sum(int64_t a, int64_t b);
 inline void AddTo(int64_t* sum, int64_t value) { *sum = Sum(*sum, value); }
 

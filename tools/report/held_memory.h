@@ -1,6 +1,7 @@
-// Who had the memory of devices: what the program's calls got and gave back (SLIPSTREAM_ALLOCATIONS), block by block.
+// Finds who had the memory of devices, from the blocks that the program's calls got and gave back
+// (SLIPSTREAM_ALLOCATIONS).
 //
-// The blocks are walked through in the order of time, once for the peak of each device, once for who had what then, and
+// It goes through the blocks in the order of time: once for the peak of each device, once for who had what then, and
 // once more for a plot.
 //
 // Memory: a block that is not given back, and what the report has.

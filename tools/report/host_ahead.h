@@ -1,9 +1,9 @@
-// How long a thread went on while work of the devices was still running that the program, without slipstream, would
-// have waited for there. From the thread's calls in the order of their starts.
+// Sums how long a thread went on while device work was still running that it would have waited for without slipstream.
+// It takes the thread's calls in the order of their starts.
 //
-// A wait that was skipped ends for the thread when its call returns, and would have ended no earlier than the work. In
-// between the thread is ahead. However many waits were skipped, a moment is one moment: the host can wait in one place
-// only. What it then spends in calls that wait themselves is no time in which it went on.
+// A skipped wait ends for the thread when its call returns, and would have ended no earlier than the work. In between
+// the thread is ahead. Each moment counts once, however many waits were skipped: the host can wait in one place only.
+// Time in calls that wait themselves does not count as going on.
 //
 // Memory: nothing for a call.
 // Threading: an object belongs to one thread.

@@ -1,6 +1,6 @@
-// What one thing (a thread, the copies of a device) is busy with over time, from intervals in the order of their
-// starts. Where they overlap, the time is that of the interval that came first, so every moment belongs to one of them
-// or to none.
+// Tells what one thing (a thread, the copies of a device) is busy with over time, from intervals in the order of their
+// starts. If intervals overlap, the time belongs to the one that came first, so every moment belongs to one of them or
+// to none.
 //
 // Memory: the intervals that have not ended, less those that lie within others.
 // Threading: an object belongs to one thread.

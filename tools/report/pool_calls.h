@@ -1,5 +1,5 @@
-// What the pool of device memory answered by itself, and what calls that reached the driver took in the same run. The
-// two stand beside each other: what a call that was served would have taken nobody knows.
+// Compares the calls that the pool of device memory answered by itself with those that reached the driver in the same
+// run. The two are not multiplied: how long a served call would have taken is not known.
 //
 // Memory: nothing for a call.
 // Threading, errors: as the reader.

@@ -1,5 +1,5 @@
-// What a database says about its processes before their calls are looked at: who they are, their steps, what is
-// missing, and what their devices' pools held.
+// Reads what a database says about its processes, before their calls: who they are, their steps, what is missing, and
+// what their devices' pools held.
 //
 // Threading, errors: as the reader.
 #pragma once
@@ -19,7 +19,7 @@ struct ProcessTable {
   std::unordered_map<int64_t, size_t> by_global_pid;  // without a thread
   std::vector<int64_t> step_global_tid;               // of each
 
-  // By any globalTid or globalPid of it; -1: of nobody.
+  // By any globalTid or globalPid of it; -1: of none.
   int64_t OfGlobal(int64_t global) const;
 };
 

@@ -296,8 +296,8 @@ struct Spread {
   int64_t difference = 0;  // of their medians
 };
 
-// Between ranks: a collective's kernel runs until the last rank is there. So who has least time in such kernels is whom
-// the others wait for, however alike their steps are.
+// Between ranks: a collective's kernel runs until the last rank is there. So the others wait for the rank with the
+// least time in such kernels, however alike their steps are.
 struct Communication {
   size_t waited_for = 0;  // index of Report::processes
   size_t waits_most = 0;
@@ -317,8 +317,8 @@ struct Report {
   std::vector<ProcessReport> processes;  // by rank, then as in the database
   // Why files of the run are not in the database at all, as whoever made it knows.
   std::vector<std::string> unreadable;
-  // Of processes: whom the others wait for, where that shows; else the slowest of those with steps; else the one with
-  // most calls.
+  // The process that the others wait for, if that shows; else the slowest of those with steps; else the one with most
+  // calls.
   size_t shown = 0;
   std::optional<Spread> spread;                // nothing: fewer than two have steps
   std::optional<Communication> communication;  // nothing: fewer than two with steps communicate
@@ -330,7 +330,7 @@ struct ReportOptions {
   std::function<void(uint64_t calls, uint64_t all_calls)> progress = {};
 };
 
-// Look at reader->ok() afterwards: then nothing of it is to be used.
+// Check reader->ok() afterwards: if it is false, nothing of the report may be used.
 Report MakeReport(trace_db::DatabaseReader* reader, const ReportOptions& options);
 
 // Of the step that a moment lies in; nothing: it lies in none.

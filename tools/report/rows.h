@@ -1,4 +1,4 @@
-// The rows of one question in the order of their first column, a time, with the next one looked at before it is taken.
+// The rows of one query, in the order of their first column, a time. The next row can be looked at before it is taken.
 //
 // Threading, errors: as the reader.
 #pragma once

@@ -58,8 +58,8 @@ struct Interval {
 
 // Of the first ten steps, or the first quarter where there are fewer than forty, all up to the last one that takes more
 // than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out, and so is one
-// across a time in which devices were not recorded. Where that leaves none, those steps count after all, which the
-// result says. `steps` in the order of their starts; sets `use`.
+// across a time in which devices were not recorded. If that leaves none, those steps count after all, and the result
+// says so. `steps` in the order of their starts; sets `use`.
 struct Chosen {
   bool drops_everywhere = false;
   bool unwatched_everywhere = false;

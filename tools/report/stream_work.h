@@ -1,8 +1,9 @@
-// Until when the work of each stream of a process runs, from its pieces in the order in which they were asked for.
+// Tells until when the work of each stream of a process runs, from its pieces in the order in which they were asked
+// for.
 //
-// Calls name a stream by its handle, records of devices by a number of CUPTI's. What holds the two together is a call
-// whose work is known to be on the stream of its handle. A handle that turns out to stand for two streams at a time is
-// not believed any more; one whose stream was destroyed starts again.
+// Calls name a stream by its handle, records of devices by a number of CUPTI's. A call whose work is known to be on the
+// stream of its handle connects the two. A handle that turns out to stand for two streams at a time is no longer used;
+// one whose stream was destroyed starts again.
 //
 // Memory: a little for each stream.
 // Threading: an object belongs to one thread.
@@ -43,7 +44,7 @@ class StreamWork {
   void Is(const StreamHandle& handle, const Stream& stream);
   void Destroyed(const StreamHandle& handle) { handles_.erase(handle); }
 
-  // When the last of the work so far ends; long ago: there is none. Nothing: which stream it is cannot be told.
+  // When the last of the work so far ends; long ago: there is none. Nothing: it is not known which stream it is.
   std::optional<int64_t> Until(const StreamHandle& handle) const;
 
  private:

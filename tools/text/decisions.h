@@ -1,5 +1,5 @@
-// What the engines decided in a run, in words. A counter file carries names ("transfer.h2d.declined.full"); what they
-// mean in a sentence stands here, and a name that is not known here is shown as it is spelled.
+// What the engines decided in a run, in words. A counter file has names ("transfer.h2d.declined.full"). Their sentences
+// are here; a name that is not known here is shown as it is spelled.
 //
 // Threading: pure functions.
 #pragma once
@@ -13,7 +13,7 @@
 namespace slipstream::cli {
 
 // Lines of at most `columns`, without an end: what was promoted, declined, skipped, kept, and waited for. A line goes
-// on in the next one behind two spaces. What did not happen is not mentioned.
+// on in the next one behind two spaces. Counts of 0 are left out.
 std::vector<std::string> TransferLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
 
 // The same for the allocator: what came from its pool, what it kept, and what went back to the driver.

@@ -1,5 +1,5 @@
-// How long something was going on at all, from intervals that overlap and come in nearly any order: the union of them,
-// over the last seconds.
+// The union of intervals over the last seconds: how long something was going on at all. Intervals may overlap and come
+// in nearly any order.
 //
 // Memory: the intervals of the last seconds, those that touch put together, kMost at most.
 // Threading: an object belongs to one thread.

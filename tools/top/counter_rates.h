@@ -1,8 +1,8 @@
-// What a process did between two readings of its counter file.
+// The difference between two readings of a process's counter file.
 //
 // Counters only grow: the sums are over all threads, and the counts of a thread that has ended stay where they are
-// (tracer/counters/counter_layout.h). Whatever goes backwards, or has another name than before, is no two readings of
-// one process, and nothing is said then.
+// (tracer/counters/counter_layout.h). If a count goes backwards, or has another name than before, the two readings are
+// not of one process, and there is no result.
 //
 // Threading: pure functions.
 #pragma once

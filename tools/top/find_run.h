@@ -1,5 +1,5 @@
-// Which run a user means: by a process of it, by one that started it, by its directory, or by nothing where there is
-// one only.
+// Finds the run that a user means: by a process of it, by one that started it, by its directory, or without a name if
+// there is only one.
 //
 // Threading: any thread.
 // Errors: as a text for people that says what to do next.

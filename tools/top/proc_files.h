@@ -1,5 +1,5 @@
-// What the system says about other processes (proc(5)): which run a process belongs to, who started whom, and whether
-// it is still there. Nothing of it stops or slows the process that is asked about for longer than a `ps` does.
+// Reads what the system says about other processes (proc(5)): which run a process belongs to, who started whom, and
+// whether it is still there. This slows the other process no more than `ps` does.
 //
 // Threading: any thread.
 // Errors: what cannot be read is missing; a process may end between two questions.

@@ -1,8 +1,8 @@
-// Looks at a run again and again: reads the counter files of its processes, reads on in their traces, and says what
-// happened in between.
+// Watches a run: reads the counter files of its processes, reads on in their traces, and says what happened since the
+// last reading.
 //
-// Only reads, and locks nothing: a program does not know whether anybody looks. Files of other users than this one and
-// root are refused; those that vanish, or are damaged, are no reason to stop.
+// It only reads, and locks nothing: the program does not notice. Files of users other than this one and root are
+// refused. Files that vanish or are damaged are no reason to stop.
 //
 // Threading: an object belongs to one thread.
 // Errors: in View::problems.

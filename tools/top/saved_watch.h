@@ -1,5 +1,5 @@
-// How long a running program goes on while it would have waited for a device without slipstream: what `slipstream
-// report` says of a whole run (report/avoided_waits.h), over the last seconds.
+// Sums how long a running program went on where it would have waited for a device without slipstream, over the last
+// seconds. `slipstream report` says this for a whole run (report/avoided_waits.h).
 //
 // A call is judged when the work that it asked for is recorded, which is up to half a second after the work has ended;
 // a call whose work is not there after kPatienceNs is judged without it, which makes the figure smaller, never larger.
@@ -54,7 +54,7 @@ class SavedWatch {
 
   // All that devices had done by then has been added.
   void Advance(uint64_t complete_to_ns);
-  // Devices are recorded from now on, or no more: what lies before says nothing about what comes.
+  // Recording of devices begins or ends now: what came before says nothing about what follows.
   void Restart();
 
   // Over the last `window_ns`. Nothing: no call has been judged in it.

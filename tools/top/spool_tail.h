@@ -1,7 +1,7 @@
 // The end of a trace that is still being written: steps, lines, and what the devices did, over the last seconds.
 //
-// Reads on where it stopped and no byte twice, and keeps seconds, not hours: a long recording costs no more than a
-// short one, once it has been read up to its end.
+// It reads on where it stopped, reads no byte twice, and keeps only seconds. Once read up to its end, a long recording
+// costs no more than a short one.
 //
 // Memory: what SpoolReader keeps (names, lines and stacks, which the writer bounds), kWindowSeconds of sums by line,
 // and what StepWatch, BusyTime and SavedWatch say.

@@ -3,8 +3,8 @@
 //
 // Steps that the program recorded come first, then NVTX ranges that are named as steps, then the line that begins one.
 // That line is looked for among what has been seen so far, and again each time there is a quarter more: what looked
-// like the loop at first may have been its preparation. The calls that led to it are kept, so that steps are not lost
-// for being found late.
+// like the loop at first may have been its preparation. The calls that led to it are kept, so that no steps are lost
+// when the line is found late.
 //
 // Memory: what StepFinder takes, kMostRecent calls, kMostNames kinds of ranges.
 // Threading: an object belongs to one thread.

@@ -1,5 +1,5 @@
-// What a function of the CUDA runtime is called in an export of Nsight Systems: by CUPTI's name for it, which ends in
-// the CUDA version that brought it ("cudaMemcpyAsync_v3020"). Rules and reports match such names.
+// The name of a CUDA runtime function in an export of Nsight Systems: CUPTI's name, which ends in the CUDA version that
+// introduced it ("cudaMemcpyAsync_v3020"). Rules and reports match such names.
 //
 // The names come from CUPTI's header (cupti_runtime_cbid.h) when slipstream is built. Where it has several of one
 // function, the newest is taken: which one a process called is not recorded. The second version of a function
@@ -16,7 +16,7 @@ namespace slipstream::trace_db {
 // The name itself where CUPTI has none.
 std::string ApiName(std::string_view function);
 
-// That it is a function of the driver ("cuMemcpyHtoD"), not of the runtime.
+// Whether it is a function of the driver ("cuMemcpyHtoD"), not of the runtime.
 bool IsDriverFunction(std::string_view function);
 
 }  // namespace slipstream::trace_db

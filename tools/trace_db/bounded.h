@@ -1,4 +1,4 @@
-// Numbers from a database that anybody may have written, within bounds in which their sums and differences fit.
+// Limits untrusted numbers of a database to bounds in which their sums and differences fit.
 //
 // Threading: pure functions.
 #pragma once

@@ -1,5 +1,5 @@
-// Text from a trace, made fit for a database. File names, functions and arguments are any bytes to the system; SQLite
-// would keep them, but what reads a TEXT column takes it for UTF-8 (Python's sqlite3 raises), and many end it at a NUL.
+// Makes text from a trace fit for a database. To the system, file names, functions and arguments are any bytes. SQLite
+// would keep them, but readers take a TEXT column for UTF-8 (Python's sqlite3 raises), and many end it at a NUL.
 //
 // Threading: pure functions.
 #pragma once

@@ -33,17 +33,16 @@ class Database {
 
   bool ok() const { return error_.code == 0; }
   const Error& error() const { return error_; }
-  // That the system would not write. SQLite forgets most of what the system said about it.
+  // Whether the system refused to write. SQLite forgets most of the system's reason.
   bool refused() const;
-  // That it was stopped (StopWhen).
+  // Whether it was stopped (StopWhen).
   bool stopped() const;
 
   // Statements that give no rows.
   bool Run(const std::string& sql);
   // From now on, statements end with an error when this is true.
   void StopWhen(const std::atomic<bool>* stop);
-  // Everything is in the file as far as SQLite is concerned; nothing else may be called afterwards but ok() and
-  // error().
+  // When it returns, SQLite has put everything into the file. Only ok() and error() may be called afterwards.
   bool Close();
 
   sqlite3* handle() { return handle_; }

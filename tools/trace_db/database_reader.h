@@ -4,7 +4,7 @@
 // at its end, whether all were answered.
 // Threading: an object, and its questions, belong to one thread; what is named to StopWhen may be set from anywhere.
 // Ownership: a question must not outlive its reader. A text lives until its question's next row.
-// Hazard: opened read-only and as immutable: a file that somebody writes meanwhile gives wrong answers.
+// Hazard: opened read-only and as immutable: a file that is written meanwhile gives wrong answers.
 #pragma once
 
 #include <atomic>
@@ -65,7 +65,7 @@ class DatabaseReader {
 
   bool ok() const { return error_.code == 0; }
   const Error& error() const { return error_; }
-  // That it was stopped (StopWhen).
+  // Whether it was stopped (StopWhen).
   bool stopped() const;
 
   // From now on, questions end with an error when this is true.

@@ -1,5 +1,5 @@
-// The rows of what one process's devices did, and what holds them together with its calls: CUPTI numbers calls, a
-// database gives numbers of its own, and a row of either may come first.
+// Writes the rows of what one process's devices did, and connects them with its calls: CUPTI numbers calls, the
+// database has numbers of its own, and a row of either may come first.
 //
 // Memory: two numbers for every call that made work.
 // Threading: one thread.

@@ -1,8 +1,8 @@
 // The devices of a trace as its spools describe them (tracer/spool/device_facts.h): TARGET_INFO_GPU,
 // TARGET_INFO_CUDA_DEVICE and SLIPSTREAM_DEVICES.
 //
-// A process counts the devices that it may see, so that one device has one number in one process and another one in the
-// next. What makes them one is the UUID; without one it is where the device is on the bus of its host.
+// A process counts the devices that it may see, so one device may have different numbers in two processes. The UUID
+// identifies a device; without one, its place on the bus of its host does.
 //
 // Threading: one thread.
 // Errors: kept by the Database.

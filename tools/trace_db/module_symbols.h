@@ -1,8 +1,8 @@
 // The functions of an ELF file by address, from its symbol tables and those of its debug file: names are looked up
 // where a trace is read, never in the process that it is of.
 //
-// Of a file that is not the one that was mapped then, by its build-id, nothing is said: a wrong name is worse than
-// none. So it is with a file that has no build-id.
+// A file whose build-id is not that of the mapped one gives no names, because a wrong name is worse than none. Neither
+// does a file without a build-id.
 //
 // Memory: 32 bytes a symbol; names stay in the files, which are mapped.
 // Threading: an object belongs to one thread.
@@ -32,7 +32,7 @@ class ModuleSymbols {
     std::string name;    // demangled
     uint64_t begin = 0;  // as the file counts addresses
   };
-  // That which has the address inside, by its symbol's size.
+  // The function that contains the address, by its symbol's size.
   std::optional<Function> At(uint64_t address) const;
   // Whether it has a function of that name (not demangled).
   bool Has(std::string_view function) const;

@@ -33,7 +33,7 @@ class NativePlaces {
     std::string path;      // of the module; empty: none, or nobody knows
     bool is_cuda = false;  // the module is one of NVIDIA's, or the loader's way to it
   };
-  // `address` of a spool; an unknown one is a place that nobody knows.
+  // `address` of a spool; an unknown one is an unknown place.
   const Place& PlaceOf(const tracer::SpoolReader& spool, uint32_t address);
 
  private:

@@ -1,4 +1,4 @@
-// A file that gets its name when it is whole: until then it is beside its place under another name, and goes away again
+// A file that gets its name when it is whole. Until then it is beside its place under another name, and is removed
 // unless it is published.
 //
 // Threading: one thread.

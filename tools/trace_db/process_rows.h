@@ -1,4 +1,4 @@
-// The rows of one process: its spool's records one after the other, and then what is known about it at the end.
+// Writes the rows of one process: its spool's records one after the other, then what is known about it at the end.
 //
 // Memory: what the spool's reader holds, and a number a line, a name and a step.
 // Threading: one thread.

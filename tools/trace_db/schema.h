@@ -16,7 +16,7 @@
 namespace slipstream::trace_db {
 
 inline constexpr char kNsysSchemaVersion[] = "3.16.1";
-// Of the tables of slipstream's own: counted up when a column changes its meaning or goes.
+// The version of slipstream's own tables: increased when a column changes its meaning or is removed.
 inline constexpr char kOwnSchemaVersion[] = "1";
 
 struct TableLayout {

@@ -1,4 +1,4 @@
-// The steps of a program's loop, found without its help: which line of a thread begins one.
+// Finds the steps of a program's loop without its help: the line of a thread that begins one.
 //
 // A training step brings a batch to the device. So a step begins at a line that copies, comes again and again, and has
 // between two of its visits most of the lines that come again at all. A line inside a loop over layers does not: the
@@ -6,8 +6,8 @@
 // frequent ones the first: neither an epoch nor every tenth step is a step. Where no copy is part of the loop, any line
 // will do that has nearly all others between its visits.
 //
-// What that cannot tell: of batches whose gradients are added up, each is a step; a loop over layers that copies each
-// layer's weights and has most of the program's lines in it is taken for the steps.
+// Limits: of batches whose gradients are added up, each is a step. A loop over layers that copies each layer's weights,
+// and has most of the program's lines in it, is taken for the steps.
 //
 // Memory: the first kMostVisits visits of lines by each of kMostThreads threads.
 // Threading: an object belongs to one thread.

@@ -1,6 +1,6 @@
 // Texts, lines of programs and stacks that many rows refer to: each is in the database once, under a number.
 //
-// In memory once, too: as many as there are different ones, which a trace has few of.
+// Each different one is in memory once, too; a trace has few of them.
 //
 // Threading, errors: as their Database.
 #pragma once
@@ -54,7 +54,7 @@ class StackTable {
     int64_t id = 0;
     int64_t depth = -1;  // of its innermost frame; the outermost has 0
   };
-  // A frame at a line, or of native code; of neither where nobody knows which line.
+  // A frame at a line, or of native code; neither if the line is not known.
   struct Frame {
     std::optional<int64_t> site = std::nullopt;
     std::optional<int64_t> address = std::nullopt;

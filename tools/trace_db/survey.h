@@ -1,5 +1,5 @@
-// A first look at a spool file, from end to end: what the rows of all files depend on is known before the first row is
-// written. Reading is a small part of what writing the rows takes.
+// A first pass over a whole spool file: it finds what the rows of all files depend on, before the first row is written.
+// Reading takes a small part of the time of writing the rows.
 //
 // Memory: a bounded amount a file.
 // Threading: plain data, and a function for one thread.

@@ -32,8 +32,8 @@ class Table {
   Table& operator=(const Table&) = delete;
 
   bool Create();
-  // When all rows are there: that is a sort, where keeping it up to date would be a search a row. Nothing if there is
-  // no table.
+  // Makes the index when all rows are there: that is one sort instead of a search for each row. Does nothing without a
+  // table.
   bool CreateIndex(const char* name, const char* columns);
   // One value a column, in their order. nullptr and an empty optional are NULL; a text is UTF-8 without NUL.
   template <typename... Values>

@@ -2,8 +2,8 @@
 //
 // Records are stamped with CLOCK_MONOTONIC, which all processes of a host share and which begins anew at every boot. So
 // the times of one host are exact among each other. Hosts are put beside each other by wall time: each by the shortest
-// of the readings of both clocks that its processes took. What that is worth is in SLIPSTREAM_HOSTS; how far the
-// hosts' own wall clocks were apart is not known to anybody here.
+// of the readings of both clocks that its processes took. SLIPSTREAM_HOSTS says how exact that is; how far the hosts'
+// own wall clocks were apart is not known.
 //
 // Two machines may have one name (containers, images). Readings that are seconds apart are two machines then, because
 // CLOCK_MONOTONIC began at different moments.
@@ -39,7 +39,7 @@ class TimeBase {
   uint64_t zero_unix_ns() const { return zero_unix_ns_; }
   // Of CLOCK_MONOTONIC on a host.
   int64_t At(size_t host, uint64_t monotonic_ns) const {
-    // Numbers that nobody would believe wrap around, which is better than what the language says about a sign.
+    // Absurd numbers wrap around, because signed overflow would be undefined.
     return static_cast<int64_t>(monotonic_ns + static_cast<uint64_t>(hosts_[host].clocks.difference) - zero_unix_ns_);
   }
 

@@ -10,7 +10,7 @@
 //
 // Threads and streams are numbers from 0 as they came; the stream 0 is the default stream, also where a call has none.
 // Blocks are numbers from 1, each of one allocation. What was allocated before the recording is not there, and neither
-// are managed and physical memory. A block that nobody freed has no f.
+// are managed and physical memory. A block that was not freed has no f.
 //
 // Threading: one thread.
 // Memory: the blocks that are there at one time.

@@ -1,5 +1,5 @@
-// A trace as Chrome's JSON, in the dialect that Kineto (the PyTorch profiler) writes, so that what reads its traces
-// reads these: the Perfetto UI, chrome://tracing, Holistic Trace Analysis. docs/exports.md says what is in it.
+// A trace as Chrome's JSON, in the dialect that Kineto (the PyTorch profiler) writes, for the tools that read its
+// traces: the Perfetto UI, chrome://tracing, Holistic Trace Analysis. docs/exports.md says what is in it.
 //
 // Sources: "Trace Event Format" (Chrome); the names and arguments are those that Kineto's output has. An event is one
 // line. The beginning, up to the list of events, is small: readers look for "rank" there, line by line.

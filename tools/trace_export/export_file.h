@@ -1,5 +1,5 @@
-// The file that an export writes: from its beginning to its end, with a name only when it is whole (new_file.h).
-// Compressed (gzip) where the name ends in ".gz".
+// The file that an export writes from beginning to end. It gets its name only when it is whole (new_file.h). Compressed
+// (gzip) where the name ends in ".gz".
 //
 // Threading: one thread.
 // Errors: an errno, kept: after the first one nothing is written, so that a caller with many rows asks once in a while.
@@ -28,7 +28,7 @@ class ExportFile {
     buffer_.append(bytes);
   }
   int error() const { return error_; }
-  // All of it onto the disk and under its name: over what is there if `replace`, else EEXIST.
+  // Puts all of it onto the disk and gives it its name: replaces an existing file if `replace`, else EEXIST.
   int Publish(bool replace);
   // Of the file; when it is published.
   uint64_t bytes() const { return written_; }

@@ -1,6 +1,6 @@
-// Rows of time that a track of slices cannot hold in one: a track's slices may nest, and may not overlap otherwise, but
-// what runs on a stream may (the nodes of a graph, a kernel that starts before the one before it has ended). Each slice
-// gets the first lane that has room for it.
+// Distributes the slices of a stream over lanes. A track's slices may nest but not overlap otherwise, and work on a
+// stream may overlap (the nodes of a graph, a kernel that starts before the previous one has ended). Each slice gets
+// the first lane that has room for it.
 //
 // Threading: an object belongs to one thread.
 #pragma once

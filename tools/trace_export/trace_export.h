@@ -7,7 +7,7 @@
 //   allocation_trace.h                       allocations, to be replayed
 //   export_file.h                            the file, which gets its name when it is whole
 //
-// Nothing of the trace is held but names: it may be larger than memory.
+// Only names of the trace are held in memory: the trace may be larger.
 //
 // Threading: one thread.
 // Hazard: as export_file.h has it about SIGXFSZ.
@@ -75,8 +75,7 @@ struct ExportOutcome {
   uint64_t bytes = 0;
 };
 
-// Before the work, so that nobody waits for it in vain: whether there can be such a file. `problem` kNone, kExists,
-// kIsInput or kPlace.
+// Checks before the work whether there can be such a file. `problem` kNone, kExists, kIsInput or kPlace.
 ExportOutcome CheckPlace(const ExportRequest& request);
 
 ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportRequest& request);

@@ -1,4 +1,4 @@
-// What is in a trace's database, row by row, as an export takes it: whose it is, its texts, and what it belongs to.
+// Reads a trace's database row by row for an export: each row's owner, its texts, and what it belongs to.
 //
 // Rows come table by table, never held: of calls in the order of their correlation, which within a process is that of
 // time; of all others in the order of time. What is held is small: processes, threads, devices, and each text once.
@@ -176,9 +176,9 @@ class TraceRows {
  public:
   explicit TraceRows(trace_db::DatabaseReader& database) : database_(database), texts_(database) {}
 
-  // That the database is one of slipstream's. All else needs it.
+  // Whether the database is one of slipstream's. All other functions need that.
   bool IsOurs();
-  // Only of the processes with this rank; empty: of all. The answer has no process where there is none.
+  // Only of the processes with this rank; empty: of all. Without such a process, the result has none.
   TraceFacts Facts(std::optional<int64_t> rank);
   // The ranks that there are.
   std::vector<int64_t> Ranks();

@@ -26,7 +26,7 @@ struct Line {
   bool is_interpreter = false;  // Python's own code
 };
 
-// Where a call was made. A stack where the database has stacks, else one line; nothing where nobody knows.
+// Where a call was made. A stack if the database has stacks, else one line; nothing if not known.
 struct CallSite {
   const Line* line = nullptr;  // of the program, innermost
   int64_t stack = 0;           // for TraceTexts::StackOf; 0: none
@@ -43,10 +43,10 @@ class TraceTexts {
   const std::string& FunctionOf(int64_t id);
   // nullptr: there is no such line.
   const Line* LineOf(int64_t site);
-  // That calls have stacks.
+  // Whether calls have stacks.
   bool has_stacks() const { return has_stacks_; }
   bool has_native_stacks() const { return has_native_stacks_; }
-  // That there is more to say than `line`.
+  // Whether there is more to say than `line`.
   bool HasStack(const CallSite& site) const {
     return (has_stacks_ && site.stack != 0) || (has_native_stacks_ && site.native_stack != 0);
   }

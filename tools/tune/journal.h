@@ -1,7 +1,7 @@
-// What a search has measured, on disk, so that one that was interrupted can go on.
+// The measurements of a search on disk, so that an interrupted search can go on.
 //
-// Text, one JSON object a line: the first says what was searched, each other one what one contest's pair came to. A
-// line without an end was being written when the process was killed, and is not read.
+// Text, one JSON object a line: the first says what was searched, each other one has the result of one pair of a
+// contest. A line without an end, from a process that was killed while it wrote, is not read.
 //
 // Threading: pure functions.
 #pragma once
@@ -17,7 +17,7 @@ namespace slipstream::tune {
 
 inline constexpr char kJournalSchema[] = "slipstream-tune-journal-1";
 
-// What must be the same for measurements to go on from.
+// What must be the same for a search to go on from its measurements.
 struct Subject {
   std::vector<std::string> command;
   std::string policy;  // every value of it, as text

@@ -1,4 +1,4 @@
-// What `slipstream tune` may change in a policy, and what it tries there.
+// The policy keys that `slipstream tune` may change, and the values that it tries.
 //
 // Only keys that decide how fast something is done are here: none changes what the program computes, nor what it may
 // observe. Variables of the environment that do ([environment], TF32 say) are tried where the user names them.
@@ -19,7 +19,7 @@ struct Knob {
   std::vector<std::string> values;  // as TOML has them, in the order in which they are tried; never the base's own
 };
 
-// What a run of the program did, as far as it decides on what is worth trying.
+// What a run of the program did, as far as it decides what is worth trying.
 struct Traffic {
   bool copies_to_device = false;
   bool copies_to_host = false;

@@ -1,7 +1,7 @@
-// What `slipstream tune` leaves behind: a policy file, with what each change in it is worth.
+// Writes the policy file of `slipstream tune`, with what each change in it gains.
 //
-// The file takes the place of the one that the search began with, so it holds that one's settings too: all that was
-// read from files of the user's, the project's, or that were named. What the machine's own layer says stays there.
+// The file replaces the one that the search began with, so it holds that one's settings too: all that was read from the
+// user's, the project's, or named files. Settings of the machine's own layer stay there.
 //
 // Threading: pure functions.
 #pragma once

@@ -1,13 +1,13 @@
 // The search of `slipstream tune`: one key after the other, in contests of two policies that run in turn.
 //
-// What is kept has to win three times, in pairs of runs that are new each time:
-//   1. tried: against the best policy so far. Whoever clearly loses is dropped early.
+// A change is kept if it wins three times, in new pairs of runs each time:
+//   1. tried: against the best policy so far. A clear loser is dropped early.
 //   2. confirmed: the best policy against itself without the change. Of many changes that do nothing some win once.
 //   3. in all: the best policy against the one that there was. What wins here is what is promised.
 // A change without which the policy is as fast is taken out again; a policy that wins nothing in all is empty.
 //
-// A search is what was measured: the same contests in the same order lead to the same state, so an interrupted search
-// goes on where its measurements are fed to a new one.
+// A search depends only on its measurements: the same contests in the same order lead to the same state. So an
+// interrupted search goes on when its measurements are fed to a new one.
 //
 // Threading: an object belongs to one thread.
 // Errors: none.
@@ -71,7 +71,7 @@ class Search {
   const std::optional<Contest>& next() const { return next_; }
   // The figures of its pair: of the incumbent, of the challenger.
   void Add(const compare::FigurePair& figures);
-  // The challenger cannot be had.
+  // The challenger cannot be run.
   void Refuse(const std::string& why);
   // Nothing more is tried; what was kept is confirmed.
   void StopTrying();
@@ -83,7 +83,7 @@ class Search {
   // What is to be written when it is over: nothing where nothing is won in all.
   const Settings& best() const { return best_; }
   const std::vector<Tried>& tried() const { return tried_; }
-  // Of the best policy to the base; nothing: it did not come to that.
+  // Of the best policy to the base; nothing: it was not measured.
   const std::optional<compare::Estimate>& in_all() const { return in_all_; }
   bool stopped_early() const { return stopped_early_; }
 
