@@ -142,7 +142,7 @@ TEST_F(SideBySideTest, S08_APageIsUsedAgainWhenAllOfItWasRead) {
   std::atomic<int> sent{0};
   Each([&](uint64_t thread) {
     static thread_local uint32_t recent;
-    const size_t bytes = t_random() % 4 == 0 ? kSmallCopyBytes : kLeast * (1 + t_random() % 8);
+    const size_t bytes = t_random() % 32 == 0 ? kSmallCopyBytes : kLeast * (1 + t_random() % 8);
     const SmallStaging::Place place = parts_.small.Take(context_, {stream_, 0}, thread, recent, bytes);
     if (place.memory == nullptr) return;
     std::fill(place.memory, place.memory + bytes, static_cast<char>(thread));
