@@ -33,17 +33,6 @@ void HostEffects::Add(const StreamKey& stream, uint64_t thread, HostEffectKind k
   if (earlier->fence) earlier->fence = std::move(fence);  // one that could not be fenced stays unfinished
 }
 
-// Asks about no other work than what the answer depends on.
-bool HostEffects::MayWrite(HostEffectKind kind, const AddressRange& range) {
-  return shards_.AnyFromMine([&](Shard& shard) {
-    if (shard.Empty()) return false;
-    const std::lock_guard lock(shard.mutex);
-    return std::any_of(shard.entries.begin(), shard.entries.end(), [&](const Entry& entry) {
-      return entry.kind == kind && entry.range.Overlaps(range) && !(entry.fence && entry.fence.Done());
-    });
-  });
-}
-
 template <typename AllAre>
 bool HostEffects::AllUnfinished(const AllAre& all_are) {
   return !shards_.AnyFromMine([&](Shard& shard) {
@@ -52,6 +41,10 @@ bool HostEffects::AllUnfinished(const AllAre& all_are) {
     shard.Prune();
     return !std::all_of(shard.entries.begin(), shard.entries.end(), all_are);
   });
+}
+
+bool HostEffects::MayWrite(HostEffectKind kind, const AddressRange& range) {
+  return !AllUnfinished([&](const Entry& entry) { return entry.kind != kind || !entry.range.Overlaps(range); });
 }
 
 bool HostEffects::OnlyOn(const StreamKey& stream, std::vector<FenceRef>* fences) {
