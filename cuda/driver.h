@@ -77,7 +77,7 @@ struct Driver {
 };
 
 // Fills in what the process's libcuda has. False: no libcuda is loaded yet, or it lacks a function other than those of
-// context events. What was found once is known from then on: either every part of slipstream has the driver, or none.
+// context events. What one caller has found is known to the next one, without another search.
 bool LoadDriver(Driver* driver);
 
 // Whether events of a whole context are there. A driver exports their names before it serves them.

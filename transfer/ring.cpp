@@ -30,14 +30,12 @@ std::vector<FenceRef> Ring::InFlight() {
 std::vector<char*> Ring::TakeIdleSegments() {
   const std::lock_guard lock(segments_mutex_);
   const cuda::AllLocked all(shards_);
+  shards_.ForEach([](Shard& shard) { shard.Collect(); });
   std::vector<char*> idle;
   for (char* const segment : segments_) {
     const auto inside = [segment](const char* slot) { return slot >= segment && slot < segment + kSegmentBytes; };
     ptrdiff_t free = 0;
-    shards_.ForEach([&](Shard& shard) {
-      shard.Collect();
-      free += std::count_if(shard.free.begin(), shard.free.end(), inside);
-    });
+    shards_.ForEach([&](Shard& shard) { free += std::count_if(shard.free.begin(), shard.free.end(), inside); });
     if (free != kSegmentBytes / kSlotBytes) continue;
     idle.push_back(segment);
     shards_.ForEach([&](Shard& shard) { std::erase_if(shard.free, inside); });

@@ -3,9 +3,9 @@
 // A page belongs to one thread and one stream while it is open, so the last fence of it stands for all copies in it:
 // they run in the stream's order. It is used again when that fence has passed.
 //
-// Threading: every function from any thread. Each page has a lock of its own, so threads that copy meet in none: another
-//   thread's page is locked to find out whether it is free, and one that is locked is not. The driver is asked under it
-//   whether fences have passed; nothing that synchronizes is called under it (S55).
+// Threading: every function from any thread. Each page has a lock of its own, so threads that copy seldom meet: another
+//   thread's page is locked to find out whether it is free, and one that is locked counts as in use. The driver is
+//   asked under it whether fences have passed; nothing that synchronizes is called under it (S55).
 #pragma once
 
 #include <array>

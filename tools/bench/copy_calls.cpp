@@ -9,8 +9,8 @@
 // d2h/blocking/..., d2h/memcpy/... the same back, into pageable memory that was written before
 // event/record/threads:N           cudaEventRecord
 //
-// SIZE is 4 B to 256 MiB; of 1, 4 and 8 threads each has memory of its own, and a stream of its own; with --one-stream
-// 1 all threads work on one stream. At most --calls (1000) of each are timed, and no more than --bytes (8 GiB) are
+// SIZE is 4 B to 256 MiB. Each of 1, 4 and 8 threads has memory of its own, and a stream of its own unless --one-stream
+// is given: then all threads share one. At most --calls (1000) of each are timed, and no more than --bytes (8 GiB) are
 // copied, but for the first three. Counters of a benchmark, means over the threads: mean_ns, p50_ns and p99_ns of a
 // copy, which include two clock readings ("clock_ns" in the context), and bytes a ns by the median. After each, one
 // more copy is made whose bytes are looked at. Runs with whatever libcudart.so.13 LD_LIBRARY_PATH has; the one it is
