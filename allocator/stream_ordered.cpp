@@ -5,15 +5,10 @@
 #include <new>
 
 #include "cuda/sharded.h"
+#include "cuda/stream_ref.h"
 
 namespace slipstream::allocator {
 namespace {
-
-// The stream by an explicit handle, so that "the default stream" has one meaning.
-CUstream Explicit(cudaStream_t stream, bool per_thread) {
-  if (stream != nullptr) return stream;
-  return per_thread ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
-}
 
 StreamName NameOfDefault(CUstream stream) {
   if (stream != CU_STREAM_PER_THREAD) return {.stream = stream, .id = 0};
@@ -169,7 +164,7 @@ bool StreamOrdered::Capturing(CUstream stream, bool unless_known) {
 
 void* StreamOrdered::Take(size_t bytes, cudaStream_t stream, bool per_thread, cudaMemPool_t pool) {
   if (!Alive() || !contexts_.Find()) return nullptr;
-  const CUstream handle = Explicit(stream, per_thread);
+  const CUstream handle = cuda::Explicit(stream, per_thread);
   Decision how = Decision::kStreamPassedCapture;
   CUdeviceptr address = 0;
   if (!Capturing(handle, true)) {
@@ -199,7 +194,7 @@ bool StreamOrdered::GiveTo(void* memory, cudaStream_t stream, bool per_thread) {
   StreamHeap* const heap = HeapOfAddress(address);
   if (heap == nullptr) return false;
   if (!Alive()) return true;  // the process is exiting, and its memory with it
-  const CUstream handle = Explicit(stream, per_thread);
+  const CUstream handle = cuda::Explicit(stream, per_thread);
   // Which the driver refuses: the memory is not the graph's. Where it does not say, it knows nothing of the memory.
   if (Capturing(handle, false)) return false;
   size_t bytes = 0;

@@ -20,10 +20,10 @@
 
 namespace slipstream::shim {
 
-using transfer::AddressRange;
+using cuda::AddressRange;
+using cuda::HostEffectKind;
 using transfer::Decision;
 using transfer::Engine;
-using transfer::HostEffectKind;
 
 namespace around {
 

@@ -35,8 +35,8 @@ size_t PageBytes() {
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-AddressRange PagesOf(const void* address, size_t bytes) {
-  return AddressRange::Of(address, RoundUp(bytes, PageBytes()));
+cuda::AddressRange PagesOf(const void* address, size_t bytes) {
+  return cuda::AddressRange::Of(address, RoundUp(bytes, PageBytes()));
 }
 
 // What we ask of the system in a call of the program's must not be seen in its errno.
@@ -91,7 +91,7 @@ void BackgroundUnmap::Mapped(const void* address, size_t bytes, int flags, int f
   }
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!Enter(lock) || (!candidate && mapping_count_ == 0)) return;
-  const AddressRange range = PagesOf(address, bytes);
+  const cuda::AddressRange range = PagesOf(address, bytes);
   Forget(range);  // a mapping that went without our seeing it
   if (candidate && mapping_count_ < mappings_.size()) mappings_[mapping_count_++] = range;
 }
@@ -105,7 +105,7 @@ bool BackgroundUnmap::Enter(const std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
-bool BackgroundUnmap::Forget(const AddressRange& range) {
+bool BackgroundUnmap::Forget(const cuda::AddressRange& range) {
   bool found = false;
   for (size_t i = 0; i < mapping_count_;) {
     if (!mappings_[i].Overlaps(range)) {
@@ -154,7 +154,7 @@ bool BackgroundUnmap::MoveAway(char* memory, size_t bytes, Job* job, bool* broke
 
 bool BackgroundUnmap::Unmap(void* address, size_t bytes) noexcept {
   const KeptErrno kept;
-  const AddressRange range = PagesOf(address, bytes);
+  const cuda::AddressRange range = PagesOf(address, bytes);
   const size_t length = range.end - range.begin;
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);

@@ -27,7 +27,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "transfer/address_range.h"
+#include "cuda/address_range.h"
 #include "transfer/decision.h"
 
 namespace slipstream::transfer {
@@ -79,7 +79,7 @@ class BackgroundUnmap {
   // be any of those that are: all are forgotten.
   bool Enter(const std::unique_lock<std::mutex>& lock);
   // Forgets the mappings that overlap the range; whether one of them is the range.
-  bool Forget(const AddressRange& range);
+  bool Forget(const cuda::AddressRange& range);
   bool Room(size_t bytes) const;
   bool Started();
   static bool MoveAway(char* memory, size_t bytes, Job* job, bool* broken);
@@ -91,7 +91,7 @@ class BackgroundUnmap {
 
   std::mutex mutex_;
   std::condition_variable offered_;
-  std::array<AddressRange, 512> mappings_{};
+  std::array<cuda::AddressRange, 512> mappings_{};
   size_t mapping_count_ = 0;
   std::atomic<bool> missed_{false};  // a call did not get the lock
   std::array<Job, 64> jobs_{};       // a queue

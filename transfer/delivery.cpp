@@ -24,7 +24,7 @@ bool Delivery::Add(size_t offset, const char* staged, size_t bytes) {
   return !failed_;
 }
 
-void Delivery::PassOn(const FenceRef& arrived, size_t offset, size_t bytes) {
+void Delivery::PassOn(const cuda::FenceRef& arrived, size_t offset, size_t bytes) {
   if (!arrived) failed_ = true;
   if (failed_) return;
   const bool waits = !Broken(Mutant::kS07Arrived);

@@ -11,8 +11,8 @@
 #include <cstddef>
 
 #include "cuda/driver.h"
+#include "cuda/fence.h"
 #include "transfer/device_staging.h"
-#include "transfer/fence.h"
 
 namespace slipstream::transfer {
 
@@ -26,7 +26,7 @@ class Delivery {
   };
 
   // `lease`: of `staging`, as long as the copy; 0: none, and Add is called once, with all of it.
-  Delivery(const cuda::Driver& driver, FencePool& fences, const To& to, DeviceStaging& staging, CUdeviceptr lease)
+  Delivery(const cuda::Driver& driver, cuda::FencePool& fences, const To& to, DeviceStaging& staging, CUdeviceptr lease)
       : driver_(driver), fences_(fences), to_(to), stream_(staging.stream()), lease_(staging, lease) {}
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
@@ -34,11 +34,11 @@ class Delivery {
   // The bytes from `offset` on, where the last ones ended. False: a call failed.
   bool Add(size_t offset, const char* staged, size_t bytes);
   // Behind the reading of what was added so far, of a copy with a lease.
-  FenceRef Read() { return fences_.Record(to_.context, stream_); }
+  cuda::FenceRef Read() { return fences_.Record(to_.context, stream_); }
 
   struct Ends {
-    FenceRef read;       // staging memory has been read
-    FenceRef delivered;  // and the destination has been written; empty unless `whole`
+    cuda::FenceRef read;       // staging memory has been read
+    cuda::FenceRef delivered;  // and the destination has been written; empty unless `whole`
   };
   // Nothing is added any more. Unless all of it was, which is `whole`, the destination is not written. Where fences are
   // missing nobody can say when staging memory has been read. `failed()` says whether the destination gets it all.
@@ -51,10 +51,10 @@ class Delivery {
  private:
   bool Went(CUresult result);
   // What the lease holds from `offset` on goes on in the caller's stream, behind `arrived`.
-  void PassOn(const FenceRef& arrived, size_t offset, size_t bytes);
+  void PassOn(const cuda::FenceRef& arrived, size_t offset, size_t bytes);
 
   const cuda::Driver& driver_;
-  FencePool& fences_;
+  cuda::FencePool& fences_;
   const To to_;
   CUstream const stream_;  // that fills the lease
   DeviceLease lease_;

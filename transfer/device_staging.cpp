@@ -73,7 +73,7 @@ CUdeviceptr DeviceStaging::Take(size_t bytes) {
 void DeviceStaging::Collect() {
   const auto pending = [&](const Range& range) { return static_cast<bool>(range.fence); };
   if (std::any_of(ranges_.begin(), ranges_.end(), pending)) {
-    Behind behind;
+    cuda::Behind behind;
     const auto settle = [&](Range& range) {
       if (range.fence && (behind.Done(range.fence) || Broken(Mutant::kS08Early))) range.fence = {};
     };
@@ -114,7 +114,7 @@ DeviceStaging::Range* DeviceStaging::FindHeld(CUdeviceptr lease) {
   return range != ranges_.end() ? &*range : nullptr;
 }
 
-void DeviceStaging::Commit(CUdeviceptr lease, const FenceRef& fence) {
+void DeviceStaging::Commit(CUdeviceptr lease, const cuda::FenceRef& fence) {
   const std::lock_guard lock(mutex_);
   Range* const range = FindHeld(lease);
   if (range == nullptr) return;
@@ -152,7 +152,7 @@ bool DeviceStaging::GiveBack(const std::function<bool()>& all_has_run) {
 
 void DeviceStaging::WaitForFences() {
   for (;;) {
-    FenceRef fence;
+    cuda::FenceRef fence;
     {
       const std::lock_guard lock(mutex_);
       const auto pending =

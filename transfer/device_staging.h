@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "cuda/driver.h"
+#include "cuda/fence.h"
 #include "policy/transfer_plan.h"
-#include "transfer/fence.h"
 
 namespace slipstream::transfer {
 
@@ -56,7 +56,7 @@ class DeviceStaging {
   // Memory for so many bytes, in one piece; 0: none is free. Waits for nothing.
   CUdeviceptr Take(size_t bytes);
   // The lease is in use up to `fence`; an empty one: nobody can say, and it is not used again.
-  void Commit(CUdeviceptr lease, const FenceRef& fence);
+  void Commit(CUdeviceptr lease, const cuda::FenceRef& fence);
   // It was not used.
   void Cancel(CUdeviceptr lease);
 
@@ -73,7 +73,7 @@ class DeviceStaging {
     size_t bytes = 0;
     CUdeviceptr segment = 0;
     bool held = false;      // by a copy
-    FenceRef fence;         // empty: free, but for what the next line says
+    cuda::FenceRef fence;   // empty: free, but for what the next line says
     uint64_t unfenced = 0;  // not 0: nobody could say when it is free; the number of that commit
 
     bool IsFree() const { return !held && !fence && unfenced == 0; }
@@ -114,7 +114,7 @@ class DeviceLease {
 
   CUdeviceptr memory() const { return memory_; }
   // In use up to the fence.
-  void End(const FenceRef& fence) {
+  void End(const cuda::FenceRef& fence) {
     if (memory_ != 0) staging_.Commit(std::exchange(memory_, 0), fence);
   }
   // It was not used.

@@ -76,10 +76,11 @@ void Engine::Stop() {
   }
 }
 
-void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread) {
+void Engine::HostEffect(cuda::HostEffectKind kind, const cuda::AddressRange& range, cudaStream_t stream,
+                        bool per_thread) {
   if (!Tracking()) return;
   OrTurnOff([&] {
-    const CUstream handle = Explicit(stream, per_thread);
+    const CUstream handle = cuda::Explicit(stream, per_thread);
     ThreadState& thread = Identified();
     const cuda::RelaxedCapture relaxed(driver_);
     CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -87,10 +88,10 @@ void Engine::HostEffect(HostEffectKind kind, const AddressRange& range, cudaStre
       return;  // it went into a graph, which is looked at when it is instantiated
     }
     CUcontext context = nullptr;
-    FenceRef fence;
+    cuda::FenceRef fence;
     if (driver_.cuStreamGetCtx(handle, &context) == CUDA_SUCCESS) fence = fences_.Record(context, handle);
-    effects_.Add(KeyOf(handle, thread.id), thread.id, kind, range, std::move(fence));
-    watch_.Recorded(Broken(Mutant::kAsleepSoon) ? 2 : EffectWatch::kIdleAfter);
+    effects_.Add(cuda::KeyOf(handle, thread.id), thread.id, kind, range, std::move(fence));
+    watch_.Recorded(Broken(Mutant::kAsleepSoon) ? 2 : cuda::EffectWatch::kIdleAfter);
   });
 }
 
@@ -101,11 +102,11 @@ bool Engine::WasPinned(const void* address) {
          pinned.pages[PinnedPages::PlaceOf(page)] == page;
 }
 
-MemoryKind Engine::KindOfOrPinned(const void* address) {
-  if (WasPinned(address)) return MemoryKind::kHost;
+cuda::MemoryKind Engine::KindOfOrPinned(const void* address) {
+  if (WasPinned(address)) return cuda::MemoryKind::kHost;
   const uint64_t life = pinned_life_.load(std::memory_order_acquire);  // before the question
-  const MemoryKind kind = KindOf(driver_, address);
-  if (kind != MemoryKind::kHost) return kind;
+  const cuda::MemoryKind kind = cuda::KindOf(driver_, address);
+  if (kind != cuda::MemoryKind::kHost) return kind;
   PinnedPages& pinned = State().pinned;
   if (pinned.life != life) {
     pinned.life = life;
@@ -121,10 +122,10 @@ uint64_t Engine::AskForEffects() {
   if (ticket != 0) return ticket;
   const bool awake = watch_.Wake([this] {
     const cuda::RelaxedCapture relaxed(driver_);
-    FenceRef before;
+    cuda::FenceRef before;
     if (!captures_.Without([&] { before = fences_.RecordContext(context_); }) || !before) return false;
     if (!Broken(Mutant::kS10Asleep)) {
-      effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+      effects_.Add(cuda::StreamKey(), 0, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), std::move(before));
       AddEffectsOfOtherContexts(context_);
     }
     return true;
@@ -137,12 +138,13 @@ void Engine::HostEffectAnywhere() {
   OrTurnOff([&] {
     const cuda::RelaxedCapture relaxed(driver_);
     CUcontext context = nullptr;
-    FenceRef fence;
+    cuda::FenceRef fence;
     // During a capture nobody can say when it is over: then it never is.
     if (driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS && context != nullptr) {
       captures_.Without([&] { fence = fences_.RecordContext(context); });
     }
-    effects_.Add(StreamKey(), Identified().id, HostEffectKind::kWrite, AddressRange::All(), std::move(fence));
+    effects_.Add(cuda::StreamKey(), Identified().id, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(),
+                 std::move(fence));
     AddEffectsOfOtherContexts(context);
   });
 }
@@ -150,28 +152,33 @@ void Engine::HostEffectAnywhere() {
 void Engine::Touches(const Touched& touched, cudaStream_t stream, bool per_thread) {
   if (!Tracking()) return;
   const auto kind_of = [this](const void* memory, size_t span) {
-    return memory == nullptr || span == 0 ? MemoryKind::kDevice : KindOfOrPinned(memory);
+    return memory == nullptr || span == 0 ? cuda::MemoryKind::kDevice : KindOfOrPinned(memory);
   };
-  const MemoryKind destination = kind_of(touched.destination, touched.destination_span);
-  const MemoryKind source = kind_of(touched.source, touched.source_span);
+  const cuda::MemoryKind destination = kind_of(touched.destination, touched.destination_span);
+  const cuda::MemoryKind source = kind_of(touched.source, touched.source_span);
   // Pageable memory is done with when the call returns, as a destination and as a source; so is a copy from host to
   // host (CUDA runtime API, API synchronization behavior). A fence of ours behind such a call would be the only work of
   // an idle stream, and a query would see it.
-  const auto lasts = [](MemoryKind kind) { return kind != MemoryKind::kDevice && kind != MemoryKind::kPageable; };
-  const auto on_host = [](MemoryKind kind) { return kind == MemoryKind::kHost || kind == MemoryKind::kPageable; };
+  const auto lasts = [](cuda::MemoryKind kind) {
+    return kind != cuda::MemoryKind::kDevice && kind != cuda::MemoryKind::kPageable;
+  };
+  const auto on_host = [](cuda::MemoryKind kind) {
+    return kind == cuda::MemoryKind::kHost || kind == cuda::MemoryKind::kPageable;
+  };
   if (on_host(destination) && on_host(source)) return;
-  if (destination == MemoryKind::kPageable) return;
+  if (destination == cuda::MemoryKind::kPageable) return;
   if (lasts(destination)) {
-    HostEffect(HostEffectKind::kWrite, AddressRange::Of(touched.destination, touched.destination_span), stream,
-               per_thread);
+    HostEffect(cuda::HostEffectKind::kWrite, cuda::AddressRange::Of(touched.destination, touched.destination_span),
+               stream, per_thread);
   }
   if (lasts(source)) {
-    HostEffect(HostEffectKind::kRead, AddressRange::Of(touched.source, touched.source_span), stream, per_thread);
+    HostEffect(cuda::HostEffectKind::kRead, cuda::AddressRange::Of(touched.source, touched.source_span), stream,
+               per_thread);
   }
 }
 
 void Engine::StreamDestroyed(cudaStream_t stream) {
-  const CUstream handle = Explicit(stream, false);
+  const CUstream handle = cuda::Explicit(stream, false);
   effects_.Retire(handle);
   run_ahead_.Retire(handle);
   marks_.Retire(handle);
@@ -209,7 +216,7 @@ void Engine::CaptureMayHaveEnded(cudaStream_t stream, bool per_thread) {
   if (!captures_.live() || !cuda::LoadDriver(&driver)) return;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const cuda::RelaxedCapture relaxed(driver);
-  if (driver.cuStreamIsCapturing(Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
+  if (driver.cuStreamIsCapturing(cuda::Explicit(stream, per_thread), &status) != CUDA_SUCCESS) return;  // unsure = live
   if (status == CU_STREAM_CAPTURE_STATUS_NONE) captures_.Ended(KeyOfStream(stream, per_thread));
 }
 
@@ -220,16 +227,16 @@ void Engine::GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph) {
 
 void Engine::GraphLaunched(cudaGraphExec_t executable, cudaStream_t stream, bool per_thread) {
   if (!Tracking() || graphs_.IsHarmless(executable)) return;
-  HostEffect(HostEffectKind::kWrite, AddressRange::All(), stream, per_thread);
+  HostEffect(cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), stream, per_thread);
 }
 
 void Engine::HostRegistered(const void* address, size_t bytes, bool mapped) {
-  OrTurnOff([&] { registered_.Add(AddressRange::Of(address, bytes)); });
+  OrTurnOff([&] { registered_.Add(cuda::AddressRange::Of(address, bytes)); });
   if (mapped) UsesMappedMemory();
 }
 
 void Engine::AdvisesMemory(const void* address) {
-  if (!DriverThere() || KindOf(driver_, address) == MemoryKind::kPageable)
+  if (!DriverThere() || cuda::KindOf(driver_, address) == cuda::MemoryKind::kPageable)
     system_memory_.store(true, std::memory_order_release);
 }
 

@@ -27,30 +27,30 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/capture_watch.h"
 #include "cuda/driver.h"
+#include "cuda/effect_watch.h"
+#include "cuda/event_marks.h"
+#include "cuda/fence.h"
+#include "cuda/graph_watch.h"
+#include "cuda/host_effects.h"
+#include "cuda/memory_kind.h"
+#include "cuda/registered_ranges.h"
+#include "cuda/run_ahead.h"
+#include "cuda/stream_ref.h"
+#include "cuda/thread_work.h"
 #include "policy/policy.h"
 #include "policy/transfer_plan.h"
 #include "transfer/call_sites.h"
-#include "transfer/capture_watch.h"
 #include "transfer/copy_workers.h"
 #include "transfer/decision.h"
 #include "transfer/delivery.h"
 #include "transfer/device_staging.h"
-#include "transfer/effect_watch.h"
-#include "transfer/event_marks.h"
-#include "transfer/fence.h"
-#include "transfer/graph_watch.h"
-#include "transfer/host_effects.h"
-#include "transfer/memory_kind.h"
 #include "transfer/mutant.h"
 #include "transfer/path_chooser.h"
-#include "transfer/registered_ranges.h"
 #include "transfer/ring.h"
-#include "transfer/run_ahead.h"
 #include "transfer/small_staging.h"
-#include "transfer/stream_ref.h"
 #include "transfer/thread_state.h"
-#include "transfer/thread_work.h"
 #include "transfer/transports.h"
 #include "transfer/verifier.h"
 
@@ -85,7 +85,7 @@ class Engine {
   // A hold for the calling thread is in question.
   bool OthersHaveWork() {
     thread_work_.NextTurn();
-    return OthersHaveTheirOwn(ThreadWork::LastOf(State().work));
+    return OthersHaveTheirOwn(cuda::ThreadWork::LastOf(State().work));
   }
 
   // -- copies. `stream` is what the program gave, `per_thread` whether the function's name ends in _ptsz or _ptds.
@@ -133,7 +133,7 @@ class Engine {
     size_t source_span = 0;
   };
   void Touches(const Touched& touched, cudaStream_t stream, bool per_thread);
-  void HostEffect(HostEffectKind kind, const AddressRange& range, cudaStream_t stream, bool per_thread);
+  void HostEffect(cuda::HostEffectKind kind, const cuda::AddressRange& range, cudaStream_t stream, bool per_thread);
   // The same, anywhere and on any stream.
   void HostEffectAnywhere();
 
@@ -255,7 +255,7 @@ class Engine {
     int kind;  // a cudaMemcpyKind, or whatever number the program gave
     cudaStream_t given;
     CUstream stream;
-    StreamKey key;
+    cuda::StreamKey key;
     Real real;
     Served in{};  // once it is known that it may be promoted
   };
@@ -266,8 +266,8 @@ class Engine {
   static void ThreadEnds(void* engine);
   static void* SettleForAnother(void* settlement);
   ThreadState& Identified();
-  StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
-    return KeyOf(Explicit(stream, per_thread), Identified().id);
+  cuda::StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
+    return cuda::KeyOf(cuda::Explicit(stream, per_thread), Identified().id);
   }
   bool Alive() const { return !stopped_.load(std::memory_order_acquire); }
   Phase phase() const { return phase_.load(std::memory_order_seq_cst); }
@@ -283,7 +283,7 @@ class Engine {
   // Of memory that this thread has asked about before, and that was pinned then. If it is not any more, it is taken for
   // pinned all the same, which is the program's own call.
   bool WasPinned(const void* address);
-  MemoryKind KindOfOrPinned(const void* address);
+  cuda::MemoryKind KindOfOrPinned(const void* address);
   bool LeavesPinned(const void* memory);
   // What the policy makes of a copy of a served device; the engine serves.
   policy::TransferPlan PlanFor(policy::Direction direction, const Request& request);
@@ -329,15 +329,15 @@ class Engine {
   static void* GrowMain(void* engine);
 
   // -- copies (engine_copy.cpp)
-  bool CopyPromoted(Request& request, FenceRef* fence);
+  bool CopyPromoted(Request& request, cuda::FenceRef* fence);
   cudaError_t OtherCopy(Request& request, bool per_thread);
   Decision WhyNotNow(Request& request, policy::TransferPlan* plan);
-  Decision WhyNotThis(const Request& request, Destination* destination);
+  Decision WhyNotThis(const Request& request, cuda::Destination* destination);
   static Delivery::To ToOf(const Request& request) {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
-  bool PromoteSmall(const Request& request, FenceRef* fence);
-  bool PromoteLarge(const Request& request, FenceRef* fence);
+  bool PromoteSmall(const Request& request, cuda::FenceRef* fence);
+  bool PromoteLarge(const Request& request, cuda::FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);
 
   // -- copies to the host (engine_fetch.cpp)
@@ -359,12 +359,12 @@ class Engine {
   void SayWrong(size_t bytes, const char* direction, CUdeviceptr address, uint32_t site, const char* meaning);
 
   // -- skipping and paying (engine_sync.cpp)
-  Decision WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects);
-  void Defer(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
+  Decision WhyNotSkip(const Candidate& candidate, std::vector<cuda::FenceRef>* effects);
+  void Defer(ThreadState& thread, const cuda::StreamKey& stream, const cuda::FenceRef& fence, uint64_t mark);
   void SettleWhat(ThreadState& thread, Decision reason, uint64_t after_mark);
-  void WaitCounted(const FenceRef& fence, Decision reason);
-  bool WaitCountedAtMost(const FenceRef& fence, Decision reason);
-  bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
+  void WaitCounted(const cuda::FenceRef& fence, Decision reason);
+  bool WaitCountedAtMost(const cuda::FenceRef& fence, Decision reason);
+  bool OrderedWith(const cuda::StreamKey& stream, const cuda::StreamKey& other) const;
   bool OthersHaveTheirOwn(CUstream stream) const {
     return !Broken(Mutant::kS65) && thread_work_.OthersHaveTheirOwn(State().work, stream);
   }
@@ -400,7 +400,7 @@ class Engine {
   int device_count_ = 0;
   std::array<std::atomic<CUcontext>, 64> others_{};  // that are served, by device
 
-  FencePool fences_{driver_};
+  cuda::FencePool fences_{driver_};
   SmallStaging small_;
   Ring ring_;
   DeviceStaging device_staging_{driver_};
@@ -410,15 +410,15 @@ class Engine {
   PathChooser staging_ways_;       // with workers, or without
   PathChooser fresh_fetch_ways_;   // through staging memory, or by the program's own call, into memory without pages
   PathChooser filled_fetch_ways_;  // and into memory that has some
-  HostEffects effects_;
-  CaptureWatch captures_;
-  GraphWatch graphs_;
-  EventMarks marks_;
-  RunAhead run_ahead_;
-  ThreadWork thread_work_;
-  RegisteredRanges registered_;
+  cuda::HostEffects effects_;
+  cuda::CaptureWatch captures_;
+  cuda::GraphWatch graphs_;
+  cuda::EventMarks marks_;
+  cuda::RunAhead run_ahead_;
+  cuda::ThreadWork thread_work_;
+  cuda::RegisteredRanges registered_;
 
-  EffectWatch watch_;
+  cuda::EffectWatch watch_;
   std::atomic<uint64_t> pinned_life_{1};
   std::atomic<bool> mapped_{false};
   std::atomic<bool> shared_{false};

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kLongestForASlot{5};
 
 void Engine::BeforeCopyTo(const void* destination) {
   if (State().deferred_count == 0 || !Alive()) return;
-  if (KindOf(driver_, destination) == MemoryKind::kPageable) Settle(Decision::kSyncSettledCopy);
+  if (cuda::KindOf(driver_, destination) == cuda::MemoryKind::kPageable) Settle(Decision::kSyncSettledCopy);
 }
 
 cudaError_t Engine::Real::operator()(const Request& request) const {
@@ -33,14 +33,14 @@ cudaError_t Engine::Real::operator()(const Request& request) const {
 
 Engine::Request Engine::RequestOf(const Real& real, void* destination, const void* source, size_t bytes,
                                   cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
-  const CUstream handle = Explicit(stream, per_thread);
+  const CUstream handle = cuda::Explicit(stream, per_thread);
   return {static_cast<char*>(destination),
           static_cast<const char*>(source),
           bytes,
           static_cast<int>(kind),
           stream,
           handle,
-          KeyOf(handle, Identified().id),
+          cuda::KeyOf(handle, Identified().id),
           real};
 }
 
@@ -71,7 +71,7 @@ bool Engine::LeavesPinned(const void* memory) {
 
 // Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronization behind it may be
 // skipped if the thread's candidate is valid.
-bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
+bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
                         request.bytes != 0 && request.source != nullptr && request.destination != nullptr && Alive();
@@ -81,7 +81,7 @@ bool Engine::CopyPromoted(Request& request, FenceRef* fence) {
     return false;
   }
   ThreadState& thread = State();
-  Destination where;
+  cuda::Destination where;
   policy::TransferPlan plan;
   bool promoted = false;
   const bool small = request.bytes <= kSmallCopyBytes;
@@ -116,7 +116,7 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
                               cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
   Identified().candidate.valid = false;
   Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
-  FenceRef fence;
+  cuda::FenceRef fence;
   return CopyPromoted(request, &fence) ? cudaSuccess : OtherCopy(request, per_thread);
 }
 
@@ -124,7 +124,7 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
                          bool per_thread) {
   Identified().candidate.valid = false;
   Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
-  FenceRef fence;
+  cuda::FenceRef fence;
   if (!CopyPromoted(request, &fence)) return OtherCopy(request, per_thread);
   if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
   Settle(Decision::kSyncSettledCopy);
@@ -157,20 +157,21 @@ Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
   return plan->promote_by == policy::Decider::kRule ? Decision::kH2dDeclinedRule : Decision::kH2dDeclinedOff;
 }
 
-Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
-  const AddressRange source = AddressRange::Of(request.source, request.bytes);
+Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destination) {
+  const cuda::AddressRange source = cuda::AddressRange::Of(request.source, request.bytes);
   if (!Broken(Mutant::kS01)) {
     // Memory is pinned by whole pages.
     const char* const last = request.source + request.bytes - 1;
     const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
-    const bool pageable = KindOfOrPinned(request.source) == MemoryKind::kPageable &&
-                          (one_page || KindOf(driver_, last) == MemoryKind::kPageable) && !registered_.Overlap(source);
+    const bool pageable = KindOfOrPinned(request.source) == cuda::MemoryKind::kPageable &&
+                          (one_page || cuda::KindOf(driver_, last) == cuda::MemoryKind::kPageable) &&
+                          !registered_.Overlap(source);
     if (!pageable) return Decision::kH2dDeclinedSource;
-  } else if (KindOf(driver_, request.source) == MemoryKind::kDevice) {
+  } else if (cuda::KindOf(driver_, request.source) == cuda::MemoryKind::kDevice) {
     return Decision::kH2dDeclinedSource;
   }
-  *destination = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes,
-                               request.in.device, request.in.context);
+  *destination = cuda::DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes,
+                                     request.in.device, request.in.context);
   if (!destination->plain && !Broken(Mutant::kS06)) return Decision::kH2dDeclinedDestination;
 
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -178,22 +179,22 @@ Decision Engine::WhyNotThis(const Request& request, Destination* destination) {
   if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05))
     return Decision::kH2dDeclinedCapture;
   const uint64_t ticket = AskForEffects();
-  if ((effects_.MayWrite(HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
-      (effects_.MayWrite(HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
+  if ((effects_.MayWrite(cuda::HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
+      (effects_.MayWrite(cuda::HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
     return Decision::kH2dDeclinedHostEffect;
   }
   if (!watch_.IsValid(ticket)) return Decision::kH2dDeclinedHostEffect;
   return kPromote;
 }
 
-bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
+bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
   ThreadState& thread = Identified();
   const auto take = [&] {
     return small_.Take(request.in.context, request.key, thread.id, thread.small_page, request.bytes);
   };
   SmallStaging::Place place = take();
   while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
-    const FenceRef oldest = small_.AnyInFlight();
+    const cuda::FenceRef oldest = small_.AnyInFlight();
     if (oldest) (void)oldest.Wait();
     place = take();
   }
@@ -216,7 +217,7 @@ bool Engine::PromoteSmall(const Request& request, FenceRef* fence) {
   return true;
 }
 
-bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
+bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   CopyJob job(PieceWork::kIn, const_cast<char*>(request.source), request.bytes, piece_bytes,
@@ -270,7 +271,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
   if (choose && whole) staging_ways_.Took(way, request.bytes, cuda::NowNs() - start);
   if (sent == 0 && !delivery.failed()) {
     delivery.Cancel();
-    slots.End(FenceRef());
+    slots.End(cuda::FenceRef());
   } else {
     const Delivery::Ends ends = delivery.End(whole);
     // Without a fence the slots are lost: nobody can say when they have been read.
@@ -281,7 +282,7 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
     // S17: the real call, behind whatever was enqueued, writes all of it and has the error that the program gets.
     const Decision no_room = ring_.capacity() == 0 ? WhyNoStaging() : Decision::kH2dDeclinedFull;
     Count(delivery.failed() ? Decision::kH2dDeclinedError : no_room, request.bytes);
-    *fence = FenceRef();
+    *fence = cuda::FenceRef();
     return false;
   }
   if (busy && lease != 0) Count(Decision::kH2dAhead, request.bytes);
@@ -292,8 +293,9 @@ bool Engine::PromoteLarge(const Request& request, FenceRef* fence) {
 // The mutant of S16: a copy to pageable memory that returns before its bytes are there. Nothing in other builds.
 bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
-  if (request.destination == nullptr || KindOf(driver_, request.destination) != MemoryKind::kPageable) return false;
-  if (KindOf(driver_, request.source) != MemoryKind::kDevice) return false;
+  if (request.destination == nullptr || cuda::KindOf(driver_, request.destination) != cuda::MemoryKind::kPageable)
+    return false;
+  if (cuda::KindOf(driver_, request.source) != cuda::MemoryKind::kDevice) return false;
   ThreadState& thread = Identified();
   const SmallStaging::Place place = small_.Take(context_, request.key, thread.id, thread.small_page, request.bytes);
   if (place.memory == nullptr) return false;

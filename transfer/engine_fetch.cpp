@@ -69,12 +69,12 @@ Decision Engine::WhyNotFetch(Request& request) {
     return plan.promote_by == policy::Decider::kRule ? Decision::kD2hDeclinedRule : Decision::kD2hDeclinedOff;
   }
   if (!CanMakeWritable()) return Decision::kD2hDeclinedKernel;
-  const bool pageable = KindOfOrPinned(request.destination) == MemoryKind::kPageable &&
-                        KindOf(driver_, request.destination + request.bytes - 1) == MemoryKind::kPageable &&
-                        !registered_.Overlap(AddressRange::Of(request.destination, request.bytes));
+  const bool pageable = KindOfOrPinned(request.destination) == cuda::MemoryKind::kPageable &&
+                        cuda::KindOf(driver_, request.destination + request.bytes - 1) == cuda::MemoryKind::kPageable &&
+                        !registered_.Overlap(cuda::AddressRange::Of(request.destination, request.bytes));
   if (!pageable) return Decision::kD2hDeclinedMemory;
-  const Destination source = DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source), request.bytes,
-                                           request.in.device, request.in.context);
+  const cuda::Destination source = cuda::DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source),
+                                                       request.bytes, request.in.device, request.in.context);
   if (!source.plain) return Decision::kD2hDeclinedMemory;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
@@ -124,7 +124,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const auto place_of = [&](uint32_t piece) {
     return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
   };
-  std::vector<FenceRef> arrived(window);
+  std::vector<cuda::FenceRef> arrived(window);
   bool failed = false;
 
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
@@ -144,13 +144,13 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
       const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
       CUstream const stream = snapshot && first >= window ? device_staging_.fetch_stream() : request.stream;
       failed = driver_.cuMemcpyDtoHAsync(place_of(first), from + job.OffsetOf(first), bytes, stream) != CUDA_SUCCESS;
-      const FenceRef fence = failed ? FenceRef() : fences_.Record(request.in.context, stream);
+      const cuda::FenceRef fence = failed ? cuda::FenceRef() : fences_.Record(request.in.context, stream);
       failed = failed || !fence;
       for (; enqueued < next && !failed; ++enqueued) arrived[enqueued % window] = fence;
     }
   };
   const auto place = [&](uint32_t piece, bool must) -> char* {
-    const FenceRef& fence = arrived[piece % window];
+    const cuda::FenceRef& fence = arrived[piece % window];
     if (failed || job.failed()) return nullptr;
     if (piece >= enqueued) return must ? nullptr : CopyWorkers::kLater;
     if (Broken(Mutant::kS16) || fence.Done()) return place_of(piece);
@@ -179,16 +179,17 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
     if (policy_.verify && one_dma) Count(Decision::kUnverified, request.bytes);
     if (right) {
       lease.End(arrived[(job.pieces() - 1) % window]);
-      places.End(FenceRef());
+      places.End(cuda::FenceRef());
       return Decision::kD2hPromoted;
     }
   }
   // The real call has the error that the program gets, or writes all of it. What is on the engine's own stream waits
   // for nobody, and is waited for. Where no fence can be had the slots are lost: nobody can say when they have been
   // written.
-  FenceRef last;
+  cuda::FenceRef last;
   const bool own_stream = lease.memory() != 0 && (enqueued >= window || policy_.verify);
-  const FenceRef own = own_stream ? fences_.Record(request.in.context, device_staging_.fetch_stream()) : FenceRef();
+  const cuda::FenceRef own =
+      own_stream ? fences_.Record(request.in.context, device_staging_.fetch_stream()) : cuda::FenceRef();
   if (!own_stream || (own && own.Wait() == CUDA_SUCCESS)) last = fences_.Record(request.in.context, request.stream);
   if (last) places.End(last);
   lease.End(last);

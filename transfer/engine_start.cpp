@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/pinned_memory.h"
 #include "cuda/primary_context.h"
 #include "policy/helper_thread.h"
 #include "policy/log.h"
 #include "policy/memory_left.h"
 #include "transfer/confidential.h"
 #include "transfer/engine.h"
-#include "transfer/pinned_memory.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -97,7 +97,7 @@ void Engine::AddEffectsOfOtherContexts(CUcontext known) {
     unsigned flags = 0;
     int active = 0;
     if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
-    FenceRef before;
+    cuda::FenceRef before;
     CUcontext context = nullptr;
     if (driver_.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) {
       if (context == known) {
@@ -108,7 +108,7 @@ void Engine::AddEffectsOfOtherContexts(CUcontext known) {
       driver_.cuDevicePrimaryCtxRelease(device);
     }
     const uint64_t nobody = next_thread_.fetch_add(1, std::memory_order_relaxed);  // or one would replace another
-    effects_.Add(StreamKey(), nobody, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+    effects_.Add(cuda::StreamKey(), nobody, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), std::move(before));
   }
 }
 
@@ -129,7 +129,7 @@ void Engine::StartIfPossible() {
   // From here on every hook tells of its effects on host memory; what was submitted before is behind one fence that
   // stands for all of it, on a stream that is nobody's.
   phase_.store(Phase::kStarting, std::memory_order_seq_cst);
-  FenceRef before;
+  cuda::FenceRef before;
   if (!captures_.Without([&] { before = fences_.RecordContext(context); })) {
     phase_.store(Phase::kUnstarted, std::memory_order_seq_cst);  // a capture is live: with the next copy
     return;
@@ -138,7 +138,7 @@ void Engine::StartIfPossible() {
     TurnOff(Decision::kH2dDeclinedError);
     return;
   }
-  effects_.Add(StreamKey(), 0, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
+  effects_.Add(cuda::StreamKey(), 0, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), std::move(before));
   AddEffectsOfOtherContexts(context);
   Phase starting = Phase::kStarting;  // unless the device was reset meanwhile
   phase_.compare_exchange_strong(starting, Phase::kServing, std::memory_order_seq_cst);
@@ -247,11 +247,11 @@ bool Engine::GrowStep() {
   char* memory = nullptr;
   {
     const InDriver in_driver(growing_);
-    if (Alive()) memory = PinSegment(driver_, bytes, NumaNodeOf(driver_, device_));
+    if (Alive()) memory = cuda::PinSegment(driver_, bytes, cuda::NumaNodeOf(driver_, device_));
   }
   // Meanwhile the program may have found that it could pin no more (S36).
   if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
-    (void)UnpinSegment(driver_, memory, bytes);
+    (void)cuda::UnpinSegment(driver_, memory, bytes);
     return false;
   }
   if (memory == nullptr) {
@@ -287,7 +287,7 @@ bool Engine::GiveBackDeviceStaging() {
   const cuda::InContext ours(driver_, context_);
   bool any = false;
   const auto all_has_run = [&] {
-    FenceRef all;
+    cuda::FenceRef all;
     captures_.Without([&] { all = fences_.RecordContext(context_); });
     return all && all.Wait() == CUDA_SUCCESS;
   };
@@ -303,8 +303,9 @@ bool Engine::GiveBackHostStaging() {
   bool any = false;
   OrTurnOff([&] {
     // As for the device's: without the engine the program would not have to wait here, but would have its memory.
-    for (const FenceRef& fence : ring_.InFlight()) (void)fence.Wait();
-    for (char* const segment : ring_.TakeIdleSegments()) any |= UnpinSegment(driver_, segment, Ring::kSegmentBytes);
+    for (const cuda::FenceRef& fence : ring_.InFlight()) (void)fence.Wait();
+    for (char* const segment : ring_.TakeIdleSegments())
+      any |= cuda::UnpinSegment(driver_, segment, Ring::kSegmentBytes);
   });
   if (any) Count(Decision::kUnpinned);
   return any;

@@ -58,7 +58,7 @@ void Engine::SettleForAll(Decision reason) {
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
     const cuda::InContext ours(driver_, context_);
-    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, reason);
+    for (const cuda::RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, reason);
   });
 }
 
@@ -86,7 +86,7 @@ bool Engine::TransportFound(Promptness how) {
   return true;
 }
 
-Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<FenceRef>* effects) {
+Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<cuda::FenceRef>* effects) {
   if (!candidate.plan.skip_synchronize) {
     return candidate.plan.skip_by == policy::Decider::kRule ? Decision::kSyncKeptRule : Decision::kSyncKeptOff;
   }
@@ -120,22 +120,22 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
   if (!Serving() || !(KeyOfStream(stream, per_thread) == candidate.stream)) return false;
   try {
     const cuda::RelaxedCapture relaxed(driver_);
-    std::vector<FenceRef> effects;
+    std::vector<cuda::FenceRef> effects;
     const Decision why_not = WhyNotSkip(candidate, &effects);
     if (why_not != kSkip) {
       Count(why_not);
       return false;
     }
-    if (const FenceRef oldest = run_ahead_.MustWaitFor(candidate.stream); oldest && !Broken(Mutant::kS23)) {
+    if (const cuda::FenceRef oldest = run_ahead_.MustWaitFor(candidate.stream); oldest && !Broken(Mutant::kS23)) {
       WaitCounted(oldest, Decision::kSyncSettledBound);
     }
     // What the host may look at without asking must be there; the device's own results may come later (S10).
-    for (const FenceRef& effect : effects) {
+    for (const cuda::FenceRef& effect : effects) {
       if (!Broken(Mutant::kS10) && effect.Wait() != CUDA_SUCCESS) return false;
     }
     // All later work of the context behind all work of the stream, as the host's wait would have put it (S12). That is
     // more than the copy: another thread may have used the stream since.
-    FenceRef fence;
+    cuda::FenceRef fence;
     CUresult held = CUDA_ERROR_UNKNOWN;
     const auto hold = [&] {
       fence = fences_.Record(context_, candidate.stream.handle);
@@ -162,7 +162,7 @@ bool Engine::SkipStreamSynchronize(cudaStream_t stream, bool per_thread) {
   }
 }
 
-void Engine::WaitCounted(const FenceRef& fence, Decision reason) {
+void Engine::WaitCounted(const cuda::FenceRef& fence, Decision reason) {
   if (fence.Done()) return;
   const uint64_t start = cuda::NowNs();
   (void)fence.Wait();  // an error is the program's to see, from its own call
@@ -170,7 +170,7 @@ void Engine::WaitCounted(const FenceRef& fence, Decision reason) {
 }
 
 // False: it took too long.
-bool Engine::WaitCountedAtMost(const FenceRef& fence, Decision reason) {
+bool Engine::WaitCountedAtMost(const cuda::FenceRef& fence, Decision reason) {
   if (fence.Done()) return true;
   const uint64_t start = cuda::NowNs();
   const bool passed = fence.WaitAtMost(kLongestWaitForAnother);
@@ -178,7 +178,7 @@ bool Engine::WaitCountedAtMost(const FenceRef& fence, Decision reason) {
   return passed;
 }
 
-void Engine::Defer(ThreadState& thread, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
+void Engine::Defer(ThreadState& thread, const cuda::StreamKey& stream, const cuda::FenceRef& fence, uint64_t mark) {
   if (has_thread_key_ && thread.deferred_count == 0) pthread_setspecific(thread_key_, this);
   Deferred* place = nullptr;
   for (size_t i = 0; i < thread.deferred_count && place == nullptr; ++i) {
@@ -188,8 +188,8 @@ void Engine::Defer(ThreadState& thread, const StreamKey& stream, const FenceRef&
     SettleWhat(thread, Decision::kSyncSettledBound, 0);  // a thread with so many streams: nothing is deferred any more
   }
   if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
-  const FenceRef older(place->fence);
-  *place = {stream, FenceRef(fence).Release(), mark};
+  const cuda::FenceRef older(place->fence);
+  *place = {stream, cuda::FenceRef(fence).Release(), mark};
 }
 
 // Waits for what the thread has deferred since `after_mark`.
@@ -201,7 +201,7 @@ void Engine::SettleWhat(ThreadState& thread, Decision reason, uint64_t after_mar
       ++kept;
       continue;
     }
-    const FenceRef fence(thread.deferred[i].fence);
+    const cuda::FenceRef fence(thread.deferred[i].fence);
     WaitCounted(fence, reason);
   }
   for (size_t i = kept; i < thread.deferred_count; ++i) thread.deferred[i] = Deferred();
@@ -228,12 +228,12 @@ bool Engine::WaitForHostEffects(CUcontext context) {
   if (!Serving() || mapped_.load(std::memory_order_acquire) || shared_work_.load(std::memory_order_acquire))
     return false;
   try {
-    std::vector<FenceRef> effects;
+    std::vector<cuda::FenceRef> effects;
     const uint64_t ticket = AskForEffects();
     if (!effects_.All(context, &effects) || !watch_.IsValid(ticket)) return false;
     if (effects.empty()) return true;
     const cuda::RelaxedCapture relaxed(driver_);
-    for (const FenceRef& effect : effects) {
+    for (const cuda::FenceRef& effect : effects) {
       if (effect.Wait() != CUDA_SUCCESS) return false;
     }
     return true;
@@ -244,7 +244,7 @@ bool Engine::WaitForHostEffects(CUcontext context) {
 
 // Whether work of one stream runs behind all that the other one was given before (CUDA runtime API, stream
 // synchronization behavior: the legacy default stream and blocking streams wait for each other).
-bool Engine::OrderedWith(const StreamKey& stream, const StreamKey& other) const {
+bool Engine::OrderedWith(const cuda::StreamKey& stream, const cuda::StreamKey& other) const {
   if (stream.handle == nullptr || other.handle == nullptr) return false;
   if (stream == other) return true;
   if ((stream.handle == CU_STREAM_LEGACY) == (other.handle == CU_STREAM_LEGACY)) return false;
@@ -256,14 +256,14 @@ bool Engine::OrderedWith(const StreamKey& stream, const StreamKey& other) const 
 
 void Engine::BeforeEventQuery(cudaEvent_t event) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
-  const EventMarks::Recording recorded = marks_.LastOf(event);
+  const cuda::EventMarks::Recording recorded = marks_.LastOf(event);
   if (!run_ahead_.MayBeOpenSince(recorded.mark)) return;
   OrTurnOff([&] {
     const cuda::RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
     SettleWhat(State(), Decision::kSyncSettledQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
-    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+    for (const cuda::RunAhead::DeferredWait& wait : run_ahead_.Open()) {
       if (wait.mark <= recorded.mark) continue;
       if (!recorded.in_all && !OrderedWith(wait.stream, recorded.stream)) continue;
       (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
@@ -281,11 +281,11 @@ void Engine::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     const cuda::InContext ours(driver_, current != nullptr ? current : context_);
     // A stream that is being captured may not be asked: while there is one, what is deferred is settled unasked.
     const bool may_ask = !captures_.live();
-    if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
+    if (may_ask && driver_.cuStreamQuery(cuda::Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
     SettleWhat(State(), Decision::kSyncSettledQuery, 0);
     if (Broken(Mutant::kS63)) return;
-    const StreamKey key = KeyOfStream(stream, per_thread);
-    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+    const cuda::StreamKey key = KeyOfStream(stream, per_thread);
+    for (const cuda::RunAhead::DeferredWait& wait : run_ahead_.Open()) {
       if (OrderedWith(wait.stream, key)) (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
     }
   });
@@ -298,7 +298,7 @@ void Engine::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
     OrTurnOff([&] {
       const cuda::RelaxedCapture relaxed(driver_);
       const uint64_t mark = marks_.LastOf(event).mark;
-      for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+      for (const cuda::RunAhead::DeferredWait& wait : run_ahead_.Open()) {
         if (wait.mark <= mark) continue;
         if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
         (void)WaitCountedAtMost(wait.fence, Decision::kSyncSettledQuery);
@@ -313,7 +313,7 @@ struct Engine::LastSettlement {
   explicit LastSettlement(Engine* of) : engine(of) {}
 
   Engine* const engine;
-  std::vector<FenceRef> fences;
+  std::vector<cuda::FenceRef> fences;
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
@@ -324,7 +324,7 @@ void* Engine::SettleForAnother(void* argument) {
   const cuda::Driver& driver = settlement->engine->driver_;
   (void)driver.cuCtxSetCurrent(settlement->engine->context_);
   const cuda::RelaxedCapture relaxed(driver);
-  for (const FenceRef& fence : settlement->fences)
+  for (const cuda::FenceRef& fence : settlement->fences)
     settlement->engine->WaitCounted(fence, Decision::kSyncSettledThreadExit);
   const std::lock_guard lock(settlement->mutex);
   settlement->done = true;

@@ -18,8 +18,8 @@ void Ring::Add(char* segment) {
   capacity_.fetch_add(kSegmentBytes, std::memory_order_release);
 }
 
-std::vector<FenceRef> Ring::InFlight() {
-  std::vector<FenceRef> fences;
+std::vector<cuda::FenceRef> Ring::InFlight() {
+  std::vector<cuda::FenceRef> fences;
   shards_.ForEach([&](Shard& shard) {
     const std::lock_guard lock(shard);
     for (const Lease& lease : shard.in_flight) fences.push_back(lease.fence);
@@ -47,7 +47,7 @@ std::vector<char*> Ring::TakeIdleSegments() {
 
 // Leases lie in the order of their fences.
 void Ring::Shard::Collect() {
-  Behind behind;
+  cuda::Behind behind;
   for (auto lease = in_flight.begin(); lease != in_flight.end();) {
     if (behind.Done(lease->fence) || Broken(Mutant::kS08Early)) {
       free.insert(free.end(), lease->slots.begin(), lease->slots.end());
@@ -71,7 +71,7 @@ char* Ring::Take(bool ask_first) {
   return slot;
 }
 
-void Ring::Commit(const std::vector<char*>& slots, const FenceRef& fence) {
+void Ring::Commit(const std::vector<char*>& slots, const cuda::FenceRef& fence) {
   if (slots.empty()) return;
   Shard& shard = shards_.Mine();
   const std::lock_guard lock(shard);
@@ -83,7 +83,7 @@ void Ring::Commit(const std::vector<char*>& slots, const FenceRef& fence) {
 }
 
 void Ring::WaitForOne() {
-  for (const FenceRef& fence : InFlight()) {
+  for (const cuda::FenceRef& fence : InFlight()) {
     (void)fence.Wait();
     return;
   }
@@ -107,7 +107,7 @@ char* SlotLease::Take() {
     slot = TakeOwn();
     if (slot == nullptr) slot = ring_.Take(true);
   }
-  if (slot != nullptr) held_.push_back({slot, FenceRef()});
+  if (slot != nullptr) held_.push_back({slot, cuda::FenceRef()});
   return slot;
 }
 
@@ -116,9 +116,9 @@ char* SlotLease::TakeWithin(std::chrono::nanoseconds limit) {
   return Take();
 }
 
-void SlotLease::ReadUpTo(const FenceRef& fence) { held_[with_fence_++].fence = fence; }
+void SlotLease::ReadUpTo(const cuda::FenceRef& fence) { held_[with_fence_++].fence = fence; }
 
-void SlotLease::End(const FenceRef& fence) {
+void SlotLease::End(const cuda::FenceRef& fence) {
   std::vector<char*> slots;
   slots.reserve(held_.size());
   for (const Held& held : held_) slots.push_back(held.slot);

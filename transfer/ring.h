@@ -17,8 +17,8 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/fence.h"
 #include "cuda/sharded.h"
-#include "transfer/fence.h"
 
 namespace slipstream::transfer {
 
@@ -30,7 +30,7 @@ class Ring {
   // A segment of kSegmentBytes of pinned memory.
   void Add(char* segment);
   // What the leases that are in flight wait for.
-  std::vector<FenceRef> InFlight();
+  std::vector<cuda::FenceRef> InFlight();
   // Takes out the segments of which every slot is free now.
   std::vector<char*> TakeIdleSegments();
   // Bytes in all.
@@ -40,7 +40,7 @@ class Ring {
   // all, and waits for nothing (S08).
   char* Take(bool ask_first);
   // The slots hold what is to be read up to `fence`. Without a fence they are free at once.
-  void Commit(const std::vector<char*>& slots, const FenceRef& fence);
+  void Commit(const std::vector<char*>& slots, const cuda::FenceRef& fence);
 
   // Waits for some lease; only the broken rule S08 does.
   void WaitForOne();
@@ -48,7 +48,7 @@ class Ring {
  private:
   struct Lease {
     std::vector<char*> slots;
-    FenceRef fence;
+    cuda::FenceRef fence;
   };
   struct Shard {
     std::mutex mutex;
@@ -80,14 +80,14 @@ class SlotLease {
   // The same; where this copy's oldest slot is being read, waits for that, at most so long.
   char* TakeWithin(std::chrono::nanoseconds limit);
   // What the oldest slot without a fence holds is read up to `fence`. An empty one: nobody knows before the end.
-  void ReadUpTo(const FenceRef& fence);
+  void ReadUpTo(const cuda::FenceRef& fence);
   // All slots are read up to `fence`. Without a fence they are free at once. Without End they are lost.
-  void End(const FenceRef& fence);
+  void End(const cuda::FenceRef& fence);
 
  private:
   struct Held {
     char* slot;
-    FenceRef fence;
+    cuda::FenceRef fence;
   };
 
   char* TakeOwn();

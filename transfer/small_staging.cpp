@@ -6,8 +6,8 @@ namespace slipstream::transfer {
 
 void SmallStaging::Provide(char* memory) { memory_.store(memory, std::memory_order_release); }
 
-SmallStaging::Place SmallStaging::Take(CUcontext context, const StreamKey& stream, uint64_t thread, uint32_t& recent,
-                                       size_t bytes) {
+SmallStaging::Place SmallStaging::Take(CUcontext context, const cuda::StreamKey& stream, uint64_t thread,
+                                       uint32_t& recent, size_t bytes) {
   char* const memory = memory_.load(std::memory_order_acquire);
   if (memory == nullptr) return {};
   const auto rounded = static_cast<uint32_t>((bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -20,7 +20,7 @@ SmallStaging::Place SmallStaging::Take(CUcontext context, const StreamKey& strea
     page.context = context;
     page.stream = stream;
     page.used.store(0, std::memory_order_relaxed);
-    page.fence = FenceRef();
+    page.fence = cuda::FenceRef();
     newest_.store(found.page, std::memory_order_relaxed);
   }
   recent = found.page;
@@ -33,7 +33,7 @@ SmallStaging::Place SmallStaging::Take(CUcontext context, const StreamKey& strea
 }
 
 // A page of the thread's for the stream that has so much room; mostly the one that it used last.
-SmallStaging::Locked SmallStaging::FindOpen(CUcontext context, const StreamKey& stream, uint64_t thread,
+SmallStaging::Locked SmallStaging::FindOpen(CUcontext context, const cuda::StreamKey& stream, uint64_t thread,
                                             uint32_t recent, uint32_t bytes) {
   for (uint32_t i = 0; i < kPages; ++i) {
     const uint32_t index = (recent + i) % kPages;
@@ -54,7 +54,7 @@ SmallStaging::Locked SmallStaging::FindIdle(uint32_t recent) {
   }
   // Pages are taken in turn, so the oldest is the next; but one that is open still is younger than it lies.
   const uint32_t newest = newest_.load(std::memory_order_relaxed);
-  Behind behind;
+  cuda::Behind behind;
   for (const bool ask_all : {false, true}) {
     for (uint32_t i = 1; i <= kPages; ++i) {
       const uint32_t index = (newest + i) % kPages;
@@ -67,7 +67,7 @@ SmallStaging::Locked SmallStaging::FindIdle(uint32_t recent) {
   return {};
 }
 
-void SmallStaging::Commit(const Place& place, FenceRef fence) {
+void SmallStaging::Commit(const Place& place, cuda::FenceRef fence) {
   Page& page = pages_[place.page];
   const std::lock_guard lock(page.mutex);
   page.fence = std::move(fence);
@@ -87,7 +87,7 @@ void SmallStaging::Retire(CUstream handle) {
   }
 }
 
-FenceRef SmallStaging::AnyInFlight() {
+cuda::FenceRef SmallStaging::AnyInFlight() {
   for (Page& page : pages_) {
     const std::lock_guard lock(page.mutex);
     if (!page.Idle() && page.fence) return page.fence;

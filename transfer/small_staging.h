@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <mutex>
 
+#include "cuda/fence.h"
+#include "cuda/stream_ref.h"
 #include "policy/transfer_plan.h"
-#include "transfer/fence.h"
-#include "transfer/stream_ref.h"
 
 namespace slipstream::transfer {
 
@@ -38,9 +38,9 @@ class SmallStaging {
   // Room for `bytes` (at most kSmallCopyBytes). What was taken must be committed or cancelled.
   // `context`: the stream's; two have a default stream of the same name. `thread`: the calling one's number, not 0, and
   // `recent` its own too: the page that it used last, at first 0.
-  Place Take(CUcontext context, const StreamKey& stream, uint64_t thread, uint32_t& recent, size_t bytes);
+  Place Take(CUcontext context, const cuda::StreamKey& stream, uint64_t thread, uint32_t& recent, size_t bytes);
   // `fence` is behind the copy, on the stream.
-  void Commit(const Place& place, FenceRef fence);
+  void Commit(const Place& place, cuda::FenceRef fence);
   // No copy was enqueued.
   void Cancel(const Place& place);
 
@@ -49,7 +49,7 @@ class SmallStaging {
   void Retire(CUstream handle);
 
   // Some page's fence, to wait for; empty when none is in flight. Only the broken rule S08 waits.
-  FenceRef AnyInFlight();
+  cuda::FenceRef AnyInFlight();
 
  private:
   static constexpr uint32_t kPages = kBytes / kPageBytes;
@@ -61,9 +61,9 @@ class SmallStaging {
     std::atomic<uint64_t> thread{0};  // 0: nobody's
     std::atomic<uint32_t> used{0};
     CUcontext context = nullptr;
-    StreamKey stream;
+    cuda::StreamKey stream;
     uint32_t open_copies = 0;  // taken, not committed
-    FenceRef fence;
+    cuda::FenceRef fence;
 
     bool Idle() const { return open_copies == 0 && (!fence || fence.Done()); }
     bool HasRoom(uint64_t for_thread, uint32_t bytes) const {
@@ -77,7 +77,7 @@ class SmallStaging {
     uint32_t page = kPages;
   };
 
-  Locked FindOpen(CUcontext context, const StreamKey& stream, uint64_t thread, uint32_t recent, uint32_t bytes);
+  Locked FindOpen(CUcontext context, const cuda::StreamKey& stream, uint64_t thread, uint32_t recent, uint32_t bytes);
   Locked FindIdle(uint32_t recent);
 
   std::atomic<char*> memory_{nullptr};

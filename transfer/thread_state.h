@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/fence.h"
+#include "cuda/stream_ref.h"
+#include "cuda/thread_work.h"
 #include "policy/transfer_plan.h"
-#include "transfer/fence.h"
-#include "transfer/stream_ref.h"
-#include "transfer/thread_work.h"
 
 namespace slipstream::transfer {
 
@@ -20,14 +20,14 @@ struct Candidate {
   bool destination_may_be_shared = false;
   bool small = false;         // at most kSmallCopyBytes
   policy::TransferPlan plan;  // what the policy makes of the copy
-  StreamKey stream;
+  cuda::StreamKey stream;
 };
 
 // A synchronization that was skipped: on each stream the newest stands for the older ones.
 struct Deferred {
-  StreamKey stream;
-  Fence* fence = nullptr;  // held
-  uint64_t mark = 0;       // of EventMarks' counter
+  cuda::StreamKey stream;
+  cuda::Fence* fence = nullptr;  // held
+  uint64_t mark = 0;             // of EventMarks' counter
 };
 
 // Pages of the host that were pinned when the thread asked about them. Memory is pinned by whole pages.
@@ -52,7 +52,7 @@ struct ThreadState {
   size_t deferred_count = 0;
   PinnedPages pinned;
   uint32_t small_page = 0;  // of SmallStaging, that it used last
-  ThreadWork::Mine work = {};
+  cuda::ThreadWork::Mine work = {};
 };
 
 }  // namespace slipstream::transfer

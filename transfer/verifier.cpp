@@ -57,7 +57,7 @@ Verifier::Finding Verifier::Look() {
       const size_t bytes = std::min(Ring::kSlotBytes, copy.bytes - i * Ring::kSlotBytes);
       sum = SumOf(copy.slots[i], bytes, sum);
     }
-    ring_.Commit(copy.slots, FenceRef());
+    ring_.Commit(copy.slots, cuda::FenceRef());
     ++finding.compared;
     if (sum == copy.sum || finding.wrong || Broken(Mutant::kVerify)) continue;
     finding.wrong = true;

@@ -16,15 +16,16 @@
 #include <vector>
 
 #include "cuda/driver.h"
+#include "cuda/fence.h"
 #include "transfer/delivery.h"
-#include "transfer/fence.h"
 #include "transfer/ring.h"
 
 namespace slipstream::transfer {
 
 class Verifier {
  public:
-  Verifier(const cuda::Driver& driver, FencePool& fences, Ring& ring) : driver_(driver), fences_(fences), ring_(ring) {}
+  Verifier(const cuda::Driver& driver, cuda::FencePool& fences, Ring& ring)
+      : driver_(driver), fences_(fences), ring_(ring) {}
 
   // Depends on every byte and its place.
   static uint64_t SumOf(const char* memory, size_t bytes, uint64_t before = 0);
@@ -50,11 +51,11 @@ class Verifier {
     uint64_t sum;
     uint32_t site;
     std::vector<char*> slots;
-    FenceRef back;
+    cuda::FenceRef back;
   };
 
   const cuda::Driver& driver_;
-  FencePool& fences_;
+  cuda::FencePool& fences_;
   Ring& ring_;
   std::mutex mutex_;
   std::deque<Copy> copies_;

@@ -10,8 +10,8 @@
 #include <new>
 #include <vector>
 
-#include "tests/transfer/played_driver.h"
-#include "transfer/fence.h"
+#include "cuda/fence.h"
+#include "tests/cuda/played_driver.h"
 
 namespace {
 
@@ -30,7 +30,7 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 namespace slipstream::transfer {
 namespace {
 
-using played::g_passed;
+using cuda::played::g_passed;
 
 constexpr size_t kTotal = size_t{16} << 30;
 size_t g_free = kTotal;  // of the device
@@ -40,7 +40,7 @@ CUresult g_wait = CUDA_SUCCESS;
 // As in the engine, never destroyed.
 struct Parts {
   cuda::Driver driver{};
-  FencePool fences{driver};
+  cuda::FencePool fences{driver};
   DeviceStaging staging{driver};
 };
 
@@ -51,7 +51,7 @@ class DeviceStagingTest : public testing::Test {
   static constexpr size_t kLeases = kSegment / kLease;
 
   DeviceStagingTest() {
-    played::PlayedBy(&driver_);
+    cuda::played::PlayedBy(&driver_);
     g_passed.clear();
     g_segments = 0;
     g_wait = CUDA_SUCCESS;
@@ -87,10 +87,10 @@ class DeviceStagingTest : public testing::Test {
     while (const CUdeviceptr memory = staging_.Take(bytes)) leases.push_back(memory);
     return leases;
   }
-  void Commit(const std::vector<CUdeviceptr>& leases, const FenceRef& fence) {
+  void Commit(const std::vector<CUdeviceptr>& leases, const cuda::FenceRef& fence) {
     for (const CUdeviceptr lease : leases) staging_.Commit(lease, fence);
   }
-  FenceRef Recorded() { return fences_.Record(played::Context(), staging_.stream()); }
+  cuda::FenceRef Recorded() { return fences_.Record(cuda::played::Context(), staging_.stream()); }
 
   static Parts& NewParts() {
     static auto* const all = new std::deque<Parts>;
@@ -99,7 +99,7 @@ class DeviceStagingTest : public testing::Test {
 
   Parts& parts_ = NewParts();
   cuda::Driver& driver_ = parts_.driver;
-  FencePool& fences_ = parts_.fences;
+  cuda::FencePool& fences_ = parts_.fences;
   DeviceStaging& staging_ = parts_.staging;
 };
 
@@ -113,7 +113,7 @@ TEST_F(DeviceStagingTest, S36_GoesBackWithoutMemoryOfTheHost) {
   ASSERT_TRUE(Grow());
   const std::vector<CUdeviceptr> leases = TakeAll();
   ASSERT_EQ(leases.size(), 2 * kLeases);
-  const FenceRef fence = Recorded();
+  const cuda::FenceRef fence = Recorded();
   g_no_memory = true;
   Commit(leases, fence);
   const bool any = staging_.GiveBack(Never);
@@ -202,7 +202,7 @@ TEST_F(DeviceStagingTest, LeasesAreApartAndComeBackWhole) {
         ASSERT_LE(memory + bytes, std::next(lease)->first);
       }
     }
-    const FenceRef fence = Recorded();
+    const cuda::FenceRef fence = Recorded();
     for (const auto& [memory, bytes] : leases) {
       if (memory % 3 == 0) {
         staging_.Cancel(memory);
@@ -230,7 +230,7 @@ TEST_F(DeviceStagingTest, NoLeaseSpansTwoSegments) {
 TEST_F(DeviceStagingTest, WhatIsInFlightIsNotGivenAgain) {
   ASSERT_TRUE(Grow());
   const CUdeviceptr first = staging_.Take(kSegment);
-  const FenceRef fence = Recorded();
+  const cuda::FenceRef fence = Recorded();
   staging_.Commit(first, fence);
   EXPECT_EQ(staging_.Take(1), 0U);
   g_passed.insert(fence.event());

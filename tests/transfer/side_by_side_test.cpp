@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "transfer/capture_watch.h"
-#include "transfer/host_effects.h"
+#include "cuda/capture_watch.h"
+#include "cuda/host_effects.h"
+#include "cuda/run_ahead.h"
 #include "transfer/ring.h"
-#include "transfer/run_ahead.h"
 #include "transfer/small_staging.h"
 
 namespace slipstream::transfer {
@@ -88,12 +88,12 @@ void Play(cuda::Driver* driver) {
 // As in the engine, never destroyed.
 struct Parts {
   cuda::Driver driver;
-  FencePool fences{driver};
+  cuda::FencePool fences{driver};
   SmallStaging small;
   Ring ring;
-  HostEffects effects;
-  RunAhead ahead;
-  CaptureWatch captures;
+  cuda::HostEffects effects;
+  cuda::RunAhead ahead;
+  cuda::CaptureWatch captures;
   std::vector<char> memory = std::vector<char>(SmallStaging::kBytes);
   std::vector<char> segment = std::vector<char>(Ring::kSegmentBytes);
 };
@@ -125,9 +125,9 @@ class SideBySideTest : public ::testing::Test {
   }
 
   // Behind a DMA that reads [begin, end), which holds the thread's number everywhere.
-  FenceRef Send(const char* begin, const char* end, uint64_t thread) {
+  cuda::FenceRef Send(const char* begin, const char* end, uint64_t thread) {
     t_dma = {begin, end, static_cast<char>(thread)};
-    FenceRef fence = parts_.fences.Record(context_, stream_);
+    cuda::FenceRef fence = parts_.fences.Record(context_, stream_);
     t_dma = {};
     return fence;
   }
@@ -172,7 +172,7 @@ TEST_F(SideBySideTest, SlotsGoFromThreadToThread) {
     parts_.ring.Commit({slot}, Send(slot, slot + kLeast, thread));
   });
   EXPECT_EQ(g_wrong, 0);
-  for (const FenceRef& fence : parts_.ring.InFlight()) {
+  for (const cuda::FenceRef& fence : parts_.ring.InFlight()) {
     while (!fence.Done()) {
     }
   }
@@ -184,17 +184,17 @@ TEST_F(SideBySideTest, SlotsGoFromThreadToThread) {
 TEST_F(SideBySideTest, S63_WhatIsDeferredIsOpenUntilItHasPassed) {
   std::atomic<uint64_t> marks{0};
   Each([&](uint64_t thread) {
-    const StreamKey stream = {reinterpret_cast<CUstream>(thread << 12), 0};
-    while (const FenceRef oldest = parts_.ahead.MustWaitFor(stream)) {
+    const cuda::StreamKey stream = {reinterpret_cast<CUstream>(thread << 12), 0};
+    while (const cuda::FenceRef oldest = parts_.ahead.MustWaitFor(stream)) {
       while (!oldest.Done()) {
       }
     }
-    const FenceRef fence = parts_.fences.Record(context_, stream.handle);
+    const cuda::FenceRef fence = parts_.fences.Record(context_, stream.handle);
     const uint64_t mark = ++marks;
     parts_.ahead.Defer(stream, fence, mark);
     if (!parts_.ahead.MayBeOpenSince(mark - 1) && !fence.Done()) ++g_wrong;
     if (t_random() % 2 != 0) return;
-    const std::vector<RunAhead::DeferredWait> open = parts_.ahead.Open();
+    const std::vector<cuda::RunAhead::DeferredWait> open = parts_.ahead.Open();
     const bool found = std::any_of(open.begin(), open.end(), [&](const auto& wait) { return wait.mark == mark; });
     if (!found && !fence.KnownDone()) ++g_wrong;
   });
@@ -203,17 +203,17 @@ TEST_F(SideBySideTest, S63_WhatIsDeferredIsOpenUntilItHasPassed) {
 
 TEST_F(SideBySideTest, S10_AnEffectIsFoundUntilItHasPassed) {
   Each([&](uint64_t thread) {
-    const StreamKey stream = {reinterpret_cast<CUstream>((thread % 3 + 1) << 12), 0};
-    const AddressRange mine = {thread * 4096, thread * 4096 + 64};
-    const FenceRef fence = parts_.fences.Record(context_, stream.handle);
-    parts_.effects.Add(stream, thread, HostEffectKind::kWrite, mine, fence);
-    if (!parts_.effects.MayWrite(HostEffectKind::kWrite, mine) && !fence.KnownDone()) ++g_wrong;
-    std::vector<FenceRef> fences;
-    const StreamKey other = {reinterpret_cast<CUstream>(uintptr_t{9} << 12), 0};
+    const cuda::StreamKey stream = {reinterpret_cast<CUstream>((thread % 3 + 1) << 12), 0};
+    const cuda::AddressRange mine = {thread * 4096, thread * 4096 + 64};
+    const cuda::FenceRef fence = parts_.fences.Record(context_, stream.handle);
+    parts_.effects.Add(stream, thread, cuda::HostEffectKind::kWrite, mine, fence);
+    if (!parts_.effects.MayWrite(cuda::HostEffectKind::kWrite, mine) && !fence.KnownDone()) ++g_wrong;
+    std::vector<cuda::FenceRef> fences;
+    const cuda::StreamKey other = {reinterpret_cast<CUstream>(uintptr_t{9} << 12), 0};
     if (parts_.effects.OnlyOn(other, &fences) && !fence.KnownDone()) ++g_wrong;
     fences.clear();
     if (!parts_.effects.All(context_, &fences)) ++g_wrong;
-    const auto is_it = [&](const FenceRef& found) { return found.event() == fence.event(); };
+    const auto is_it = [&](const cuda::FenceRef& found) { return found.event() == fence.event(); };
     if (std::none_of(fences.begin(), fences.end(), is_it) && !fence.KnownDone()) ++g_wrong;
   });
   EXPECT_EQ(g_wrong, 0);
@@ -225,7 +225,7 @@ TEST_F(SideBySideTest, S05_NothingIsDoneWhileACaptureIsLive) {
   std::atomic<int> begun{0};
   Each([&](uint64_t thread) {
     static thread_local bool captures;
-    const StreamKey stream = {reinterpret_cast<CUstream>(thread << 12), 0};
+    const cuda::StreamKey stream = {reinterpret_cast<CUstream>(thread << 12), 0};
     if (captures) {
       if (t_random() % 4 != 0) return;
       captures = false;
@@ -255,15 +255,15 @@ TEST_F(SideBySideTest, S05_NothingIsDoneWhileACaptureIsLive) {
 // One thread records, and another one is the last that holds the fence.
 TEST_F(SideBySideTest, FencesThatChangeHandsAreUsedAgain) {
   std::mutex mutex;
-  std::vector<FenceRef> handed;
+  std::vector<cuda::FenceRef> handed;
   const size_t before = g_made;
   Each([&](uint64_t thread) {
     if (thread % 2 == 0) {
-      FenceRef fence = parts_.fences.Record(context_, stream_);
+      cuda::FenceRef fence = parts_.fences.Record(context_, stream_);
       const std::lock_guard lock(mutex);
       if (handed.size() < 100) handed.push_back(std::move(fence));
     } else {
-      FenceRef last;
+      cuda::FenceRef last;
       const std::lock_guard lock(mutex);
       if (handed.empty()) return;
       last = std::move(handed.back());

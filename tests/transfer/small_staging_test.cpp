@@ -10,19 +10,19 @@
 #include <set>
 #include <vector>
 
-#include "tests/transfer/played_driver.h"
+#include "tests/cuda/played_driver.h"
 
 namespace slipstream::transfer {
 namespace {
 
-using played::Context;
-using played::g_passed;
-using played::g_questions;
+using cuda::played::Context;
+using cuda::played::g_passed;
+using cuda::played::g_questions;
 
 // As in the engine, none of it is ever destroyed.
 struct Staging {
   cuda::Driver driver;
-  FencePool fences{driver};
+  cuda::FencePool fences{driver};
   std::vector<char> memory = std::vector<char>(SmallStaging::kBytes);
   SmallStaging small;
 };
@@ -32,29 +32,30 @@ class SmallStagingTest : public ::testing::Test {
   static Staging& NewStaging() {
     static auto* const all = new std::deque<Staging>;
     Staging& staging = all->emplace_back();
-    played::PlayedBy(&staging.driver);
+    cuda::played::PlayedBy(&staging.driver);
     staging.small.Provide(staging.memory.data());
     return staging;
   }
 
   // What a thread of that number takes.
-  SmallStaging::Place Take(const StreamKey& stream, uint64_t thread, size_t bytes, CUcontext context = Context()) {
+  SmallStaging::Place Take(const cuda::StreamKey& stream, uint64_t thread, size_t bytes,
+                           CUcontext context = Context()) {
     return staging_.Take(context, stream, thread, recent_[thread], bytes);
   }
 
   // A copy that is enqueued; its fence.
-  FenceRef Copy(CUstream stream, uint64_t thread, char** place, size_t bytes = 64) {
+  cuda::FenceRef Copy(CUstream stream, uint64_t thread, char** place, size_t bytes = 64) {
     const SmallStaging::Place taken = Take({stream, 0}, thread, bytes);
     *place = taken.memory;
-    FenceRef fence = fences_.Record(Context(), stream);
+    cuda::FenceRef fence = fences_.Record(Context(), stream);
     staging_.Commit(taken, fence);
     return fence;
   }
-  static void Pass(const FenceRef& fence) { g_passed.insert(fence.event()); }
+  static void Pass(const cuda::FenceRef& fence) { g_passed.insert(fence.event()); }
 
   Staging& all_ = NewStaging();
   SmallStaging& staging_ = all_.small;
-  FencePool& fences_ = all_.fences;
+  cuda::FencePool& fences_ = all_.fences;
   std::map<uint64_t, uint32_t> recent_;  // of each thread
   const CUstream stream_ = reinterpret_cast<CUstream>(0x1000);
 };
@@ -88,10 +89,10 @@ TEST_F(SmallStagingTest, AStreamOfTheSameNameInAnotherContextHasPagesOfItsOwn) {
 // A destroyed stream works off what it has; a new one may get its handle, and be done earlier.
 TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
   char* old_place = nullptr;
-  const FenceRef old_fence = Copy(stream_, 1, &old_place);
+  const cuda::FenceRef old_fence = Copy(stream_, 1, &old_place);
   staging_.Retire(stream_);
   char* new_place = nullptr;
-  const FenceRef new_fence = Copy(stream_, 1, &new_place);
+  const cuda::FenceRef new_fence = Copy(stream_, 1, &new_place);
   Pass(new_fence);
   std::set<char*> pages;
   for (;;) {
@@ -106,7 +107,7 @@ TEST_F(SmallStagingTest, AHandleThatComesBackIsAnotherStream) {
 constexpr size_t kPages = SmallStaging::kBytes / SmallStaging::kPageBytes;
 
 TEST_F(SmallStagingTest, AStreamThatIsBehindIsAskedOfOnceForEachCopy) {
-  std::deque<FenceRef> fences;
+  std::deque<cuda::FenceRef> fences;
   char* oldest = nullptr;
   char* place = nullptr;
   // Half of the pages lie behind a stream, and the others were used long ago.
@@ -122,7 +123,7 @@ TEST_F(SmallStagingTest, AStreamThatIsBehindIsAskedOfOnceForEachCopy) {
 
 // Behind the younger copy of another thread, whose page was opened before.
 TEST_F(SmallStagingTest, APageThatIsFreeIsFoundWhateverItsStreamHas) {
-  std::deque<FenceRef> fences;
+  std::deque<cuda::FenceRef> fences;
   char* place = nullptr;
   Copy(stream_, 2, &place);
   for (size_t page = 1; page < kPages; ++page) {

@@ -17,11 +17,11 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/fence.h"
 #include "cuda/sharded.h"
-#include "transfer/fence.h"
-#include "transfer/stream_ref.h"
+#include "cuda/stream_ref.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class RunAhead {
  public:
@@ -72,7 +72,7 @@ class RunAhead {
   // All that is deferred by whatever thread and not done, the oldest first.
   std::vector<DeferredWait> Open() {
     std::vector<DeferredWait> open;
-    const cuda::AllLocked all(shards_);  // or something could be deferred that nobody has seen when newest_ goes back
+    const AllLocked all(shards_);  // or something could be deferred that nobody has seen when newest_ goes back
     shards_.ForEach([&](Shard& shard) {
       shard.EraseOrphans();
       open.insert(open.end(), shard.orphans.begin(), shard.orphans.end());
@@ -143,7 +143,7 @@ class RunAhead {
   }
 
   std::atomic<uint64_t> newest_{0};  // mark of the youngest deferred wait; 0: all are settled. With a shard's lock held
-  cuda::Sharded<Shard> shards_;
+  Sharded<Shard> shards_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

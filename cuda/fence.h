@@ -20,7 +20,7 @@
 #include "cuda/driver.h"
 #include "cuda/sharded.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class FencePool;
 
@@ -88,7 +88,7 @@ class Behind {
 
 class FencePool {
  public:
-  explicit FencePool(const cuda::Driver& driver) : driver_(driver) {}
+  explicit FencePool(const Driver& driver) : driver_(driver) {}
   FencePool(const FencePool&) = delete;
   FencePool& operator=(const FencePool&) = delete;
 
@@ -107,7 +107,7 @@ class FencePool {
            abandoned_.begin() + static_cast<ptrdiff_t>(count);
   }
 
-  const cuda::Driver& driver() const { return driver_; }
+  const Driver& driver() const { return driver_; }
 
  private:
   friend class FenceRef;
@@ -123,11 +123,11 @@ class FencePool {
   static Fence* TakeFrom(Spare& spare, CUcontext context);
   void GiveBack(Fence* fence);
 
-  const cuda::Driver& driver_;
+  const Driver& driver_;
   std::mutex abandon_mutex_;
   std::array<CUcontext, 64> abandoned_{};  // written before the count, with the lock held
   std::atomic<size_t> abandoned_count_{0};
-  cuda::Sharded<Spare> spare_;
+  Sharded<Spare> spare_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -8,14 +8,14 @@
 
 #include "cuda/driver.h"
 
-namespace slipstream::transfer::played {
+namespace slipstream::cuda::played {
 
 inline std::set<CUevent> g_passed;
 inline int g_questions = 0;  // whether an event has passed
 
 inline CUcontext Context() { return reinterpret_cast<CUcontext>(0x2000); }
 
-inline void PlayedBy(cuda::Driver* driver) {
+inline void PlayedBy(Driver* driver) {
   driver->cuCtxGetCurrent = [](CUcontext* context) {
     *context = Context();
     return CUDA_SUCCESS;
@@ -36,4 +36,4 @@ inline void PlayedBy(cuda::Driver* driver) {
   };
 }
 
-}  // namespace slipstream::transfer::played
+}  // namespace slipstream::cuda::played

@@ -15,12 +15,12 @@
 #include <mutex>
 #include <vector>
 
+#include "cuda/address_range.h"
+#include "cuda/fence.h"
 #include "cuda/sharded.h"
-#include "transfer/address_range.h"
-#include "transfer/fence.h"
-#include "transfer/stream_ref.h"
+#include "cuda/stream_ref.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 enum class HostEffectKind : uint8_t {
   kHostCode,  // a host function may run: it may write anything
@@ -78,7 +78,7 @@ class HostEffects {
   template <typename AllAre>
   bool AllUnfinished(const AllAre& all_are);
 
-  cuda::Sharded<Shard> shards_;
+  Sharded<Shard> shards_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

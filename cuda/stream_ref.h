@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 // Tells streams apart. A per-thread default stream is its thread's.
 struct StreamKey {
@@ -28,4 +28,4 @@ inline StreamKey KeyOf(CUstream handle, uint64_t thread) {
   return {handle, handle == CU_STREAM_PER_THREAD ? thread : 0};
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

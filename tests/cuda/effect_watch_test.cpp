@@ -1,6 +1,6 @@
 // What is not recorded is stood for by the fence of whoever asks next (transfer/effect_watch.h).
 
-#include "transfer/effect_watch.h"
+#include "cuda/effect_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 constexpr uint64_t kIdleAfter = 3;
@@ -98,4 +98,4 @@ TEST(EffectWatchTest, WhoeverAsksMissesNothing) {
 }
 
 }  // namespace
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

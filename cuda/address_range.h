@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 struct AddressRange {
   uintptr_t begin = 0;
@@ -27,4 +27,4 @@ struct AddressRange {
   }
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -1,6 +1,6 @@
 // How many synchronizations a stream may owe (S23), and how often the driver is asked for that.
 
-#include "transfer/run_ahead.h"
+#include "cuda/run_ahead.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <set>
 #include <vector>
 
-#include "tests/transfer/played_driver.h"
+#include "tests/cuda/played_driver.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 using played::Context;
@@ -20,7 +20,7 @@ using played::g_questions;
 
 // As in the engine, never destroyed.
 struct Parts {
-  cuda::Driver driver;
+  Driver driver;
   FencePool fences{driver};
   RunAhead ahead;
 };
@@ -127,7 +127,7 @@ TEST_F(RunAheadTest, ThreadsAndStreamsThatComeAndGoLeaveNothing) {
     Pass(fence);
     ahead_.ThreadEnded(thread);
   }
-  EXPECT_LE(events.size(), cuda::Sharded<int>::kShards * (RunAhead::kManyOrphans + 2)) << "fences are used again";
+  EXPECT_LE(events.size(), Sharded<int>::kShards * (RunAhead::kManyOrphans + 2)) << "fences are used again";
 }
 
 TEST_F(RunAheadTest, AWaitWithAnEnd) {
@@ -157,4 +157,4 @@ TEST_F(RunAheadTest, NothingIsAskedAboutAContextThatIsGone) {
 }
 
 }  // namespace
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

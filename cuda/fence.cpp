@@ -1,10 +1,10 @@
-#include "transfer/fence.h"
+#include "cuda/fence.h"
 
 #include <algorithm>
 #include <new>
 #include <thread>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 FenceRef::~FenceRef() {
   if (fence_ == nullptr) return;
@@ -70,7 +70,7 @@ Fence* FencePool::Take(CUcontext context) {
   fence->pool = this;
   fence->context = context;
   fence->references.store(1, std::memory_order_relaxed);
-  const cuda::CurrentContext current(driver_, context);
+  const CurrentContext current(driver_, context);
   if (driver_.cuEventCreate(&fence->event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
     delete fence;
     return nullptr;
@@ -113,4 +113,4 @@ FenceRef FencePool::RecordContext(CUcontext context) {
   return reference;
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

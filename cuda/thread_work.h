@@ -18,9 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transfer/stream_ref.h"
+#include "cuda/stream_ref.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class ThreadWork {
  public:
@@ -84,4 +84,4 @@ class ThreadWork {
   std::array<Slot, kThreads> slots_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -1,14 +1,14 @@
-#include "transfer/graph_watch.h"
+#include "cuda/graph_watch.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "transfer/memory_kind.h"
+#include "cuda/memory_kind.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
-bool IsOnDevice(const cuda::Driver& driver, CUmemorytype type, CUdeviceptr address) {
+bool IsOnDevice(const Driver& driver, CUmemorytype type, CUdeviceptr address) {
   switch (type) {
     case CU_MEMORYTYPE_ARRAY:
       return true;
@@ -20,19 +20,19 @@ bool IsOnDevice(const cuda::Driver& driver, CUmemorytype type, CUdeviceptr addre
   }
 }
 
-bool IsHarmlessCopy(const cuda::Driver& driver, CUgraphNode node) {
+bool IsHarmlessCopy(const Driver& driver, CUgraphNode node) {
   CUDA_MEMCPY3D copy = {};
   return driver.cuGraphMemcpyNodeGetParams(node, &copy) == CUDA_SUCCESS &&
          IsOnDevice(driver, copy.dstMemoryType, copy.dstDevice) &&
          IsOnDevice(driver, copy.srcMemoryType, copy.srcDevice);
 }
 
-bool IsHarmlessSet(const cuda::Driver& driver, CUgraphNode node) {
+bool IsHarmlessSet(const Driver& driver, CUgraphNode node) {
   CUDA_MEMSET_NODE_PARAMS set = {};
   return driver.cuGraphMemsetNodeGetParams(node, &set) == CUDA_SUCCESS && IsDeviceMemory(driver, set.dst);
 }
 
-bool IsHarmlessNode(const cuda::Driver& driver, CUgraphNode node) {
+bool IsHarmlessNode(const Driver& driver, CUgraphNode node) {
   CUgraphNodeType type = CU_GRAPH_NODE_TYPE_HOST;
   if (driver.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) return false;
   switch (type) {
@@ -59,7 +59,7 @@ bool IsHarmlessNode(const cuda::Driver& driver, CUgraphNode node) {
 
 }  // namespace
 
-bool HasNoHostEffects(const cuda::Driver& driver, CUgraph graph) {
+bool HasNoHostEffects(const Driver& driver, CUgraph graph) {
   size_t count = 0;
   if (driver.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return false;
   std::vector<CUgraphNode> nodes(count);
@@ -67,7 +67,7 @@ bool HasNoHostEffects(const cuda::Driver& driver, CUgraph graph) {
   return std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) { return IsHarmlessNode(driver, node); });
 }
 
-void GraphWatch::Instantiated(const cuda::Driver& driver, CUgraphExec executable, CUgraph graph) {
+void GraphWatch::Instantiated(const Driver& driver, CUgraphExec executable, CUgraph graph) {
   const bool harmless = HasNoHostEffects(driver, graph);
   const std::lock_guard lock(mutex_);
   if (harmless) {
@@ -87,4 +87,4 @@ bool GraphWatch::IsHarmless(CUgraphExec executable) {
   return harmless_.contains(executable);
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

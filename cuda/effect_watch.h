@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class EffectWatch {
  public:
@@ -62,4 +62,4 @@ class EffectWatch {
   std::atomic<uint64_t> unasked_{0};
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

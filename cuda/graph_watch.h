@@ -11,14 +11,14 @@
 
 #include "cuda/driver.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 // Whether no node of the graph, child graphs included, has an effect that the host can see.
-bool HasNoHostEffects(const cuda::Driver& driver, CUgraph graph);
+bool HasNoHostEffects(const Driver& driver, CUgraph graph);
 
 class GraphWatch {
  public:
-  void Instantiated(const cuda::Driver& driver, CUgraphExec executable, CUgraph graph);
+  void Instantiated(const Driver& driver, CUgraphExec executable, CUgraph graph);
   // Changed in a way that was not looked at, or destroyed.
   void Forget(CUgraphExec executable);
   bool IsHarmless(CUgraphExec executable);
@@ -28,4 +28,4 @@ class GraphWatch {
   std::unordered_set<CUgraphExec> harmless_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

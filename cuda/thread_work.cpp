@@ -1,8 +1,8 @@
-#include "transfer/thread_work.h"
+#include "cuda/thread_work.h"
 
 #include <algorithm>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 bool ThreadWork::SubmittedElsewhere(Mine& mine, CUstream stream, uint64_t turn) {
   const bool is_new = mine.slot == nullptr;
@@ -75,4 +75,4 @@ bool ThreadWork::OthersUse(const Mine& mine, CUstream stream) const {
          AnyOther(mine, stream, turn, [](const Lately& lately) { return lately.to_it; });
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

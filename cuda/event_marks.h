@@ -13,9 +13,9 @@
 #include <unordered_map>
 
 #include "cuda/driver.h"
-#include "transfer/stream_ref.h"
+#include "cuda/stream_ref.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class EventMarks {
  public:
@@ -75,4 +75,4 @@ class EventMarks {
   std::array<Shard, kShards> shards_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -1,6 +1,6 @@
 // S60: staging memory is on the node that is asked for. S67: staging memory for which the system has no page left is
 // not there; nothing is written to make one.
-#include "transfer/pinned_memory.h"
+#include "cuda/pinned_memory.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ extern "C" int madvise(void* memory, size_t bytes, int advice) noexcept {
   return real(memory, bytes, advice);
 }
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 constexpr size_t kBytes = size_t{4} << 20;
@@ -63,7 +63,7 @@ class PinnedMemoryTest : public testing::Test {
   }
   ~PinnedMemoryTest() override { g_populate_fails_with = 0; }
 
-  cuda::Driver driver_{};
+  Driver driver_{};
 };
 
 TEST_F(PinnedMemoryTest, S67_PagesAreThereBeforeTheDriverIsAsked) {
@@ -131,4 +131,4 @@ TEST_F(PinnedMemoryTest, S60_TheNodeIsTheDriversWord) {
 }
 
 }  // namespace
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -9,19 +9,21 @@
 #include <cstddef>
 
 #include "cuda/driver.h"
-#include "transfer/host_pages.h"
+#include "policy/transfer_plan.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
+
+using policy::kHugePageBytes;
 
 // `bytes` is a multiple of kHugePageBytes. Its pages are on the NUMA node where there is room, and the process may
 // (S60); below 0: wherever. Null: no memory, or the driver refuses to register it.
-char* PinSegment(const cuda::Driver& driver, size_t bytes, int numa_node);
+char* PinSegment(const Driver& driver, size_t bytes, int numa_node);
 
 // Of the host's nodes the one that is nearest to the device; below 0: the driver does not say, or there is but one.
-int NumaNodeOf(const cuda::Driver& driver, CUdevice device);
+int NumaNodeOf(const Driver& driver, CUdevice device);
 
 // Nothing may be on its way from or to the segment. The driver may wait for the device (S55). False: it is kept,
 // because the driver would not let go of it.
-bool UnpinSegment(const cuda::Driver& driver, char* memory, size_t bytes);
+bool UnpinSegment(const Driver& driver, char* memory, size_t bytes);
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

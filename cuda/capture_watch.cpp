@@ -1,8 +1,8 @@
-#include "transfer/capture_watch.h"
+#include "cuda/capture_watch.h"
 
 #include <algorithm>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 CaptureWatch::CaptureWatch() noexcept {
   constexpr size_t kCaptures = 64;
@@ -23,9 +23,9 @@ void CaptureWatch::Opened(const StreamKey& stream) noexcept {
 }
 
 void CaptureWatch::Ended(const StreamKey& stream) {
-  const cuda::AllLocked all(locks_);
+  const AllLocked all(locks_);
   std::erase(streams_, stream);
   live_.store(static_cast<uint32_t>(streams_.size()) + (lost_one_ ? 1 : 0), std::memory_order_release);
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -1,4 +1,4 @@
-#include "transfer/pinned_memory.h"
+#include "cuda/pinned_memory.h"
 
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #define MADV_POPULATE_WRITE 23  // Linux 5.14; older C libraries lack the name
 #endif
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 // Has the system make the pages, huge ones where it can. False: it says that it has none left. Then none is made by
@@ -37,12 +37,12 @@ void PreferNode(char* memory, size_t bytes, int node) {
 
 }  // namespace
 
-int NumaNodeOf(const cuda::Driver& driver, CUdevice device) {
+int NumaNodeOf(const Driver& driver, CUdevice device) {
   int node = -1;
   return driver.cuDeviceGetAttribute(&node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device) == CUDA_SUCCESS ? node : -1;
 }
 
-char* PinSegment(const cuda::Driver& driver, size_t bytes, int numa_node) {
+char* PinSegment(const Driver& driver, size_t bytes, int numa_node) {
   const size_t reserved = bytes + kHugePageBytes;
   void* const mapping = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
@@ -63,10 +63,10 @@ char* PinSegment(const cuda::Driver& driver, size_t bytes, int numa_node) {
   return memory;
 }
 
-bool UnpinSegment(const cuda::Driver& driver, char* memory, size_t bytes) {
+bool UnpinSegment(const Driver& driver, char* memory, size_t bytes) {
   if (driver.cuMemHostUnregister(memory) != CUDA_SUCCESS) return false;
   munmap(memory, bytes);
   return true;
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "cuda/sharded.h"
-#include "transfer/stream_ref.h"
+#include "cuda/stream_ref.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class CaptureWatch {
  public:
@@ -26,7 +26,7 @@ class CaptureWatch {
   // Calls begin() and counts a capture that it began.
   template <typename BeginIt>
   auto Begin(const StreamKey& stream, const BeginIt& begin) {
-    const cuda::AllLocked all(locks_);
+    const AllLocked all(locks_);
     const auto result = begin();
     if (result == 0) Opened(stream);
     return result;
@@ -49,10 +49,10 @@ class CaptureWatch {
  private:
   void Opened(const StreamKey& stream) noexcept;
 
-  cuda::Sharded<std::shared_mutex> locks_;
+  Sharded<std::shared_mutex> locks_;
   std::atomic<uint32_t> live_{0};
   std::vector<StreamKey> streams_;
   bool lost_one_ = false;  // out of memory: a capture that cannot be counted stays live
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

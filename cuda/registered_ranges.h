@@ -10,9 +10,9 @@
 #include <mutex>
 #include <vector>
 
-#include "transfer/address_range.h"
+#include "cuda/address_range.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class RegisteredRanges {
  public:
@@ -39,4 +39,4 @@ class RegisteredRanges {
   std::vector<AddressRange> ranges_;
 };
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -8,7 +8,7 @@
 
 #include "cuda/driver.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 enum class MemoryKind : uint8_t {
   kPageable,  // nobody's: ordinary host memory, or no memory at all
@@ -18,9 +18,9 @@ enum class MemoryKind : uint8_t {
   kUnknown,  // the driver did not say
 };
 
-MemoryKind KindOf(const cuda::Driver& driver, const void* address);
+MemoryKind KindOf(const Driver& driver, const void* address);
 
-bool IsDeviceMemory(const cuda::Driver& driver, CUdeviceptr address);
+bool IsDeviceMemory(const Driver& driver, CUdeviceptr address);
 
 // What a promoted copy needs to know of its destination.
 struct Destination {
@@ -29,7 +29,6 @@ struct Destination {
 };
 
 // `device`, `context`: where the copy is made.
-Destination DestinationAt(const cuda::Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device,
-                          CUcontext context);
+Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device, CUcontext context);
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

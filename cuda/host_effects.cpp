@@ -1,8 +1,8 @@
-#include "transfer/host_effects.h"
+#include "cuda/host_effects.h"
 
 #include <algorithm>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 void HostEffects::Shard::Prune() {
   std::erase_if(entries, [](const Entry& entry) { return entry.fence && entry.fence.Done(); });
@@ -80,4 +80,4 @@ void HostEffects::Retire(CUstream handle) {
   });
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

@@ -1,8 +1,8 @@
-#include "transfer/memory_kind.h"
+#include "cuda/memory_kind.h"
 
 #include <array>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 MemoryKind Kind(unsigned type, unsigned managed) {
@@ -22,7 +22,7 @@ MemoryKind Kind(unsigned type, unsigned managed) {
 }  // namespace
 
 // cuPointerGetAttributes, unlike its singular, answers success and zeros for memory that is nobody's (cuda.h).
-MemoryKind KindOf(const cuda::Driver& driver, const void* address) {
+MemoryKind KindOf(const Driver& driver, const void* address) {
   unsigned type = 0;
   unsigned managed = 0;
   std::array attributes = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED};
@@ -34,12 +34,11 @@ MemoryKind KindOf(const cuda::Driver& driver, const void* address) {
   return Kind(type, managed);
 }
 
-bool IsDeviceMemory(const cuda::Driver& driver, CUdeviceptr address) {
+bool IsDeviceMemory(const Driver& driver, CUdeviceptr address) {
   return KindOf(driver, reinterpret_cast<const void*>(address)) == MemoryKind::kDevice;
 }
 
-Destination DestinationAt(const cuda::Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device,
-                          CUcontext context) {
+Destination DestinationAt(const Driver& driver, CUdeviceptr address, size_t bytes, CUdevice device, CUcontext context) {
   unsigned type = 0;
   unsigned managed = 0;
   unsigned sync_memops = 0;
@@ -72,4 +71,4 @@ Destination DestinationAt(const cuda::Driver& driver, CUdeviceptr address, size_
   return destination;
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda
