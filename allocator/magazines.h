@@ -23,8 +23,8 @@
 #include <cstdint>
 #include <thread>
 
-#include "allocator/mutant.h"
 #include "allocator/stream_name.h"
+#include "cuda/mutant.h"
 #include "cuda/sharded.h"
 
 namespace slipstream::allocator {

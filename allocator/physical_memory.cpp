@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstdlib>
 
-#include "allocator/mutant.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::allocator {
 namespace {

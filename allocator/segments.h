@@ -26,11 +26,11 @@
 #include "allocator/contexts.h"
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
-#include "allocator/mutant.h"
 #include "allocator/reports.h"
 #include "allocator/surroundings.h"
 #include "allocator/trimmer.h"
 #include "cuda/driver.h"
+#include "cuda/mutant.h"
 #include "policy/policy.h"
 
 namespace slipstream::allocator {

@@ -34,13 +34,13 @@
 
 #include "allocator/address_space.h"
 #include "allocator/magazines.h"
-#include "allocator/mutant.h"
 #include "allocator/physical_memory.h"
 #include "allocator/slabs.h"
 #include "allocator/spinning_mutex.h"
 #include "allocator/stream_name.h"
 #include "allocator/surroundings.h"
 #include "cuda/driver.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::allocator {
 

@@ -5,7 +5,7 @@
 
 #include <cuda.h>
 
-#include "allocator/mutant.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::allocator {
 

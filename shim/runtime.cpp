@@ -19,6 +19,7 @@
 #include "allocator/decision.h"
 #include "allocator/segments.h"
 #include "allocator/stream_ordered.h"
+#include "cuda/mutant.h"
 #include "policy/environment.h"
 #include "policy/helper_thread.h"
 #include "policy/load.h"
@@ -36,7 +37,6 @@
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
 #include "transfer/engine.h"
-#include "transfer/mutant.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -70,7 +70,7 @@ std::string RuntimeFact(const RuntimeLibrary& library) {
 
 // Why a process whose runtime has functions that slipstream does not know is not served (S66); empty: it has none.
 std::string WhyUnknown() {
-  if (transfer::Broken(transfer::Mutant::kS66)) return "";
+  if (Broken(Mutant::kS66)) return "";
   for (uint32_t i = 0; i < Resolver::Count(); ++i) {
     const RuntimeLibrary& library = *Resolver::At(i);
     if (library.unknown.count == 0) continue;
@@ -436,7 +436,7 @@ void Runtime::Build() noexcept {
 // on the program's calls are made as they are.
 void Runtime::StandAside() noexcept {
   static constinit std::atomic<bool> g_done{false};
-  if (transfer::Broken(transfer::Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
+  if (Broken(Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
   if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->StandAside();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->StandAside();

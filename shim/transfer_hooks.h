@@ -324,7 +324,7 @@ struct Asks {
     static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
       engine.OtherCall();
       // The mutant of S15: the runtime is asked first, and remembers that it answered "not ready".
-      if (Broken(transfer::Mutant::kS15)) (void)real(arguments...);
+      if (Broken(Mutant::kS15)) (void)real(arguments...);
       kBefore(engine, kPerThread, arguments...);
       return real(arguments...);
     }

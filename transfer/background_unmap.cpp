@@ -12,8 +12,8 @@
 #include <chrono>
 #include <sstream>
 
+#include "cuda/mutant.h"
 #include "policy/system_file.h"
-#include "transfer/mutant.h"
 
 namespace slipstream::transfer {
 namespace {

@@ -1,6 +1,6 @@
 #include "transfer/delivery.h"
 
-#include "transfer/mutant.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::transfer {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "transfer/mutant.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::transfer {
 namespace {

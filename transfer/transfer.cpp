@@ -1,7 +1,7 @@
 #include "transfer/transfer.h"
 
+#include "cuda/mutant.h"
 #include "policy/transfer_plan.h"
-#include "transfer/mutant.h"
 
 namespace slipstream::transfer {
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <span>
 
+#include "cuda/mutant.h"
 #include "policy/environment.h"
-#include "transfer/mutant.h"
 
 namespace slipstream::transfer {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "transfer/mutant.h"
+#include "cuda/mutant.h"
 
 namespace slipstream::transfer {
 

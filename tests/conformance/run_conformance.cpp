@@ -7,7 +7,7 @@
 //
 // Without a library the program runs bare. Each suite of a GoogleTest program has a process of its own; with arguments
 // after -- there is one process, which gets them. --seeds are orders of the simulated device. With --mutant the rule is
-// broken in the library (ALLOCATOR_BROKEN_RULE) and must be found out: at least one process fails, by a failed
+// broken in the library (BROKEN_RULE) and must be found out: at least one process fails, by a failed
 // expectation, and none crashes. --set changes the environment, --require names decisions that the library must have
 // taken in all. A process that takes longer than --limit (120) is killed, and has crashed. Exit status 0: as it must
 // be.
@@ -87,7 +87,7 @@ Variables VariablesFor(const Arguments& arguments, const std::string& directory,
     variables["SLIPSTREAM_ALLOCATOR_KEEP_FREE"] = "0B";  // the simulated device is small
     variables["SLIPSTREAM_ALLOCATOR_DECAY"] = "3600";    // the program decides when memory goes, not the clock
     variables["SLIPSTREAM_TRANSFER_START"] = "now";
-    variables["ALLOCATOR_BROKEN_RULE"] = arguments.Of("mutant");
+    variables["BROKEN_RULE"] = arguments.Of("mutant");
   }
   variables["SIMCUDA_MEMORY"] = "256MiB";  // what fills it is done sooner
   if (!seed.empty()) {

@@ -47,7 +47,7 @@ class DifferentialTest(unittest.TestCase):
     def without(self, rule, *arguments):
         """Under the library with this rule of the transfer engine broken. Shrinking is shown by the others."""
         settings = ["SLIPSTREAM_TRANSFER_START=now", "SLIPSTREAM_TRANSFER_THREADS=3", "SLIPSTREAM_ALLOCATOR_MODE=off",
-                    f"TRANSFER_BROKEN_RULE={rule}"]
+                    f"BROKEN_RULE={rule}"]
         settings = [word for setting in settings for word in ("--preload-environment", setting)]
         return self.differential("--preload", MUTANTS, *settings, "--count", 60000, "--chunk", 1000, "--no-shrink", *arguments)
 
@@ -143,6 +143,6 @@ class DifferentialTest(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) != 6:
         sys.exit(__doc__)
-    # MUTANTS: the library in which rules can be broken (transfer/mutant.h).
+    # MUTANTS: the library in which rules can be broken (cuda/mutant.h).
     RUNNER, BROKEN, COUNTS, LIBRARY, MUTANTS = sys.argv[1:]
     unittest.main(argv=sys.argv[:1], verbosity=2)

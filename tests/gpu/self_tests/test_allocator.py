@@ -120,7 +120,7 @@ class Races(unittest.TestCase):
             race = allocator.Race.race
 
             def unbroken(self, full, prefix=(), env=None):
-                return race(self, full, prefix, {k: v for k, v in env.items() if k != "ALLOCATOR_BROKEN_RULE"})
+                return race(self, full, prefix, {k: v for k, v in env.items() if k != "BROKEN_RULE"})
 
             with mock.patch.object(allocator.Race, "race", unbroken):
                 for name in ("race_without_fence", "race_without_wait"):
@@ -136,7 +136,7 @@ class Races(unittest.TestCase):
             def without_fence(self, full, prefix=(), env=None):
                 if not prefix:
                     return race(self, full)
-                result, same, right = race(self, full, env=env | broken | {"ALLOCATOR_BROKEN_RULE": "S30"})
+                result, same, right = race(self, full, env=env | broken | {"BROKEN_RULE": "S30"})
                 race(self, full, prefix, env)  # for the summary
                 return result, same, right
 

@@ -138,7 +138,7 @@ def races(suite):
             _, _, right = race.race(full, env=env)
             if not right:
                 raise Failed("the test library loses bytes with no rule broken")
-            result, same, right = race.race(full, env=env | {"ALLOCATOR_BROKEN_RULE": rule})
+            result, same, right = race.race(full, env=env | {"BROKEN_RULE": rule})
             data["same_address"] = same
             if right:
                 raise Failed(f"with {rule} broken all bytes were as expected: the race cannot fail ({same} times reused)")

@@ -1,17 +1,18 @@
 // Rules that can be broken on purpose, so that a test can show that it notices.
 //
 // In the library that users get, Broken() is false at compile time and the code behind it is gone. In the test build
-// (SLIPSTREAM_MUTANTS) the variable TRANSFER_BROKEN_RULE names the one rule that is broken. (Not SLIPSTREAM_...: those
-// are the policy's, and one that it does not know turns everything off.)
+// (SLIPSTREAM_MUTANTS) the variable BROKEN_RULE names the one rule that is broken. (Not SLIPSTREAM_...: those are the
+// policy's, and one that it does not know turns everything off.)
+//
 // Threading: any thread.
 #pragma once
 
 #include <cstdint>
 
-namespace slipstream::transfer {
+namespace slipstream {
 
 // One row each: enumerator; the name by which tests break it, which begins with its rule's number; what is broken.
-#define SLIPSTREAM_TRANSFER_MUTANTS(ROW)                                                                        \
+#define SLIPSTREAM_MUTANT_ROWS(ROW)                                                                             \
   ROW(kS01, "S01", "a pinned or registered source is read early too")                                           \
   ROW(kS02, "S02", "memory that the device reaches by itself is staged")                                        \
   ROW(kS03, "S03", "pending host functions are not looked at before the source is read")                        \
@@ -26,14 +27,14 @@ namespace slipstream::transfer {
   ROW(kS08Early, "S08early", "staging memory is used again before it has been read")                            \
   ROW(kS09, "S09", "any later synchronization of the stream is a candidate")                                    \
   ROW(kS10, "S10", "effects on this stream are not waited for")                                                 \
-  ROW(kS10Other, "S10other", "effects on other streams are not looked at")                                      \
   ROW(kS10Asleep, "S10asleep", "what was not recorded is not stood for by anything")                            \
+  ROW(kS10Other, "S10other", "effects on other streams are not looked at")                                      \
   ROW(kS11, "S11", "managed and mapped memory are not looked at")                                               \
   ROW(kS12, "S12", "later work is not held behind the copy")                                                    \
   ROW(kS12Contexts, "S12contexts", "other contexts and captures are not looked at")                             \
-  ROW(kS13Query, "S13query", "queries answer what the driver says")                                             \
-  ROW(kS13Free, "S13free", "frees, exports, captures, resets and profilers settle nothing")                     \
   ROW(kS13All, "S13all", "exports, captures and resets settle what their own thread has deferred, and no more") \
+  ROW(kS13Free, "S13free", "frees, exports, captures, resets and profilers settle nothing")                     \
+  ROW(kS13Query, "S13query", "queries answer what the driver says")                                             \
   ROW(kS13Thread, "S13thread", "a thread's end settles nothing")                                                \
   ROW(kS14, "S14", "CUDA_LAUNCH_BLOCKING is not looked at")                                                     \
   ROW(kS15, "S15", "queries ask the runtime first")                                                             \
@@ -41,28 +42,49 @@ namespace slipstream::transfer {
   ROW(kS17, "S17", "a failed part of a copy is forgotten")                                                      \
   ROW(kS22, "S22", "shared memory is not looked at")                                                            \
   ROW(kS23, "S23", "any number of synchronizations may be deferred")                                            \
-  ROW(kS36, "S36", "staging memory of the device is kept where an allocation fails")                            \
+  ROW(kS30, "S30", "a block is handed out before the work in front of its free has run")                        \
+  ROW(kS30Access, "S30access", "other devices' contexts are not looked at")                                     \
+  ROW(kS30b, "S30b", "a free does not wait for what the host can see")                                          \
+  ROW(kS30Wait, "S30wait", "later work is not held behind that work")                                           \
+  ROW(kS31, "S31", "a block of any larger size will do")                                                        \
+  ROW(kS32, "S32", "cudaMemGetInfo says what the driver says")                                                  \
+  ROW(kS33, "S33", "an exported block is used again; a heap is not opened to whom its pool is")                 \
+  ROW(kS34, "S34", "a block that is freed twice counts as freed once")                                          \
+  ROW(kS35, "S35", "a block goes to the pool of the device that is current")                                    \
+  ROW(kS36, "S36", "idle memory and staging memory are kept where an allocation fails")                         \
+  ROW(kS36Cap, "S36cap", "any amount of idle memory is kept")                                                   \
+  ROW(kS36Decay, "S36decay", "idle memory is kept for good")                                                    \
   ROW(kS36host, "S36host", "staging memory of the host is kept where the program can pin no more")              \
+  ROW(kS36Others, "S36others", "it keeps it when another function than cudaMalloc finds none")                  \
+  ROW(kS36Reserve, "S36reserve", "nothing is left to the driver")                                               \
+  ROW(kS37, "S37", "captures are not looked at")                                                                \
+  ROW(kS38, "S38", "what one stream freed is another's at once")                                                \
+  ROW(kS38Destroy, "S38destroy", "a stream's blocks are its successor's of the same name")                      \
+  ROW(kS38Fence, "S38fence", "a fence has passed as soon as it is recorded")                                    \
+  ROW(kS38Wait, "S38wait", "a stream does not wait for what it takes of another one's")                         \
+  ROW(kS39, "S39", "memory is unmapped before the work on it has run")                                          \
+  ROW(kS40, "S40", "a pool's attributes are the driver's alone")                                                \
+  ROW(kS55, "S55", "idle memory is given back under a lock")                                                    \
   ROW(kS62, "S62", "a copy is as many operations of its stream as it has pieces")                               \
   ROW(kS63, "S63", "queries look at what their own thread has deferred, and no more")                           \
   ROW(kS64, "S64", "NCCL's copies by a thread of its own are not looked at")                                    \
-  ROW(kS66, "S66", "functions of a runtime that nobody knows are no reason to stand aside")                     \
   ROW(kS65, "S65", "threads with work of their own are not looked at")                                          \
+  ROW(kS66, "S66", "functions of a runtime that nobody knows are no reason to stand aside")                     \
   ROW(kS67, "S67", "what memory is left is not looked at")                                                      \
-  ROW(kVerify, "Verify", "what came back of a copy is not compared")                                            \
+  ROW(kAsleepSoon, "AsleepSoon", "none is broken: effects on host memory are soon not recorded any more")       \
   ROW(kR1, "R1", "a policy rule's `promote` is not looked at")                                                  \
   ROW(kR2, "R2", "a policy rule's `skip_synchronize` is not looked at")                                         \
   ROW(kR3, "R3", "a policy rule's `site` is not looked at")                                                     \
   ROW(kU1, "U1", "what is unmapped in the background stays where it is meanwhile")                              \
   ROW(kU2, "U2", "any shared mapping of a file will do")                                                        \
   ROW(kU3, "U3", "any amount may wait to be given back")                                                        \
-  ROW(kAsleepSoon, "AsleepSoon", "none is broken: effects on host memory are soon not recorded any more")       \
-  ROW(kU4, "U4", "forked children inherit what waits")
+  ROW(kU4, "U4", "forked children inherit what waits")                                                          \
+  ROW(kVerify, "Verify", "what came back of a copy is not compared")
 
 enum class Mutant : uint8_t {
   kNone,
 #define SLIPSTREAM_ROW(enumerator, name, meaning) enumerator,
-  SLIPSTREAM_TRANSFER_MUTANTS(SLIPSTREAM_ROW)
+  SLIPSTREAM_MUTANT_ROWS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW
 };
 
@@ -72,4 +94,4 @@ bool Broken(Mutant mutant);
 constexpr bool Broken(Mutant) { return false; }
 #endif
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream
