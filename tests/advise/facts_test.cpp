@@ -1,6 +1,6 @@
 // What the rules look at, against a trace whose every figure is known (report_testing.h).
 
-#include "tools/advise/facts.h"
+#include "tools/trace/advise/facts.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "tests/report/report_testing.h"
-#include "tools/advise/advice.h"
-#include "tools/advise/text.h"
+#include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/text.h"
 
 namespace slipstream::advise {
 namespace {

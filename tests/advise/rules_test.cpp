@@ -1,6 +1,6 @@
 // Each rule on facts that it is about, and on facts that differ in what matters.
 
-#include "tools/advise/rules.h"
+#include "tools/trace/advise/rules.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/advise/advice.h"
-#include "tools/advise/text.h"
+#include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/text.h"
 
 namespace slipstream::advise {
 namespace {

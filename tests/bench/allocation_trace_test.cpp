@@ -1,4 +1,4 @@
-#include "tools/bench/allocation_trace.h"
+#include "tools/dev/bench/allocation_trace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Replays on the simulated device, through allocators that are right and through some that are not.
-#include "tools/bench/replay_turns.h"
+#include "tools/dev/bench/replay_turns.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CHECKS = ROOT / "tools" / "checks"
-sys.path[:0] = [str(CHECKS), str(ROOT / "tools" / "testing")]
+CHECKS = ROOT / "tools" / "dev" / "checks"
+sys.path[:0] = [str(CHECKS), str(ROOT / "tools" / "dev" / "testing")]
 
 COMPILER = shutil.which("g++")
 

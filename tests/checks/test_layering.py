@@ -36,18 +36,34 @@ class Layering(CheckTest):
         self.assert_finds(self.check("policy/a.h", "#  include <shim/gate.h>\n"), "policy/ includes shim/gate.h")
 
     def test_nvidias_own_folder_of_that_name(self):
-        self.assert_fine(self.check("tools/bench/a.cpp", "#include <cuda/stream_ref>\n"))
+        self.assert_fine(self.check("tools/dev/bench/a.cpp", "#include <cuda/stream_ref>\n"))
         self.write("cuda/driver.h", "")
-        self.assert_finds(self.check("tools/bench/a.cpp", "#include <cuda/driver.h>\n"), "tools/ includes cuda/driver.h")
+        self.assert_finds(self.check("tools/dev/bench/a.cpp", "#include <cuda/driver.h>\n"), "tools/ includes cuda/driver.h")
         self.assert_finds(self.check("cuda/a.cpp", '#include "transfer/engine.h"\n'), "cuda/ includes transfer/engine.h")
 
     def test_folders_that_include_each_other(self):
-        self.write("tools/cli/text.h", "")
-        self.write("tools/report/a.cpp", '#include "tools/cli/text.h"\n')
-        self.assert_fine(self.check("tools/cli/a.cpp", '#include "tools/trace_db/b.h"\n'))
-        done = self.check("tools/cli/a.cpp", '#include "tools/report/b.h"\n')
-        self.assert_finds(done, "tools/cli/a.cpp includes tools/report/b.h; tools/report/ leads back to tools/cli/")
-        self.assert_finds(done, "tools/report/a.cpp includes tools/cli/text.h; tools/cli/ leads back to tools/report/")
+        self.write("tools/trace/db/table.h", "")
+        self.write("tools/trace/report/a.cpp", '#include "tools/trace/db/table.h"\n')
+        self.assert_fine(self.check("tools/trace/db/a.cpp", '#include "tools/text/b.h"\n'))
+        done = self.check("tools/trace/db/a.cpp", '#include "tools/trace/report/b.h"\n')
+        one, other = "tools/trace/db", "tools/trace/report"
+        self.assert_finds(done, f"{one}/a.cpp includes {other}/b.h; {other}/ leads back to {one}/")
+        self.assert_finds(done, f"{other}/a.cpp includes {one}/table.h; {one}/ leads back to {other}/")
+
+    def test_rooms_that_lead_to_each_other_by_folders_that_do_not(self):
+        self.write("tracer/one/a/a.h", '#include "tracer/two/b/b.h"\n')
+        self.assert_fine(self.check("tracer/two/b/b.h", '#include "tracer/two/c/c.h"\n'))
+        done = self.check("tracer/two/c/c.h", '#include "tracer/one/d/d.h"\n')
+        self.assert_finds(done, "tracer/two/c/c.h includes tracer/one/d/d.h; tracer/one/ leads back to tracer/two/")
+
+    def test_the_rooms_of_tools(self):
+        self.assert_fine(self.check("tools/cli/a.cpp", '#include "tools/trace/db/b.h"\n#include "tools/text/b.h"\n'))
+        self.assert_fine(self.check("tools/dev/bench/a.cpp", '#include "tools/trace/report/b.h"\n'))
+        for room, other in (("trace/top", "cli"), ("text", "trace/db"), ("cli", "dev/bench"), ("trace/db", "dev/bench"),
+                            ("dev/bench", "cli"), ("new", "text")):
+            with self.subTest(room):
+                done = self.check(f"tools/{room}/wrong.cpp", f'#include "tools/{other}/b.h"\n')
+                self.assert_finds(done, f"tools/{room}/wrong.cpp:1: tools/{room.split('/')[0]}/ includes tools/{other}/b.h")
 
     def test_a_circle_of_three(self):
         self.write("tracer/python/a.cpp", '#include "tracer/spool/b.h"\n')
@@ -66,8 +82,9 @@ class Layering(CheckTest):
         self.assert_finds(self.check("tracer/a.cpp", '#include "shim/hooks.def"\n'), "tracer/ includes shim/hooks.def")
 
     def test_the_decisions_may_be_read_by_tools_and_not_by_the_tracer(self):
-        self.assert_fine(self.check("tools/reference/a.cpp", '#include "transfer/decision.h"\n'))
-        self.assert_finds(self.check("tools/reference/a.cpp", '#include "transfer/transfer.h"\n'), "tools/ includes transfer/transfer.h")
+        self.assert_fine(self.check("tools/dev/reference/a.cpp", '#include "transfer/decision.h"\n'))
+        done = self.check("tools/dev/reference/a.cpp", '#include "transfer/transfer.h"\n')
+        self.assert_finds(done, "tools/ includes transfer/transfer.h")
         self.assert_finds(self.check("tracer/a.cpp", '#include "transfer/decision.h"\n'), "tracer/ includes transfer/decision.h")
 
     def test_comments_do_not_count(self):

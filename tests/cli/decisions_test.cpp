@@ -10,7 +10,7 @@
 #include "allocator/decision.h"
 #include "transfer/decision.h"
 
-namespace slipstream::cli {
+namespace slipstream::text {
 namespace {
 
 using Lines = std::vector<std::string>;
@@ -163,4 +163,4 @@ TEST(DecisionsTest, LongLinesAreBrokenAtSpaces) {
 }
 
 }  // namespace
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

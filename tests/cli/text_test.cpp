@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace slipstream::cli {
+namespace slipstream::text {
 namespace {
 
 TEST(TextTest, Thousands) {
@@ -37,4 +37,4 @@ TEST(TextTest, Padding) {
 }
 
 }  // namespace
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

@@ -2,14 +2,14 @@
 #include <filesystem>
 
 #include "tests/fuzz/spool_input.h"
-#include "tools/advise/advice.h"
-#include "tools/advise/text.h"
-#include "tools/report/html.h"
-#include "tools/report/json.h"
-#include "tools/report/report.h"
-#include "tools/report/text.h"
-#include "tools/trace_db/trace_db.h"
-#include "tools/trace_export/trace_export.h"
+#include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/text.h"
+#include "tools/trace/db/trace_db.h"
+#include "tools/trace/export/trace_export.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/json.h"
+#include "tools/trace/report/report.h"
+#include "tools/trace/report/text.h"
 
 namespace slipstream::fuzz {
 

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "tests/fuzz/spool_input.h"
-#include "tools/trace_db/module_symbols.h"
+#include "tools/trace/db/module_symbols.h"
 
 namespace slipstream::fuzz {
 

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "tests/fuzz/spool_input.h"
-#include "tools/top/json.h"
-#include "tools/top/lines.h"
-#include "tools/top/spool_tail.h"
+#include "tools/trace/top/json.h"
+#include "tools/trace/top/lines.h"
+#include "tools/trace/top/spool_tail.h"
 
 namespace slipstream::fuzz {
 namespace {

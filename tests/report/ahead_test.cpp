@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "tests/report/report_testing.h"
-#include "tools/report/host_ahead.h"
-#include "tools/report/json.h"
-#include "tools/report/stream_work.h"
-#include "tools/report/text.h"
-#include "tools/trace_db/schema.h"
+#include "tools/trace/db/schema.h"
+#include "tools/trace/report/host_ahead.h"
+#include "tools/trace/report/json.h"
+#include "tools/trace/report/stream_work.h"
+#include "tools/trace/report/text.h"
 
 namespace slipstream::report {
 namespace {

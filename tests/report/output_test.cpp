@@ -11,11 +11,11 @@
 
 #include "policy/text.h"
 #include "tests/report/report_testing.h"
-#include "tools/report/format.h"
-#include "tools/report/html.h"
-#include "tools/report/json.h"
-#include "tools/report/svg.h"
-#include "tools/report/text.h"
+#include "tools/trace/report/format.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/json.h"
+#include "tools/trace/report/svg.h"
+#include "tools/trace/report/text.h"
 #include "tracer/spool/block_record.h"
 
 namespace slipstream::report {

@@ -1,6 +1,6 @@
 // The figures of a trace that is known to the nanosecond, and of ones that nobody would believe.
 
-#include "tools/report/report.h"
+#include "tools/trace/report/report.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tests/report/report_testing.h"
-#include "tools/report/html.h"
-#include "tools/report/json.h"
-#include "tools/report/text.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/json.h"
+#include "tools/trace/report/text.h"
 #include "tracer/spool/block_record.h"
 
 namespace slipstream::report {

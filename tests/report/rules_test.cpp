@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/call_kind.h"
-#include "tools/report/decision_text.h"
-#include "tools/report/distribution.h"
-#include "tools/report/kernel_name.h"
-#include "tools/report/steps.h"
-#include "tools/trace_db/api_names.h"
+#include "tools/trace/db/api_names.h"
+#include "tools/trace/report/call_kind.h"
+#include "tools/trace/report/decision_text.h"
+#include "tools/trace/report/distribution.h"
+#include "tools/trace/report/kernel_name.h"
+#include "tools/trace/report/steps.h"
 #include "tracer/base/hook_id.h"
 
 namespace slipstream::report {

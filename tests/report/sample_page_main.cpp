@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/report/html.h"
-#include "tools/report/report.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/report.h"
 
 namespace slipstream::report {
 namespace {

@@ -1,6 +1,6 @@
 // Where the time of a process goes, against a search of every single nanosecond.
 
-#include "tools/report/sweep.h"
+#include "tools/trace/report/sweep.h"
 
 #include <gtest/gtest.h>
 

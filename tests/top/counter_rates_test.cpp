@@ -1,6 +1,6 @@
 // Two readings of a counter file, and what is said about what does not go on.
 
-#include "tools/top/counter_rates.h"
+#include "tools/trace/top/counter_rates.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Which run is meant, from a /proc made by hand.
 
-#include "tools/top/find_run.h"
+#include "tools/trace/top/find_run.h"
 
 #include <gtest/gtest.h>
 

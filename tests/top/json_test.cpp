@@ -1,6 +1,6 @@
 // A view for scripts.
 
-#include "tools/top/json.h"
+#include "tools/trace/top/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What is on the screen, line by line.
 
-#include "tools/top/lines.h"
+#include "tools/trace/top/lines.h"
 
 #include <gtest/gtest.h>
 

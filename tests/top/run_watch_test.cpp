@@ -1,6 +1,6 @@
 // A run looked at again and again: its processes come, go, and leave damaged files behind.
 
-#include "tools/top/run_watch.h"
+#include "tools/trace/top/run_watch.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

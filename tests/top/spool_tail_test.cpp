@@ -1,6 +1,6 @@
 // The end of a trace that grows, from spools written by hand.
 
-#include "tools/top/spool_tail.h"
+#include "tools/trace/top/spool_tail.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What tests of tools/top share: views put together by hand, and lines as text.
+// What tests of tools/trace/top share: views put together by hand, and lines as text.
 //
 // Threading: none of its own.
 #pragma once
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/top/lines.h"
-#include "tools/top/view.h"
+#include "tools/trace/top/lines.h"
+#include "tools/trace/top/view.h"
 
 namespace slipstream::top {
 

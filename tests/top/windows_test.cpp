@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tools/top/busy_time.h"
-#include "tools/top/saved_watch.h"
-#include "tools/top/step_history.h"
+#include "tools/trace/top/busy_time.h"
+#include "tools/trace/top/saved_watch.h"
+#include "tools/trace/top/step_history.h"
 
 namespace slipstream::top {
 namespace {

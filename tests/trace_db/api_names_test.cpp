@@ -1,6 +1,6 @@
 // Functions' names as an export of Nsight Systems has them.
 
-#include "tools/trace_db/api_names.h"
+#include "tools/trace/db/api_names.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_db/device_clock.h"
-#include "tools/trace_db/kernel_names.h"
+#include "tools/trace/db/device_clock.h"
+#include "tools/trace/db/kernel_names.h"
 #include "tracer/spool/device_work.h"
 
 namespace slipstream::trace_db {

@@ -1,6 +1,6 @@
 // What follows about a kernel from its device, compared with NVIDIA's own calculator where its header is.
 
-#include "tools/trace_db/devices.h"
+#include "tools/trace/db/devices.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_db/database_reader.h"
-#include "tools/trace_db/devices.h"
+#include "tools/trace/db/database_reader.h"
+#include "tools/trace/db/devices.h"
 #include "tracer/spool/device_facts.h"
 
 namespace slipstream::trace_db {

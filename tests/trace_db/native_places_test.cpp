@@ -1,6 +1,6 @@
 // Names of native code: of the file that was mapped, by its symbols or its debug file's, or none at all.
 
-#include "tools/trace_db/native_places.h"
+#include "tools/trace/db/native_places.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_db/hex_text.h"
-#include "tools/trace_db/module_symbols.h"
+#include "tools/trace/db/hex_text.h"
+#include "tools/trace/db/module_symbols.h"
 #include "tracer/python/native_stack.h"
 
 namespace slipstream::trace_db {

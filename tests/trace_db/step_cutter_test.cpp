@@ -1,5 +1,5 @@
 // Steps that are cut at a line, and their rows.
-#include "tools/trace_db/step_cutter.h"
+#include "tools/trace/db/step_cutter.h"
 
 #include <gtest/gtest.h>
 

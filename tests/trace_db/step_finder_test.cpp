@@ -1,5 +1,5 @@
 // Which line begins a step: of loops as people write them.
-#include "tools/trace_db/step_finder.h"
+#include "tools/trace/db/step_finder.h"
 
 #include <gtest/gtest.h>
 

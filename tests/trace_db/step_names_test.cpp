@@ -1,6 +1,6 @@
 // Which names of ranges are those of steps.
 
-#include "tools/trace_db/step_names.h"
+#include "tools/trace/db/step_names.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "policy/text.h"
 #include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_db/clean_text.h"
+#include "tools/trace/db/clean_text.h"
 
 namespace slipstream::trace_db {
 namespace {

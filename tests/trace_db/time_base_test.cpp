@@ -1,6 +1,6 @@
 // One time for all processes: hosts by their clocks, and the numbers of processes that come from several.
 
-#include "tools/trace_db/time_base.h"
+#include "tools/trace/db/time_base.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_db/global_id.h"
+#include "tools/trace/db/global_id.h"
 
 namespace slipstream::trace_db {
 namespace {

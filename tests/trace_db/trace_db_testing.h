@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "tests/tracer/spool_testing.h"
-#include "tools/trace_db/trace_db.h"
+#include "tools/trace/db/trace_db.h"
 #include "tracer/spool/chunk_writer.h"
 #include "tracer/spool/process_facts.h"
 

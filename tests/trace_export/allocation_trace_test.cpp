@@ -1,6 +1,6 @@
 // Traces of allocations: what a replay is to do, line by line.
 
-#include "tools/trace_export/allocation_trace.h"
+#include "tools/trace/export/allocation_trace.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_export/trace_export.h"
+#include "tools/trace/export/trace_export.h"
 #include "tracer/spool/block_record.h"
 
 namespace slipstream::trace_export {

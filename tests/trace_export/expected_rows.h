@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/trace_export/trace_export.h"
+#include "tools/trace/export/trace_export.h"
 
 namespace slipstream::trace_export {
 

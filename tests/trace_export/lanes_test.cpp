@@ -1,4 +1,4 @@
-#include "tools/trace_export/lanes.h"
+#include "tools/trace/export/lanes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // What the exports write, read back row by row and compared with the database that it was made of.
 
-#include "tools/trace_export/trace_export.h"
+#include "tools/trace/export/trace_export.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -3,18 +3,19 @@
 #include <algorithm>
 
 #include "policy/text.h"
-#include "tools/advise/advice.h"
-#include "tools/advise/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
-#include "tools/report/report.h"
 #include "tools/text/text.h"
+#include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/text.h"
+#include "tools/trace/report/report.h"
 
 namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::WithThousands;
 
 constexpr char kCommand[] = "advise";
 

@@ -30,6 +30,8 @@ using compare::Comparison;
 using compare::Outcome;
 using compare::Ruler;
 using policy::Escape;
+using text::ForTerminal;
+using text::HumanBytes;
 
 constexpr char kCommand[] = "compare";
 

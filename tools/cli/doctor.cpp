@@ -27,6 +27,13 @@
 namespace slipstream::cli {
 namespace {
 
+using text::AllocatorLines;
+using text::ForTerminal;
+using text::HumanBytes;
+using text::PadRight;
+using text::TransferLines;
+using text::WithThousands;
+
 constexpr int kProbeSeconds = 120;
 constexpr size_t kOutputShown = 2000;
 constexpr size_t kColumns = 85;  // of what stands behind a name

@@ -13,6 +13,7 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::WithThousands;
 using trace_db::BuildProblem;
 using trace_db::BuildProgress;
 using trace_db::BuildResult;

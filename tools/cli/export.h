@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/trace_db/trace_db.h"
-#include "tools/trace_export/trace_export.h"
+#include "tools/trace/db/trace_db.h"
+#include "tools/trace/export/trace_export.h"
 
 namespace slipstream::cli {
 

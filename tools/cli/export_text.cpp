@@ -12,6 +12,11 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::HumanBytes;
+using text::HumanTime;
+using text::PadLeft;
+using text::PadRight;
+using text::WithThousands;
 using trace_db::BuildResult;
 using trace_db::ExportedProcess;
 

@@ -26,6 +26,8 @@
 namespace slipstream::cli {
 namespace {
 
+using text::HumanBytes;
+
 constexpr int kLoaderSeconds = 20;
 constexpr int kMostInterpreters = 5;  // as the kernel follows
 constexpr uint64_t kLittleMemory = uint64_t{256} << 20;

@@ -12,18 +12,19 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
-#include "tools/report/html.h"
-#include "tools/report/json.h"
-#include "tools/report/report.h"
-#include "tools/report/text.h"
 #include "tools/text/text.h"
-#include "tools/trace_db/new_file.h"
+#include "tools/trace/db/new_file.h"
+#include "tools/trace/report/html.h"
+#include "tools/trace/report/json.h"
+#include "tools/trace/report/report.h"
+#include "tools/trace/report/text.h"
 #include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::WithThousands;
 
 constexpr char kCommand[] = "report";
 

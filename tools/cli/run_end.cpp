@@ -28,6 +28,8 @@
 namespace slipstream::cli {
 namespace {
 
+using text::ForTerminal;
+
 // A reader that does not read must not keep a command from ending that has written nothing itself.
 constexpr int kPatienceMs = 5000;
 constexpr size_t kMostState = size_t{1} << 20;

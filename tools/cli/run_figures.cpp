@@ -7,11 +7,13 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_input.h"
 #include "tools/compare/metric.h"
-#include "tools/report/report.h"
 #include "tools/text/text.h"
+#include "tools/trace/report/report.h"
 #include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
+
+using text::WithThousands;
 
 StepFigures ReadSteps(const char* command, const std::string& directory, const std::string& version) {
   StepFigures steps;

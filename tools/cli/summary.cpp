@@ -13,6 +13,13 @@
 namespace slipstream::cli {
 namespace {
 
+using text::AllocatorLines;
+using text::HumanBytes;
+using text::HumanTime;
+using text::PadLeft;
+using text::PadRight;
+using text::TransferLines;
+using text::WithThousands;
 using tracer::CopyCounts;
 using tracer::DecisionCounts;
 using tracer::FunctionCounts;

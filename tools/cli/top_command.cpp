@@ -16,10 +16,10 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/top_terminal.h"
 #include "tools/cli/trace_build.h"
-#include "tools/top/find_run.h"
-#include "tools/top/json.h"
-#include "tools/top/lines.h"
-#include "tools/top/run_watch.h"
+#include "tools/trace/top/find_run.h"
+#include "tools/trace/top/json.h"
+#include "tools/trace/top/lines.h"
+#include "tools/trace/top/run_watch.h"
 #include "tracer/base/clock.h"
 
 namespace slipstream::cli {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/top/lines.h"
+#include "tools/trace/top/lines.h"
 
 namespace slipstream::cli {
 

@@ -17,6 +17,8 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::HumanBytes;
+using text::WithThousands;
 using trace_db::BuildProblem;
 using trace_db::BuildProgress;
 

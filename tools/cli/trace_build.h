@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/trace_db/trace_db.h"
+#include "tools/trace/db/trace_db.h"
 
 namespace slipstream::cli {
 

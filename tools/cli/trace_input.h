@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "tools/cli/exit_codes.h"
-#include "tools/trace_db/database_reader.h"
-#include "tools/trace_db/trace_db.h"
+#include "tools/trace/db/database_reader.h"
+#include "tools/trace/db/trace_db.h"
 
 namespace slipstream::cli {
 

@@ -11,6 +11,8 @@
 namespace slipstream::cli {
 namespace {
 
+using text::HumanBytes;
+using text::WithThousands;
 using tracer::EndReason;
 using tracer::SpoolOutcome;
 

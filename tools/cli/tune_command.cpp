@@ -47,6 +47,7 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::PadRight;
 using tune::Contest;
 using tune::Fate;
 using tune::Settings;

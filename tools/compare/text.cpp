@@ -10,9 +10,9 @@
 namespace slipstream::compare {
 namespace {
 
-using cli::PadLeft;
-using cli::PadRight;
 using policy::Escape;
+using text::PadLeft;
+using text::PadRight;
 
 constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 14;
@@ -84,7 +84,7 @@ std::string Head(const Comparison& comparison) {
       measured = "wall time of the whole command, imports and start-up included";
       break;
     case Ruler::kSteps:
-      measured = "time of a step, mean of the " + cli::WithThousands(comparison.steps) +
+      measured = "time of a step, mean of the " + text::WithThousands(comparison.steps) +
                  " measured ones of a run, from traces of both sides" +
                  (comparison.step_line.empty() ? "" : "; a step begins at " + Escape(comparison.step_line));
       break;
@@ -92,7 +92,7 @@ std::string Head(const Comparison& comparison) {
       measured = "what the command prints: " +
                  (comparison.metric_matches == 1 ? std::string("the number")
                                                  : std::string("the ") + NameOf(comparison.pick) + " of " +
-                                                       cli::WithThousands(comparison.metric_matches) + " numbers") +
+                                                       text::WithThousands(comparison.metric_matches) + " numbers") +
                  " that \"" + Escape(comparison.metric) + "\" finds; " +
                  (comparison.higher_is_better ? "higher" : "lower") + " is better";
       break;
@@ -149,7 +149,7 @@ std::string PairsForAim(const Estimate& estimate) {
            "command print more of them.";
   }
   if (!estimate.pairs_for_aim) {
-    return "The pairs are so far apart that no number of them up to " + cli::WithThousands(kMostPairs) +
+    return "The pairs are so far apart that no number of them up to " + text::WithThousands(kMostPairs) +
            " would give an interval of +-1 %.";
   }
   return "For an interval of +-1 %: about " + Count(*estimate.pairs_for_aim, "pair", "pairs") + " (-n " +
@@ -257,7 +257,7 @@ std::string Results(const Comparison& comparison) {
                      " repeats from run to run of " + a + ". A fixed seed and deterministic algorithms would help.");
   }
   if (results.cut) {
-    text += Sentence("Of output of more than " + cli::HumanBytes(kMostOutput) + " only the beginning was compared.");
+    text += Sentence("Of output of more than " + text::HumanBytes(kMostOutput) + " only the beginning was compared.");
   }
   return text;
 }
@@ -272,7 +272,7 @@ std::string Seen(const Comparison& comparison) {
                        ": slipstream had nothing to do, and what differs is not its work.");
     } else {
       text += Sentence((side.name.size() > 1 ? "" : "Under " + side.name + " ") + "slipstream saw " +
-                       cli::WithThousands(side.calls) + " CUDA calls in a run, in " +
+                       text::WithThousands(side.calls) + " CUDA calls in a run, in " +
                        Count(static_cast<size_t>(side.processes), "process.", "processes."));
     }
   }

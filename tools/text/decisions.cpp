@@ -6,7 +6,7 @@
 #include "tools/text/text.h"
 #include "transfer/decision.h"
 
-namespace slipstream::cli {
+namespace slipstream::text {
 namespace {
 
 using tracer::DecisionCounts;
@@ -273,4 +273,4 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
   return lines;
 }
 
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

@@ -10,7 +10,7 @@
 
 #include "tracer/counters/counter_reader.h"
 
-namespace slipstream::cli {
+namespace slipstream::text {
 
 // Lines of at most `columns`, without an end: what was promoted, declined, skipped, kept, and waited for. A line goes
 // on in the next one behind two spaces. Counts of 0 are left out.
@@ -22,4 +22,4 @@ std::vector<std::string> AllocatorLines(const std::vector<tracer::DecisionCounts
 // The phrase behind a count: "while all staging memory was in flight". Empty where this build knows none.
 std::string_view DecisionPhrase(std::string_view name);
 
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

@@ -5,7 +5,7 @@
 
 #include "policy/text.h"
 
-namespace slipstream::cli {
+namespace slipstream::text {
 namespace {
 
 // `value` to three significant digits, followed by `unit`.
@@ -65,4 +65,4 @@ std::string ForTerminal(std::string_view lines) {
   return text;
 }
 
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace slipstream::cli {
+namespace slipstream::text {
 
 // "1,234,567"
 std::string WithThousands(uint64_t number);
@@ -23,4 +23,4 @@ std::string PadRight(const std::string& text, size_t width);
 // a line and may hold a newline has been escaped before.
 std::string ForTerminal(std::string_view lines);
 
-}  // namespace slipstream::cli
+}  // namespace slipstream::text

@@ -9,7 +9,7 @@ import tempfile
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(REPOSITORY / "tests" / "gpu"), str(REPOSITORY / "tools" / "bench")]
+sys.path[:0] = [str(REPOSITORY / "tests" / "gpu"), str(REPOSITORY / "tools" / "dev" / "bench")]
 
 from suite import harness  # noqa: E402
 

@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 
 import support
 
-sys.path.insert(0, str(support.REPOSITORY / "tools"))
+sys.path.insert(0, str(support.REPOSITORY / "tools" / "dev"))
 
 from results import chart, page, targets  # noqa: E402  (the folder is known only now)
 
@@ -411,7 +411,7 @@ def outcome_of(name, outcome, detail):
 class Targets(unittest.TestCase):
     DOCUMENT = (
         "| number | what | target | checks |\n| --- | --- | --- | --- |\n"
-        "| T1 | speed | at least 1 | `speed.one`, `speed.gone`, `tools/bench/x.py` |\n| T2 | rate | at least 2 | `copy.*` |\n"
+        "| T1 | speed | at least 1 | `speed.one`, `speed.gone`, `tools/dev/bench/x.py` |\n| T2 | rate | at least 2 | `copy.*` |\n"
     )
 
     def rendered(self, *checks, document=DOCUMENT):

@@ -2,7 +2,7 @@
 libslipstream.so.
 
 Programs: sets of two processes, one under each version, which take turns as in steady; the control is the earlier
-version against itself. Single copies (tools/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
+version against itself. Single copies (tools/dev/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
 programs/timed_copies.py): processes in turn, bare too, and the median of the ratios of turns next to each other.
 """
 

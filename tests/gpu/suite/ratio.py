@@ -6,7 +6,7 @@ One round is one block in each process: bare, slipstream with everything off, sl
 same with every call recorded, and bare again. The order rotates from round to round. A pair is bare's and a variant's block of one round, so whatever
 drifts over seconds drifts for both. The second bare process is the control: its ratio says how small a difference the
 method can see. One set of five processes is a group; every group is started afresh, since a process's place in memory
-alone can shift its speed, and the interval is a bootstrap over groups and pairs in them (tools/bench/pairs.py).
+alone can shift its speed, and the interval is a bootstrap over groups and pairs in them (tools/dev/bench/pairs.py).
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Recorded allocations of real programs, made again through every allocator (tools/bench/replay.py).
+"""Recorded allocations of real programs, made again through every allocator (tools/dev/bench/replay.py).
 
 The traces are tests/gpu/traces/*.alloc, as `slipstream export RUN --allocations FILE` writes them. Two checks of each: one
 compares every byte of every block, the other takes times and memory, which are reported and not asserted. In a rehearsal
@@ -12,7 +12,7 @@ from .sanitizer import library_path
 
 GROUP = "replay"
 TRACES = GPU_TESTS / "traces"
-PROGRAM = harness.REPOSITORY / "tools" / "bench" / "replay.py"
+PROGRAM = harness.REPOSITORY / "tools" / "dev" / "bench" / "replay.py"
 TURNS, REPLAYS = 3, 2
 # Of one process, and of all of a check; the driver's own calls take the longest.
 RUN_SECONDS, CHECK_SECONDS = 120, 500

@@ -1,7 +1,7 @@
 """Single copies from pageable memory to the device: how long the host waits (T5), and when the bytes are there (T3);
 and back, into memory that was never touched (T4).
 
-T5 is measured twice: the two CUDA calls alone (tools/bench/blocking_copies.cpp), held to the target, and the whole of
+T5 is measured twice: the two CUDA calls alone (tools/dev/bench/blocking_copies.cpp), held to the target, and the whole of
 PyTorch's `.cuda()`, reported. Beside each stands the same for a pinned copy that waits for nothing, the least that one
 costs on that machine. Beside T3 and T4 stands what the host alone can do (tests/transfer/staging_rates.cpp). Bare and
 slipstream take turns. The first turn of a size does not count; in it the engine tries both of its ways

@@ -9,8 +9,8 @@
 
 #include "tests/preload/tracer/trace_testing.h"
 #include "tests/trace_db/trace_db_testing.h"
-#include "tools/report/report.h"
-#include "tools/trace_db/database_reader.h"
+#include "tools/trace/db/database_reader.h"
+#include "tools/trace/report/report.h"
 
 namespace slipstream::test {
 namespace {

@@ -51,9 +51,9 @@ TEST(TraceRunTest, OneLineSaysWhatThereIsAndWhere) {
   EXPECT_EQ(NamesIn(folder).size(), 1U) << "counters are of no use to anybody any more";
   const Trace trace = ReadTrace(paths[0]);
   EXPECT_EQ(trace.Calls().at("cudaPeekAtLastError"), 900U);
-  EXPECT_EQ(TraceLine(finished.err), "slipstream: trace: " + cli::WithThousands(trace.records.size()) +
+  EXPECT_EQ(TraceLine(finished.err), "slipstream: trace: " + text::WithThousands(trace.records.size()) +
                                          " records, none dropped, " +
-                                         cli::HumanBytes(std::filesystem::file_size(paths[0])) + " in " + folder);
+                                         text::HumanBytes(std::filesystem::file_size(paths[0])) + " in " + folder);
   EXPECT_TRUE(finished.err.ends_with("\nslipstream: to read it: slipstream report " + folder + "\n")) << finished.err;
   const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"))["trace"];
   EXPECT_EQ(json["directory"], folder);
@@ -73,8 +73,8 @@ TEST(TraceRunTest, TheLineOfALargeTraceSaysWhatItsRecordsSay) {
   ASSERT_GT(trace.records.size(), 5000U);
   const uint64_t dropped = trace.end().dropped;
   EXPECT_TRUE(TraceLine(finished.err)
-                  .starts_with("slipstream: trace: " + cli::WithThousands(trace.records.size()) + " records, " +
-                               (dropped == 0 ? "none" : cli::WithThousands(dropped)) + " dropped, "))
+                  .starts_with("slipstream: trace: " + text::WithThousands(trace.records.size()) + " records, " +
+                               (dropped == 0 ? "none" : text::WithThousands(dropped)) + " dropped, "))
       << TraceLine(finished.err) << " " << trace.records.size() << " " << dropped;
 }
 

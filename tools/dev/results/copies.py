@@ -1,0 +1,93 @@
+"""Tables of single copies: how long the host waits, and when the bytes are there."""
+
+from .markdown import of_variant, short, table
+
+
+def median_and_p90(figures):
+    return f"{short(figures['median'])} ({short(figures['p90'])})"
+
+
+def blocking_copies(results):
+    rows = [
+        (
+            benchmark["name"].split()[-1],
+            *(median_and_p90(benchmark["summary"][name]) for name in ("bare", "slipstream", "pinned")),
+            short(benchmark["target"]),
+        )
+        for benchmark in of_variant(results, "copy.blocking")
+    ]
+    if not rows:
+        return None
+    return (
+        "Host time of a blocking `.cuda()` from pageable memory behind 64 ms of queued kernels, median (90th "
+        "percentile):\n\n"
+        + table(("size", "bare", "slipstream", "bare, pinned and not blocking", "target"), rows)
+    )
+
+
+def blocking_calls(results):
+    measured = of_variant(results, "copy.calls")
+    # Results of before there was a pinned copy beside them have no such column.
+    columns = {"bare": "bare", "slipstream": "slipstream", "pinned": "bare, pinned and not waiting"}
+    columns = {name: title for name, title in columns.items() if all(name in b["summary"] for b in measured)}
+    rows = [
+        (
+            benchmark["name"].split()[-1],
+            *(median_and_p90(benchmark["summary"][name]) for name in columns),
+            short(benchmark["target"]),
+        )
+        for benchmark in measured
+    ]
+    if not rows:
+        return None
+    return (
+        "The same without PyTorch around it (`cudaMemcpyAsync` and `cudaStreamSynchronize`, "
+        "`tools/dev/bench/blocking_copies.cpp`):\n\n" + table(("size", *columns.values(), "target"), rows)
+    )
+
+
+def rates(results, variant, of_what):
+    """Rows of GB/s; of_what: slipstream's rate is also shown as a multiple of this one."""
+    rows = []
+    for benchmark in of_variant(results, variant):
+        rate = {name: benchmark["bytes"] / found["median"] / 1e9 for name, found in benchmark["summary"].items()}
+        digits = 2 if of_what == "pinned" else 1
+        rows.append(
+            (
+                benchmark["name"].split()[-1],
+                *(f"{rate[name]:.1f}" for name in ("bare", "slipstream", "pinned")),
+                f"{rate['slipstream'] / rate[of_what]:.{digits}f}",
+                f"{rate['host']:.1f}" if "host" in rate else "-",
+            )
+        )
+    return rows
+
+
+def complete_copies(results):
+    rows = rates(results, "copy.complete", "pinned")
+    if not rows:
+        return None
+    return (
+        "Copies from pageable memory until they are on the device, GB/s (host alone: slipstream's threads copy as much "
+        "into staging memory, and no device is there):\n\n"
+        + table(("size", "bare", "slipstream", "bare, pinned", "slipstream / pinned", "host alone"), rows)
+    )
+
+
+def fetched_copies(results):
+    rows = rates(results, "copy.fetch", "bare")
+    if not rows:
+        return None
+    return (
+        "`.cpu()` into memory that was never touched, GB/s (host alone: the same threads fill such memory, and no device "
+        "is there):\n\n"
+        + table(("size", "bare", "slipstream", "bare, into pinned memory", "slipstream / bare", "host alone"), rows)
+    )
+
+
+TABLES = (
+    (blocking_copies, ("copy.blocking",)),
+    (blocking_calls, ("copy.calls",)),
+    (complete_copies, ("copy.complete",)),
+    (fetched_copies, ("copy.fetch",)),
+)

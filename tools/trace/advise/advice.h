@@ -1,0 +1,72 @@
+// Advice: what a program could do differently, and what that would gain. Start reading here.
+//
+//   facts.h    what is looked at
+//   rules.h    the rules, each a pure function of the facts
+//   advice.h   what they say, in the order in which it counts
+//   text.h, json.h   how it is shown
+//
+// A rule finds something, or finds nothing, or says why it cannot tell. It never guesses: it gives a number for what a
+// change would save only if the trace has it. That number is at most the time in which the fault shows.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/trace/advise/facts.h"
+
+namespace slipstream::advise {
+
+enum class Confidence : uint8_t { kLow, kMedium, kHigh };
+const char* NameOf(Confidence confidence);
+
+struct Advice {
+  std::string finding;                // one sentence
+  std::vector<std::string> evidence;  // numbers, a line each
+  std::vector<Place> places;          // where, what costs most first
+  // The most that would be saved of a step, in ns. Nothing: `why_unknown` says why it is not known, and `at_stake` how
+  // much of a step it is about.
+  std::optional<int64_t> cost = {};
+  std::string why_unknown = {};
+  int64_t at_stake = 0;
+  std::string change;   // what to do, in a sentence
+  std::string snippet;  // a line or two of the program, or of a policy
+  Confidence confidence = Confidence::kMedium;
+};
+
+// The outcome of a rule.
+struct Verdict {
+  enum class Kind : uint8_t { kNothing, kAdvice, kAbstains };
+  Kind kind = Kind::kNothing;
+  Advice advice = {};
+  std::string why = {};  // it abstains
+
+  static Verdict Nothing() { return {}; }
+  static Verdict Say(Advice advice) { return {Kind::kAdvice, std::move(advice), ""}; }
+  static Verdict Abstain(std::string why) { return {Kind::kAbstains, {}, std::move(why)}; }
+};
+
+struct Rule {
+  const char* name;
+  const char* title;
+  const char* needs;  // of the trace
+  Verdict (*look)(const Facts& facts);
+};
+
+struct RuleVerdict {
+  const Rule* rule = nullptr;
+  Verdict verdict;
+};
+
+struct Findings {
+  std::vector<RuleVerdict> advice;     // the most costly first; where the cost is not known, by what is at stake
+  std::vector<RuleVerdict> abstained;  // in the order of the rules
+  std::vector<const Rule*> nothing;
+};
+
+Findings Advise(const Facts& facts);
+
+}  // namespace slipstream::advise

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
+#include "tools/trace/report/decision_text.h"
+
+namespace slipstream::advise {
+namespace {
+
+constexpr int64_t kHostToDevice = 1;  // copyKind
+constexpr int64_t kDeviceToHost = 2;
+
+// Copies that slipstream left as they were, from memory that the device does not reach by itself.
+Verdict PageableCopies(const Facts& facts) {
+  const auto left = [](const CallGroup& group) {
+    return IsCopyCall(group) && group.bytes > 0 &&
+           (group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept"));
+  };
+  const auto sums = ByPlace(facts.calls, left);
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  if (all.count == 0 || per_step < 50 * kMicrosecond) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Copies from pageable memory make the host wait while the driver stages them.";
+  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " copies of pageable memory, " +
+                     Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
+  for (const CallGroup& group : facts.calls) {
+    if (left(group) && group.time > all.time / 4) {
+      advice.evidence.push_back("left alone by slipstream: " + std::string(report::DecisionMeaning(group.decision)));
+    }
+  }
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, per_step);
+  advice.change = "Give the loader pinned memory and copy without waiting.";
+  advice.snippet = "DataLoader(..., pin_memory=True)\nx = x.to(\"cuda\", non_blocking=True)";
+  advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+Verdict BlockingCopies(const Facts& facts) {
+  const auto blocking = [](const CallGroup& group) {
+    return IsCopyCall(group) && group.function.find("Async") == std::string::npos && group.most > kSmallCopy &&
+           group.of_step_thread && !group.decision.starts_with("transfer.h2d.promoted");
+  };
+  const auto sums = ByPlace(facts.calls, blocking);
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  if (per_step < 50 * kMicrosecond) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Blocking copies (cudaMemcpy) hold the thread that makes the steps until they are done.";
+  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " blocking copies, " +
+                     Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step)};
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, per_step);
+  advice.change = "Use asynchronous copies from pinned memory, on a stream.";
+  advice.snippet = "x = x.pin_memory().to(\"cuda\", non_blocking=True)";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+// Of the device where it is most, in ns of the measured time.
+int64_t CopiesAlone(const Facts& facts) {
+  int64_t alone = 0;
+  for (const report::DeviceReport& device : facts.process->devices) alone = std::max(alone, device.times.copies_alone);
+  return alone;
+}
+
+// Time of the devices in small copies.
+int64_t SmallCopyTime(const Facts& facts) {
+  int64_t time = 0;
+  for (const WorkGroup& group : facts.work) {
+    if (group.kernel.empty() && group.copy_kind >= 0 && group.most <= kSmallCopy) report::AddTo(&time, group.time);
+  }
+  return time;
+}
+
+Verdict ManySmallCopies(const Facts& facts) {
+  const auto sums = SmallCopyLines(facts);
+  if (sums.empty()) return Verdict::Nothing();
+  const PlaceSum all = SumOf(sums);
+  const int64_t copying = facts.PerStep(all.time);
+  const int64_t between = facts.PerStep(GapBefore(facts, PlacesOf(sums, SIZE_MAX)));
+  const int64_t exposed = facts.PerStep(std::min(SmallCopyTime(facts), CopiesAlone(facts)));
+  Advice advice;
+  advice.finding = "Many small copies: each costs its launch, whatever it carries.";
+  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " copies of at most 64 KiB, " +
+                         Bytes(facts.PerStep(all.bytes)) + " in all",
+                     report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
+  if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, copying + between) + exposed;
+  advice.change = "Put what belongs together into one tensor and copy that.";
+  advice.snippet = "batch = torch.stack(items).to(\"cuda\", non_blocking=True)";
+  return Verdict::Say(advice);
+}
+
+// The bytes of a batch are a whole number of float images of a usual size, and of no smaller type's.
+Verdict FloatImages(const Facts& facts) {
+  if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
+  constexpr int64_t kLeast = 8 << 20;  // of one copy
+  constexpr std::array<int64_t, 9> kSides = {224, 256, 299, 320, 384, 448, 512, 640, 1024};
+  const WorkGroup* largest = nullptr;
+  for (const WorkGroup& group : facts.work) {
+    if (!group.kernel.empty() || group.copy_kind != kHostToDevice || group.least != group.most || group.most < kLeast)
+      continue;
+    if (largest == nullptr || group.time > largest->time) largest = &group;
+  }
+  if (largest == nullptr) return Verdict::Nothing();
+  int64_t side = 0;
+  for (const int64_t one : kSides) {
+    if (side == 0 && largest->most % (one * one * 3 * 4) == 0) side = one;
+  }
+  if (side == 0) return Verdict::Nothing();
+  const int64_t images = largest->most / (side * side * 3 * 4);
+  Advice advice;
+  advice.finding = "Images seem to cross the bus as 4-byte floats; as bytes they are a quarter of that.";
+  advice.evidence = {"each copy is " + Bytes(largest->most) + ", which is " + std::to_string(images) +
+                         " float images of 3 x " + std::to_string(side) + " x " + std::to_string(side) + " exactly",
+                     report::Time(facts.PerStep(largest->time)) + " of the bus per step"};
+  advice.places = {largest->place};
+  int64_t alone = 0;
+  for (const report::DeviceReport& device : facts.process->devices) report::AddTo(&alone, device.times.copies_alone);
+  advice.cost = std::min(facts.PerStep(largest->time), facts.PerStep(alone)) * 3 / 4;
+  advice.change = "Send uint8 and convert on the device; the loader has less to do as well.";
+  advice.snippet = "x = x.to(\"cuda\", non_blocking=True).float().div_(255)  # x is uint8";
+  advice.confidence = Confidence::kLow;
+  return Verdict::Say(advice);
+}
+
+Verdict ExposedCopies(const Facts& facts) {
+  if (!facts.report->device_copies_recorded || !facts.devices_recorded) {
+    return Verdict::Abstain(kNeedsDevices);
+  }
+  // What many small copies are to blame for has a rule of its own.
+  const int64_t small = SmallCopyLines(facts).empty() ? 0 : SmallCopyTime(facts);
+  const int64_t per_step = facts.PerStep(std::max<int64_t>(0, CopiesAlone(facts) - small));
+  if (ShareOfStep(facts, per_step) < 0.02) return Verdict::Nothing();
+  const auto sums = ByPlace(facts.work, [](const WorkGroup& group) {
+    return group.kernel.empty() && (group.copy_kind == kHostToDevice || group.copy_kind == kDeviceToHost);
+  });
+  Advice advice;
+  advice.finding = "The device copies while it computes nothing: the copies hide behind no kernel.";
+  advice.evidence = {report::Time(per_step) + " of a step with copies and no kernel (" +
+                     report::Percent(ShareOfStep(facts, per_step), 1) + ")"};
+  advice.places = PlacesOf(sums);
+  advice.cost = per_step;
+  advice.change = "Copy the next batch while the present one is computed: from pinned memory, without waiting.";
+  advice.snippet = "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched";
+  advice.confidence = Confidence::kHigh;
+  return Verdict::Say(advice);
+}
+
+Verdict SameDataAgain(const Facts&) {
+  return Verdict::Abstain("what copies carry is not recorded, so that two with the same bytes look like any other two");
+}
+
+Verdict BuiltOnTheHost(const Facts& facts) {
+  constexpr size_t kLines = 8;
+  const auto sums = ByPlace(facts.calls, [](const CallGroup& group) {
+    return IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy && group.of_step_thread &&
+           group.place.known();
+  });
+  if (sums.size() < kLines) return Verdict::Nothing();
+  const PlaceSum all = SumOf(sums);
+  Advice advice;
+  advice.finding = "Small tensors are made on the host and copied, at many lines.";
+  advice.evidence = {std::to_string(sums.size()) + " lines of the loop each copy at most 64 KiB at a time, " +
+                     report::Time(facts.PerStep(all.time)) + " of host time per step"};
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
+  advice.change = "Make them where they are used.";
+  advice.snippet = "mask = torch.zeros(n, device=\"cuda\")  # not torch.zeros(n).cuda()";
+  advice.confidence = Confidence::kLow;
+  return Verdict::Say(advice);
+}
+
+constexpr Rule kRules[] = {
+    {"pageable-copies", "Copies from pageable memory", "calls", PageableCopies},
+    {"blocking-copies", "Blocking copies", "calls", BlockingCopies},
+    {"many-small-copies", "Many small copies", "calls", ManySmallCopies},
+    {"float-images", "Float images over the bus", "devices", FloatImages},
+    {"exposed-copies", "Copies that hide behind no kernel", "devices", ExposedCopies},
+    {"same-data-again", "The same data uploaded again", "contents of copies", SameDataAgain},
+    {"built-on-the-host", "Tensors built on the host and moved", "calls", BuiltOnTheHost},
+};
+
+}  // namespace
+
+std::span<const Rule> CopyRules() { return kRules; }
+
+}  // namespace slipstream::advise

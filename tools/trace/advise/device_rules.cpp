@@ -1,0 +1,232 @@
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
+#include "tools/trace/report/kernel_name.h"
+
+namespace slipstream::advise {
+namespace {
+
+const report::DeviceReport* Busiest(const Facts& facts) {
+  const report::DeviceReport* busiest = nullptr;
+  for (const report::DeviceReport& device : facts.process->devices) {
+    if (device.kernels != 0 && (busiest == nullptr || device.kernel_time > busiest->kernel_time)) busiest = &device;
+  }
+  return busiest;
+}
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+bool IsMatrixWork(const WorkGroup& group) {
+  constexpr std::array<std::string_view, 7> kNames = {"gemm", "Gemm", "conv", "sgemm", "xmma", "cutlass", "nvjet"};
+  return !IsPointwise(group.kernel) &&
+         std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) { return Contains(group.kernel, name); });
+}
+
+std::string Launches(const Facts& facts, uint64_t count) {
+  return PerStepText(static_cast<double>(count) / facts.steps());
+}
+
+// The device waits for a host that is between two calls.
+Verdict HostBound(const Facts& facts) {
+  const report::DeviceReport* const device = Busiest(facts);
+  if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
+  // What the loader, many small copies and loops over tensors are to blame for have rules of their own.
+  std::vector<Place> others = UploadLines(facts);
+  for (const auto& lines : {SmallCopyLines(facts), LoopLines(facts)}) {
+    for (const PlaceSum& line : lines) others.push_back(line.place);
+  }
+  const int64_t gap = GapBefore(facts, others);
+  const int64_t idle = device->times.idle[report::kHostOutside];
+  const int64_t per_step = facts.PerStep(std::max<int64_t>(0, idle - gap));
+  if (ShareOfStep(facts, per_step) < 0.05) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "The device waits for Python: it has nothing to do while the host is outside CUDA calls.";
+  advice.evidence = {"idle for " + report::Time(per_step) + " per step (" +
+                     report::Percent(ShareOfStep(facts, per_step), 1) + ") while the host was outside CUDA calls"};
+  std::vector<const report::SiteReport*> sites;
+  for (const report::SiteReport& site : facts.process->sites) {
+    const Place place = {site.file, site.line, site.function};
+    if (site.known && site.of_step_thread && site.gap > 0 && !Has(others, place)) sites.push_back(&site);
+  }
+  std::stable_sort(sites.begin(), sites.end(), [](const auto* a, const auto* b) { return a->gap > b->gap; });
+  for (size_t i = 0; i < sites.size() && i < 3; ++i) {
+    advice.places.push_back({sites[i]->file, sites[i]->line, sites[i]->function});
+    advice.evidence.push_back(report::Time(facts.PerStep(sites[i]->gap)) + " right before " +
+                              report::SiteLabel(*sites[i], 60));
+  }
+  advice.cost = per_step;
+  advice.change = "Give the device more to do for each line of Python: compile the model, or a larger batch.";
+  advice.snippet = "model = torch.compile(model)";
+  advice.confidence = Confidence::kHigh;
+  return Verdict::Say(advice);
+}
+
+Verdict LaunchBound(const Facts& facts) {
+  constexpr int64_t kShort = 20 * kMicrosecond;
+  const report::DeviceReport* const device = Busiest(facts);
+  if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
+  const int64_t per_step = facts.PerStep(device->times.idle[static_cast<size_t>(report::CallKind::kLaunch)]);
+  const int64_t mean = device->kernel_time / static_cast<int64_t>(device->kernels);
+  if (ShareOfStep(facts, per_step) < 0.05 || mean > kShort) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Launching takes longer than the kernels do: the device runs dry while the host launches.";
+  advice.evidence = {Launches(facts, device->kernels) + " kernels, " + report::Time(mean) + " each on average",
+                     "idle for " + report::Time(per_step) + " per step while the host was launching"};
+  advice.cost = per_step;
+  advice.change = "Launch the step as one graph.";
+  advice.snippet =
+      "model = torch.compile(model, mode=\"reduce-overhead\")  # CUDA graphs; not with backend:cudaMallocAsync";
+  advice.confidence = Confidence::kHigh;
+  return Verdict::Say(advice);
+}
+
+Verdict NoTensorCores(const Facts& facts) {
+  if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
+  const auto without = [](const WorkGroup& group) {
+    return !group.kernel.empty() && IsMatrixWork(group) && !report::NamesTensorCores(group.kernel);
+  };
+  const auto sums = ByPlace(facts.work, without);
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  if (ShareOfStep(facts, per_step) < 0.05) return Verdict::Nothing();
+  const auto longest = std::max_element(facts.work.begin(), facts.work.end(), [&](const auto& a, const auto& b) {
+    return (without(a) ? a.time : 0) < (without(b) ? b.time : 0);
+  });
+  Advice advice;
+  advice.finding = "Matrix products run without tensor cores.";
+  advice.evidence = {report::Time(per_step) + " of kernels per step (" +
+                         report::Percent(ShareOfStep(facts, per_step), 1) +
+                         ") whose names say matrix product or convolution and no tensor core",
+                     "the longest: " + report::Cut(longest->kernel, 60)};
+  advice.places = PlacesOf(sums);
+  advice.why_unknown = "how much faster they are with tensor cores depends on their shapes";
+  advice.at_stake = per_step;
+  advice.change = "Allow TF32, or compute in 16 bits. Both change the numbers a little.";
+  advice.snippet =
+      "torch.set_float32_matmul_precision(\"high\")\nwith torch.autocast(\"cuda\", dtype=torch.bfloat16): ...";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+Verdict UnfusedPointwise(const Facts& facts) {
+  if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
+  const std::vector<Place> loops = PlacesOf(LoopLines(facts), SIZE_MAX);  // which have a rule of their own
+  const auto sums = ByPlace(
+      facts.work, [&](const WorkGroup& group) { return IsPointwise(group.kernel) && !Has(loops, group.place); });
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  if (ShareOfStep(facts, per_step) < 0.15) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Much of a step is spent in pointwise kernels, each of which reads and writes all of its tensors.";
+  advice.evidence = {Launches(facts, all.count) + " pointwise kernels, " + report::Time(per_step) + " (" +
+                     report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)"};
+  advice.places = PlacesOf(sums);
+  advice.why_unknown = "how many of them can become one is the compiler's to find out";
+  advice.at_stake = per_step;
+  advice.change = "Have them fused.";
+  advice.snippet = "model = torch.compile(model)";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+// Lines that launch hundreds of short pointwise kernels: a loop over tensors, as optimizers do without foreach.
+Verdict LoopOverTensors(const Facts& facts) {
+  if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
+  const auto sums = LoopLines(facts);
+  if (sums.empty()) return Verdict::Nothing();
+  const PlaceSum all = SumOf(sums);
+  const std::vector<Place> places = PlacesOf(sums, SIZE_MAX);
+  const auto calls = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return group.of_step_thread && group.function.find("Launch") != std::string::npos && Has(places, group.place);
+  });
+  const int64_t launching = facts.PerStep(SumOf(calls).time);
+  const int64_t between = facts.PerStep(GapBefore(facts, places));
+  Advice advice;
+  advice.finding = "A short kernel is launched for each of many tensors.";
+  advice.evidence = {Launches(facts, all.count) + " pointwise kernels of " +
+                         report::Time(all.time / static_cast<int64_t>(all.count)) + " each at " +
+                         report::Counted(sums.size(), "line", "lines"),
+                     report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, launching + between);
+  advice.change = "Where it is the optimizer, let it do all tensors at once.";
+  advice.snippet = "optimizer = torch.optim.AdamW(model.parameters(), fused=True)";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+Verdict ZeroGradSets(const Facts& facts) {
+  constexpr double kMany = 30;
+  const auto sums = ByPlace(facts.calls, [](const CallGroup& group) {
+    return group.function.starts_with("cudaMemset") && group.of_step_thread && group.place.known();
+  });
+  for (const PlaceSum& sum : sums) {
+    const double calls = static_cast<double>(sum.count) / facts.steps();
+    if (calls < kMany) continue;
+    Advice advice;
+    advice.finding = "One line sets many tensors to zero.";
+    advice.evidence = {PerStepText(calls) + " memsets, " + Bytes(facts.PerStep(sum.bytes)) + ", " +
+                       report::Time(facts.PerStep(sum.time)) + " of host time"};
+    advice.places = {sum.place};
+    advice.cost = AtMostIdle(facts, facts.PerStep(sum.time));
+    advice.change = "Let gradients go instead of clearing them.";
+    advice.snippet = "optimizer.zero_grad(set_to_none=True)";
+    return Verdict::Say(advice);
+  }
+  return Verdict::Nothing();
+}
+
+Verdict IdleSms(const Facts& facts) {
+  const report::DeviceReport* const device = Busiest(facts);
+  if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
+  if (!device->sm_efficiency) return Verdict::Abstain("the database does not say how many SMs the device has");
+  int64_t used = 0;
+  for (const report::MemoryReport& pool : facts.process->memory) {
+    if (pool.device == device->device) used = pool.peak;
+  }
+  if (used == 0 || !facts.device_memory) return Verdict::Abstain("how much memory is in use was not recorded");
+  const bool idle = *device->sm_efficiency < 0.5;
+  const bool room = used < *facts.device_memory / 2;
+  const int64_t busy = facts.PerStep(device->times.kernels);
+  if (!idle || !room || ShareOfStep(facts, busy) < 0.5) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "Kernels leave SMs idle, and there is memory for a larger batch.";
+  advice.evidence = {"estimated SM efficiency " + report::Percent(*device->sm_efficiency, 1),
+                     Bytes(used) + " of " + Bytes(*facts.device_memory) + " at the peak"};
+  advice.why_unknown = "samples per second at another batch size are for a run to show";
+  advice.at_stake = static_cast<int64_t>(static_cast<double>(busy) * (1 - *device->sm_efficiency));
+  advice.change = "Try a larger batch. It changes the training.";
+  advice.snippet = "DataLoader(..., batch_size=2 * batch_size)";
+  advice.confidence = Confidence::kLow;
+  return Verdict::Say(advice);
+}
+
+Verdict CudnnHeuristics(const Facts& facts) {
+  if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
+  const bool convolves = std::any_of(facts.work.begin(), facts.work.end(), [](const WorkGroup& group) {
+    return Contains(group.kernel, "conv") || Contains(group.kernel, "cudnn") || Contains(group.kernel, "xmma_fprop");
+  });
+  if (!convolves) return Verdict::Nothing();
+  return Verdict::Abstain("which algorithms cuDNN would find with torch.backends.cudnn.benchmark is for a run to show");
+}
+
+constexpr Rule kRules[] = {
+    {"host-bound", "The device waits for Python", "devices", HostBound},
+    {"launch-bound", "Launching takes longer than the kernels", "devices", LaunchBound},
+    {"no-tensor-cores", "Matrix products without tensor cores", "devices", NoTensorCores},
+    {"unfused-pointwise", "Pointwise kernels that are not fused", "devices", UnfusedPointwise},
+    {"loop-over-tensors", "A kernel for each of many tensors", "devices", LoopOverTensors},
+    {"zero-grad-memsets", "Gradients that are cleared", "calls", ZeroGradSets},
+    {"idle-sms", "Idle SMs and room in memory", "devices", IdleSms},
+    {"cudnn-heuristics", "cuDNN's choice of algorithms", "a second run", CudnnHeuristics},
+};
+
+}  // namespace
+
+std::span<const Rule> DeviceRules() { return kRules; }
+
+}  // namespace slipstream::advise

@@ -1,0 +1,201 @@
+#include "tools/trace/advise/facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "tools/trace/db/bounded.h"
+#include "tools/trace/report/call_kind.h"
+#include "tools/trace/report/distribution.h"
+#include "tools/trace/report/steps.h"
+#include "tracer/spool/process_facts.h"
+
+namespace slipstream::advise {
+namespace {
+
+using report::Interval;
+using trace_db::DatabaseReader;
+using trace_db::Question;
+
+// Rows in the order of their starts: whether each one begins in the measured time.
+class Measured {
+ public:
+  explicit Measured(const report::ProcessReport& process) : intervals_(report::MeasuredTime(process.steps)) {
+    if (!process.has_steps) intervals_ = {{process.first, process.last + 1}};
+  }
+  bool Has(int64_t start) {
+    while (at_ < intervals_.size() && intervals_[at_].end <= start) ++at_;
+    return at_ < intervals_.size() && intervals_[at_].start <= start;
+  }
+
+ private:
+  std::vector<Interval> intervals_;
+  size_t at_ = 0;
+};
+
+template <typename Group>
+void Count(int64_t bytes, int64_t time, uint64_t* count, Group* group) {
+  group->least = *count == 0 ? bytes : std::min(group->least, bytes);
+  group->most = std::max(group->most, bytes);
+  ++*count;
+  report::AddTo(&group->bytes, bytes);
+  report::AddTo(&group->time, time);
+}
+
+class Reading {
+ public:
+  Reading(DatabaseReader* reader, Facts* facts) : reader_(*reader), facts_(*facts) {
+    if (!reader_.HasTable("SLIPSTREAM_PROCESSES")) return;
+    Question row(reader_, "SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?1");
+    if (row.Bind(1, facts_.process->process).Next()) global_pid_ = row.NumberIfKnown(0);
+  }
+
+  void Calls() {
+    using Key = std::tuple<int64_t, int64_t, int64_t, bool>;  // function, site, decision, of the step thread
+    std::map<Key, CallGroup> groups;
+    Measured measured(*facts_.process);
+    const int64_t step_thread = facts_.process->step_thread;
+    Question row(reader_,
+                 "SELECT r.start, r.\"end\", r.nameId, c.siteId, d.decisionId, c.thread, c.bytes "
+                 "FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
+                 "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
+                 "ORDER BY r.start");
+    for (row.Bind(1, facts_.process->process); row.Next();) {
+      const int64_t start = trace_db::BoundedTime(row.Number(0));
+      if (!measured.Has(start)) continue;
+      const bool mine = !facts_.process->has_steps || row.Number(5) == step_thread;
+      CallGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), mine}];
+      Count(trace_db::BoundedCount(row.Number(6)), trace_db::BoundedEnd(start, row.Number(1)) - start, &group.calls,
+            &group);
+    }
+    for (auto& [key, group] : groups) {
+      group.function = report::PlainName(TextOf(std::get<0>(key)));
+      group.place = PlaceOf(std::get<1>(key));
+      group.decision = TextOf(std::get<2>(key));
+      group.of_step_thread = std::get<3>(key);
+      facts_.calls.push_back(std::move(group));
+    }
+  }
+
+  void Work(const char* table, const std::string& columns, const std::string& source) {
+    if (!reader_.HasTable(table)) return;
+    using Key = std::tuple<int64_t, int64_t, int64_t, bool, int64_t>;  // device, name, copy, pageable, site
+    std::map<Key, WorkGroup> groups;
+    Measured measured(*facts_.process);
+    // Work whose call is not in the trace is the process's as well, of no line.
+    const std::string unattributed = reader_.HasColumn(table, "globalPid") && global_pid_
+                                         ? " OR c.processId IS NULL AND w.globalPid = " + std::to_string(*global_pid_)
+                                         : "";
+    Question row(reader_, "SELECT w.start, w.\"end\", w.deviceId, " + columns + ", c.siteId FROM " + table +
+                              " w LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = w.correlationId WHERE "
+                              "(c.processId = ?1" +
+                              unattributed + ") ORDER BY w.start");
+    for (row.Bind(1, facts_.process->process); row.Next();) {
+      const int64_t start = trace_db::BoundedTime(row.Number(0));
+      if (!measured.Has(start)) continue;
+      const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
+      WorkGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), row.Number(5) != 0, row.Number(7)}];
+      Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.count, &group);
+    }
+    for (auto& [key, group] : groups) {
+      group.device = std::get<0>(key);
+      if (source == "kernel") group.kernel = TextOf(std::get<1>(key));
+      group.copy_kind = std::get<2>(key);
+      group.pageable = std::get<3>(key);
+      group.place = PlaceOf(std::get<4>(key));
+      facts_.work.push_back(std::move(group));
+    }
+  }
+
+ private:
+  std::string TextOf(int64_t id) {
+    const auto [text, is_new] = texts_.try_emplace(id);
+    if (is_new && id != 0) {
+      Question row(reader_, "SELECT value FROM StringIds WHERE id = ?1");
+      if (row.Bind(1, id).Next()) text->second = row.Text(0);
+    }
+    return text->second;
+  }
+  Place PlaceOf(int64_t site) {
+    const auto [place, is_new] = places_.try_emplace(site);
+    if (is_new && site != 0) {
+      Question row(reader_, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?1");
+      if (row.Bind(1, site).Next()) {
+        place->second = {std::string(row.Text(0)), row.NumberIfKnown(1), std::string(row.Text(2))};
+      }
+    }
+    return place->second;
+  }
+
+  DatabaseReader& reader_;
+  Facts& facts_;
+  std::optional<int64_t> global_pid_;
+  std::map<int64_t, std::string> texts_;
+  std::map<int64_t, Place> places_;
+};
+
+}  // namespace
+
+std::optional<int64_t> Facts::IdlePerStep() const {
+  if (!devices_recorded) return std::nullopt;
+  std::optional<int64_t> least;
+  for (const report::DeviceReport& device : process->devices) {
+    if (device.kernels == 0) continue;
+    int64_t idle = 0;
+    for (const int64_t time : device.times.idle) report::AddTo(&idle, time);
+    if (!least || idle < *least) least = idle;
+  }
+  return least ? std::optional(PerStep(*least)) : std::nullopt;
+}
+
+namespace {
+
+std::optional<int64_t> NumberIn(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t process) {
+  Facts facts;
+  facts.report = &report;
+  facts.process = &report.processes[process];
+  for (const report::Step& step : facts.process->steps) {
+    if (step.use == report::StepUse::kMeasured) facts.step_times.push_back(step.time());
+  }
+  for (const report::DeviceReport& device : facts.process->devices) {
+    facts.devices_recorded = facts.devices_recorded || device.kernels != 0;
+  }
+  Reading reading(reader, &facts);
+  for (const char* const table :
+       {"SLIPSTREAM_CALLS", "SLIPSTREAM_DECISIONS", "SLIPSTREAM_SITES", "CUPTI_ACTIVITY_KIND_RUNTIME", "StringIds"}) {
+    if (!reader->HasTable(table)) return facts;
+  }
+  reading.Calls();
+  reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, 0, 0", "kernel");
+  // srcKind and dstKind: 0 is pageable memory (ENUM_CUDA_MEM_KIND).
+  const bool has_kinds = reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind") &&
+                         reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "dstKind");
+  const std::string pageable = has_kinds ? "w.srcKind = 0 OR w.dstKind = 0" : "0";
+  reading.Work("CUPTI_ACTIVITY_KIND_MEMCPY", "0, w.copyKind, " + pageable + ", w.bytes", "copy");
+  reading.Work("CUPTI_ACTIVITY_KIND_MEMSET", "0, -1, 0, w.bytes", "set");
+  if (reader->HasTable("SLIPSTREAM_FACTS")) {
+    Question row(*reader, "SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ?1");
+    for (row.Bind(1, facts.process->process); row.Next();) {
+      if (row.Text(0) == tracer::kFactProcessors) facts.processors = NumberIn(row.Text(1));
+      if (row.Text(0) == tracer::kFactSharedMemory) facts.shared_memory = NumberIn(row.Text(1));
+    }
+  }
+  if (reader->HasTable("TARGET_INFO_GPU") && reader->HasColumn("TARGET_INFO_GPU", "totalMemory")) {
+    Question row(*reader, "SELECT max(totalMemory) FROM TARGET_INFO_GPU");
+    if (row.Next()) facts.device_memory = row.NumberIfKnown(0);
+  }
+  return facts;
+}
+
+}  // namespace slipstream::advise

@@ -1,0 +1,121 @@
+#include <algorithm>
+#include <string>
+
+#include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
+
+namespace slipstream::advise {
+namespace {
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr char kNeedsPools[] = "what the device's pool held was not recorded";
+
+bool IsMalloc(const CallGroup& group) {
+  return group.function == "cudaMalloc" || group.function == "cuMemAlloc" || group.function == "cuMemAlloc_v2";
+}
+bool IsFree(const CallGroup& group) { return group.function == "cudaFree" || group.function == "cuMemFree_v2"; }
+bool ServedByPool(const CallGroup& group) {
+  return group.decision.starts_with("allocator.reused") || group.decision == "allocator.parked";
+}
+
+Verdict NearTheLimit(const Facts& facts) {
+  if (facts.process->memory.empty() || !facts.device_memory) return Verdict::Abstain(kNeedsPools);
+  const report::MemoryReport& pool =
+      *std::max_element(facts.process->memory.begin(), facts.process->memory.end(),
+                        [](const auto& a, const auto& b) { return a.peak_live < b.peak_live; });
+  if (pool.retries == 0 && pool.peak_live < *facts.device_memory / 100 * 92) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "The device's memory is nearly full.";
+  advice.evidence = {Bytes(pool.peak_live) + " of " + Bytes(*facts.device_memory) + " in use at the peak"};
+  if (pool.retries != 0) {
+    advice.evidence.push_back(report::Counted(static_cast<uint64_t>(pool.retries), "allocation", "allocations") +
+                              " succeeded only after idle memory had gone back");
+  }
+  for (const report::HeldReport& held : facts.process->held) {
+    if (held.device != pool.device) continue;
+    for (size_t i = 0; i < held.holders.size() && i < 3; ++i) {
+      const report::HolderReport& holder = held.holders[i];
+      if (!holder.known) continue;
+      advice.places.push_back({holder.file, holder.line, holder.function});
+      advice.evidence.push_back(Bytes(holder.sum.bytes) + " of it asked for at " + report::HolderLabel(holder, 60));
+    }
+  }
+  advice.why_unknown = "what failing costs is no time of a step";
+  advice.change = "Compute activations again instead of keeping them, or accumulate gradients over smaller batches.";
+  advice.snippet = "out = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)";
+  advice.confidence = Confidence::kHigh;
+  return Verdict::Say(advice);
+}
+
+Verdict Fragmentation(const Facts& facts) {
+  if (facts.process->memory.empty()) return Verdict::Abstain(kNeedsPools);
+  for (const report::MemoryReport& pool : facts.process->memory) {
+    const int64_t idle = pool.peak_point.idle;
+    if (idle < kGiB || idle < pool.peak / 5) continue;
+    Advice advice;
+    advice.finding = "Memory is reserved that nothing is in: requests of changing sizes do not fit what is free.";
+    advice.evidence = {"at the peak of " + Bytes(pool.peak) + ", " + Bytes(idle) + " (" +
+                       report::Percent(static_cast<double>(idle), static_cast<double>(pool.peak)) + ") was idle"};
+    advice.why_unknown = "it costs memory, and time only when memory runs out";
+    advice.change = "Let slipstream be PyTorch's allocator, or use expandable segments.";
+    advice.snippet = "[allocator]\nmode = \"stream_ordered\"";
+    advice.confidence = Confidence::kMedium;
+    return Verdict::Say(advice);
+  }
+  return Verdict::Nothing();
+}
+
+Verdict MallocInSteadyState(const Facts& facts) {
+  const auto sums = ByPlace(
+      facts.calls, [](const CallGroup& group) { return (IsMalloc(group) || IsFree(group)) && !ServedByPool(group); });
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  // What one step does alone is no habit of the loop.
+  const double calls = static_cast<double>(all.count) / facts.steps();
+  if (!facts.process->has_steps || calls < 1 || per_step < 100 * kMicrosecond) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "The loop takes memory from the driver and gives it back, step after step.";
+  advice.evidence = {PerStepText(calls) + " calls of cudaMalloc and cudaFree that reached the driver, " +
+                     report::Time(per_step)};
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, per_step);
+  advice.change = "Keep it: have slipstream pool it (on by default), and raise what it may keep.";
+  advice.snippet = "[allocator]\nmode = \"segments\"";
+  advice.confidence = Confidence::kHigh;
+  return Verdict::Say(advice);
+}
+
+Verdict EmptyCacheInTheLoop(const Facts& facts) {
+  constexpr double kMany = 3;
+  const auto sums = ByPlace(
+      facts.calls, [](const CallGroup& group) { return IsFree(group) && group.of_step_thread && group.place.known(); });
+  for (const PlaceSum& sum : sums) {
+    const double frees = static_cast<double>(sum.count) / facts.steps();
+    if (frees < kMany || !facts.process->has_steps) continue;
+    const PlaceSum again = SumOf(ByPlace(facts.calls, IsMalloc));
+    Advice advice;
+    advice.finding = "One line frees many segments in every step, as torch.cuda.empty_cache() does.";
+    advice.evidence = {PerStepText(frees) + " frees, " + report::Time(facts.PerStep(sum.time)) + "; " +
+                       report::Time(facts.PerStep(again.time)) + " to get memory again"};
+    advice.places = {sum.place};
+    advice.cost = AtMostIdle(facts, facts.PerStep(report::Sum(sum.time, again.time)));
+    advice.change = "Take empty_cache() out of the loop: it makes no memory available to the same program.";
+    advice.snippet = "# torch.cuda.empty_cache()";
+    advice.confidence = Confidence::kHigh;
+    return Verdict::Say(advice);
+  }
+  return Verdict::Nothing();
+}
+
+constexpr Rule kRules[] = {
+    {"near-memory-limit", "Memory nearly full", "memory", NearTheLimit},
+    {"fragmentation", "Reserved memory that nothing is in", "memory", Fragmentation},
+    {"malloc-in-steady-state", "cudaMalloc in every step", "calls", MallocInSteadyState},
+    {"empty-cache-in-loop", "empty_cache() in the loop", "steps", EmptyCacheInTheLoop},
+};
+
+}  // namespace
+
+std::span<const Rule> MemoryRules() { return kRules; }
+
+}  // namespace slipstream::advise

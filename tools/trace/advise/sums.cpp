@@ -1,0 +1,71 @@
+#include "tools/trace/advise/sums.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace slipstream::advise {
+
+bool IsPointwise(std::string_view kernel) {
+  constexpr std::array<std::string_view, 5> kNames = {"elementwise", "CUDAFunctor", "vectorized", "unrolled",
+                                                      "fill_kernel"};
+  return std::any_of(kNames.begin(), kNames.end(),
+                     [&](std::string_view name) { return kernel.find(name) != std::string_view::npos; });
+}
+
+std::vector<Place> UploadLines(const Facts& facts) {
+  std::vector<Place> lines;
+  for (const CallGroup& group : facts.calls) {
+    const bool uploads = IsCopyCall(group) && group.of_step_thread && group.place.known() && group.most >= kSmallCopy;
+    if (uploads && !Has(lines, group.place)) lines.push_back(group.place);
+  }
+  return lines;
+}
+
+std::vector<Place> ScalarLines(const Facts& facts) {
+  constexpr int64_t kScalar = 64;  // bytes
+  const auto copies = ByPlace(facts.calls, [](const CallGroup& group) {
+    return IsCopyCall(group) && group.most > 0 && group.most <= kScalar && group.place.known();
+  });
+  const std::vector<Place> places = PlacesOf(copies, SIZE_MAX);
+  const auto waits = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && Has(places, group.place);
+  });
+  if (static_cast<double>(SumOf(waits).count) / facts.steps() < 0.5) return {};
+  return PlacesOf(waits, SIZE_MAX);
+}
+
+std::vector<PlaceSum> SmallCopyLines(const Facts& facts) {
+  constexpr double kMany = 20;  // a step
+  const std::vector<Place> scalars = ScalarLines(facts);
+  auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy && !Has(scalars, group.place);
+  });
+  if (static_cast<double>(SumOf(sums).count) / facts.steps() < kMany) sums.clear();
+  return sums;
+}
+
+std::vector<PlaceSum> LoopLines(const Facts& facts) {
+  constexpr double kMany = 300;
+  constexpr int64_t kShort = 12 * kMicrosecond;
+  auto sums = ByPlace(facts.work, [](const WorkGroup& group) {
+    return IsPointwise(group.kernel) && group.kernel.find("multi_tensor") == std::string::npos && group.place.known();
+  });
+  std::erase_if(sums, [&](const PlaceSum& sum) {
+    return static_cast<double>(sum.count) / facts.steps() < kMany ||
+           sum.time / static_cast<int64_t>(sum.count) > kShort;
+  });
+  return sums;
+}
+
+int64_t GapBefore(const Facts& facts, const std::vector<Place>& places) {
+  int64_t gap = 0;
+  for (const report::SiteReport& site : facts.process->sites) {
+    if (!site.known || !site.of_step_thread) continue;
+    if (Has(places, {site.file, site.line, site.function})) report::AddTo(&gap, site.gap);
+  }
+  return gap;
+}
+
+}  // namespace slipstream::advise

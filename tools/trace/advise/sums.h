@@ -1,0 +1,120 @@
+// Sums of the facts that several rules need.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/text/text.h"
+#include "tools/trace/advise/facts.h"
+#include "tools/trace/report/distribution.h"
+#include "tools/trace/report/format.h"
+
+namespace slipstream::advise {
+
+inline constexpr int64_t kMicrosecond = 1000;
+inline constexpr char kNeedsDevices[] =
+    "they need what the devices did: record with tracer.device = \"cupti\" (SLIPSTREAM_TRACER_DEVICE=cupti)";
+
+inline std::string Bytes(int64_t bytes) { return text::HumanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
+inline std::string PerStepText(double number) { return report::Number(number) + " per step"; }
+
+// Of the time of a step, in percent; of all of it where there are no steps.
+inline double StepOf(const Facts& facts) {
+  return static_cast<double>(facts.process->has_steps ? facts.process->step_time.median : facts.process->measured_time);
+}
+inline double ShareOfStep(const Facts& facts, int64_t per_step) {
+  const double step = StepOf(facts);
+  return step > 0 ? static_cast<double>(per_step) / step : 0;
+}
+
+// Limits to the time in which the devices had nothing to do: the host's time is no loss while they are busy.
+inline int64_t AtMostIdle(const Facts& facts, int64_t per_step) {
+  const auto idle = facts.IdlePerStep();
+  return idle ? std::min(*idle, per_step) : per_step;
+}
+
+struct PlaceSum {
+  Place place;
+  uint64_t count = 0;
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+
+// By line, what takes longest first.
+template <typename Groups, typename Wanted>
+std::vector<PlaceSum> ByPlace(const Groups& groups, const Wanted& wanted) {
+  std::vector<PlaceSum> sums;
+  for (const auto& group : groups) {
+    if (!wanted(group)) continue;
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == group.place; });
+    if (at == sums.end()) at = sums.insert(sums.end(), PlaceSum{group.place});
+    if constexpr (requires { group.calls; }) {
+      at->count += group.calls;
+    } else {
+      at->count += group.count;
+    }
+    report::AddTo(&at->bytes, group.bytes);
+    report::AddTo(&at->time, group.time);
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  return sums;
+}
+
+inline PlaceSum SumOf(const std::vector<PlaceSum>& sums) {
+  PlaceSum all;
+  for (const PlaceSum& sum : sums) {
+    all.count += sum.count;
+    report::AddTo(&all.bytes, sum.bytes);
+    report::AddTo(&all.time, sum.time);
+  }
+  return all;
+}
+
+inline std::vector<Place> PlacesOf(const std::vector<PlaceSum>& sums, size_t most = 5) {
+  std::vector<Place> places;
+  for (const PlaceSum& sum : sums) {
+    if (sum.place.known() && places.size() < most) places.push_back(sum.place);
+  }
+  return places;
+}
+
+inline bool WasSkipped(const CallGroup& group) { return group.decision.starts_with("transfer.sync.skipped"); }
+
+// By the names that PyTorch's kernels have.
+bool IsPointwise(std::string_view kernel);
+
+inline bool IsCopyCall(const CallGroup& group) {
+  return group.function.starts_with("cudaMemcpy") || group.function.starts_with("cuMemcpy");
+}
+inline bool IsWaitCall(const CallGroup& group) {
+  return group.function == "cudaStreamSynchronize" || group.function == "cudaDeviceSynchronize" ||
+         group.function == "cudaEventSynchronize" || group.function == "cuStreamSynchronize" ||
+         group.function == "cuCtxSynchronize" || group.function == "cuEventSynchronize";
+}
+
+// Copies of at most this many bytes are small: their cost is their launch.
+inline constexpr int64_t kSmallCopy = 64 << 10;
+
+// Lines at which the thread that makes the steps uploads batches.
+std::vector<Place> UploadLines(const Facts& facts);
+// Lines of the step thread that copy at most 64 bytes and wait for them, with at least one wait in two steps, all of
+// them together: .item() and its like.
+std::vector<Place> ScalarLines(const Facts& facts);
+// Lines that make twenty small copies a step or more, all of them together, without ScalarLines.
+std::vector<PlaceSum> SmallCopyLines(const Facts& facts);
+// Lines that each launch hundreds of short pointwise kernels a step: loops over tensors.
+std::vector<PlaceSum> LoopLines(const Facts& facts);
+
+inline bool Has(const std::vector<Place>& places, const Place& place) {
+  return std::find(places.begin(), places.end(), place) != places.end();
+}
+// Time of the step thread outside CUDA calls right before calls at these lines, in ns of the measured time.
+int64_t GapBefore(const Facts& facts, const std::vector<Place>& places);
+
+}  // namespace slipstream::advise

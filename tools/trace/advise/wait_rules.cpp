@@ -1,0 +1,116 @@
+#include <algorithm>
+#include <string>
+
+#include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
+
+namespace slipstream::advise {
+namespace {
+
+constexpr int64_t kScalar = 64;  // bytes
+
+bool HasCopyAt(const Facts& facts, const Place& place, int64_t least, int64_t most) {
+  return std::any_of(facts.calls.begin(), facts.calls.end(), [&](const CallGroup& group) {
+    return IsCopyCall(group) && group.place == place && group.least >= least && group.most <= most && group.most > 0;
+  });
+}
+
+Advice AboutWaits(const Facts& facts, const std::vector<PlaceSum>& sums, const std::string& what) {
+  const PlaceSum all = SumOf(sums);
+  Advice advice;
+  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " " + what + ", " +
+                     report::Time(facts.PerStep(all.time)) + " of waiting"};
+  if (const auto idle = facts.IdlePerStep()) {
+    advice.evidence.push_back("the device had nothing to do for " + report::Time(*idle) +
+                              " per step: no more than that can be won");
+  }
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
+  advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kLow;
+  return advice;
+}
+
+// A few bytes to the host, and a wait for them, at one line.
+Verdict ItemSynchronizes(const Facts& facts) {
+  const std::vector<Place> lines = ScalarLines(facts);
+  if (lines.empty()) return Verdict::Nothing();
+  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && Has(lines, group.place);
+  });
+  const auto copies = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place);
+  });
+  Advice advice = AboutWaits(facts, sums, "waits for a scalar (.item(), float(), print of a tensor, an if on one)");
+  advice.cost = AtMostIdle(facts, facts.PerStep(SumOf(sums).time) + facts.PerStep(SumOf(copies).time));
+  advice.finding = "The host waits for single numbers in the middle of the step, and the device runs dry behind it.";
+  advice.change = "Keep the number on the device, and read it every so many steps.";
+  advice.snippet = "total += loss.detach()\nif step % 100 == 0: print(total.item())";
+  return Verdict::Say(advice);
+}
+
+Verdict ExplicitSynchronizes(const Facts& facts) {
+  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && group.place.known() &&
+           !HasCopyAt(facts, group.place, 1, INT64_MAX);
+  });
+  const PlaceSum all = SumOf(sums);
+  if (all.count == 0 || static_cast<double>(all.count) / facts.steps() < 0.5) return Verdict::Nothing();
+  Advice advice = AboutWaits(facts, sums, "synchronizations that belong to no copy");
+  advice.finding = "The loop synchronizes: the host stands until the device has done everything.";
+  advice.change = "Take it out, or time with events.";
+  advice.snippet = "start.record(); step(); end.record()  # read start.elapsed_time(end) later";
+  return Verdict::Say(advice);
+}
+
+Verdict CopyThenSynchronize(const Facts& facts) {
+  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
+    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && group.place.known() &&
+           HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
+  });
+  const PlaceSum all = SumOf(sums);
+  if (all.count == 0 || facts.PerStep(all.time) < 50 * kMicrosecond) return Verdict::Nothing();
+  Advice advice = AboutWaits(facts, sums, "waits right behind a copy of the same line");
+  advice.finding = "Copies are waited for where they are made.";
+  advice.change = "Copy without waiting; where the host needs the bytes, wait just before it reads them.";
+  advice.snippet = "x = x.to(\"cuda\", non_blocking=True)";
+  return Verdict::Say(advice);
+}
+
+// The step thread is outside CUDA right before the line that uploads the batch, and the device has nothing to do.
+Verdict WaitsForTheLoader(const Facts& facts) {
+  const report::SiteReport* longest = nullptr;
+  for (const report::SiteReport& site : facts.process->sites) {
+    if (!site.of_step_thread || !site.known) continue;
+    const Place place = {site.file, site.line, site.function};
+    if (!HasCopyAt(facts, place, 1 << 16, INT64_MAX)) continue;
+    if (longest == nullptr || site.gap > longest->gap) longest = &site;
+  }
+  if (longest == nullptr || !facts.process->has_steps) {
+    return Verdict::Abstain("no line uploads batches, or no steps were found");
+  }
+  const int64_t gap = facts.PerStep(longest->gap);
+  if (ShareOfStep(facts, gap) < 0.05) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "The loop waits for its data: before the batch is uploaded, nothing happens.";
+  advice.evidence = {report::Time(gap) + " of a step (" + report::Percent(ShareOfStep(facts, gap), 1) +
+                     ") pass outside CUDA calls right before the upload"};
+  advice.places = {{longest->file, longest->line, longest->function}};
+  advice.cost = AtMostIdle(facts, gap);
+  advice.change = "More loader workers, less work for each item, or work that is done once and kept.";
+  advice.snippet = "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4)";
+  advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+constexpr Rule kRules[] = {
+    {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes},
+    {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes},
+    {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
+    {"loader-wait", "The device waits for the loader", "steps", WaitsForTheLoader},
+};
+
+}  // namespace
+
+std::span<const Rule> WaitRules() { return kRules; }
+
+}  // namespace slipstream::advise

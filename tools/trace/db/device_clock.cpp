@@ -1,0 +1,41 @@
+#include "tools/trace/db/device_clock.h"
+
+#include <algorithm>
+
+#include "tracer/spool/device_work.h"
+
+namespace slipstream::trace_db {
+
+void DeviceClock::Add(const tracer::TraceRecord& clock) {
+  if (clock.end_ns < clock.start_ns) return;
+  const Reading reading = {clock.bytes - clock.stream, clock.start_ns + (clock.end_ns - clock.start_ns) / 2};
+  const bool goes_on = readings_.empty() || (reading.recorded_ns > readings_.back().recorded_ns &&
+                                             reading.monotonic_ns > readings_.back().monotonic_ns);
+  if (goes_on) readings_.push_back(reading);
+}
+
+uint64_t DeviceClock::Monotonic(uint64_t recorded_ns) const {
+  if (readings_.empty()) return recorded_ns;
+  const auto after = std::upper_bound(readings_.begin(), readings_.end(), recorded_ns,
+                                      [](uint64_t time, const Reading& reading) { return time < reading.recorded_ns; });
+  const bool between = after != readings_.begin() && after != readings_.end();
+  const Reading& from = after == readings_.begin() ? *after : *(after - 1);
+  if (!between) return recorded_ns - from.recorded_ns + from.monotonic_ns;
+  const auto part = static_cast<long double>(recorded_ns - from.recorded_ns) /
+                    static_cast<long double>(after->recorded_ns - from.recorded_ns);
+  return from.monotonic_ns +
+         static_cast<uint64_t>(part * static_cast<long double>(after->monotonic_ns - from.monotonic_ns));
+}
+
+void DevicePeriods::Add(const tracer::TraceRecord& clock) {
+  const auto reading = static_cast<tracer::DeviceReading>(clock.status);
+  if (reading == tracer::DeviceReading::kBegins) {
+    periods_.push_back({clock.end_ns, clock.end_ns});
+    open_ = true;
+  }
+  if (!open_) return;
+  periods_.back().end_ns = std::max(periods_.back().end_ns, clock.start_ns);
+  open_ = reading != tracer::DeviceReading::kEnds;
+}
+
+}  // namespace slipstream::trace_db

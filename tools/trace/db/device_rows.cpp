@@ -1,0 +1,144 @@
+#include "tools/trace/db/device_rows.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "tools/trace/db/clean_text.h"
+#include "tools/trace/db/kernel_names.h"
+
+namespace slipstream::trace_db {
+namespace {
+
+using tracer::NameTable;
+using tracer::RecordKind;
+using tracer::TraceRecord;
+
+constexpr std::nullptr_t kNull = nullptr;
+
+int64_t Size(uint64_t bytes) {
+  return static_cast<int64_t>(std::min(bytes, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+}
+
+// CUPTI counts kinds of memory from 1 and has 0 for "unknown"; the export counts from 0 and has 7.
+int64_t MemoryKind(uint8_t cupti) { return cupti >= 1 && cupti <= 7 ? cupti - 1 : 7; }
+
+NumberOrNull NodeOf(const tracer::DeviceWork& work) {
+  return {.known = work.graph_node != 0, .value = static_cast<int64_t>(work.graph_node)};
+}
+
+// Of a device.
+NumberOrNull NumberOf(int32_t device) { return {.known = device >= 0, .value = device}; }
+
+}  // namespace
+
+DeviceRows::DeviceRows(TraceTables* tables, const DeviceClock& clock, const DevicePeriods& periods,
+                       const tracer::SpoolReader& reader, int64_t process, int64_t global_pid,
+                       std::function<int64_t(uint64_t)> at)
+    : tables_(*tables), clock_(clock), reader_(reader), process_(process), global_pid_(global_pid), at_(std::move(at)) {
+  for (const DevicePeriods::Period& period : periods.all()) {
+    periods_.push_back({.start = at_(period.start_ns), .end = at_(period.end_ns)});
+  }
+}
+
+int64_t DeviceRows::CorrelationOfCall(uint32_t cupti) {
+  if (cupti == 0) return ++tables_.correlations;
+  Call& call = calls_[cupti];
+  // Two calls of one number: no file should have that, and a database must not have one row twice.
+  if (call.seen) return ++tables_.correlations;
+  call.seen = true;
+  if (call.correlation == 0) call.correlation = ++tables_.correlations;
+  return call.correlation;
+}
+
+int64_t DeviceRows::CorrelationOfWork(uint32_t cupti) {
+  Call& call = calls_[cupti];
+  ++call.works;
+  if (call.correlation == 0) call.correlation = ++tables_.correlations;
+  return call.correlation;
+}
+
+void DeviceRows::Saw(const TraceRecord& work) {
+  const int64_t start = At(work.start_ns);
+  const auto period =
+      std::find_if(periods_.begin(), periods_.end(), [&](const Period& each) { return start <= each.end; });
+  if (period != periods_.end()) period->first_work = std::min(period->first_work, start);
+}
+
+void DeviceRows::Add(const TraceRecord& record) {
+  if (IsDeviceWork(record.kind)) Saw(record);
+  switch (record.kind) {
+    case RecordKind::kKernel:
+      AddKernel(record);
+      break;
+    case RecordKind::kDeviceCopy:
+      AddCopy(record);
+      break;
+    case RecordKind::kDeviceSet:
+      AddSet(record);
+      break;
+    case RecordKind::kDeviceClock:
+      tables_.own_device_clocks.Row(at_(record.start_ns), at_(record.end_ns), process_, record.bytes);
+      break;
+    default:
+      break;
+  }
+}
+
+DeviceRows::KernelIds DeviceRows::IdsOf(uint32_t name) {
+  const auto [ids, is_new] = kernels_.try_emplace(name);
+  if (is_new) {
+    const std::string* const found = reader_.NameOf(NameTable::kKernels, name);
+    const std::string mangled = found != nullptr ? *found : "unknown kernel " + std::to_string(name);
+    const std::string demangled = DemangledName(mangled);
+    ids->second = {tables_.strings.IdOf(demangled),
+                   tables_.strings.IdOf(found != nullptr ? ShortName(demangled) : mangled),
+                   tables_.strings.IdOf(mangled)};
+  }
+  return ids->second;
+}
+
+void DeviceRows::AddKernel(const TraceRecord& record) {
+  const tracer::KernelWork kernel = KernelOf(record);
+  const KernelIds ids = IdsOf(kernel.name);
+  ++kernel_count_;
+  tables_.kernels.Row(At(record.start_ns), At(record.end_ns), kernel.work.device, kernel.work.context, kNull,
+                      kernel.work.stream, CorrelationOfWork(record.correlation), global_pid_, ids.demangled, ids.brief,
+                      ids.mangled, kNull, kNull, kernel.registers, kernel.grid[0], kernel.grid[1], kernel.grid[2],
+                      kernel.block[0], kernel.block[1], kernel.block[2], kernel.static_shared_bytes,
+                      kernel.dynamic_shared_bytes, kNull, kNull, kNull, kNull, NodeOf(kernel.work), kNull);
+}
+
+void DeviceRows::AddCopy(const TraceRecord& record) {
+  const tracer::CopyWork copy = CopyOf(record);
+  ++copy_count_;
+  tables_.copies.Row(At(record.start_ns), At(record.end_ns), copy.work.device, copy.work.context, kNull,
+                     copy.work.stream, CorrelationOfWork(record.correlation), global_pid_, Size(copy.bytes), copy.kind,
+                     kNull, MemoryKind(copy.from), MemoryKind(copy.to), NumberOf(copy.from_device), kNull,
+                     NumberOf(copy.to_device), kNull, kNull, NodeOf(copy.work), kNull);
+}
+
+void DeviceRows::AddSet(const TraceRecord& record) {
+  const tracer::SetWork set = SetOf(record);
+  ++set_count_;
+  tables_.sets.Row(At(record.start_ns), At(record.end_ns), set.work.device, set.work.context, kNull, set.work.stream,
+                   CorrelationOfWork(record.correlation), global_pid_, set.value, Size(set.bytes), NodeOf(set.work),
+                   MemoryKind(set.memory));
+}
+
+void DeviceRows::Finish() {
+  const auto facts = reader_.facts();
+  if (kernel_count_ + copy_count_ + set_count_ == 0 && facts.find("deviceWork") == facts.end()) return;
+  uint64_t unattributed = 0;
+  for (const auto& [number, call] : calls_) unattributed += call.seen ? 0 : call.works;
+  // Behind an interruption the devices may still be at what was asked for in it, until the first work that was
+  // recorded.
+  for (size_t i = 0; i < periods_.size(); ++i) {
+    const Period& period = periods_[i];
+    const int64_t start = i == 0 ? period.start : std::max(period.start, std::min(period.first_work, period.end));
+    tables_.own_device_periods.Row(process_, start, period.end);
+  }
+  tables_.own_device_work.Row(process_, Size(kernel_count_), Size(copy_count_), Size(set_count_), Size(unattributed));
+}
+
+}  // namespace slipstream::trace_db

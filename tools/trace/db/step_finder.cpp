@@ -1,0 +1,137 @@
+#include "tools/trace/db/step_finder.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+namespace slipstream::trace_db {
+namespace {
+
+// Of the lines that come again, a step has at least so many; where no copy is part of the loop, nearly all.
+constexpr double kLeastShare = 0.6;
+constexpr double kLeastShareWithoutCopies = 0.9;
+// Of the lines in a step or the next one, at least so many are in both.
+constexpr double kLeastLikeness = 0.7;
+constexpr size_t kMostSampled = 64;
+constexpr size_t kMostCandidates = 256;
+
+struct Line {
+  std::vector<size_t> visits;  // positions
+  bool copies = false;
+};
+using Lines = std::unordered_map<uint32_t, Line>;
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double Likeness(const std::set<uint32_t>& a, const std::set<uint32_t>& b) {
+  size_t both = 0;
+  for (const uint32_t site : a) both += b.count(site);
+  return static_cast<double>(both) / static_cast<double>(a.size() + b.size() - both);
+}
+
+// What lies between the visits of one line, over so many of its visits in their middle: the first are the program's
+// warm-up.
+struct Periods {
+  double share = 0;     // of the lines that come again
+  double likeness = 0;  // of one to the next
+};
+
+Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const Line& line) {
+  size_t again = 0;
+  for (const auto& [site, other] : lines) again += other.visits.size() >= StepFinder::kLeastSteps ? 1 : 0;
+  const size_t periods = line.visits.size() - 1;
+  const size_t first = periods > kMostSampled ? (periods - kMostSampled) / 2 : 0;
+  std::vector<double> shares;
+  std::vector<double> likenesses;
+  std::set<uint32_t> before;
+  for (size_t i = first; i < std::min(periods, first + kMostSampled); ++i) {
+    std::set<uint32_t> seen;
+    for (size_t at = line.visits[i]; at < line.visits[i + 1]; ++at) {
+      const uint32_t site = visits[at].site;
+      if (lines.at(site).visits.size() >= StepFinder::kLeastSteps) seen.insert(site);
+    }
+    shares.push_back(static_cast<double>(seen.size()) / static_cast<double>(again));
+    if (!before.empty()) likenesses.push_back(Likeness(before, seen));
+    before = std::move(seen);
+  }
+  return {Median(shares), Median(likenesses)};
+}
+
+}  // namespace
+
+bool IsCopy(std::string_view function) { return function.starts_with("cudaMemcpy"); }
+
+uint32_t LinesOfSites::LineOf(uint32_t site) {
+  if (site == 0) return 0;
+  const auto [line, is_new] = lines_.try_emplace(site, 0);
+  const tracer::SpoolSite* const known = is_new ? reader_.SiteOf(site) : nullptr;
+  if (known != nullptr) line->second = first_.try_emplace({known->file, known->line}, site).first->second;
+  return line->second;
+}
+
+std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
+  Lines lines;
+  for (size_t at = 0; at < visits.size(); ++at) {
+    Line& line = lines[visits[at].site];
+    line.visits.push_back(at);
+    line.copies |= visits[at].copies;
+  }
+  std::vector<std::pair<uint32_t, const Line*>> candidates;
+  for (const auto& [site, line] : lines) {
+    if (line.visits.size() > StepFinder::kLeastSteps) candidates.emplace_back(site, &line);
+  }
+  // The most frequent first, and of those the one that came first.
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    const size_t of_a = a.second->visits.size();
+    const size_t of_b = b.second->visits.size();
+    return of_a != of_b ? of_a > of_b : a.second->visits[0] < b.second->visits[0];
+  });
+  if (candidates.size() > kMostCandidates) candidates.resize(kMostCandidates);
+  for (const bool copies : {true, false}) {
+    for (const auto& [site, line] : candidates) {
+      if (copies && !line->copies) continue;
+      const Periods periods = PeriodsOf(visits, lines, *line);
+      const double least = copies ? kLeastShare : kLeastShareWithoutCopies;
+      if (periods.share >= least && periods.likeness >= kLeastLikeness) return site;
+    }
+  }
+  return std::nullopt;
+}
+
+void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies) {
+  if (site == 0) return;
+  auto found = threads_.find(thread);
+  if (found == threads_.end()) {
+    if (threads_.size() == kMostThreads) return;
+    found = threads_.try_emplace(thread).first;
+  }
+  std::vector<LineVisit>& visits = found->second;
+  if (visits.empty() || visits.back().site != site) {
+    if (visits.size() == kMostVisits) return;
+    visits.push_back({site, false});
+  }
+  visits.back().copies |= copies;
+}
+
+size_t StepFinder::visits() const {
+  size_t sum = 0;
+  for (const auto& [thread, visits] : threads_) sum += visits.size();
+  return sum;
+}
+
+std::optional<StepFinder::Found> StepFinder::Find() const {
+  std::vector<std::pair<size_t, uint32_t>> threads;  // the busiest first
+  for (const auto& [thread, visits] : threads_) threads.emplace_back(visits.size(), thread);
+  std::sort(threads.rbegin(), threads.rend());
+  for (const auto& [size, thread] : threads) {
+    if (const auto site = FindStepLine(threads_.at(thread))) return Found{thread, *site};
+  }
+  return std::nullopt;
+}
+
+}  // namespace slipstream::trace_db

@@ -1,0 +1,128 @@
+#include "tools/trace/db/survey.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <system_error>
+#include <unordered_map>
+#include <utility>
+
+#include "tools/trace/db/step_names.h"
+#include "tracer/spool/range_record.h"
+#include "tracer/spool/spool_reader.h"
+
+namespace slipstream::trace_db {
+namespace {
+
+constexpr uint64_t kRecordsBetweenLooks = 4096;
+
+// How many ranges of a process are named as steps are, by thread and kind of name.
+class StepRangeCounts {
+ public:
+  explicit StepRangeCounts(const tracer::SpoolReader& reader) : reader_(reader) {}
+
+  void Add(const tracer::SpoolRecord& spooled) {
+    const tracer::RangeRecord range = tracer::RangeOf(spooled.record);
+    if (range.kind == tracer::RangeKind::kMark || range.name == 0) return;
+    const auto [known, is_new] = bases_.try_emplace(range.name);
+    if (is_new) {
+      const std::string* const text = reader_.NameOf(tracer::NameTable::kRanges, range.name);
+      const auto name = text != nullptr ? StepNameOf(*text) : std::nullopt;
+      if (name) known->second = name->base;
+    }
+    if (!known->second.empty()) ++counts_[{known->second, spooled.thread}];
+  }
+
+  // Those of PyTorch's profiler, if there are any, else the most. One is no loop.
+  std::optional<SpoolSurvey::StepRanges> Most() const {
+    const auto rank = [](const auto& entry) { return std::pair(entry.first.first == "profilerstep", entry.second); };
+    const auto most = std::max_element(counts_.begin(), counts_.end(),
+                                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+    if (most == counts_.end() || most->second < 2) return std::nullopt;
+    return SpoolSurvey::StepRanges{.thread = most->first.second, .base = most->first.first};
+  }
+
+ private:
+  const tracer::SpoolReader& reader_;
+  std::unordered_map<uint32_t, std::string> bases_;  // by name; empty: no step's
+  std::map<std::pair<std::string, uint32_t>, uint64_t> counts_;
+};
+
+}  // namespace
+
+void ClockReadings::Add(const tracer::TraceRecord& clock) {
+  if (clock.end_ns < clock.start_ns) return;
+  const uint64_t took = clock.end_ns - clock.start_ns;
+  const auto seen = static_cast<int64_t>(clock.bytes - (clock.start_ns + took / 2));
+  Add({.count = 1, .difference = seen, .error = (took + 1) / 2, .lowest = seen, .highest = seen});
+}
+
+void ClockReadings::Add(const ClockReadings& others) {
+  if (others.count == 0) return;
+  if (count == 0 || others.error < error) {
+    difference = others.difference;
+    error = others.error;
+  }
+  lowest = count == 0 ? others.lowest : std::min(lowest, others.lowest);
+  highest = count == 0 ? others.highest : std::max(highest, others.highest);
+  count += others.count;
+}
+
+std::optional<int64_t> SpoolSurvey::Number(const char* key) const {
+  const std::string text = Text(key);
+  int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::string SpoolSurvey::Text(const char* key) const {
+  const auto found = facts.find(key);
+  return found != facts.end() ? found->second : std::string();
+}
+
+SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look) {
+  SpoolSurvey survey;
+  survey.path = path;
+  survey.file = std::filesystem::path(path).filename().string();
+  std::error_code ignored;
+  const auto bytes = std::filesystem::file_size(path, ignored);
+  survey.bytes = ignored ? 0 : bytes;
+  const auto reader = tracer::SpoolReader::Open(path, &survey.error);
+  if (reader == nullptr) return survey;
+  survey.start_unix_ns = reader->start_unix_ns();
+  StepFinder finder;
+  LinesOfSites lines(*reader);
+  std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
+  StepRangeCounts ranges(*reader);
+  bool has_steps = false;
+  tracer::SpoolRecord record;
+  while (reader->Next(&record)) {
+    ++survey.records;
+    if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
+    if (record.record.kind == tracer::RecordKind::kDeviceClock) {
+      survey.device_clock.Add(record.record);
+      survey.device_periods.Add(record.record);
+    }
+    if (record.record.kind == tracer::RecordKind::kStep) has_steps = true;
+    if (record.record.kind == tracer::RecordKind::kRange) ranges.Add(record);
+    if (record.record.kind == tracer::RecordKind::kCall) {
+      const auto [copy, is_new] = copies.try_emplace(record.record.hook);
+      if (is_new) {
+        const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.record.hook);
+        copy->second = name != nullptr && IsCopy(*name);
+      }
+      // What autograd's threads call is put down to a line that they are not at: it says nothing about their loop.
+      const bool is_own = (record.record.flags & tracer::kSiteIsBackward) == 0;
+      finder.AddCall(record.thread, is_own ? lines.LineOf(record.record.site) : 0, copy->second);
+    }
+    survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
+    if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
+  }
+  survey.facts = reader->facts();
+  if (!has_steps) survey.step_ranges = ranges.Most();
+  if (!has_steps && !survey.step_ranges) survey.step_line = finder.Find();
+  return survey;
+}
+
+}  // namespace slipstream::trace_db

@@ -1,0 +1,62 @@
+// A first pass over a whole spool file: it finds what the rows of all files depend on, before the first row is written.
+// Reading takes a small part of the time of writing the rows.
+//
+// Memory: a bounded amount a file.
+// Threading: plain data, and a function for one thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "tools/trace/db/device_clock.h"
+#include "tools/trace/db/step_finder.h"
+#include "tracer/spool/trace_record.h"
+
+namespace slipstream::trace_db {
+
+// What a process's readings of its clocks (RecordKind::kClock) say about wall time minus CLOCK_MONOTONIC, in ns.
+struct ClockReadings {
+  uint64_t count = 0;
+  int64_t difference = 0;  // by the reading that took the shortest time
+  uint64_t error = 0;      // of that one: it took twice as long
+  int64_t lowest = 0;      // of all: where they differ by more than they took, somebody set the wall clock
+  int64_t highest = 0;
+
+  void Add(const tracer::TraceRecord& clock);
+  void Add(const ClockReadings& others);
+};
+
+struct SpoolSurvey {
+  std::string path;
+  std::string file;  // its name
+  uint64_t bytes = 0;
+  std::string error;  // why it is no spool that can be read; then the rest is empty
+  uint64_t start_unix_ns = 0;
+  std::map<std::string, std::string> facts;
+  ClockReadings clocks;
+  DeviceClock device_clock;
+  DevicePeriods device_periods;
+  std::optional<uint64_t> first_ns;  // of CLOCK_MONOTONIC: the earliest start
+  uint64_t records = 0;
+  // The program's own NVTX ranges that are its steps: of one thread, and of one kind of name (step_names.h).
+  struct StepRanges {
+    uint32_t thread = 0;
+    std::string base;
+  };
+  std::optional<StepRanges> step_ranges;
+  // The line that begins a step; none where the process recorded its steps itself, or named them.
+  std::optional<StepFinder::Found> step_line;
+
+  // Of a fact that is a number (process_facts.h).
+  std::optional<int64_t> Number(const char* key) const;
+  std::string Text(const char* key) const;  // empty: it is not there
+};
+
+// `look` is called now and then with the bytes read so far; false from it ends the survey early.
+SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look);
+
+}  // namespace slipstream::trace_db

@@ -1,0 +1,77 @@
+// Finds the waits that slipstream skipped, and how long each would have lasted. It reads device work in the order in
+// which it was asked for, beside the calls.
+//
+// A skipped cudaStreamSynchronize would have waited for the earlier work of its stream, and so would a promoted
+// cudaMemcpy from pageable memory. Only certain waits count: for work of the same stream, by a call that began earlier.
+// docs/report.md has the details.
+//
+// Memory: a little for each thread and stream.
+// Threading, errors: as the reader.
+// Ownership: the table's steps, and the functions that calls name, must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "tools/trace/report/decision_text.h"
+#include "tools/trace/report/host_ahead.h"
+#include "tools/trace/report/processes.h"
+#include "tools/trace/report/rows.h"
+#include "tools/trace/report/stream_work.h"
+
+namespace slipstream::report {
+
+class AvoidedWaits {
+ public:
+  // Steps are chosen.
+  AvoidedWaits(trace_db::DatabaseReader* reader, ProcessTable* table, DecisionNames* decisions);
+
+  struct Call {
+    int64_t thread = 0;
+    bool of_step_thread = false;
+    bool measured = false;  // it began in the measured time
+    int64_t start = 0;
+    int64_t end = 0;
+    const Function* function = nullptr;
+    int64_t stream = 0;  // as the call named it
+    int64_t bytes = 0;
+    int64_t decision = 0;  // 0: none
+    int64_t saved = 0;
+  };
+  // In the order of their starts, of all processes.
+  void Add(size_t process, const Call& call);
+  // Call it after the last one.
+  void Finish(size_t process);
+
+ private:
+  struct Thread {
+    explicit Thread(const std::vector<Interval>* measured) : ahead(measured) {}
+    HostAhead ahead;
+    bool of_step_thread = false;
+  };
+  struct Process {
+    bool known = false;  // its devices were recorded
+    std::vector<Interval> measured;
+    StreamWork work;
+    std::unordered_map<int64_t, Thread> threads;
+    uint64_t skipped = 0;
+    uint64_t behind_work = 0;
+    uint64_t stream_unknown = 0;
+  };
+
+  // Takes the work that was asked for before.
+  void WorkUpTo(int64_t time);
+  void AddWork();
+  const std::string& NameOf(int64_t function);
+
+  trace_db::DatabaseReader& reader_;
+  ProcessTable& table_;
+  DecisionNames& decisions_;
+  std::deque<Process> processes_;
+  std::unordered_map<int64_t, std::string> functions_;
+  Rows work_;
+};
+
+}  // namespace slipstream::report

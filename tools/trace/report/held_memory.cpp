@@ -1,0 +1,307 @@
+#include "tools/trace/report/held_memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "tools/trace/db/bounded.h"
+#include "tools/trace/report/distribution.h"
+#include "tracer/base/call_detail.h"
+
+namespace slipstream::report {
+namespace {
+
+using trace_db::DatabaseReader;
+using trace_db::Question;
+using tracer::MemoryKind;
+using tracer::MemoryUse;
+
+constexpr size_t kParts = 400;
+
+// A line and the file whose code made the call, by their numbers in the database; 0: not known.
+using Holder = std::pair<int64_t, int64_t>;
+
+struct Block {
+  int64_t bytes = 0;
+  int64_t device = -1;
+  int64_t stream = 0;
+  int64_t function = 0;
+  Holder holder;
+  bool counts = true;  // as memory of a device's
+};
+
+int ExponentOf(int64_t bytes) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(bytes, 1)))) - 1;
+}
+
+void Add(const Block& block, HeldSum* sum) {
+  AddTo(&sum->bytes, block.bytes);
+  ++sum->blocks;
+}
+
+// What a process has at one moment.
+class Ledger {
+ public:
+  // A device's blocks, summed up.
+  struct Device {
+    int64_t bytes = 0;
+    uint64_t blocks = 0;
+    uint64_t allocations = 0;
+    std::map<Holder, int64_t> of;  // bytes
+  };
+  using Blocks = std::map<std::pair<int64_t, int64_t>, Block>;  // by kind and address
+
+  // The next row of the question below. The device whose memory it changed; nothing: none's.
+  std::optional<int64_t> Apply(const Question& row) {
+    const auto use = static_cast<MemoryUse>(row.Number(1));
+    const int64_t kind = row.Number(2);
+    const std::pair key(kind, row.Number(3));
+    const auto there = blocks_.find(key);
+    if (use == MemoryUse::kReset) return Reset();
+    if (use == MemoryUse::kFreed) {
+      if (there == blocks_.end()) {
+        ++unknown_frees_;
+        return std::nullopt;
+      }
+      return TakeAway(there);
+    }
+    if (use != MemoryUse::kAllocated) return std::nullopt;
+    if (there != blocks_.end()) {
+      ++unseen_frees_;
+      TakeAway(there);
+    }
+    const Block block = {.bytes = trace_db::BoundedCount(row.Number(4)),
+                         .device = row.NumberIfKnown(6).value_or(-1),
+                         .stream = row.Number(5),
+                         .function = row.Number(9),
+                         .holder = {row.Number(7), row.Number(8)},
+                         .counts = kind != static_cast<int64_t>(MemoryKind::kManaged)};
+    blocks_.emplace(key, block);
+    if (!block.counts) return std::nullopt;
+    Device& device = devices_[block.device];
+    AddTo(&device.bytes, block.bytes);
+    AddTo(&device.of[block.holder], block.bytes);
+    ++device.blocks;
+    ++device.allocations;
+    return block.device;
+  }
+
+  const std::map<int64_t, Device>& devices() const { return devices_; }
+  const Device& Of(int64_t device) { return devices_[device]; }
+  const Blocks& blocks() const { return blocks_; }
+  // Of memory that was there before the recording, or whose allocation is not in the trace.
+  uint64_t unknown_frees() const { return unknown_frees_; }
+  // Addresses that were given out again while they were not free.
+  uint64_t unseen_frees() const { return unseen_frees_; }
+  // cudaDeviceReset where it is not known of which device.
+  uint64_t unknown_resets() const { return unknown_resets_; }
+
+ private:
+  std::optional<int64_t> TakeAway(Blocks::iterator at) {
+    const Block block = at->second;
+    blocks_.erase(at);
+    if (!block.counts) return std::nullopt;
+    Device& device = devices_[block.device];
+    int64_t& of = device.of[block.holder];
+    device.bytes -= std::min(device.bytes, block.bytes);
+    of -= std::min(of, block.bytes);
+    --device.blocks;
+    return block.device;
+  }
+
+  // A call says it of the device that is current, and the trace does not know which that was.
+  std::optional<int64_t> Reset() {
+    std::optional<int64_t> with_blocks;
+    for (const auto& [number, device] : devices_) {
+      if (device.blocks == 0) continue;
+      if (with_blocks) {
+        ++unknown_resets_;
+        return std::nullopt;
+      }
+      with_blocks = number;
+    }
+    blocks_.clear();
+    for (auto& [number, device] : devices_) device = {.allocations = device.allocations, .of = {}};
+    return with_blocks;
+  }
+
+  Blocks blocks_;
+  std::map<int64_t, Device> devices_;
+  uint64_t unknown_frees_ = 0;
+  uint64_t unseen_frees_ = 0;
+  uint64_t unknown_resets_ = 0;
+};
+
+// Of what takes effect at one time, memory is given back first.
+constexpr char kEvents[] =
+    "SELECT time, event, kind, address, bytes, stream, deviceId, siteId, libraryId, nameId FROM SLIPSTREAM_ALLOCATIONS "
+    "WHERE processId = ?1 ORDER BY time, event DESC";
+
+class Reading {
+ public:
+  Reading(DatabaseReader* reader, ProcessReport* process) : reader_(reader), process_(*process) {}
+
+  void FindPeaks() {
+    Ledger ledger;
+    uint64_t number = 0;
+    Question row(*reader_, kEvents);
+    for (row.Bind(1, process_.process); row.Next(); ++number) {
+      const std::optional<int64_t> device = ledger.Apply(row);
+      if (!device) continue;
+      const Ledger::Device& now = ledger.Of(*device);
+      Draft& draft = drafts_[*device];
+      if (now.bytes <= draft.held.peak) continue;
+      draft.held.peak = now.bytes;
+      draft.held.peak_blocks = now.blocks;
+      draft.held.peak_time = trace_db::BoundedTime(row.Number(0));
+      draft.peak_event = number;
+    }
+    for (auto& [device, draft] : drafts_) {
+      draft.held.device = device;
+      draft.held.last = ledger.Of(device).bytes;
+      draft.held.last_blocks = ledger.Of(device).blocks;
+      draft.held.allocations = ledger.Of(device).allocations;
+    }
+    process_.unknown_frees = ledger.unknown_frees();
+    process_.unseen_frees = ledger.unseen_frees();
+    process_.unknown_resets = ledger.unknown_resets();
+  }
+
+  void LookAtPeaks() {
+    Ledger ledger;
+    uint64_t number = 0;
+    std::map<uint64_t, int64_t> devices;  // by the event of their peak
+    for (const auto& [device, draft] : drafts_) devices.emplace(draft.peak_event, device);
+    Question row(*reader_, kEvents);
+    auto next = devices.begin();
+    for (row.Bind(1, process_.process); next != devices.end() && row.Next(); ++number) {
+      ledger.Apply(row);
+      if (number != next->first) continue;
+      Describe(ledger, next->second, &drafts_[next->second]);
+      ++next;
+    }
+  }
+
+  // The moment of each part in which the device had most, by the holders that had most at its peak.
+  void Draw(int64_t first, int64_t last) {
+    const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kParts) + 1);
+    Ledger ledger;
+    Question row(*reader_, kEvents);
+    for (row.Bind(1, process_.process); row.Next();) {
+      const std::optional<int64_t> device = ledger.Apply(row);
+      if (!device) continue;
+      const Ledger::Device& now = ledger.Of(*device);
+      Draft& draft = drafts_[*device];
+      std::vector<HeldPoint>& points = draft.held.points;
+      const int64_t time = trace_db::BoundedTime(row.Number(0));
+      const bool is_next = points.empty() || points.back().time / part != time / part;
+      if (!is_next && now.bytes < points.back().bytes) continue;
+      if (is_next) points.emplace_back();
+      HeldPoint& point = points.back();
+      point = {.time = time, .bytes = now.bytes, .of = {}};
+      for (size_t i = 0; i < std::min(draft.holders.size(), kHoldersDrawn); ++i) {
+        const auto of = now.of.find(draft.holders[i]);
+        point.of.push_back(of != now.of.end() ? of->second : 0);
+      }
+    }
+  }
+
+  void Finish() {
+    for (auto& [device, draft] : drafts_) process_.held.push_back(std::move(draft.held));
+  }
+
+ private:
+  struct Draft {
+    HeldReport held;
+    uint64_t peak_event = 0;
+    std::vector<Holder> holders;  // as those of `held`
+  };
+
+  void Describe(const Ledger& ledger, int64_t device, Draft* draft) {
+    std::map<Holder, HeldSum> by_holder;
+    std::map<int64_t, HeldSum> by_library;
+    std::map<int64_t, HeldSum> by_function;
+    HeldReport& held = draft->held;
+    for (const auto& [key, block] : ledger.blocks()) {
+      if (!block.counts || block.device != device) continue;
+      Add(block, &by_holder[block.holder]);
+      Add(block, &by_library[block.holder.second]);
+      Add(block, &by_function[block.function]);
+      Add(block, &held.streams[block.stream]);
+      Add(block, &held.sizes[ExponentOf(block.bytes)]);
+    }
+    std::vector<std::pair<Holder, HeldSum>> sorted(by_holder.begin(), by_holder.end());
+    std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+      return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
+    });
+    for (const auto& [holder, sum] : sorted) {
+      draft->holders.push_back(holder);
+      HolderReport& one = held.holders.emplace_back();
+      one.library = LibraryOf(holder.second);
+      one.sum = sum;
+      Question line(*reader_, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?1");
+      if (holder.first == 0 || !line.Bind(1, holder.first).Next()) continue;
+      one.known = true;
+      one.file = line.Text(0);
+      one.line = line.NumberIfKnown(1);
+      one.function = line.Text(2);
+    }
+    for (const auto& [library, sum] : by_library) held.libraries.emplace_back(LibraryOf(library), sum);
+    for (const auto& [function, sum] : by_function) held.functions.emplace_back(TextOf(function), sum);
+    for (auto* const sums : {&held.libraries, &held.functions}) {
+      std::sort(sums->begin(), sums->end(), [](const auto& a, const auto& b) {
+        return a.second.bytes != b.second.bytes ? a.second.bytes > b.second.bytes : a.first < b.first;
+      });
+    }
+    Question pool(*reader_,
+                  "SELECT start, liveBytes, idleBytes FROM SLIPSTREAM_MEMORY WHERE processId = ?1 AND deviceId = ?2 "
+                  "AND start <= ?3 ORDER BY start DESC LIMIT 1");
+    if (pool.Bind(1, process_.process).Bind(2, device).Bind(3, held.peak_time).Next()) {
+      held.pool = MemoryPoint{trace_db::BoundedTime(pool.Number(0)), trace_db::BoundedCount(pool.Number(1)),
+                              trace_db::BoundedCount(pool.Number(2))};
+    }
+  }
+
+  std::string TextOf(int64_t id) {
+    const auto [text, is_new] = texts_.try_emplace(id);
+    if (is_new) {
+      Question row(*reader_, "SELECT value FROM StringIds WHERE id = ?1");
+      if (row.Bind(1, id).Next()) text->second = row.Text(0);
+    }
+    return text->second;
+  }
+
+  // The dynamic linker has no name for the program itself.
+  std::string LibraryOf(int64_t id) {
+    if (id == 0) return "";
+    std::string path = TextOf(id);
+    return path.empty() ? process_.executable : path;
+  }
+
+  DatabaseReader* const reader_;
+  ProcessReport& process_;
+  std::map<int64_t, Draft> drafts_;  // by device
+  std::unordered_map<int64_t, std::string> texts_;
+};
+
+}  // namespace
+
+void ReadHeldMemory(DatabaseReader* reader, bool points, int64_t first, int64_t last, ProcessTable* table) {
+  for (const char* const name : {"SLIPSTREAM_ALLOCATIONS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_SITES", "StringIds"}) {
+    if (!reader->HasTable(name)) return;
+  }
+  for (ProcessReport& process : table->processes) {
+    Reading reading(reader, &process);
+    reading.FindPeaks();
+    reading.LookAtPeaks();
+    if (points) reading.Draw(first, last);
+    reading.Finish();
+  }
+}
+
+}  // namespace slipstream::report

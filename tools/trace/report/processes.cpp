@@ -1,0 +1,330 @@
+#include "tools/trace/report/processes.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "tools/trace/db/bounded.h"
+
+namespace slipstream::report {
+namespace {
+
+using trace_db::DatabaseReader;
+using trace_db::Question;
+
+constexpr size_t kMemoryPoints = 400;
+
+struct Thread {
+  int64_t thread = 0;
+  int64_t global_tid = -1;
+  bool found = false;  // its steps were, by a line
+  std::optional<int64_t> site;
+  std::vector<Step> steps;
+};
+
+// One stands for each process until its calls are read.
+struct Draft {
+  ProcessReport report;
+  int64_t global_pid = 0;
+  int64_t step_global_tid = -1;
+};
+
+std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
+  std::vector<Draft> drafts;
+  Question row(*reader,
+               "SELECT p.processId, p.globalPid, p.pid, p.rank, p.localRank, p.worldSize, h.name, p.executable, "
+               "p.command, p.spoolFile, p.firstNs, p.lastNs, p.calls, p.dropped, p.complete, p.endReason, p.leftWhy, "
+               "p.leftBytes, p.missingRecords, p.malformedChunks, p.skippedRecords + p.skippedChunks "
+               "FROM SLIPSTREAM_PROCESSES p LEFT JOIN SLIPSTREAM_HOSTS h USING (hostId) ORDER BY p.processId");
+  while (row.Next()) {
+    Draft& draft = drafts.emplace_back();
+    ProcessReport& process = draft.report;
+    process.process = row.Number(0);
+    draft.global_pid = GlobalPidOf(row.Number(1));
+    process.pid = row.NumberIfKnown(2);
+    process.rank = row.NumberIfKnown(3);
+    process.local_rank = row.NumberIfKnown(4);
+    process.world_size = row.NumberIfKnown(5);
+    process.host = row.Text(6);
+    process.executable = row.Text(7);
+    process.command = row.Text(8);
+    process.spool = row.Text(9);
+    process.first = trace_db::BoundedTime(row.Number(10));
+    process.last = trace_db::BoundedEnd(process.first, row.Number(11));
+    process.calls = static_cast<uint64_t>(row.Number(12));
+    process.dropped = static_cast<uint64_t>(row.Number(13));
+    process.complete = row.Number(14) != 0;
+    process.end_reason = row.Text(15);
+    process.left_why = row.Text(16);
+    process.left_bytes = row.Number(17);
+    process.missing_records = row.Number(18);
+    process.malformed_chunks = row.Number(19);
+    process.skipped_records = row.Number(20);
+  }
+  return drafts;
+}
+
+// Of a database that is not slipstream's: whoever has calls or kernels.
+std::vector<Draft> ForeignProcesses(DatabaseReader* reader) {
+  std::map<int64_t, Draft> drafts;
+  const auto see = [&](int64_t global, int64_t first, int64_t last, int64_t calls) -> Draft& {
+    Draft& draft = drafts[GlobalPidOf(global)];
+    const bool is_new = draft.global_pid == 0 && draft.report.process == 0;
+    draft.global_pid = GlobalPidOf(global);
+    first = trace_db::BoundedTime(first);
+    last = trace_db::BoundedEnd(first, last);
+    draft.report.first = is_new ? first : std::min(draft.report.first, first);
+    draft.report.last = is_new ? last : std::max(draft.report.last, last);
+    draft.report.process = 1;
+    draft.report.calls += static_cast<uint64_t>(calls);
+    return draft;
+  };
+  if (reader->HasTable("CUPTI_ACTIVITY_KIND_RUNTIME")) {
+    std::map<int64_t, int64_t> most;
+    Question row(*reader,
+                 "SELECT globalTid, min(start), max(\"end\"), count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME "
+                 "WHERE globalTid IS NOT NULL GROUP BY globalTid");
+    while (row.Next()) {
+      Draft& draft = see(row.Number(0), row.Number(1), row.Number(2), row.Number(3));
+      int64_t& calls = most[draft.global_pid];
+      if (row.Number(3) > calls) {
+        calls = row.Number(3);
+        draft.step_global_tid = row.Number(0);
+      }
+    }
+  }
+  for (const char* const table : {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"}) {
+    if (!reader->HasTable(table) || !reader->HasColumn(table, "globalPid")) continue;
+    Question row(*reader, std::string("SELECT globalPid, min(start), max(\"end\") FROM ") + table +
+                              " WHERE globalPid IS NOT NULL GROUP BY globalPid");
+    while (row.Next()) see(row.Number(0), row.Number(1), row.Number(2), 0);
+  }
+  std::vector<Draft> list;
+  for (auto& [global, draft] : drafts) {
+    draft.report.process = static_cast<int64_t>(list.size()) + 1;
+    draft.report.pid = global >> 24 & 0xFFFFFF;
+    list.push_back(std::move(draft));
+  }
+  if (!reader->HasTable("PROCESSES")) return list;
+  Question name(*reader, "SELECT name FROM PROCESSES WHERE globalPid = ? LIMIT 1");
+  for (Draft& draft : list) {
+    name.Again();
+    if (name.Bind(1, draft.global_pid).Next()) draft.report.executable = name.Text(0);
+  }
+  return list;
+}
+
+std::string SiteText(DatabaseReader* reader, int64_t site) {
+  Question row(*reader, "SELECT file, line, function FROM SLIPSTREAM_SITES WHERE siteId = ?");
+  if (!row.Bind(1, site).Next()) return "";
+  std::string text(row.Text(0));
+  if (const auto line = row.NumberIfKnown(1)) text += ":" + std::to_string(*line);
+  if (!row.Text(2).empty()) text += " (" + std::string(row.Text(2)) + ")";
+  return text;
+}
+
+// Those of the thread that has most.
+void TakeSteps(DatabaseReader* reader, Draft* draft) {
+  std::map<int64_t, Thread> threads;
+  Question row(*reader,
+               "SELECT thread, globalTid, number, siteId, start, \"end\" FROM SLIPSTREAM_STEPS WHERE processId = ? "
+               "ORDER BY start, \"end\" DESC, number");
+  row.Bind(1, draft->report.process);
+  while (row.Next()) {
+    Thread& thread = threads[row.Number(0)];
+    thread.thread = row.Number(0);
+    thread.global_tid = row.NumberIfKnown(1).value_or(-1);
+    thread.site = row.NumberIfKnown(3);
+    Step& step = thread.steps.emplace_back();
+    step.number = row.Number(2);
+    step.start = trace_db::BoundedTime(row.Number(4));
+    step.end = trace_db::BoundedEnd(step.start, row.Number(5));
+  }
+  Thread* most = nullptr;
+  for (auto& [number, thread] : threads) {
+    if (most == nullptr || thread.steps.size() > most->steps.size()) most = &thread;
+  }
+  if (most == nullptr) return;
+  ProcessReport& process = draft->report;
+  process.has_steps = true;
+  process.steps = std::move(most->steps);
+  process.step_thread = most->thread;
+  process.steps_found = most->site.has_value();
+  if (most->site) process.step_site = SiteText(reader, *most->site);
+  draft->step_global_tid = most->global_tid;
+}
+
+// Nobody knows steps: the thread with most records, and the whole of the process.
+void TakeWhole(DatabaseReader* reader, Draft* draft) {
+  ProcessReport& process = draft->report;
+  Step& whole = process.steps.emplace_back();
+  whole.start = process.first;
+  whole.end = process.last;
+  Question row(*reader,
+               "SELECT thread, globalTid FROM SLIPSTREAM_THREADS WHERE processId = ? AND thread != 0 "
+               "ORDER BY records DESC, thread LIMIT 1");
+  if (!row.Bind(1, process.process).Next()) return;
+  process.step_thread = row.Number(0);
+  draft->step_global_tid = row.Number(1);
+}
+
+// When devices were recorded; none: they were not, or whoever made the database knows nothing about it.
+std::vector<Interval> DevicePeriods(DatabaseReader* reader, const ProcessReport& process) {
+  std::vector<Interval> periods;
+  if (!reader->HasTable("SLIPSTREAM_DEVICE_PERIODS")) return periods;
+  Question row(*reader,
+               "SELECT start, \"end\" FROM SLIPSTREAM_DEVICE_PERIODS WHERE processId = ? ORDER BY start, \"end\"");
+  row.Bind(1, process.process);
+  while (row.Next()) {
+    const int64_t start = trace_db::BoundedTime(row.Number(0));
+    periods.push_back({start, trace_db::BoundedEnd(start, row.Number(1))});
+  }
+  return periods;
+}
+
+// The rest of first to last. The process's first and last moments are no holes: they are the recording's own.
+std::vector<Interval> Between(const std::vector<Interval>& periods, int64_t first, int64_t last) {
+  std::vector<Interval> holes;
+  if (periods.empty()) return holes;
+  if (first < periods.front().start) holes.push_back({first, periods.front().start});
+  for (size_t i = 1; i < periods.size(); ++i) holes.push_back({periods[i - 1].end, periods[i].start});
+  if (periods.back().end < last) holes.push_back({periods.back().end, last});
+  return holes;
+}
+
+void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
+  std::vector<Interval> drops;
+  {
+    Question row(*reader, "SELECT thread, start, \"end\" FROM SLIPSTREAM_DROPS WHERE processId = ?");
+    row.Bind(1, process->process);
+    while (row.Next()) {
+      ++process->drop_gaps;
+      const int64_t start = trace_db::BoundedTime(row.Number(1));
+      if (row.Number(0) == process->step_thread) drops.push_back({start, trace_db::BoundedEnd(start, row.Number(2))});
+    }
+  }
+  const std::vector<Interval> periods = DevicePeriods(reader, *process);
+  process->devices_recorded = !periods.empty();
+  if (process->has_steps) {
+    const Chosen chosen = ChooseSteps(drops, Between(periods, process->first, process->last), &process->steps);
+    process->drops_everywhere = chosen.drops_everywhere;
+    process->unwatched_everywhere = chosen.unwatched_everywhere;
+  } else {
+    process->drops_everywhere = !drops.empty();
+    // What there is to measure is when devices were recorded.
+    if (!periods.empty()) process->steps.clear();
+    for (const Interval& period : periods) process->steps.push_back({.start = period.start, .end = period.end});
+  }
+  Question row(*reader, "SELECT name FROM SLIPSTREAM_THREADS WHERE processId = ? AND thread = ?");
+  row.Bind(1, process->process).Bind(2, process->step_thread);
+  if (row.Next()) process->step_thread_name = row.Text(0);
+}
+
+}  // namespace
+
+int64_t ProcessTable::OfGlobal(int64_t global) const {
+  const auto found = by_global_pid.find(GlobalPidOf(global));
+  return found == by_global_pid.end() ? -1 : static_cast<int64_t>(found->second);
+}
+
+ProcessTable ReadProcesses(DatabaseReader* reader) {
+  const bool own = reader->HasTable("SLIPSTREAM_PROCESSES");
+  std::vector<Draft> drafts = own ? OwnProcesses(reader) : ForeignProcesses(reader);
+  for (Draft& draft : drafts) {
+    if (own) {
+      TakeSteps(reader, &draft);
+      if (!draft.report.has_steps) TakeWhole(reader, &draft);
+      TakeDropsAndName(reader, &draft.report);
+    } else {
+      Step& whole = draft.report.steps.emplace_back();
+      whole.start = draft.report.first;
+      whole.end = draft.report.last;
+    }
+  }
+  std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+    constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+    return a.report.rank.value_or(kNone) < b.report.rank.value_or(kNone);
+  });
+  ProcessTable table;
+  for (Draft& draft : drafts) {
+    const size_t index = table.processes.size();
+    table.by_id.emplace(draft.report.process, index);
+    table.by_global_pid.emplace(draft.global_pid, index);
+    table.step_global_tid.push_back(draft.step_global_tid);
+    table.processes.push_back(std::move(draft.report));
+  }
+  return table;
+}
+
+void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
+  if (!reader->HasColumn("SLIPSTREAM_CALLS", "libraryId") || !reader->HasTable("SLIPSTREAM_DEVICE_WORK")) return;
+  {
+    Question row(*reader, "SELECT processId, kernels, unattributed FROM SLIPSTREAM_DEVICE_WORK");
+    while (row.Next()) {
+      const auto process = table->by_id.find(row.Number(0));
+      if (process == table->by_id.end()) continue;
+      table->processes[process->second].all_kernels = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(1)));
+      table->processes[process->second].unattributed = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(2)));
+    }
+  }
+  std::string work;
+  for (const char* const name : {"KERNEL", "MEMCPY", "MEMSET"}) {
+    const std::string activity = std::string("CUPTI_ACTIVITY_KIND_") + name;
+    if (!reader->HasTable(activity)) continue;
+    const bool is_kernel = std::string_view(name) == "KERNEL";
+    work += std::string(work.empty() ? "" : " UNION ALL ") + "SELECT correlationId, \"end\" - start AS ns, " +
+            (is_kernel ? "1" : "0") + " AS kernel FROM " + activity;
+  }
+  if (work.empty()) return;
+  Question row(*reader, "SELECT c.processId, s.value, sum(w.kernel), sum(1 - w.kernel), sum(w.ns) AS time FROM (" +
+                            work +
+                            ") w JOIN SLIPSTREAM_CALLS c USING (correlationId) JOIN StringIds s ON s.id = c.libraryId "
+                            "GROUP BY c.processId, s.value ORDER BY c.processId, time DESC, s.value");
+  while (row.Next()) {
+    const auto process = table->by_id.find(row.Number(0));
+    if (process == table->by_id.end()) continue;
+    table->processes[process->second].libraries.push_back(
+        {.path = std::string(row.Text(1)),
+         .kernels = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(2))),
+         .copies = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3))),
+         .time = trace_db::BoundedTime(row.Number(4))});
+  }
+}
+
+void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTable* table) {
+  if (!reader->HasTable("SLIPSTREAM_MEMORY")) return;
+  const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kMemoryPoints) + 1);
+  std::map<std::pair<size_t, int64_t>, MemoryReport> pools;
+  Question row(*reader,
+               "SELECT processId, deviceId, start, liveBytes, idleBytes, trims, retries FROM SLIPSTREAM_MEMORY "
+               "ORDER BY start");
+  while (row.Next()) {
+    const auto process = table->by_id.find(row.Number(0));
+    if (process == table->by_id.end()) continue;
+    MemoryReport& pool = pools[{process->second, row.Number(1)}];
+    const MemoryPoint point = {trace_db::BoundedTime(row.Number(2)), trace_db::BoundedCount(row.Number(3)),
+                               trace_db::BoundedCount(row.Number(4))};
+    pool.device = row.Number(1);
+    ++pool.readings;
+    pool.peak_live = std::max(pool.peak_live, point.live);
+    pool.peak_idle = std::max(pool.peak_idle, point.idle);
+    if (pool.readings == 1 || point.live + point.idle > pool.peak) {
+      pool.peak = point.live + point.idle;
+      pool.peak_point = point;
+    }
+    pool.last_live = point.live;
+    pool.last_idle = point.idle;
+    pool.trims = std::max(pool.trims, row.Number(5));
+    pool.retries = std::max(pool.retries, row.Number(6));
+    if (!pool.points.empty() && pool.points.back().time / part == point.time / part) {
+      MemoryPoint& highest = pool.points.back();
+      if (point.live + point.idle > highest.live + highest.idle) highest = point;
+    } else {
+      pool.points.push_back(point);
+    }
+  }
+  for (auto& [key, pool] : pools) table->processes[key.first].memory.push_back(std::move(pool));
+}
+
+}  // namespace slipstream::report

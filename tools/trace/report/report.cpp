@@ -1,0 +1,152 @@
+#include "tools/trace/report/report.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "tools/trace/report/held_memory.h"
+#include "tools/trace/report/pass.h"
+#include "tools/trace/report/pool_calls.h"
+#include "tools/trace/report/processes.h"
+#include "tools/trace/report/timeline.h"
+
+namespace slipstream::report {
+namespace {
+
+// A rank that others wait for by more than one part in so many of a step is the one to look at.
+constexpr int64_t kWaitsAreSeen = 50;
+
+using trace_db::DatabaseReader;
+using trace_db::Question;
+
+void ReadRun(DatabaseReader* reader, Report* report) {
+  report->has_own_tables = reader->HasTable("SLIPSTREAM_PROCESSES");
+  if (reader->HasTable("TARGET_INFO_SESSION_START_TIME")) {
+    Question row(*reader, "SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME");
+    if (row.Next()) report->start_unix_ns = row.Number(0);
+  }
+  if (reader->HasTable("META_DATA_EXPORT")) {
+    Question row(*reader,
+                 "SELECT name, value FROM META_DATA_EXPORT WHERE name IN ('EXPORT_PRODUCT_NAME', "
+                 "'EXPORT_PRODUCT_VERSION') ORDER BY name");
+    while (row.Next()) report->product += (report->product.empty() ? "" : " ") + std::string(row.Text(1));
+  }
+  if (reader->HasTable("SLIPSTREAM_HOSTS")) {
+    for (Question row(*reader, "SELECT name FROM SLIPSTREAM_HOSTS ORDER BY hostId"); row.Next();) {
+      report->hosts.emplace_back(row.Text(0));
+    }
+  } else if (reader->HasTable("TARGET_INFO_SYSTEM_ENV")) {
+    Question row(*reader, "SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'");
+    while (row.Next()) report->hosts.emplace_back(row.Text(0));
+  }
+}
+
+std::optional<Communication> CommunicationOf(const std::vector<ProcessReport>& processes) {
+  Communication found;
+  size_t count = 0;
+  int64_t least = 0;
+  int64_t most = 0;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (!processes[i].has_steps || processes[i].communication() == 0) continue;
+    const int64_t of_step = processes[i].communication() / static_cast<int64_t>(processes[i].measured_steps);
+    if (count == 0 || of_step < least) {
+      found.waited_for = i;
+      least = of_step;
+    }
+    if (count == 0 || of_step > most) {
+      found.waits_most = i;
+      most = of_step;
+    }
+    ++count;
+  }
+  if (count < 2) return std::nullopt;
+  found.wait = most - least;
+  return found;
+}
+
+// The slowest in the median; where nobody has steps, who has most calls.
+size_t Shown(const std::vector<ProcessReport>& processes) {
+  const auto less = [](const ProcessReport& a, const ProcessReport& b) {
+    if (a.has_steps != b.has_steps) return b.has_steps;
+    return a.has_steps ? a.step_time.median < b.step_time.median : a.calls < b.calls;
+  };
+  return static_cast<size_t>(std::max_element(processes.begin(), processes.end(), less) - processes.begin());
+}
+
+std::optional<Spread> SpreadOf(const std::vector<ProcessReport>& processes) {
+  Spread spread;
+  size_t with_steps = 0;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (!processes[i].has_steps) continue;
+    const auto median = [&](size_t of) { return processes[of].step_time.median; };
+    if (with_steps == 0 || median(i) < median(spread.fastest)) spread.fastest = i;
+    if (with_steps == 0 || median(i) > median(spread.slowest)) spread.slowest = i;
+    ++with_steps;
+  }
+  if (with_steps < 2) return std::nullopt;
+  spread.difference = processes[spread.slowest].step_time.median - processes[spread.fastest].step_time.median;
+  return spread;
+}
+
+}  // namespace
+
+Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
+  Report report;
+  ReadRun(reader, &report);
+  ProcessTable table = ReadProcesses(reader);
+  for (size_t i = 0; i < table.processes.size(); ++i) {
+    const ProcessReport& process = table.processes[i];
+    report.first = i == 0 ? process.first : std::min(report.first, process.first);
+    report.last = i == 0 ? process.last : std::max(report.last, process.last);
+    report.calls += process.calls;
+  }
+  ReadMemory(reader, report.first, report.last, &table);
+  ReadHeldMemory(reader, options.timeline, report.first, report.last, &table);
+  ReadLibraries(reader, &table);
+  ReadPoolCalls(reader, &table);
+  PassOverCalls(reader, options, &table, &report);
+  report.processes = std::move(table.processes);
+  if (report.processes.empty()) return report;
+  report.shown = Shown(report.processes);
+  report.spread = SpreadOf(report.processes);
+  report.communication = CommunicationOf(report.processes);
+  if (report.communication) {
+    const ProcessReport& waited_for = report.processes[report.communication->waited_for];
+    if (report.communication->wait > waited_for.step_time.median / kWaitsAreSeen) {
+      report.shown = report.communication->waited_for;
+    }
+  }
+  if (options.timeline) report.timeline = MakeTimeline(reader, report, report.shown);
+  return report;
+}
+
+int64_t ProcessReport::communication() const {
+  int64_t most = 0;
+  for (const DeviceReport& device : devices) most = std::max(most, device.times.communication);
+  return most;
+}
+
+int64_t ProcessReport::communication_alone() const {
+  int64_t most = 0;
+  for (const DeviceReport& device : devices) most = std::max(most, device.times.communication_alone);
+  return most;
+}
+
+std::optional<int64_t> StepNumberAt(const ProcessReport& process, int64_t time) {
+  if (!process.has_steps) return std::nullopt;
+  for (const Step& step : process.steps) {
+    if (step.start <= time && time < step.end) return step.number;
+  }
+  return std::nullopt;
+}
+
+std::string NameOf(const ProcessReport& process) {
+  std::string name = std::filesystem::path(process.executable).filename().string();
+  if (name.empty()) name = process.spool.empty() ? "process " + std::to_string(process.process) : process.spool;
+  std::string more;
+  if (process.pid) more = "pid " + std::to_string(*process.pid);
+  if (process.rank) more += (more.empty() ? "rank " : ", rank ") + std::to_string(*process.rank);
+  return more.empty() ? name : name + " (" + more + ")";
+}
+
+}  // namespace slipstream::report

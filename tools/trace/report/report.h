@@ -1,0 +1,342 @@
+// A recorded run in figures, from its database alone (docs/report.md has the meaning and the formula of each). Start
+// reading here.
+//
+//   report.cpp            asks the database, in one pass over its calls, kernels and copies
+//   sweep.h, lane.h, running_kernels.h   where the time of a process went, moment by moment
+//   held_memory.h         who had the memory of devices
+//   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
+//   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
+//   timeline.h            one step in detail
+//   text.h, json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure of the run
+//
+// Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
+// Threading: one thread.
+// Times are ns of the trace's clock, sizes bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/trace/db/database_reader.h"
+#include "tools/trace/report/distribution.h"
+#include "tools/trace/report/host_ahead.h"
+#include "tools/trace/report/steps.h"
+#include "tools/trace/report/sweep.h"
+
+namespace slipstream::report {
+
+// A line of the program that calls are put down to, within the measured time.
+struct SiteReport {
+  bool of_step_thread = true;  // else of all other threads
+  bool known = false;          // else no line is
+  std::string file;
+  std::optional<int64_t> line;
+  std::string function;
+  uint64_t calls = 0;
+  uint64_t waiting = 0;  // of them, those whose function waits for the device and that slipstream did not make return
+  int64_t time = 0;      // of the step thread: these add up to its parts. Of others: the calls' own, summed up
+  int64_t gap = 0;       // of the step thread: time outside CUDA calls right before its calls here
+  int64_t bytes = 0;
+  struct Function {
+    std::string name;
+    uint64_t calls = 0;
+  };
+  std::vector<Function> functions;  // the most frequent first
+};
+
+struct KernelReport {
+  std::string name;
+  uint64_t launches = 0;
+  int64_t time = 0;           // their durations, summed up
+  bool tensor_cores = false;  // by its name
+};
+
+// What was copied or set on a device in the measured time, by copyKind (of ENUM_CUDA_MEMCPY_OPER; -1: a set).
+struct DeviceCopyReport {
+  int64_t kind = -1;
+  std::string name;
+  uint64_t count = 0;
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+
+struct DeviceReport {
+  int64_t device = 0;
+  std::string name;  // empty: not known
+  std::optional<int64_t> sms;
+  uint64_t kernels = 0;          // that began in the measured time
+  int64_t kernel_time = 0;       // their durations, summed up
+  int64_t tensor_core_time = 0;  // of that, by the kernels' names
+  DeviceTimes times;
+  std::optional<double> sm_efficiency;
+  std::optional<double> achieved_occupancy;
+  std::vector<KernelReport> top;  // by time
+  uint64_t kernel_names = 0;
+  std::vector<DeviceCopyReport> copies;
+};
+
+struct DecisionReport {
+  std::string name;
+  std::string meaning;          // empty: of another slipstream
+  uint64_t calls = 0;           // of the whole run
+  uint64_t measured_calls = 0;  // that began in the measured time
+  int64_t bytes = 0;
+  int64_t measured_bytes = 0;
+  int64_t saved = 0;  // what is above zero, summed up
+  int64_t lost = 0;   // what is below, as a number above zero
+};
+
+// What the host did not wait for (host_ahead.h), by the devices' records.
+struct AheadReport {
+  uint64_t skipped = 0;         // waits that slipstream skipped, in calls that began in the measured time
+  uint64_t behind_work = 0;     // of them, those whose work was still running when they returned
+  uint64_t stream_unknown = 0;  // of them, those of which nobody knows: they count as if nothing had been running
+  AheadTimes step_thread;
+  AheadTimes other_threads;
+};
+
+// Calls that the pool answered by itself, and those of the same function that reached the driver, in the whole run.
+struct PoolCalls {
+  uint64_t served = 0;
+  int64_t served_time = 0;
+  int64_t served_median = 0;
+  uint64_t real = 0;
+  int64_t real_time = 0;
+  int64_t real_median = 0;
+};
+
+struct MemoryPoint {
+  int64_t time = 0;
+  int64_t live = 0;
+  int64_t idle = 0;
+};
+struct MemoryReport {
+  int64_t device = 0;
+  int64_t peak_live = 0;
+  int64_t peak_idle = 0;
+  int64_t peak = 0;        // of both together
+  MemoryPoint peak_point;  // where that was first
+  int64_t last_live = 0;
+  int64_t last_idle = 0;
+  int64_t trims = 0;
+  int64_t retries = 0;
+  uint64_t readings = 0;
+  std::vector<MemoryPoint> points;  // the highest of every part of the run
+};
+
+// Blocks of device memory.
+struct HeldSum {
+  int64_t bytes = 0;
+  uint64_t blocks = 0;
+};
+// Who asked for some of them.
+struct HolderReport {
+  bool known = false;  // the line is
+  std::string file;
+  std::optional<int64_t> line;
+  std::string function;
+  std::string library;  // path of the file whose code made the call; empty: not known
+  HeldSum sum;          // at the peak
+};
+inline constexpr size_t kHoldersDrawn = 7;
+struct HeldPoint {
+  int64_t time = 0;
+  int64_t bytes = 0;
+  std::vector<int64_t> of;  // the first kHoldersDrawn holders
+};
+// What the program had of a device's memory by its own calls, in the whole run (held_memory.h).
+struct HeldReport {
+  int64_t device = -1;  // -1: not known
+  int64_t peak = 0;
+  int64_t peak_time = 0;
+  uint64_t peak_blocks = 0;
+  int64_t last = 0;
+  uint64_t last_blocks = 0;
+  uint64_t allocations = 0;
+  std::optional<MemoryPoint> pool;  // what its pool held then, as it was read last
+  // All at the peak, the most bytes first.
+  std::vector<HolderReport> holders;
+  std::vector<std::pair<std::string, HeldSum>> libraries;  // by path; empty: not known
+  std::vector<std::pair<std::string, HeldSum>> functions;
+  std::map<int64_t, HeldSum> streams;
+  std::map<int, HeldSum> sizes;   // [i]: of at least 2^i bytes
+  std::vector<HeldPoint> points;  // the highest of every part of the run, if asked for
+};
+
+// Host time in copy calls of the measured time by size: kCopySizes[i] holds those of at least 2^i bytes.
+struct CopySize {
+  uint64_t calls = 0;
+  int64_t bytes = 0;
+  int64_t time = 0;
+};
+// From the device's own records, where there are any.
+using CopySizes = std::map<int, CopySize>;  // by the exponent
+
+// Work on devices that libraries asked for past every hook, in the whole run.
+struct LibraryReport {
+  std::string path;  // empty: not known
+  uint64_t kernels = 0;
+  uint64_t copies = 0;  // and sets
+  int64_t time = 0;     // on the devices, summed up
+};
+
+struct ErrorReport {
+  std::string function;
+  int64_t code = 0;
+  uint64_t calls = 0;
+};
+
+struct ProcessReport {
+  int64_t process = 0;  // of the database
+  std::optional<int64_t> pid;
+  std::optional<int64_t> rank;
+  std::optional<int64_t> local_rank;
+  std::optional<int64_t> world_size;
+  std::string host;
+  std::string executable;
+  std::string command;
+  std::string spool;
+  int64_t first = 0;
+  int64_t last = 0;
+  uint64_t calls = 0;
+
+  // Steps. None were found: one measured interval stands for the whole of the process.
+  bool has_steps = false;
+  // No step was recorded on its devices from its beginning to its end: all are measured, and nothing is said of
+  // devices.
+  bool unwatched_everywhere = false;
+  bool drops_everywhere = false;  // no step is without a drop: all are measured, and calls are missing in them
+  std::string step_site;          // "file:line (function)"; empty: as the process recorded them
+  bool steps_found = false;       // by such a line, so that a step ends where the next one begins
+  int64_t step_thread = 0;
+  std::string step_thread_name;
+  std::vector<Step> steps;  // all, in order
+  size_t measured_steps = 0;
+  size_t warm_up_steps = 0;
+  size_t dropped_steps = 0;
+  size_t unwatched_steps = 0;
+  bool devices_recorded = false;  // by slipstream
+  int64_t measured_time = 0;      // covered by measured steps
+  Distribution step_time;         // of the measured ones
+  std::array<Distribution, kParts> parts;
+
+  std::vector<SiteReport> sites;  // by time
+  std::vector<DeviceReport> devices;
+  CopySizes copy_sizes;                        // of copy calls, on the host
+  std::map<int64_t, CopySizes> device_copies;  // by copyKind
+  std::vector<DecisionReport> decisions;       // the most frequent first
+  std::optional<AheadReport> ahead;            // nothing: its devices were not recorded in the measured time
+  PoolCalls allocations;                       // cudaMalloc
+  PoolCalls frees;                             // cudaFree
+  std::vector<MemoryReport> memory;
+  std::vector<HeldReport> held;  // by device
+  // Memory that was given back and not seen allocated; allocated and not seen given back before; resets of one of
+  // several devices.
+  uint64_t unknown_frees = 0;
+  uint64_t unseen_frees = 0;
+  uint64_t unknown_resets = 0;
+  std::vector<ErrorReport> errors;       // the most frequent first
+  std::vector<LibraryReport> libraries;  // by time
+  uint64_t all_kernels = 0;              // of the whole run, whoever asked for them
+  uint64_t unattributed = 0;             // kernels, copies and sets whose call is not in the trace
+
+  // What was not seen, or not placed.
+  uint64_t dropped = 0;
+  uint64_t drop_gaps = 0;
+  bool complete = true;
+  std::string end_reason;
+  std::string left_why;
+  int64_t left_bytes = 0;
+  int64_t missing_records = 0;
+  int64_t malformed_chunks = 0;
+  int64_t skipped_records = 0;
+  uint64_t calls_without_line = 0;  // that began in the measured time
+  uint64_t measured_calls = 0;      // likewise, of all threads
+  uint64_t calls_outside_steps = 0;
+
+  // Of the device where it is most, in ns of the measured time.
+  int64_t communication() const;
+  int64_t communication_alone() const;
+  // What per-step figures divide by: 1 for a process without steps.
+  double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
+};
+
+struct TimelineItem {
+  int64_t start = 0;
+  int64_t end = 0;
+  int kind = 0;  // CallKind; on a device: kTimelineKernel, kTimelineCopy
+  std::string name;
+};
+inline constexpr int kTimelineKernel = 100;
+inline constexpr int kTimelineCopy = 101;
+struct TimelineLane {
+  std::string name;
+  std::vector<TimelineItem> items;
+};
+// The measured step of median time.
+struct Timeline {
+  size_t process = 0;  // of Report::processes
+  int64_t number = 0;
+  int64_t start = 0;
+  int64_t end = 0;
+  std::vector<TimelineLane> lanes;
+  uint64_t left_out = 0;  // items, because there are too many
+};
+
+// Of the processes that have steps, by the median of their steps; indices of Report::processes.
+struct Spread {
+  size_t fastest = 0;
+  size_t slowest = 0;
+  int64_t difference = 0;  // of their medians
+};
+
+// Between ranks: a collective's kernel runs until the last rank is there. So the others wait for the rank with the
+// least time in such kernels, however alike their steps are.
+struct Communication {
+  size_t waited_for = 0;  // index of Report::processes
+  size_t waits_most = 0;
+  int64_t wait = 0;  // of that one more than of the other, in ns of a step
+};
+
+struct Report {
+  std::string product;  // who wrote the database
+  bool has_own_tables = false;
+  int64_t start_unix_ns = 0;  // 0: not known
+  int64_t first = 0;
+  int64_t last = 0;
+  uint64_t calls = 0;
+  bool kernels_recorded = false;
+  bool device_copies_recorded = false;
+  std::vector<std::string> hosts;
+  std::vector<ProcessReport> processes;  // by rank, then as in the database
+  // Why files of the run are not in the database at all, as whoever made it knows.
+  std::vector<std::string> unreadable;
+  // The process that the others wait for, if that shows; else the slowest of those with steps; else the one with most
+  // calls.
+  size_t shown = 0;
+  std::optional<Spread> spread;                // nothing: fewer than two have steps
+  std::optional<Communication> communication;  // nothing: fewer than two with steps communicate
+  std::optional<Timeline> timeline;
+};
+
+struct ReportOptions {
+  bool timeline = false;  // asks once more about one step, and about memory over time
+  std::function<void(uint64_t calls, uint64_t all_calls)> progress = {};
+};
+
+// Check reader->ok() afterwards: if it is false, nothing of the report may be used.
+Report MakeReport(trace_db::DatabaseReader* reader, const ReportOptions& options);
+
+// Of the step that a moment lies in; nothing: it lies in none.
+std::optional<int64_t> StepNumberAt(const ProcessReport& process, int64_t time);
+
+// "python3 (pid 7, rank 0)"
+std::string NameOf(const ProcessReport& process);
+
+}  // namespace slipstream::report

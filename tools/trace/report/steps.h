@@ -1,0 +1,72 @@
+// The steps of a process, what the time of each went into, and which of them count.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tools/trace/report/call_kind.h"
+
+namespace slipstream::report {
+
+// What the thread that makes the steps was doing: every moment of a step is in one of them. The first ones are
+// CallKind's.
+enum class Part : uint8_t {
+  kCopies,
+  kSynchronizes,
+  kAllocator,
+  kLaunches,
+  kOtherCalls,
+  kElsewhere,  // outside CUDA calls, while another thread of the process was in one (autograd's, say)
+  kOutside,    // no thread of the process was in a CUDA call that was recorded
+};
+inline constexpr size_t kParts = 7;
+using Parts = std::array<int64_t, kParts>;
+
+constexpr Part PartOf(CallKind kind) { return static_cast<Part>(kind); }
+// As the JSON spells it.
+std::string_view NameOf(Part part);
+
+enum class StepUse : uint8_t {
+  kMeasured,
+  kWarmUp,     // before the loop had its pace
+  kDropped,    // records of its thread are missing in it, so that calls would pass for time outside them
+  kUnwatched,  // devices were not recorded in all of it, so that work would pass for idle time
+};
+
+struct Step {
+  int64_t number = 0;
+  int64_t start = 0;
+  int64_t end = 0;
+  StepUse use = StepUse::kMeasured;
+  Parts parts{};                 // their sum is end - start
+  uint64_t calls = 0;            // that began in it, of its thread
+  uint64_t calls_elsewhere = 0;  // of other threads
+
+  int64_t time() const { return end - start; }
+};
+
+struct Interval {
+  int64_t start = 0;
+  int64_t end = 0;
+};
+
+// Of the first ten steps, or the first quarter where there are fewer than forty, all up to the last one that takes more
+// than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out, and so is one
+// across a time in which devices were not recorded. If that leaves none, those steps count after all, and the result
+// says so. `steps` in the order of their starts; sets `use`.
+struct Chosen {
+  bool drops_everywhere = false;
+  bool unwatched_everywhere = false;
+};
+Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> unwatched, std::vector<Step>* steps);
+
+// The time that the measured steps cover: ascending, and no two of them touch.
+std::vector<Interval> MeasuredTime(std::span<const Step> steps);
+
+}  // namespace slipstream::report

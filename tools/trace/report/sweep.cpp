@@ -1,0 +1,138 @@
+#include "tools/trace/report/sweep.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tools/trace/report/distribution.h"
+
+namespace slipstream::report {
+
+Sweep::Sweep(std::vector<Step>* steps) : steps_(*steps), measured_(MeasuredTime(*steps)) {}
+
+Sweep::Device& Sweep::At(size_t device) {
+  while (devices_.size() <= device) devices_.emplace_back().times.idle = host_;
+  return devices_[device];
+}
+
+const DeviceTimes& Sweep::device(size_t device) { return At(device).times; }
+
+int64_t Sweep::measured_ns() const {
+  int64_t sum = 0;
+  for (const Interval& interval : measured_) AddTo(&sum, interval.end - interval.start);
+  return sum;
+}
+
+bool Sweep::To(int64_t time) {
+  if (!begun_) {
+    begun_ = true;
+    now_ = steps_.empty() ? time : std::min(time, steps_.front().start);
+  }
+  while (now_ < time) {
+    int64_t next = time;
+    // At() first: what has ended has no next change.
+    step_thread_.At(now_);
+    other_threads_.At(now_);
+    next = std::min({next, step_thread_.NextChange(), other_threads_.NextChange()});
+    for (Device& device : devices_) {
+      for (RunningKernels* const kernels : {&device.kernels, &device.communicating, &device.computing}) {
+        kernels->To(now_);
+        next = std::min(next, kernels->NextChange());
+      }
+      device.copies.At(now_);
+      next = std::min(next, device.copies.NextChange());
+    }
+    Visit(now_, next);
+    now_ = next;
+  }
+  while (first_step_ < steps_.size() && steps_[first_step_].end <= now_) ++first_step_;
+  while (first_window_ < measured_.size() && measured_[first_window_].end <= now_) ++first_window_;
+  return first_window_ < measured_.size() && measured_[first_window_].start <= now_;
+}
+
+void Sweep::Visit(int64_t from, int64_t to) {
+  const Tag* const own = step_thread_.At(from);
+  const CallKind* const other = other_threads_.At(from);
+  const Part part = own != nullptr ? PartOf(own->kind) : other != nullptr ? Part::kElsewhere : Part::kOutside;
+  while (first_step_ < steps_.size() && steps_[first_step_].end <= from) ++first_step_;
+  for (size_t i = first_step_; i < steps_.size() && steps_[i].start < to; ++i) {
+    const int64_t start = std::max(from, steps_[i].start);
+    const int64_t end = std::min(to, steps_[i].end);
+    if (start < end) steps_[i].parts[static_cast<size_t>(part)] += end - start;
+  }
+  const size_t host = own != nullptr     ? static_cast<size_t>(own->kind)
+                      : other != nullptr ? static_cast<size_t>(*other)
+                                         : kHostOutside;
+  while (first_window_ < measured_.size() && measured_[first_window_].end <= from) ++first_window_;
+  for (size_t i = first_window_; i < measured_.size() && measured_[i].start < to; ++i) {
+    const int64_t time = std::min(to, measured_[i].end) - std::max(from, measured_[i].start);
+    AddTo(own != nullptr ? &site_times_[own->site] : &gap_, time);
+    VisitDevices(host, from, time);
+  }
+}
+
+void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
+  AddTo(&host_[host], measured);
+  for (Device& device : devices_) {
+    for (RunningKernels* const kernels : {&device.kernels, &device.communicating, &device.computing}) kernels->To(from);
+    const bool copies = device.copies.At(from) != nullptr;
+    if (copies) AddTo(&device.times.copies, measured);
+    if (device.communicating.any()) {
+      AddTo(&device.times.communication, measured);
+      if (!device.computing.any()) AddTo(&device.times.communication_alone, measured);
+    }
+    if (device.kernels.any()) {
+      AddTo(&device.times.kernels, measured);
+      if (device.sms > 0) {
+        const double share = static_cast<double>(device.kernels.blocks()) / static_cast<double>(device.sms);
+        device.times.busy_sms += static_cast<double>(measured) * std::min(1.0, share);
+      }
+    } else {
+      AddTo(copies ? &device.times.copies_alone : &device.times.idle[host], measured);
+    }
+  }
+}
+
+bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind, size_t site) {
+  const bool measured = To(start);
+  bool in_step = false;
+  for (size_t i = first_step_; i < steps_.size() && steps_[i].start <= start; ++i) {
+    if (steps_[i].end <= start) continue;
+    in_step = true;
+    ++(of_step_thread ? steps_[i].calls : steps_[i].calls_elsewhere);
+  }
+  if (!in_step) ++calls_outside_steps_;
+  if (!of_step_thread) {
+    other_threads_.Add(start, end, kind);
+    return measured;
+  }
+  if (site >= site_times_.size()) {
+    site_times_.resize(site + 1);
+    gap_times_.resize(site + 1);
+  }
+  AddTo(&gap_times_[site], std::exchange(gap_, 0));
+  step_thread_.Add(start, end, {kind, site});
+  return measured;
+}
+
+bool Sweep::Kernel(size_t device, const KernelRun& kernel, int64_t sms) {
+  const bool measured = To(kernel.start);
+  Device& on = At(device);
+  on.sms = sms;
+  on.kernels.Add(kernel.start, kernel.end, kernel.blocks);
+  (kernel.communicates ? on.communicating : on.computing).Add(kernel.start, kernel.end, kernel.blocks);
+  return measured;
+}
+
+bool Sweep::Copy(size_t device, int64_t start, int64_t end) {
+  const bool measured = To(start);
+  At(device).copies.Add(start, end, 0);
+  return measured;
+}
+
+void Sweep::Finish() {
+  int64_t last = now_;
+  for (const Step& step : steps_) last = std::max(last, step.end);
+  To(last);
+}
+
+}  // namespace slipstream::report
