@@ -17,11 +17,11 @@ constexpr int kMostRounds = 64;
 
 }  // namespace
 
-Segments::Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports)
+Segments::Segments(const policy::Allocator& policy, cuda::Ledger& ledger, const Reports& reports)
     : policy_(policy),
-      surroundings_(surroundings),
+      ledger_(ledger),
       reports_(reports),
-      trimmer_(surroundings, "slipstream-trim", std::chrono::milliseconds(policy.decay * 1000) / 4,
+      trimmer_("slipstream-trim", std::chrono::milliseconds(policy.decay * 1000) / 4,
                {.pool = this,
                 .trim = [](void* self) { static_cast<Segments*>(self)->Trim(); },
                 .idle = [](void* self) { return static_cast<Segments*>(self)->AnythingIdle(); }}) {}
@@ -129,8 +129,8 @@ void Segments::FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most,
 // hold, now or later; and work of one device must not be held behind another's, which may wait for it (S12), nor
 // another thread's behind what is none of its business (S65). Null then.
 Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
-  if (contexts_.device_count() != 1 || surroundings_.reached_from_outside()) return nullptr;
-  if (surroundings_.others_have_work() && !Broken(Mutant::kS65)) return nullptr;
+  if (contexts_.device_count() != 1 || ledger_.ReachedFromOutside()) return nullptr;
+  if (ledger_.OthersHaveWork()) return nullptr;
   const CUcontext context = pool.context();
   const DevicePool::Move move(pool);
   while (Block* const block = pool.Take(bytes, MostFor(pool, bytes))) {
@@ -222,7 +222,7 @@ void* Segments::Take(size_t bytes) {
     const uint32_t seen = pool->moves();
     uint32_t own = 0;
     Found found;
-    if (!surroundings_.WithoutCapture([&] { found = Find(*pool, bytes); })) {
+    if (!ledger_.WithoutCapture([&] { found = Find(*pool, bytes); })) {
       Count(Decision::kPassedCapture, bytes);
       return nullptr;
     }
@@ -238,7 +238,7 @@ void* Segments::Take(size_t bytes) {
     if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
     if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
     if (found.pending != 0) {
-      surroundings_.WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
+      ledger_.WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
       if (block != nullptr) return HandOut(*pool, block, Decision::kReusedBehind);
     }
     // S36: the driver gets back what is idle here, and is asked again.
@@ -307,7 +307,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
     const cuda::InContext in(driver_, pool.context());
     return driver_.cuCtxSynchronize() == CUDA_SUCCESS ? Decision::kParked : Decision::kFreedContext;
   }
-  return surroundings_.wait_for_host_effects(pool.context()) ? Decision::kParked : Decision::kFreedHostEffect;
+  return ledger_.WaitForHostEffects(pool.context()) ? Decision::kParked : Decision::kFreedHostEffect;
 }
 
 Segments::Freed Segments::Park(void* memory) {
@@ -330,7 +330,7 @@ Segments::Freed Segments::Park(void* memory) {
   Decision decision = WhyNotPark(*pool, *block);
   if (decision == Decision::kParked) {
     bool fenced = false;
-    const bool no_capture = surroundings_.WithoutCapture([&] { fenced = Fence(*pool, block); });
+    const bool no_capture = ledger_.WithoutCapture([&] { fenced = Fence(*pool, block); });
     if (!no_capture)
       decision = Decision::kFreedCapture;
     else if (!fenced)

@@ -10,7 +10,7 @@
 //
 // Threading: every function from any thread, before or after a context exists (S56). No lock is held while calling
 //   anything that may wait for the device (S55).
-// Ownership: never destroyed. Real functions come as arguments; nothing here calls upward but through Surroundings.
+// Ownership: never destroyed. Real functions come as arguments; nothing here calls upward.
 // Errors: an error that the program sees comes from the real call, so that the runtime's last error is what it would
 // be.
 #pragma once
@@ -27,9 +27,9 @@
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
 #include "allocator/reports.h"
-#include "allocator/surroundings.h"
 #include "allocator/trimmer.h"
 #include "cuda/driver.h"
+#include "cuda/ledger.h"
 #include "cuda/mutant.h"
 #include "policy/policy.h"
 
@@ -37,8 +37,8 @@ namespace slipstream::allocator {
 
 class Segments {
  public:
-  // Makes no CUDA call and starts no thread. Never destroyed.
-  Segments(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports);
+  // Makes no CUDA call and starts no thread. Never destroyed, nor is `ledger`.
+  Segments(const policy::Allocator& policy, cuda::Ledger& ledger, const Reports& reports);
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
@@ -158,7 +158,7 @@ class Segments {
   void KeepReserve(DevicePool& pool);
 
   const policy::Allocator policy_;
-  const Surroundings surroundings_;
+  cuda::Ledger& ledger_;
   const Reports reports_;
   std::atomic<bool> stopped_{false};
   Contexts contexts_;

@@ -70,7 +70,7 @@ void Segments::KeepReserve(DevicePool& pool) {
 
 // Gives back what has been idle for the policy's time, and what the driver lacks.
 void Segments::Trim() {
-  if (!Alive() || !surroundings_.WithoutCapture([] {})) return;  // with the next round (S37)
+  if (!Alive() || !ledger_.WithoutCapture([] {})) return;  // with the next round (S37)
   const uint64_t decay_ns = static_cast<uint64_t>(policy_.decay) * 1'000'000'000;
   ForEachPool([this, decay_ns](DevicePool& pool) {
     if (pool.context() == nullptr || pool.idle_bytes() == 0) return;

@@ -276,7 +276,7 @@ bool StreamHeap::Record(Fence* fence) {
     return false;
   }
   bool recorded = false;
-  surroundings_.WithoutCapture([&] { recorded = driver_.cuCtxRecordEvent(context_, fence->event) == CUDA_SUCCESS; });
+  ledger_.WithoutCapture([&] { recorded = driver_.cuCtxRecordEvent(context_, fence->event) == CUDA_SUCCESS; });
   if (recorded) return true;
   const std::lock_guard lock(mutex_);
   Keep(fence->event);

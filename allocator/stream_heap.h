@@ -38,8 +38,8 @@
 #include "allocator/slabs.h"
 #include "allocator/spinning_mutex.h"
 #include "allocator/stream_name.h"
-#include "allocator/surroundings.h"
 #include "cuda/driver.h"
+#include "cuda/ledger.h"
 #include "cuda/mutant.h"
 
 namespace slipstream::allocator {
@@ -64,10 +64,9 @@ struct HeapFigures {
 class StreamHeap {
  public:
   // The context is the device's primary one; `total_bytes` is the device's memory.
-  StreamHeap(const cuda::Driver& driver, const Surroundings& surroundings, CUdevice device, CUcontext context,
-             size_t total_bytes)
+  StreamHeap(const cuda::Driver& driver, cuda::Ledger& ledger, CUdevice device, CUcontext context, size_t total_bytes)
       : driver_(driver),
-        surroundings_(surroundings),
+        ledger_(ledger),
         device_(device),
         context_(context),
         total_bytes_(total_bytes),
@@ -213,7 +212,7 @@ class StreamHeap {
   bool Record(Fence* fence);
 
   const cuda::Driver& driver_;
-  const Surroundings& surroundings_;
+  cuda::Ledger& ledger_;
   const CUdevice device_;
   const CUcontext context_;
   const size_t total_bytes_;

@@ -35,11 +35,11 @@ bool IsDefault(CUstream stream) { return stream == CU_STREAM_LEGACY || stream ==
 
 }  // namespace
 
-StreamOrdered::StreamOrdered(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports)
+StreamOrdered::StreamOrdered(const policy::Allocator& policy, cuda::Ledger& ledger, const Reports& reports)
     : policy_(policy),
-      surroundings_(surroundings),
+      ledger_(ledger),
       reports_(reports),
-      trimmer_(surroundings, "slipstream-trim", std::chrono::seconds(policy.decay),
+      trimmer_("slipstream-trim", std::chrono::seconds(policy.decay),
                {.pool = this,
                 .trim = [](void* self) { static_cast<StreamOrdered*>(self)->Decay(); },
                 .idle = [](void* self) { return static_cast<StreamOrdered*>(self)->AnythingIdle(); }}) {}
@@ -95,7 +95,7 @@ StreamHeap* StreamOrdered::MakeHeap(CUdevice device, CUcontext context) {
   CUmemoryPool pool = nullptr;
   auto* const made = driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS &&
                              driver_.cuDeviceGetDefaultMemPool(&pool, device) == CUDA_SUCCESS
-                         ? new (std::nothrow) StreamHeap(driver_, surroundings_, device, context, total)
+                         ? new (std::nothrow) StreamHeap(driver_, ledger_, device, context, total)
                          : nullptr;
   if (made == nullptr) return nullptr;
   if (!made->Init()) {
@@ -152,7 +152,7 @@ StreamHeap* StreamOrdered::HeapOfAddress(CUdeviceptr address) {
 
 // Unsure is yes. Nothing is asked while no capture is live: a question about the legacy stream could break one.
 bool StreamOrdered::Capturing(CUstream stream, bool unless_known) {
-  if (!surroundings_.capture_live() || Broken(Mutant::kS37)) return false;
+  if (!ledger_.CaptureLive() || Broken(Mutant::kS37)) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult result = driver_.cuStreamIsCapturing(stream, &status);
   // The legacy stream, which may not be used while another one is being captured (cuda.h).

@@ -25,8 +25,8 @@
 #include "allocator/known_streams.h"
 #include "allocator/reports.h"
 #include "allocator/stream_heap.h"
-#include "allocator/surroundings.h"
 #include "allocator/trimmer.h"
+#include "cuda/ledger.h"
 #include "policy/policy.h"
 
 namespace slipstream::allocator {
@@ -34,7 +34,7 @@ namespace slipstream::allocator {
 class StreamOrdered {
  public:
   // Makes no CUDA call and starts no thread. Never destroyed.
-  StreamOrdered(const policy::Allocator& policy, const Surroundings& surroundings, const Reports& reports);
+  StreamOrdered(const policy::Allocator& policy, cuda::Ledger& ledger, const Reports& reports);
   StreamOrdered(const StreamOrdered&) = delete;
   StreamOrdered& operator=(const StreamOrdered&) = delete;
 
@@ -193,7 +193,7 @@ class StreamOrdered {
   bool AnythingIdle();
 
   const policy::Allocator policy_;
-  const Surroundings surroundings_;
+  cuda::Ledger& ledger_;
   const Reports reports_;
   std::atomic<bool> stopped_{false};
   Contexts contexts_;

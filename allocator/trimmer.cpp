@@ -1,11 +1,13 @@
 #include "allocator/trimmer.h"
 
+#include "policy/helper_thread.h"
+
 namespace slipstream::allocator {
 
 bool Trimmer::StartThread() {
   const std::lock_guard lock(mutex_);
   if (started_.load(std::memory_order_relaxed)) return true;
-  const bool started = start_thread_(name_, Main, this);
+  const bool started = policy::StartHelperThread(name_, Main, this);
   started_.store(started, std::memory_order_release);
   return started;
 }

@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <mutex>
 
-#include "allocator/surroundings.h"
-
 namespace slipstream::allocator {
 
 class Trimmer {
@@ -23,8 +21,8 @@ class Trimmer {
   };
 
   // `name` has at most 15 characters. The thread starts with the first Start.
-  Trimmer(const Surroundings& surroundings, const char* name, std::chrono::milliseconds interval, const Owner& owner)
-      : start_thread_(surroundings.start_thread), name_(name), interval_(interval), owner_(owner) {}
+  Trimmer(const char* name, std::chrono::milliseconds interval, const Owner& owner)
+      : name_(name), interval_(interval), owner_(owner) {}
   Trimmer(const Trimmer&) = delete;
   Trimmer& operator=(const Trimmer&) = delete;
 
@@ -65,7 +63,6 @@ class Trimmer {
   void Run();
   void Await();
 
-  bool (*const start_thread_)(const char* name, void* (*body)(void*), void* argument);
   const char* const name_;
   const std::chrono::milliseconds interval_;
   const Owner owner_;

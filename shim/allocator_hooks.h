@@ -11,9 +11,9 @@
 #include <cstddef>
 
 #include "allocator/segments.h"
+#include "shim/engines.h"
 #include "shim/resolver.h"
 #include "tracer/base/hook_id.h"
-#include "transfer/engine.h"
 
 namespace slipstream::shim {
 
@@ -30,10 +30,10 @@ struct Row {
 // The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
 // `Pool`: Segments, or the heaps of stream_ordered_hooks.h.
 template <tracer::HookId kId, typename Pool>
-bool AgainAfter(cudaError_t result, Pool& pool, transfer::Engine& engine, const void* real) {
+bool AgainAfter(cudaError_t result, Pool& pool, const Engines& engines, const void* real) {
   if (result != cudaErrorMemoryAllocation) return false;
   const bool pool_had_some = pool.GiveBack();
-  if (!engine.GiveBackDeviceStaging() && !pool_had_some) return false;
+  if (!engines.GiveBackDeviceStaging() && !pool_had_some) return false;
   if constexpr (!tracer::IsOfDriver(kId)) {
     using LastError = cudaError_t();
     void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
@@ -49,9 +49,9 @@ struct NoPool {
 };
 
 template <tracer::HookId kId, typename Next>
-cudaError_t AllocatesAs(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+cudaError_t AllocatesAs(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                         void** memory, size_t bytes) {
-  engine.OtherCall();
+  engines.OtherCall();
   bool by_driver = false;
   const auto seen = [&next, &by_driver](auto... arguments) {
     by_driver = true;
@@ -59,16 +59,16 @@ cudaError_t AllocatesAs(allocator::Segments& pool, transfer::Engine& engine, con
   };
   cudaError_t result = pool.Allocate(seen, memory, bytes);
   // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
-  if (AgainAfter<kId>(result, pool, engine, real)) result = pool.Allocate(seen, memory, bytes);
-  if (by_driver) engine.AfterAllocation();
+  if (AgainAfter<kId>(result, pool, engines, real)) result = pool.Allocate(seen, memory, bytes);
+  if (by_driver) engines.AfterAllocation();
   return result;
 }
 
 struct Allocates : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                           void** memory, size_t bytes) {
-    return AllocatesAs<tracer::HookId::cudaMalloc>(pool, engine, real, next, memory, bytes);
+    return AllocatesAs<tracer::HookId::cudaMalloc>(pool, engines, real, next, memory, bytes);
   }
 };
 
@@ -76,30 +76,30 @@ struct Allocates : Row {
 template <tracer::HookId kId>
 struct AllocatesBeside : Row {
   template <typename Pool, typename Next, typename... Arguments>
-  static cudaError_t Call(Pool& pool, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(Pool& pool, const Engines& engines, const void* real, const Next& next,
                           Arguments... arguments) {
     const cudaError_t result = next(arguments...);
-    return AgainAfter<kId>(result, pool, engine, real) ? next(arguments...) : result;
+    return AgainAfter<kId>(result, pool, engines, real) ? next(arguments...) : result;
   }
 };
 
 struct Frees : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void*, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void*, const Next& next,
                           void* memory) {
-    engine.OtherCall();
+    engines.OtherCall();
     return pool.Free(next, memory);
   }
 };
 
 struct CountsMemory : Row {
   template <typename Pool, typename Next>
-  static cudaError_t Call(Pool& pool, transfer::Engine& engine, const void*, const Next& next, size_t* free,
+  static cudaError_t Call(Pool& pool, const Engines& engines, const void*, const Next& next, size_t* free,
                           size_t* total) {
     const cudaError_t result = next(free, total);
     if (result == cudaSuccess) {
       pool.AddIdle(free, total);
-      engine.AddDeviceStaging(free, total);
+      engines.AddDeviceStaging(free, total);
     }
     return result;
   }
@@ -107,7 +107,7 @@ struct CountsMemory : Row {
 
 struct Exports : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next,
                           cudaIpcMemHandle_t* handle, void* memory) {
     pool.Exports(memory);
     return next(handle, memory);
@@ -116,7 +116,7 @@ struct Exports : Row {
 
 struct Resets : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next) {
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next) {
     return pool.DeviceReset(next);
   }
 };
@@ -125,19 +125,19 @@ struct Resets : Row {
 template <tracer::HookId kId>
 struct AllocatesUnpooled : Row {
   template <typename Next, typename... Arguments>
-  static cudaError_t Call(transfer::Engine& engine, const void* real, const Next& next, Arguments... arguments) {
+  static cudaError_t Call(const Engines& engines, const void* real, const Next& next, Arguments... arguments) {
     NoPool none;
-    const cudaError_t result = AllocatesBeside<kId>::Call(none, engine, real, next, arguments...);
-    engine.AfterAllocation();
+    const cudaError_t result = AllocatesBeside<kId>::Call(none, engines, real, next, arguments...);
+    engines.AfterAllocation();
     return result;
   }
 };
 
 struct CountsUnpooled : Row {
   template <typename Next>
-  static cudaError_t Call(transfer::Engine& engine, const void* real, const Next& next, size_t* free, size_t* total) {
+  static cudaError_t Call(const Engines& engines, const void* real, const Next& next, size_t* free, size_t* total) {
     NoPool none;
-    return CountsMemory::Call(none, engine, real, next, free, total);
+    return CountsMemory::Call(none, engines, real, next, free, total);
   }
 };
 

@@ -18,29 +18,29 @@ namespace pooled {
 
 struct AllocatesAddress : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                           CUdeviceptr* memory, size_t bytes) {
     const auto by_pointer = [&next](void** address, size_t size) {
       return next(reinterpret_cast<CUdeviceptr*>(address), size);
     };
     static_assert(sizeof(CUdeviceptr) == sizeof(void*));
-    return AllocatesAs<tracer::HookId::cuMemAlloc_v2>(pool, engine, real, by_pointer, reinterpret_cast<void**>(memory),
+    return AllocatesAs<tracer::HookId::cuMemAlloc_v2>(pool, engines, real, by_pointer, reinterpret_cast<void**>(memory),
                                                       bytes);
   }
 };
 
 struct FreesAddress : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                           CUdeviceptr memory) {
     const auto by_pointer = [&next](void* address) { return next(around::AsNumber(address)); };
-    return Frees::Call(pool, engine, real, by_pointer, around::At(memory));
+    return Frees::Call(pool, engines, real, by_pointer, around::At(memory));
   }
 };
 
 struct ExportsAddress : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next,
                           CUipcMemHandle* handle, CUdeviceptr memory) {
     pool.Exports(around::At(memory));
     return next(handle, memory);
@@ -50,7 +50,7 @@ struct ExportsAddress : Row {
 // A file descriptor for a range of memory, by which other devices reach it.
 struct ExportsRange : Row {
   template <typename Next, typename... Arguments>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next, void* handle,
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next, void* handle,
                           CUdeviceptr memory, Arguments... arguments) {
     pool.Exports(around::At(memory));
     return next(handle, memory, arguments...);
@@ -59,8 +59,7 @@ struct ExportsRange : Row {
 
 struct ResetsPrimary : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
-                          CUdevice device) {
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next, CUdevice device) {
     if (device < 0) return next(device);  // which the driver refuses
     return pool.DeviceReset([&] { return next(device); }, device);
   }
@@ -69,8 +68,7 @@ struct ResetsPrimary : Row {
 // Where the context was gone with this user, its blocks are too. Before the call nobody can tell.
 struct ReleasesPrimary : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, transfer::Engine&, const void*, const Next& next,
-                          CUdevice device) {
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next, CUdevice device) {
     const cudaError_t result = next(device);
     if (result != cudaSuccess || DriverLibrary::HasPrimaryContext(device)) return result;
     return pool.DeviceReset([result] { return result; }, device);

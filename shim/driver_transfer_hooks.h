@@ -1,4 +1,4 @@
-// transfer_hooks.h for the driver's functions: the same engine, the same rules. What differs is spelling. A device
+// transfer_hooks.h for the driver's functions: the same engines, the same rules. What differs is spelling. A device
 // address is a number, a box of memory is described by a structure of the driver's, and a copy says its direction in
 // its name.
 //
@@ -58,14 +58,15 @@ struct CopiesByDriver {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename Destination, typename Source>
-    static cudaError_t Call(Engine& engine, const Real&, Destination dst, Source src, size_t count, CUstream stream) {
-      return engine.CopyAsync(&DriverCopy<kId, Destination, Source>::Async, const_cast<void*>(AsPointer(dst)),
-                              AsPointer(src), count, kKind, stream, kPerThread);
+    static cudaError_t Call(const Engines& engines, const Real&, Destination dst, Source src, size_t count,
+                            CUstream stream) {
+      return CopyAsync<kPerThread>::Call(engines, &DriverCopy<kId, Destination, Source>::Async,
+                                         const_cast<void*>(AsPointer(dst)), AsPointer(src), count, kKind, stream);
     }
     template <typename Real, typename Destination, typename Source>
-    static cudaError_t Call(Engine& engine, const Real&, Destination dst, Source src, size_t count) {
-      return engine.Copy(&DriverCopy<kId, Destination, Source>::Blocking, const_cast<void*>(AsPointer(dst)),
-                         AsPointer(src), count, kKind, kPerThread);
+    static cudaError_t Call(const Engines& engines, const Real&, Destination dst, Source src, size_t count) {
+      return Copy<kPerThread>::Call(engines, &DriverCopy<kId, Destination, Source>::Blocking,
+                                    const_cast<void*>(AsPointer(dst)), AsPointer(src), count, kKind);
     }
   };
 };
@@ -130,11 +131,11 @@ inline constexpr auto kFill2D = [](CUdeviceptr dst, size_t pitch, auto value, si
 template <bool kPerThread>
 struct WritesValue : Row {
   template <typename Real, typename Value>
-  static cudaError_t Call(Engine& engine, Real real, CUstream stream, CUdeviceptr address, Value value,
+  static cudaError_t Call(const Engines& engines, Real real, CUstream stream, CUdeviceptr address, Value value,
                           unsigned flags) {
-    engine.OtherCall();
+    engines.OtherCall();
     const cudaError_t result = real(stream, address, value, flags);
-    if (result == cudaSuccess) engine.Touches({At(address), sizeof(value), nullptr, 0}, stream, kPerThread);
+    if (result == cudaSuccess) engines.ledger.Touches({At(address), sizeof(value), nullptr, 0}, stream, kPerThread);
     return result;
   }
 };
@@ -143,10 +144,11 @@ struct WritesValue : Row {
 template <bool kPerThread>
 struct WritesValues : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, CUstream stream, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, CUstream stream, Arguments... arguments) {
+    engines.OtherCall();
     const cudaError_t result = real(stream, arguments...);
-    if (result == cudaSuccess) engine.HostEffect(HostEffectKind::kWrite, AddressRange::All(), stream, kPerThread);
+    if (result == cudaSuccess)
+      engines.ledger.HostEffect(HostEffectKind::kWrite, AddressRange::All(), stream, kPerThread);
     return result;
   }
 };
@@ -157,9 +159,9 @@ struct WritesValues : Row {
 template <bool kPerThread>
 struct RetainsContext : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, CUcontext* context, CUdevice device) {
-    engine.OtherCall();
-    engine.UsesDevice(device);
+  static cudaError_t Call(const Engines& engines, Real real, CUcontext* context, CUdevice device) {
+    engines.OtherCall();
+    engines.ledger.UsesDevice(device);
     return real(context, device);
   }
 };
@@ -167,10 +169,10 @@ struct RetainsContext : Row {
 template <bool kPerThread>
 struct ResetsContext : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
-    engine.OtherCall();
-    engine.SettleForAll(Decision::kSyncSettledReset);
-    engine.DeviceReset(device);
+  static cudaError_t Call(const Engines& engines, Real real, CUdevice device) {
+    engines.OtherCall();
+    engines.SettleForAll(Before::kReset);
+    engines.DeviceReset(device);
     return real(device);
   }
 };
@@ -179,11 +181,11 @@ struct ResetsContext : Row {
 template <bool kPerThread>
 struct ReleasesContext : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, CUdevice device) {
-    engine.OtherCall();
-    engine.SettleForAll(Decision::kSyncSettledReset);
+  static cudaError_t Call(const Engines& engines, Real real, CUdevice device) {
+    engines.OtherCall();
+    engines.SettleForAll(Before::kReset);
     const cudaError_t result = real(device);
-    if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engine.DeviceReset(device);
+    if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engines.DeviceReset(device);
     return result;
   }
 };
@@ -191,18 +193,19 @@ struct ReleasesContext : Row {
 template <bool kPerThread>
 struct CopiesBetweenContexts : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from,
-                          size_t count, CUstream stream) {
-    if (to != from) engine.UsesDevice(kNoDeviceOfOurs);
-    return Touches<kDriverPeer>::Family<kPerThread>::Call(engine, real, dst, to, src, from, count, stream);
+  static cudaError_t Call(const Engines& engines, Real real, CUdeviceptr dst, CUcontext to, CUdeviceptr src,
+                          CUcontext from, size_t count, CUstream stream) {
+    if (to != from) engines.ledger.UsesDevice(kNoDeviceOfOurs);
+    return Touches<kDriverPeer>::Family<kPerThread>::Call(engines, real, dst, to, src, from, count, stream);
   }
 };
 template <bool kPerThread>
 struct CopiesBoxBetweenContexts : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, const CUDA_MEMCPY3D_PEER* p, CUstream stream) {
-    if (Engine::Defers() && p != nullptr && p->dstContext != p->srcContext) engine.UsesDevice(kNoDeviceOfOurs);
-    return Touches<kBox>::Family<kPerThread>::Call(engine, real, p, stream);
+  static cudaError_t Call(const Engines& engines, Real real, const CUDA_MEMCPY3D_PEER* p, CUstream stream) {
+    if (cuda::Ledger::Defers() && p != nullptr && p->dstContext != p->srcContext)
+      engines.ledger.UsesDevice(kNoDeviceOfOurs);
+    return Touches<kBox>::Family<kPerThread>::Call(engines, real, p, stream);
   }
 };
 
@@ -211,9 +214,9 @@ struct CopiesBoxBetweenContexts : Row {
 template <bool kPerThread>
 struct FreesDeviceAddress : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, CUdeviceptr memory) {
+  static cudaError_t Call(const Engines& engines, Real real, CUdeviceptr memory) {
     const auto by_pointer = [&real](void* pointer) { return real(AsNumber(pointer)); };
-    return FreesDeviceMemory<kPerThread>::Call(engine, by_pointer, At(memory));
+    return FreesDeviceMemory<kPerThread>::Call(engines, by_pointer, At(memory));
   }
 };
 

@@ -94,22 +94,21 @@ const void* AddressOf(const DriverCall<Function>& call) {
 template <tracer::HookId kId, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
   const auto around = [recording, real](Arguments... others) {
-    return recording & kRouteTransfer ? TransferHook<kId>::Call(Runtime::transfer(), real, others...) : real(others...);
+    return recording & kRouteLedger ? TransferHook<kId>::Call(Runtime::engines(), real, others...) : real(others...);
   };
   if constexpr (StreamOrderedHook<kId>::kHasRow) {
     if (recording & kRouteStreamOrdered) {
-      return StreamOrderedHook<kId>::Call(Runtime::stream_ordered(), Runtime::transfer(), AddressOf(real), around,
+      return StreamOrderedHook<kId>::Call(Runtime::stream_ordered(), Runtime::engines(), AddressOf(real), around,
                                           arguments...);
     }
   }
   if constexpr (AllocatorHook<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
-      return AllocatorHook<kId>::Call(Runtime::allocator(), Runtime::transfer(), AddressOf(real), around, arguments...);
+      return AllocatorHook<kId>::Call(Runtime::allocator(), Runtime::engines(), AddressOf(real), around, arguments...);
     }
   }
   if constexpr (Unpooled<kId>::kHasRow) {
-    if (recording & kRouteTransfer)
-      return Unpooled<kId>::Call(Runtime::transfer(), AddressOf(real), around, arguments...);
+    if (recording & kRouteLedger) return Unpooled<kId>::Call(Runtime::engines(), AddressOf(real), around, arguments...);
   }
   return around(arguments...);
 }
@@ -130,7 +129,7 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename.
 [[gnu::always_inline]] inline cudaError_t MakeKnown(uint32_t recording, Real real, Arguments... arguments) {
   const cudaError_t result = Make<kId>(recording, real, arguments...);
   if constexpr (kSubmits<kGroup, kId>) {
-    if (result == cudaSuccess && recording & kRouteTransfer) Runtime::transfer().Submitted(StreamOf<kId>(arguments...));
+    if (result == cudaSuccess && recording & kRouteLedger) Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
   }
   return result;
 }

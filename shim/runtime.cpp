@@ -19,6 +19,7 @@
 #include "allocator/decision.h"
 #include "allocator/segments.h"
 #include "allocator/stream_ordered.h"
+#include "cuda/ledger.h"
 #include "cuda/mutant.h"
 #include "policy/environment.h"
 #include "policy/helper_thread.h"
@@ -29,6 +30,7 @@
 #include "shim/call_share.h"
 #include "shim/caller.h"
 #include "shim/driver_library.h"
+#include "shim/engines.h"
 #include "shim/gate.h"
 #include "shim/loaded_object.h"
 #include "tracer/python/program_sites.h"
@@ -36,7 +38,6 @@
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
-#include "transfer/engine.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -45,6 +46,7 @@ namespace {
 using tracer::HookId;
 
 constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
+constinit std::atomic<cuda::Ledger*> g_ledger{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
 constinit std::atomic<allocator::StreamOrdered*> g_stream_ordered{nullptr};
@@ -124,6 +126,26 @@ void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns
   CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns, ShareOf(decision));
 }
 
+// The debts of skipped synchronizations are the ledger's, and stand in the list of the engine that skips them.
+void CountSettled(cuda::Before what, uint64_t time_ns) {
+  const auto first = static_cast<size_t>(transfer::Decision::kSyncSettledSynchronize);
+  CountTransfer(static_cast<transfer::Decision>(first + static_cast<size_t>(what)), 0, time_ns);
+}
+#define SAME_PLACE(decision, before)                                               \
+  static_assert(static_cast<size_t>(transfer::Decision::decision) ==               \
+                static_cast<size_t>(transfer::Decision::kSyncSettledSynchronize) + \
+                    static_cast<size_t>(cuda::Before::before))
+SAME_PLACE(kSyncSettledCopy, kCopy);
+SAME_PLACE(kSyncSettledFree, kFree);
+SAME_PLACE(kSyncSettledShare, kShare);
+SAME_PLACE(kSyncSettledCapture, kCapture);
+SAME_PLACE(kSyncSettledReset, kReset);
+SAME_PLACE(kSyncSettledProfiler, kProfilerStop);
+SAME_PLACE(kSyncSettledQuery, kQuery);
+SAME_PLACE(kSyncSettledThreadExit, kThreadExit);
+SAME_PLACE(kSyncSettledBound, kThirdDebt);
+#undef SAME_PLACE
+
 void CountAllocator(allocator::Decision decision, uint64_t bytes) {
   CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0, ShareOf(decision));
 }
@@ -152,6 +174,7 @@ void StopEngines() {
   TheGate().recording.fetch_and(~kRouteEngines | kRouteStreamOrdered, std::memory_order_relaxed);
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->Stop();
+  if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
 
@@ -175,18 +198,9 @@ void StopDevice() {
   tracer->FinishTrace();
 }
 
-// What the allocator asks of the process.
-bool WithoutCapture(void (*work)(void*), void* argument) {
-  return g_transfer.load(std::memory_order_acquire)->WithoutCapture([=] { work(argument); });
-}
-bool CaptureLive() { return g_transfer.load(std::memory_order_acquire)->CaptureLive(); }
-bool WaitForHostEffects(CUcontext context) {
-  return g_transfer.load(std::memory_order_acquire)->WaitForHostEffects(context);
-}
+// Facts of one engine that another one needs.
 bool MappedByHeap(const void* address) { return g_stream_ordered.load(std::memory_order_acquire)->Owns(address); }
-bool TransportLoaded() { return g_transfer.load(std::memory_order_acquire)->TransportLoaded(); }
-bool ReachedFromOutside() { return g_transfer.load(std::memory_order_acquire)->ReachedFromOutside(); }
-bool OthersHaveWork() { return g_transfer.load(std::memory_order_acquire)->OthersHaveWork(); }
+bool TransportLoaded() { return g_ledger.load(std::memory_order_acquire)->TransportLoaded(); }
 
 bool DescribeSite(uint32_t site, transfer::CallSites::Place* place) {
   tracer::CallSite found;
@@ -206,48 +220,38 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
                       const policy::Environment& environment) {
   if (!transfer_serves && !allocator.serves) return 0;
-  const int ranks_here = tracer::JobIdentityOf(environment).local_size;
   if (std::atexit(StopEngines) != 0) return 0;
-  policy::Transfer transfer = policy.transfer;
-  if (!transfer_serves) {
-    // It keeps the account of work on host memory for the allocator, and leaves every copy alone.
-    transfer.small_copies = transfer.large_copies = transfer.skip_synchronize = false;
-    transfer.d2h = policy::TransferMode::kOff;
-    transfer.rules.clear();
+  auto* const ledger =
+      new (std::nothrow) cuda::Ledger({.hmm_is_system_memory = policy.transfer.hmm == policy::HmmMode::kStandAside,
+                                       .heeds_transports = !policy.transfer.skip_with_rdma,
+                                       .settled = CountSettled,
+                                       .explain = Explain});
+  if (ledger == nullptr) return 0;
+  g_ledger.store(ledger, std::memory_order_seq_cst);
+  if (g_managed_variables.load(std::memory_order_seq_cst)) ledger->UsesMappedMemory();
+  if (g_shares_files.load(std::memory_order_seq_cst)) ledger->SharesMemory();
+  uint32_t routes = kRouteLedger;
+  transfer::Engine* engine = nullptr;
+  if (transfer_serves) {
+    const int ranks_here = tracer::JobIdentityOf(environment).local_size;
+    const int threads = policy::CopyThreads(policy.transfer, ranks_here);
+    engine = new (std::nothrow)
+        transfer::Engine(policy.transfer, threads, ranks_here, CountTransfer, SitesFor(policy.transfer), *ledger);
+    g_transfer.store(engine, std::memory_order_release);
   }
-  const int threads = policy::CopyThreads(transfer, ranks_here);
-  auto* const engine =
-      new (std::nothrow) transfer::Engine(transfer, threads, ranks_here, CountTransfer, SitesFor(transfer));
-  if (engine == nullptr) return 0;
-  engine->ExplainBy(Explain);
-  g_transfer.store(engine, std::memory_order_seq_cst);
-  if (g_managed_variables.load(std::memory_order_seq_cst)) engine->UsesMappedMemory();
-  if (g_shares_files.load(std::memory_order_seq_cst)) engine->SharesMemory();
-  uint32_t routes = kRouteTransfer;
-  const allocator::Surroundings surroundings = {.without_capture = WithoutCapture,
-                                                .capture_live = CaptureLive,
-                                                .wait_for_host_effects = WaitForHostEffects,
-                                                .reached_from_outside = ReachedFromOutside,
-                                                .others_have_work = OthersHaveWork,
-                                                .start_thread = policy::StartHelperThread};
+  const allocator::Reports reports = {.decided = CountAllocator, .holds = RecordMemory};
   if (allocator.device) {
-    auto* const pool = new (std::nothrow)
-        allocator::Segments(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
+    auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, *ledger, reports);
     g_allocator.store(pool, std::memory_order_release);
-    if (pool != nullptr) {
-      routes |= kRouteAllocator;
-    }
+    if (pool != nullptr) routes |= kRouteAllocator;
   }
   if (allocator.stream_ordered) {
-    auto* const heaps = new (std::nothrow)
-        allocator::StreamOrdered(policy.allocator, surroundings, {.decided = CountAllocator, .holds = RecordMemory});
+    auto* const heaps = new (std::nothrow) allocator::StreamOrdered(policy.allocator, *ledger, reports);
     g_stream_ordered.store(heaps, std::memory_order_release);
-    if (heaps != nullptr) {
-      routes |= kRouteStreamOrdered;
-      engine->MappingsAreOwn(MappedByHeap);
-    }
+    if (heaps != nullptr) routes |= kRouteStreamOrdered;
+    if (heaps != nullptr && engine != nullptr) engine->MappingsAreOwn(MappedByHeap);
   }
-  if (transfer_serves && policy.transfer.unmap_in_background) {
+  if (engine != nullptr && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {
         .count = CountTransfer, .start_thread = policy::StartHelperThread, .watched = TransportLoaded};
     auto* const unmap = new (std::nothrow) transfer::BackgroundUnmap(transfer::BackgroundUnmap::MostBytes(), parts);
@@ -439,7 +443,7 @@ void Runtime::StandAside() noexcept {
   if (Broken(Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
   if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->StandAside();
-  if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->StandAside();
+  if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->StandAside();
   try {
     const std::string why = "off since a library was loaded: " + WhyUnknown();
     policy::LogWarn("stands aside: " + why);
@@ -484,19 +488,19 @@ void* Runtime::EnterRegistration(HookId id, const void* caller) noexcept {
   return Resolver::FunctionForCaller(id, caller);
 }
 
-// Nobody who builds the engine meanwhile misses it: whichever of the two comes second sees the other.
+// Nobody who builds the ledger meanwhile misses it: whichever of the two comes second sees the other.
 void Runtime::HasManagedVariables(const void* caller) noexcept {
   if (KeepsItsOwnOrder(caller)) return;
   g_managed_variables.store(true, std::memory_order_seq_cst);
-  if (transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst)) engine->UsesMappedMemory();
+  if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_seq_cst)) ledger->UsesMappedMemory();
 }
 
 void Runtime::SharesMemoryWithFiles() noexcept {
   g_shares_files.store(true, std::memory_order_seq_cst);
-  transfer::Engine* const engine = g_transfer.load(std::memory_order_seq_cst);
-  if (engine == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
-  engine->SharesMemory();
-  engine->SettleForAll(transfer::Decision::kSyncSettledShare);
+  cuda::Ledger* const ledger = g_ledger.load(std::memory_order_seq_cst);
+  if (ledger == nullptr || getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  ledger->SharesMemory();
+  ledger->SettleForAll(cuda::Before::kShare);
 }
 
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
@@ -509,6 +513,10 @@ allocator::StreamOrdered& Runtime::stream_ordered() noexcept {
 
 transfer::BackgroundUnmap& Runtime::unmap() noexcept { return *g_unmap.load(std::memory_order_acquire); }
 
-transfer::Engine& Runtime::transfer() noexcept { return *g_transfer.load(std::memory_order_acquire); }
+cuda::Ledger& Runtime::ledger() noexcept { return *g_ledger.load(std::memory_order_acquire); }
+
+Engines Runtime::engines() noexcept {
+  return {.ledger = *g_ledger.load(std::memory_order_acquire), .transfer = g_transfer.load(std::memory_order_acquire)};
+}
 
 }  // namespace slipstream::shim

@@ -1,9 +1,9 @@
 // shim/: the hooks and what they are wired to. Start reading in hooks.def (the list), entry.h (the path of
 // one call), then here.
 //
-// Uses allocator/, transfer/, tracer/ and policy/; nothing uses it. Runtime is the composition root: it is built at the
-// first hooked call of a process, is never destroyed, and makes no CUDA call and takes no lock once the process is
-// exiting (S53). A process that never calls CUDA never builds it: no thread, no file, no allocation (S50).
+// Uses cuda/, allocator/, transfer/, tracer/ and policy/; nothing uses it. Runtime is the composition root: it is built
+// at the first hooked call of a process, is never destroyed, and makes no CUDA call and takes no lock once the process
+// is exiting (S53). A process that never calls CUDA never builds it: no thread, no file, no allocation (S50).
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,12 @@
 namespace slipstream::tracer {
 class Tracer;
 }
+namespace slipstream::cuda {
+class Ledger;
+}
 namespace slipstream::transfer {
 class BackgroundUnmap;
-class Engine;
-}  // namespace slipstream::transfer
+}
 namespace slipstream::allocator {
 class Segments;
 class StreamOrdered;
@@ -25,19 +27,21 @@ class StreamOrdered;
 
 namespace slipstream::shim {
 
+struct Engines;
+
 // What a hook is to do with its call.
 struct Route {
   void* function;      // the real function; null: no libcudart in the process has it
   uint32_t recording;  // tracer::Recording bits and kRouteEngines; 0: nothing but the call
 };
 
-// Beside the tracer's bits. The transfer engine knows what the process has in flight, for itself and for the allocator:
-// it is told of every call where either is on.
-inline constexpr uint32_t kRouteTransfer = 1u << 8;
+// Beside the tracer's bits. The ledger knows what the process has in flight, for every engine: it is told of every call
+// where one is on.
+inline constexpr uint32_t kRouteLedger = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRouteUnmap = 1u << 10;
 inline constexpr uint32_t kRouteStreamOrdered = 1u << 11;
-inline constexpr uint32_t kRouteEngines = kRouteTransfer | kRouteAllocator | kRouteUnmap | kRouteStreamOrdered;
+inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap | kRouteStreamOrdered;
 
 class Runtime {
  public:
@@ -66,8 +70,9 @@ class Runtime {
   // Valid once a Route with recording bits was handed out.
   static tracer::Tracer& tracer() noexcept;
 
-  // Valid once a Route with kRouteTransfer was handed out.
-  static transfer::Engine& transfer() noexcept;
+  // Valid once a Route with kRouteLedger was handed out.
+  static cuda::Ledger& ledger() noexcept;
+  static Engines engines() noexcept;
 
   // Valid once a Route with kRouteAllocator was handed out.
   static allocator::Segments& allocator() noexcept;

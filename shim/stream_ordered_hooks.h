@@ -14,8 +14,8 @@
 
 #include "allocator/stream_ordered.h"
 #include "shim/allocator_hooks.h"
+#include "shim/engines.h"
 #include "tracer/base/hook_id.h"
-#include "transfer/engine.h"
 
 namespace slipstream::shim {
 
@@ -38,18 +38,18 @@ inline void** Place(CUdeviceptr* place) {
 }
 
 template <tracer::HookId kId, typename Make>
-cudaError_t Again(StreamOrdered& heaps, transfer::Engine& engine, const void* real, const Make& make) {
+cudaError_t Again(StreamOrdered& heaps, const Engines& engines, const void* real, const Make& make) {
   const cudaError_t result = make();
-  return pooled::AgainAfter<kId>(result, heaps, engine, real) ? make() : result;
+  return pooled::AgainAfter<kId>(result, heaps, engines, real) ? make() : result;
 }
 
 template <tracer::HookId kId, bool kPerThread>
 struct Allocates : Row {
   template <typename Next, typename Address, typename Stream>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines& engines, const void* real, const Next& next,
                           Address* memory, size_t bytes, Stream stream) {
-    engine.OtherCall();
-    return Again<kId>(heaps, engine, real, [&] {
+    engines.OtherCall();
+    return Again<kId>(heaps, engines, real, [&] {
       return heaps.Allocate([&] { return next(memory, bytes, stream); }, Place(memory), bytes, stream, kPerThread);
     });
   }
@@ -58,10 +58,10 @@ struct Allocates : Row {
 template <tracer::HookId kId, bool kPerThread>
 struct AllocatesFrom : Row {
   template <typename Next, typename Address, typename Stream>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine& engine, const void* real, const Next& next,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines& engines, const void* real, const Next& next,
                           Address* memory, size_t bytes, cudaMemPool_t pool, Stream stream) {
-    engine.OtherCall();
-    return Again<kId>(heaps, engine, real, [&] {
+    engines.OtherCall();
+    return Again<kId>(heaps, engines, real, [&] {
       return heaps.AllocateFrom([&] { return next(memory, bytes, pool, stream); }, Place(memory), bytes, pool, stream,
                                 kPerThread);
     });
@@ -71,18 +71,17 @@ struct AllocatesFrom : Row {
 template <bool kPerThread>
 struct Frees : Row {
   template <typename Next, typename Address, typename Stream>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine& engine, const void*, const Next& next, Address memory,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines& engines, const void*, const Next& next, Address memory,
                           Stream stream) {
-    engine.OtherCall();
+    engines.OtherCall();
     return heaps.Free([&] { return next(memory, stream); }, Pointer(memory), stream, kPerThread);
   }
 };
 
 struct FreesNow : Row {
   template <typename Next, typename Address>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine& engine, const void*, const Next& next,
-                          Address memory) {
-    engine.OtherCall();
+  static cudaError_t Call(StreamOrdered& heaps, const Engines& engines, const void*, const Next& next, Address memory) {
+    engines.OtherCall();
     return heaps.FreeNow([&] { return next(memory); }, Pointer(memory));
   }
 };
@@ -90,7 +89,7 @@ struct FreesNow : Row {
 // The two enumerations have the same numbers.
 struct GetsAttribute : Row {
   template <typename Next, typename Attribute>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, cudaMemPool_t pool,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, cudaMemPool_t pool,
                           Attribute attribute, void* value) {
     return heaps.GetAttribute([&] { return next(pool, attribute, value); }, pool,
                               static_cast<cudaMemPoolAttr>(attribute), value);
@@ -98,7 +97,7 @@ struct GetsAttribute : Row {
 };
 struct SetsAttribute : Row {
   template <typename Next, typename Attribute>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, cudaMemPool_t pool,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, cudaMemPool_t pool,
                           Attribute attribute, void* value) {
     return heaps.SetAttribute([&] { return next(pool, attribute, value); }, pool,
                               static_cast<cudaMemPoolAttr>(attribute), value);
@@ -106,14 +105,14 @@ struct SetsAttribute : Row {
 };
 struct Trims : Row {
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, cudaMemPool_t pool,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, cudaMemPool_t pool,
                           size_t keep_bytes) {
     return heaps.TrimTo([&] { return next(pool, keep_bytes); }, pool, keep_bytes);
   }
 };
 struct SetsAccess : Row {
   template <typename Next, typename Access>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, cudaMemPool_t pool,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, cudaMemPool_t pool,
                           const Access* access, size_t count) {
     static_assert(sizeof(Access) == sizeof(cudaMemAccessDesc));
     return heaps.SetAccess([&] { return next(pool, access, count); }, pool,
@@ -122,7 +121,7 @@ struct SetsAccess : Row {
 };
 struct SetsPool : Row {
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, int device,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, int device,
                           cudaMemPool_t pool) {
     const cudaError_t result = next(device, pool);
     if (result == cudaSuccess) heaps.PoolIsSet(device, pool);
@@ -132,7 +131,7 @@ struct SetsPool : Row {
 
 struct EnablesPeer : Row {
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, int peer,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, int peer,
                           unsigned flags) {
     const cudaError_t result = next(peer, flags);
     if (result == cudaSuccess) heaps.PeerEnabled(peer);
@@ -142,7 +141,7 @@ struct EnablesPeer : Row {
 
 struct CreatesStream : Row {
   template <typename Next, typename Stream, typename... Options>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, Stream* stream,
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, Stream* stream,
                           Options... options) {
     const cudaError_t result = next(stream, options...);
     if (result == cudaSuccess && stream != nullptr) heaps.StreamBegins(*stream);
@@ -152,14 +151,14 @@ struct CreatesStream : Row {
 
 struct Synchronizes : Row {
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next) {
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next) {
     return heaps.Synchronize(next);
   }
 };
 
 struct DestroysStream : Row {
   template <typename Next, typename Stream>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, Stream stream) {
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, Stream stream) {
     heaps.StreamEnds(stream);
     return next(stream);
   }
@@ -167,11 +166,11 @@ struct DestroysStream : Row {
 
 struct Resets : Row {
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next) {
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next) {
     return heaps.DeviceReset(next);
   }
   template <typename Next>
-  static cudaError_t Call(StreamOrdered& heaps, transfer::Engine&, const void*, const Next& next, CUdevice device) {
+  static cudaError_t Call(StreamOrdered& heaps, const Engines&, const void*, const Next& next, CUdevice device) {
     if (device < 0) return next(device);  // which the driver refuses
     return heaps.DeviceReset([&] { return next(device); }, device);
   }

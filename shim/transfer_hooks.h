@@ -1,5 +1,5 @@
-// What the transfer engine does around a hooked call: which of its functions stands before or after the real one. The
-// rules are the engine's (transfer/engine.h); here is only who calls what.
+// What the ledger and the transfer engine do around a hooked call: which of their functions stands before or after the
+// real one. The rules are theirs (cuda/ledger.h, transfer/engine.h); here is only who calls what.
 //
 // TransferHook<id>::Call makes the call. Most functions have nothing of their own: the engine is told that some call
 // was made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is.
@@ -14,16 +14,15 @@
 #include <cstdint>
 
 #include "shim/caller.h"
+#include "shim/engines.h"
 #include "shim/resolver.h"
 #include "tracer/base/hook_id.h"
-#include "transfer/engine.h"
 
 namespace slipstream::shim {
 
 using cuda::AddressRange;
+using cuda::Before;
 using cuda::HostEffectKind;
-using transfer::Decision;
-using transfer::Engine;
 
 namespace around {
 
@@ -31,8 +30,8 @@ namespace around {
 struct Plain {
   static constexpr bool kHasRow = false;
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    engines.OtherCall();
     return real(arguments...);
   }
 };
@@ -45,8 +44,8 @@ struct Row {
 template <bool kPerThread>
 struct Nothing : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    return Plain::Call(engine, real, arguments...);
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    return Plain::Call(engines, real, arguments...);
   }
 };
 
@@ -54,64 +53,48 @@ struct Nothing : Row {
 template <bool kPerThread>
 struct Silent : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine&, Real real, Arguments... arguments) {
+  static cudaError_t Call(const Engines&, Real real, Arguments... arguments) {
     return real(arguments...);
   }
 };
 
 // What the calling thread has deferred is settled first.
-template <Decision kReason>
+template <Before kWhat>
 struct Settles {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-      engine.OtherCall();
-      engine.Settle(kReason);
+    static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+      engines.OtherCall();
+      engines.Settle(kWhat);
       return real(arguments...);
     }
   };
 };
 template <bool kPerThread>
-using BlockingCopy = Settles<Decision::kSyncSettledCopy>::Family<kPerThread>;
+using BlockingCopy = Settles<Before::kCopy>::Family<kPerThread>;
 template <bool kPerThread>
-using Waits = Settles<Decision::kSyncSettledSynchronize>::Family<kPerThread>;
+using Waits = Settles<Before::kSynchronization>::Family<kPerThread>;
 template <bool kPerThread>
-using Frees = Settles<Decision::kSyncSettledFree>::Family<kPerThread>;
+using Frees = Settles<Before::kFree>::Family<kPerThread>;
 template <bool kPerThread>
 struct FreesDeviceMemory : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, void* memory) {
-    engine.OtherCall();
-    engine.Settle(Decision::kSyncSettledFree);
-    if (memory != nullptr) engine.BeforeFree();
+  static cudaError_t Call(const Engines& engines, Real real, void* memory) {
+    engines.OtherCall();
+    engines.Settle(Before::kFree);
+    if (memory != nullptr) engines.ledger.BeforeFree();
     return real(memory);
   }
 };
 template <bool kPerThread>
-using StopsProfiler = Settles<Decision::kSyncSettledProfiler>::Family<kPerThread>;
+using StopsProfiler = Settles<Before::kProfilerStop>::Family<kPerThread>;
 
 // ---- copies
 
-template <bool kPerThread>
-struct CopyAsync : Row {
-  static cudaError_t Call(Engine& engine, transfer::RealCopyAsync* real, void* dst, const void* src, size_t count,
-                          cudaMemcpyKind kind, cudaStream_t stream) {
-    return engine.CopyAsync(real, dst, src, count, kind, stream, kPerThread);
-  }
-};
-
-template <bool kPerThread>
-struct Copy : Row {
-  static cudaError_t Call(Engine& engine, transfer::RealCopy* real, void* dst, const void* src, size_t count,
-                          cudaMemcpyKind kind) {
-    return engine.Copy(real, dst, src, count, kind, kPerThread);
-  }
-};
-
 // What an asynchronous copy or a memset touches, and where it is enqueued.
 struct Enqueued {
-  Engine::Touched touched;
+  cuda::Ledger::Touched touched;
   cudaStream_t stream;
 };
 
@@ -127,7 +110,7 @@ inline size_t SpanOf(const cudaPitchedPtr& memory, const cudaPos& position, cons
 // cudaMemcpy3DParms and cudaMemcpy3DPeerParms name these fields alike.
 template <typename Parameters>
 Enqueued Of3D(const Parameters* p, cudaStream_t stream) {
-  Engine::Touched touched;
+  cuda::Ledger::Touched touched;
   if (p != nullptr && p->dstArray == nullptr) {
     touched.destination = p->dstPtr.ptr;
     touched.destination_span = SpanOf(p->dstPtr, p->dstPos, p->extent);
@@ -145,14 +128,14 @@ struct Touches {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-      engine.OtherCall();
+    static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+      engines.OtherCall();
       // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
-      if (Engine::Defers()) engine.BeforeCopyTo(kWhat(arguments...).touched.destination);
+      if (cuda::Ledger::Defers()) engines.ledger.BeforeCopyTo(kWhat(arguments...).touched.destination);
       const cudaError_t result = real(arguments...);
       if (result != cudaSuccess) return result;
       const Enqueued enqueued = kWhat(arguments...);
-      engine.Touches(enqueued.touched, enqueued.stream, kPerThread);
+      engines.ledger.Touches(enqueued.touched, enqueued.stream, kPerThread);
       return result;
     }
   };
@@ -162,14 +145,17 @@ struct Touches {
 template <bool kPerThread>
 struct WritesAnywhere : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    engines.OtherCall();
     const cudaError_t result = real(arguments...);
-    if (result == cudaSuccess) engine.HostEffectAnywhere();
+    if (result == cudaSuccess) engines.ledger.HostEffectAnywhere();
     return result;
   }
 };
 
+inline constexpr auto kCopy = [](void* dst, const void* src, size_t count, cudaMemcpyKind, cudaStream_t stream) {
+  return Enqueued{{dst, count, src, count}, stream};
+};
 inline constexpr auto kCopy2D = [](void* dst, size_t dpitch, const void* src, size_t spitch, size_t width,
                                    size_t height, cudaMemcpyKind, cudaStream_t stream) {
   return Enqueued{{dst, SpanOf(dpitch, width, height), src, SpanOf(spitch, width, height)}, stream};
@@ -204,6 +190,25 @@ inline constexpr auto kCopy2DFromArray = [](void* dst, size_t dpitch, cudaArray_
   return Enqueued{{dst, SpanOf(dpitch, width, height), nullptr, 0}, stream};
 };
 
+template <bool kPerThread>
+struct CopyAsync : Row {
+  static cudaError_t Call(const Engines& engines, transfer::RealCopyAsync* real, void* dst, const void* src,
+                          size_t count, cudaMemcpyKind kind, cudaStream_t stream) {
+    if (engines.transfer != nullptr)
+      return engines.transfer->CopyAsync(real, dst, src, count, kind, stream, kPerThread);
+    return Touches<kCopy>::Family<kPerThread>::Call(engines, real, dst, src, count, kind, stream);
+  }
+};
+
+template <bool kPerThread>
+struct Copy : Row {
+  static cudaError_t Call(const Engines& engines, transfer::RealCopy* real, void* dst, const void* src, size_t count,
+                          cudaMemcpyKind kind) {
+    if (engines.transfer != nullptr) return engines.transfer->Copy(real, dst, src, count, kind, kPerThread);
+    return BlockingCopy<kPerThread>::Call(engines, real, dst, src, count, kind);
+  }
+};
+
 // ---- memsets
 
 inline constexpr auto kSet = [](void* dst, int, size_t count, cudaStream_t stream) {
@@ -227,11 +232,11 @@ inline cudaEvent_t AsEvent(uintptr_t word) { return reinterpret_cast<cudaEvent_t
 template <bool kPerThread>
 struct HostFunction : Row {
   template <typename Real, typename Stream, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Stream stream, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, Stream stream, Arguments... arguments) {
+    engines.OtherCall();
     const cudaError_t result = real(stream, arguments...);
     if (result == cudaSuccess) {
-      engine.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), AsStream(stream), kPerThread);
+      engines.ledger.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), AsStream(stream), kPerThread);
     }
     return result;
   }
@@ -240,11 +245,11 @@ struct HostFunction : Row {
 template <bool kPerThread>
 struct Instantiates : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t* executable, cudaGraph_t graph,
+  static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t* executable, cudaGraph_t graph,
                           Arguments... arguments) {
-    engine.OtherCall();
+    engines.OtherCall();
     const cudaError_t result = real(executable, graph, arguments...);
-    if (result == cudaSuccess) engine.GraphInstantiated(*executable, graph);
+    if (result == cudaSuccess) engines.ledger.GraphInstantiated(*executable, graph);
     return result;
   }
 };
@@ -252,11 +257,12 @@ struct Instantiates : Row {
 template <bool kPerThread>
 struct UpdatesGraph : Row {
   template <typename Real, typename... Info>
-  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, cudaGraph_t graph, Info... info) {
-    engine.OtherCall();
-    engine.GraphForgotten(executable);
+  static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, cudaGraph_t graph,
+                          Info... info) {
+    engines.OtherCall();
+    engines.ledger.GraphForgotten(executable);
     const cudaError_t result = real(executable, graph, info...);
-    if (result == cudaSuccess) engine.GraphInstantiated(executable, graph);
+    if (result == cudaSuccess) engines.ledger.GraphInstantiated(executable, graph);
     return result;
   }
 };
@@ -265,9 +271,9 @@ struct UpdatesGraph : Row {
 template <bool kPerThread>
 struct ForgetsGraph : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, Arguments... arguments) {
-    engine.OtherCall();
-    engine.GraphForgotten(executable);
+  static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, Arguments... arguments) {
+    engines.OtherCall();
+    engines.ledger.GraphForgotten(executable);
     return real(executable, arguments...);
   }
 };
@@ -275,10 +281,10 @@ struct ForgetsGraph : Row {
 template <bool kPerThread>
 struct LaunchesGraph : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, cudaGraphExec_t executable, cudaStream_t stream) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, cudaStream_t stream) {
+    engines.OtherCall();
     const cudaError_t result = real(executable, stream);
-    if (result == cudaSuccess) engine.GraphLaunched(executable, stream, kPerThread);
+    if (result == cudaSuccess) engines.ledger.GraphLaunched(executable, stream, kPerThread);
     return result;
   }
 };
@@ -286,19 +292,19 @@ struct LaunchesGraph : Row {
 template <bool kPerThread>
 struct BeginsCapture : Row {
   template <typename Real, typename Stream, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Stream stream, Arguments... arguments) {
-    engine.OtherCall();
-    return engine.BeginCapture(AsStream(stream), kPerThread, [&] { return real(stream, arguments...); });
+  static cudaError_t Call(const Engines& engines, Real real, Stream stream, Arguments... arguments) {
+    engines.OtherCall();
+    return engines.ledger.BeginCapture(AsStream(stream), kPerThread, [&] { return real(stream, arguments...); });
   }
 };
 
 template <bool kPerThread>
 struct EndsCapture : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream, cudaGraph_t* graph) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream, cudaGraph_t* graph) {
+    engines.OtherCall();
     const cudaError_t result = real(stream, graph);
-    engine.CaptureMayHaveEnded(stream, kPerThread);
+    engines.ledger.CaptureMayHaveEnded(stream, kPerThread);
     return result;
   }
 };
@@ -308,9 +314,9 @@ struct EndsCapture : Row {
 template <bool kPerThread>
 struct SynchronizesStream : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
-    if (engine.SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
-    engine.Settle(Decision::kSyncSettledSynchronize);
+  static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream) {
+    if (engines.transfer != nullptr && engines.transfer->SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;
+    engines.Settle(Before::kSynchronization);
     return real(stream);
   }
 };
@@ -321,25 +327,27 @@ struct Asks {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Arguments>
-    static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-      engine.OtherCall();
+    static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+      engines.OtherCall();
       // The mutant of S15: the runtime is asked first, and remembers that it answered "not ready".
       if (Broken(Mutant::kS15)) (void)real(arguments...);
-      kBefore(engine, kPerThread, arguments...);
+      kBefore(engines, kPerThread, arguments...);
       return real(arguments...);
     }
   };
 };
 
-inline constexpr auto kEventQuery = [](Engine& engine, bool, cudaEvent_t event) { engine.BeforeEventQuery(event); };
-inline constexpr auto kStreamQuery = [](Engine& engine, bool per_thread, cudaStream_t stream) {
-  engine.BeforeStreamQuery(stream, per_thread);
+inline constexpr auto kEventQuery = [](const Engines& engines, bool, cudaEvent_t event) {
+  engines.ledger.BeforeEventQuery(event);
 };
-inline constexpr auto kElapsedTime = [](Engine& engine, bool, float*, cudaEvent_t start, cudaEvent_t end) {
-  engine.BeforeElapsedTime(start, end);
+inline constexpr auto kStreamQuery = [](const Engines& engines, bool per_thread, cudaStream_t stream) {
+  engines.ledger.BeforeStreamQuery(stream, per_thread);
 };
-inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, uintptr_t start, uintptr_t end) {
-  engine.BeforeElapsedTime(AsEvent(start), AsEvent(end));
+inline constexpr auto kElapsedTime = [](const Engines& engines, bool, float*, cudaEvent_t start, cudaEvent_t end) {
+  engines.ledger.BeforeElapsedTime(start, end);
+};
+inline constexpr auto kElapsedTimeWords = [](const Engines& engines, bool, uintptr_t, uintptr_t start, uintptr_t end) {
+  engines.ledger.BeforeElapsedTime(AsEvent(start), AsEvent(end));
 };
 
 // ---- events and streams
@@ -347,10 +355,10 @@ inline constexpr auto kElapsedTimeWords = [](Engine& engine, bool, uintptr_t, ui
 template <bool kPerThread>
 struct RecordsEvent : Row {
   template <typename Real, typename... Flags>
-  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event, cudaStream_t stream, Flags... flags) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, cudaEvent_t event, cudaStream_t stream, Flags... flags) {
+    engines.OtherCall();
     const cudaError_t result = real(event, stream, flags...);
-    if (result == cudaSuccess) engine.EventRecorded(event, stream, kPerThread);
+    if (result == cudaSuccess) engines.ledger.EventRecorded(event, stream, kPerThread);
     return result;
   }
 };
@@ -359,10 +367,10 @@ struct RecordsEvent : Row {
 template <bool kPerThread>
 struct RecordsEventInAll : Row {
   template <typename Real, typename Context, typename Event>
-  static cudaError_t Call(Engine& engine, Real real, Context context, Event event) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, Context context, Event event) {
+    engines.OtherCall();
     const cudaError_t result = real(context, event);
-    if (result == cudaSuccess) engine.EventRecordedInAll(AsEvent(event));
+    if (result == cudaSuccess) engines.ledger.EventRecordedInAll(AsEvent(event));
     return result;
   }
 };
@@ -370,9 +378,9 @@ struct RecordsEventInAll : Row {
 template <bool kPerThread>
 struct DestroysEvent : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, cudaEvent_t event) {
-    engine.OtherCall();
-    engine.EventDestroyed(event);
+  static cudaError_t Call(const Engines& engines, Real real, cudaEvent_t event) {
+    engines.OtherCall();
+    engines.ledger.EventDestroyed(event);
     return real(event);
   }
 };
@@ -380,9 +388,9 @@ struct DestroysEvent : Row {
 template <bool kPerThread>
 struct DestroysStream : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, cudaStream_t stream) {
-    engine.OtherCall();
-    engine.StreamDestroyed(stream);
+  static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream) {
+    engines.OtherCall();
+    engines.StreamDestroyed(stream);
     return real(stream);
   }
 };
@@ -392,9 +400,9 @@ struct DestroysStream : Row {
 template <bool kPerThread>
 struct UsesMappedMemory : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
-    if (OrderIsTheProgramsCare()) engine.UsesMappedMemory();
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    engines.OtherCall();
+    if (OrderIsTheProgramsCare()) engines.ledger.UsesMappedMemory();
     return real(arguments...);
   }
 };
@@ -402,9 +410,9 @@ struct UsesMappedMemory : Row {
 // Memory that is pinned for the program. Where there is no more, it is made once more behind what the engine has idle
 // (S36); the first attempt is nobody's error then (S15), and the runtime that failed forgets it.
 template <tracer::HookId kId, typename Real, typename... Arguments>
-cudaError_t Pins(Engine& engine, Real real, Arguments... arguments) {
+cudaError_t Pins(const Engines& engines, Real real, Arguments... arguments) {
   const cudaError_t result = real(arguments...);
-  if (result != cudaErrorMemoryAllocation || !engine.GiveBackHostStaging()) return result;
+  if (result != cudaErrorMemoryAllocation || !engines.GiveBackHostStaging()) return result;
   if constexpr (!tracer::IsOfDriver(kId)) {
     using LastError = cudaError_t();
     void* const forget = Resolver::Beside(kId, reinterpret_cast<const void*>(real), tracer::HookId::cudaGetLastError);
@@ -418,10 +426,10 @@ struct AllocatesHost {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real, typename... Flags>
-    static cudaError_t Call(Engine& engine, Real real, void** memory, size_t size, Flags... flags) {
-      engine.OtherCall();
-      if (((flags & cudaHostAllocMapped) | ... | 0) != 0 && OrderIsTheProgramsCare()) engine.UsesMappedMemory();
-      return Pins<kId>(engine, real, memory, size, flags...);
+    static cudaError_t Call(const Engines& engines, Real real, void** memory, size_t size, Flags... flags) {
+      engines.OtherCall();
+      if (((flags & cudaHostAllocMapped) | ... | 0) != 0 && OrderIsTheProgramsCare()) engines.ledger.UsesMappedMemory();
+      return Pins<kId>(engines, real, memory, size, flags...);
     }
   };
 };
@@ -431,11 +439,11 @@ struct RegistersHost {
   template <bool kPerThread>
   struct Family : Row {
     template <typename Real>
-    static cudaError_t Call(Engine& engine, Real real, void* memory, size_t size, unsigned int flags) {
-      engine.OtherCall();
-      const cudaError_t result = Pins<kId>(engine, real, memory, size, flags);
+    static cudaError_t Call(const Engines& engines, Real real, void* memory, size_t size, unsigned int flags) {
+      engines.OtherCall();
+      const cudaError_t result = Pins<kId>(engines, real, memory, size, flags);
       const bool mapped = (flags & cudaHostRegisterMapped) != 0 && OrderIsTheProgramsCare();
-      if (result == cudaSuccess) engine.HostRegistered(memory, size, mapped);
+      if (result == cudaSuccess) engines.ledger.HostRegistered(memory, size, mapped);
       return result;
     }
   };
@@ -444,11 +452,11 @@ struct RegistersHost {
 template <bool kPerThread>
 struct UnregistersHost : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, void* memory) {
-    engine.OtherCall();
-    engine.Settle(Decision::kSyncSettledFree);
+  static cudaError_t Call(const Engines& engines, Real real, void* memory) {
+    engines.OtherCall();
+    engines.Settle(Before::kFree);
     const cudaError_t result = real(memory);
-    if (result == cudaSuccess) engine.HostUnregistered(memory);
+    if (result == cudaSuccess) engines.ledger.HostUnregistered(memory);
     return result;
   }
 };
@@ -456,11 +464,11 @@ struct UnregistersHost : Row {
 template <bool kPerThread>
 struct FreesHostMemory : Row {
   template <typename Real, typename Memory>
-  static cudaError_t Call(Engine& engine, Real real, Memory* memory) {
-    engine.OtherCall();
-    engine.Settle(Decision::kSyncSettledFree);
+  static cudaError_t Call(const Engines& engines, Real real, Memory* memory) {
+    engines.OtherCall();
+    engines.Settle(Before::kFree);
     const cudaError_t result = real(memory);
-    engine.HostFreed();
+    engines.ledger.HostFreed();
     return result;
   }
 };
@@ -468,10 +476,10 @@ struct FreesHostMemory : Row {
 template <bool kPerThread>
 struct Advises : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, uintptr_t memory, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, uintptr_t memory, Arguments... arguments) {
+    engines.OtherCall();
     const cudaError_t result = real(memory, arguments...);
-    if (result == cudaSuccess) engine.AdvisesMemory(reinterpret_cast<const void*>(memory));
+    if (result == cudaSuccess) engines.ledger.AdvisesMemory(reinterpret_cast<const void*>(memory));
     return result;
   }
 };
@@ -479,12 +487,12 @@ struct Advises : Row {
 template <bool kPerThread>
 struct AdvisesBatch : Row {
   template <typename Real, typename Address, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Address* memory, size_t* sizes, size_t count,
+  static cudaError_t Call(const Engines& engines, Real real, Address* memory, size_t* sizes, size_t count,
                           Arguments... arguments) {
-    engine.OtherCall();
+    engines.OtherCall();
     const cudaError_t result = real(memory, sizes, count, arguments...);
     for (size_t i = 0; result == cudaSuccess && i < count; ++i) {
-      engine.AdvisesMemory(reinterpret_cast<const void*>(memory[i]));
+      engines.ledger.AdvisesMemory(reinterpret_cast<const void*>(memory[i]));
     }
     return result;
   }
@@ -493,10 +501,10 @@ struct AdvisesBatch : Row {
 template <bool kPerThread>
 struct Shares : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
-    if (OrderIsTheProgramsCare()) engine.SharesMemory();
-    engine.SettleForAll(Decision::kSyncSettledShare);
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    engines.OtherCall();
+    if (OrderIsTheProgramsCare()) engines.ledger.SharesMemory();
+    engines.SettleForAll(Before::kShare);
     return real(arguments...);
   }
 };
@@ -505,18 +513,18 @@ struct Shares : Row {
 template <bool kPerThread>
 struct SharesWork : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    if (OrderIsTheProgramsCare()) engine.SharesWork();
-    return Shares<kPerThread>::Call(engine, real, arguments...);
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    if (OrderIsTheProgramsCare()) engines.ledger.SharesWork();
+    return Shares<kPerThread>::Call(engines, real, arguments...);
   }
 };
 
 template <bool kPerThread>
 struct SetsDevice : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, int device) {
-    engine.OtherCall();
-    engine.UsesDevice(device);
+  static cudaError_t Call(const Engines& engines, Real real, int device) {
+    engines.OtherCall();
+    engines.ledger.UsesDevice(device);
     return real(device);
   }
 };
@@ -527,10 +535,10 @@ inline constexpr int kNoDeviceOfOurs = -1;
 template <bool kPerThread>
 struct MakesContext : Row {
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(Engine& engine, Real real, Arguments... arguments) {
-    engine.OtherCall();
+  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
+    engines.OtherCall();
     const cudaError_t result = real(arguments...);
-    if (result == cudaSuccess) engine.UsesDevice(kNoDeviceOfOurs);
+    if (result == cudaSuccess) engines.ledger.UsesDevice(kNoDeviceOfOurs);
     return result;
   }
 };
@@ -539,32 +547,32 @@ struct MakesContext : Row {
 template <bool kPerThread>
 struct CopiesPeer : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, void* dst, int dst_device, const void* src, int src_device,
+  static cudaError_t Call(const Engines& engines, Real real, void* dst, int dst_device, const void* src, int src_device,
                           size_t count, cudaStream_t stream) {
-    engine.UsesDevice(dst_device);
-    engine.UsesDevice(src_device);
-    return Touches<kCopyPeer>::Family<kPerThread>::Call(engine, real, dst, dst_device, src, src_device, count, stream);
+    engines.ledger.UsesDevice(dst_device);
+    engines.ledger.UsesDevice(src_device);
+    return Touches<kCopyPeer>::Family<kPerThread>::Call(engines, real, dst, dst_device, src, src_device, count, stream);
   }
 };
 template <bool kPerThread>
 struct CopiesPeer3D : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
-    if (Engine::Defers() && p != nullptr) {
-      engine.UsesDevice(p->dstDevice);
-      engine.UsesDevice(p->srcDevice);
+  static cudaError_t Call(const Engines& engines, Real real, const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+    if (cuda::Ledger::Defers() && p != nullptr) {
+      engines.ledger.UsesDevice(p->dstDevice);
+      engines.ledger.UsesDevice(p->srcDevice);
     }
-    return Touches<kCopy3D>::Family<kPerThread>::Call(engine, real, p, stream);
+    return Touches<kCopy3D>::Family<kPerThread>::Call(engines, real, p, stream);
   }
 };
 
 template <bool kPerThread>
 struct ResetsDevice : Row {
   template <typename Real>
-  static cudaError_t Call(Engine& engine, Real real) {
-    engine.OtherCall();
-    engine.SettleForAll(Decision::kSyncSettledReset);
-    engine.DeviceReset(-1);
+  static cudaError_t Call(const Engines& engines, Real real) {
+    engines.OtherCall();
+    engines.SettleForAll(Before::kReset);
+    engines.DeviceReset(-1);
     return real();
   }
 };

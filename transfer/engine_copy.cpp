@@ -20,11 +20,6 @@ constexpr std::chrono::milliseconds kLongestForASlot{5};
 
 }  // namespace
 
-void Engine::BeforeCopyTo(const void* destination) {
-  if (State().deferred_count == 0 || !Alive()) return;
-  if (cuda::KindOf(driver_, destination) == cuda::MemoryKind::kPageable) Settle(Decision::kSyncSettledCopy);
-}
-
 cudaError_t Engine::Real::operator()(const Request& request) const {
   const auto kind = static_cast<cudaMemcpyKind>(request.kind);
   return async != nullptr ? async(request.destination, request.source, request.bytes, kind, request.given)
@@ -40,16 +35,17 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
           static_cast<int>(kind),
           stream,
           handle,
-          cuda::KeyOf(handle, Identified().id),
+          cuda::KeyOf(handle, ledger_.ThreadId()),
           real};
 }
 
 cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (ReturnsEarlyByMutant(request)) return cudaSuccess;
   if (request.real.async == nullptr) {
-    Settle(Decision::kSyncSettledCopy);
+    LookAtVerified();
+    ledger_.Settle(cuda::Before::kCopy);
   } else {
-    BeforeCopyTo(request.destination);
+    ledger_.BeforeCopyTo(request.destination);
   }
   Stopwatch watch;
   if (Fetch(request, &watch)) return cudaSuccess;
@@ -57,7 +53,7 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
   if (result != cudaSuccess) return result;
   if (watch.learner != nullptr) watch.learner->Took(1, request.bytes, cuda::NowNs() - watch.start);
   if (request.real.async != nullptr) {
-    Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
+    ledger_.Touches({request.destination, request.bytes, request.source, request.bytes}, request.given, per_thread);
   }
   return result;
 }
@@ -65,8 +61,8 @@ cudaError_t Engine::OtherCopy(Request& request, bool per_thread) {
 // Whether the copy's memory on the host is pinned as far as is known, and nothing else would be looked at first that is
 // counted by another name: then nobody is asked anything.
 bool Engine::LeavesPinned(const void* memory) {
-  return !policy_has_more_to_say_ && WasPinned(memory) && Serving() && !captures_.live() &&
-         !system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS01);
+  return !policy_has_more_to_say_ && ledger_.WasPinned(memory) && Serving() && !captures_.live() &&
+         !ledger_.UsesSystemMemory() && !Broken(Mutant::kS01);
 }
 
 // Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronization behind it may be
@@ -85,9 +81,9 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   policy::TransferPlan plan;
   bool promoted = false;
   const bool small = request.bytes <= kSmallCopyBytes;
-  if (policy_.verify) LookAtVerified();
+  LookAtVerified();
   try {
-    if (phase() == Phase::kUnstarted) StartIfPossible();
+    if (ledger_.Unbegun()) ledger_.BeginIfPossible();
     Decision why_not = WhyNotNow(request, &plan);
     if (why_not == kPromote) {
       const cuda::RelaxedCapture relaxed(driver_);
@@ -114,7 +110,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
 
 cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void* source, size_t bytes,
                               cudaMemcpyKind kind, cudaStream_t stream, bool per_thread) {
-  Identified().candidate.valid = false;
+  State().candidate.valid = false;
   Request request = RequestOf({real, nullptr}, destination, source, bytes, kind, stream, per_thread);
   cuda::FenceRef fence;
   return CopyPromoted(request, &fence) ? cudaSuccess : OtherCopy(request, per_thread);
@@ -122,34 +118,27 @@ cudaError_t Engine::CopyAsync(RealCopyAsync* real, void* destination, const void
 
 cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                          bool per_thread) {
-  Identified().candidate.valid = false;
+  State().candidate.valid = false;
   Request request = RequestOf({nullptr, real}, destination, source, bytes, kind, nullptr, per_thread);
   cuda::FenceRef fence;
   if (!CopyPromoted(request, &fence)) return OtherCopy(request, per_thread);
   if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
-  Settle(Decision::kSyncSettledCopy);
+  LookAtVerified();
+  ledger_.Settle(cuda::Before::kCopy);
   // Where something went wrong, the program's own call has the error that it gets.
   return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
 }
 
 // What needs no question about the copy's own memory.
 Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
-  switch (phase()) {
-    case Phase::kServing:
-      break;
-    case Phase::kOff:
-      return off_reason_.load(std::memory_order_relaxed);
-    default:
-      return captures_.live() ? Decision::kH2dDeclinedCapture : Decision::kH2dDeclinedStarting;
-  }
+  if (!Serving()) return WhyOff();
   if (captures_.live() && !Broken(Mutant::kS05)) return Decision::kH2dDeclinedCapture;
-  if (system_memory_.load(std::memory_order_acquire) && !Broken(Mutant::kS02))
-    return Decision::kH2dDeclinedSystemMemory;
-  if (!ServesCurrent(&request.in)) return Decision::kH2dDeclinedContext;
+  if (ledger_.UsesSystemMemory() && !Broken(Mutant::kS02)) return Decision::kH2dDeclinedSystemMemory;
+  if (!ledger_.ServesCurrent(&request.in)) return Decision::kH2dDeclinedContext;
   *plan = PlanFor(policy::Direction::kHostToDevice, request);
   // The driver's own small copies wait for nothing: what is to be gained is the synchronization, which is made then.
-  if (plan->promote && request.bytes <= kSmallCopyBytes && OthersHaveTheirOwn(request.stream)) {
-    thread_work_.NextTurn();
+  if (plan->promote && request.bytes <= kSmallCopyBytes && ledger_.OthersHaveTheirOwn(request.stream)) {
+    ledger_.NextTurn();
     return Decision::kH2dDeclinedThreads;
   }
   if (plan->promote) return kPromote;
@@ -163,9 +152,9 @@ Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destinati
     // Memory is pinned by whole pages.
     const char* const last = request.source + request.bytes - 1;
     const bool one_page = source.begin / kPageBytes == (source.end - 1) / kPageBytes;
-    const bool pageable = KindOfOrPinned(request.source) == cuda::MemoryKind::kPageable &&
+    const bool pageable = ledger_.KindOfOrPinned(request.source) == cuda::MemoryKind::kPageable &&
                           (one_page || cuda::KindOf(driver_, last) == cuda::MemoryKind::kPageable) &&
-                          !registered_.Overlap(source);
+                          !ledger_.Registered(source);
     if (!pageable) return Decision::kH2dDeclinedSource;
   } else if (cuda::KindOf(driver_, request.source) == cuda::MemoryKind::kDevice) {
     return Decision::kH2dDeclinedSource;
@@ -178,19 +167,12 @@ Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destinati
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
   if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05))
     return Decision::kH2dDeclinedCapture;
-  const uint64_t ticket = AskForEffects();
-  if ((effects_.MayWrite(cuda::HostEffectKind::kHostCode, source) && !Broken(Mutant::kS03)) ||
-      (effects_.MayWrite(cuda::HostEffectKind::kWrite, source) && !Broken(Mutant::kS04))) {
-    return Decision::kH2dDeclinedHostEffect;
-  }
-  if (!watch_.IsValid(ticket)) return Decision::kH2dDeclinedHostEffect;
-  return kPromote;
+  return ledger_.MayBeWritten(source) ? Decision::kH2dDeclinedHostEffect : kPromote;
 }
 
 bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
-  ThreadState& thread = Identified();
-  const auto take = [&] {
-    return small_.Take(request.in.context, request.key, thread.id, thread.small_page, request.bytes);
+  const auto take = [&, thread = ledger_.ThreadId()] {
+    return small_.Take(request.in.context, request.key, thread, State().small_page, request.bytes);
   };
   SmallStaging::Place place = take();
   while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
@@ -296,12 +278,13 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (request.destination == nullptr || cuda::KindOf(driver_, request.destination) != cuda::MemoryKind::kPageable)
     return false;
   if (cuda::KindOf(driver_, request.source) != cuda::MemoryKind::kDevice) return false;
-  ThreadState& thread = Identified();
-  const SmallStaging::Place place = small_.Take(context_, request.key, thread.id, thread.small_page, request.bytes);
+  CUcontext const context = ledger_.context();
+  const SmallStaging::Place place =
+      small_.Take(context, request.key, ledger_.ThreadId(), State().small_page, request.bytes);
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);
-  small_.Commit(place, fences_.Record(context_, request.stream));
+  small_.Commit(place, fences_.Record(context, request.stream));
   std::memcpy(request.destination, place.memory, request.bytes);
   return true;
 }

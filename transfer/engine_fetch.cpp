@@ -34,7 +34,7 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
     return false;
   }
   try {
-    if (phase() == Phase::kUnstarted) StartIfPossible();
+    if (ledger_.Unbegun()) ledger_.BeginIfPossible();
     if (!Serving()) return false;
     const cuda::RelaxedCapture relaxed(driver_);
     Decision decision = WhyNotFetch(request);
@@ -63,15 +63,15 @@ bool Engine::Fetch(Request& request, Stopwatch* watch) {
 
 Decision Engine::WhyNotFetch(Request& request) {
   if (captures_.live()) return Decision::kD2hDeclinedCapture;
-  if (!ServesCurrent(&request.in)) return Decision::kD2hDeclinedContext;
+  if (!ledger_.ServesCurrent(&request.in)) return Decision::kD2hDeclinedContext;
   if (const policy::TransferPlan plan = PlanFor(policy::Direction::kDeviceToHost, request); !plan.promote) {
     if (plan.promote_by == policy::Decider::kStagingKey) return Decision::kD2hDeclinedDevice;
     return plan.promote_by == policy::Decider::kRule ? Decision::kD2hDeclinedRule : Decision::kD2hDeclinedOff;
   }
   if (!CanMakeWritable()) return Decision::kD2hDeclinedKernel;
-  const bool pageable = KindOfOrPinned(request.destination) == cuda::MemoryKind::kPageable &&
+  const bool pageable = ledger_.KindOfOrPinned(request.destination) == cuda::MemoryKind::kPageable &&
                         cuda::KindOf(driver_, request.destination + request.bytes - 1) == cuda::MemoryKind::kPageable &&
-                        !registered_.Overlap(cuda::AddressRange::Of(request.destination, request.bytes));
+                        !ledger_.Registered(cuda::AddressRange::Of(request.destination, request.bytes));
   if (!pageable) return Decision::kD2hDeclinedMemory;
   const cuda::Destination source = cuda::DestinationAt(driver_, reinterpret_cast<CUdeviceptr>(request.source),
                                                        request.bytes, request.in.device, request.in.context);

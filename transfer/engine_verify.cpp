@@ -12,14 +12,14 @@ namespace slipstream::transfer {
 // Where another thread uses the stream too, its work may have written the destination between the copy and the reading,
 // rightly: then there is nothing to compare.
 void Engine::ExpectToFind(const Request& request, uint64_t sum) {
-  const bool may_change = thread_work_.OthersUse(State().work, request.stream);
+  const bool may_change = ledger_.OthersUse(request.stream);
   if (may_change || !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
     Count(Decision::kUnverified, request.bytes);
   }
 }
 
 void Engine::LookAtVerified() {
-  if (!Serving()) return;
+  if (!policy_.verify || !Serving()) return;
   OrTurnOff([&] {
     const cuda::RelaxedCapture relaxed(driver_);
     const Verifier::Finding finding = verifier_.Look();

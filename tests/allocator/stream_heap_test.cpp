@@ -16,22 +16,6 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-bool g_capturing = false;
-
-const Surroundings kSurroundings = {
-    .without_capture =
-        [](void (*work)(void*), void* argument) {
-          if (g_capturing) return false;
-          work(argument);
-          return true;
-        },
-    .capture_live = [] { return g_capturing; },
-    .wait_for_host_effects = [](CUcontext) { return true; },
-    .reached_from_outside = [] { return false; },
-    .others_have_work = [] { return false; },
-    .start_thread = [](const char*, void* (*)(void*), void*) { return false; },
-};
-
 class StreamHeapTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -45,9 +29,8 @@ class StreamHeapTest : public testing::Test {
     OK(cuMemGetInfo(&free, &total_));
     ASSERT_TRUE(cuda::LoadDriver(&driver_));
     for (CUstream* const stream : {&a_, &b_}) OK(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING));
-    heap_ = std::make_unique<StreamHeap>(driver_, kSurroundings, 0, context_, total_);
+    heap_ = std::make_unique<StreamHeap>(driver_, ledger_, 0, context_, total_);
     ASSERT_TRUE(heap_->Init());
-    g_capturing = false;
   }
   void TearDown() override {
     simClearFailures();
@@ -73,7 +56,13 @@ class StreamHeapTest : public testing::Test {
     return read;
   }
 
+  static cuda::Ledger& TheLedger() {
+    static auto* const ledger = new cuda::Ledger({});
+    return *ledger;
+  }
+
   cuda::Driver driver_;
+  cuda::Ledger& ledger_ = TheLedger();
   CUcontext context_ = nullptr;
   size_t total_ = 0;
   CUstream a_ = nullptr;
@@ -403,13 +392,16 @@ TEST_F(StreamHeapTest, S37_WhileACaptureIsLiveNothingOfTheWholeContextIsAsked) {
   ASSERT_TRUE(Free(address, a_));
   CUstream capturing = nullptr;
   OK(cuStreamCreate(&capturing, CU_STREAM_NON_BLOCKING));
-  OK(cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_GLOBAL));
-  g_capturing = true;
+  const auto begin = [&] {
+    return static_cast<cudaError_t>(cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  };
+  ASSERT_EQ(ledger_.BeginCapture(capturing, false, begin), cudaSuccess);
   EXPECT_NE(Allocate(b_, 4 * kMiB), 0U) << "new memory";
   EXPECT_EQ(Allocate(b_, total_), 0U);
-  g_capturing = false;
   CUgraph graph = nullptr;
   EXPECT_EQ(cuStreamEndCapture(capturing, &graph), CUDA_SUCCESS) << "the capture is whole";
+  ledger_.CaptureMayHaveEnded(capturing, false);
+  EXPECT_FALSE(ledger_.CaptureLive());
 }
 
 TEST_F(StreamHeapTest, WhateverCallFailsThereIsAnAnswer) {

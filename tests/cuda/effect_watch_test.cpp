@@ -1,4 +1,4 @@
-// What is not recorded is stood for by the fence of whoever asks next (transfer/effect_watch.h).
+// What is not recorded is stood for by the fence of whoever asks next (cuda/effect_watch.h).
 
 #include "cuda/effect_watch.h"
 

@@ -4,9 +4,9 @@
 //   run_rules PROGRAM FILTER SEEDS [LIBRARY [NAME=VALUE...]]
 //
 // PROGRAM is a GoogleTest program (rules.h), FILTER one of its filters, SEEDS seeds of the simulated device with commas
-// in between, NAME=VALUE a variable for the runs under the library. BROKEN_RULE breaks a rule,
-// which must be found out: at least one test fails, by a failed expectation, and none crashes. Exit status 0: as it
-// must be; 77: a broken rule that no test could look for on this machine.
+// in between, NAME=VALUE a variable for the runs under the library. BROKEN_RULE breaks a rule, which must be found out:
+// at least one test fails, by a failed expectation, and none crashes. Exit status 0: as it must be; 77: a broken rule
+// that no test could look for on this machine.
 #include <cstdio>
 #include <sstream>
 #include <string>

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 
 class Transports {
  public:
@@ -53,4 +53,4 @@ class Transports {
 bool IsTransport(std::string_view path, const ElfW(Dyn) * dynamic);
 bool IsMpi(std::string_view path);
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

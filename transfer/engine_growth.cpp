@@ -1,10 +1,9 @@
-// How the engine starts, at the first copy that could be promoted, and how its staging memory grows.
+// How staging memory grows, and how it goes back.
 
 #include <algorithm>
 #include <utility>
 
 #include "cuda/pinned_memory.h"
-#include "cuda/primary_context.h"
 #include "policy/helper_thread.h"
 #include "policy/log.h"
 #include "policy/memory_left.h"
@@ -21,15 +20,6 @@ constexpr size_t kCopiesInFlight = 3;
 
 size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
-bool HasAttribute(const cuda::Driver& driver, CUdevice device, CUdevice_attribute attribute) {
-  int value = 0;
-  return driver.cuDeviceGetAttribute(&value, attribute, device) == CUDA_SUCCESS && value != 0;
-}
-
-bool IsPrimary(const cuda::Driver& driver, CUdevice device, CUcontext context) {
-  return context != nullptr && cuda::ActivePrimary(driver, device) == context;
-}
-
 // While this lives a thread is in the driver, or about to be, and the process's exit waits for it.
 class InDriver {
  public:
@@ -43,106 +33,6 @@ class InDriver {
 };
 
 }  // namespace
-
-// kCount: no reason.
-Decision Engine::WhyNotDevice(CUdevice device) const {
-  const bool ats = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-  const bool hmm = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
-  const bool reached = ats || (hmm && policy_.hmm == policy::HmmMode::kStandAside);
-  if (reached && !Broken(Mutant::kS02)) return Decision::kH2dDeclinedSystemMemory;
-  return HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ? Decision::kCount
-                                                                                    : Decision::kH2dDeclinedOff;
-}
-
-bool Engine::CanServe(CUcontext context, Decision* why_not) {
-  *why_not = Decision::kH2dDeclinedContext;
-  if (driver_.cuCtxGetDevice(&device_) != CUDA_SUCCESS || !IsPrimary(driver_, device_, context)) return false;
-  if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
-
-  *why_not = Decision::kH2dDeclinedDriver;
-  if (!cuda::HasContextEvents(driver_)) return false;
-
-  *why_not = WhyNotDevice(device_);
-  return *why_not == Decision::kCount;
-}
-
-bool Engine::ServesCurrent(Served* current) {
-  CUcontext context = nullptr;
-  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return false;
-  *current = {context, device_};
-  if (context == context_) return true;
-  const auto known = std::find(others_.begin(), others_.end(), context);
-  if (known != others_.end()) {
-    current->device = static_cast<CUdevice>(known - others_.begin());
-    return true;
-  }
-  CUdevice& device = current->device;
-  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device < 0 || device >= static_cast<int>(others_.size())) {
-    return false;
-  }
-  // One of the program's own making, perhaps on the engine's device: no hold of the primary one reaches its work.
-  if (!IsPrimary(driver_, device, context)) {
-    if (!several_contexts_.load(std::memory_order_relaxed) && !Broken(Mutant::kS12Contexts)) SecondContext();
-    return false;
-  }
-  if (WhyNotDevice(device) != Decision::kCount) return false;
-  others_[static_cast<size_t>(device)].store(context, std::memory_order_release);
-  return true;
-}
-
-// What the other devices were given so far may do, each behind a fence of its own; one that cannot be fenced counts as
-// unfinished for good.
-void Engine::AddEffectsOfOtherContexts(CUcontext known) {
-  for (CUdevice device = 0; device < device_count_; ++device) {
-    unsigned flags = 0;
-    int active = 0;
-    if (driver_.cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && active == 0) continue;
-    cuda::FenceRef before;
-    CUcontext context = nullptr;
-    if (driver_.cuDevicePrimaryCtxRetain(&context, device) == CUDA_SUCCESS) {
-      if (context == known) {
-        driver_.cuDevicePrimaryCtxRelease(device);
-        continue;
-      }
-      captures_.Without([&] { before = fences_.RecordContext(context); });
-      driver_.cuDevicePrimaryCtxRelease(device);
-    }
-    const uint64_t nobody = next_thread_.fetch_add(1, std::memory_order_relaxed);  // or one would replace another
-    effects_.Add(cuda::StreamKey(), nobody, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), std::move(before));
-  }
-}
-
-void Engine::StartIfPossible() {
-  if (!DriverThere()) return;
-  const std::unique_lock lock(start_mutex_, std::try_to_lock);
-  if (!lock || phase() != Phase::kUnstarted) return;
-  const cuda::RelaxedCapture relaxed(driver_);
-  CUcontext context = nullptr;
-  if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS || context == nullptr) return;
-  Decision why_not = Decision::kH2dDeclinedError;
-  if (!CanServe(context, &why_not)) {
-    policy::LogInfo(std::string("transfer stands aside: ") + kDecisionTexts[static_cast<size_t>(why_not)].meaning);
-    TurnOff(why_not);
-    return;
-  }
-  context_ = context;
-  // From here on every hook tells of its effects on host memory; what was submitted before is behind one fence that
-  // stands for all of it, on a stream that is nobody's.
-  phase_.store(Phase::kStarting, std::memory_order_seq_cst);
-  cuda::FenceRef before;
-  if (!captures_.Without([&] { before = fences_.RecordContext(context); })) {
-    phase_.store(Phase::kUnstarted, std::memory_order_seq_cst);  // a capture is live: with the next copy
-    return;
-  }
-  if (!before) {
-    TurnOff(Decision::kH2dDeclinedError);
-    return;
-  }
-  effects_.Add(cuda::StreamKey(), 0, cuda::HostEffectKind::kWrite, cuda::AddressRange::All(), std::move(before));
-  AddEffectsOfOtherContexts(context);
-  Phase starting = Phase::kStarting;  // unless the device was reset meanwhile
-  phase_.compare_exchange_strong(starting, Phase::kServing, std::memory_order_seq_cst);
-}
 
 // Called by a copy that staging memory of the present size does not serve well. Waits for nobody; where the policy says
 // that memory is made at once, the calling thread makes it.
@@ -173,7 +63,7 @@ size_t Engine::SegmentFor(size_t bytes) const {
 }
 
 CUdeviceptr Engine::TakeDeviceStaging(const Request& request) {
-  if (request.in.context != context_) return 0;
+  if (request.in.context != ledger_.context()) return 0;
   if (!growth_failed_.load(std::memory_order_relaxed) && SegmentFor(request.bytes) != 0) {
     size_t before = wanted_device_bytes_.load(std::memory_order_relaxed);
     while (before < request.bytes && !wanted_device_bytes_.compare_exchange_weak(before, request.bytes)) {
@@ -185,7 +75,7 @@ CUdeviceptr Engine::TakeDeviceStaging(const Request& request) {
 
 // kAsideStarting: it is not there yet.
 Decision Engine::WhyNoLease(const Request& request) const {
-  if (request.in.context != context_ || device_staging_.closed()) return Decision::kH2dDeclinedDevice;
+  if (request.in.context != ledger_.context() || device_staging_.closed()) return Decision::kH2dDeclinedDevice;
   if (device_staging_.largest() >= request.bytes) return Decision::kH2dDeclinedFull;
   const bool comes = !growth_failed_.load(std::memory_order_relaxed) && SegmentFor(request.bytes) != 0;
   return comes ? Decision::kH2dDeclinedStarting : Decision::kH2dDeclinedDevice;
@@ -247,7 +137,7 @@ bool Engine::GrowStep() {
   char* memory = nullptr;
   {
     const InDriver in_driver(growing_);
-    if (Alive()) memory = cuda::PinSegment(driver_, bytes, cuda::NumaNodeOf(driver_, device_));
+    if (Alive()) memory = cuda::PinSegment(driver_, bytes, cuda::NumaNodeOf(driver_, ledger_.device()));
   }
   // Meanwhile the program may have found that it could pin no more (S36).
   if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
@@ -283,12 +173,12 @@ bool Engine::GrowDeviceStep() {
 bool Engine::GiveBackDeviceStaging() {
   if (device_staging_.bytes() == 0 || !Alive() || Broken(Mutant::kS36)) return false;
   CUdevice device = 0;
-  if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != device_) return false;
-  const cuda::InContext ours(driver_, context_);
+  if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != ledger_.device()) return false;
+  const cuda::InContext ours(driver_, ledger_.context());
   bool any = false;
   const auto all_has_run = [&] {
     cuda::FenceRef all;
-    captures_.Without([&] { all = fences_.RecordContext(context_); });
+    captures_.Without([&] { all = fences_.RecordContext(ledger_.context()); });
     return all && all.Wait() == CUDA_SUCCESS;
   };
   OrTurnOff([&] { any = device_staging_.GiveBack(all_has_run); });
@@ -299,7 +189,7 @@ bool Engine::GiveBackDeviceStaging() {
 bool Engine::GiveBackHostStaging() {
   if (!small_.ready() || !Alive() || Broken(Mutant::kS36host)) return false;
   growth_failed_.store(true, std::memory_order_seq_cst);
-  const cuda::InContext ours(driver_, context_);
+  const cuda::InContext ours(driver_, ledger_.context());
   bool any = false;
   OrTurnOff([&] {
     // As for the device's: without the engine the program would not have to wait here, but would have its memory.
@@ -316,7 +206,7 @@ void Engine::AfterAllocation() {
   size_t free = 0;
   size_t total = 0;
   CUdevice device = 0;
-  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != device_) return;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != ledger_.device()) return;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS || !DeviceStaging::IsShort(free, total)) return;
   (void)GiveBackDeviceStaging();
 }
@@ -325,14 +215,14 @@ void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
   const size_t bytes = device_staging_.bytes();
   CUdevice device = 0;
   if (bytes == 0 || !Alive() || free == nullptr) return;
-  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != device_) return;
+  if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != ledger_.device()) return;
   *free += total != nullptr ? std::min(bytes, *total - *free) : bytes;
 }
 
 void Engine::Grow() {
   if (!small_.ready() && ConfidentialComputing() && !Broken(Mutant::kS14)) {
     growth_failed_.store(true, std::memory_order_relaxed);
-    TurnOff(Decision::kH2dDeclinedOff);  // S14: pinned memory is something else there
+    ledger_.TurnOff(cuda::Off::kNoPinning);  // S14: pinned memory is something else there
     return;
   }
   // A capture that somebody else has open in global mode would be broken by the driver calls of pinning (S05).
@@ -348,7 +238,7 @@ void Engine::Grow() {
 
 void* Engine::GrowMain(void* argument) {
   auto* const engine = static_cast<Engine*>(argument);
-  if (engine->driver_.cuCtxSetCurrent(engine->context_) != CUDA_SUCCESS) {
+  if (engine->driver_.cuCtxSetCurrent(engine->ledger_.context()) != CUDA_SUCCESS) {
     engine->growth_failed_.store(true, std::memory_order_relaxed);
     return nullptr;
   }
@@ -360,7 +250,7 @@ void* Engine::GrowMain(void* argument) {
     if (std::exchange(engine->look_wanted_, false)) {
       // Not under the lock: a copy that wants more staging memory would be told that the thread is at work.
       lock.unlock();
-      (void)engine->transports_.Look();
+      engine->ledger_.LookForTransports();
       lock.lock();
     }
   }

@@ -1,4 +1,4 @@
-#include "transfer/transports.h"
+#include "cuda/transports.h"
 
 #include <dlfcn.h>
 
@@ -10,7 +10,7 @@
 #include "cuda/mutant.h"
 #include "policy/environment.h"
 
-namespace slipstream::transfer {
+namespace slipstream::cuda {
 namespace {
 
 constexpr std::string_view kTransports[] = {"libuct_",   "libgdrapi.so",      "nvshmem_transport",
@@ -143,4 +143,4 @@ bool Transports::Look() {
   return Found();
 }
 
-}  // namespace slipstream::transfer
+}  // namespace slipstream::cuda

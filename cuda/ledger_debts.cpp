@@ -1,0 +1,242 @@
+// Debts: synchronizations that were skipped, what shows them, and when they are settled.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <utility>
+
+#include "cuda/ledger.h"
+#include "policy/helper_thread.h"
+
+namespace slipstream::cuda {
+namespace {
+
+// Two steps of a large model, many times over.
+constexpr std::chrono::seconds kLongestWaitForAnother{30};
+
+}  // namespace
+
+void Ledger::WaitCounted(const FenceRef& fence, Before what) {
+  if (fence.Done()) return;
+  const uint64_t start = NowNs();
+  (void)fence.Wait();  // an error is the program's to see, from its own call
+  Count(what, NowNs() - start);
+}
+
+// False: it took too long.
+bool Ledger::WaitCountedAtMost(const FenceRef& fence, Before what) {
+  if (fence.Done()) return true;
+  const uint64_t start = NowNs();
+  const bool passed = fence.WaitAtMost(kLongestWaitForAnother);
+  Count(what, NowNs() - start);
+  return passed;
+}
+
+// ---- making them
+
+void Ledger::KeepToTwo(const StreamKey& stream) {
+  const FenceRef oldest = run_ahead_.MustWaitFor(stream);
+  if (oldest && !Broken(Mutant::kS23)) WaitCounted(oldest, Before::kThirdDebt);
+}
+
+// All later work of the context goes behind all work of the stream. That is more than the copy: another thread may have
+// used the stream since.
+Ledger::Deferral Ledger::Defer(const StreamKey& stream) {
+  FenceRef fence;
+  CUresult held = CUDA_ERROR_UNKNOWN;
+  const auto hold = [&] {
+    fence = fences_.Record(first_.context, stream.handle);
+    if (fence) held = Broken(Mutant::kS12) ? CUDA_SUCCESS : driver_.cuCtxWaitEvent(first_.context, fence.event());
+  };
+  const bool no_capture = captures_.Without(hold);
+  if (Broken(Mutant::kS12Contexts) && !no_capture) hold();
+  if (held != CUDA_SUCCESS) return no_capture ? Deferral::kError : Deferral::kCapture;
+  const uint64_t mark = marks_.Next();
+  run_ahead_.Defer(stream, fence, mark);
+  if (several_contexts_.load(std::memory_order_seq_cst)) {
+    return fence.Wait() == CUDA_SUCCESS ? Deferral::kContexts : Deferral::kError;
+  }
+  Enter(stream, fence, mark);
+  return Deferral::kMade;
+}
+
+void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
+  OfThread& thread = Mine();
+  if (thread.deferred_count == 0) WatchThread();
+  Deferred* place = nullptr;
+  for (size_t i = 0; i < thread.deferred_count && place == nullptr; ++i) {
+    if (thread.deferred[i].stream == stream) place = &thread.deferred[i];
+  }
+  if (place == nullptr && thread.deferred_count == OfThread::kMaxDeferred) {
+    SettleWhat(thread, Before::kThirdDebt, 0);  // a thread with so many streams: nothing is deferred any more
+  }
+  if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
+  const FenceRef older(place->fence);
+  *place = {stream, FenceRef(fence).Release(), mark};
+}
+
+// ---- settling them
+
+// Waits for what the thread has deferred since `after_mark`.
+void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
+  size_t kept = 0;
+  for (size_t i = 0; i < thread.deferred_count; ++i) {
+    if (thread.deferred[i].mark <= after_mark) {
+      if (kept != i) thread.deferred[kept] = thread.deferred[i];
+      ++kept;
+      continue;
+    }
+    const FenceRef fence(thread.deferred[i].fence);
+    WaitCounted(fence, what);
+  }
+  for (size_t i = kept; i < thread.deferred_count; ++i) thread.deferred[i] = Deferred();
+  thread.deferred_count = kept;
+}
+
+void Ledger::Settle(Before what) {
+  OfThread& thread = Mine();
+  if (thread.deferred_count == 0 || !Alive()) return;
+  const bool synchronizes = what == Before::kSynchronization || what == Before::kCopy;
+  if (!synchronizes && Broken(Mutant::kS13Free)) return;
+  const RelaxedCapture relaxed(driver_);
+  SettleWhat(thread, what, 0);
+}
+
+// What another thread has deferred has an end in any program that works: its own synchronization would have come back
+// by now. But nobody can tell whether the calling thread is the one that the device waits for, so nothing waits without
+// end for it.
+void Ledger::SettleForAll(Before what) {
+  Settle(what);
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
+  OrTurnOff([&] {
+    // The calling thread may have another device's context, or none yet.
+    const InContext ours(driver_, first_.context);
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, what);
+  });
+}
+
+void Ledger::BeforeFree() {
+  if (Broken(Mutant::kS13Free)) return;
+  SettleForAll(Before::kFree);
+}
+
+void Ledger::BeforeCopyTo(const void* destination) {
+  if (!Defers() || !Alive()) return;
+  if (KindOf(driver_, destination) == MemoryKind::kPageable) Settle(Before::kCopy);
+}
+
+// ---- questions that would show them
+
+// Whether work of one stream runs behind all that the other one was given before (CUDA runtime API, stream
+// synchronization behavior: the legacy default stream and blocking streams wait for each other).
+bool Ledger::OrderedWith(const StreamKey& stream, const StreamKey& other) const {
+  if (stream.handle == nullptr || other.handle == nullptr) return false;
+  if (stream == other) return true;
+  if ((stream.handle == CU_STREAM_LEGACY) == (other.handle == CU_STREAM_LEGACY)) return false;
+  const CUstream created = stream.handle == CU_STREAM_LEGACY ? other.handle : stream.handle;
+  unsigned flags = CU_STREAM_NON_BLOCKING;
+  if (created == CU_STREAM_PER_THREAD) return true;
+  return driver_.cuStreamGetFlags(created, &flags) == CUDA_SUCCESS && (flags & CU_STREAM_NON_BLOCKING) == 0;
+}
+
+void Ledger::BeforeEventQuery(cudaEvent_t event) {
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  const EventMarks::Recording recorded = marks_.LastOf(event);
+  if (!run_ahead_.MayBeOpenSince(recorded.mark)) return;
+  OrTurnOff([&] {
+    const RelaxedCapture relaxed(driver_);
+    if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
+    SettleWhat(Mine(), Before::kQuery, recorded.mark);
+    if (Broken(Mutant::kS63)) return;
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+      if (wait.mark <= recorded.mark) continue;
+      if (!recorded.in_all && !OrderedWith(wait.stream, recorded.stream)) continue;
+      (void)WaitCountedAtMost(wait.fence, Before::kQuery);
+      if (!recorded.in_all) return;
+    }
+  });
+}
+
+void Ledger::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
+  if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  OrTurnOff([&] {
+    // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
+    CUcontext current = nullptr;
+    (void)driver_.cuCtxGetCurrent(&current);
+    const InContext ours(driver_, current != nullptr ? current : first_.context);
+    // A stream that is being captured may not be asked: while there is one, what is deferred is settled unasked.
+    const bool may_ask = !captures_.live();
+    if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
+    SettleWhat(Mine(), Before::kQuery, 0);
+    if (Broken(Mutant::kS63)) return;
+    const StreamKey key = KeyOfStream(stream, per_thread);
+    for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+      if (OrderedWith(wait.stream, key)) (void)WaitCountedAtMost(wait.fence, Before::kQuery);
+    }
+  });
+}
+
+void Ledger::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
+  for (const cudaEvent_t event : {start, end}) {
+    BeforeEventQuery(event);
+    if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query) || Broken(Mutant::kS63)) continue;
+    OrTurnOff([&] {
+      const RelaxedCapture relaxed(driver_);
+      const uint64_t mark = marks_.LastOf(event).mark;
+      for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
+        if (wait.mark <= mark) continue;
+        if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
+        (void)WaitCountedAtMost(wait.fence, Before::kQuery);
+      }
+    });
+  }
+}
+
+// ---- the end of a thread
+
+// A thread that has ended cannot settle, and whoever joined it may rely on what it waited for. The driver's own state
+// of the thread is gone by now, so another thread calls it.
+struct Ledger::LastSettlement {
+  explicit LastSettlement(Ledger* of) : ledger(of) {}
+
+  Ledger* const ledger;
+  std::vector<FenceRef> fences;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+};
+
+void* Ledger::SettleForAnother(void* argument) {
+  auto* const settlement = static_cast<LastSettlement*>(argument);
+  const Driver& driver = settlement->ledger->driver_;
+  (void)driver.cuCtxSetCurrent(settlement->ledger->first_.context);
+  const RelaxedCapture relaxed(driver);
+  for (const FenceRef& fence : settlement->fences) settlement->ledger->WaitCounted(fence, Before::kThreadExit);
+  const std::lock_guard lock(settlement->mutex);
+  settlement->done = true;
+  settlement->changed.notify_one();  // with the lock held: the settlement lives on the stack of the thread that is told
+  return nullptr;
+}
+
+void Ledger::ThreadEnds(void* argument) {
+  auto* const ledger = static_cast<Ledger*>(argument);
+  OfThread& thread = Mine();
+  if (getpid() != ledger->process_) return;
+  ledger->thread_work_.Leave(thread.work);
+  if (!ledger->Alive()) return;
+  ledger->OrTurnOff([&] {
+    LastSettlement settlement(ledger);
+    for (size_t i = 0; i < thread.deferred_count; ++i) {
+      settlement.fences.emplace_back(std::exchange(thread.deferred[i].fence, nullptr));
+    }
+    thread.deferred_count = 0;
+    ledger->run_ahead_.ThreadEnded(thread.id);
+    if (settlement.fences.empty() || Broken(Mutant::kS13Thread)) return;
+    if (!policy::StartHelperThread("slipstream-wait", SettleForAnother, &settlement)) return;
+    std::unique_lock lock(settlement.mutex);
+    settlement.changed.wait(lock, [&] { return settlement.done; });
+  });
+}
+
+}  // namespace slipstream::cuda

@@ -1,0 +1,179 @@
+// The ledger by itself, over the simulated device: no engine is there, and hooks are played by hand. What the engines
+// make of its answers is tested with whole processes (tests/preload).
+
+#include "cuda/ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "tests/sim/sim_test.h"
+
+namespace slipstream::cuda {
+namespace {
+
+int g_settled = 0;
+Before g_settled_before = Before::kSynchronization;
+
+class LedgerTest : public simtest::Sim {
+ protected:
+  void SetUp() override {
+    Sim::SetUp();
+    g_settled = 0;
+    OK(cuCtxGetCurrent(&context_));
+  }
+  void TearDown() override { simClearFailures(); }
+
+  // Never destroyed, as in the library.
+  static Ledger& New() {
+    static auto* const all = new std::vector<std::unique_ptr<Ledger>>;
+    const auto settled = [](Before what, uint64_t) {
+      ++g_settled;
+      g_settled_before = what;
+    };
+    return *all->emplace_back(std::make_unique<Ledger>(Ledger::Options{.settled = settled}));
+  }
+
+  // A copy to pinned memory, as the hook tells of it.
+  void Fetch(cudaStream_t stream) {
+    OK(simtest::LaunchFill(device_, kBytes, 7, stream));
+    ledger_.Submitted(reinterpret_cast<uint64_t>(stream));
+    OK(cudaMemcpyAsync(pinned_, device_, kBytes, cudaMemcpyDeviceToHost, stream));
+    ledger_.Touches({pinned_, kBytes, device_, kBytes}, stream, false);
+  }
+  StreamKey Key(cudaStream_t stream) { return ledger_.KeyOfStream(stream, false); }
+  AddressRange Pinned() const { return AddressRange::Of(pinned_, kBytes); }
+
+  Ledger& ledger_ = New();
+  CUcontext context_ = nullptr;
+};
+
+TEST_F(LedgerTest, S30b_WaitsForWhatTheHostCouldSeeAndForNothingElse) {
+  EXPECT_TRUE(ledger_.Unbegun());
+  ASSERT_TRUE(ledger_.WaitForHostEffects(context_));
+  EXPECT_TRUE(ledger_.Serving());
+  EXPECT_EQ(ledger_.context(), context_);
+
+  std::memset(pinned_, 0, kBytes);
+  OK(simtest::LaunchFill(other_, kBytes, 9, b_));
+  Fetch(a_);
+  EXPECT_EQ(pinned_[0], 0);
+  EXPECT_TRUE(ledger_.WaitForHostEffects(context_));
+  EXPECT_EQ(pinned_[0], 7);
+  EXPECT_NE(simPendingOperations(b_), 0) << "a kernel shows the host nothing";
+}
+
+TEST_F(LedgerTest, S30b_WhatWasSubmittedBeforeItBeganIsWaitedFor) {
+  std::memset(pinned_, 0, kBytes);
+  Fetch(a_);
+  EXPECT_TRUE(ledger_.Unbegun());
+  EXPECT_TRUE(ledger_.WaitForHostEffects(context_));
+  EXPECT_EQ(pinned_[0], 7);
+}
+
+TEST_F(LedgerTest, S30b_MemoryThatIsMappedCannotBeTold) {
+  ASSERT_TRUE(ledger_.WaitForHostEffects(context_));
+  ledger_.UsesMappedMemory();
+  EXPECT_FALSE(ledger_.WaitForHostEffects(context_));
+}
+
+TEST_F(LedgerTest, S04_MemoryMayBeWrittenUntilItHasBeen) {
+  ledger_.BeginIfPossible();
+  EXPECT_FALSE(ledger_.MayBeWritten(Pinned()));
+  Fetch(a_);
+  EXPECT_TRUE(ledger_.MayBeWritten(Pinned()));
+  EXPECT_FALSE(ledger_.MayBeWritten(AddressRange::Of(pageable_.data(), kBytes)));
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_FALSE(ledger_.MayBeWritten(Pinned()));
+}
+
+TEST_F(LedgerTest, S10_EffectsOfOneStreamAndOfAnother) {
+  ledger_.BeginIfPossible();
+  Fetch(a_);
+  std::vector<FenceRef> fences;
+  EXPECT_FALSE(ledger_.EffectsOnlyOn(Key(b_), &fences));
+  fences.clear();
+  EXPECT_TRUE(ledger_.EffectsOnlyOn(Key(a_), &fences));
+  EXPECT_FALSE(fences.empty());
+}
+
+TEST_F(LedgerTest, S05_DoesNotBeginDuringACapture) {
+  const auto begin = [&] { return cudaStreamBeginCapture(a_, cudaStreamCaptureModeRelaxed); };
+  ASSERT_EQ(ledger_.BeginCapture(a_, false, begin), cudaSuccess);
+  EXPECT_FALSE(ledger_.WaitForHostEffects(context_));
+  EXPECT_TRUE(ledger_.Unbegun());
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(a_, &graph), cudaSuccess) << "the capture is whole";
+  ledger_.CaptureMayHaveEnded(a_, false);
+  EXPECT_TRUE(ledger_.WaitForHostEffects(context_));
+  OK(cudaGraphDestroy(graph));
+}
+
+TEST_F(LedgerTest, S12_LaterWorkIsBehindWhatWasDeferred) {
+  ledger_.BeginIfPossible();
+  simtest::Log log;
+  OK(simtest::LaunchAppend(&log, 1, a_));
+  ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+  EXPECT_TRUE(log.entries.empty());
+  OK(simtest::LaunchAppend(&log, 2, b_));
+  OK(cudaStreamSynchronize(b_));
+  EXPECT_EQ(log.entries, (std::vector<int>{1, 2}));
+}
+
+TEST_F(LedgerTest, S13_ADebtIsSettledOnceBeforeWhatWouldShowIt) {
+  ledger_.BeginIfPossible();
+  OK(simtest::LaunchFill(device_, kBytes, 1, a_));
+  ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+  EXPECT_TRUE(Ledger::Defers());
+  ledger_.Settle(Before::kCopy);
+  EXPECT_EQ(simPendingOperations(a_), 0);
+  EXPECT_EQ(g_settled, 1);
+  EXPECT_EQ(g_settled_before, Before::kCopy);
+  EXPECT_FALSE(Ledger::Defers());
+  ledger_.Settle(Before::kCopy);
+  EXPECT_EQ(g_settled, 1);
+}
+
+TEST_F(LedgerTest, S63_AnotherThreadsQueryWaitsForTheDebtOfItsStream) {
+  ledger_.BeginIfPossible();
+  OK(simtest::LaunchFill(device_, kBytes, 1, a_));
+  OK(simtest::LaunchFill(other_, kBytes, 1, b_));
+  std::thread([&] { ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade); }).join();  // whose end settles it
+  OK(simtest::LaunchFill(device_, kBytes, 2, a_));
+  ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+  std::thread([&] {
+    ledger_.BeforeStreamQuery(b_, false);
+    EXPECT_NE(simPendingOperations(a_), 0) << "nobody has waited for the other stream";
+    ledger_.BeforeStreamQuery(a_, false);
+    EXPECT_EQ(simPendingOperations(a_), 0);
+  }).join();
+  ledger_.Settle(Before::kSynchronization);
+}
+
+TEST_F(LedgerTest, S66_StandingAsideSettlesAndKnowsNothingAnyMore) {
+  ledger_.BeginIfPossible();
+  OK(simtest::LaunchFill(device_, kBytes, 1, a_));
+  ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+  ledger_.StandAside();
+  EXPECT_EQ(simPendingOperations(a_), 0);
+  EXPECT_EQ(ledger_.off(), Off::kContext);
+  EXPECT_FALSE(ledger_.WaitForHostEffects(context_));
+}
+
+// A call that the driver refuses is answered by "in flight", and is nobody's error.
+TEST_F(LedgerTest, S17_WhatTheDriverRefusesCountsAsInFlight) {
+  ledger_.BeginIfPossible();
+  OK(simFailCall("cuEventRecord", CUDA_ERROR_UNKNOWN, 1, 1));
+  Fetch(a_);
+  simClearFailures();
+  OK(cudaStreamSynchronize(a_));
+  EXPECT_TRUE(ledger_.MayBeWritten(Pinned())) << "without a fence nobody can tell when it is over";
+  EXPECT_FALSE(ledger_.WaitForHostEffects(context_));
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
+
+}  // namespace
+}  // namespace slipstream::cuda
