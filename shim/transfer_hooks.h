@@ -5,7 +5,7 @@
 // was made. The _ptsz and _ptds names share a row with the plain one and differ in what the default stream is.
 // Threading: any thread.
 // Hazard: a function that enqueues writes to host memory, waits, frees or shares, and has no row here, makes skipping
-// unsound. kMustHaveRow below holds the groups in which every function needs one.
+// unsound. MustHaveRow below holds the groups in which every function needs one.
 #pragma once
 
 #include <cuda_runtime_api.h>

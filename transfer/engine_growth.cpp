@@ -73,7 +73,7 @@ CUdeviceptr Engine::TakeDeviceStaging(const Request& request) {
   return device_staging_.Take(request.bytes);
 }
 
-// kAsideStarting: it is not there yet.
+// kH2dDeclinedStarting: it is not there yet.
 Decision Engine::WhyNoLease(const Request& request) const {
   if (request.in.context != ledger_.context() || device_staging_.closed()) return Decision::kH2dDeclinedDevice;
   if (device_staging_.largest() >= request.bytes) return Decision::kH2dDeclinedFull;
