@@ -70,7 +70,7 @@ class PolicyExplainTest : public ::testing::Test {
   const Folder folder_;
 };
 
-constexpr std::string_view kAsideConditions =
+constexpr std::string_view kDeclinedConditions =
     "\n"
     "Looked at for every copy, if the engine serves the process (`slipstream doctor`). The program's own call is made, "
     "and counted, where:\n"
@@ -114,7 +114,7 @@ TEST_F(PolicyExplainTest, ARulePromotesAndKeepsTheWait) {
             "device       by way of as much memory of its own: transfer.device_staging = \"1GiB\" (default)\n"
             "threads      3 threads: transfer.threads = 3 (p.toml:3)\n"
             "wait         made: transfer.rule[1].skip_synchronize = false (p.toml:10)\n" +
-                std::string(kAsideConditions));
+                std::string(kDeclinedConditions));
 }
 
 TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
@@ -124,7 +124,7 @@ TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
             "promoted     yes: transfer.rule[2].promote = true (p.toml:14)\n"
             "way          small staging memory, in one piece, by the calling thread\n"
             "wait         may be skipped: transfer.skip_synchronize = true (default)\n" +
-                std::string(kAsideConditions) + std::string(kKeptConditions));
+                std::string(kDeclinedConditions) + std::string(kKeptConditions));
 }
 
 TEST_F(PolicyExplainTest, WhatAKeyLeavesAlone) {

@@ -2,11 +2,13 @@
 // broken.
 //
 //   run_rules PROGRAM FILTER SEEDS [LIBRARY [NAME=VALUE...]]
+//   run_rules PROGRAM --named RULE,RULE...    whether each test is one of a rule that is run: "RULE_..."
 //
 // PROGRAM is a GoogleTest program (rules.h), FILTER one of its filters, SEEDS seeds of the simulated device with commas
 // in between, NAME=VALUE a variable for the runs under the library. BROKEN_RULE breaks a rule, which must be found out:
 // at least one test fails, by a failed expectation, and none crashes. Exit status 0: as it must be; 77: a broken rule
 // that no test could look for on this machine.
+#include <algorithm>
 #include <cstdio>
 #include <sstream>
 #include <string>
@@ -44,6 +46,23 @@ std::vector<std::string> TestsOf(const std::string& program, const std::string& 
   return tests;
 }
 
+// Exit status 0: every test of the program is one of a rule.
+int AllAreNamed(const std::string& program, const std::vector<std::string>& rules) {
+  const std::vector<std::string> tests = TestsOf(program, "*");
+  int nameless = 0;
+  for (const std::string& test : tests) {
+    const std::string name = test.substr(test.find('.') + 1);
+    const bool named = std::any_of(rules.begin(), rules.end(),
+                                   [&](const std::string& rule) { return name.rfind(rule + "_", 0) == 0; });
+    if (named) continue;
+    ++nameless;
+    std::printf("%s is never run: RULES and UNBROKEN of its CMakeLists.txt have no word that it begins with\n",
+                test.c_str());
+  }
+  std::printf("%zu tests, %d of no rule\n", tests.size(), nameless);
+  return !tests.empty() && nameless == 0 ? 0 : 1;
+}
+
 bool IsMutant(const std::string& name) { return name == "BROKEN_RULE"; }
 
 }  // namespace
@@ -54,6 +73,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string program = argv[1];
+  if (std::string(argv[2]) == "--named") return AllAreNamed(program, Split(argv[3], ','));
   Variables variables;
   bool mutant = false;
   if (argc > 4) {
