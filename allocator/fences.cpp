@@ -6,7 +6,7 @@
 namespace slipstream::allocator {
 
 // Puts an event of the context at the place: one that is there already, or a new one.
-bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set::Entry& entry) {
+bool Fences::MakeAt(size_t place, const cuda::Contexts& contexts, const cuda::Contexts::Set::Entry& entry) {
   const uint32_t life = contexts.Life(entry.device);
   if (life % 2 != 0) return false;  // it is being reset
   for (size_t i = place; i < events_.size(); ++i) {
@@ -29,7 +29,7 @@ bool Fences::MakeAt(size_t place, const Contexts& contexts, const Contexts::Set:
   return true;
 }
 
-bool Fences::Record(Contexts& contexts, const Contexts::Set& set) {
+bool Fences::Record(cuda::Contexts& contexts, const cuda::Contexts::Set& set) {
   recorded_ = 0;
   for (size_t i = 0; i < set.count; ++i) {
     if (!MakeAt(i, contexts, set.entries[i])) return false;
@@ -39,7 +39,7 @@ bool Fences::Record(Contexts& contexts, const Contexts::Set& set) {
   return true;
 }
 
-Fences::State Fences::Ask(const Contexts& contexts) const {
+Fences::State Fences::Ask(const cuda::Contexts& contexts) const {
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i])) continue;
     if (Going(contexts, events_[i])) return State::kPending;
@@ -49,7 +49,7 @@ Fences::State Fences::Ask(const Contexts& contexts) const {
   return State::kPassed;
 }
 
-bool Fences::HoldBehind(const Contexts& contexts, CUcontext context) const {
+bool Fences::HoldBehind(const cuda::Contexts& contexts, CUcontext context) const {
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i])) continue;
     if (Going(contexts, events_[i])) return false;
@@ -58,7 +58,7 @@ bool Fences::HoldBehind(const Contexts& contexts, CUcontext context) const {
   return true;
 }
 
-bool Fences::Wait(const Contexts& contexts) const {
+bool Fences::Wait(const cuda::Contexts& contexts) const {
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i]) || Going(contexts, events_[i])) continue;
     if (contexts.driver().cuEventSynchronize(events_[i].event) != CUDA_SUCCESS) return false;

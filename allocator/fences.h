@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "allocator/contexts.h"
+#include "cuda/contexts.h"
 
 namespace slipstream::allocator {
 
@@ -28,16 +28,16 @@ class Fences {
 
   // Behind all work of the contexts so far, in place of what it stood behind before. False: a context cannot be fenced.
   // No capture may be live.
-  bool Record(Contexts& contexts, const Contexts::Set& set);
+  bool Record(cuda::Contexts& contexts, const cuda::Contexts::Set& set);
 
   // Whether all of that has run.
-  State Ask(const Contexts& contexts) const;
+  State Ask(const cuda::Contexts& contexts) const;
 
   // Makes all later work of the context wait for it. False: the driver refuses. No capture may be live.
-  bool HoldBehind(const Contexts& contexts, CUcontext context) const;
+  bool HoldBehind(const cuda::Contexts& contexts, CUcontext context) const;
 
   // Waits for it on the host. False: the driver answers with an error.
-  bool Wait(const Contexts& contexts) const;
+  bool Wait(const cuda::Contexts& contexts) const;
 
   // Whether there are events to be used again.
   bool empty() const { return events_.empty(); }
@@ -45,18 +45,18 @@ class Fences {
  private:
   struct Event {
     CUdevice device;
-    uint32_t life;  // Contexts::Life of the device when it was made
+    uint32_t life;  // cuda::Contexts::Life of the device when it was made
     CUevent event;
   };
 
-  bool MakeAt(size_t place, const Contexts& contexts, const Contexts::Set::Entry& entry);
+  bool MakeAt(size_t place, const cuda::Contexts& contexts, const cuda::Contexts::Set::Entry& entry);
   // Its context is gone, and all work with it.
-  static bool Gone(const Contexts& contexts, const Event& event) {
+  static bool Gone(const cuda::Contexts& contexts, const Event& event) {
     const uint32_t life = contexts.Life(event.device);
     return life != event.life && life % 2 == 0;
   }
   // Its context is going: the event must not be touched, and its work may still run.
-  static bool Going(const Contexts& contexts, const Event& event) { return contexts.Life(event.device) % 2 != 0; }
+  static bool Going(const cuda::Contexts& contexts, const Event& event) { return contexts.Life(event.device) % 2 != 0; }
 
   std::vector<Event> events_;
   size_t recorded_ = 0;  // the first ones; the others are spare

@@ -60,7 +60,7 @@ DevicePool* Segments::PoolOfCurrent() {
 
 // A copy between two devices runs in the context of either, and a kernel reaches a peer's memory: every context that
 // exists may have used the block. False: one cannot be told.
-bool Segments::ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts) {
+bool Segments::ContextsWithAccess(const DevicePool& pool, cuda::Contexts::Set* contexts) {
   const CUcontext own = pool.context();
   if (own == nullptr) return false;
   if (Broken(Mutant::kS30Access)) {
@@ -280,7 +280,7 @@ void Segments::Adopt(void* address, size_t bytes) {
 // ---- frees
 
 bool Segments::Fence(DevicePool& pool, Block* block) {
-  Contexts::Set contexts;
+  cuda::Contexts::Set contexts;
   if (!ContextsWithAccess(pool, &contexts)) return false;
   if (block->fences.empty()) block->fences = pool.TakeFences();
   if (!block->fences.Record(contexts_, contexts)) return false;
@@ -401,9 +401,9 @@ DevicePool* Segments::ForgetDevice(CUdevice device) {
   if (!Alive() || !contexts_.there()) return nullptr;
   if (device >= contexts_.device_count()) return nullptr;  // which is the driver's to refuse
   CUcontext context = nullptr;
-  DevicePool* pool = device == kCurrentDevice ? PoolOfCurrent() : PoolOf(device);
+  DevicePool* pool = device == cuda::kCurrentDevice ? PoolOfCurrent() : PoolOf(device);
   // A thread that has used no device resets the first.
-  if (device == kCurrentDevice && pool == nullptr && driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
+  if (device == cuda::kCurrentDevice && pool == nullptr && driver_.cuCtxGetCurrent(&context) == CUDA_SUCCESS &&
       context == nullptr)
     pool = PoolOf(0);
   if (pool == nullptr) return nullptr;

@@ -23,11 +23,11 @@
 #include <cstdint>
 
 #include "allocator/block_map.h"
-#include "allocator/contexts.h"
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
 #include "allocator/reports.h"
 #include "allocator/trimmer.h"
+#include "cuda/contexts.h"
 #include "cuda/driver.h"
 #include "cuda/ledger.h"
 #include "cuda/mutant.h"
@@ -84,7 +84,7 @@ class Segments {
   // Around the reset of the current device, or of the one that is named, which `real()` makes: its blocks are gone with
   // it (S35).
   template <typename Real>
-  cudaError_t DeviceReset(const Real& real, CUdevice device = kCurrentDevice) {
+  cudaError_t DeviceReset(const Real& real, CUdevice device = cuda::kCurrentDevice) {
     // The thread that gives memory back uses the device unknown to the program.
     const Trimmer::Pause pause(trimmer_);
     const DevicePool* const pool = ForgetDevice(device);
@@ -147,7 +147,7 @@ class Segments {
   bool Passed(Block* block, bool* broken);
 
   DevicePool* ForgetDevice(CUdevice device);
-  bool ContextsWithAccess(const DevicePool& pool, Contexts::Set* contexts);
+  bool ContextsWithAccess(const DevicePool& pool, cuda::Contexts::Set* contexts);
 
   // -- memory that goes back to the driver (segments_trim.cpp)
   bool GiveBack(DevicePool& pool);
@@ -161,11 +161,11 @@ class Segments {
   cuda::Ledger& ledger_;
   const Reports reports_;
   std::atomic<bool> stopped_{false};
-  Contexts contexts_;
+  cuda::Contexts contexts_;
   const cuda::Driver& driver_ = contexts_.driver();
 
   BlockMap blocks_;
-  std::array<std::atomic<DevicePool*>, Contexts::kMostDevices> pools_{};
+  std::array<std::atomic<DevicePool*>, cuda::Contexts::kMostDevices> pools_{};
   Trimmer trimmer_;
 };
 

@@ -391,7 +391,7 @@ void StreamOrdered::PeerEnabled(int peer) {
 
 StreamHeap* StreamOrdered::ForgetDevice(CUdevice device) {
   if (!Alive() || !contexts_.there() || device >= contexts_.device_count()) return nullptr;
-  if (device == kCurrentDevice) {
+  if (device == cuda::kCurrentDevice) {
     CUcontext context = nullptr;
     if (driver_.cuCtxGetCurrent(&context) != CUDA_SUCCESS) return nullptr;
     // A thread that has used no device resets the first.
@@ -400,7 +400,7 @@ StreamHeap* StreamOrdered::ForgetDevice(CUdevice device) {
       const StreamHeap* const heap = devices_[other].heap.load(std::memory_order_acquire);
       if (heap != nullptr && heap->context() == context) device = other;
     }
-    if (device == kCurrentDevice) return nullptr;
+    if (device == cuda::kCurrentDevice) return nullptr;
   }
   contexts_.BeginReset(device);
   streams_.Clear();

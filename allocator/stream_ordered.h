@@ -20,12 +20,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/contexts.h"
 #include "allocator/decision.h"
 #include "allocator/known_streams.h"
 #include "allocator/reports.h"
 #include "allocator/stream_heap.h"
 #include "allocator/trimmer.h"
+#include "cuda/contexts.h"
 #include "cuda/ledger.h"
 #include "policy/policy.h"
 
@@ -134,7 +134,7 @@ class StreamOrdered {
 
   // Around the reset of the current device, or of the one that is named (S35).
   template <typename Real>
-  cudaError_t DeviceReset(const Real& real, CUdevice device = kCurrentDevice) {
+  cudaError_t DeviceReset(const Real& real, CUdevice device = cuda::kCurrentDevice) {
     const Trimmer::Pause pause(trimmer_);
     StreamHeap* const heap = ForgetDevice(device);
     const cudaError_t result = real();
@@ -196,10 +196,10 @@ class StreamOrdered {
   cuda::Ledger& ledger_;
   const Reports reports_;
   std::atomic<bool> stopped_{false};
-  Contexts contexts_;
+  cuda::Contexts contexts_;
   KnownStreams streams_;
   const cuda::Driver& driver_ = contexts_.driver();
-  std::array<Device, Contexts::kMostDevices> devices_{};
+  std::array<Device, cuda::Contexts::kMostDevices> devices_{};
   Trimmer trimmer_;
 };
 

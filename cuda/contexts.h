@@ -16,7 +16,7 @@
 
 #include "cuda/driver.h"
 
-namespace slipstream::allocator {
+namespace slipstream::cuda {
 
 // The calling thread's, where a device may be named.
 inline constexpr CUdevice kCurrentDevice = -1;
@@ -45,7 +45,7 @@ class Contexts {
   bool there() const { return there_.load(std::memory_order_acquire); }
   bool Find();
   // Filled once there() is true.
-  const cuda::Driver& driver() const { return driver_; }
+  const Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
 
   // The device's primary context; null: it is not active, or cannot be told.
@@ -78,11 +78,11 @@ class Contexts {
   std::atomic<bool> there_{false};
   std::atomic<bool> others_{false};
   std::mutex find_mutex_;
-  cuda::Driver driver_;
+  Driver driver_;
   int device_count_ = 0;  // written before there_
   std::array<std::atomic<CUcontext>, kMostDevices> primary_{};
   std::array<std::atomic<CUcontext>, kMostDevices> unexplained_{};  // one that was current beside no primary one
   std::array<std::atomic<uint32_t>, kMostDevices> lives_{};
 };
 
-}  // namespace slipstream::allocator
+}  // namespace slipstream::cuda

@@ -1,8 +1,8 @@
-#include "allocator/contexts.h"
+#include "cuda/contexts.h"
 
 #include "cuda/primary_context.h"
 
-namespace slipstream::allocator {
+namespace slipstream::cuda {
 
 bool Contexts::Find() {
   if (there()) return true;
@@ -11,7 +11,7 @@ bool Contexts::Find() {
   const std::unique_lock lock(find_mutex_, std::try_to_lock);
   if (!lock) return there();
   if (there_.load(std::memory_order_relaxed)) return true;
-  if (!cuda::LoadDriver(&driver_) || !cuda::HasContextEvents(driver_)) return false;
+  if (!LoadDriver(&driver_) || !HasContextEvents(driver_)) return false;
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
   if (device_count_ > static_cast<int>(kMostDevices)) return false;
   there_.store(true, std::memory_order_release);
@@ -21,7 +21,7 @@ bool Contexts::Find() {
 CUcontext Contexts::Primary(CUdevice device) {
   CUcontext context = primary_[device].load(std::memory_order_acquire);
   if (context != nullptr) return context;
-  context = cuda::ActivePrimary(driver_, device);
+  context = ActivePrimary(driver_, device);
   if (context == nullptr) return nullptr;
   primary_[device].store(context, std::memory_order_seq_cst);
   const CUcontext unexplained = unexplained_[device].load(std::memory_order_seq_cst);
@@ -70,4 +70,4 @@ bool Contexts::Active(CUdevice device, CUcontext known, Set* contexts) {
   return true;
 }
 
-}  // namespace slipstream::allocator
+}  // namespace slipstream::cuda
