@@ -82,6 +82,11 @@ class StreamHeap {
   size_t total_bytes() const { return total_bytes_; }
   // Whether the address lies in the range, in use or not.
   bool Owns(CUdeviceptr address) const { return address - memory_.base() < memory_.size(); }
+  // All addresses that it may hand out. Nothing outside the process and its devices' contexts can reach them: they were
+  // made without a handle to export.
+  cuda::AddressRange range() const {
+    return cuda::AddressRange::Of(reinterpret_cast<const void*>(memory_.base()), memory_.size());
+  }
 
   // Memory for work of the stream, which is of this device, is not capturing, and is alive; `bytes` is at least 1.
   // 0: there is none. Aligned to 512 bytes (S31). *how says where it came from.

@@ -109,6 +109,7 @@ StreamHeap* StreamOrdered::MakeHeap(CUdevice device, CUcontext context) {
   OpenToPeers(*made, pool);
   if (place.heap.compare_exchange_strong(old, made, std::memory_order_seq_cst)) {
     OpenToPeers(*made, pool);
+    ledger_.MapsItself(device, made->range());
     return made;
   }
   (void)made->Clear();
@@ -411,6 +412,7 @@ StreamHeap* StreamOrdered::ForgetDevice(CUdevice device) {
 // Memory of this kind belongs to no context, and would outlive the device's.
 void StreamOrdered::EndReset(StreamHeap* heap) {
   contexts_.EndReset(heap->device());
+  ledger_.MapsItself(heap->device(), {});
   if (heap->Clear()) delete heap;
 }
 

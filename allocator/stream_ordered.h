@@ -124,11 +124,6 @@ class StreamOrdered {
   // back at a synchronization (S32).
   void AddIdle(size_t* free, const size_t* total);
 
-  // Whether the address is a heap's. Nothing outside the process and its devices' contexts can reach it: it was made
-  // without a handle to export.
-  bool Owns(const void* address) {
-    return contexts_.there() && HeapOfAddress(reinterpret_cast<CUdeviceptr>(address)) != nullptr;
-  }
   // Where the program's block that holds the address begins, and its bytes. False: it is none of ours (S31).
   bool RangeOf(const void* address, void** begin, size_t* bytes);
 

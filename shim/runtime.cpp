@@ -198,8 +198,6 @@ void StopDevice() {
   tracer->FinishTrace();
 }
 
-// Facts of one engine that another one needs.
-bool MappedByHeap(const void* address) { return g_stream_ordered.load(std::memory_order_acquire)->Owns(address); }
 bool TransportLoaded() { return g_ledger.load(std::memory_order_acquire)->TransportLoaded(); }
 
 bool DescribeSite(uint32_t site, transfer::CallSites::Place* place) {
@@ -249,7 +247,6 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     auto* const heaps = new (std::nothrow) allocator::StreamOrdered(policy.allocator, *ledger, reports);
     g_stream_ordered.store(heaps, std::memory_order_release);
     if (heaps != nullptr) routes |= kRouteStreamOrdered;
-    if (heaps != nullptr && engine != nullptr) engine->MappingsAreOwn(MappedByHeap);
   }
   if (engine != nullptr && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {

@@ -82,9 +82,6 @@ class Engine {
   void StreamDestroyed(cudaStream_t stream) {
     if (Serving()) small_.Retire(cuda::Explicit(stream, false));
   }
-  // Memory that is mapped by hand is slipstream's own where `is` says so: it cannot be shared, and nobody else unmaps
-  // it. Before the first copy.
-  void MappingsAreOwn(bool (*is)(const void* address)) { own_mapping_ = is; }
   // Staging memory of the device goes back to the driver. Waits for the copies that it holds; whether there was any.
   bool GiveBackDeviceStaging();
   // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
@@ -223,7 +220,6 @@ class Engine {
   SmallStaging small_;
   Ring ring_;
   DeviceStaging device_staging_{driver_};
-  bool (*own_mapping_)(const void* address) = nullptr;
   Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
   PathChooser staging_ways_;       // with workers, or without

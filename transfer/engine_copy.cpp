@@ -102,7 +102,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     return false;
   }
   if (promoted && *fence) {
-    const bool shareable = where.shareable_only && (own_mapping_ == nullptr || !own_mapping_(request.destination));
+    const bool shareable = where.shareable_only && !ledger_.MappedByUs(request.destination);
     thread.candidate = {true, shareable, small, plan, request.key};
   }
   return promoted;
