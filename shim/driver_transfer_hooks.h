@@ -1,6 +1,6 @@
-// transfer_hooks.h for the driver's functions: the same engines, the same rules. What differs is spelling. A device
-// address is a number, a box of memory is described by a structure of the driver's, and a copy says its direction in
-// its name.
+// around.h and transfer_hooks.h for the driver's functions: the same engines, the same rules. What differs is spelling.
+// A device address is a number, a box of memory is described by a structure of the driver's, and a copy says its
+// direction in its name.
 //
 // Threading, hazard: as transfer_hooks.h.
 #pragma once

@@ -2,7 +2,7 @@
 //
 //   Straight: gate -> the real function                 nothing is recorded, no engine is on
 //   Routed:   gate -> the real function                 the first call, or one made from inside another hooked call
-//             gate -> span -> engine (transfer_hooks.h) -> the real function -> count
+//             gate -> span -> engine (around.h) -> the real function -> count
 //
 // Threading: any thread, before or after a context exists (S56). No lock, no allocation.
 // Hazard: the straight path must stay a tail call: three loads, two compares, a jump.
