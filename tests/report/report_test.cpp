@@ -520,6 +520,19 @@ TEST_F(ReportTest, AKilledProcessIsSaidToBeIncomplete) {
       << FormatReport(report);
 }
 
+TEST_F(ReportTest, WhatFoundNoRoomIsMissing) {
+  Sample("0.spool", 0);
+  BuildWell();
+  EXPECT_NE(FormatReport(Make()).find("  nothing is missing\n"), std::string::npos);
+  Execute(database_,
+          "INSERT INTO SLIPSTREAM_FACTS VALUES (1, 'sites.refused', '2'), (1, 'sites.refused', '3'), "
+          "(1, 'ranges.refused', '1')");
+  const Report report = Make();
+  const std::string text = FormatReport(report);
+  EXPECT_EQ(text.find("nothing is missing"), std::string::npos);
+  EXPECT_NE(text.find("3 lines of the program found no room; 1 NVTX range found no room"), std::string::npos) << text;
+}
+
 TEST_F(ReportTest, NoKernelsIsNoZero) {
   Sample("0.spool", 0);
   BuildWell();

@@ -279,13 +279,28 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
   EXPECT_EQ(sites->size(), 4U);  // the two outer ones were not looked at
   for (const PythonFrame& frame : frames) found.push_back(sites->Intern(frame));
   EXPECT_EQ(sites->Choose(found), model);
-  found.insert(found.begin(), CodeSites::kUnknown);
-  EXPECT_EQ(sites->Choose(found), model);
-  EXPECT_TRUE(sites->IsLibrary(found[1]));
+  EXPECT_TRUE(sites->IsLibrary(found[0]));
   EXPECT_FALSE(sites->IsLibrary(model));
-  EXPECT_EQ(sites->Choose(std::span(found).first(3)), CodeSites::kUnknown);
+  EXPECT_EQ(sites->Choose(std::span(found).first(2)), CodeSites::kUnknown);
+  EXPECT_FALSE(sites->ChooseWithin(std::span(found).first(2)).lost);
+  // A frame without a number may be the program's: the line of whoever called it is not the call's.
+  found.insert(found.begin(), CodeSites::kUnknown);
+  EXPECT_EQ(sites->Choose(found), CodeSites::kUnknown);
+  EXPECT_TRUE(sites->ChooseWithin(found).lost);
   EXPECT_EQ(sites->InternChosen(std::span(frames).first(2)).site, CodeSites::kUnknown);
   EXPECT_EQ(sites->Choose({}), CodeSites::kUnknown);
+}
+
+TEST_P(CodeSitesTest, WithoutRoomForItsLineACallHasNoneAndNotItsCallers) {
+  const auto sites = NewSites(python_, {.codes = 1});
+  const std::string table = Table(python_, 1);
+  const PythonFrame outer = {python_.NewCode({.file = "train.py", .table = table, .version = 1}), 0};
+  ASSERT_NE(sites->Intern(outer), CodeSites::kUnknown);
+  const PythonFrame inner = {python_.NewCode({.file = "model.py", .table = table, .version = 2}), 0};
+  const CodeSites::Chosen chosen = sites->InternChosen(std::vector<PythonFrame>{inner, outer});
+  EXPECT_EQ(chosen.site, CodeSites::kUnknown);
+  EXPECT_TRUE(chosen.lost);
+  EXPECT_EQ(sites->unknown(), 1U);
 }
 
 TEST_P(CodeSitesTest, AThreadIsInsideBackwardWhereThatFrameStandsBeforeTheProgramsLine) {

@@ -97,11 +97,11 @@ Caller CallRecorder::FindCaller() {
     has_sites_.store(true, std::memory_order_release);
   }
   if (backward_ != nullptr) {
-    const bool may_be_autograds = caller.site == CodeSites::kUnknown || at.place.in_backward;
-    if (may_be_autograds && IsAutogradThread()) {
+    const bool no_line = caller.site == CodeSites::kUnknown && !at.place.lost;
+    if ((no_line || at.place.in_backward) && IsAutogradThread()) {
       // Without a line of its own it is at work for the thread that waits. With one, as in a function of the program's
       // or where a checkpoint is computed anew, it is at that; and one that calls backward() again is itself inside it.
-      if (caller.site == CodeSites::kUnknown) {
+      if (no_line) {
         caller.site = backward_->Get();
         caller.flags = kSiteIsBackward;
       }

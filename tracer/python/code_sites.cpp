@@ -350,6 +350,10 @@ bool CodeSites::IsLibrary(uint32_t site) const {
 
 // False: further out may be what is looked for.
 bool CodeSites::Choose(uint32_t site, Chosen* chosen) const {
+  if (site == kUnknown) {
+    chosen->lost = true;  // its caller's line would be a wrong one
+    return true;
+  }
   const Code* const code = CodeOf(site);
   if (code == nullptr) return false;
   if (code->library) {

@@ -71,8 +71,9 @@ class CodeSites {
   struct Chosen {
     uint32_t site = kUnknown;
     bool in_backward = false;  // a frame further in is PyTorch's in backward() (IsBackwardCall)
+    bool lost = false;         // a frame that would come first has no number: nobody can tell whose line it is
   };
-  // The first of the sites, innermost first, that is no library's; kUnknown: none is.
+  // The first of the sites, innermost first, that is no library's; kUnknown: none is, or one before it is kUnknown.
   Chosen ChooseWithin(std::span<const uint32_t> sites) const;
   uint32_t Choose(std::span<const uint32_t> sites) const { return ChooseWithin(sites).site; }
   // The same for frames, if no more is needed: frames further out are not looked at.
@@ -80,7 +81,7 @@ class CodeSites {
 
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
   uint32_t size() const { return site_count_.load(std::memory_order_acquire); }
-  // How often Intern returned kUnknown.
+  // How often Intern returned kUnknown: a frame found no room, or cannot be read.
   uint64_t unknown() const { return unknown_.load(std::memory_order_relaxed); }
 
  private:

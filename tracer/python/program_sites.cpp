@@ -58,7 +58,7 @@ CodeSites::Chosen ProgramSites::Place() {
     const bool in_backward = chosen.in_backward;
     chosen = sites->InternChosen(std::span(frames).subspan(seen, walked.frames - seen));
     chosen.in_backward |= in_backward;
-    if (chosen.site != CodeSites::kUnknown || !walked.cut) break;
+    if (chosen.site != CodeSites::kUnknown || chosen.lost || !walked.cut) break;
     seen = walked.frames;
   }
   return chosen;

@@ -12,6 +12,7 @@ constinit thread_local ProgramRanges::Stack ProgramRanges::t_stack;
 
 void ProgramRanges::SetRecorder(Recorder* recorder) {
   recorder->SetNames(NameTable::kRanges, &names_);
+  recorder->SetLostRanges(&lost_);
   recorder_.store(recorder, std::memory_order_release);
 }
 

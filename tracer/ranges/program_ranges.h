@@ -57,7 +57,7 @@ class ProgramRanges {
   void Mark(uint32_t domain, const RangeDetail& mark);
 
   // Ranges that found no room.
-  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  const std::atomic<uint64_t>& lost() const { return lost_; }
 
  private:
   struct Open {

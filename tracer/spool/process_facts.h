@@ -33,9 +33,29 @@ inline constexpr char kFactRank[] = "rank";
 inline constexpr char kFactLocalRank[] = "local_rank";
 inline constexpr char kFactWorldSize[] = "world_size";
 inline constexpr char kFactNativeStacks[] = "native_stacks";  // why there are none, where they were asked for
-inline constexpr char kFactStacksRefused[] =
-    "stacks.refused";  // how often there was no room for one; at the end, if any
-inline constexpr char kFactFramesRefused[] = "native_frames.refused";  // the same of a native frame
+
+// How often something that belongs into the trace found no room so far; left out if never. Nothing is missing from a
+// trace that has none of these and no dropped records.
+inline constexpr char kFactStacksRefused[] = "stacks.refused";
+inline constexpr char kFactFramesRefused[] = "native_frames.refused";
+inline constexpr char kFactSitesRefused[] = "sites.refused";
+inline constexpr char kFactRangesRefused[] = "ranges.refused";
+inline constexpr char kFactRangeNamesRefused[] = "range_names.refused";
+inline constexpr char kFactCallersRefused[] = "callers.refused";
+struct RefusedFact {
+  const char* key;
+  const char* one;  // what it counts, for people
+  const char* many;
+};
+inline constexpr RefusedFact kRefusedFacts[] = {
+    {kFactSitesRefused, "line of the program found no room", "lines of the program found no room"},
+    {kFactStacksRefused, "stack found no room", "stacks found no room"},
+    {kFactFramesRefused, "native frame found no room", "native frames found no room"},
+    {kFactRangesRefused, "NVTX range found no room", "NVTX ranges found no room"},
+    {kFactRangeNamesRefused, "name of an NVTX range found no room", "names of NVTX ranges found no room"},
+    {kFactCallersRefused, "caller of an allocation found no room", "callers of allocations found no room"},
+};
+
 // And of each device "device.0", ... (device_facts.h), once the process uses any.
 
 std::string HostName();

@@ -193,7 +193,8 @@ Recorder::State Recorder::Write() {
                       .texts = texts_,
                       .dropped_without_ring = &shared_->dropped_without_ring,
                       .device = &device_,
-                      .late_facts = &late_facts_},
+                      .late_facts = &late_facts_,
+                      .lost_ranges = &lost_ranges_},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;

@@ -102,6 +102,9 @@ class Recorder {
     }
   }
 
+  // How many of the program's ranges found no room. Once; it stays for good.
+  void SetLostRanges(const std::atomic<uint64_t>* lost) { lost_ranges_.store(lost, std::memory_order_release); }
+
   // Ends the recording, and waits until all records and the end mark are in the file, at most for the given time.
   // False: it took longer, or this is a child. From then on Record does nothing. May be called again.
   bool Finish(uint64_t timeout_ns);
@@ -139,6 +142,7 @@ class Recorder {
   RecordRings rings_;
   std::atomic<const CodeSites*> sites_{nullptr};
   std::atomic<DeviceRecords*> device_{nullptr};
+  std::atomic<const std::atomic<uint64_t>*> lost_ranges_{nullptr};
   std::array<SpoolWriter::TextSource, 2> texts_ = {{{NameTable::kRanges}, {NameTable::kCallers}}};
   LateFacts late_facts_;
   pthread_key_t key_ = 0;

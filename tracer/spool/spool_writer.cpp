@@ -247,12 +247,35 @@ void SpoolWriter::WriteNewAddresses() {
   while (first_unwritten_address_ < end && written_addresses_[first_unwritten_address_]) ++first_unwritten_address_;
 }
 
+uint64_t SpoolWriter::Refused(std::string_view key) const {
+  if (key == kFactStacksRefused) return sources_.stacks != nullptr ? sources_.stacks->refused() : 0;
+  if (key == kFactFramesRefused) return sources_.native != nullptr ? sources_.native->refused() : 0;
+  if (key == kFactSitesRefused) {
+    const CodeSites* const sites =
+        sources_.sites != nullptr ? sources_.sites->load(std::memory_order_acquire) : nullptr;
+    return sites != nullptr ? sites->unknown() : 0;
+  }
+  if (key == kFactRangesRefused) {
+    const std::atomic<uint64_t>* const lost =
+        sources_.lost_ranges != nullptr ? sources_.lost_ranges->load(std::memory_order_acquire) : nullptr;
+    return lost != nullptr ? lost->load(std::memory_order_relaxed) : 0;
+  }
+  const NameTable table = key == kFactRangeNamesRefused ? NameTable::kRanges : NameTable::kCallers;
+  for (const TextSource& source : sources_.texts) {
+    const RangeNames* const names = source.names.load(std::memory_order_acquire);
+    if (source.table == table && names != nullptr) return names->unknown();
+  }
+  return 0;
+}
+
+// In every round, so that a process that is killed has said so too.
 void SpoolWriter::WriteWhatHadNoRoom() {
-  const auto write = [&](const char* key, uint64_t count) {
-    if (count != 0) WriteFacts({{key, std::to_string(count)}});
-  };
-  if (sources_.stacks != nullptr) write(kFactStacksRefused, sources_.stacks->refused());
-  if (sources_.native != nullptr) write(kFactFramesRefused, sources_.native->refused());
+  for (size_t i = 0; i < std::size(kRefusedFacts); ++i) {
+    const uint64_t refused = Refused(kRefusedFacts[i].key);
+    if (refused == said_refused_[i]) continue;
+    WriteFacts({{kRefusedFacts[i].key, std::to_string(refused)}});
+    said_refused_[i] = refused;
+  }
 }
 
 // As for sites.
@@ -355,7 +378,7 @@ bool SpoolWriter::Pass(bool last) {
     said_without_ring_ = without_ring;
   }
   said_without_ring_at_ns_ = now;
-  if (last) WriteWhatHadNoRoom();
+  WriteWhatHadNoRoom();
   if (last || now >= next_clock_ns_) WriteClock();
   chunks_.Flush();
   return stopped() == EndReason::kFinished;

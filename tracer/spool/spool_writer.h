@@ -5,10 +5,13 @@
 // Errors: as values. Out of memory throws: whoever runs this catches.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tracer/python/code_sites.h"
@@ -43,6 +46,7 @@ class SpoolWriter {
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
     const std::atomic<DeviceRecords*>* device = nullptr;          // may hold null, and be set at any time, once
     LateFacts* late_facts = nullptr;                              // null: there are none
+    const std::atomic<const std::atomic<uint64_t>*>* lost_ranges = nullptr;  // as `device`
   };
 
   SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings);
@@ -74,6 +78,7 @@ class SpoolWriter {
   void WriteNewModules();
   void WriteNewAddresses();
   void WriteWhatHadNoRoom();
+  uint64_t Refused(std::string_view key) const;
   void WriteOwn(const TraceRecord& record);
   void WriteDeviceWork();
   uint64_t DroppedWithoutRing() const;
@@ -104,6 +109,7 @@ class SpoolWriter {
   uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
+  std::array<uint64_t, std::size(kRefusedFacts)> said_refused_{};
   uint64_t next_clock_ns_ = 0;
   uint64_t next_look_ns_ = 0;
 };

@@ -163,6 +163,7 @@ std::string Missing(const ProcessReport& process) {
     say(Counted(static_cast<uint64_t>(process.malformed_chunks), "malformed chunk", "malformed chunks"));
   }
   if (process.skipped_records != 0) say("records of a newer slipstream left out");
+  for (const auto& [fact, count] : process.refused) say(Counted(count, fact->one, fact->many));
   return text;
 }
 

@@ -240,6 +240,8 @@ Json NotSeenJson(const ProcessReport& process) {
                          {"copies_and_sets", library.copies},
                          {"time_ns", library.time}});
   }
+  Json refused = Json::object();
+  for (const auto& [fact, count] : process.refused) refused[fact->key] = count;
   return {{"past_every_hook", std::move(libraries)},
           {"all_kernels", process.all_kernels},
           {"device_work_without_call", process.unattributed},
@@ -252,6 +254,7 @@ Json NotSeenJson(const ProcessReport& process) {
           {"missing_records", process.missing_records},
           {"malformed_chunks", process.malformed_chunks},
           {"newer_records", process.skipped_records},
+          {"found_no_room", std::move(refused)},
           {"measured_calls", process.measured_calls},
           {"measured_calls_without_line", process.calls_without_line},
           {"calls_outside_steps", process.has_steps ? Json(process.calls_outside_steps) : Json(nullptr)},

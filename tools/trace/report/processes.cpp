@@ -1,6 +1,7 @@
 #include "tools/trace/report/processes.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -113,6 +114,20 @@ std::vector<Draft> ForeignProcesses(DatabaseReader* reader) {
     if (name.Bind(1, draft.global_pid).Next()) draft.report.executable = name.Text(0);
   }
   return list;
+}
+
+// What found no room, by its writer's own count.
+void TakeRefused(DatabaseReader* reader, ProcessReport* process) {
+  if (!reader->HasTable("SLIPSTREAM_FACTS")) return;
+  Question row(*reader,
+               "SELECT value FROM SLIPSTREAM_FACTS WHERE processId = ? AND key = ? ORDER BY rowid DESC LIMIT 1");
+  for (const tracer::RefusedFact& fact : tracer::kRefusedFacts) {
+    row.Again();
+    if (!row.Bind(1, process->process).Bind(2, fact.key).Next()) continue;
+    const std::string count(row.Text(0));
+    const auto number = static_cast<uint64_t>(std::strtoull(count.c_str(), nullptr, 10));
+    if (number != 0) process->refused.emplace_back(&fact, number);
+  }
 }
 
 std::string SiteText(DatabaseReader* reader, int64_t site) {
@@ -233,6 +248,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
   std::vector<Draft> drafts = own ? OwnProcesses(reader) : ForeignProcesses(reader);
   for (Draft& draft : drafts) {
     if (own) {
+      TakeRefused(reader, &draft.report);
       TakeSteps(reader, &draft);
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeDropsAndName(reader, &draft.report);

@@ -28,6 +28,7 @@
 #include "tools/trace/report/host_ahead.h"
 #include "tools/trace/report/steps.h"
 #include "tools/trace/report/sweep.h"
+#include "tracer/spool/process_facts.h"
 
 namespace slipstream::report {
 
@@ -256,8 +257,9 @@ struct ProcessReport {
   int64_t missing_records = 0;
   int64_t malformed_chunks = 0;
   int64_t skipped_records = 0;
-  uint64_t calls_without_line = 0;  // that began in the measured time
-  uint64_t measured_calls = 0;      // likewise, of all threads
+  std::vector<std::pair<const tracer::RefusedFact*, uint64_t>> refused;  // what found no room in the trace
+  uint64_t calls_without_line = 0;                                       // that began in the measured time
+  uint64_t measured_calls = 0;                                           // likewise, of all threads
   uint64_t calls_outside_steps = 0;
 
   // Of the device where it is most, in ns of the measured time.
