@@ -6,12 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "policy/decision_text.h"
+
 namespace slipstream::allocator {
 
-// One row for each decision, from which all that names one is made: the enumerator; the name in files and summaries;
-// how much it says about the call that it was made in (tracer::CallShare); what it counts, for the documentation; and
-// the phrase behind a count in a summary. The summary puts a decision into the line that the beginning of its name
-// names.
+// policy/decision_text.h says what a row has.
 #define SLIPSTREAM_ALLOCATOR_DECISIONS(ROW)                                                                            \
   ROW(kReused, "reused", kOutcome, "allocations served with a block whose last work has run", "from the pool")         \
   ROW(kReusedBehind, "reused.behind", kOutcome,                                                                        \
@@ -80,13 +79,7 @@ enum class Decision : uint8_t {
 
 inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
 
-struct DecisionText {
-  const char* name;  // "allocator." in front, as files and summaries spell it
-  const char* meaning;
-  const char* phrase;
-};
-
-inline constexpr DecisionText kDecisionTexts[kDecisionCount] = {
+inline constexpr policy::DecisionText kDecisionTexts[kDecisionCount] = {
 #define SLIPSTREAM_ROW(enumerator, name, share, meaning, phrase) {"allocator." name, meaning, phrase},
     SLIPSTREAM_ALLOCATOR_DECISIONS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW

@@ -8,12 +8,11 @@
 #include <span>
 #include <string_view>
 
+#include "policy/decision_text.h"
+
 namespace slipstream::transfer {
 
-// One row for each decision, from which all that names one is made: the enumerator; the name in files and summaries;
-// how much it says about the call that it was made in (tracer::CallShare); what it counts, for the documentation; and
-// the phrase behind a count in a summary. The summary puts a decision into the line that the beginning of its name
-// names.
+// policy/decision_text.h says what a row has.
 #define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                             \
   ROW(kH2dPromotedSmall, "h2d.promoted.small", kOutcome,                                                               \
       "copies to the device of up to 64 KiB staged in pinned memory", "small")                                         \
@@ -170,13 +169,7 @@ using CountDecision = void (*)(Decision decision, uint64_t bytes, uint64_t time_
 
 inline constexpr size_t kDecisionCount = static_cast<size_t>(Decision::kCount);
 
-struct DecisionText {
-  const char* name;  // "transfer." in front, as files and summaries spell it
-  const char* meaning;
-  const char* phrase;
-};
-
-inline constexpr DecisionText kDecisionTexts[kDecisionCount] = {
+inline constexpr policy::DecisionText kDecisionTexts[kDecisionCount] = {
 #define SLIPSTREAM_ROW(enumerator, name, share, meaning, phrase) {"transfer." name, meaning, phrase},
     SLIPSTREAM_TRANSFER_DECISIONS(SLIPSTREAM_ROW)
 #undef SLIPSTREAM_ROW

@@ -19,7 +19,7 @@ constexpr size_t kWide = 1000;
 constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
-  for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
+  for (const policy::DecisionText& text : transfer::kDecisionTexts) {
     EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     // The engine's names decide what line they are in.
     if (std::string_view(text.name).starts_with("transfer.sync.skipped")) continue;
@@ -64,13 +64,19 @@ TEST(DecisionsTest, ARunInWords) {
 }
 
 TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {
-  for (const allocator::DecisionText& text : allocator::kDecisionTexts) {
+  for (const policy::DecisionText& text : allocator::kDecisionTexts) {
     EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     if (std::string_view(text.name) == "allocator.retried") continue;  // is said with what was given back
     const Lines lines = AllocatorLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_GE(lines.size(), 1U) << text.name;
     for (const std::string& line : lines) EXPECT_FALSE(line.starts_with("also")) << line;
   }
+}
+
+TEST(DecisionsTest, MeaningsOfBothEngines) {
+  EXPECT_EQ(DecisionMeaning("transfer.sync.skipped"), "synchronizations skipped");
+  EXPECT_NE(DecisionMeaning("allocator.reused"), "");
+  EXPECT_EQ(DecisionMeaning("transfer.nothing"), "");
 }
 
 TEST(DecisionsTest, TheAllocatorInWords) {
@@ -147,7 +153,7 @@ TEST(DecisionsTest, ManyReasonsAreSummedAndStillAddUp) {
 
 TEST(DecisionsTest, LongLinesAreBrokenAtSpaces) {
   std::vector<tracer::DecisionCounts> decisions;
-  for (const transfer::DecisionText& text : transfer::kDecisionTexts) decisions.push_back({text.name, 1, 1, 1});
+  for (const policy::DecisionText& text : transfer::kDecisionTexts) decisions.push_back({text.name, 1, 1, 1});
   std::string joined;
   for (const std::string& line : TransferLines(decisions, 60)) {
     EXPECT_LE(line.size(), 60U) << line;

@@ -221,7 +221,7 @@ TEST_F(PolicyExplainTest, NothingIsPromotedWhereSlipstreamIsOff) {
 TEST_F(PolicyExplainTest, NamesEveryReasonOfTheEngine) {
   const std::string up = Of("4KiB", "h2d").out;
   const std::string down = ExplainIn(folder_, {.size = "1MiB", .direction = "d2h"}).out;
-  for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
+  for (const policy::DecisionText& text : transfer::kDecisionTexts) {
     const std::string_view name = text.name;
     const bool by_policy = name.ends_with(".off") || name.ends_with(".rule") || name == "transfer.d2h.declined.small";
     const bool of_up = name.starts_with("transfer.h2d.declined.") || name.starts_with("transfer.sync.kept.");

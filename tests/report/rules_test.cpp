@@ -220,10 +220,7 @@ TEST(KernelNameTest, Communication) {
   }
 }
 
-TEST(DecisionTextTest, OfBothEngines) {
-  EXPECT_EQ(DecisionMeaning("transfer.sync.skipped"), "synchronizations skipped");
-  EXPECT_NE(DecisionMeaning("allocator.reused"), "");
-  EXPECT_EQ(DecisionMeaning("transfer.nothing"), "");
+TEST(DecisionTextTest, MakesItReturn) {
   EXPECT_TRUE(MakesItReturn("transfer.sync.skipped"));
   EXPECT_TRUE(MakesItReturn("transfer.h2d.promoted.small"));
   EXPECT_FALSE(MakesItReturn("transfer.sync.skipped.rest"));

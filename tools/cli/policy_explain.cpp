@@ -157,7 +157,7 @@ std::vector<Condition> ConditionsOf(std::string_view prefix) {
                                       NameOf(Decision::kD2hDeclinedSmall), NameOf(Decision::kSyncKeptOff),
                                       NameOf(Decision::kSyncKeptRule)};
   std::vector<Condition> conditions;
-  for (const transfer::DecisionText& text : transfer::kDecisionTexts) {
+  for (const policy::DecisionText& text : transfer::kDecisionTexts) {
     const std::string_view name = text.name;
     if (!name.starts_with(prefix) || std::find(std::begin(settled), std::end(settled), name) != std::end(settled)) {
       continue;

@@ -1,6 +1,7 @@
 #include "tools/text/decisions.h"
 
 #include <algorithm>
+#include <span>
 
 #include "allocator/decision.h"
 #include "tools/text/text.h"
@@ -11,11 +12,15 @@ namespace {
 
 using tracer::DecisionCounts;
 
-template <typename Texts>
-std::string_view PhraseIn(const Texts& texts, std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(texts), std::end(texts), [name](const auto& t) { return name == t.name; });
-  return found == std::end(texts) ? std::string_view() : std::string_view(found->phrase);
+// Of either engine; null: this build knows no such decision.
+const policy::DecisionText* FindDecision(std::string_view name) {
+  using Texts = std::span<const policy::DecisionText>;
+  for (const Texts texts : {Texts(transfer::kDecisionTexts), Texts(allocator::kDecisionTexts)}) {
+    for (const policy::DecisionText& text : texts) {
+      if (name == text.name) return &text;
+    }
+  }
+  return nullptr;
 }
 
 constexpr size_t kReasonsShown = 5;
@@ -89,8 +94,13 @@ void AppendWrapped(std::vector<std::string>& lines, std::string text, size_t col
 }  // namespace
 
 std::string_view DecisionPhrase(std::string_view name) {
-  const std::string_view of_transfer = PhraseIn(transfer::kDecisionTexts, name);
-  return of_transfer.empty() ? PhraseIn(allocator::kDecisionTexts, name) : of_transfer;
+  const policy::DecisionText* const text = FindDecision(name);
+  return text != nullptr ? text->phrase : "";
+}
+
+std::string_view DecisionMeaning(std::string_view name) {
+  const policy::DecisionText* const text = FindDecision(name);
+  return text != nullptr ? text->meaning : "";
 }
 
 std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisions, size_t columns) {

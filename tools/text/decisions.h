@@ -19,7 +19,10 @@ std::vector<std::string> TransferLines(const std::vector<tracer::DecisionCounts>
 // The same for the allocator: what came from its pool, what it kept, and what went back to the driver.
 std::vector<std::string> AllocatorLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
 
-// The phrase behind a count: "while all staging memory was in flight". Empty where this build knows none.
+// Both are empty where this build knows no such decision. The phrase behind a count: "while all staging memory was in
+// flight".
 std::string_view DecisionPhrase(std::string_view name);
+// A line for people.
+std::string_view DecisionMeaning(std::string_view name);
 
 }  // namespace slipstream::text

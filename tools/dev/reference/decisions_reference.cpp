@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -17,8 +18,7 @@ namespace {
 constexpr char kBegin[] = "<!-- decisions:begin -->\n";
 constexpr char kEnd[] = "<!-- decisions:end -->\n";
 
-template <typename Decisions>
-std::string TableOf(const Decisions& decisions) {
+std::string TableOf(std::span<const slipstream::policy::DecisionText> decisions) {
   std::string table = "| name | counts |\n|---|---|\n";
   for (const auto& decision : decisions) {
     table += std::string("| `") + decision.name + "` | " + decision.meaning + " |\n";

@@ -2,9 +2,9 @@
 #include <array>
 #include <string>
 
+#include "tools/text/decisions.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
-#include "tools/trace/report/decision_text.h"
 
 namespace slipstream::advise {
 namespace {
@@ -28,7 +28,7 @@ Verdict PageableCopies(const Facts& facts) {
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
   for (const CallGroup& group : facts.calls) {
     if (left(group) && group.time > all.time / 4) {
-      advice.evidence.push_back("left alone by slipstream: " + std::string(report::DecisionMeaning(group.decision)));
+      advice.evidence.push_back("left alone by slipstream: " + std::string(text::DecisionMeaning(group.decision)));
     }
   }
   advice.places = PlacesOf(sums);

@@ -1,25 +1,6 @@
 #include "tools/trace/report/decision_text.h"
 
-#include "allocator/decision.h"
-#include "transfer/decision.h"
-
 namespace slipstream::report {
-namespace {
-
-template <typename Texts>
-std::string_view Find(const Texts& texts, std::string_view name) {
-  for (const auto& text : texts) {
-    if (name == text.name) return text.meaning;
-  }
-  return {};
-}
-
-}  // namespace
-
-std::string_view DecisionMeaning(std::string_view name) {
-  const std::string_view of_transfer = Find(transfer::kDecisionTexts, name);
-  return of_transfer.empty() ? Find(allocator::kDecisionTexts, name) : of_transfer;
-}
 
 bool MakesItReturn(std::string_view decision) {
   // "skipped.rest" is a wait for work on host memory.

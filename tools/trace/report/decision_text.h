@@ -12,9 +12,6 @@
 
 namespace slipstream::report {
 
-// A line for people; empty: this build knows no such decision.
-std::string_view DecisionMeaning(std::string_view name);
-
 // Whether a call that waits by its name did not wait for the device.
 bool MakesItReturn(std::string_view decision);
 

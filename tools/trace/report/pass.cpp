@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tools/text/decisions.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/db/devices.h"
 #include "tools/trace/report/avoided_waits.h"
@@ -495,7 +496,7 @@ void Pass::FinishDecisions(ProcessSum* sum) {
   for (const auto& [id, from] : sum->decisions) {
     DecisionReport& decision = sum->report.decisions.emplace_back();
     decision.name = id == 0 ? "none" : decisions_.NameOf(id);
-    decision.meaning = DecisionMeaning(decision.name);
+    decision.meaning = text::DecisionMeaning(decision.name);
     decision.calls = from.calls;
     decision.measured_calls = from.measured_calls;
     decision.bytes = from.bytes;
