@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "tracer/base/claim.h"
 #include "tracer/python/python_text.h"
 #include "tracer/python/raw_memory.h"
 
@@ -257,14 +258,15 @@ uint32_t CodeSites::InternCode(const Facts& facts) {
     uint32_t found = entry.load(std::memory_order_acquire);
     if (found == 0) {
       if (mine == 0) {
+        size_t bytes = 0;
+        if (!Claim(&byte_count_, limits_.bytes, file_bytes + function_bytes + facts.table.size(), &bytes)) return 0;
         uint32_t index = 0;
-        char* const bytes = ClaimBytes(file_bytes + function_bytes + facts.table.size());
-        if (bytes == nullptr || !Claim(&code_count_, limits_.codes, &index)) return 0;
+        if (!Claim(&code_count_, limits_.codes, 1, &index)) return 0;
         Code& code = codes_[index];
         code = {.hash = hash,
-                .file = static_cast<size_t>(bytes - bytes_),
-                .function = static_cast<size_t>(bytes - bytes_) + file_bytes,
-                .table = static_cast<size_t>(bytes - bytes_) + file_bytes + function_bytes,
+                .file = bytes,
+                .function = bytes + file_bytes,
+                .table = bytes + file_bytes + function_bytes,
                 .file_bytes = static_cast<uint32_t>(file_bytes),
                 .function_bytes = static_cast<uint32_t>(function_bytes),
                 .table_bytes = static_cast<uint32_t>(facts.table.size()),
@@ -298,7 +300,7 @@ uint32_t CodeSites::InternSite(uint32_t code, int32_t instruction) {
     uint32_t found = entry.load(std::memory_order_acquire);
     if (found == kUnknown) {
       if (mine == kUnknown) {
-        if (!Claim(&site_count_, limits_.sites, &mine)) return kUnknown;
+        if (!Claim(&site_count_, limits_.sites, 1, &mine)) return kUnknown;
         sites_[mine].instruction = instruction;
         sites_[mine].code.store(code, std::memory_order_release);
       }
@@ -308,23 +310,6 @@ uint32_t CodeSites::InternSite(uint32_t code, int32_t instruction) {
       return found;
     }
   }
-}
-
-bool CodeSites::Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index) {
-  uint32_t next = count->load(std::memory_order_relaxed);
-  do {
-    if (next >= limit) return false;
-  } while (!count->compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
-  *index = next;
-  return true;
-}
-
-char* CodeSites::ClaimBytes(size_t bytes) {
-  size_t used = byte_count_.load(std::memory_order_relaxed);
-  do {
-    if (bytes > limits_.bytes - used) return nullptr;
-  } while (!byte_count_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
-  return &bytes_[used];
 }
 
 const CodeSites::Code* CodeSites::CodeOf(uint32_t site) const {

@@ -99,8 +99,6 @@ class CodeSites {
   bool IsStill(const Code& code, uintptr_t address) const;
   uint32_t InternCode(const Facts& facts);
   uint32_t InternSite(uint32_t code, int32_t instruction);
-  static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
-  char* ClaimBytes(size_t bytes);
   const Code* CodeOf(uint32_t site) const;
   bool Choose(uint32_t site, Chosen* chosen) const;
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 
+#include "tracer/base/claim.h"
 #include "tracer/python/frame_layout.h"
 
 namespace slipstream::tracer {
@@ -121,15 +122,6 @@ bool NativeFrames::Find(uintptr_t address, Identity* identity) {
   return true;
 }
 
-bool NativeFrames::Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index) {
-  uint32_t next = count->load(std::memory_order_relaxed);
-  do {
-    if (next >= limit) return false;
-  } while (!count->compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
-  *index = next;
-  return true;
-}
-
 // A slot is taken for good by the first address that comes to it.
 NativeFrames::Frame NativeFrames::LookUp(uintptr_t return_address) {
   for (size_t at = HashOf(return_address), tries = 0; tries <= slot_mask_; ++at, ++tries) {
@@ -168,7 +160,7 @@ uint32_t NativeFrames::NumberOf(uintptr_t return_address) {
   uint32_t module = 0;
   if (Find(return_address - 1, &identity)) module = ModuleOf(identity);
   uint32_t number = kNone;
-  if (!Claim(&address_count_, limits_.addresses, &number)) {
+  if (!Claim(&address_count_, limits_.addresses, 1, &number)) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     return kNone;
   }
@@ -211,12 +203,10 @@ uint32_t NativeFrames::AddModule(const Identity& identity) {
   }
   path = path.substr(0, kMaxPath);
   errno = kept;
-  size_t at = byte_count_.load(std::memory_order_relaxed);
-  do {
-    if (path.size() > limits_.bytes - at) return 0;
-  } while (!byte_count_.compare_exchange_weak(at, at + path.size(), std::memory_order_relaxed));
+  size_t at = 0;
+  if (!Claim(&byte_count_, limits_.bytes, path.size(), &at)) return 0;
   uint32_t number = 0;
-  if (!Claim(&module_count_, limits_.modules, &number)) return 0;
+  if (!Claim(&module_count_, limits_.modules, 1, &number)) return 0;
   Entry& entry = entries_[number];
   entry.identity = identity;
   entry.bias = loaded->l_addr;

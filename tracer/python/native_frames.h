@@ -111,7 +111,6 @@ class NativeFrames {
   uint32_t NumberOf(uintptr_t return_address);
   uint32_t ModuleOf(const Identity& identity);
   uint32_t AddModule(const Identity& identity);
-  static bool Claim(std::atomic<uint32_t>* count, uint32_t limit, uint32_t* index);
   bool HasBuildIdOf(const Entry& entry) const;
 
   const Limits limits_;

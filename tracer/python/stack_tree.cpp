@@ -5,6 +5,8 @@
 #include <bit>
 #include <new>
 
+#include "tracer/base/claim.h"
+
 namespace slipstream::tracer {
 namespace {
 
@@ -55,7 +57,7 @@ uint32_t StackTree::Intern(uint32_t site, uint32_t parent) {
     uint32_t found = slot.load(std::memory_order_acquire);
     if (found == kNone) {
       if (mine == kNone) {
-        if (!Claim(&mine)) {
+        if (!Claim(&count_, limit_, 1, &mine)) {
           refused_.fetch_add(1, std::memory_order_relaxed);
           return kNone;
         }
@@ -66,15 +68,6 @@ uint32_t StackTree::Intern(uint32_t site, uint32_t parent) {
     // Taken, maybe since the line before, maybe with just this.
     if (stacks_[found].load(std::memory_order_relaxed) == packed) return found;
   }
-}
-
-bool StackTree::Claim(uint32_t* stack) {
-  uint32_t next = count_.load(std::memory_order_relaxed);
-  do {
-    if (next >= limit_) return false;
-  } while (!count_.compare_exchange_weak(next, next + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
-  *stack = next;
-  return true;
 }
 
 bool StackTree::Describe(uint32_t stack, Stack* description) const {

@@ -53,7 +53,6 @@ class StackTree {
 
  private:
   StackTree(uint32_t limit, uint32_t slot_mask, void* memory, size_t bytes);
-  bool Claim(uint32_t* stack);
 
   const uint64_t number_;
   const uint32_t limit_;  // numbers are below it

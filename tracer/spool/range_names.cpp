@@ -5,6 +5,8 @@
 #include <cstring>
 #include <new>
 
+#include "tracer/base/claim.h"
+
 namespace slipstream::tracer {
 namespace {
 
@@ -37,14 +39,10 @@ RangeNames::RangeNames(const Limits& limits, char* memory, size_t memory_bytes)
 RangeNames::~RangeNames() { munmap(memory_, memory_bytes_); }
 
 uint32_t RangeNames::Write(std::string_view text, uint64_t hash) {
-  size_t at = used_bytes_.load(std::memory_order_relaxed);
-  do {
-    if (text.size() > limits_.bytes - at) return kUnknown;
-  } while (!used_bytes_.compare_exchange_weak(at, at + text.size(), std::memory_order_relaxed));
-  uint32_t name = count_.load(std::memory_order_relaxed);
-  do {
-    if (name >= limits_.names) return kUnknown;
-  } while (!count_.compare_exchange_weak(name, name + 1, std::memory_order_acq_rel, std::memory_order_relaxed));
+  size_t at = 0;
+  if (!Claim(&used_bytes_, limits_.bytes, text.size(), &at)) return kUnknown;
+  uint32_t name = kUnknown;
+  if (!Claim(&count_, limits_.names, 1, &name)) return kUnknown;
   if (!text.empty()) std::memcpy(texts_ + at, text.data(), text.size());
   names_[name].bytes = static_cast<uint32_t>(text.size());
   names_[name].hash = hash;
