@@ -29,8 +29,18 @@ def significant(value):
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def interval(summary):
-    return f"{summary['ratio_low']:.3f} to {summary['ratio_high']:.3f}"
+def interval(summary, digits=3):
+    return f"{summary['ratio_low']:.{digits}f} to {summary['ratio_high']:.{digits}f}"
+
+
+# What ratio_cells() fills, behind a column of milliseconds.
+RATIO_COLUMNS = ("ratio", "95 % interval", "pairs")
+
+
+def ratio_cells(summary, digits=3):
+    """The time of what it is compared with, in ms, the ratio, its interval, and how many pairs."""
+    ratio = f"{summary['ratio_median']:.{digits}f}"
+    return milliseconds(summary["a_median"]), ratio, interval(summary, digits), summary["pairs"]
 
 
 def of_variant(results, variant):

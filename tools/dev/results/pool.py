@@ -1,6 +1,6 @@
 """Tables of the device-memory pool: pairs of cudaMalloc and cudaFree, programs, and the driver calls that it decides by."""
 
-from .markdown import Unusable, interval, milliseconds, nanoseconds, of_variant, table
+from .markdown import RATIO_COLUMNS, Unusable, nanoseconds, of_variant, ratio_cells, table
 
 SIZES = ("2MiB", "20MiB", "256MiB", "1GiB")
 STATES = {"idle": "nothing", "behind": "a copy of 2 GiB"}
@@ -73,23 +73,15 @@ def pool_pairs(results):
 
 
 def pool_programs(results):
-    rows = []
-    for benchmark in results["benchmarks"]:
-        if benchmark["variant"] in PROGRAMS:
-            summary = benchmark["summary"]
-            rows.append(
-                (
-                    PROGRAMS[benchmark["variant"]],
-                    milliseconds(summary["a_median"]),
-                    f"{summary['ratio_median']:.3f}",
-                    interval(summary),
-                    summary["pairs"],
-                )
-            )
+    rows = [
+        (PROGRAMS[benchmark["variant"]], *ratio_cells(benchmark["summary"]))
+        for benchmark in results["benchmarks"]
+        if benchmark["variant"] in PROGRAMS
+    ]
     if not rows:
         return None
     return "Programs, with the time of what stands behind the stroke, of a step or of the whole:\n\n" + table(
-        ("what", "ms", "ratio", "95 % interval", "pairs"), rows
+        ("what", "ms", *RATIO_COLUMNS), rows
     )
 
 

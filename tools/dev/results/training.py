@@ -1,6 +1,6 @@
 """Tables of whole programs: throughput, step time, what recording costs, what the preload adds to a start."""
 
-from .markdown import interval, milliseconds, of_variant, significant, table
+from .markdown import RATIO_COLUMNS, interval, milliseconds, of_variant, ratio_cells, significant, table
 
 STEP_VARIANTS = {
     "off": "every engine and counter off",
@@ -122,47 +122,26 @@ def accounts(results):
 
 
 def examples(results):
-    rows = []
-    for benchmark in of_variant(results, "step.slipstream"):
-        summary = benchmark["summary"]
-        rows.append(
-            (
-                benchmark["name"],
-                milliseconds(summary["a_median"]),
-                f"{summary['ratio_median']:.3f}",
-                interval(summary),
-                summary["pairs"],
-            )
-        )
+    rows = [
+        (benchmark["name"], *ratio_cells(benchmark["summary"])) for benchmark in of_variant(results, "step.slipstream")
+    ]
     if not rows:
         return None
     return (
         "Step time of other ways to write a training loop (`tests/gpu/train_patterns.py`), slipstream / bare:\n\n"
-        + table(("example", "bare, ms a step", "ratio", "95 % interval", "pairs"), rows)
+        + table(("example", "bare, ms a step", *RATIO_COLUMNS), rows)
     )
 
 
-def compared(results, variants, name_of):
-    """Rows of: what ran, what it is compared with, and the ratio with four decimals."""
-    return [
-        (
-            name_of(benchmark),
-            variants[benchmark["variant"]],
-            milliseconds(benchmark["summary"]["a_median"]),
-            f"{benchmark['summary']['ratio_median']:.4f}",
-            f"{benchmark['summary']['ratio_low']:.4f} to {benchmark['summary']['ratio_high']:.4f}",
-            benchmark["summary"]["pairs"],
-        )
+def compared_table(results, variants, title, column="compared with bare", name_of=lambda benchmark: benchmark["name"]):
+    rows = [
+        (name_of(benchmark), variants[benchmark["variant"]], *ratio_cells(benchmark["summary"], 4))
         for benchmark in results["benchmarks"]
         if benchmark["variant"] in variants
     ]
-
-
-def compared_table(results, variants, title, column="compared with bare", name_of=lambda benchmark: benchmark["name"]):
-    rows = compared(results, variants, name_of)
     if not rows:
         return None
-    return f"{title}:\n\n" + table(("workload", column, "bare, ms a step", "ratio", "95 % interval", "pairs"), rows)
+    return f"{title}:\n\n" + table(("workload", column, "bare, ms a step", *RATIO_COLUMNS), rows)
 
 
 def step_time(results):
