@@ -1,6 +1,6 @@
 """Tables of single copies: how long the host waits, and when the bytes are there."""
 
-from .markdown import of_variant, short, table
+from .markdown import of_variant, short, titled
 
 
 def median_and_p90(figures):
@@ -16,12 +16,10 @@ def blocking_copies(results):
         )
         for benchmark in of_variant(results, "copy.blocking")
     ]
-    if not rows:
-        return None
-    return (
-        "Host time of a blocking `.cuda()` from pageable memory behind 64 ms of queued kernels, median (90th "
-        "percentile):\n\n"
-        + table(("size", "bare", "slipstream", "bare, pinned and not blocking", "target"), rows)
+    return titled(
+        "Host time of a blocking `.cuda()` from pageable memory behind 64 ms of queued kernels, median (90th percentile)",
+        ("size", "bare", "slipstream", "bare, pinned and not blocking", "target"),
+        rows,
     )
 
 
@@ -38,11 +36,11 @@ def blocking_calls(results):
         )
         for benchmark in measured
     ]
-    if not rows:
-        return None
-    return (
+    return titled(
         "The same without PyTorch around it (`cudaMemcpyAsync` and `cudaStreamSynchronize`, "
-        "`tools/dev/bench/blocking_copies.cpp`):\n\n" + table(("size", *columns.values(), "target"), rows)
+        "`tools/dev/bench/blocking_copies.cpp`)",
+        ("size", *columns.values(), "target"),
+        rows,
     )
 
 
@@ -64,24 +62,20 @@ def rates(results, variant, of_what):
 
 
 def complete_copies(results):
-    rows = rates(results, "copy.complete", "pinned")
-    if not rows:
-        return None
-    return (
+    return titled(
         "Copies from pageable memory until they are on the device, GB/s (host alone: slipstream's threads copy as much "
-        "into staging memory, and no device is there):\n\n"
-        + table(("size", "bare", "slipstream", "bare, pinned", "slipstream / pinned", "host alone"), rows)
+        "into staging memory, and no device is there)",
+        ("size", "bare", "slipstream", "bare, pinned", "slipstream / pinned", "host alone"),
+        rates(results, "copy.complete", "pinned"),
     )
 
 
 def fetched_copies(results):
-    rows = rates(results, "copy.fetch", "bare")
-    if not rows:
-        return None
-    return (
+    return titled(
         "`.cpu()` into memory that was never touched, GB/s (host alone: the same threads fill such memory, and no device "
-        "is there):\n\n"
-        + table(("size", "bare", "slipstream", "bare, into pinned memory", "slipstream / bare", "host alone"), rows)
+        "is there)",
+        ("size", "bare", "slipstream", "bare, into pinned memory", "slipstream / bare", "host alone"),
+        rates(results, "copy.fetch", "bare"),
     )
 
 

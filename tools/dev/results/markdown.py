@@ -13,6 +13,11 @@ def table(header, rows):
     return "\n".join([row(*header), row(*("---" for _ in header)), *(row(*cells) for cells in rows)])
 
 
+def titled(title, header, rows):
+    """The table behind what it shows; None where it has no rows."""
+    return f"{title}:\n\n" + table(header, rows) if rows else None
+
+
 def milliseconds(seconds):
     return f"{seconds * 1e3:.3f}" if seconds < 0.1 else f"{seconds * 1e3:.1f}"
 

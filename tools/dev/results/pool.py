@@ -1,6 +1,6 @@
 """Tables of the device-memory pool: pairs of cudaMalloc and cudaFree, programs, and the driver calls that it decides by."""
 
-from .markdown import RATIO_COLUMNS, Unusable, nanoseconds, of_variant, ratio_cells, table
+from .markdown import RATIO_COLUMNS, Unusable, nanoseconds, of_variant, ratio_cells, titled
 
 SIZES = ("2MiB", "20MiB", "256MiB", "1GiB")
 STATES = {"idle": "nothing", "behind": "a copy of 2 GiB"}
@@ -66,9 +66,11 @@ def pool_pairs(results):
         for threads in sorted(key[3] for key in found if key[:3] == ("bare", state, size))
     ]
     header = ("pending on the device", "size", "threads", *(PAIR_COLUMNS[variant] for variant in variants))
-    return (
+    return titled(
         "`cudaMalloc` and `cudaFree` one after the other from C++, median of a pair (99th percentile), by one thread or by several "
-        f"at once; the target of one thread is {target} ns (`tools/dev/bench/pool_calls.cpp`):\n\n" + table(header, rows)
+        f"at once; the target of one thread is {target} ns (`tools/dev/bench/pool_calls.cpp`)",
+        header,
+        rows,
     )
 
 
@@ -78,24 +80,18 @@ def pool_programs(results):
         for benchmark in results["benchmarks"]
         if benchmark["variant"] in PROGRAMS
     ]
-    if not rows:
-        return None
-    return "Programs, with the time of what stands behind the stroke, of a step or of the whole:\n\n" + table(
-        ("what", "ms", *RATIO_COLUMNS), rows
-    )
+    title = "Programs, with the time of what stands behind the stroke, of a step or of the whole"
+    return titled(title, ("what", "ms", *RATIO_COLUMNS), rows)
 
 
 def driver_calls(results):
     found = {benchmark["name"]: benchmark["ns"] for benchmark in of_variant(results, "driver")}
-    if not found:
-        return None
     unknown = found.keys() - DRIVER_CALLS.keys()
     if unknown:
         raise Unusable(f"tools/dev/results/pool.py has no text for the driver call {min(unknown)}")
     rows = [(text, nanoseconds(found[name])) for name, text in DRIVER_CALLS.items() if name in found]
-    return "The driver calls that the pool decides by, mean of many (`tools/dev/bench/driver_calls.cpp`):\n\n" + table(
-        ("call", "time"), rows
-    )
+    title = "The driver calls that the pool decides by, mean of many (`tools/dev/bench/driver_calls.cpp`)"
+    return titled(title, ("call", "time"), rows)
 
 
 TABLES = (

@@ -1,6 +1,6 @@
 """Tables of whole programs: throughput, step time, what recording costs, what the preload adds to a start."""
 
-from .markdown import RATIO_COLUMNS, interval, milliseconds, of_variant, ratio_cells, significant, table
+from .markdown import RATIO_COLUMNS, interval, milliseconds, of_variant, ratio_cells, significant, titled
 
 STEP_VARIANTS = {
     "off": "every engine and counter off",
@@ -49,12 +49,11 @@ def throughput(results):
                 summary["pairs"],
             )
         )
-    if not rows:
-        return None
-    return (
+    return titled(
         "Training throughput of a plain script, samples/s: the same script bare, under slipstream, and tuned by hand "
-        "(`pin_memory=True`, `non_blocking=True`) without it; 8 loader workers, batch 128, autocast, 224 x 224 images:"
-        "\n\n" + table(("model", *THROUGHPUT_HEADER), rows)
+        "(`pin_memory=True`, `non_blocking=True`) without it; 8 loader workers, batch 128, autocast, 224 x 224 images",
+        ("model", *THROUGHPUT_HEADER),
+        rows,
     )
 
 
@@ -78,16 +77,15 @@ def workloads(results):
                 summary["pairs"],
             )
         )
-    if not rows:
-        return None
-    text = (
+    text = titled(
         "Training throughput in samples/s (`tests/gpu/train_transfer.py`, `train_lm.py`): the plain script bare and under "
         "slipstream, and tuned by hand without it. `on_device` has nothing to tune: the same program twice. "
-        '`checkpoint_no_d2h` is `checkpoint` with `transfer.d2h = "off"`, and `two_cores_*` run on two cores:\n\n'
-        + table(("workload", *THROUGHPUT_HEADER), rows)
+        '`checkpoint_no_d2h` is `checkpoint` with `transfer.d2h = "off"`, and `two_cores_*` run on two cores',
+        ("workload", *THROUGHPUT_HEADER),
+        rows,
     )
     means = [check["data"] for check in results["checks"] if check.get("data", {}).get("geometric_mean")]
-    if means:
+    if text and means:
         text += (
             f"\n\nSlipstream / tuned by hand over {len(means[0]['ratios'])} workloads, geometric mean: "
             f"{means[0]['geometric_mean']:.3f}."
@@ -103,8 +101,6 @@ def accounts(results):
         for variant, parts in check.get("data", {}).get("milliseconds_a_step", {}).items()
         if not isinstance(parts, str)
     ]
-    if not rows:
-        return None
     header = (
         "workload",
         "variant",
@@ -115,9 +111,11 @@ def accounts(results):
         "host moving data",
         "host in synchronizations",
     )
-    return (
+    return titled(
         "Where a step's time goes, ms, in ten steps under `torch.profiler` (which slows down what the host limits): the step is kernels, "
-        "copies beside no kernel, and an idle device; beside it, what the host's thread does:\n\n" + table(header, rows)
+        "copies beside no kernel, and an idle device; beside it, what the host's thread does",
+        header,
+        rows,
     )
 
 
@@ -125,11 +123,10 @@ def examples(results):
     rows = [
         (benchmark["name"], *ratio_cells(benchmark["summary"])) for benchmark in of_variant(results, "step.slipstream")
     ]
-    if not rows:
-        return None
-    return (
-        "Step time of other ways to write a training loop (`tests/gpu/train_patterns.py`), slipstream / bare:\n\n"
-        + table(("example", "bare, ms a step", *RATIO_COLUMNS), rows)
+    return titled(
+        "Step time of other ways to write a training loop (`tests/gpu/train_patterns.py`), slipstream / bare",
+        ("example", "bare, ms a step", *RATIO_COLUMNS),
+        rows,
     )
 
 
@@ -139,9 +136,7 @@ def compared_table(results, variants, title, column="compared with bare", name_o
         for benchmark in results["benchmarks"]
         if benchmark["variant"] in variants
     ]
-    if not rows:
-        return None
-    return f"{title}:\n\n" + table(("workload", column, "bare, ms a step", *RATIO_COLUMNS), rows)
+    return titled(title, ("workload", column, "bare, ms a step", *RATIO_COLUMNS), rows)
 
 
 def step_time(results):
