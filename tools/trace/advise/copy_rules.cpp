@@ -24,7 +24,7 @@ Verdict PageableCopies(const Facts& facts) {
   if (all.count == 0 || per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Copies from pageable memory make the host wait while the driver stages them.";
-  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " copies of pageable memory, " +
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies of pageable memory, " +
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
   for (const CallGroup& group : facts.calls) {
     if (left(group) && group.time > all.time / 4) {
@@ -50,7 +50,7 @@ Verdict BlockingCopies(const Facts& facts) {
   if (per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Blocking copies (cudaMemcpy) hold the thread that makes the steps until they are done.";
-  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " blocking copies, " +
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " blocking copies, " +
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
@@ -85,7 +85,7 @@ Verdict ManySmallCopies(const Facts& facts) {
   const int64_t exposed = facts.PerStep(std::min(SmallCopyTime(facts), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "Many small copies: each costs its launch, whatever it carries.";
-  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " copies of at most 64 KiB, " +
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies of at most 64 KiB, " +
                          Bytes(facts.PerStep(all.bytes)) + " in all",
                      report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");

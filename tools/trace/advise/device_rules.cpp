@@ -26,10 +26,6 @@ bool IsMatrixWork(const WorkGroup& group) {
          std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) { return Contains(group.kernel, name); });
 }
 
-std::string Launches(const Facts& facts, uint64_t count) {
-  return PerStepText(static_cast<double>(count) / facts.steps());
-}
-
 // The device waits for a host that is between two calls.
 Verdict HostBound(const Facts& facts) {
   const report::DeviceReport* const device = Busiest(facts);
@@ -74,8 +70,9 @@ Verdict LaunchBound(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.05 || mean > kShort) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Launching takes longer than the kernels do: the device runs dry while the host launches.";
-  advice.evidence = {Launches(facts, device->kernels) + " kernels, " + report::Time(mean) + " each on average",
-                     "idle for " + report::Time(per_step) + " per step while the host was launching"};
+  advice.evidence = {
+      PerStepText(facts.CountPerStep(device->kernels)) + " kernels, " + report::Time(mean) + " each on average",
+      "idle for " + report::Time(per_step) + " per step while the host was launching"};
   advice.cost = per_step;
   advice.change = "Launch the step as one graph.";
   advice.snippet =
@@ -122,8 +119,8 @@ Verdict UnfusedPointwise(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.15) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Much of a step is spent in pointwise kernels, each of which reads and writes all of its tensors.";
-  advice.evidence = {Launches(facts, all.count) + " pointwise kernels, " + report::Time(per_step) + " (" +
-                     report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)"};
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " pointwise kernels, " + report::Time(per_step) +
+                     " (" + report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)"};
   advice.places = PlacesOf(sums);
   advice.why_unknown = "how many of them can become one is the compiler's to find out";
   advice.at_stake = per_step;
@@ -147,7 +144,7 @@ Verdict LoopOverTensors(const Facts& facts) {
   const int64_t between = facts.PerStep(GapBefore(facts, places));
   Advice advice;
   advice.finding = "A short kernel is launched for each of many tensors.";
-  advice.evidence = {Launches(facts, all.count) + " pointwise kernels of " +
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " pointwise kernels of " +
                          report::Time(all.time / static_cast<int64_t>(all.count)) + " each at " +
                          report::Counted(sums.size(), "line", "lines"),
                      report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
@@ -165,7 +162,7 @@ Verdict ZeroGradSets(const Facts& facts) {
     return group.function.starts_with("cudaMemset") && group.of_step_thread && group.place.known();
   });
   for (const PlaceSum& sum : sums) {
-    const double calls = static_cast<double>(sum.count) / facts.steps();
+    const double calls = facts.CountPerStep(sum.count);
     if (calls < kMany) continue;
     Advice advice;
     advice.finding = "One line sets many tensors to zero.";

@@ -61,7 +61,8 @@ struct Facts {
   std::optional<int64_t> processors;     // that the process may use
   std::optional<int64_t> shared_memory;  // bytes of /dev/shm
 
-  double steps() const { return process->divisor(); }
+  // A count of the measured time, of one step.
+  double CountPerStep(uint64_t count) const { return static_cast<double>(count) / process->divisor(); }
   // The share of one step of a sum over the measured time.
   int64_t PerStep(int64_t sum) const {
     return process->has_steps && process->measured_steps > 1 ? sum / static_cast<int64_t>(process->measured_steps)

@@ -71,7 +71,7 @@ Verdict MallocInSteadyState(const Facts& facts) {
   const PlaceSum all = SumOf(sums);
   const int64_t per_step = facts.PerStep(all.time);
   // What one step does alone is no habit of the loop.
-  const double calls = static_cast<double>(all.count) / facts.steps();
+  const double calls = facts.CountPerStep(all.count);
   if (!facts.process->has_steps || calls < 1 || per_step < 100 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The loop takes memory from the driver and gives it back, step after step.";
@@ -90,7 +90,7 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
   const auto sums = ByPlace(
       facts.calls, [](const CallGroup& group) { return IsFree(group) && group.of_step_thread && group.place.known(); });
   for (const PlaceSum& sum : sums) {
-    const double frees = static_cast<double>(sum.count) / facts.steps();
+    const double frees = facts.CountPerStep(sum.count);
     if (frees < kMany || !facts.process->has_steps) continue;
     const PlaceSum again = SumOf(ByPlace(facts.calls, IsMalloc));
     Advice advice;

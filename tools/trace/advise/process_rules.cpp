@@ -27,8 +27,7 @@ Verdict DataParallel(const Facts& facts) {
   Advice advice;
   advice.finding = "One process drives several devices and copies the model to all of them in each step.";
   advice.evidence = {std::to_string(devices.size()) + " devices in one process",
-                     PerStepText(static_cast<double>(broadcasts) / facts.steps()) + " broadcasts, " +
-                         report::Time(facts.PerStep(time))};
+                     PerStepText(facts.CountPerStep(broadcasts)) + " broadcasts, " + report::Time(facts.PerStep(time))};
   advice.cost = facts.PerStep(time) / static_cast<int64_t>(devices.size());
   advice.change = "A process for each device: DistributedDataParallel instead of DataParallel.";
   advice.snippet = "torchrun --nproc-per-node=8 train.py\nmodel = DistributedDataParallel(model)";

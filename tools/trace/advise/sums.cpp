@@ -24,15 +24,13 @@ std::vector<Place> UploadLines(const Facts& facts) {
 }
 
 std::vector<Place> ScalarLines(const Facts& facts) {
-  constexpr int64_t kScalar = 64;  // bytes
   const auto copies = ByPlace(facts.calls, [](const CallGroup& group) {
     return IsCopyCall(group) && group.most > 0 && group.most <= kScalar && group.place.known();
   });
   const std::vector<Place> places = PlacesOf(copies, SIZE_MAX);
-  const auto waits = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && Has(places, group.place);
-  });
-  if (static_cast<double>(SumOf(waits).count) / facts.steps() < 0.5) return {};
+  const auto waits =
+      ByPlace(facts.calls, [&](const CallGroup& group) { return HoldsTheStep(group) && Has(places, group.place); });
+  if (facts.CountPerStep(SumOf(waits).count) < 0.5) return {};
   return PlacesOf(waits, SIZE_MAX);
 }
 
@@ -42,7 +40,7 @@ std::vector<PlaceSum> SmallCopyLines(const Facts& facts) {
   auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy && !Has(scalars, group.place);
   });
-  if (static_cast<double>(SumOf(sums).count) / facts.steps() < kMany) sums.clear();
+  if (facts.CountPerStep(SumOf(sums).count) < kMany) sums.clear();
   return sums;
 }
 
@@ -53,8 +51,7 @@ std::vector<PlaceSum> LoopLines(const Facts& facts) {
     return IsPointwise(group.kernel) && group.kernel.find("multi_tensor") == std::string::npos && group.place.known();
   });
   std::erase_if(sums, [&](const PlaceSum& sum) {
-    return static_cast<double>(sum.count) / facts.steps() < kMany ||
-           sum.time / static_cast<int64_t>(sum.count) > kShort;
+    return facts.CountPerStep(sum.count) < kMany || sum.time / static_cast<int64_t>(sum.count) > kShort;
   });
   return sums;
 }

@@ -84,8 +84,6 @@ inline std::vector<Place> PlacesOf(const std::vector<PlaceSum>& sums, size_t mos
   return places;
 }
 
-inline bool WasSkipped(const CallGroup& group) { return group.decision.starts_with("transfer.sync.skipped"); }
-
 // By the names that PyTorch's kernels have.
 bool IsPointwise(std::string_view kernel);
 
@@ -97,9 +95,15 @@ inline bool IsWaitCall(const CallGroup& group) {
          group.function == "cudaEventSynchronize" || group.function == "cuStreamSynchronize" ||
          group.function == "cuCtxSynchronize" || group.function == "cuEventSynchronize";
 }
+// A wait of the thread that makes the steps, which slipstream did not skip.
+inline bool HoldsTheStep(const CallGroup& group) {
+  return IsWaitCall(group) && group.of_step_thread && !group.decision.starts_with("transfer.sync.skipped");
+}
 
 // Copies of at most this many bytes are small: their cost is their launch.
 inline constexpr int64_t kSmallCopy = 64 << 10;
+// And of at most this many, a number.
+inline constexpr int64_t kScalar = 64;
 
 // Lines at which the thread that makes the steps uploads batches.
 std::vector<Place> UploadLines(const Facts& facts);

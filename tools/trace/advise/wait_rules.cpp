@@ -7,8 +7,6 @@
 namespace slipstream::advise {
 namespace {
 
-constexpr int64_t kScalar = 64;  // bytes
-
 bool HasCopyAt(const Facts& facts, const Place& place, int64_t least, int64_t most) {
   return std::any_of(facts.calls.begin(), facts.calls.end(), [&](const CallGroup& group) {
     return IsCopyCall(group) && group.place == place && group.least >= least && group.most <= most && group.most > 0;
@@ -18,7 +16,7 @@ bool HasCopyAt(const Facts& facts, const Place& place, int64_t least, int64_t mo
 Advice AboutWaits(const Facts& facts, const std::vector<PlaceSum>& sums, const std::string& what) {
   const PlaceSum all = SumOf(sums);
   Advice advice;
-  advice.evidence = {PerStepText(static_cast<double>(all.count) / facts.steps()) + " " + what + ", " +
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " " + what + ", " +
                      report::Time(facts.PerStep(all.time)) + " of waiting"};
   if (const auto idle = facts.IdlePerStep()) {
     advice.evidence.push_back("the device had nothing to do for " + report::Time(*idle) +
@@ -34,9 +32,8 @@ Advice AboutWaits(const Facts& facts, const std::vector<PlaceSum>& sums, const s
 Verdict ItemSynchronizes(const Facts& facts) {
   const std::vector<Place> lines = ScalarLines(facts);
   if (lines.empty()) return Verdict::Nothing();
-  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && Has(lines, group.place);
-  });
+  const auto sums =
+      ByPlace(facts.calls, [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); });
   const auto copies = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place);
   });
@@ -50,11 +47,10 @@ Verdict ItemSynchronizes(const Facts& facts) {
 
 Verdict ExplicitSynchronizes(const Facts& facts) {
   const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && group.place.known() &&
-           !HasCopyAt(facts, group.place, 1, INT64_MAX);
+    return HoldsTheStep(group) && group.place.known() && !HasCopyAt(facts, group.place, 1, INT64_MAX);
   });
   const PlaceSum all = SumOf(sums);
-  if (all.count == 0 || static_cast<double>(all.count) / facts.steps() < 0.5) return Verdict::Nothing();
+  if (all.count == 0 || facts.CountPerStep(all.count) < 0.5) return Verdict::Nothing();
   Advice advice = AboutWaits(facts, sums, "synchronizations that belong to no copy");
   advice.finding = "The loop synchronizes: the host stands until the device has done everything.";
   advice.change = "Take it out, or time with events.";
@@ -64,8 +60,7 @@ Verdict ExplicitSynchronizes(const Facts& facts) {
 
 Verdict CopyThenSynchronize(const Facts& facts) {
   const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return IsWaitCall(group) && !WasSkipped(group) && group.of_step_thread && group.place.known() &&
-           HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
+    return HoldsTheStep(group) && group.place.known() && HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
   });
   const PlaceSum all = SumOf(sums);
   if (all.count == 0 || facts.PerStep(all.time) < 50 * kMicrosecond) return Verdict::Nothing();
