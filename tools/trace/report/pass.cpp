@@ -61,15 +61,6 @@ struct SiteSum {
   std::unordered_map<int64_t, uint64_t> functions;  // calls by name
 };
 
-struct DecisionSum {
-  uint64_t calls = 0;
-  uint64_t measured_calls = 0;
-  int64_t bytes = 0;
-  int64_t measured_bytes = 0;
-  int64_t saved = 0;
-  int64_t lost = 0;
-};
-
 struct KernelSum {
   int64_t short_name = 0;
   uint64_t launches = 0;
@@ -115,7 +106,7 @@ struct ProcessSum {
   Sweep sweep;
   std::array<std::unordered_map<int64_t, size_t>, 2> site_index;  // of the step thread, of others
   std::vector<SiteSum> sites;
-  std::unordered_map<int64_t, DecisionSum> decisions;      // by decisionId; 0: none
+  std::unordered_map<int64_t, DecisionReport> decisions;   // by decisionId, without their texts; 0: none
   std::map<std::pair<int64_t, int64_t>, uint64_t> errors;  // function, code
   std::unordered_map<int64_t, size_t> device_index;
   std::vector<DeviceSum> devices;
@@ -307,7 +298,7 @@ void Pass::AddCall(const Rows& rows) {
 }
 
 void Pass::AddDecision(ProcessSum* sum, const Question& row, bool measured) {
-  DecisionSum& decision = sum->decisions[row.Number(9)];
+  DecisionReport& decision = sum->decisions[row.Number(9)];
   const int64_t bytes = trace_db::BoundedCount(row.Number(10));
   const int64_t saved = trace_db::BoundedTime(row.Number(11));
   ++decision.calls;
@@ -494,15 +485,9 @@ void Pass::FinishDevices(ProcessSum* sum) {
 
 void Pass::FinishDecisions(ProcessSum* sum) {
   for (const auto& [id, from] : sum->decisions) {
-    DecisionReport& decision = sum->report.decisions.emplace_back();
+    DecisionReport& decision = sum->report.decisions.emplace_back(from);
     decision.name = id == 0 ? "none" : decisions_.NameOf(id);
     decision.meaning = text::DecisionMeaning(decision.name);
-    decision.calls = from.calls;
-    decision.measured_calls = from.measured_calls;
-    decision.bytes = from.bytes;
-    decision.measured_bytes = from.measured_bytes;
-    decision.saved = from.saved;
-    decision.lost = from.lost;
   }
   std::sort(sum->report.decisions.begin(), sum->report.decisions.end(),
             [](const DecisionReport& a, const DecisionReport& b) {
