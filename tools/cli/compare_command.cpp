@@ -151,12 +151,7 @@ class Comparer {
       };
     }
     what.variables = [&](RunDirectory* place) {
-      if (recorded_ || (!sides_[side].bare && made_.sides[side].counted)) {
-        MakeMeasuredDirectory(kCommand, recorded_, tmpdir_, place);
-      }
-      PreloadEnvironment variables = VariablesOf(sides_[side], environment_, recorded_, place->path());
-      if (!variables.error.empty()) Complain(kCommand, variables.error);
-      return variables.error.empty() ? std::move(variables.variables) : std::vector<std::string>();
+      return PrepareSide(kCommand, sides_[side], environment_, recorded_, tmpdir_, place);
     };
     const RunOnceResult result = RunMeasured(what, &directory);
     const MeasuredRun& run = result.run;
@@ -170,7 +165,6 @@ class Comparer {
     left_processes_ = left_processes_ || run.left_processes;
     one.figures.wall_seconds = run.seconds;
     std::string trouble = TroubleOf(run, what.measure);
-    if (trouble.empty() && run.disturbed) trouble = "it was stopped and continued, which its time would show";
     if (trouble.empty()) trouble = Take(side, directory, result.began, run, &one);
     one.good = trouble.empty();
     if (one.good) match_.Add(side, run.output, run.errors);

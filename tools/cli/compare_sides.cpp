@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "policy/options.h"
+#include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 
@@ -110,6 +111,20 @@ PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environmen
   Variables variables(environment.variables().begin(), environment.variables().end());
   variables["SLIPSTREAM_TRACER_RECORD"] = recorded ? "on" : "off";
   return EnvironmentOf(prepared, policy::Environment(variables), run_directory, &told);
+}
+
+std::vector<std::string> PrepareSide(const char* whose, const CompareSide& side, const policy::Environment& environment,
+                                     bool recorded, const std::string& tmpdir, RunDirectory* directory) {
+  if (recorded || (!side.bare && WantsCounters(side.prepared.loaded.policy))) {
+    std::vector<std::string> places = RunDirectoryPlaces(tmpdir);
+    if (recorded) places.erase(places.begin());  // traces are large, and /dev/shm is memory
+    std::string error;
+    if (!directory->Create(places, &error)) Complain(whose, "no counters and no trace: " + policy::Escape(error));
+  }
+  PreloadEnvironment made = VariablesOf(side, environment, recorded, directory->path());
+  if (made.error.empty()) return std::move(made.variables);
+  Complain(whose, made.error);
+  return {};
 }
 
 bool MakeSides(const std::vector<std::string>& policies, const policy::Environment& environment,

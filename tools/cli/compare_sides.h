@@ -11,6 +11,7 @@
 
 #include "policy/environment.h"
 #include "tools/cli/run.h"
+#include "tools/cli/run_directory.h"
 #include "tools/compare/comparison.h"
 
 namespace slipstream::cli {
@@ -36,5 +37,10 @@ std::vector<std::pair<std::string, std::string>> BareVariables(const policy::Env
 // `recorded`: with a trace; a bare side then has the library too, with every engine off. Else without a trace.
 PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environment& environment, bool recorded,
                                const std::string& run_directory);
+
+// The same, with a new directory where the run leaves its counters, as under `slipstream run`, or its trace. Empty: it
+// cannot be run; why has then been printed, as `whose` complaint ("compare").
+std::vector<std::string> PrepareSide(const char* whose, const CompareSide& side, const policy::Environment& environment,
+                                     bool recorded, const std::string& tmpdir, RunDirectory* directory);
 
 }  // namespace slipstream::cli

@@ -234,7 +234,8 @@ std::string TroubleOf(const MeasuredRun& run, const MeasureOptions& options) {
            strsignal(number) + ")";
   }
   const int status = WEXITSTATUS(run.wait_status);
-  return status == 0 ? "" : "exit status " + std::to_string(status);
+  if (status != 0) return "exit status " + std::to_string(status);
+  return run.disturbed ? "it was stopped and continued, which its time would show" : "";
 }
 
 }  // namespace slipstream::cli

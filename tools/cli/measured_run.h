@@ -64,7 +64,8 @@ struct MeasureOptions {
 MeasuredRun Measure(const std::vector<std::string>& command, const std::vector<std::string>& environment,
                     const MeasureOptions& options);
 
-// How it ended, for people: "exit status 3", "killed by SIGSEGV (Segmentation fault)"; empty: it succeeded.
+// How it ended, for people: "exit status 3", "killed by SIGSEGV (Segmentation fault)"; empty: it succeeded, and its
+// time is good.
 std::string TroubleOf(const MeasuredRun& run, const MeasureOptions& options);
 
 }  // namespace slipstream::cli

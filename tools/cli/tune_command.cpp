@@ -355,12 +355,7 @@ class Tuner {
       };
     }
     what.variables = [&](RunDirectory* place) {
-      if (recorded_ || WantsCounters(side.prepared.loaded.policy)) {
-        MakeMeasuredDirectory(kCommand, recorded_, tmpdir_, place);
-      }
-      PreloadEnvironment variables = VariablesOf(side, environment, recorded_, place->path());
-      if (!variables.error.empty()) Complain(kCommand, variables.error);
-      return variables.error.empty() ? std::move(variables.variables) : std::vector<std::string>();
+      return PrepareSide(kCommand, side, environment, recorded_, tmpdir_, place);
     };
     RunDirectory directory;
     RunOnceResult result = RunMeasured(what, &directory);
@@ -370,7 +365,6 @@ class Tuner {
     if (signal_ != 0 || cannot_go_on_) return one;
     run_seconds_ = std::max(run_seconds_, run.seconds);
     one.trouble = TroubleOf(run, what.measure);
-    if (one.trouble.empty() && run.disturbed) one.trouble = "it was stopped and continued, which its time would show";
     if (one.trouble.empty()) TakeFigure(directory, run, &one);
     one.last_lines = LastLines(run);
     one.output = std::move(run.output);

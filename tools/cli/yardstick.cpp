@@ -63,11 +63,4 @@ RunOnceResult RunMeasured(const MeasuredCommand& what, RunDirectory* directory) 
   return result;
 }
 
-void MakeMeasuredDirectory(const char* whose, bool recorded, const std::string& tmpdir, RunDirectory* directory) {
-  std::vector<std::string> places = RunDirectoryPlaces(tmpdir);
-  if (recorded) places.erase(places.begin());  // traces are large, and /dev/shm is memory
-  std::string error;
-  if (!directory->Create(places, &error)) Complain(whose, "no counters and no trace: " + Escape(error));
-}
-
 }  // namespace slipstream::cli

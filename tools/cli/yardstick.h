@@ -70,7 +70,4 @@ struct RunOnceResult {
 // kCannotStart.
 RunOnceResult RunMeasured(const MeasuredCommand& what, RunDirectory* directory);
 
-// Where a run leaves its counters, as under `slipstream run`, or its trace (`recorded`).
-void MakeMeasuredDirectory(const char* whose, bool recorded, const std::string& tmpdir, RunDirectory* directory);
-
 }  // namespace slipstream::cli
