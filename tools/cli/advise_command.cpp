@@ -6,7 +6,6 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
-#include "tools/text/text.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/text.h"
 #include "tools/trace/report/report.h"
@@ -15,7 +14,6 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
-using text::WithThousands;
 
 constexpr char kCommand[] = "advise";
 
@@ -46,11 +44,7 @@ Made Make(const AdviseOptions& options, const std::string& version) {
   report::Report report;
   {
     ProgressLine line(kCommand);
-    bool first = true;
-    report = report::MakeReport(input.database.get(), {.progress = [&](uint64_t calls, uint64_t all) {
-                                  line.Show("calls " + WithThousands(calls) + " of " + WithThousands(all), first);
-                                  first = false;
-                                }});
+    report = report::MakeReport(input.database.get(), {.progress = line.Calls()});
   }
   const std::string run = Escape(options.run);
   const auto process = report.processes.empty() ? std::nullopt : ProcessOf(report, options.rank);
@@ -80,11 +74,7 @@ Made Make(const AdviseOptions& options, const std::string& version) {
 int Advise(const AdviseOptions& options, const std::string& version) {
   if (options.list) return Print(kCommand, options.json ? advise::RulesJson() : advise::FormatRules());
   const Made made = Make(options, version);
-  if (made.stopped) {
-    Complain(kCommand, "stopped");
-    EndingSignals::EndAsAsked();
-    return kFailed;  // whoever blocks the signal
-  }
+  if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.text.empty()) return made.status;
   const int printed = Print(kCommand, made.text);
   return printed != kSuccess ? printed : made.status;

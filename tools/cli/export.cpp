@@ -105,9 +105,7 @@ ExportRequest RequestOf(const ExportOptions& options) {
 }
 
 int Stopped(const std::string& file) {
-  Complain(kCommand, "stopped; nothing is left of " + Escape(file));
-  EndingSignals::EndAsAsked();
-  return kFailed;  // whoever blocks the signal
+  return EndingSignals::EndStopped(kCommand, "stopped; nothing is left of " + Escape(file));
 }
 
 // A file that is made of a database, which may have to be made first.
@@ -125,12 +123,9 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
     built = std::move(input.built);
     if (!stopped) {
       ProgressLine line(kCommand);
-      bool is_new = true;
       request.progress = [&](uint64_t done, uint64_t total) {
         line.Show("writing " + std::to_string(total == 0 ? 100 : done * 100 / total) + " % of " + WithThousands(total) +
-                      " rows",
-                  is_new);
-        is_new = false;
+                  " rows");
         return !stop->load();
       };
       outcome = trace_export::ExportTrace(*input.database, request);

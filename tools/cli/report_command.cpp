@@ -12,7 +12,6 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
-#include "tools/text/text.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
@@ -24,7 +23,6 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
-using text::WithThousands;
 
 constexpr char kCommand[] = "report";
 
@@ -91,13 +89,8 @@ Made Make(const ReportCommandOptions& options, const std::string& version) {
   made.partial = input.partial();
   {
     ProgressLine line(kCommand);
-    bool first = true;
-    const auto progress = [&](uint64_t calls, uint64_t all) {
-      line.Show("calls " + WithThousands(calls) + " of " + WithThousands(all), first);
-      first = false;
-    };
     made.report =
-        report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = progress});
+        report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
   }
   for (const auto& spool : input.built.unreadable) made.report.unreadable.push_back(spool.why);
   if (input.database->stopped() || EndingSignals::stop()->load()) {
@@ -124,11 +117,7 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
     }
   }
   const Made made = Make(options, version);
-  if (made.stopped) {
-    Complain(kCommand, "stopped");
-    EndingSignals::EndAsAsked();
-    return kFailed;  // whoever blocks the signal
-  }
+  if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.status != kSuccess) return made.status;
   std::string text = options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report);
   if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";

@@ -54,6 +54,12 @@ const std::atomic<bool>* EndingSignals::stop() { return &g_stop; }
 
 void EndingSignals::EndAsAsked() { raise(g_signal.load()); }
 
+int EndingSignals::EndStopped(const std::string& command, const std::string& text) {
+  Complain(command, text);
+  EndAsAsked();
+  return kFailed;
+}
+
 ProgressLine::ProgressLine(std::string name) : name_(std::move(name)), shown_(isatty(STDERR_FILENO) != 0) {}
 
 ProgressLine::~ProgressLine() {
@@ -83,6 +89,10 @@ void ProgressLine::Show(const BuildProgress& progress) {
     if (progress.records != 0) text += ", " + WithThousands(progress.records) + " records";
   }
   Show(text, is_new);
+}
+
+std::function<void(uint64_t, uint64_t)> ProgressLine::Calls() {
+  return [this](uint64_t calls, uint64_t all) { Show("calls " + WithThousands(calls) + " of " + WithThousands(all)); };
 }
 
 void Complain(const std::string& command, const std::string& text) {

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tools/trace/db/trace_db.h"
@@ -28,6 +29,8 @@ class EndingSignals {
   // Ends the process by the signal that came, as it would have ended without this. Call it when the object is gone and
   // everything half done has been removed; returns only if the signal is blocked.
   static void EndAsAsked();
+  // The same, and says so as `command`. The exit status for whoever blocks the signal.
+  static int EndStopped(const std::string& command, const std::string& text = "stopped");
 
  private:
   static constexpr std::array<int, 3> kEnding = {SIGINT, SIGTERM, SIGHUP};
@@ -45,9 +48,11 @@ class ProgressLine {
   ProgressLine& operator=(const ProgressLine&) = delete;
 
   bool shown() const { return shown_; }
-  // At once where `is_new`, else not more often than ten times a second.
-  void Show(const std::string& text, bool is_new);
+  // At once where `is_new`, and the first; else not more often than ten times a second.
+  void Show(const std::string& text, bool is_new = false);
   void Show(const trace_db::BuildProgress& progress);
+  // Shows how many calls of a database have been read.
+  std::function<void(uint64_t calls, uint64_t all)> Calls();
 
  private:
   const std::string name_;
