@@ -132,10 +132,14 @@ class CommandLine {
 };
 
 // The first of several runs that are named, and the others behind it.
-void TakeRuns(const std::vector<std::string>& named, std::string* run, std::vector<std::string>* more) {
-  if (named.empty()) return;
-  *run = named.front();
-  more->assign(named.begin() + 1, named.end());
+template <typename Options>
+void AddRuns(CLI::App* app, const std::shared_ptr<Options>& options, const char* help) {
+  const auto take = [options](const std::vector<std::string>& named) {
+    if (named.empty()) return;
+    options->run = named.front();
+    options->more.assign(named.begin() + 1, named.end());
+  };
+  app->add_option_function<std::vector<std::string>>("RUN", take, help);
 }
 
 int NoRun(const char* write) {
@@ -203,14 +207,12 @@ void AddReport(CommandLine* line) {
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
                                "report is there, and lacks what could not be read. docs/report.md has every\n"
                                "figure's meaning.");
-  const auto runs = std::make_shared<std::vector<std::string>>();
-  command.app->add_option("RUN", *runs, kRunHelp);
+  AddRuns(command.app, options, kRunHelp);
   command.app->add_option("--html", options->html, "Write a page with plots, to be read without a network")
       ->type_name("FILE");
   command.app->add_flag("--force", options->force, kForceHelp);
   command.app->add_flag("--json", options->json, kJsonHelp);
-  command.run = [options, runs](const std::vector<std::string>&) {
-    TakeRuns(*runs, &options->run, &options->more);
+  command.run = [options](const std::vector<std::string>&) {
     return options->run.empty() ? NoRun("report RUN") : slipstream::cli::Report(*options, kVersion);
   };
 }
@@ -223,14 +225,12 @@ void AddAdvise(CommandLine* line) {
                                "  slipstream advise slipstream-trace-...\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
                                "run could not be read to its end. docs/advise.md has a section on each rule.");
-  const auto runs = std::make_shared<std::vector<std::string>>();
-  command.app->add_option("RUN", *runs, kRunHelp);
+  AddRuns(command.app, options, kRunHelp);
   command.app->add_option("--rank", options->rank, "The process of this rank; else the one that the report is of")
       ->type_name("N");
   command.app->add_flag("--list", options->list, "Print the rules, and what each needs of a trace");
   command.app->add_flag("--json", options->json, kJsonHelp);
-  command.run = [options, runs](const std::vector<std::string>&) {
-    TakeRuns(*runs, &options->run, &options->more);
+  command.run = [options](const std::vector<std::string>&) {
     if (options->run.empty() && !options->list) return NoRun("advise RUN (or --list)");
     return slipstream::cli::Advise(*options, kVersion);
   };
@@ -371,11 +371,9 @@ void AddExport(CommandLine* line) {
                                "file is there, and lacks what could not be read. docs/exports.md describes the\n"
                                "formats.");
   CLI::App* const app = command.app;
-  const auto runs = std::make_shared<std::vector<std::string>>();
-  app->add_option(
-      "RUN", *runs,
-      "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
-      "directories or files are one run whose ranks were recorded apart");
+  AddRuns(app, options,
+          "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
+          "directories or files are one run whose ranks were recorded apart");
   app->add_option("--sqlite", options->sqlite,
                   "Write an SQLite database, in the table layout of Nsight Systems' export")
       ->type_name("FILE");
@@ -392,8 +390,7 @@ void AddExport(CommandLine* line) {
       ->type_name("N");
   app->add_flag("--force", options->force, kForceHelp);
   app->add_flag("--json", options->json, "Say as JSON what was exported");
-  command.run = [options, runs](const std::vector<std::string>&) {
-    TakeRuns(*runs, &options->run, &options->more);
+  command.run = [options](const std::vector<std::string>&) {
     const bool has_format = options->sqlite || options->chrome || options->perfetto || options->allocations;
     if (has_format && options->run.empty()) {
       return NoRun("export RUN --sqlite FILE (or --chrome, --perfetto,\n  --allocations)");
