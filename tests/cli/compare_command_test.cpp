@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
@@ -24,12 +25,6 @@ using test::ReadFile;
 using test::RunProgram;
 using test::Variables;
 using test::WriteFile;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 Finished RunCompare(const std::vector<std::string>& options, const std::vector<std::string>& command,
                     const Variables& variables = {}) {

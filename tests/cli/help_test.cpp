@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
@@ -94,9 +95,7 @@ TEST(HelpTest, MistakesAreToldWhatWasMeant) {
 
 // What stands behind "--" is the command's own.
 TEST(HelpTest, OptionsOfTheCommandAreNotOurs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "programs of the system cannot load a sanitized library";
-#endif
+  NEEDS_PLAIN_BUILD();
   const Finished finished = Slipstream({"run", "--quiet", "--", "echo", "--help", "--", "-x"});
   EXPECT_EQ(finished.out, "--help -- -x\n") << finished.err;
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 
 namespace slipstream::cli {
@@ -48,9 +49,7 @@ void ExpectOne(const std::vector<std::string>& obstacles, const std::string& par
 }
 
 TEST_F(ProgramObstaclesTest, AnOrdinaryProgramHasNone) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the library of this build has a sanitizer in it";
-#endif
+  NEEDS_NO_SANITIZER("the library of this build has a sanitizer in it");
   EXPECT_EQ(Of(Written("program", good_)), std::vector<std::string>());
   EXPECT_EQ(Of("sh"), std::vector<std::string>());
   EXPECT_EQ(Of("python3"), std::vector<std::string>());
@@ -116,9 +115,7 @@ TEST_F(ProgramObstaclesTest, ALibraryThatIsNotThere) {
 
 // Its runtime is known by its name; this one does nothing.
 TEST_F(ProgramObstaclesTest, AddressSanitizer) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the library of this build has a sanitizer in it";
-#endif
+  NEEDS_NO_SANITIZER("the library of this build has a sanitizer in it");
   ExpectOne(Of(SANITIZED_PROGRAM), "is built with AddressSanitizer");
 }
 

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "policy/load.h"
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
@@ -22,12 +23,6 @@ using test::ReadFile;
 using test::RunProgram;
 using test::Variables;
 using test::WriteFile;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 const std::vector<std::string> kMetric = {"--metric", "speed ([0-9]+)", "--higher-is-better"};
 

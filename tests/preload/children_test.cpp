@@ -14,17 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 
 namespace slipstream::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitizer and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 // What a program says of itself (exec_calls show).
 struct Shown {

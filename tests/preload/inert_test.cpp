@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 
 namespace slipstream::test {
@@ -12,11 +13,7 @@ namespace {
 
 class InertTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-    GTEST_SKIP() << "programs of the system cannot load a sanitized library";
-#endif
-  }
+  void SetUp() override { NEEDS_PLAIN_BUILD(); }
 };
 
 // Runs the command in a fresh directory that is HOME, TMPDIR and the working directory, and lists what it left there.

@@ -9,16 +9,11 @@
 #include <string>
 
 #include "tests/preload/counts.h"
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 
 namespace slipstream::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 // A system directory, a home and a repository in it.
 class PolicyLayersTest : public ::testing::Test {

@@ -11,6 +11,7 @@
 
 #include "shim/runtime_exports.h"
 #include "tests/preload/counts.h"
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 
 namespace slipstream::test {
@@ -100,9 +101,7 @@ int LoaderQuestions(const std::vector<std::string>& command) {
 // torchvision brings a libcudart of its own, and parts of PyTorch name none: two runtimes are the rule, and a call must
 // not ask the dynamic linker every time.
 TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers ask the dynamic linker themselves";
-#endif
+  NEEDS_NO_SANITIZER("the sanitizers ask the dynamic linker themselves");
   const std::vector<std::string> command = {PROGRAM, "use_often", USER12, UNLINKED_USER};
   const Outcome outcome = Compare(command);
   EXPECT_EQ(outcome.hooked.out, "200 of 200 answered by the program's own runtime\n");
@@ -113,17 +112,13 @@ TEST(RuntimeLibraryTest, S57_ACallerWithoutARuntimeOfItsOwnIsLookedUpOnce) {
 }
 
 TEST(RuntimeLibraryTest, S57_ThousandsOfCallingPlacesAreLookedUpOnce) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers ask the dynamic linker themselves";
-#endif
+  NEEDS_NO_SANITIZER("the sanitizers ask the dynamic linker themselves");
   // 3000 places in one library, 201 rounds.
   EXPECT_LT(LoaderQuestions({PROGRAM, "use_often", USER12, MANY_SITES}), 100);
 }
 
 TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers refuse RTLD_DEEPBIND";
-#endif
+  NEEDS_NO_SANITIZER("the sanitizers refuse RTLD_DEEPBIND");
   // Not seen, and not disturbed.
   const Outcome outcome = Compare({PROGRAM, "use_deepbind", USER13});
   EXPECT_EQ(outcome.counted.count("cudaMalloc"), 0U);
@@ -262,9 +257,7 @@ TEST(RuntimeLibraryTest, AHookCalledWithoutAnyRuntimeAnswersNotSupported) {
                                       "import ctypes; print(ctypes.CDLL(None).cudaMalloc(None, 0)); "
                                       "print(ctypes.CDLL(None).cudaMalloc(None, 0))"},
                                      Preload(SLIPSTREAM_LIBRARY));
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the system's python3 is not built with the sanitizer";
-#endif
+  NEEDS_NO_SANITIZER("the system's python3 is not built with the sanitizer");
   EXPECT_EQ(hooked.out, "801\n801\n") << hooked.err;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tests/preload/counts.h"
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 #include "tracer/base/hook_id.h"
 
@@ -218,9 +219,7 @@ TEST(DriverTest, C5_RtldNextIsBehindTheCaller) {
 
 // C5: a look-up in the first allocation of a process, before this library is set up and from inside its own look-ups.
 TEST(DriverTest, C5_AnAllocatorThatLooksItselfUp) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has the memory allocator to itself";
-#endif
+  NEEDS_NO_SANITIZER("a sanitizer has the memory allocator to itself");
   const std::string ours = SLIPSTREAM_LIBRARY;
   const std::string theirs = EARLY_MALLOC;
   const Finished bare = RunProgram({DRIVER_PROGRAM, "calls", "2"}, {{"LD_PRELOAD", theirs}});

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tests/support/plain_build.h"
 
 namespace slipstream::test {
 namespace {
@@ -194,9 +195,7 @@ void AllMeetAt(const std::string& call) {
 }
 
 TEST(StartTest, C14_TwentyProcessesStartAtOnce) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has the C library's functions itself";
-#endif
+  NEEDS_NO_SANITIZER("a sanitizer has the C library's functions itself");
   // Where the log is opened, the counter file made, and the recorder's thread started.
   for (const char* const call : {"open@1", "posix_fallocate@1", "pthread_create@1"}) {
     SCOPED_TRACE(call);

@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tests/support/plain_build.h"
 
 namespace slipstream::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "a sanitizer needs more than these limits leave"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
+#define NEEDS_ROOM() NEEDS_NO_SANITIZER("a sanitizer needs more than these limits leave")
 
 // `prlimit` starts the command with the limit, which is for it and what it starts.
 Finished RunLimited(const std::string& limit, const std::vector<std::string>& command, const Variables& variables) {
@@ -61,12 +58,12 @@ void SameUnder(const std::string& limit, const std::vector<std::string>& command
 }
 
 TEST(LimitsTest, LockedMemory) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   for (const char* const limit : {"--memlock=0", "--memlock=65536"}) SameUnder(limit, {TYPICAL, "all"});
 }
 
 TEST(LimitsTest, OpenFiles) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   // The first that is enough for the program is enough for it under the library, which keeps none open.
   const std::vector<std::string> command = {TYPICAL, "steps", "graphs", "devices"};
   int least = 4;
@@ -78,7 +75,7 @@ TEST(LimitsTest, OpenFiles) {
 
 // The program sets the limit itself, before its first call: the simulated device is a file too.
 TEST(LimitsTest, FileSizes) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   for (const char* const bytes : {"0", "1", "100", "4096", "30000", "300000"}) {
     for (const char* const ignored : {"0", "1"}) {  // SIGXFSZ, by the program
       SCOPED_TRACE(bytes);
@@ -99,14 +96,14 @@ TEST(LimitsTest, FileSizes) {
 }
 
 TEST(LimitsTest, Stacks) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   for (const char* const bytes : {"49152", "65536", "131072", "unlimited"}) {
     SameUnder(std::string("--stack=") + bytes, {TYPICAL, "threads", "copies", "memory"});
   }
 }
 
 TEST(LimitsTest, AFirstUseOnAThreadWithASmallStack) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   const std::string policy = NewDirectory() + "/policy.toml";
   WriteFile(policy, "version = 1\n[[transfer.rule]]\nname = \"x\"\nmin_size = \"1MiB\"\npromote = true\n");
   const Finished bare = RunProgram({ENDS, "stack", "65536"}, BareVariables());
@@ -120,7 +117,7 @@ TEST(LimitsTest, AFirstUseOnAThreadWithASmallStack) {
 
 // Every thread that the library wants for itself, the first, and all but the first.
 TEST(LimitsTest, ThreadsThatCannotStart) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   const std::vector<std::string> command = {TYPICAL, "steps", "threads", "pinned"};
   const Finished bare = RunProgram(command, BareVariables());
   for (const char* const start : {"now", "background"}) {
@@ -148,7 +145,7 @@ TEST(LimitsTest, ThreadsThatCannotStart) {
 // Of the address space, with some 160 MiB that the library takes: stacks and heaps of its threads, staging memory,
 // rings.
 TEST(LimitsTest, AddressSpace) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   constexpr uint64_t kMiB = 1 << 20;
   const auto limit = [](uint64_t mib) { return "--as=" + std::to_string(mib * kMiB); };
   const auto is_enough = [&](uint64_t mib) {
@@ -217,7 +214,7 @@ TEST(DisksTest, ARunDirectoryThatIsNotWhatItWas) {
 
 // H6: a process that cannot write down what it counts is not taken for one that called nothing.
 TEST(LimitsTest, S69_WhatCouldNotBeCountedIsSaid) {
-  NEEDS_PLAIN_BUILD();
+  NEEDS_ROOM();
   const std::string place = NewDirectory();
   const std::string summary = place + "/summary.json";
   const Finished finished =

@@ -12,18 +12,12 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tests/support/plain_build.h"
 
 namespace slipstream::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitizer and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 unsigned ModeOf(const fs::path& path) {
   struct stat status {};

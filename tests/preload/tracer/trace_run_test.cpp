@@ -8,17 +8,11 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tests/support/plain_build.h"
 #include "tools/text/text.h"
 
 namespace slipstream::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Programs of the system are not built with the sanitizer and cannot load a library that is.
-#define NEEDS_PLAIN_BUILD() GTEST_SKIP() << "programs of the system cannot load a sanitized library"
-#else
-#define NEEDS_PLAIN_BUILD() static_cast<void>(0)
-#endif
 
 // The one folder with traces in a place.
 std::string TraceFolder(const std::string& place) {

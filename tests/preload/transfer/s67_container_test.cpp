@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/preload/transfer/rule_test.h"
+#include "tests/support/plain_build.h"
 
 namespace rules {
 namespace {
@@ -75,9 +76,7 @@ class Container : public Cold {
 
 // Copies of this size would have 384 MiB of staging memory, where there is enough.
 TEST_F(Container, S67_StagingMemoryIsLittleOfWhatIsLeft) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's shadow counts as memory of the container too";
-#endif
+  NEEDS_NO_SANITIZER("a sanitizer's shadow counts as memory of the container too");
   uint8_t* device = nullptr;
   OK(cudaMalloc(reinterpret_cast<void**>(&device), kCopy));
   OK(cudaMemset(device, 1, kCopy));
@@ -100,9 +99,7 @@ TEST_F(Container, S67_StagingMemoryIsLittleOfWhatIsLeft) {
 }
 
 TEST_F(Container, S67_WhereLittleIsLeftCopiesAreLeftAlone) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's shadow counts as memory of the container too";
-#endif
+  NEEDS_NO_SANITIZER("a sanitizer's shadow counts as memory of the container too");
   Cgroup container;
   if (!container.Enter(28 * kMiB)) GTEST_SKIP() << "no memory cgroup can be made here";
   const Tally tally("transfer");
