@@ -4,7 +4,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -55,14 +54,8 @@ class ExportTest : public trace_db::TraceDbTest {
     });
   }
   static test::Finished RunCommand(std::vector<std::string> words) {
-    return test::InChild([&] {
-      std::vector<char*> arguments;
-      words.insert(words.begin(), SLIPSTREAM_COMMAND);
-      for (std::string& word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      execv(arguments[0], arguments.data());
-      return 127;
-    });
+    words.insert(words.begin(), SLIPSTREAM_COMMAND);
+    return test::RunProgram(words);
   }
 };
 

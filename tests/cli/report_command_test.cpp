@@ -33,14 +33,8 @@ class ReportCommandTest : public report::ReportTest {
     return InChild([&] { return Report(options, "1.2.3"); });
   }
   static Finished RunCommand(std::vector<std::string> words) {
-    return InChild([&] {
-      std::vector<char*> arguments;
-      words.insert(words.begin(), SLIPSTREAM_COMMAND);
-      for (std::string& word : words) arguments.push_back(word.data());
-      arguments.push_back(nullptr);
-      execv(arguments[0], arguments.data());
-      return 127;
-    });
+    words.insert(words.begin(), SLIPSTREAM_COMMAND);
+    return test::RunProgram(words);
   }
 
   std::string page_;
