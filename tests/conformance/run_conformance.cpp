@@ -16,7 +16,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -27,16 +26,8 @@ namespace {
 
 using slipstream::test::Finished;
 using slipstream::test::RunProgram;
+using slipstream::test::Split;
 using slipstream::test::Variables;
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    parts.push_back(part);
-  }
-  return parts;
-}
 
 struct Arguments {
   std::map<std::string, std::string> options;  // without the dashes

@@ -15,7 +15,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <regex>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,14 +30,8 @@ using test::Folder;
 using test::InChild;
 using test::ModeOf;
 using test::ReadFile;
+using test::Split;
 using test::WriteFile;
-
-std::vector<std::string> Lines(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
 
 void SayAll() {
   LogError("one");
@@ -76,7 +69,7 @@ TEST(Log, ALevelIncludesThoseBeforeIt) {
       return 0;
     });
     EXPECT_EQ(child.status, 0);
-    EXPECT_EQ(Lines(child.err).size(), i + 1) << child.err;
+    EXPECT_EQ(Split(child.err).size(), i + 1) << child.err;
   }
 }
 
@@ -86,7 +79,7 @@ TEST(Log, ALineHasTimeProcessAndLevel) {
     SayAll();
     return ::write(STDOUT_FILENO, std::to_string(::getpid()).c_str(), std::to_string(::getpid()).size()) > 0 ? 0 : 1;
   });
-  const std::vector<std::string> lines = Lines(child.err);
+  const std::vector<std::string> lines = Split(child.err);
   ASSERT_EQ(lines.size(), 4U);
   const std::string time = "\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}Z slipstream\\[" + child.out + "\\] ";
   EXPECT_TRUE(std::regex_match(lines[0], std::regex(time + "error: one"))) << lines[0];
@@ -115,7 +108,7 @@ TEST(Log, AMessageIsOneLineOfPrintableTextAndNoFormatString) {
     LogInfo("");
     return 0;
   });
-  const std::vector<std::string> lines = Lines(child.err);
+  const std::vector<std::string> lines = Split(child.err);
   ASSERT_EQ(lines.size(), 3U);
   EXPECT_TRUE(lines[0].ends_with("info: a\\nforged line \\u001b[31m {} %s {0:x}")) << lines[0];
   EXPECT_LT(lines[1].size(), 4096U);
@@ -147,7 +140,7 @@ TEST(Log, AForkedChildSaysNothing) {
     ::waitpid(forked, nullptr, 0);
     return 0;
   });
-  EXPECT_EQ(Lines(child.err).size(), 1U) << child.err;
+  EXPECT_EQ(Split(child.err).size(), 1U) << child.err;
 }
 
 // Two configurations at once and four threads of messages: for the thread sanitizer, and for lines that
@@ -169,7 +162,7 @@ TEST(Log, LinesOfManyThreadsStayWhole) {
     return 0;
   });
   EXPECT_EQ(child.status, 0);
-  const std::vector<std::string> lines = Lines(ReadFile(path));
+  const std::vector<std::string> lines = Split(ReadFile(path));
   EXPECT_EQ(lines.size(), 2000U);
   for (const std::string& line : lines) {
     ASSERT_TRUE(line.find("Z slipstream[") == 23 && line.ends_with(" end")) << line;
@@ -190,7 +183,7 @@ TEST(S59_Log, TheFileIsItsOwnersOnly) {
   EXPECT_EQ(child.status, 0);
   EXPECT_EQ(child.err, "");
   EXPECT_EQ(ModeOf(folder / "log"), 0600U);
-  EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
+  EXPECT_EQ(Split(ReadFile(folder / "log")).size(), 1U);
 }
 
 TEST(S59_Log, ASymbolicLinkIsNotFollowed) {
@@ -229,7 +222,7 @@ TEST(S59_Log, WhatIsNotAPlainFileOfOursIsNotWritten) {
       return 0;
     });
     EXPECT_EQ(child.status, 0);
-    EXPECT_EQ(Lines(child.err).size(), 1U) << child.err;
+    EXPECT_EQ(Split(child.err).size(), 1U) << child.err;
     EXPECT_NE(child.err.find("\"" + path + "\" " + why + "; nothing is logged"), std::string::npos) << child.err;
   }
   EXPECT_EQ(ReadFile(folder / "precious"), "data\n");
@@ -265,7 +258,7 @@ TEST(Log, TheSizeIsObeyedAndTheNewestLinesAreKept) {
   EXPECT_GT(before.size(), 65536U - 200U);
   EXPECT_EQ(ModeOf(folder / "log"), 0600U);
   // The two together are an unbroken run of messages up to the last.
-  const std::vector<std::string> lines = Lines(before + now);
+  const std::vector<std::string> lines = Split(before + now);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string expected = " message number " + std::to_string(5000 - lines.size() + i);
     ASSERT_TRUE(lines[i].ends_with(expected)) << lines[i] << " for" << expected;
@@ -282,7 +275,7 @@ TEST(Log, AFileFoundFullIsTurnedOver) {
     return 0;
   });
   EXPECT_EQ(child.status, 0);
-  EXPECT_EQ(Lines(ReadFile(folder / "log")).size(), 1U);
+  EXPECT_EQ(Split(ReadFile(folder / "log")).size(), 1U);
   EXPECT_EQ(ReadFile(folder / "log.1").size(), 65536U);
 }
 
@@ -358,7 +351,7 @@ TEST(Log, SeveralProcessesShareAFile) {
   for (const char* name : {"log", "log.1"}) {
     const std::string text = ReadFile(folder / name);
     EXPECT_LE(text.size(), 65536U + kProcesses * 100U);
-    const std::vector<std::string> lines = Lines(text);
+    const std::vector<std::string> lines = Split(text);
     EXPECT_FALSE(lines.empty());
     for (const std::string& line : lines) {
       ASSERT_TRUE(line.find("Z slipstream[") == 23 && line.ends_with(" end")) << line;

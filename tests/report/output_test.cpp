@@ -11,6 +11,7 @@
 
 #include "policy/text.h"
 #include "tests/report/report_testing.h"
+#include "tests/support/process.h"
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
@@ -22,21 +23,15 @@ namespace slipstream::report {
 namespace {
 
 using nlohmann::json;
+using test::Split;
 
 constexpr char kHostile[] =
     "</title><script>alert(1)</script><img src='http://x.example/a.png' onerror=\"b()\">&\n\x1b[31m\xff";
 
-std::vector<std::string> LinesOf(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
-
 // The only line that begins so.
 std::string LineOf(const std::string& text, const std::string& beginning) {
   std::string found;
-  for (const std::string& line : LinesOf(text)) {
+  for (const std::string& line : Split(text)) {
     if (!line.starts_with(beginning)) continue;
     EXPECT_EQ(found, "") << beginning;
     found = line;
@@ -104,7 +99,7 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
     const bool known = !site["file"].is_null();
     const std::string where = known ? "/job/train.py:" + std::to_string(site["line"].get<int>()) : "no line known";
     std::string row;
-    for (const std::string& line : LinesOf(text_.substr(text_.find("CALL SITES")))) {
+    for (const std::string& line : Split(text_.substr(text_.find("CALL SITES")))) {
       if (line.find(where) != std::string::npos && row.empty()) row = line;
     }
     const std::vector<std::string> figures = Figures(row);
@@ -183,7 +178,7 @@ TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
   EXPECT_EQ(device["at_peak"]["libraries"][0]["library"], "/lib/libnccl.so.2");
   EXPECT_EQ(device["at_peak"]["sizes"][0]["at_least_bytes"], 1 << 20);
   int64_t sum = 0;
-  std::vector<std::string> lines = LinesOf(text_.substr(text_.find("WHO HAD MEMORY")));
+  std::vector<std::string> lines = Split(text_.substr(text_.find("WHO HAD MEMORY")));
   for (size_t i = 0; i < 3; ++i) {
     const json& holder = device["at_peak"]["holders"][i];
     sum += holder["bytes"].get<int64_t>();
@@ -258,7 +253,7 @@ TEST_F(OutputTest, NoLineIsTooLong) {
               "', line = 123456789; UPDATE StringIds SET value = '" + much +
               "' WHERE id > 900000 OR value LIKE 'transfer%'; UPDATE SLIPSTREAM_PROCESSES SET executable = '" + much +
               "'; UPDATE SLIPSTREAM_DECISIONS SET savedNs = 123456789012");
-  for (const std::string& line : LinesOf(FormatReport(Make()))) {
+  for (const std::string& line : Split(FormatReport(Make()))) {
     EXPECT_LE(line.size(), kColumns) << line;
   }
 }
@@ -287,7 +282,7 @@ void ExpectWellFormed(const std::string& html) {
 TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {
   Everything();
   ExpectWellFormed(html_);
-  for (const std::string& line : LinesOf(text_)) EXPECT_NE(html_.find(HtmlText(line)), std::string::npos) << line;
+  for (const std::string& line : Split(text_)) EXPECT_NE(html_.find(HtmlText(line)), std::string::npos) << line;
   for (const char* const plot :
        {"step times", "parts of each step", "timeline of one step", "memory over time", "copy bandwidth by size"}) {
     EXPECT_NE(html_.find(std::string("aria-label=\"") + plot + "\""), std::string::npos) << plot;

@@ -159,6 +159,13 @@ void WriteFile(const std::string& path, const std::string& text, mode_t mode) {
   if (!file || chmod(path.c_str(), mode) != 0) throw std::runtime_error("cannot write " + path);
 }
 
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
 mode_t ModeOf(const std::string& path) {
   struct stat status = {};
   return lstat(path.c_str(), &status) == 0 ? status.st_mode & 07777U : 0;

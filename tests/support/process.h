@@ -55,6 +55,9 @@ std::string ReadFile(const std::string& path);
 // Throws where it cannot.
 void WriteFile(const std::string& path, const std::string& text, mode_t mode = 0644);
 
+// Its lines, or parts with another separator between them; a last empty one is none.
+std::vector<std::string> Split(const std::string& text, char separator = '\n');
+
 // Permission bits; 0: there is no such file.
 mode_t ModeOf(const std::string& path);
 

@@ -10,7 +10,6 @@
 // that no test could look for on this machine.
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -20,16 +19,8 @@ namespace {
 
 using slipstream::test::Finished;
 using slipstream::test::RunProgram;
+using slipstream::test::Split;
 using slipstream::test::Variables;
-
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) {
-    parts.push_back(part);
-  }
-  return parts;
-}
 
 // Full names of the program's tests that the filter lets through.
 std::vector<std::string> TestsOf(const std::string& program, const std::string& filter) {
