@@ -1,8 +1,6 @@
-// What the tests of the memory pool's rules share (rules/rules.h says how they are run).
+// What the tests of the memory pool's rules share (rules/two_streams.h).
 //
 // Threading: one fixture, one main thread.
-// Hazard: in the simulator's adversarial mode nothing runs before somebody waits for it. The pool's questions to the
-//   driver let a little run: Backlog() puts more in front than that.
 #pragma once
 
 #include <chrono>
@@ -12,29 +10,16 @@
 #include <thread>
 #include <vector>
 
-#include "tests/preload/rules/rules.h"
+#include "tests/preload/rules/two_streams.h"
 
 namespace rules {
 
-using simtest::LaunchFill;
-
-inline constexpr size_t kMiB = size_t{1} << 20;
-inline constexpr size_t kBlock = 4 * kMiB;
-
 #define PARKED(tally, times) DECIDED(tally, "parked", times)
 
-// No CUDA call before SetUp, so that a test can set variables in its constructor.
-class Pool : public ::testing::Test {
+class Pool : public TwoStreams {
  protected:
   void SetUp() override {
-    simtest::RegisterKernels();
-    if (std::getenv("SIMCUDA_SEED") == nullptr) {
-      OK(simSetSeed(0));
-    }
-    OK(cudaSetDevice(0));
-    OK(cudaMalloc(reinterpret_cast<void**>(&scratch_), kMiB));
-    OK(cudaStreamCreateWithFlags(&a_, cudaStreamNonBlocking));
-    OK(cudaStreamCreateWithFlags(&b_, cudaStreamNonBlocking));
+    ASSERT_NO_FATAL_FAILURE(TwoStreams::SetUp());
     // The first free of a process waits for all that came before, of which the library knows nothing.
     OK(cudaFree(Malloc(512)));
     OK(simQuiesce());
@@ -44,13 +29,6 @@ class Pool : public ::testing::Test {
     void* memory = nullptr;
     EXPECT_EQ(cudaMalloc(&memory, bytes), cudaSuccess);
     return static_cast<uint8_t*>(memory);
-  }
-
-  // Work that lies in front of what follows on the stream.
-  void Backlog(cudaStream_t stream, int kernels = 64) {
-    for (int i = 0; i < kernels; ++i) {
-      OK(LaunchFill(scratch_, 64, i, stream));
-    }
   }
 
   // The device catches up, so that a block that is freed now is free of work when it is wanted.
@@ -104,10 +82,7 @@ class Pool : public ::testing::Test {
     return true;
   }
 
-  uint8_t* scratch_ = nullptr;
   uint8_t* ballast_ = nullptr;
-  cudaStream_t a_ = nullptr;
-  cudaStream_t b_ = nullptr;
 };
 
 // Sets a variable of the library's policy before anything has read it.

@@ -1,8 +1,6 @@
-// What the tests of the stream-ordered heaps' rules share (rules/rules.h says how they are run).
+// What the tests of the stream-ordered heaps' rules share (rules/two_streams.h).
 //
 // Threading: one fixture, one main thread.
-// Hazard: in the simulator's adversarial mode nothing runs before somebody waits for it. A heap's questions to the
-//   driver let a little run: Backlog() puts more in front than that.
 #pragma once
 
 #include <algorithm>
@@ -11,26 +9,14 @@
 #include <cstdlib>
 #include <thread>
 
-#include "tests/preload/rules/rules.h"
+#include "tests/preload/rules/two_streams.h"
 
 namespace rules {
 
-using simtest::LaunchFill;
-
-inline constexpr size_t kMiB = size_t{1} << 20;
-inline constexpr size_t kBlock = 4 * kMiB;
-
-class Heap : public ::testing::Test {
+class Heap : public TwoStreams {
  protected:
   void SetUp() override {
-    simtest::RegisterKernels();
-    if (std::getenv("SIMCUDA_SEED") == nullptr) {
-      OK(simSetSeed(0));
-    }
-    OK(cudaSetDevice(0));
-    OK(cudaMalloc(reinterpret_cast<void**>(&scratch_), kMiB));
-    OK(cudaStreamCreateWithFlags(&a_, cudaStreamNonBlocking));
-    OK(cudaStreamCreateWithFlags(&b_, cudaStreamNonBlocking));
+    ASSERT_NO_FATAL_FAILURE(TwoStreams::SetUp());
     OK(cudaDeviceGetDefaultMemPool(&pool_, 0));
     // As PyTorch does before it takes anything.
     uint64_t threshold = UINT64_MAX;
@@ -41,13 +27,6 @@ class Heap : public ::testing::Test {
     void* memory = nullptr;
     EXPECT_EQ(cudaMallocAsync(&memory, bytes, stream), cudaSuccess) << bytes;
     return static_cast<uint8_t*>(memory);
-  }
-
-  // Work that lies in front of what follows on the stream.
-  void Backlog(cudaStream_t stream, int kernels = 64) {
-    for (int i = 0; i < kernels; ++i) {
-      OK(LaunchFill(scratch_, 64, i, stream));
-    }
   }
 
   // A block that is freed on a_ while work on it is pending; it had `value`, in its first `filled` bytes.
@@ -74,9 +53,6 @@ class Heap : public ::testing::Test {
     return value;
   }
 
-  uint8_t* scratch_ = nullptr;
-  cudaStream_t a_ = nullptr;
-  cudaStream_t b_ = nullptr;
   cudaMemPool_t pool_ = nullptr;
 };
 
