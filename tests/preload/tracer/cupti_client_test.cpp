@@ -14,19 +14,9 @@
 namespace slipstream::test {
 namespace {
 
-using tracer::NameTable;
 using tracer::RecordKind;
 using tracer::SpoolRecord;
 using tracer::TraceRecord;
-
-CallCounts Kernels(const Trace& trace) {
-  CallCounts counts;
-  for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
-    const std::string* const name = trace.reader->NameOf(NameTable::kKernels, record.site);
-    ++counts[name != nullptr ? *name : "?"];
-  }
-  return counts;
-}
 
 // The engines make other copies of the program's, which a profiler sees.
 const Variables kNoEngines = {
@@ -48,7 +38,7 @@ TEST_P(CuptiClientTest, S61_C15_SeesTheSameWithAndWithout) {
     EXPECT_EQ(traced.status, bare.status);
     const Trace trace = ReadOnlyTrace(directory);
     ASSERT_NE(trace.reader, nullptr);
-    const CallCounts kernels = Kernels(trace);
+    const CallCounts kernels = trace.Kernels();
     EXPECT_EQ(kernels.count("profiled"), 0U) << "the profiler's own";
     const std::string how = GetParam();
     const bool there = std::string(device) == "cupti" && how != "first" && how != "early";
@@ -69,7 +59,7 @@ TEST(CuptiClientTest2, S61_WhenItIsGoneSlipstreamIsBackAndGoesAgain) {
   EXPECT_NE(traced.out.find("somebody is there\n"), std::string::npos) << traced.out;
   EXPECT_NE(traced.out.find("profiled 100\n"), std::string::npos) << "in two profiles\n" << traced.out;
   EXPECT_NE(traced.out.find("100 calls, 0 buffers of somebody else's\n"), std::string::npos) << traced.out;
-  const CallCounts kernels = Kernels(ReadOnlyTrace(directory));
+  const CallCounts kernels = ReadOnlyTrace(directory).Kernels();
   EXPECT_EQ(kernels.at("before"), 30U);
   EXPECT_EQ(kernels.count("profiled"), 0U);
   EXPECT_GE(kernels.at("after"), 10U);
@@ -86,7 +76,7 @@ TEST(CuptiClientTest2, AClientThatRestsLendsItsSubscription) {
   EXPECT_EQ(traced.out, bare.out);
   const Trace trace = ReadOnlyTrace(directory);
   ASSERT_NE(trace.reader, nullptr);
-  const CallCounts kernels = Kernels(trace);
+  const CallCounts kernels = trace.Kernels();
   EXPECT_EQ(kernels.at("before"), 30U);
   EXPECT_EQ(kernels.count("profiled"), 0U);
   EXPECT_GE(kernels.at("after"), 30U) << "10 behind each profile, at least";
@@ -118,7 +108,7 @@ TEST(CuptiClientTest2, AWindowOfTheRun) {
   EXPECT_EQ(RunTraced({CUPTI_CLIENT, "watches"}, directory, more).status, 0);
   const Trace trace = ReadOnlyTrace(directory);
   ASSERT_NE(trace.reader, nullptr);
-  const CallCounts kernels = Kernels(trace);
+  const CallCounts kernels = trace.Kernels();
   EXPECT_EQ(kernels.count("before"), 0U) << "in the first second";
   EXPECT_GE(kernels.at("profiled"), 10U);
   EXPECT_LT(kernels.at("profiled"), trace.Calls().at("cudaLaunchKernel"));

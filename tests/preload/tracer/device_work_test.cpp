@@ -26,23 +26,6 @@ Variables WithDevice(Variables more = {}) {
   return more;
 }
 
-std::string KernelName(const Trace& trace, const TraceRecord& record) {
-  const std::string* const name = trace.reader->NameOf(NameTable::kKernels, record.site);
-  return name != nullptr ? *name : "";
-}
-
-std::string DriverFunction(const Trace& trace, const TraceRecord& record) {
-  const std::string* const name = trace.reader->NameOf(NameTable::kDriverFunctions, record.hook);
-  return name != nullptr ? *name : "";
-}
-
-// Kernels by name.
-CallCounts Kernels(const Trace& trace) {
-  CallCounts counts;
-  for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) ++counts[KernelName(trace, record)];
-  return counts;
-}
-
 // The files of the libraries that called the driver's functions past every hook, with how often.
 CallCounts Callers(const Trace& trace) {
   CallCounts callers;
@@ -62,7 +45,7 @@ std::map<uint32_t, std::string> Makers(const Trace& trace) {
     if (record.correlation == 0) continue;
     std::string name;
     if (record.kind == RecordKind::kCall) name = trace.HookOf(record);
-    if (record.kind == RecordKind::kDriverCall) name = DriverFunction(trace, record);
+    if (record.kind == RecordKind::kDriverCall) name = trace.NameOf(NameTable::kDriverFunctions, record.hook);
     if (name.empty()) continue;
     const auto [maker, is_new] = makers.try_emplace(record.correlation, name);
     if (!is_new) maker->second = "twice";
@@ -95,13 +78,13 @@ TEST_P(DeviceWorkTest, EveryPieceOfWorkIsThereOnceWithTheCallThatMadeIt) {
   EXPECT_TRUE(trace.end().complete);
   EXPECT_EQ(trace.end().dropped, 0U);
   EXPECT_EQ(trace.end().late_records, 0U);
-  EXPECT_EQ(Kernels(trace), (CallCounts{{"_Z6hookedIfEvPT_", 20}, {"unhooked", 20}, {"captured", 4}, {"unseen", 1}}));
+  EXPECT_EQ(trace.Kernels(), (CallCounts{{"_Z6hookedIfEvPT_", 20}, {"unhooked", 20}, {"captured", 4}, {"unseen", 1}}));
   const std::map<uint32_t, std::string> makers = Makers(trace);
   std::set<uint32_t> hooked;
   std::set<uint32_t> graphs;
   for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
     const tracer::KernelWork kernel = KernelOf(record);
-    const std::string name = KernelName(trace, record);
+    const std::string name = trace.KernelOf(record);
     const auto maker = makers.find(record.correlation);
     const std::string by = maker != makers.end() ? maker->second : "nobody";
     EXPECT_EQ(record.device, 0);
@@ -151,10 +134,10 @@ TEST_P(DeviceWorkTest, WorkOfAGraphHasTheNumberOfItsNode) {
   std::map<uint64_t, int> captured;
   for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
     const uint64_t node = KernelOf(record).work.graph_node;
-    if (KernelName(trace, record) == "captured") {
+    if (trace.KernelOf(record) == "captured") {
       ++captured[node];
     } else {
-      EXPECT_EQ(node, 0U) << KernelName(trace, record);
+      EXPECT_EQ(node, 0U) << trace.KernelOf(record);
     }
   }
   // Two nodes, launched twice. Of one executable, the simulated CUPTI's number has its number above the node's.
@@ -223,14 +206,14 @@ TEST_P(DeviceWorkTest, WhatTheEnginesMakeOfACallHasTheLineOfTheCall) {
     if (CopyOf(record).kind == 1) bytes_in += record.bytes;
   }
   EXPECT_EQ(bytes_in, 20U * 10'000);
-  EXPECT_EQ(Kernels(trace)["_Z6hookedIfEvPT_"], 20U);
+  EXPECT_EQ(trace.Kernels()["_Z6hookedIfEvPT_"], 20U);
 }
 
 TEST_P(DeviceWorkTest, EachThreadsWorkIsOfItsOwnCalls) {
   const Trace trace = Run({"50", "4"}, {{"SIMCUDA_MODE", "timed"}});
   ASSERT_NE(trace.reader, nullptr);
   EXPECT_EQ(trace.end().dropped, 0U);
-  EXPECT_EQ(Kernels(trace), (CallCounts{{"_Z6hookedIfEvPT_", 200}, {"unhooked", 200}}));
+  EXPECT_EQ(trace.Kernels(), (CallCounts{{"_Z6hookedIfEvPT_", 200}, {"unhooked", 200}}));
   // A thread has one stream, and nobody else's work is on it.
   std::map<uint32_t, uint32_t> thread_of;  // by correlation
   for (const SpoolRecord& next : trace.records) {

@@ -37,11 +37,8 @@ std::vector<Range> RangesIn(const Trace& trace) {
   std::vector<Range> ranges;
   for (const tracer::TraceRecord& record : trace.Of(tracer::RecordKind::kRange)) {
     const RangeRecord range = tracer::RangeOf(record);
-    const auto name_of = [&](uint32_t number) {
-      const std::string* const name = trace.reader->NameOf(NameTable::kRanges, number);
-      return name != nullptr ? *name : std::string();
-    };
-    ranges.push_back({name_of(range.name), name_of(range.domain), range});
+    ranges.push_back(
+        {trace.NameOf(NameTable::kRanges, range.name), trace.NameOf(NameTable::kRanges, range.domain), range});
   }
   return ranges;
 }

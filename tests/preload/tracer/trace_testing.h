@@ -29,18 +29,27 @@ struct Trace {
     return some;
   }
   // Empty: the file has no name for it.
-  std::string HookOf(const tracer::TraceRecord& record) const {
-    const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.hook);
+  std::string NameOf(tracer::NameTable table, uint32_t number) const {
+    const std::string* const name = reader->NameOf(table, number);
     return name != nullptr ? *name : "";
   }
+  std::string HookOf(const tracer::TraceRecord& record) const { return NameOf(tracer::NameTable::kHooks, record.hook); }
   std::string DecisionOf(const tracer::TraceRecord& record) const {
-    const std::string* const name = reader->NameOf(tracer::NameTable::kDecisions, record.decision);
-    return name != nullptr ? *name : "";
+    return NameOf(tracer::NameTable::kDecisions, record.decision);
+  }
+  std::string KernelOf(const tracer::TraceRecord& record) const {
+    return NameOf(tracer::NameTable::kKernels, record.site);
   }
   // Calls by function.
   CallCounts Calls() const {
     CallCounts counts;
     for (const tracer::TraceRecord& record : Of(tracer::RecordKind::kCall)) ++counts[HookOf(record)];
+    return counts;
+  }
+  // Kernels by name.
+  CallCounts Kernels() const {
+    CallCounts counts;
+    for (const tracer::TraceRecord& record : Of(tracer::RecordKind::kKernel)) ++counts[KernelOf(record)];
     return counts;
   }
 };
