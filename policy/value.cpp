@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "policy/number.h"
+
 namespace slipstream::policy {
 namespace {
 
@@ -78,10 +80,7 @@ std::optional<std::int64_t> ParseInteger(std::string_view text) noexcept {
     text.remove_prefix(1);
     if (text.starts_with('-')) return std::nullopt;
   }
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  return NumberIn<std::int64_t>(text);
 }
 
 }  // namespace slipstream::policy

@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <climits>
 #include <filesystem>
 #include <string_view>
 
+#include "policy/number.h"
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/run_directory.h"
@@ -174,11 +174,9 @@ bool EndRun(const std::string& directory, const RunEnding& ending) {
 }
 
 int EndRunOfRoot(const std::string& directory, const std::string& exit_status) {
-  int status = 0;
-  const char* const end = exit_status.data() + exit_status.size();
-  const std::from_chars_result got = std::from_chars(exit_status.data(), end, status);
-  if (got.ec != std::errc() || got.ptr != end) return kUsage;
-  if (EndRun(directory, {.exit_status = status})) return kSuccess;
+  const auto status = policy::NumberIn<int>(exit_status);
+  if (!status) return kUsage;
+  if (EndRun(directory, {.exit_status = *status})) return kSuccess;
   SayThatItIsGone(directory);
   return kFailed;
 }

@@ -1,20 +1,13 @@
 #include "tracer/spool/device_facts.h"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
+
+#include "policy/number.h"
 
 namespace slipstream::tracer {
 namespace {
 
 constexpr std::string_view kName = "name=";
-
-std::optional<int64_t> NumberOf(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 void Put(std::string* text, const char* word, const std::string& value) {
   if (!value.empty()) *text += std::string(word) + "=" + value + " ";
@@ -60,9 +53,9 @@ DeviceFacts DeviceOfFactText(std::string_view text) {
     const std::string_view value = pair.substr(equals + 1);
     if (word == "uuid") device.uuid = value;
     if (word == "bus") device.bus = value;
-    if (word == "total_memory") device.total_memory = NumberOf(value);
+    if (word == "total_memory") device.total_memory = policy::NumberIn<int64_t>(value);
 #define SLIPSTREAM_TAKE(member, attribute) \
-  if (word == #member) device.member = NumberOf(value);
+  if (word == #member) device.member = policy::NumberIn<int64_t>(value);
     SLIPSTREAM_DEVICE_ATTRIBUTES(SLIPSTREAM_TAKE)
 #undef SLIPSTREAM_TAKE
   }
@@ -73,7 +66,7 @@ DeviceFacts DeviceOfFactText(std::string_view text) {
 std::optional<int64_t> DeviceOfFactKey(std::string_view key) {
   if (!key.starts_with(kFactDevice)) return std::nullopt;
   key.remove_prefix(kFactDevice.size());
-  const std::optional<int64_t> device = NumberOf(key);
+  const std::optional<int64_t> device = policy::NumberIn<int64_t>(key);
   // One number has one key.
   return device && *device >= 0 && std::to_string(*device) == key ? device : std::nullopt;
 }

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string_view>
 
+#include "policy/number.h"
+
 namespace slipstream::tracer {
 namespace {
 
@@ -31,13 +33,8 @@ constexpr Launcher kLaunchers[] = {
 constexpr char kSlurmTasks[] = "SLURM_STEP_TASKS_PER_NODE";
 
 std::optional<int32_t> Number(const policy::Environment& environment, const char* name) {
-  const std::optional<std::string_view> text = environment.Get(name);
-  if (!text) return std::nullopt;
-  int32_t value = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stopped, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stopped != end || value < 0) return std::nullopt;
-  return value;
+  const auto value = policy::NumberIn<int32_t>(environment.Get(name).value_or(""));
+  return value.value_or(-1) >= 0 ? value : std::nullopt;
 }
 
 // The largest of the list's numbers: which of them is this host's is not said.

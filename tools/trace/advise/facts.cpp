@@ -1,12 +1,12 @@
 #include "tools/trace/advise/facts.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "policy/number.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
@@ -153,10 +153,9 @@ std::optional<int64_t> Facts::IdlePerStep() const {
 
 namespace {
 
-std::optional<int64_t> NumberIn(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= 0 ? std::optional(number) : std::nullopt;
+std::optional<int64_t> CountIn(std::string_view text) {
+  const auto number = policy::NumberIn<int64_t>(text);
+  return number.value_or(-1) >= 0 ? number : std::nullopt;
 }
 
 }  // namespace
@@ -187,8 +186,8 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   if (reader->HasTable("SLIPSTREAM_FACTS")) {
     Question row(*reader, "SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ?1");
     for (row.Bind(1, facts.process->process); row.Next();) {
-      if (row.Text(0) == tracer::kFactProcessors) facts.processors = NumberIn(row.Text(1));
-      if (row.Text(0) == tracer::kFactSharedMemory) facts.shared_memory = NumberIn(row.Text(1));
+      if (row.Text(0) == tracer::kFactProcessors) facts.processors = CountIn(row.Text(1));
+      if (row.Text(0) == tracer::kFactSharedMemory) facts.shared_memory = CountIn(row.Text(1));
     }
   }
   if (reader->HasTable("TARGET_INFO_GPU") && reader->HasColumn("TARGET_INFO_GPU", "totalMemory")) {

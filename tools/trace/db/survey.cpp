@@ -1,12 +1,12 @@
 #include "tools/trace/db/survey.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
 
+#include "policy/number.h"
 #include "tools/trace/db/step_names.h"
 #include "tracer/spool/range_record.h"
 #include "tracer/spool/spool_reader.h"
@@ -68,13 +68,7 @@ void ClockReadings::Add(const ClockReadings& others) {
   count += others.count;
 }
 
-std::optional<int64_t> SpoolSurvey::Number(const char* key) const {
-  const std::string text = Text(key);
-  int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
+std::optional<int64_t> SpoolSurvey::Number(const char* key) const { return policy::NumberIn<int64_t>(Text(key)); }
 
 std::string SpoolSurvey::Text(const char* key) const {
   const auto found = facts.find(key);

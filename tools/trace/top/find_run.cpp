@@ -1,7 +1,6 @@
 #include "tools/trace/top/find_run.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -21,13 +20,6 @@ constexpr int kDeepest = 64;
 bool IsDirectory(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_directory(path, ignored);
-}
-
-std::optional<int32_t> AsPid(const std::string& text) {
-  int32_t pid = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), pid);
-  if (text.empty() || problem != std::errc() || end != text.data() + text.size() || pid <= 0) return std::nullopt;
-  return pid;
 }
 
 // Of `pid`, without itself.
@@ -99,7 +91,7 @@ FoundRun FindByPid(const ProcFiles& processes, int32_t pid) {
 
 FoundRun FindRun(const ProcFiles& processes, const std::string& name) {
   // A directory whose name is a number is written with "./".
-  if (const auto pid = AsPid(name)) return FindByPid(processes, *pid);
+  if (const auto pid = ProcFiles::PidIn(name)) return FindByPid(processes, *pid);
   FoundRun found;
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(name, error);

@@ -1,29 +1,26 @@
 #include "tools/trace/top/proc_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 
 #include "policy/environment.h"
+#include "policy/number.h"
 
 namespace slipstream::top {
 namespace {
 
 constexpr std::string_view kLibrary = "libslipstream.so";
 
-std::optional<int32_t> NumberOf(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || problem != std::errc() || end != text.data() + text.size() || number <= 0) return std::nullopt;
-  return number;
-}
-
 }  // namespace
+
+std::optional<int32_t> ProcFiles::PidIn(std::string_view text) {
+  const auto number = policy::NumberIn<int32_t>(text);
+  return number.value_or(0) > 0 ? number : std::nullopt;
+}
 
 std::optional<std::string> ProcFiles::Read(int32_t pid, const char* name) const {
   std::ifstream file(root_ + "/" + std::to_string(pid) + "/" + name, std::ios::binary);
@@ -39,7 +36,7 @@ std::vector<int32_t> ProcFiles::All() const {
   std::error_code error;
   for (auto entry = std::filesystem::directory_iterator(root_, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    if (const auto pid = NumberOf(entry->path().filename().string())) all.push_back(*pid);
+    if (const auto pid = PidIn(entry->path().filename().string())) all.push_back(*pid);
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -66,7 +63,7 @@ std::optional<int32_t> ProcFiles::ParentOf(int32_t pid) const {
   const std::optional<std::string> stat = Stat(pid);
   if (!stat || stat->size() < 2) return std::nullopt;
   const std::string_view rest = std::string_view(*stat).substr(2);
-  return NumberOf(rest.substr(0, rest.find(' ')));
+  return PidIn(rest.substr(0, rest.find(' ')));
 }
 
 std::string ProcFiles::NameOf(int32_t pid) const {

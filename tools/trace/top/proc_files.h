@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace slipstream::top {
@@ -16,6 +17,9 @@ class ProcFiles {
  public:
   // `root`: for tests.
   explicit ProcFiles(std::string root = "/proc") : root_(std::move(root)) {}
+
+  // A text that is the number of a process; nothing: it is none.
+  static std::optional<int32_t> PidIn(std::string_view text);
 
   // Numbers of all processes, ascending.
   std::vector<int32_t> All() const;

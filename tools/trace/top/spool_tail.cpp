@@ -1,12 +1,12 @@
 #include "tools/trace/top/spool_tail.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <system_error>
 #include <tuple>
 #include <utility>
 
+#include "policy/number.h"
 #include "tools/trace/report/decision_text.h"
 #include "tracer/spool/device_work.h"
 #include "tracer/spool/process_facts.h"
@@ -49,10 +49,7 @@ std::string SpoolTail::Fact(const char* key) const {
 }
 
 int32_t SpoolTail::Number(const char* key, int32_t missing) const {
-  const std::string text = Fact(key);
-  int32_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return text.empty() || problem != std::errc() || end != text.data() + text.size() ? missing : number;
+  return policy::NumberIn<int32_t>(Fact(key)).value_or(missing);
 }
 
 bool SpoolTail::ReadOn(uint64_t most_bytes) {
