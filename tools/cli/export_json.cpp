@@ -1,17 +1,16 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "tools/cli/export.h"
+#include "tools/text/json_text.h"
 
 namespace slipstream::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json NumberOrNull(const std::optional<int64_t>& number) { return number.has_value() ? Json(*number) : Json(nullptr); }
+using text::Json;
+using text::OrNull;
 
 Json EndReasonJson(const tracer::SpoolReader::End& end) {
   return end.complete ? Json(trace_db::NameOf(end.reason)) : Json(nullptr);
@@ -20,22 +19,22 @@ Json EndReasonJson(const tracer::SpoolReader::End& end) {
 Json ProcessJson(const trace_db::ExportedProcess& process) {
   const tracer::SpoolReader::End& end = process.end;
   return {{"spool", process.file},
-          {"pid", NumberOrNull(process.pid)},
-          {"parent_pid", NumberOrNull(process.parent_pid)},
-          {"rank", NumberOrNull(process.rank)},
-          {"local_rank", NumberOrNull(process.local_rank)},
-          {"world_size", NumberOrNull(process.world_size)},
+          {"pid", OrNull(process.pid)},
+          {"parent_pid", OrNull(process.parent_pid)},
+          {"rank", OrNull(process.rank)},
+          {"local_rank", OrNull(process.local_rank)},
+          {"world_size", OrNull(process.world_size)},
           {"host", process.host},
           {"executable", process.executable},
           {"calls", process.calls},
           {"records", end.records},
           {"dropped", end.dropped},
-          {"first_ns", NumberOrNull(process.first_ns)},
-          {"last_ns", NumberOrNull(process.last_ns)},
+          {"first_ns", OrNull(process.first_ns)},
+          {"last_ns", OrNull(process.last_ns)},
           {"steps", process.steps},
-          {"median_step_ns", NumberOrNull(process.median_step_ns)},
-          {"step_line", process.step_line.empty() ? Json(nullptr) : Json(process.step_line)},
-          {"step_name", process.step_name.empty() ? Json(nullptr) : Json(process.step_name)},
+          {"median_step_ns", OrNull(process.median_step_ns)},
+          {"step_line", OrNull(process.step_line)},
+          {"step_name", OrNull(process.step_name)},
           {"complete", end.complete},
           {"end_reason", EndReasonJson(end)},
           {"error", end.error},
@@ -71,8 +70,7 @@ std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult
                      {"hosts", std::move(hosts)},
                      {"processes", std::move(processes)},
                      {"unreadable", std::move(unreadable)}};
-  // Names come from the system and need not be UTF-8.
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(root);
 }
 
 std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
@@ -81,7 +79,7 @@ std::string TraceJson(const trace_export::ExportRequest& request, const trace_ex
   for (const trace_export::ExportedTrace& process : outcome.processes) {
     processes.push_back({{"pid", process.pid},
                          {"shown_pid", process.shown_pid},
-                         {"rank", NumberOrNull(process.rank)},
+                         {"rank", OrNull(process.rank)},
                          {"host", process.host},
                          {"executable", process.name}});
   }
@@ -108,7 +106,7 @@ std::string TraceJson(const trace_export::ExportRequest& request, const trace_ex
                      {"left_out", rows.strays},
                      {"processes", std::move(processes)},
                      {"unreadable", std::move(unreadable)}};
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(root);
 }
 
 }  // namespace slipstream::cli

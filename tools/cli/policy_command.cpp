@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "policy/text.h"
 #include "tools/cli/policy_output.h"
 #include "tools/cli/text_file.h"
+#include "tools/text/json_text.h"
 
 namespace slipstream::cli {
 namespace {
@@ -23,6 +23,7 @@ using policy::Environment;
 using policy::Loaded;
 using policy::Option;
 using policy::Origin;
+using text::Json;
 
 constexpr const char* kDim = "\033[2m";
 constexpr const char* kPlain = "\033[0m";
@@ -96,7 +97,6 @@ std::string TableOf(const Loaded& loaded, bool color) {
 }
 
 std::string JsonOf(const Loaded& loaded) {
-  using Json = nlohmann::ordered_json;
   Json values = Json::object();
   for (const Option& option : policy::Options()) {
     Json& table = option.table.empty() ? values : values[std::string(option.table)];
@@ -113,12 +113,11 @@ std::string JsonOf(const Loaded& loaded) {
   Json origins = Json::object();
   for (const Row& row : RowsOf(loaded)) origins[row.key] = OriginJson(row.origin);
   Json out;
-  out["path"] = loaded.path ? Json(*loaded.path) : Json(nullptr);
+  out["path"] = text::OrNull(loaded.path);
   out["layers"] = LayersJson(loaded);
   out["policy"] = std::move(values);
   out["origins"] = std::move(origins);
-  // A path or a variable's value may be any bytes.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(out);
 }
 
 int Init(const std::string& path, bool force) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/policy_output.h"
+#include "tools/text/json_text.h"
 
 namespace slipstream::cli {
 namespace {
@@ -28,8 +28,7 @@ using policy::Loaded;
 using policy::Option;
 using policy::Origin;
 using policy::TransferRule;
-
-using Json = nlohmann::ordered_json;
+using text::Json;
 
 constexpr int kSame = 0;
 constexpr int kDifferent = 1;
@@ -292,8 +291,7 @@ std::string JsonOf(const Difference& difference, const Side& a, const Side& b) {
                     {"same", difference.None()},
                     {"keys", std::move(keys)},
                     {"rules", std::move(rules)}};
-  // A path or a variable's value may be any bytes.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(out);
 }
 
 int Diff(const DiffOptions& options) {

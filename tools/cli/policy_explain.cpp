@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "policy/value.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/policy_output.h"
+#include "tools/text/json_text.h"
 #include "transfer/decision.h"
 
 namespace slipstream::cli {
@@ -28,9 +28,9 @@ using policy::Loaded;
 using policy::Origin;
 using policy::TransferPlan;
 using policy::TransferRule;
+using text::Json;
+using text::OrNull;
 using transfer::Decision;
-
-using Json = nlohmann::ordered_json;
 
 struct Copy {
   Direction direction = Direction::kHostToDevice;
@@ -311,11 +311,11 @@ Json NamesOf(const std::vector<Condition>& conditions) {
 std::string JsonOf(const Loaded& loaded, const Explanation& what) {
   const Copy& copy = what.copy;
   Json out;
-  out["path"] = loaded.path ? Json(*loaded.path) : Json(nullptr);
+  out["path"] = OrNull(loaded.path);
   out["copy"] = {{"direction", copy.ToHost() ? "d2h" : "h2d"},
                  {"bytes", copy.bytes},
                  {"device", copy.device},
-                 {"site", copy.site ? Json(*copy.site) : Json(nullptr)}};
+                 {"site", OrNull(copy.site)}};
   out["rule"] = nullptr;
   if (what.plan.rule != TransferPlan::kNoRule) {
     const auto index = static_cast<std::size_t>(what.plan.rule);
@@ -324,7 +324,7 @@ std::string JsonOf(const Loaded& loaded, const Explanation& what) {
                    {"name", loaded.policy.transfer.rules[index].name},
                    {"origin", OriginJson(loaded.origins.at(name))}};
   }
-  out["off"] = what.off.empty() ? Json(nullptr) : Json(what.off);
+  out["off"] = OrNull(what.off);
   out["promote"] = SourceJson(what.Promotes(), what.promote);
   out["skip_synchronize"] = SourceJson(what.Promotes() && what.plan.skip_synchronize, what.skip);
   out["counted"] = what.counted != nullptr ? Json(what.counted) : Json(nullptr);
@@ -339,8 +339,7 @@ std::string JsonOf(const Loaded& loaded, const Explanation& what) {
                       {"device_memory_if_busy", what.GoesAhead()}};
   }
   out["checked"] = {{"promote", NamesOf(what.promote_conditions)}, {"skip_synchronize", NamesOf(what.skip_conditions)}};
-  // A path or a variable's value may be any bytes.
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(out);
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
 #include "policy/text.h"
+#include "tools/text/json_text.h"
 
 namespace slipstream::cli {
 
@@ -86,13 +86,12 @@ std::string LayersText(const policy::Loaded& loaded, std::string_view read) {
 }
 
 nlohmann::ordered_json LayersJson(const policy::Loaded& loaded) {
-  using Json = nlohmann::ordered_json;
-  Json layers = Json::array();
+  text::Json layers = text::Json::array();
   for (const policy::LayerFile& file : loaded.layers) {
     layers.push_back({{"layer", policy::NameOf(file.layer)},
-                      {"file", file.path.empty() ? Json(nullptr) : Json(file.path)},
+                      {"file", text::OrNull(file.path)},
                       {"found", file.found},
-                      {"note", file.note.empty() ? Json(nullptr) : Json(file.note)}});
+                      {"note", text::OrNull(file.note)}});
   }
   return layers;
 }

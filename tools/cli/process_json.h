@@ -2,16 +2,17 @@
 // files that make JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "tools/cli/summary.h"
+#include "tools/text/json_text.h"
 #include "tracer/counters/counter_reader.h"
 
 namespace slipstream::cli {
 
-using Json = nlohmann::ordered_json;
+using text::Json;
+using text::JsonText;
 
 // [{"path": ..., "version": 13000}, ...]
 inline Json RuntimesJson(const tracer::ProcessCounts& process) {
@@ -57,11 +58,6 @@ inline Json MemoryJson(const tracer::ProcessCounts& process) {
                        {"retries", sample.figures.retries}});
   }
   return samples;
-}
-
-// Text for a file or a terminal. Paths and names come from the system and need not be UTF-8.
-inline std::string JsonText(const Json& root) {
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace slipstream::cli

@@ -80,7 +80,7 @@ std::string SummaryJson(const RunSummary& summary) {
   const Json root = {
       {"schema", kSummarySchema},
       {"command", summary.command},
-      {"exit_status", summary.exit_status ? Json(*summary.exit_status) : Json(nullptr)},
+      {"exit_status", text::OrNull(summary.exit_status)},
       {"wall_ns", summary.wall_ns == 0 ? Json(nullptr) : Json(summary.wall_ns)},
       {"policy", PolicyJson(summary.policy_files)},
       {"processes", std::move(processes)},

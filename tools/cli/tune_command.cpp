@@ -17,7 +17,6 @@
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
@@ -36,6 +35,7 @@
 #include "tools/compare/output_match.h"
 #include "tools/compare/schedule.h"
 #include "tools/compare/text.h"
+#include "tools/text/json_text.h"
 #include "tools/text/text.h"
 #include "tools/tune/journal.h"
 #include "tools/tune/policy_file.h"
@@ -47,6 +47,7 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
+using text::Json;
 using text::PadRight;
 using tune::Contest;
 using tune::Fate;
@@ -514,22 +515,21 @@ class Tuner {
     return text + "Wrote " + Escape(options_.out) + ":  slipstream run --policy " + Escape(options_.out) + " -- ...\n";
   }
 
-  static nlohmann::ordered_json EstimateJson(const std::optional<compare::Estimate>& estimate) {
+  static Json EstimateJson(const std::optional<compare::Estimate>& estimate) {
     if (!estimate || estimate->pairs == 0) return nullptr;
     return {{"value", estimate->ratio},
-            {"low", estimate->has_interval ? nlohmann::ordered_json(estimate->low) : nullptr},
-            {"high", estimate->has_interval ? nlohmann::ordered_json(estimate->high) : nullptr},
+            {"low", estimate->has_interval ? Json(estimate->low) : nullptr},
+            {"high", estimate->has_interval ? Json(estimate->high) : nullptr},
             {"pairs", estimate->pairs}};
   }
 
   std::string JsonText() const {
-    using Json = nlohmann::ordered_json;
     Json tried = Json::array();
     for (const tune::Tried& one : search_->tried()) {
       tried.push_back({{"key", one.key},
                        {"value", one.value},
                        {"outcome", NameOf(one.fate)},
-                       {"why", one.why.empty() ? Json(nullptr) : Json(one.why)},
+                       {"why", text::OrNull(one.why)},
                        {"speed_ratio", EstimateJson(one.estimate)},
                        {"confirmed_speed_ratio", EstimateJson(one.confirmed)}});
     }
@@ -545,7 +545,7 @@ class Tuner {
                        {"not_tried", std::move(not_tried)},
                        {"stopped_early", search_->stopped_early()},
                        {"notes", notes_}};
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return text::JsonText(json);
   }
 
   const TuneOptions& options_;

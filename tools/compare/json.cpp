@@ -1,14 +1,13 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tools/compare/text.h"
+#include "tools/text/json_text.h"
 
 namespace slipstream::compare {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+using text::Json;
+using text::OrNull;
 
 Json SideJson(const Comparison& comparison, size_t index) {
   const Side& side = comparison.sides[index];
@@ -42,7 +41,7 @@ Json EstimateJson(const Comparison& comparison) {
           {"different", if_known(estimate.different)},
           {"median", estimate.median},
           {"difference_seen_four_in_five", if_known(estimate.seen)},
-          {"pairs_for_one_percent", estimate.pairs_for_aim ? Json(*estimate.pairs_for_aim) : Json(nullptr)}};
+          {"pairs_for_one_percent", OrNull(estimate.pairs_for_aim)}};
 }
 
 Json ResultsJson(const MatchResult& results) {
@@ -104,7 +103,7 @@ std::string ComparisonJson(const Comparison& comparison, int exit_status) {
                      {"results", ResultsJson(comparison.results)},
                      {"failures", std::move(failures)},
                      {"notes", comparison.notes}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(json);
 }
 
 }  // namespace slipstream::compare

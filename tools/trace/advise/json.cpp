@@ -1,23 +1,17 @@
-#include <nlohmann/json.hpp>
-
+#include "tools/text/json_text.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/text.h"
 
 namespace slipstream::advise {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-std::string Dumped(const Json& json) { return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+using text::Json;
+using text::OrNull;
 
 Json PlacesJson(const std::vector<Place>& places) {
   Json list = Json::array();
   for (const Place& place : places) {
-    list.push_back({{"file", place.file},
-                    {"line", place.line ? Json(*place.line) : Json(nullptr)},
-                    {"function", OrNull(place.function)}});
+    list.push_back({{"file", place.file}, {"line", OrNull(place.line)}, {"function", OrNull(place.function)}});
   }
   return list;
 }
@@ -30,7 +24,7 @@ std::string FindingsJson(const Facts& facts, const Findings& findings) {
     const Advice& one = found.verdict.advice;
     advice.push_back({{"rule", found.rule->name},
                       {"finding", one.finding},
-                      {"cost_per_step_ns", one.cost ? Json(*one.cost) : Json(nullptr)},
+                      {"cost_per_step_ns", OrNull(one.cost)},
                       {"cost_unknown_because", OrNull(one.why_unknown)},
                       {"at_stake_per_step_ns", one.at_stake},
                       {"confidence", NameOf(one.confidence)},
@@ -45,13 +39,13 @@ std::string FindingsJson(const Facts& facts, const Findings& findings) {
   }
   Json nothing = Json::array();
   for (const Rule* const rule : findings.nothing) nothing.push_back(rule->name);
-  return Dumped({{"schema", kAdviseSchema},
-                 {"process", facts.process->process},
-                 {"steps", facts.process->measured_steps},
-                 {"step_time_median_ns", facts.process->step_time.median},
-                 {"advice", std::move(advice)},
-                 {"cannot_be_told", std::move(abstained)},
-                 {"nothing_found", std::move(nothing)}});
+  return text::JsonText({{"schema", kAdviseSchema},
+                         {"process", facts.process->process},
+                         {"steps", facts.process->measured_steps},
+                         {"step_time_median_ns", facts.process->step_time.median},
+                         {"advice", std::move(advice)},
+                         {"cannot_be_told", std::move(abstained)},
+                         {"nothing_found", std::move(nothing)}});
 }
 
 std::string RulesJson() {
@@ -59,7 +53,7 @@ std::string RulesJson() {
   for (const Rule& rule : Rules()) {
     rules.push_back({{"rule", rule.name}, {"title", rule.title}, {"needs", rule.needs}});
   }
-  return Dumped({{"schema", kAdviseSchema}, {"rules", std::move(rules)}});
+  return text::JsonText({{"schema", kAdviseSchema}, {"rules", std::move(rules)}});
 }
 
 }  // namespace slipstream::advise

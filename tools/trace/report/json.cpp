@@ -1,18 +1,15 @@
 #include "tools/trace/report/json.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
+
+#include "tools/text/json_text.h"
 
 namespace slipstream::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using text::Json;
+using text::OrNull;
 
-template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 // A share of nothing is not known.
 Json Share(int64_t part, int64_t whole) {
   return whole > 0 ? Json(static_cast<double>(part) / static_cast<double>(whole)) : Json(nullptr);
@@ -374,8 +371,7 @@ std::string ReportJson(const Report& report, bool partial) {
                      {"spread", std::move(spread)},
                      {"communication", std::move(communication)},
                      {"processes", std::move(processes)}};
-  // Names come from the system and need not be UTF-8.
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return text::JsonText(root);
 }
 
 }  // namespace slipstream::report

@@ -1,25 +1,20 @@
 #include "tools/trace/top/json.h"
 
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/text/json_text.h"
 #include "tools/trace/db/clean_text.h"
 
 namespace slipstream::top {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using text::Json;
 using trace_db::CleanText;
 
 constexpr const char* kKindNames[report::kCallKinds] = {"copies", "synchronizes", "allocator", "launches", "other"};
 
 // The first ones, by time.
 constexpr size_t kMostLinesShown = 100;
-
-template <typename Value>
-Json OrNull(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
 
 Json SumJson(const CallSum& sum) {
   return {{"calls", sum.calls}, {"bytes", sum.bytes}, {"time_ns", sum.time_ns}, {"errors", sum.errors}};
@@ -58,7 +53,7 @@ Json StepsJson(const StepsView& steps) {
           {"median_ns", steps.median_ns},
           {"p95_ns", steps.p95_ns},
           {"per_second", steps.per_second},
-          {"since_last_ns", OrNull(steps.since_last_ns)},
+          {"since_last_ns", text::OrNull(steps.since_last_ns)},
           {"how", CleanText(steps.how)}};
 }
 
@@ -90,7 +85,7 @@ Json TraceJson(const TraceView& trace) {
           {"dropped", trace.dropped},
           {"steps", trace.steps ? StepsJson(*trace.steps) : Json(nullptr)},
           {"window_seconds", trace.seconds},
-          {"steps_in_window", OrNull(trace.steps_in_window)},
+          {"steps_in_window", text::OrNull(trace.steps_in_window)},
           {"lines", std::move(lines)},
           {"devices", std::move(devices)},
           {"saved", std::move(saved)}};
