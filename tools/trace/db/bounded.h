@@ -1,10 +1,11 @@
-// Limits untrusted numbers of a database to bounds in which their sums and differences fit.
+// Limits untrusted numbers: of a database, to bounds in which their sums and differences fit.
 //
 // Threading: pure functions.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 namespace slipstream::trace_db {
 
@@ -18,5 +19,10 @@ inline int64_t BoundedEnd(int64_t start, int64_t end) { return std::max(start, B
 
 // Of bytes, blocks, threads: 16 tebi of them at most, and none below zero.
 inline int64_t BoundedCount(int64_t count) { return std::clamp(count, int64_t{0}, int64_t{1} << 44); }
+
+// For a database: SQLite's numbers end there; sums over negative sizes would be wrong without a word.
+inline int64_t Size(uint64_t bytes) {
+  return static_cast<int64_t>(std::min(bytes, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
+}
 
 }  // namespace slipstream::trace_db

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "tools/trace/db/bounded.h"
 #include "tools/trace/db/clean_text.h"
 #include "tools/trace/db/kernel_names.h"
 
@@ -15,10 +16,6 @@ using tracer::RecordKind;
 using tracer::TraceRecord;
 
 constexpr std::nullptr_t kNull = nullptr;
-
-int64_t Size(uint64_t bytes) {
-  return static_cast<int64_t>(std::min(bytes, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
-}
 
 // CUPTI counts kinds of memory from 1 and has 0 for "unknown"; the export counts from 0 and has 7.
 int64_t MemoryKind(uint8_t cupti) { return cupti >= 1 && cupti <= 7 ? cupti - 1 : 7; }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 
 #include "tools/trace/db/api_names.h"
+#include "tools/trace/db/bounded.h"
 #include "tools/trace/db/clean_text.h"
 #include "tracer/python/line_table.h"
 #include "tracer/spool/block_record.h"
@@ -19,11 +19,6 @@ using tracer::SpoolRecord;
 using tracer::TraceRecord;
 
 constexpr std::nullptr_t kNull = nullptr;
-
-// SQLite's numbers end there; sums over negative sizes would be wrong without a word.
-int64_t Size(uint64_t bytes) {
-  return static_cast<int64_t>(std::min(bytes, static_cast<uint64_t>(std::numeric_limits<int64_t>::max())));
-}
 
 std::optional<std::string> TextOrNull(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(CleanText(text));
