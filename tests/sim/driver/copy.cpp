@@ -350,7 +350,9 @@ CUresult SideOf(CUmemorytype type, const void* host, CUdeviceptr device, uintptr
   }
 }
 
-CUresult From2D(const CUDA_MEMCPY2D* copy, CopyRequest* request) {
+// What CUDA_MEMCPY2D, CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER have in common; they name their fields alike.
+template <typename Description>
+CUresult From2D(const Description* copy, CopyRequest* request) {
   if (copy == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -365,23 +367,14 @@ CUresult From2D(const CUDA_MEMCPY2D* copy, CopyRequest* request) {
   return CUDA_SUCCESS;
 }
 
-// CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER name their fields alike.
 template <typename Description>
 CUresult From3D(const Description* copy, CopyRequest* request) {
-  if (copy == nullptr) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  SIM_TRY(SideOf(copy->srcMemoryType, copy->srcHost, copy->srcDevice, &request->src, &request->src_side))
-  SIM_TRY(SideOf(copy->dstMemoryType, copy->dstHost, copy->dstDevice, &request->dst, &request->dst_side))
-  request->width = copy->WidthInBytes;
-  request->height = copy->Height;
+  SIM_TRY(From2D(copy, request))
   request->depth = copy->Depth;
-  request->src_pitch = copy->srcPitch != 0 ? copy->srcPitch : copy->WidthInBytes;
-  request->dst_pitch = copy->dstPitch != 0 ? copy->dstPitch : copy->WidthInBytes;
   request->src_slice = request->src_pitch * (copy->srcHeight != 0 ? copy->srcHeight : copy->Height);
   request->dst_slice = request->dst_pitch * (copy->dstHeight != 0 ? copy->dstHeight : copy->Height);
-  request->src += copy->srcZ * request->src_slice + copy->srcY * request->src_pitch + copy->srcXInBytes;
-  request->dst += copy->dstZ * request->dst_slice + copy->dstY * request->dst_pitch + copy->dstXInBytes;
+  request->src += copy->srcZ * request->src_slice;
+  request->dst += copy->dstZ * request->dst_slice;
   return CUDA_SUCCESS;
 }
 

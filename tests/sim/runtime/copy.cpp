@@ -84,7 +84,9 @@ cudaError_t Describe2D(void* dst, size_t dpitch, const void* src, size_t spitch,
   return cudaSuccess;
 }
 
-cudaError_t Describe3D(const cudaMemcpy3DParms* p, CUDA_MEMCPY3D* copy) {
+// The structures of copies between two devices name their fields as those of others do.
+template <typename Parms, typename Description>
+cudaError_t DescribePlaces(const Parms* p, Description* copy) {
   *copy = {};
   if (p == nullptr) {
     return cudaErrorInvalidValue;
@@ -92,20 +94,15 @@ cudaError_t Describe3D(const cudaMemcpy3DParms* p, CUDA_MEMCPY3D* copy) {
   if (p->srcArray != nullptr || p->dstArray != nullptr) {
     return cudaErrorNotSupported;  // README.md: no arrays
   }
-  if (!Types(p->kind, &copy->dstMemoryType, &copy->srcMemoryType)) {
-    return cudaErrorInvalidMemcpyDirection;
-  }
   copy->srcXInBytes = p->srcPos.x;
   copy->srcY = p->srcPos.y;
   copy->srcZ = p->srcPos.z;
-  copy->srcHost = p->srcPtr.ptr;
   copy->srcDevice = Address(p->srcPtr.ptr);
   copy->srcPitch = p->srcPtr.pitch;
   copy->srcHeight = p->srcPtr.ysize;
   copy->dstXInBytes = p->dstPos.x;
   copy->dstY = p->dstPos.y;
   copy->dstZ = p->dstPos.z;
-  copy->dstHost = p->dstPtr.ptr;
   copy->dstDevice = Address(p->dstPtr.ptr);
   copy->dstPitch = p->dstPtr.pitch;
   copy->dstHeight = p->dstPtr.ysize;
@@ -115,30 +112,16 @@ cudaError_t Describe3D(const cudaMemcpy3DParms* p, CUDA_MEMCPY3D* copy) {
   return cudaSuccess;
 }
 
+cudaError_t Describe3D(const cudaMemcpy3DParms* p, CUDA_MEMCPY3D* copy) {
+  SIM_RT_TRY(DescribePlaces(p, copy))
+  copy->srcHost = p->srcPtr.ptr;
+  copy->dstHost = p->dstPtr.ptr;
+  return Types(p->kind, &copy->dstMemoryType, &copy->srcMemoryType) ? cudaSuccess : cudaErrorInvalidMemcpyDirection;
+}
+
 cudaError_t DescribePeer(const cudaMemcpy3DPeerParms* p, CUDA_MEMCPY3D_PEER* copy) {
-  *copy = {};
-  if (p == nullptr) {
-    return cudaErrorInvalidValue;
-  }
-  if (p->srcArray != nullptr || p->dstArray != nullptr) {
-    return cudaErrorNotSupported;  // README.md: no arrays
-  }
+  SIM_RT_TRY(DescribePlaces(p, copy))
   copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
-  copy->srcXInBytes = p->srcPos.x;
-  copy->srcY = p->srcPos.y;
-  copy->srcZ = p->srcPos.z;
-  copy->srcDevice = Address(p->srcPtr.ptr);
-  copy->srcPitch = p->srcPtr.pitch;
-  copy->srcHeight = p->srcPtr.ysize;
-  copy->dstXInBytes = p->dstPos.x;
-  copy->dstY = p->dstPos.y;
-  copy->dstZ = p->dstPos.z;
-  copy->dstDevice = Address(p->dstPtr.ptr);
-  copy->dstPitch = p->dstPtr.pitch;
-  copy->dstHeight = p->dstPtr.ysize;
-  copy->WidthInBytes = p->extent.width;
-  copy->Height = p->extent.height;
-  copy->Depth = p->extent.depth;
   return cudaSuccess;
 }
 
