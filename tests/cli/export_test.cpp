@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -211,18 +210,7 @@ TEST_F(ExportTest, ProgressIsForTerminals) {
   Sample("0.spool", 20'000, 0);
   EXPECT_EQ(RunIt(Options()).err, "");
   std::filesystem::remove(database_);
-  int terminal = -1;
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (child == 0) _exit(Export(Options(), "1.2.3"));
-  std::string shown;
-  char buffer[4096];
-  // EIO: the other end is closed.
-  for (ssize_t got = 0; (got = read(terminal, buffer, sizeof(buffer))) > 0;)
-    shown.append(buffer, static_cast<size_t>(got));
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  close(terminal);
-  EXPECT_EQ(status, 0);
+  const std::string shown = OnTerminal(Options());
   EXPECT_NE(shown.find("export: writing "), std::string::npos) << shown;
   EXPECT_NE(shown.find("export: making indices"), std::string::npos) << shown;
   const size_t cleared = shown.rfind("\r\033[K");

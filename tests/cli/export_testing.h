@@ -4,6 +4,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -52,6 +55,22 @@ class ExportTest : public trace_db::TraceDbTest {
       before();
       return Export(options, "1.2.3");
     });
+  }
+  // What it shows there.
+  static std::string OnTerminal(const ExportOptions& options) {
+    int terminal = -1;
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (child == 0) _exit(Export(options, "1.2.3"));
+    std::string shown;
+    char buffer[4096];
+    // EIO: the other end is closed.
+    for (ssize_t got = 0; (got = read(terminal, buffer, sizeof(buffer))) > 0;)
+      shown.append(buffer, static_cast<size_t>(got));
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    close(terminal);
+    EXPECT_EQ(status, 0);
+    return shown;
   }
   static test::Finished RunCommand(std::vector<std::string> words) {
     words.insert(words.begin(), SLIPSTREAM_COMMAND);

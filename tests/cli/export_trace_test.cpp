@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <pty.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -227,18 +226,7 @@ TEST_P(ExportTraceTest, Interrupted) {
 TEST_P(ExportTraceTest, ProgressIsForTerminals) {
   Sample("0.spool", 20'000, 0);
   ASSERT_EQ(RunIt(ExportTest::Options()).status, kSuccess);
-  int terminal = -1;
-  const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
-  if (child == 0) _exit(Export(To(database_, File()), "1.2.3"));
-  std::string shown;
-  char buffer[4096];
-  // EIO: the other end is closed.
-  for (ssize_t got = 0; (got = read(terminal, buffer, sizeof(buffer))) > 0;)
-    shown.append(buffer, static_cast<size_t>(got));
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  close(terminal);
-  EXPECT_EQ(status, 0);
+  const std::string shown = OnTerminal(To(database_, File()));
   EXPECT_NE(shown.find("export: writing 20 % of 20,000 rows"), std::string::npos) << shown;
   const size_t cleared = shown.rfind("\r\033[K");
   ASSERT_NE(cleared, std::string::npos);
