@@ -6,6 +6,7 @@
 #include "tests/sim/driver/entry.h"
 #include "tests/sim/driver/graph.h"
 #include "tests/sim/driver/pool.h"
+#include "tests/sim/driver/use_context.h"
 #include "tests/sim/driver/world.h"
 
 namespace simcuda {
@@ -450,14 +451,9 @@ SIM_DRIVER(cuCtxGetDevice, 2000, cuCtxGetDevice, (CUdevice * device), (device)) 
 }
 
 SIM_DRIVER(cuCtxGetFlags, 7000, cuCtxGetFlags, (unsigned int* flags), (flags)) {
-  World& world = TheWorld();
-  Lock lock(world.mutex);
-  Context* context = nullptr;
-  const CUresult result = CurrentContext(world, &context);
-  if (result == CUDA_SUCCESS) {
-    *flags = context->flags;
-  }
-  return result;
+  SIM_USE_CONTEXT()
+  *flags = context->flags;
+  return CUDA_SUCCESS;
 }
 
 SIM_DRIVER(cuCtxGetApiVersion, 3020, cuCtxGetApiVersion, (CUcontext ctx, unsigned int* version), (ctx, version)) {
@@ -495,25 +491,15 @@ SIM_DRIVER(cuCtxGetStreamPriorityRange, 5050, cuCtxGetStreamPriorityRange, (int*
 }
 
 SIM_DRIVER(cuCtxSetLimit, 3010, cuCtxSetLimit, (CUlimit limit, size_t value), (limit, value)) {
-  World& world = TheWorld();
-  Lock lock(world.mutex);
-  Context* context = nullptr;
-  const CUresult result = CurrentContext(world, &context);
-  if (result == CUDA_SUCCESS) {
-    context->limits[limit] = value;
-  }
-  return result;
+  SIM_USE_CONTEXT()
+  context->limits[limit] = value;
+  return CUDA_SUCCESS;
 }
 
 SIM_DRIVER(cuCtxGetLimit, 3010, cuCtxGetLimit, (size_t * pvalue, CUlimit limit), (pvalue, limit)) {
-  World& world = TheWorld();
-  Lock lock(world.mutex);
-  Context* context = nullptr;
-  const CUresult result = CurrentContext(world, &context);
-  if (result == CUDA_SUCCESS) {
-    *pvalue = context->limits.count(limit) != 0 ? context->limits[limit] : size_t{1} << 20;
-  }
-  return result;
+  SIM_USE_CONTEXT()
+  *pvalue = context->limits.count(limit) != 0 ? context->limits[limit] : size_t{1} << 20;
+  return CUDA_SUCCESS;
 }
 
 SIM_DRIVER(cuProfilerStart, 4000, cuProfilerStart, (void), ()) { return CUDA_SUCCESS; }

@@ -1,5 +1,6 @@
 // Device variables: one piece of device memory per context, made at the first use there.
 #include "tests/sim/driver/entry.h"
+#include "tests/sim/driver/use_context.h"
 #include "tests/sim/driver/world.h"
 
 using namespace simcuda;
@@ -19,12 +20,7 @@ SIM_EXPORT int simRegisterVariable(const void* symbol, const char* name, size_t 
 
 // For the simulated libcudart.
 SIM_EXPORT int simFindVariable(const void* symbol, CUdeviceptr* address, size_t* bytes) {
-  World& world = TheWorld();
-  Lock lock(world.mutex);
-  Context* context = nullptr;
-  if (const CUresult result = CurrentContext(world, &context); result != CUDA_SUCCESS) {
-    return result;
-  }
+  SIM_USE_CONTEXT()
   const auto found = world.variables.find(symbol);
   if (found == world.variables.end()) {
     return CUDA_ERROR_NOT_FOUND;
