@@ -27,7 +27,7 @@ enum class SpoolProblem : uint8_t {
   kNoMemory,
   kNoThread,           // the system gives no thread, or no thread-specific key
   kNoForkGuard,        // no memory that is empty in a forked child (before Linux 4.14)
-  kSharedDescriptors,  // no table of descriptors of our own (before Linux 5.9, or forbidden)
+  kSharedDescriptors,  // no table of descriptors of our own: forbidden
   kNoDirectory,        // it is not there, cannot be opened, is no directory, or is a symbolic link
   kForeignDirectory,   // it belongs to another user
   kOpenDirectory,      // others may write to it
@@ -50,8 +50,8 @@ struct FileCalls {
   int (*fstat)(int, struct stat*) = ::fstat;
 };
 
-// Gives the calling thread an empty table of descriptors of its own. 0 or an errno. Linux, close_range(2),
-// CLOSE_RANGE_UNSHARE.
+// Gives the calling thread an empty table of descriptors of its own. 0 or an errno: then it may have a table of its own
+// that is not empty. Linux, close_range(2), CLOSE_RANGE_UNSHARE; unshare(2), CLONE_FILES.
 int LeaveDescriptors();
 
 class SpoolFile {
