@@ -81,6 +81,32 @@ TEST(TimeBaseTest, TwoMachinesOfOneName) {
   EXPECT_EQ(times.At(times.HostOf(2), 2000), 1000);
 }
 
+SpoolSurvey Booted(SpoolSurvey process, const std::string& boot, const std::string& time = "time:[1]") {
+  process.facts[tracer::kFactBootId] = boot;
+  process.facts[tracer::kFactTimeNamespace] = time;
+  return process;
+}
+
+TEST(TimeBaseTest, OneBootIsOneHostHoweverItsClockWasSet) {
+  // By an hour, between two processes in containers of their own names.
+  const TimeBase times({Booted(Process("web", 1000, {{1000, kYear2026, 10}}), "b1"),
+                        Booted(Process("job", 2000, {{2000, kYear2026 + 1000 + 3600 * kSecond, 12}}), "b1")});
+  ASSERT_EQ(times.hosts().size(), 1U);
+  EXPECT_EQ(times.hosts()[0].name, "job, web");
+  EXPECT_EQ(times.At(0, 2000), 1000);
+}
+
+TEST(TimeBaseTest, TwoBootsAreTwoHostsWhateverTheyAreCalled) {
+  // Both began within the second, and so did what has a clock of its own.
+  const TimeBase times({Booted(Process("localhost", 1000, {{1000, kYear2026, 10}}), "b1"),
+                        Booted(Process("localhost", 1000, {{1000, kYear2026 + kSecond / 2, 10}}), "b2"),
+                        Booted(Process("localhost", 1000, {{1000, kYear2026 + kSecond / 4, 10}}), "b2", "time:[2]"),
+                        Process("localhost", 1000, {{1000, kYear2026, 10}})});
+  EXPECT_EQ(times.hosts().size(), 4U);
+  EXPECT_EQ((std::set<size_t>{times.HostOf(0), times.HostOf(1), times.HostOf(2), times.HostOf(3)}).size(), 4U);
+  EXPECT_EQ(times.At(times.HostOf(1), 1000), static_cast<int64_t>(kSecond / 2));
+}
+
 TEST(TimeBaseTest, AWallClockThatIsSetSplitsNoHost) {
   // By a second while the first one ran; the second one only ever saw it afterwards.
   const TimeBase times({Process("a", 0, {{1000, kYear2026, 10}, {2000, kYear2026 + 1000 + kSecond, 12}}),

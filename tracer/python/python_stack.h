@@ -17,7 +17,10 @@
 //   interpreter a thread, so a thread that runs another one shows the frames that lead into it.
 // Threading: Find once; Walk from any thread.
 // Hazard: a daemon thread reads freed memory if it is inside Walk at the very moment at which Python, while finalizing,
-//   frees its stack. Walk looks at Python's finalizing flag first, which is set well before.
+//   frees its stack. Walk looks at Python's finalizing flag first, but Python frees the other threads' states right
+//   after it has set that (Py_FinalizeEx). The window is one Walk long, a microsecond at most, once in a process, for a
+//   thread that calls CUDA while the interpreter ends. Every address is checked before it is read, so that call may get
+//   a wrong line, or none.
 #pragma once
 
 #include <atomic>

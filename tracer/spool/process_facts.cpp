@@ -40,10 +40,15 @@ std::string StartTicks() {
   return stat.substr(at + 1, stat.find(' ', at + 1) - at - 1);
 }
 
-std::string Executable() {
+std::string LinkedTo(const char* link) {
   char path[kMaxSpoolText];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof(path));
+  const ssize_t length = readlink(link, path, sizeof(path));
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
+}
+
+std::string BootId() {
+  const std::string line = FirstBytes("/proc/sys/kernel/random/boot_id");
+  return line.substr(0, line.find('\n'));
 }
 
 int64_t Processors() {
@@ -79,8 +84,10 @@ Facts ProcessFacts(const JobIdentity& job) {
   AddNumber(&facts, kFactPid, getpid());
   AddNumber(&facts, kFactParentPid, getppid());
   AddText(&facts, kFactHost, HostName());
+  AddText(&facts, kFactBootId, BootId());
+  AddText(&facts, kFactTimeNamespace, LinkedTo("/proc/self/ns/time"));
   AddText(&facts, kFactStartTicks, StartTicks());
-  AddText(&facts, kFactExecutable, Executable());
+  AddText(&facts, kFactExecutable, LinkedTo("/proc/self/exe"));
   AddNumber(&facts, kFactProcessors, Processors());
   AddNumber(&facts, kFactSharedMemory, SharedMemoryBytes());
   AddText(&facts, kFactLauncher, job.launcher);

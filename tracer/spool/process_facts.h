@@ -21,6 +21,9 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 inline constexpr char kFactPid[] = "pid";
 inline constexpr char kFactParentPid[] = "parent_pid";
 inline constexpr char kFactHost[] = "host";
+// Processes in whose files these two are alike stamp with one clock.
+inline constexpr char kFactBootId[] = "boot_id";                  // of the kernel that runs
+inline constexpr char kFactTimeNamespace[] = "time_namespace";    // as a link of /proc names it
 inline constexpr char kFactStartTicks[] = "process_start_ticks";  // since boot, field 22 of proc(5)'s stat
 inline constexpr char kFactExecutable[] = "executable";           // its path
 inline constexpr char kFactCommandLine[] =

@@ -5,8 +5,9 @@
 // of the readings of both clocks that its processes took. SLIPSTREAM_HOSTS says how exact that is; how far the hosts'
 // own wall clocks were apart is not known.
 //
-// Two machines may have one name (containers, images). Readings that are seconds apart are two machines then, because
-// CLOCK_MONOTONIC began at different moments.
+// A host is what a kernel ran since it was booted, whatever its containers are called: by its boot_id. Files of an
+// older slipstream do not have one. Their hosts have names, and two machines may have one name (containers, images):
+// readings that are seconds apart are two machines then, because CLOCK_MONOTONIC began at different moments.
 //
 // Threading: plain data and pure functions.
 #pragma once
@@ -21,14 +22,14 @@
 namespace slipstream::trace_db {
 
 struct Host {
-  std::string name;
+  std::string name;      // several, where containers have their own
   ClockReadings clocks;  // of all its processes; with none, `difference` is what the beginning of a recording says
 };
 
 class TimeBase {
  public:
-  // Of one name, further apart than this: not one machine. A wall clock that is set moves by less, or the times of
-  // processes before and after it are aligned by the wall time that they had.
+  // Of one name, without a boot_id, and further apart than this: not one machine. A wall clock that is set moves by
+  // less, or the times of processes before and after it are aligned by the wall time that they had.
   static constexpr uint64_t kOneMachineNs = 2'000'000'000;
 
   explicit TimeBase(const std::vector<SpoolSurvey>& spools);
@@ -45,6 +46,8 @@ class TimeBase {
 
  private:
   void FindHosts(const std::vector<SpoolSurvey>& spools);
+  void AddHosts(const std::vector<SpoolSurvey>& spools, std::vector<size_t> members, const std::string& name,
+                bool one_machine);
 
   std::vector<Host> hosts_;
   std::vector<size_t> host_of_;  // by spool
