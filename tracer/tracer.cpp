@@ -194,7 +194,7 @@ void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallS
       AddDecision<AddOwned>(counter, bytes, time_ns);
     }
   }
-  if (trace_ != nullptr) CallRecorder::Decided(index, share, time_ns);
+  if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns);
   if (nvtx_ != nullptr) NvtxDomain::Note(index, bytes);
 }
 

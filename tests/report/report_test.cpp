@@ -520,6 +520,34 @@ TEST_F(ReportTest, AKilledProcessIsSaidToBeIncomplete) {
       << FormatReport(report);
 }
 
+// A call names one decision; each of them counts, with its own bytes, and so do those that no call was about.
+TEST_F(ReportTest, EveryDecisionCounts) {
+  Sample("0.spool", 0);
+  BuildWell();
+  const auto of = [](const Report& report, const std::string& name) {
+    for (const DecisionReport& decision : report.processes[0].decisions) {
+      if (decision.name == name) return decision;
+    }
+    return DecisionReport();
+  };
+  EXPECT_EQ(of(Make(), "transfer.sync.skipped").calls, kSteps + 1);  // by the calls, as files of before have it
+  const std::string in_step = std::to_string(FirstMeasured() + 200);
+  const std::string before = std::to_string(FirstMeasured() - 200);
+  const std::string skipped = "(SELECT id FROM StringIds WHERE value = 'transfer.sync.skipped')";
+  const std::string settled = "(SELECT id FROM StringIds WHERE value = 'transfer.sync.settled.query')";
+  Execute(database_, "INSERT INTO SLIPSTREAM_DECISION_EVENTS VALUES (" + in_step + ", 1, 1, 1, NULL, " + skipped +
+                         ", 100, 0, 0), (" + before + ", 1, 1, 1, NULL, " + skipped + ", 11, 0, 0), (" + in_step +
+                         ", 1, 1, 1, NULL, " + settled + ", 0, 30, -30)");
+  const Report report = Make();
+  EXPECT_EQ(report.processes[0].decisions.size(), 2U);
+  const DecisionReport one = of(report, "transfer.sync.skipped");
+  EXPECT_EQ(one.calls, 2U);
+  EXPECT_EQ(one.measured_calls, 1U);
+  EXPECT_EQ(one.bytes, 111);
+  EXPECT_EQ(one.measured_bytes, 100);
+  EXPECT_EQ(of(report, "transfer.sync.settled.query").lost, 30);
+}
+
 TEST_F(ReportTest, WhatFoundNoRoomIsMissing) {
   Sample("0.spool", 0);
   BuildWell();

@@ -228,6 +228,34 @@ TEST_F(StrangeSpoolsTest, NamesAreOnlyNames) {
   EXPECT_EQ(One("SELECT name FROM SLIPSTREAM_THREADS"), injection);
 }
 
+// A call's decisions come before it. Those that were made before it began are of calls that are not there.
+TEST_F(StrangeSpoolsTest, DecisionsOfCallsThatAreMissing) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{"pid", "7"}, {"host", "h"}});
+    spool.Name(NameTable::kHooks, 0, "cudaFree");
+    for (uint32_t i = 1; i <= 3; ++i) spool.Name(NameTable::kDecisions, i, "decision " + std::to_string(i));
+    spool.Thread(1, 100, "main");
+    spool.Thread(2, 101, "other");
+    constexpr bool kInCall = true;
+    spool.Records(1, {tracer::DecisionRecord(15, 1, 5, 0, 0, kInCall), tracer::DecisionRecord(32, 2, 0, 8, -8, kInCall),
+                      tracer::DecisionRecord(40, 3, 4096, 0, 0, kInCall), CallAt(30, 40, 0),
+                      tracer::DecisionRecord(50, 1, 6, 0, 0, kInCall)});
+    spool.Records(2, {tracer::DecisionRecord(35, 1, 7, 0, 0, !kInCall)});
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(
+      Query("SELECT n.value, e.bytes, e.timeNs, e.savedNs, e.thread, f.value FROM SLIPSTREAM_DECISION_EVENTS e "
+            "JOIN StringIds n ON n.id = e.decisionId LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
+            "LEFT JOIN StringIds f ON f.id = r.nameId ORDER BY time"),
+      (Rows{{"decision 1", "5", "0", "0", "1", "NULL"},
+            {"decision 2", "0", "8", "-8", "1", "cudaFree_v3020"},
+            {"decision 1", "7", "0", "0", "2", "NULL"},
+            {"decision 3", "4096", "0", "0", "1", "cudaFree_v3020"},
+            {"decision 1", "6", "0", "0", "1", "NULL"}}));
+}
+
 TEST_F(StrangeSpoolsTest, NumbersOfAnySize) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   {

@@ -224,12 +224,16 @@ void CallRecorder::LeaveDriver(uint16_t function, uint32_t correlation, int32_t 
   t_driver = {};
 }
 
-void CallRecorder::Decided(size_t index, CallShare share, uint64_t time_ns) {
+void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns) {
+  if (!recorder_.recording()) return;
   CurrentCall& call = t_call;
+  const auto decision = static_cast<uint16_t>(index + 1);
+  const int64_t saved_ns = share == CallShare::kWaited ? -static_cast<int64_t>(time_ns) : 0;
+  recorder_.Record(DecisionRecord(NowNs(), decision, bytes, time_ns, saved_ns, call.open));
   if (!call.open) return;
-  if (share == CallShare::kWaited) call.saved_ns -= static_cast<int64_t>(time_ns);
+  call.saved_ns += saved_ns;
   if (call.decision != 0 && share < call.share) return;
-  call.decision = static_cast<uint16_t>(index + 1);
+  call.decision = decision;
   call.share = share;
 }
 

@@ -2,7 +2,7 @@
 // and what an engine decided about it, and what the pools hold.
 //
 //   Begin   on the calling thread, before an engine does anything: Python's frames are still the caller's
-//   Decided the engines, while the call goes on: on the same thread, or it is about no call
+//   Decided the engines: a record of its own, and what the call's record says of it
 //   End     the record, into the thread's ring (recorder.h)
 //
 // The first calls that succeed ask the driver what devices there are (driver_devices.h), until it answers. That is done
@@ -37,8 +37,8 @@
 
 namespace slipstream::tracer {
 
-// How much a decision says about the call that it was made in, least first: a call's record has room for one, and a
-// later one takes the place of one that says as much or less.
+// How much a decision says about the call that it was made in, least first: a call's record names one, and a later one
+// takes the place of one that says as much or less.
 enum class CallShare : uint8_t {
   kBeside = 1,   // about something else that happened then
   kWaited,       // beside, and the call took so much longer than the program's own would have
@@ -67,9 +67,9 @@ class CallRecorder {
   // began or ended in between) records nothing.
   void End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status);
 
-  // The decision of that number in the options' list was made. On a thread that is in no recorded call this does
-  // nothing.
-  static void Decided(size_t index, CallShare share, uint64_t time_ns);
+  // The decision of that number in the options' list was made: in the calling thread's call, if it is in one. `bytes`,
+  // `time_ns`: as the counters have them.
+  void Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns);
 
   // CUPTI says that the calling thread enters a function of the driver that makes work for a device, and leaves it. The
   // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at.

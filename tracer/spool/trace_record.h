@@ -38,13 +38,18 @@ enum class RecordKind : uint8_t {
   // block_record.h
   kAllocated = 13,
   kFreed = 14,
+  kDecision = 15,  // an engine decided something
 };
-inline constexpr uint8_t kLastRecordKind = 14;
+inline constexpr uint8_t kLastRecordKind = 15;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
 // called backward(), by inference (backward_lines.h), or 0 where that is not sure.
 inline constexpr uint8_t kSiteIsBackward = 1;
+
+// Bits of a decision's flags.
+// It was made inside a hooked call of this thread: the next one that is recorded, if that began before it.
+inline constexpr uint8_t kDecidedInCall = 1;
 
 // Whether a missing record of this kind counts as lost. Records that the recorder itself adds do not.
 constexpr bool IsTold(RecordKind kind) {
@@ -63,13 +68,29 @@ struct TraceRecord {
   uint32_t correlation = 0;  // CUPTI's; 0: none
   int32_t status = 0;        // what the call returned, a cudaError_t or CUresult
   uint16_t hook = 0;         // HookId of the writer's build; the file has its name
-  uint16_t decision = 0;     // by position in the table of decisions + 1; 0: nothing was decided
+  uint16_t decision = 0;     // by position in the table of decisions + 1; 0: nothing was decided. Of a call the one
+                             // that says most about it; each of them has a record of its own
   int16_t device = -1;       // ordinal; -1: not known
   RecordKind kind = RecordKind::kNone;
   uint8_t flags = 0;
 };
 static_assert(sizeof(TraceRecord) == 64);
 static_assert(std::is_trivially_copyable_v<TraceRecord> && std::has_unique_object_representations_v<TraceRecord>);
+
+// As the counters have it: bytes, and in stream the host time that it took, where that was measured (a wait, ns).
+// saved_ns: below 0, as much of that as the program's own call would not have taken.
+inline TraceRecord DecisionRecord(uint64_t now_ns, uint16_t decision, uint64_t bytes, uint64_t time_ns,
+                                  int64_t saved_ns, bool in_call) {
+  return {.start_ns = now_ns,
+          .end_ns = now_ns,
+          .bytes = bytes,
+          .stream = time_ns,
+          .saved_ns = saved_ns,
+          .decision = decision,
+          .kind = RecordKind::kDecision,
+          .flags = in_call ? kDecidedInCall : uint8_t{0}};
+}
+inline uint64_t DecisionTime(const TraceRecord& record) { return record.stream; }
 
 // `value` is the owner's; it stands in bytes.
 inline TraceRecord MarkRecord(uint64_t now_ns, uint32_t site, uint64_t value) {

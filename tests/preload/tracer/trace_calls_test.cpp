@@ -218,6 +218,44 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
   }
 }
 
+// Whatever else was decided in the same call, and what was decided in none: as the counters have it, to the byte and to
+// the nanosecond.
+TEST(TraceCallsTest, EveryDecisionHasARecord) {
+  struct Sum {
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    uint64_t time_ns = 0;
+    bool operator==(const Sum&) const = default;
+  };
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{TRACED, "details"}, {TRACED, "memory", "40"}, {PROGRAM, "workload", "50"}}) {
+    const std::string directory = NewDirectory();
+    EXPECT_EQ(RunTraced(command, directory).status, 0);
+    const Trace trace = ReadOnlyTrace(directory);
+    EXPECT_EQ(trace.reader->end().dropped, 0U);
+    std::map<std::string, Sum> recorded;
+    size_t in_calls = 0;
+    for (const TraceRecord& record : trace.Of(RecordKind::kDecision)) {
+      Sum& sum = recorded[trace.DecisionOf(record)];
+      ++sum.count;
+      sum.bytes += record.bytes;
+      sum.time_ns += tracer::DecisionTime(record);
+      in_calls += record.flags & tracer::kDecidedInCall;
+    }
+    EXPECT_GT(in_calls, 0U);
+    std::vector<std::string> problems;
+    const auto processes = tracer::ReadRunDirectory(directory, &problems);
+    ASSERT_EQ(processes.size(), 1U);
+    size_t kinds = 0;
+    for (const tracer::DecisionCounts& counted : processes[0].decisions) {
+      if (counted.count == 0) continue;
+      ++kinds;
+      EXPECT_EQ(recorded[counted.name], (Sum{counted.count, counted.bytes, counted.time_ns})) << counted.name;
+    }
+    EXPECT_EQ(recorded.size(), kinds);
+  }
+}
+
 // A tool that is called from inside a hooked call and calls CUDA itself.
 TEST(TraceCallsTest, CallsInsideCallsAreNotRecorded) {
   const std::string directory = NewDirectory();

@@ -111,6 +111,9 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
     case RecordKind::kFreed:
       AddAllocation(spooled);
       break;
+    case RecordKind::kDecision:
+      AddDecision(spooled);
+      break;
     case RecordKind::kNone:
       break;
   }
@@ -124,7 +127,7 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
     const auto ended = cutter_->Add(lines_.LineOf(record.site), At(record.start_ns), At(record.end_ns));
     if (ended) AddFoundStep(*ended);
   }
-  AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook));
+  AddDecisionsOf(spooled, AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook)));
 }
 
 const ProcessRows::Function& ProcessRows::FunctionOf(NameTable table, uint16_t number) {
@@ -139,7 +142,7 @@ const ProcessRows::Function& ProcessRows::FunctionOf(NameTable table, uint16_t n
 }
 
 // correlationId is a number of ours: unique in the database, and there for calls that CUPTI never saw.
-void ProcessRows::AddCallRow(const SpoolRecord& spooled, const Function& function) {
+int64_t ProcessRows::AddCallRow(const SpoolRecord& spooled, const Function& function) {
   const TraceRecord& record = spooled.record;
   const int64_t correlation = device_.CorrelationOfCall(record.correlation);
   tables_.runtime.Row(At(record.start_ns), At(record.end_ns), function.event_class, GlobalTid(global_pid_, spooled.tid),
@@ -160,6 +163,41 @@ void ProcessRows::AddCallRow(const SpoolRecord& spooled, const Function& functio
     if (decision.known) decision.value = DecisionId(record.decision);
     tables_.own_decisions.Row(correlation, decision, Size(record.bytes), record.saved_ns);
   }
+  return correlation;
+}
+
+void ProcessRows::AddDecision(const SpoolRecord& spooled) {
+  if ((spooled.record.flags & tracer::kDecidedInCall) == 0) {
+    AddDecisionRow(spooled, std::nullopt);
+    return;
+  }
+  std::vector<SpoolRecord>& waiting = undecided_[spooled.thread];
+  // A file that is not as a writer makes it must not fill memory.
+  constexpr size_t kMostOfACall = 1024;
+  if (waiting.size() == kMostOfACall) {
+    for (const SpoolRecord& decision : waiting) AddDecisionRow(decision, std::nullopt);
+    waiting.clear();
+  }
+  waiting.push_back(spooled);
+}
+
+// Those that were made before it began are of calls that are missing.
+void ProcessRows::AddDecisionsOf(const SpoolRecord& call, int64_t correlation) {
+  const auto waiting = undecided_.find(call.thread);
+  if (waiting == undecided_.end()) return;
+  for (const SpoolRecord& decision : waiting->second) {
+    const uint64_t at = decision.record.end_ns;
+    const bool is_of_it = at >= call.record.start_ns && at <= call.record.end_ns;
+    AddDecisionRow(decision, is_of_it ? std::optional(correlation) : std::nullopt);
+  }
+  waiting->second.clear();
+}
+
+void ProcessRows::AddDecisionRow(const SpoolRecord& spooled, const std::optional<int64_t>& correlation) {
+  const TraceRecord& record = spooled.record;
+  tables_.own_decision_events.Row(At(record.end_ns), number_, spooled.thread, ThreadOf(spooled), correlation,
+                                  DecisionId(record.decision), Size(record.bytes), Size(tracer::DecisionTime(record)),
+                                  record.saved_ns);
 }
 
 int64_t ProcessRows::LibraryId(NameTable table, uint32_t library) {
@@ -350,6 +388,9 @@ ExportedProcess ProcessRows::Finish() {
   exported_.end = reader_.end();
   SumUpSteps();
   device_.Finish();
+  for (const auto& [thread, waiting] : undecided_) {
+    for (const SpoolRecord& decision : waiting) AddDecisionRow(decision, std::nullopt);
+  }
   AddThreads();
   AddProcess();
   return exported_;

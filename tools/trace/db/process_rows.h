@@ -71,7 +71,12 @@ class ProcessRows {
     int64_t id = 0;
     int64_t event_class = 0;
   };
-  void AddCallRow(const tracer::SpoolRecord& record, const Function& function);
+  // Returns the call's correlationId.
+  int64_t AddCallRow(const tracer::SpoolRecord& record, const Function& function);
+  // Decisions of a call come before it, in the records of its thread.
+  void AddDecision(const tracer::SpoolRecord& record);
+  void AddDecisionsOf(const tracer::SpoolRecord& call, int64_t correlation);
+  void AddDecisionRow(const tracer::SpoolRecord& record, const std::optional<int64_t>& correlation);
   void AddRange(const tracer::SpoolRecord& record);
   void AddRecordedStep(const tracer::SpoolRecord& record);
   void AddFoundStep(const StepTime& step);
@@ -104,6 +109,7 @@ class ProcessRows {
   std::unordered_map<uint16_t, Function> functions_;  // by the spool's number
   std::unordered_map<uint16_t, Function> driver_functions_;
   std::unordered_map<uint16_t, int64_t> decisions_;
+  std::unordered_map<uint32_t, std::vector<tracer::SpoolRecord>> undecided_;  // by thread: of a call that is to come
   std::unordered_map<uint32_t, int64_t> libraries_;
   std::unordered_map<uint32_t, int64_t> callers_;
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;

@@ -29,6 +29,7 @@ struct TraceTables {
         own_threads(database, kOwnThreads),
         own_calls(database, kOwnCalls),
         own_decisions(database, kOwnDecisions),
+        own_decision_events(database, kOwnDecisionEvents),
         own_memory(database, kOwnMemory),
         own_allocations(database, kOwnAllocations),
         own_drops(database, kOwnDrops),
@@ -47,9 +48,9 @@ struct TraceTables {
     sites.Create();
     stacks.Create();
     native.Create();
-    for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_memory,
-                         &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks, &own_device_work,
-                         &own_device_clocks, &own_device_periods, &own_facts}) {
+    for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_decision_events,
+                         &own_memory, &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks,
+                         &own_device_work, &own_device_clocks, &own_device_periods, &own_facts}) {
       table->Create();
     }
   }
@@ -80,6 +81,7 @@ struct TraceTables {
   Table own_threads;
   Table own_calls;
   Table own_decisions;
+  Table own_decision_events;
   Table own_memory;
   Table own_allocations;
   Table own_drops;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -163,6 +164,15 @@ std::string CopiesSql(DatabaseReader* reader) {
   return sql.empty() ? sql : sql + " ORDER BY s, e DESC";
 }
 
+void AddDecision(DecisionReport* decision, int64_t bytes, int64_t saved, bool measured) {
+  ++decision->calls;
+  AddTo(&decision->bytes, bytes);
+  AddTo(saved > 0 ? &decision->saved : &decision->lost, saved > 0 ? saved : -saved);
+  if (!measured) return;
+  ++decision->measured_calls;
+  AddTo(&decision->measured_bytes, bytes);
+}
+
 class Pass {
  public:
   Pass(DatabaseReader* reader, const ReportOptions& options, ProcessTable* table, Report* report)
@@ -187,7 +197,7 @@ class Pass {
   ProcessSum* OfDevice(const Question& row, int column);
   const Function& FunctionOf(int64_t name);
   bool Communicates(int64_t kernel_name);
-  void AddDecision(ProcessSum* sum, const Question& row, bool measured);
+  void TakeDecisionEvents();
 
   void Finish(ProcessSum* sum);
   void FinishSteps(ProcessSum* sum);
@@ -231,6 +241,7 @@ void Pass::Run() {
       copies.Step();
     }
   }
+  TakeDecisionEvents();
   for (ProcessSum& sum : sums_) Finish(&sum);
 }
 
@@ -272,7 +283,10 @@ void Pass::AddCall(const Rows& rows) {
   const bool measured = sum->sweep.Call(of_step_thread, rows.start(), end, function.kind, at);
   if (const int64_t code = row.Number(4); code != 0 && code != kNotReady) ++sum->errors[{row.Number(2), code}];
   const bool decided = !row.IsNull(9) || !row.IsNull(11);
-  if (decided) AddDecision(sum, row, measured);
+  if (decided) {
+    AddDecision(&sum->decisions[row.Number(9)], trace_db::BoundedCount(row.Number(10)),
+                trace_db::BoundedTime(row.Number(11)), measured);
+  }
   avoided_.Add(sum->index, {.thread = row.Number(6),
                             .of_step_thread = of_step_thread,
                             .measured = measured,
@@ -297,16 +311,26 @@ void Pass::AddCall(const Rows& rows) {
   if (function.kind == CallKind::kCopy) AddSize(&sum->report.copy_sizes, bytes, time);
 }
 
-void Pass::AddDecision(ProcessSum* sum, const Question& row, bool measured) {
-  DecisionReport& decision = sum->decisions[row.Number(9)];
-  const int64_t bytes = trace_db::BoundedCount(row.Number(10));
-  const int64_t saved = trace_db::BoundedTime(row.Number(11));
-  ++decision.calls;
-  AddTo(&decision.bytes, bytes);
-  AddTo(saved > 0 ? &decision.saved : &decision.lost, saved > 0 ? saved : -saved);
-  if (!measured) return;
-  ++decision.measured_calls;
-  AddTo(&decision.measured_bytes, bytes);
+// What calls say of decisions is one each. Where every decision has a record, those are counted instead.
+void Pass::TakeDecisionEvents() {
+  if (!reader_.HasTable("SLIPSTREAM_DECISION_EVENTS")) return;
+  ProcessSum* sum = nullptr;
+  Question row(reader_,
+               "SELECT processId, decisionId, time, bytes, savedNs FROM SLIPSTREAM_DECISION_EVENTS ORDER BY processId");
+  while (row.Next()) {
+    const auto found = table_.by_id.find(row.Number(0));
+    if (found == table_.by_id.end()) continue;
+    if (ProcessSum* const its = &sums_[found->second]; its != sum) {
+      sum = its;
+      std::erase_if(sum->decisions, [](const auto& decision) { return decision.first != 0; });
+    }
+    const int64_t time = trace_db::BoundedTime(row.Number(2));
+    const std::vector<Interval>& measured = sum->sweep.measured();
+    const auto next = std::upper_bound(measured.begin(), measured.end(), time,
+                                       [](int64_t at, const Interval& interval) { return at < interval.start; });
+    AddDecision(&sum->decisions[row.Number(1)], trace_db::BoundedCount(row.Number(3)),
+                trace_db::BoundedTime(row.Number(4)), next != measured.begin() && time < std::prev(next)->end);
+  }
 }
 
 bool Pass::Communicates(int64_t kernel_name) {

@@ -85,8 +85,8 @@ struct DeviceReport {
 struct DecisionReport {
   std::string name;
   std::string meaning;          // empty: of another slipstream
-  uint64_t calls = 0;           // of the whole run
-  uint64_t measured_calls = 0;  // that began in the measured time
+  uint64_t calls = 0;           // how often, in the whole run
+  uint64_t measured_calls = 0;  // in the measured time
   int64_t bytes = 0;
   int64_t measured_bytes = 0;
   int64_t saved = 0;  // what is above zero, summed up

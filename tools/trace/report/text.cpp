@@ -399,7 +399,7 @@ std::string Decisions(const ProcessReport& process) {
                                 [](const DecisionReport& decision) { return decision.lost != 0; });
   const bool steps = process.has_steps;
   std::string text = std::string("WHAT SLIPSTREAM DECIDED: in the whole run") + (steps ? ", and in a step" : "") +
-                     "\n" + Figure("calls") + Figure("bytes") + (steps ? PadLeft("a step", 9) + Figure("bytes") : "");
+                     "\n" + Figure("times") + Figure("bytes") + (steps ? PadLeft("a step", 9) + Figure("bytes") : "");
   text += (saved ? Figure("saved") : "") + (lost ? Figure("lost") : "") + "   what\n";
   size_t shown = 0;
   for (const DecisionReport& decision : process.decisions) {
