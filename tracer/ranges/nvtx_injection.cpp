@@ -8,6 +8,8 @@
 #include <new>
 #include <type_traits>
 
+#include "tracer/ranges/operator_name.h"
+
 namespace slipstream::tracer {
 namespace {
 
@@ -89,6 +91,18 @@ void SetPayload(const nvtxEventAttributes_t& event, RangeDetail* range) {
   }
 }
 
+// An operator's number stands beside its name, where nothing else does.
+void SetName(const char* text, RangeDetail* range) {
+  if (text == nullptr) return;
+  std::array<char, RangeNames::kMaxTextBytes> room;
+  const OperatorName named = WithoutNumbers({text, std::strlen(text)}, room);
+  range->name = Ranges().names().Intern(named.name);
+  if (!named.sequence || range->payload != RangePayload::kNone) return;
+  range->payload = RangePayload::kUnsigned;
+  range->payload_bits = *named.sequence;
+}
+void SetName(const wchar_t* text, RangeDetail* range) { range->name = NameOf(text); }
+
 // A program may be compiled with an older NVTX, whose attributes end earlier: what it has is what `size` says.
 RangeDetail DetailOf(const nvtxEventAttributes_t* event) {
   RangeDetail range;
@@ -98,10 +112,10 @@ RangeDetail DetailOf(const nvtxEventAttributes_t* event) {
   SetPayload(*event, &range);
   switch (event->messageType) {
     case NVTX_MESSAGE_TYPE_ASCII:
-      range.name = NameOf(event->message.ascii);
+      SetName(event->message.ascii, &range);
       break;
     case NVTX_MESSAGE_TYPE_UNICODE:
-      range.name = NameOf(event->message.unicode);
+      SetName(event->message.unicode, &range);
       break;
     case NVTX_MESSAGE_TYPE_REGISTERED:
       range.name = NumberOf(event->message.registered);
@@ -115,7 +129,7 @@ RangeDetail DetailOf(const nvtxEventAttributes_t* event) {
 template <typename Character>
 RangeDetail Named(const Character* text) {
   RangeDetail range;
-  range.name = NameOf(text);
+  SetName(text, &range);
   return range;
 }
 
