@@ -190,7 +190,7 @@ TEST_P(SweepTest, SitesAndDevicesAddUpToTheMeasuredTime) {
       const Moment& moment = moments[static_cast<size_t>(t)];
       if (moment.own != nullptr) {
         ++sites[moment.own->site];
-      } else if (const Event* const next = NextCall(events, t)) {
+      } else if (const Event* const next = NextCall(events, t); next != nullptr && moment.other == nullptr) {
         ++gaps[next->site];
       }
       const size_t host = moment.own != nullptr     ? static_cast<size_t>(moment.own->kind)

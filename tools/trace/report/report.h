@@ -42,7 +42,7 @@ struct SiteReport {
   uint64_t calls = 0;
   uint64_t waiting = 0;  // of them, those whose function waits for the device and that slipstream did not make return
   int64_t time = 0;      // of the step thread: these add up to its parts. Of others: the calls' own, summed up
-  int64_t gap = 0;       // of the step thread: time outside CUDA calls right before its calls here
+  int64_t gap = 0;       // of Part::kOutside, what lies right before calls of the step thread here
   int64_t bytes = 0;
   struct Function {
     std::string name;

@@ -65,7 +65,11 @@ void Sweep::Visit(int64_t from, int64_t to) {
   while (first_window_ < measured_.size() && measured_[first_window_].end <= from) ++first_window_;
   for (size_t i = first_window_; i < measured_.size() && measured_[i].start < to; ++i) {
     const int64_t time = std::min(to, measured_[i].end) - std::max(from, measured_[i].start);
-    AddTo(own != nullptr ? &site_times_[own->site] : &gap_, time);
+    if (own != nullptr) {
+      AddTo(&site_times_[own->site], time);
+    } else if (part == Part::kOutside) {
+      AddTo(&gap_, time);
+    }
     VisitDevices(host, from, time);
   }
 }

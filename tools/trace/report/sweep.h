@@ -56,7 +56,8 @@ class Sweep {
   uint64_t calls_outside_steps() const { return calls_outside_steps_; }
   // Time of the step thread in calls of a site, within the measured time.
   int64_t SiteTime(size_t site) const { return site < site_times_.size() ? site_times_[site] : 0; }
-  // Of its time outside calls, what lies right before a call of a site. After Finish().
+  // Of the time in which no thread was in a call (Part::kOutside), what lies before a call of a site of the step thread
+  // and behind its last one. After Finish().
   int64_t GapTime(size_t site) const { return site < gap_times_.size() ? gap_times_[site] : 0; }
   const DeviceTimes& device(size_t device);
 
@@ -84,7 +85,7 @@ class Sweep {
   const std::vector<Interval> measured_;
   std::vector<int64_t> site_times_;
   std::vector<int64_t> gap_times_;
-  int64_t gap_ = 0;  // since the last call of the step thread
+  int64_t gap_ = 0;  // Part::kOutside since the last call of the step thread
   std::deque<Device> devices_;
   std::array<int64_t, kHostStates> host_{};  // measured time by what the host did: of a device that has done nothing
   Lane<Tag> step_thread_;

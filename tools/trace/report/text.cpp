@@ -114,13 +114,20 @@ std::string Gaps(const ProcessReport& process) {
   }
   std::stable_sort(sites.begin(), sites.end(),
                    [](const SiteReport* a, const SiteReport* b) { return a->gap > b->gap; });
+  if (sites.empty()) return "";
   std::string text;
-  for (size_t i = 0; i < sites.size() && i < kGapsShown; ++i) {
-    const auto gap = static_cast<double>(sites[i]->gap);
-    text += PadRight("      before " + SiteLabel(*sites[i], kLabel - 14), kLabel) +
-            Figure(Time(gap / process.divisor())) +
+  const auto row = [&](const std::string& label, int64_t time) {
+    const auto gap = static_cast<double>(time);
+    text += PadRight("      " + label, kLabel) + Figure(Time(gap / process.divisor())) +
             PadLeft(Percent(gap, static_cast<double>(process.measured_time)), 9) + "\n";
+  };
+  // They add up to the part above them.
+  int64_t rest = process.parts[static_cast<size_t>(Part::kOutside)].total;
+  for (size_t i = 0; i < sites.size() && i < kGapsShown; ++i) {
+    row("before " + SiteLabel(*sites[i], kLabel - 14), sites[i]->gap);
+    rest -= sites[i]->gap;
   }
+  if (rest > 0) row("before other calls, or none", rest);
   return text;
 }
 
