@@ -118,9 +118,13 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
   EXPECT_EQ(device["copies_beside_kernels_ns"], 50 * kSteps);
   EXPECT_EQ(Figures(LineOf(text_, "    of it, with copies or sets beside").substr(37)),
             (std::vector<std::string>{"50 ns", "5.0 %"}));
-  EXPECT_NE(flat.find("launch-bound (idle while the host was launching or outside CUDA calls): " +
-                      Percent(device["launch_bound"].get<double>(), 1)),
-            std::string::npos);
+  EXPECT_NE(flat.find("launch-bound (idle while the host was launching): " +
+                      Percent(device["launch_bound"].get<double>(), 1) +
+                      " of the time; host-bound (idle while it was "
+                      "outside CUDA calls: Python, a data loader): " +
+                      Percent(device["host_bound"].get<double>(), 1) + " of the time"),
+            std::string::npos)
+      << flat;
   EXPECT_NE(flat.find("est. SM efficiency " + Percent(device["estimated_sm_efficiency"].get<double>(), 1)),
             std::string::npos);
   EXPECT_NE(flat.find("achieved occupancy " + Percent(device["estimated_achieved_occupancy"].get<double>(), 1)),
@@ -213,10 +217,40 @@ TEST_F(OutputTest, TheJsonHasTheTrace) {
   EXPECT_EQ(device["utilization"], 0.3);
   EXPECT_EQ(device["copies_alone_ns"], 150 * kSteps);
   EXPECT_EQ(device["idle_ns_while_host_in"]["outside_of_calls"], 250 * kSteps);
-  EXPECT_DOUBLE_EQ(device["launch_bound"], 0.29);
+  EXPECT_DOUBLE_EQ(device["launch_bound"], 0.04);  // 40 of 1000 ns in launches
+  EXPECT_DOUBLE_EQ(device["host_bound"], 0.25);    // 250 outside CUDA calls
   EXPECT_EQ(process["not_seen"]["calls_outside_steps"], 1);
   EXPECT_EQ(process["copy_calls_by_size"][0]["from_bytes"], 4096);
   EXPECT_EQ(process["copy_calls_by_size"][0]["time_ns"], 100 * kSteps);
+}
+
+// Of 1000 ns, the host waits for 800 before it uploads a batch; it launches for 40, and the kernel runs for 100.
+TEST_F(OutputTest, WaitingForALoaderIsNotLaunchBound) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    std::vector<tracer::TraceRecord> main;
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      const uint64_t at = kBegin + kStep * i;
+      main.push_back(Call(kMemcpyHook, at + 800, at + 820, kCopySite, 1 << 20));
+      main.push_back(Call(kLaunchHook, at + 820, at + 860, kLaunchSite));
+      main.push_back(tracer::StepRecord(at, at + kStep, i + 1));
+    }
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.End();
+  }
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  // In place of what that adds, one kernel of each step, from 860 to 960.
+  Execute(database_,
+          "DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY; DELETE FROM CUPTI_ACTIVITY_KIND_MEMSET;"
+          "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE shortName = 900003;"
+          "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = start + 510, end = start + 610");
+  const json device = json::parse(ReportJson(Make(), false))["processes"][0]["devices"][0];
+  EXPECT_DOUBLE_EQ(device["utilization"], 0.1);
+  EXPECT_DOUBLE_EQ(device["launch_bound"], 0.04);
+  EXPECT_DOUBLE_EQ(device["host_bound"], 0.84);  // 800 before the copy, 40 behind the kernel
 }
 
 TEST_F(OutputTest, WhatWasNotRecordedIsNull) {
@@ -232,9 +266,10 @@ TEST_F(OutputTest, WhatWasNotRecordedIsNull) {
   const Report report = Make();
   const json device = json::parse(ReportJson(report, true))["processes"][0]["devices"][0];
   EXPECT_EQ(device["copies_ns"], 100);
-  for (const char* const key : {"utilization", "kernels_ns", "idle_ns_while_host_in", "launch_bound", "copies_alone_ns",
-                                "communication_ns", "communication_alone_ns", "estimated_sm_efficiency",
-                                "estimated_achieved_occupancy", "tensor_core_share_by_name"}) {
+  for (const char* const key :
+       {"utilization", "kernels_ns", "idle_ns_while_host_in", "launch_bound", "host_bound", "copies_alone_ns",
+        "communication_ns", "communication_alone_ns", "estimated_sm_efficiency", "estimated_achieved_occupancy",
+        "tensor_core_share_by_name"}) {
     EXPECT_TRUE(device[key].is_null()) << key;
   }
   const std::string text = FormatReport(report);

@@ -116,12 +116,12 @@ Json DeviceJson(const Report& report, const ProcessReport& process, const Device
     json["communication_ns"] = times.communication;
     json["communication_alone_ns"] = times.communication_alone;
     json["idle_ns_while_host_in"] = ByHostJson(times.idle);
-    json["launch_bound"] =
-        Share(Sum(times.idle[static_cast<size_t>(CallKind::kLaunch)], times.idle[kHostOutside]), process.measured_time);
+    json["launch_bound"] = Share(times.idle[static_cast<size_t>(CallKind::kLaunch)], process.measured_time);
+    json["host_bound"] = Share(times.idle[kHostOutside], process.measured_time);
   } else {
     for (const char* const key :
          {"kernels_ns", "utilization", "copies_alone_ns", "copies_beside_kernels_ns", "communication_ns",
-          "communication_alone_ns", "idle_ns_while_host_in", "launch_bound"}) {
+          "communication_alone_ns", "idle_ns_while_host_in", "launch_bound", "host_bound"}) {
       json[key] = nullptr;
     }
   }

@@ -270,11 +270,12 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
       text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process);
     }
   }
-  text += Wrapped("  ", "launch-bound (idle while the host was launching or outside CUDA calls): " +
-                            Percent(static_cast<double>(Sum(times.idle[static_cast<size_t>(CallKind::kLaunch)],
-                                                            times.idle[kHostOutside])),
-                                    static_cast<double>(process.measured_time)) +
-                            " of the time");
+  const auto of_time = [&](size_t host) {
+    return Percent(static_cast<double>(times.idle[host]), static_cast<double>(process.measured_time)) + " of the time";
+  };
+  text += Wrapped(
+      "  ", "launch-bound (idle while the host was launching): " + of_time(static_cast<size_t>(CallKind::kLaunch)) +
+                "; host-bound (idle while it was outside CUDA calls: Python, a data loader): " + of_time(kHostOutside));
   const auto share = [](const std::optional<double>& of) {
     return of ? Percent(*of, 1) : std::string("not known (the database does not have the device's limits)");
   };
