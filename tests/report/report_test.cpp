@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -455,8 +456,8 @@ TEST_F(ReportTest, StepsWithDropsAreLeftOut) {
     for (uint64_t i = 0; i < kSteps; ++i) AddStep(kBegin + kStep * i, kStep, i, &main, &other);
     const uint64_t at = kBegin + 3 * kStep + 200;
     main.push_back(tracer::DropRecord(at, at + 10, 7, 7));
-    // Another thread's is none of the step thread's time.
-    other.push_back(tracer::DropRecord(kBegin + 10, kBegin + 20, 1, 1));
+    // Another thread's calls would look like time outside them, too.
+    other.push_back(tracer::DropRecord(kBegin + 10, kBegin + 20, 500'000, 500'000));
     spool.Pass(kBegin);
     spool.Records(1, main);
     spool.Records(2, other);
@@ -465,12 +466,42 @@ TEST_F(ReportTest, StepsWithDropsAreLeftOut) {
   ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
   const Report report = Make();
   const ProcessReport& process = report.processes[0];
-  EXPECT_EQ(process.dropped_steps, 1U);
-  EXPECT_EQ(process.measured_steps, kSteps - 1);
+  EXPECT_EQ(process.dropped_steps, 2U);
+  EXPECT_EQ(process.measured_steps, kSteps - 2);
+  EXPECT_EQ(process.steps[0].use, StepUse::kDropped);
   EXPECT_EQ(process.steps[3].use, StepUse::kDropped);
   EXPECT_EQ(process.drop_gaps, 2U);
-  EXPECT_EQ(process.measured_time, (kSteps - 1) * kStep);
-  EXPECT_NE(FormatReport(report).find("1 step with dropped records, left out"), std::string::npos);
+  EXPECT_EQ(process.dropped_of_step_thread, 7U);
+  EXPECT_EQ(process.dropped_of_others, 500'000U);
+  EXPECT_EQ(process.measured_time, (kSteps - 2) * kStep);
+  const std::string flat = std::regex_replace(FormatReport(report), std::regex("\n      "), " ");
+  EXPECT_NE(flat.find("2 steps with dropped records, left out (7 of this thread, 500,000 of other threads)"),
+            std::string::npos)
+      << flat;
+}
+
+// What a thread lost at its very end is in no gap, only in its count: it is missing behind its last call.
+TEST_F(ReportTest, StepsBehindAThreadsLastCallAreLeftOutIfItLostRecordsThere) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> other;
+    for (uint64_t i = 0; i < kSteps; ++i) AddStep(kBegin + kStep * i, kStep, i, &main, &other);
+    other.resize(5);  // of steps 0 to 4; the last one ends 500 behind the beginning of step 4
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(2, other);
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(Make().processes.at(0).dropped_steps, 0U);
+  Execute(database_, "UPDATE SLIPSTREAM_THREADS SET dropped = 3 WHERE thread = 2");
+  const ProcessReport process = Make().processes.at(0);
+  EXPECT_EQ(process.dropped_steps, kSteps - 4);  // steps 4 to 7
+  EXPECT_EQ(process.steps[3].use, StepUse::kMeasured);
+  EXPECT_EQ(process.steps[4].use, StepUse::kDropped);
+  EXPECT_EQ(process.dropped_of_others, 3U);
 }
 
 // What another profiler had of the devices is not idle time.

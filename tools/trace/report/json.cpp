@@ -243,6 +243,8 @@ Json NotSeenJson(const ProcessReport& process) {
           {"all_kernels", process.all_kernels},
           {"device_work_without_call", process.unattributed},
           {"dropped_records", process.dropped},
+          {"dropped_records_of_step_thread", process.dropped_of_step_thread},
+          {"dropped_records_of_other_threads", process.dropped_of_others},
           {"gaps", process.drop_gaps},
           {"complete", process.complete},
           {"end_reason", OrNull(process.end_reason)},

@@ -208,17 +208,60 @@ std::vector<Interval> Between(const std::vector<Interval>& periods, int64_t firs
   return holes;
 }
 
-void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
+// When records of any thread are missing. What a thread lost at its very end has no time of its own: it is missing
+// somewhere behind the last call and the last gap that are known of it.
+std::vector<Interval> Drops(DatabaseReader* reader, ProcessReport* process) {
   std::vector<Interval> drops;
+  std::map<int64_t, int64_t> last;  // of each thread, the end of its last gap
+  std::map<int64_t, int64_t> said;  // records in its gaps
+  const auto count = [process](int64_t thread, int64_t records) {
+    (thread == process->step_thread ? process->dropped_of_step_thread : process->dropped_of_others) +=
+        static_cast<uint64_t>(records);
+  };
   {
-    Question row(*reader, "SELECT thread, start, \"end\" FROM SLIPSTREAM_DROPS WHERE processId = ?");
+    Question row(*reader, "SELECT thread, start, \"end\", count FROM SLIPSTREAM_DROPS WHERE processId = ?");
     row.Bind(1, process->process);
     while (row.Next()) {
       ++process->drop_gaps;
       const int64_t start = trace_db::BoundedTime(row.Number(1));
-      if (row.Number(0) == process->step_thread) drops.push_back({start, trace_db::BoundedEnd(start, row.Number(2))});
+      const Interval& drop = drops.emplace_back(Interval{start, trace_db::BoundedEnd(start, row.Number(2))});
+      const int64_t records = trace_db::BoundedCount(row.Number(3));
+      const auto [at, is_new] = last.try_emplace(row.Number(0), drop.end);
+      if (!is_new) at->second = std::max(at->second, drop.end);
+      AddTo(&said[row.Number(0)], records);
+      count(row.Number(0), records);
     }
   }
+  std::map<int64_t, int64_t> unsaid;  // records that threads lost at their ends
+  {
+    Question row(*reader, "SELECT thread, dropped FROM SLIPSTREAM_THREADS WHERE processId = ? AND dropped != 0");
+    row.Bind(1, process->process);
+    while (row.Next()) {
+      const int64_t records = trace_db::BoundedCount(row.Number(1)) - said[row.Number(0)];
+      if (records > 0) unsaid[row.Number(0)] = records;
+    }
+  }
+  // Without calls of any process there is no table of them.
+  const std::string last_call =
+      reader->HasTable("CUPTI_ACTIVITY_KIND_RUNTIME")
+          ? "SELECT max(r.\"end\") FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r "
+            "ON r.correlationId = c.correlationId WHERE c.processId = ? AND c.thread = ?"
+          : "SELECT NULL WHERE ? != ?";
+  for (const auto& [thread, records] : unsaid) {
+    const auto gap = last.find(thread);
+    int64_t from = gap != last.end() ? gap->second : process->first;
+    Question row(*reader, last_call);
+    if (row.Bind(1, process->process).Bind(2, thread).Next() && !row.IsNull(0)) {
+      from = std::max(from, trace_db::BoundedTime(row.Number(0)));
+    }
+    drops.push_back({from, std::max(from, process->last)});
+    count(thread, records);
+  }
+  return drops;
+}
+
+void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
+  const std::vector<Interval> drops = Drops(reader, process);
   const std::vector<Interval> periods = DevicePeriods(reader, *process);
   process->devices_recorded = !periods.empty();
   if (process->has_steps) {

@@ -249,6 +249,8 @@ struct ProcessReport {
 
   // What was not seen, or not placed.
   uint64_t dropped = 0;
+  uint64_t dropped_of_step_thread = 0;  // of them, those whose thread is known
+  uint64_t dropped_of_others = 0;
   uint64_t drop_gaps = 0;
   bool complete = true;
   std::string end_reason;

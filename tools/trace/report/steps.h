@@ -35,7 +35,7 @@ std::string_view NameOf(Part part);
 enum class StepUse : uint8_t {
   kMeasured,
   kWarmUp,     // before the loop had its pace
-  kDropped,    // records of its thread are missing in it, so that calls would pass for time outside them
+  kDropped,    // records of a thread of the process are missing in it, so that calls would pass for time outside them
   kUnwatched,  // devices were not recorded in all of it, so that work would pass for idle time
 };
 

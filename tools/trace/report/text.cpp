@@ -91,14 +91,16 @@ std::string StepsTitle(const ProcessReport& process) {
     left += "; before them " + Counted(process.warm_up_steps, "slower step", "slower steps") +
             " of warm-up, left out (" + Time(time) + ")";
   }
+  const std::string whose = " (" + WithThousands(process.dropped_of_step_thread) + " of this thread, " +
+                            WithThousands(process.dropped_of_others) + " of other threads)";
   if (process.dropped_steps != 0) {
-    left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out";
+    left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out" + whose;
   }
   if (process.unwatched_steps != 0) {
     left += "; " + Counted(process.unwatched_steps, "step", "steps") +
             " in which another profiler had the devices, left out";
   }
-  if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM: calls are missing below";
+  if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
   const std::string of = process.steps_found
                              ? ", each from " + Cut(Escape(process.step_site), 70) + " to the next time there"
                              : ", as recorded";
