@@ -15,6 +15,7 @@
 #include "tests/trace_export/expected_rows.h"
 #include "tests/trace_export/perfetto_rows.h"
 #include "tests/trace_export/random_trace.h"
+#include "tracer/spool/range_record.h"
 
 namespace slipstream::trace_export {
 namespace {
@@ -230,6 +231,36 @@ TEST_F(TraceExportTest, ChromeSaysWhatReadersOfTheProfilersTracesLookFor) {
     EXPECT_EQ(rows.descriptions().count(expected), 1U) << expected;
   }
   EXPECT_EQ(json["traceEvents"][0]["ph"], "M");  // readers take the first event's number, 0, for none
+}
+
+// Where the program's own ranges are the steps, a range and its step have one name and one place.
+TEST_F(TraceExportTest, ChromeHasAStepOfThePyTorchProfilerOnce) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    spool.Facts({{"pid", "100"}, {"host", "node"}});
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaMalloc");
+    spool.Name(tracer::NameTable::kRanges, 1, "ProfilerStep#3");
+    spool.Name(tracer::NameTable::kRanges, 2, "ProfilerStep#4");
+    spool.Name(tracer::NameTable::kRanges, 3, "forward");
+    spool.Clock(999, 1001, 1'000'000'000'000'000'000);
+    spool.Thread(1, 100, "main");
+    spool.Pass(1000);
+    const auto range = [](uint64_t start, uint64_t end, uint32_t name) {
+      return tracer::RecordOf(
+          tracer::RangeRecord{.start_ns = start, .end_ns = end, .kind = tracer::RangeKind::kPushed, .name = name});
+    };
+    spool.Records(1, {trace_db::CallAt(2010, 2020), range(2000, 2050, 3), range(2000, 2100, 1), range(2100, 2200, 2)});
+    spool.End();
+  }
+  BuildWell();
+  ASSERT_EQ(One("SELECT count(*) FROM SLIPSTREAM_STEPS"), "2");
+  Export(Format::kChrome);
+  const nlohmann::json trace = nlohmann::json::parse(tracer::Slurp(FileOf(Format::kChrome)));
+  std::multiset<std::string> names;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event.value("cat", "") == "user_annotation") names.insert(event["name"].get<std::string>());
+  }
+  EXPECT_EQ(names, (std::multiset<std::string>{"ProfilerStep#3", "ProfilerStep#4", "forward"}));
 }
 
 TEST_F(TraceExportTest, ChromeCallsADeviceOfOneProcessByItsNumber) {

@@ -188,6 +188,7 @@ void ChromeTrace::Add(const StepRow& row) {
 }
 
 void ChromeTrace::Add(const RangeRow& row) {
+  if (row.is_profiler_step) return;  // which its StepRow has written, under the same name
   const int64_t pid = row.at.process->shown_pid;
   if (row.end) {
     Span("user_annotation", row.text, pid, row.at.tid, row.start, *row.end);

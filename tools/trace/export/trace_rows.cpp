@@ -347,13 +347,18 @@ void TraceRows::Pass::Steps() {
   }
 }
 
-// Steps are there a second time, as ranges, for the reports of Nsight Systems.
+// Steps are there a second time, as ranges, for the reports of Nsight Systems. Those that the program named itself are
+// its own ranges, too.
 void TraceRows::Pass::Ranges() {
   if (!has_nvtx_) return;
   Question ranges(database_,
-                  "SELECT n.start, n.end, n.eventType, n.globalTid, n.text, n.textId FROM NVTX_EVENTS n "
+                  "SELECT n.start, n.end, n.eventType, n.globalTid, n.text, n.textId, p.start IS NOT NULL "
+                  "FROM NVTX_EVENTS n "
                   "LEFT JOIN SLIPSTREAM_STEPS s ON n.text = 'step' AND s.start = n.start AND s.end = n.end "
-                  "AND s.number = n.uint64Value WHERE s.start IS NULL ORDER BY n.start, n.end DESC");
+                  "AND s.number = n.uint64Value LEFT JOIN StringIds t ON t.id = n.textId "
+                  "LEFT JOIN SLIPSTREAM_STEPS p ON p.start = n.start AND p.end = n.end AND p.globalTid = n.globalTid "
+                  "AND p.siteId IS NULL AND t.value = 'ProfilerStep#' || p.number "
+                  "WHERE s.start IS NULL ORDER BY n.start, n.end DESC");
   while (ranges.Next() && Step()) {
     const int64_t type = ranges.Number(2);
     if (type != kNvtxMark && type != kNvtxPushPopRange && type != kNvtxStartEndRange) continue;
@@ -367,6 +372,7 @@ void TraceRows::Pass::Ranges() {
                                   ? std::nullopt
                                   : std::optional(BoundedEnd(BoundedTime(ranges.Number(0)), ranges.Number(1))),
                        .is_mark = type == kNvtxMark,
+                       .is_profiler_step = ranges.Number(6) != 0,
                        .text = ranges.IsNull(4) ? std::string_view(texts_.TextOf(ranges.Number(5))) : own});
   }
 }

@@ -114,6 +114,7 @@ struct RangeRow {
   int64_t start = 0;
   std::optional<int64_t> end;  // none: it was never ended, or is a mark
   bool is_mark = false;
+  bool is_profiler_step = false;  // it is one of the steps (a StepRow) and called "ProfilerStep#" and its number
   std::string_view text = {};
 };
 
