@@ -351,6 +351,109 @@ TEST_F(ReportTest, Devices) {
   EXPECT_EQ(report.timeline->lanes[2].items.size(), 4U);
 }
 
+// Of the items of a lane, how much of them lies between two moments.
+int64_t BusyBetween(const TimelineLane& lane, int64_t from, int64_t to) {
+  int64_t busy = 0;
+  for (const TimelineItem& item : lane.items) {
+    busy += std::max<int64_t>(0, std::min(item.end, to) - std::max(item.start, from));
+  }
+  return busy;
+}
+
+// A launch of 60 ns every 100 ns: the whole step is as busy as its first tenth.
+TEST_F(ReportTest, AStepOfManyCallsIsDrawnToItsEnd) {
+  constexpr uint64_t kCalls = 10'000;
+  constexpr uint64_t kLong = 100 * kCalls;
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Pass(kBegin);
+    std::vector<tracer::TraceRecord> records;
+    for (uint64_t i = 0; i < kCalls; ++i) {
+      records.push_back(Call(kLaunchHook, kBegin + 100 * i, kBegin + 100 * i + 60, kLaunchSite));
+      if (records.size() < 500) continue;
+      spool.Records(1, records);
+      records.clear();
+    }
+    spool.Records(1, {tracer::StepRecord(kBegin, kBegin + kLong, 1)});
+    spool.End();
+  }
+  BuildWell();
+  const Report report = Make({.timeline = true});
+  ASSERT_TRUE(report.timeline.has_value());
+  const Timeline& timeline = *report.timeline;
+  ASSERT_EQ(timeline.lanes.size(), 1U);
+  for (int64_t tenth = 0; tenth < 10; ++tenth) {
+    const int64_t from = timeline.start + tenth * static_cast<int64_t>(kLong / 10);
+    EXPECT_EQ(BusyBetween(timeline.lanes[0], from, from + static_cast<int64_t>(kLong / 10)), 60 * 1000) << tenth;
+  }
+  // A piece has 1250 ns. Of every 25 calls, 12 lie within the first piece of two, 12 within the second one, and one
+  // across the border between them.
+  EXPECT_EQ(timeline.merged, 24 * kCalls / 25);
+  EXPECT_EQ(timeline.merged_into, 800U);
+  EXPECT_EQ(timeline.lanes[0].items.size(), 800U + kCalls / 25);
+  EXPECT_EQ(timeline.lanes[0].items[0].count, 12U);
+  EXPECT_EQ(timeline.lanes[0].items[0].name, "cudaLaunchKernel");
+  EXPECT_EQ(timeline.left_out, 0U);
+  EXPECT_NE(
+      ReportHtml(report).find("9,600 things in it are too short to be seen, and are merged into 800, each as long"),
+      std::string::npos);
+}
+
+// Of calls within others, the time counts once; what is merged has the name of what takes most of it.
+TEST_F(ReportTest, WhatIsMergedIsAsLongAsWhatItCovers) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Pass(kBegin);
+    // A piece has 1000 ns. In the first one: 100 of a launch, in which a query is for 50, and 300 of a malloc.
+    spool.Records(1, {Call(kLaunchHook, kBegin + 100, kBegin + 200, kLaunchSite),
+                      Call(kQueryHook, kBegin + 120, kBegin + 170, kLaunchSite),
+                      Call(kMallocHook, kBegin + 500, kBegin + 800, kLaunchSite),
+                      Call(kMemcpyHook, kBegin + 5000, kBegin + 5010, kCopySite),
+                      tracer::StepRecord(kBegin, kBegin + 800'000, 1)});
+    spool.End();
+  }
+  BuildWell();
+  const Report report = Make({.timeline = true});
+  ASSERT_TRUE(report.timeline.has_value());
+  ASSERT_EQ(report.timeline->lanes.size(), 1U);
+  const std::vector<TimelineItem>& items = report.timeline->lanes[0].items;
+  ASSERT_EQ(items.size(), 2U);
+  EXPECT_EQ(items[0].start - report.timeline->start, 100);
+  EXPECT_EQ(items[0].end - items[0].start, 100 + 300);
+  EXPECT_EQ(items[0].name, "cudaMalloc");
+  EXPECT_EQ(items[0].kind, static_cast<int>(CallKind::kAllocator));
+  EXPECT_EQ(items[0].count, 3U);
+  EXPECT_EQ(items[1].end - items[1].start, 10);
+  EXPECT_EQ(items[1].count, 1U);
+}
+
+// Processes of two hosts may have one number.
+TEST_F(ReportTest, OneStepHasTheDeviceWorkOfItsOwnProcess) {
+  Sample("0.spool", 0);
+  Sample("1.spool", 1, 1200);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  Execute(database_,
+          "UPDATE SLIPSTREAM_PROCESSES SET pid = 100, globalPid = (SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE "
+          "processId = 1) + (1 << 56) WHERE processId = 2;"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT " +
+              std::to_string(FirstMeasured() + 100) + ", " + std::to_string(FirstMeasured() + 400) +
+              ", 0, 7, 1, globalPid, 900003, 900003, 1, 1, 1, 32, 1, 1, 32, 0, 0 FROM SLIPSTREAM_PROCESSES WHERE "
+              "processId = 2");
+  const Report report = Make({.timeline = true});
+  EXPECT_EQ(report.shown, 1U);
+  ASSERT_TRUE(report.timeline.has_value());
+  std::vector<TimelineItem> work;
+  for (const TimelineLane& lane : report.timeline->lanes) {
+    if (lane.name.starts_with("GPU")) work.insert(work.end(), lane.items.begin(), lane.items.end());
+  }
+  ASSERT_EQ(work.size(), 1U);
+  EXPECT_EQ(work[0].name, "elementwise");
+  EXPECT_EQ(work[0].start, FirstMeasured() + 100);
+}
+
 TEST_F(ReportTest, WithoutTheDevicesLimitsTheirFiguresAreNotKnown) {
   Sample("0.spool", 0);
   BuildWell();

@@ -14,6 +14,7 @@ namespace slipstream::report {
 namespace {
 
 using text::HumanBytes;
+using text::WithThousands;
 
 constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf",       "#3a9d5d",
                                              "#7a7f87", "#e0a030", "var(--outside)"};
@@ -282,7 +283,9 @@ std::string OneStep(const Report& report) {
     plot.Label(4, plot.Y(base + 0.5) + 4, Cut(timeline.lanes[i].name, 26));
     for (const TimelineItem& item : timeline.lanes[i].items) {
       plot.Box(Number64(item.start - timeline.start), base + 0.1, Number64(item.end - timeline.start), base + 0.9,
-               TimelineColor(item.kind), Cut(item.name, 120) + ": " + Time(item.end - item.start));
+               TimelineColor(item.kind),
+               Cut(item.name, 120) + (item.count > 1 ? " and " + std::to_string(item.count - 1) + " more" : "") + ": " +
+                   Time(item.end - item.start));
     }
   }
   plot.XAxis(Ticks(0, Number64(timeline.end - timeline.start), 8), AsTime);
@@ -291,7 +294,14 @@ std::string OneStep(const Report& report) {
   if (report.kernels_recorded) keys += Key(kKernelColor, "kernels");
   std::string about = "Step " + std::to_string(timeline.number) + " of " + NameOf(report.processes[timeline.process]) +
                       ", the one of median time.";
-  if (timeline.left_out != 0) about += " " + Counted(timeline.left_out, "thing", "things") + " more are left out.";
+  if (timeline.merged != 0) {
+    about += " " + Counted(timeline.merged, "thing", "things") +
+             " in it are too short to be seen, and are merged into " + WithThousands(timeline.merged_into) +
+             ", each as long as they are together.";
+  }
+  if (timeline.left_out != 0) {
+    about += " " + Counted(timeline.left_out, "thing", "things") + " of more threads and streams are left out.";
+  }
   return Section("One step", about, keys, plot.Finish("timeline of one step"));
 }
 

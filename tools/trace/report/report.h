@@ -271,11 +271,14 @@ struct ProcessReport {
   double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
 };
 
+// A call or a piece of device work, or several that are too short to be seen: these begin with the first one and last
+// for the time that they cover, and have the kind and the name of those that cover most of it.
 struct TimelineItem {
   int64_t start = 0;
   int64_t end = 0;
   int kind = 0;  // CallKind; on a device: kTimelineKernel, kTimelineCopy
   std::string name;
+  uint64_t count = 1;  // how many it stands for
 };
 inline constexpr int kTimelineKernel = 100;
 inline constexpr int kTimelineCopy = 101;
@@ -290,7 +293,9 @@ struct Timeline {
   int64_t start = 0;
   int64_t end = 0;
   std::vector<TimelineLane> lanes;
-  uint64_t left_out = 0;  // items, because there are too many
+  uint64_t merged = 0;       // calls and pieces of device work that have no item of their own
+  uint64_t merged_into = 0;  // how many items they are
+  uint64_t left_out = 0;     // because there are too many threads and streams
 };
 
 // Of the processes that have steps, by the median of their steps; indices of Report::processes.

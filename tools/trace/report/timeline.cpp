@@ -15,28 +15,96 @@ namespace {
 using trace_db::DatabaseReader;
 using trace_db::Question;
 
-constexpr uint64_t kMostItems = 4000;
+// What lies within one of so many equal pieces of the step is too short to be seen: the picture has about as many dots.
+constexpr int64_t kPieces = 800;
 constexpr size_t kMostLanes = 24;
+
+// Makes the items of a lane, of calls or device work in the order of their starts. What lies within one piece of the
+// step is merged, so that of what does not overlap there is an item for each piece, and one for each border at most.
+class LaneItems {
+ public:
+  LaneItems(int64_t start, int64_t end)
+      : start_(start), end_(end), piece_(std::max<int64_t>(1, (end - start) / kPieces)), covered_until_(start) {}
+
+  void Add(int64_t start, int64_t end, int kind, const std::string& name) {
+    start = std::max(start, start_);
+    end = std::clamp(end, start, std::max(start, end_));
+    ++count_;
+    const int64_t new_from = std::max(start, covered_until_);
+    const int64_t covers = std::max<int64_t>(0, end - new_from);
+    covered_until_ = std::max(covered_until_, end);
+    const int64_t piece = (start - start_) / piece_;
+    const bool is_short = end <= start_ + (piece + 1) * piece_;
+    if (!is_short || piece != open_piece_) Close();
+    if (!is_short) {
+      items_.push_back({start, end, kind, name});
+      return;
+    }
+    open_piece_ = piece;
+    if (short_count_++ == 0) short_ = {start, end, kind, name};
+    if (short_covers_ == 0) short_from_ = new_from;
+    short_covers_ += covers;
+    short_kinds_[{kind, name}] += covers;
+  }
+  uint64_t count() const { return count_; }
+  std::vector<TimelineItem> Finish() {
+    Close();
+    return std::move(items_);
+  }
+
+ private:
+  void Close() {
+    if (short_count_ == 0) return;
+    if (short_count_ > 1) {
+      const auto most = std::max_element(short_kinds_.begin(), short_kinds_.end(),
+                                         [](const auto& a, const auto& b) { return a.second < b.second; });
+      const int64_t from = short_covers_ != 0 ? short_from_ : short_.start;
+      short_ = {from, from + short_covers_, most->first.first, most->first.second, short_count_};
+    }
+    items_.push_back(short_);
+    short_count_ = 0;
+    short_covers_ = 0;
+    short_kinds_.clear();
+  }
+
+  const int64_t start_;  // of the step
+  const int64_t end_;
+  const int64_t piece_;
+  std::vector<TimelineItem> items_;
+  uint64_t count_ = 0;
+  int64_t covered_until_;
+  // Those within the piece that was read last.
+  int64_t open_piece_ = -1;
+  uint64_t short_count_ = 0;
+  TimelineItem short_;        // the first one
+  int64_t short_from_ = 0;    // where time begins that only they cover
+  int64_t short_covers_ = 0;  // how much of that there is
+  std::map<std::pair<int, std::string>, int64_t> short_kinds_;
+};
 
 class Drawing {
  public:
-  Drawing(DatabaseReader* reader, const ProcessReport& process, Timeline* timeline)
+  // `is_only`: there is no other process, and device work is its own whoever it says it is of.
+  Drawing(DatabaseReader* reader, const ProcessReport& process, bool is_only, Timeline* timeline)
       : reader_(*reader),
         process_(process),
+        is_only_(is_only),
         timeline_(*timeline),
         name_(*reader, "SELECT value FROM StringIds WHERE id = ?") {}
 
   void Draw() {
     if (reader_.HasTable("CUPTI_ACTIVITY_KIND_RUNTIME") && reader_.HasTable("SLIPSTREAM_CALLS")) Calls();
-    const std::string name = reader_.HasColumn("CUPTI_ACTIVITY_KIND_KERNEL", "shortName") ? "shortName" : "0";
-    Device("CUPTI_ACTIVITY_KIND_KERNEL", name, kTimelineKernel);
-    Device("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", kTimelineCopy);
-    Device("CUPTI_ACTIVITY_KIND_MEMSET", "-1", kTimelineCopy);
+    Devices();
     for (auto& [key, lane] : lanes_) {
-      if (timeline_.lanes.size() < kMostLanes) {
-        timeline_.lanes.push_back(std::move(lane));
-      } else {
-        timeline_.left_out += lane.items.size();
+      if (timeline_.lanes.size() == kMostLanes) {
+        timeline_.left_out += lane.items.count();
+        continue;
+      }
+      timeline_.lanes.push_back({lane.name, lane.items.Finish()});
+      for (const TimelineItem& item : timeline_.lanes.back().items) {
+        if (item.count == 1) continue;
+        timeline_.merged += item.count;
+        ++timeline_.merged_into;
       }
     }
   }
@@ -45,14 +113,14 @@ class Drawing {
   // Lanes of threads come first, then those of devices.
   using Key = std::pair<int, std::pair<int64_t, int64_t>>;
 
+  struct Lane {
+    std::string name;
+    LaneItems items;
+  };
+
   void Add(const Key& key, const std::string& lane, int64_t start, int64_t end, int kind, const std::string& name) {
-    if (++items_ > kMostItems) {
-      ++timeline_.left_out;
-      return;
-    }
-    TimelineLane& at = lanes_[key];
-    at.name = lane;
-    at.items.push_back({std::max(start, timeline_.start), std::min(std::max(start, end), timeline_.end), kind, name});
+    const auto [at, is_new] = lanes_.try_emplace(key, Lane{lane, {timeline_.start, timeline_.end}});
+    at->second.items.Add(start, end, kind, name);
   }
   const std::string& Name(int64_t id) {
     const auto [at, is_new] = names_.try_emplace(id);
@@ -86,15 +154,29 @@ class Drawing {
           std::string(PlainName(name)));
     }
   }
-  void Device(const char* table, const std::string& what, int kind) {
-    if (!reader_.HasTable(table)) return;
-    const bool has_process = reader_.HasColumn(table, "globalPid");
-    Question row(reader_, "SELECT start, \"end\", deviceId, streamId, " + what + " FROM " + table +
-                              " WHERE start < ? AND \"end\" > ? AND " +
-                              (has_process ? "(globalPid IS NULL OR (globalPid >> 24 & 16777215) = ?)" : "? IS NOT 0") +
-                              " ORDER BY start");
-    row.Bind(1, timeline_.end).Bind(2, timeline_.start).Bind(3, process_.pid.value_or(0));
+  // Of all tables at once: a stream's work is drawn in the order of its starts.
+  void Devices() {
+    std::string sql;
+    const auto add = [&](const char* table, const std::string& what, int kind) {
+      if (!reader_.HasTable(table) || (!is_only_ && !reader_.HasColumn(table, "globalPid"))) return;
+      sql += std::string(sql.empty() ? "SELECT" : " UNION ALL SELECT") + " start AS s, \"end\", deviceId, streamId, " +
+             what + ", " + std::to_string(kind) + " FROM " + table + " WHERE start < ?1 AND \"end\" > ?2";
+      if (is_only_) return;
+      // Not by the pid, which processes of two hosts may share.
+      sql +=
+          " AND (globalPid & ~16777215) = (SELECT p.globalPid & ~16777215 FROM SLIPSTREAM_PROCESSES p WHERE "
+          "p.processId = " +
+          std::to_string(process_.process) + ")";
+    };
+    add("CUPTI_ACTIVITY_KIND_KERNEL", reader_.HasColumn("CUPTI_ACTIVITY_KIND_KERNEL", "shortName") ? "shortName" : "0",
+        kTimelineKernel);
+    add("CUPTI_ACTIVITY_KIND_MEMCPY", "copyKind", kTimelineCopy);
+    add("CUPTI_ACTIVITY_KIND_MEMSET", "-1", kTimelineCopy);
+    if (sql.empty()) return;
+    Question row(reader_, sql + " ORDER BY s");
+    row.Bind(1, timeline_.end).Bind(2, timeline_.start);
     while (row.Next()) {
+      const auto kind = static_cast<int>(row.Number(5));
       const std::string name = kind == kTimelineKernel ? Name(row.Number(4)) : CopyName(row.Number(4));
       Add({2, {row.Number(2), row.Number(3)}},
           "GPU " + std::to_string(row.Number(2)) + ", stream " + std::to_string(row.Number(3)),
@@ -113,12 +195,12 @@ class Drawing {
 
   DatabaseReader& reader_;
   const ProcessReport& process_;
+  const bool is_only_;
   Timeline& timeline_;
   Question name_;
   std::unordered_map<int64_t, std::string> names_;
   std::unordered_map<int64_t, std::string> threads_;
-  std::map<Key, TimelineLane> lanes_;
-  uint64_t items_ = 0;
+  std::map<Key, Lane> lanes_;
 };
 
 }  // namespace
@@ -137,7 +219,7 @@ std::optional<Timeline> MakeTimeline(DatabaseReader* reader, const Report& repor
   const Step& typical = *steps[IndexOfMedian(times)];
   Timeline timeline = {
       .process = process, .number = typical.number, .start = typical.start, .end = typical.end, .lanes = {}};
-  Drawing(reader, of, &timeline).Draw();
+  Drawing(reader, of, report.processes.size() == 1, &timeline).Draw();
   return timeline;
 }
 
