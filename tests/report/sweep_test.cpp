@@ -258,5 +258,20 @@ TEST(SweepCallTest, SaysWhetherItBeganInTheMeasuredTime) {
   EXPECT_EQ(steps[1].calls_elsewhere, 1U);
 }
 
+// A step around all others, as a process may record it: takes a time by the number of steps and not by its square.
+TEST(SweepStepsTest, OneAroundVeryMany) {
+  constexpr int64_t kMany = 100'000;
+  std::vector<Step> steps;
+  steps.push_back({.number = 0, .start = 0, .end = 10 * kMany});
+  for (int64_t i = 0; i < kMany; ++i) steps.push_back({.number = i + 1, .start = 10 * i, .end = 10 * i + 10});
+  Sweep sweep(&steps);
+  for (int64_t i = 0; i < kMany; ++i) sweep.Call(true, 10 * i + 2, 10 * i + 5, CallKind::kCopy, 0);
+  sweep.Finish();
+  EXPECT_EQ(steps[0].parts[static_cast<size_t>(Part::kCopies)], 3 * kMany);
+  EXPECT_EQ(steps[0].calls, static_cast<uint64_t>(kMany));
+  EXPECT_EQ(steps.back().parts[static_cast<size_t>(Part::kCopies)], 3);
+  EXPECT_EQ(steps.back().calls, 1U);
+}
+
 }  // namespace
 }  // namespace slipstream::report

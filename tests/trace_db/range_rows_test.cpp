@@ -149,6 +149,54 @@ TEST_F(RangeRowsTest, ThoseOfPyTorchsProfilerComeFirst) {
             (Rows{{"3", "200"}, {"4", "200"}}));
 }
 
+// 50 iterations of 10 ms, of which 41 have a range of the same name within them.
+TEST_F(RangeRowsTest, OfNestedRangesOfOneNameTheOutermostAreTheSteps) {
+  constexpr uint64_t kMs = 1'000'000;
+  {
+    HandSpool spool(run_, "0.spool");
+    Begin(spool);
+    spool.Name(tracer::NameTable::kRanges, 1, "train_step");
+    std::vector<tracer::TraceRecord> mine;
+    for (uint64_t i = 0; i < 50; ++i) {
+      const uint64_t at = 2000 + 10 * kMs * i;
+      if (i < 41) {
+        mine.push_back(Of({.start_ns = at + kMs, .end_ns = at + 3 * kMs, .kind = RangeKind::kPushed, .name = 1}));
+      }
+      mine.push_back(Of({.start_ns = at, .end_ns = at + 10 * kMs, .kind = RangeKind::kPushed, .name = 1}));
+    }
+    spool.Records(kThread, mine);
+    spool.End();
+  }
+  const BuildResult result = BuildWell();
+  EXPECT_EQ(result.processes[0].steps, 50U);
+  EXPECT_EQ(result.processes[0].median_step_ns, static_cast<int64_t>(10 * kMs));
+  EXPECT_EQ(Query("SELECT count(*), min(end - start), max(end - start), max(number) FROM SLIPSTREAM_STEPS"),
+            (Rows{{"50", "10000000", "10000000", "49"}}));
+  // The ranges are all there.
+  EXPECT_EQ(One("SELECT count(*) FROM NVTX_EVENTS n JOIN StringIds s ON s.id = n.textId WHERE s.value = 'train_step'"),
+            "91");
+}
+
+TEST_F(RangeRowsTest, ARangeAroundTheLoopIsNoStep) {
+  {
+    HandSpool spool(run_, "0.spool");
+    Begin(spool);
+    spool.Name(tracer::NameTable::kRanges, 1, "step");
+    std::vector<tracer::TraceRecord> mine;
+    for (uint64_t i = 0; i < 6; ++i) {
+      const uint64_t at = 2000 + 100 * i;
+      mine.push_back(Of({.start_ns = at + 10, .end_ns = at + 20, .kind = RangeKind::kPushed, .name = 1}));
+      mine.push_back(Of({.start_ns = at, .end_ns = at + 90, .kind = RangeKind::kPushed, .name = 1}));
+    }
+    mine.push_back(Of({.start_ns = 1900, .end_ns = 3000, .kind = RangeKind::kPushed, .name = 1}));
+    spool.Records(kThread, mine);
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(Query("SELECT count(*), min(end - start), max(end - start) FROM SLIPSTREAM_STEPS"),
+            (Rows{{"6", "90", "90"}}));
+}
+
 // One range is no loop: the steps are looked for elsewhere.
 TEST_F(RangeRowsTest, OneRangeIsNoLoop) {
   {

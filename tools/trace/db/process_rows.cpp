@@ -254,6 +254,10 @@ void ProcessRows::AddRange(const SpoolRecord& spooled) {
   }
   const std::optional<StepName>& name = ranges_.StepNameOf(range);
   if (!name || name->base != survey_.step_ranges->base) return;
+  // One that the survey did not see is of a process that still runs, and nobody knows what lies within it.
+  const std::vector<bool>& are_steps = survey_.step_ranges->are_steps;
+  const size_t at = step_named_ranges_++;
+  if (at >= are_steps.size() || !are_steps[at]) return;
   AddStep(start, end, spooled.thread, ThreadOf(spooled), Size(name->number.value_or(step_times_.size())), std::nullopt);
 }
 

@@ -120,6 +120,7 @@ class ProcessRows {
   RangeRows ranges_;
   std::optional<StepCutter> cutter_;
   std::optional<int64_t> cut_thread_;  // global, of the cutter's thread
+  size_t step_named_ranges_ = 0;       // read so far of those that SpoolSurvey::StepRanges is about
   std::vector<int64_t> step_times_;
 };
 

@@ -16,10 +16,10 @@ namespace {
 
 constexpr uint64_t kRecordsBetweenLooks = 4096;
 
-// How many ranges of a process are named as steps are, by thread and kind of name.
-class StepRangeCounts {
+// The ranges of a process that are named as steps are, by kind of name and thread.
+class NamedRanges {
  public:
-  explicit StepRangeCounts(const tracer::SpoolReader& reader) : reader_(reader) {}
+  explicit NamedRanges(const tracer::SpoolReader& reader) : reader_(reader) {}
 
   void Add(const tracer::SpoolRecord& spooled) {
     const tracer::RangeRecord range = tracer::RangeOf(spooled.record);
@@ -30,22 +30,28 @@ class StepRangeCounts {
       const auto name = text != nullptr ? StepNameOf(*text) : std::nullopt;
       if (name) known->second = name->base;
     }
-    if (!known->second.empty()) ++counts_[{known->second, spooled.thread}];
+    if (known->second.empty()) return;
+    ranges_[{known->second, spooled.thread}].push_back({range.start_ns, range.end_ns});
   }
 
-  // Those of PyTorch's profiler, if there are any, else the most. One is no loop.
+  // Those of PyTorch's profiler, if there are any, else those that have the most steps. One is no loop.
   std::optional<SpoolSurvey::StepRanges> Most() const {
-    const auto rank = [](const auto& entry) { return std::pair(entry.first.first == "profilerstep", entry.second); };
-    const auto most = std::max_element(counts_.begin(), counts_.end(),
-                                       [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    if (most == counts_.end() || most->second < 2) return std::nullopt;
-    return SpoolSurvey::StepRanges{.thread = most->first.second, .base = most->first.first};
+    std::optional<SpoolSurvey::StepRanges> most;
+    std::pair<bool, int64_t> highest;
+    for (const auto& [key, ranges] : ranges_) {
+      std::vector<bool> steps = StepsAmong(ranges);
+      const std::pair<bool, int64_t> rank(key.first == "profilerstep", std::count(steps.begin(), steps.end(), true));
+      if (rank.second < 2 || (most && rank <= highest)) continue;
+      highest = rank;
+      most = {.thread = key.second, .base = key.first, .are_steps = std::move(steps)};
+    }
+    return most;
   }
 
  private:
   const tracer::SpoolReader& reader_;
   std::unordered_map<uint32_t, std::string> bases_;  // by name; empty: no step's
-  std::map<std::pair<std::string, uint32_t>, uint64_t> counts_;
+  std::map<std::pair<std::string, uint32_t>, std::vector<RangeTimes>> ranges_;
 };
 
 }  // namespace
@@ -88,7 +94,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   StepFinder finder;
   LinesOfSites lines(*reader);
   std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
-  StepRangeCounts ranges(*reader);
+  NamedRanges ranges(*reader);
   bool has_steps = false;
   tracer::SpoolRecord record;
   while (reader->Next(&record)) {

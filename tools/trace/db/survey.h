@@ -1,7 +1,7 @@
 // A first pass over a whole spool file: it finds what the rows of all files depend on, before the first row is written.
 // Reading takes a small part of the time of writing the rows.
 //
-// Memory: a bounded amount a file.
+// Memory: a bounded amount a file, and 16 bytes for each of the program's ranges that is named as a step.
 // Threading: plain data, and a function for one thread.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/trace/db/device_clock.h"
 #include "tools/trace/db/step_finder.h"
@@ -46,6 +47,7 @@ struct SpoolSurvey {
   struct StepRanges {
     uint32_t thread = 0;
     std::string base;
+    std::vector<bool> are_steps;  // of each such range, in the reader's order: others lie within a step, or around all
   };
   std::optional<StepRanges> step_ranges;
   // The line that begins a step; none where the process recorded its steps itself, or named them.

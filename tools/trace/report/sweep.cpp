@@ -44,17 +44,26 @@ bool Sweep::To(int64_t time) {
     Visit(now_, next);
     now_ = next;
   }
-  while (first_step_ < steps_.size() && steps_[first_step_].end <= now_) ++first_step_;
+  Leave(now_);
   while (first_window_ < measured_.size() && measured_[first_window_].end <= now_) ++first_window_;
   return first_window_ < measured_.size() && measured_[first_window_].start <= now_;
+}
+
+void Sweep::Enter(int64_t to) {
+  for (; next_step_ < steps_.size() && steps_[next_step_].start < to; ++next_step_) open_steps_.push_back(next_step_);
+}
+
+void Sweep::Leave(int64_t now) {
+  std::erase_if(open_steps_, [&](size_t step) { return steps_[step].end <= now; });
 }
 
 void Sweep::Visit(int64_t from, int64_t to) {
   const Tag* const own = step_thread_.At(from);
   const CallKind* const other = other_threads_.At(from);
   const Part part = own != nullptr ? PartOf(own->kind) : other != nullptr ? Part::kElsewhere : Part::kOutside;
-  while (first_step_ < steps_.size() && steps_[first_step_].end <= from) ++first_step_;
-  for (size_t i = first_step_; i < steps_.size() && steps_[i].start < to; ++i) {
+  Leave(from);
+  Enter(to);
+  for (const size_t i : open_steps_) {
     const int64_t start = std::max(from, steps_[i].start);
     const int64_t end = std::min(to, steps_[i].end);
     if (start < end) steps_[i].parts[static_cast<size_t>(part)] += end - start;
@@ -99,7 +108,8 @@ void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
 bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind, size_t site) {
   const bool measured = To(start);
   bool in_step = false;
-  for (size_t i = first_step_; i < steps_.size() && steps_[i].start <= start; ++i) {
+  Enter(start + 1);
+  for (const size_t i : open_steps_) {
     if (steps_[i].end <= start) continue;
     in_step = true;
     ++(of_step_thread ? steps_[i].calls : steps_[i].calls_elsewhere);

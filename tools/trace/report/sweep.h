@@ -78,6 +78,9 @@ class Sweep {
   Device& At(size_t device);
   // True where `now_` is in the measured time then.
   bool To(int64_t time);
+  // Opens the steps that begin before that moment; closes those that have ended by then.
+  void Enter(int64_t to);
+  void Leave(int64_t now);
   void Visit(int64_t from, int64_t to);
   void VisitDevices(size_t host, int64_t from, int64_t measured);
 
@@ -93,8 +96,9 @@ class Sweep {
   uint64_t calls_outside_steps_ = 0;
   bool begun_ = false;
   int64_t now_ = 0;
-  size_t first_step_ = 0;    // those before it have ended
-  size_t first_window_ = 0;  // of measured_, likewise
+  size_t next_step_ = 0;            // that is to be opened
+  std::vector<size_t> open_steps_;  // few: steps lie behind each other, but for what a process records itself
+  size_t first_window_ = 0;         // of measured_: those before it have ended
 };
 
 }  // namespace slipstream::report
