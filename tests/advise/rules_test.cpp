@@ -405,7 +405,7 @@ TEST_F(RulesTest, Stragglers) {
   report_.processes.push_back(process());
   facts_.process = report_.processes.data();
   report_.processes[1].step_time.median = 12 * kMs;
-  report_.spread = report::Spread{.fastest = 0, .slowest = 1, .difference = 2 * kMs};
+  report_.spread = report::Spread{.shortest = 0, .longest = 1, .difference = 2 * kMs};
   ExpectAdvice("stragglers", 2 * kMs);
   report_.spread->difference = kMs / 10;
   ExpectNothing("stragglers");

@@ -509,11 +509,77 @@ TEST_F(ReportTest, RanksAndTheSlowest) {
   EXPECT_EQ(PartOfAll(report.processes[1], Part::kOutside), 700 * static_cast<int64_t>(kSteps));
   EXPECT_EQ(PartOfAll(report.processes[2], Part::kOutside), 500 * static_cast<int64_t>(kSteps));
   ASSERT_TRUE(report.spread.has_value());
-  EXPECT_EQ(report.spread->fastest, 0U);
-  EXPECT_EQ(report.spread->slowest, 1U);
+  EXPECT_EQ(report.spread->shortest, 0U);
+  EXPECT_EQ(report.spread->longest, 1U);
   EXPECT_EQ(report.spread->difference, 200);
+  ASSERT_TRUE(report.slowest.has_value());
+  EXPECT_EQ(report.slowest->process, 1U);
+  EXPECT_EQ(report.slowest->by, Slowest::By::kStepTime);
   EXPECT_NE(FormatReport(report).find("slowest: rank 1, 200 ns a step (20.0 %) behind rank 0 in the median"),
             std::string::npos)
+      << FormatReport(report);
+}
+
+// Steps of these lengths on one thread, each launching for 50 at its beginning and synchronizing for `wait` behind
+// that.
+void SpoolOfSteps(trace_db::HandSpool* spool, uint64_t begin, const std::vector<uint64_t>& lengths, uint64_t wait) {
+  std::vector<tracer::TraceRecord> records;
+  uint64_t at = begin;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    records.push_back(Call(kLaunchHook, at, at + 50, kLaunchSite));
+    if (wait != 0) records.push_back(Call(kSynchronizeHook, at + 50, at + 50 + wait, kWaitSite));
+    records.push_back(tracer::StepRecord(at, at + lengths[i], i));
+    at += lengths[i];
+  }
+  spool->Pass(begin);
+  spool->Records(1, records);
+  spool->End();
+}
+
+// Ranks that train together: the one that waits has the longer step by a hair, and the other one is late.
+TEST_F(ReportTest, TheRankThatWaitsLeastIsTheSlowest) {
+  const std::array<uint64_t, 2> lengths = {1010, 1000};
+  const std::array<uint64_t, 2> waits = {600, 100};
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    trace_db::HandSpool spool(run_, std::to_string(rank) + ".spool");
+    Introduce(&spool, static_cast<int>(rank));
+    SpoolOfSteps(&spool, kBegin, std::vector<uint64_t>(kSteps, lengths[rank]), waits[rank]);
+  }
+  BuildWell();
+  const Report report = Make();
+  ASSERT_EQ(report.processes.size(), 2U);
+  EXPECT_EQ(report.processes[0].time_outside_waits.median, 1010 - 600);
+  EXPECT_EQ(report.processes[1].time_outside_waits.median, 1000 - 100);
+  ASSERT_TRUE(report.spread.has_value());
+  EXPECT_EQ(report.spread->longest, 0U);
+  ASSERT_TRUE(report.slowest.has_value());
+  EXPECT_EQ(report.slowest->process, 1U);
+  EXPECT_EQ(report.slowest->than, 0U);
+  EXPECT_EQ(report.slowest->by, Slowest::By::kOutsideWaits);
+  EXPECT_EQ(report.slowest->difference, 900 - 410);
+  EXPECT_EQ(report.shown, 1U);
+  const std::string flat = std::regex_replace(FormatReport(report), std::regex("\n      "), " ");
+  EXPECT_NE(flat.find("slowest: rank 1, as it waits least: steps are alike, and it is 490 ns a step longer outside"),
+            std::string::npos)
+      << flat;
+}
+
+// The medians, the fourth of eight, are 1000 and 1100; both ranks have steps from 1000 to 1500.
+TEST_F(ReportTest, RanksThatDifferByLessThanTheirStepsDoAreNotNamed) {
+  const std::array<std::array<uint64_t, 2>, 2> lengths = {{{1000, 1400}, {1100, 1500}}};
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    trace_db::HandSpool spool(run_, std::to_string(rank) + ".spool");
+    Introduce(&spool, static_cast<int>(rank));
+    std::vector<uint64_t> steps;
+    for (uint64_t i = 0; i < kSteps; ++i) steps.push_back(lengths[rank][i % 2]);
+    SpoolOfSteps(&spool, kBegin, steps, 0);
+  }
+  BuildWell();
+  const Report report = Make();
+  ASSERT_TRUE(report.spread.has_value());
+  EXPECT_EQ(report.spread->difference, 100);
+  EXPECT_FALSE(report.slowest.has_value());
+  EXPECT_NE(FormatReport(report).find("slowest: none: ranks differ by less"), std::string::npos)
       << FormatReport(report);
 }
 
@@ -542,6 +608,10 @@ TEST_F(ReportTest, WhomTheOthersWaitFor) {
   EXPECT_EQ(report.communication->waited_for, 1U);
   EXPECT_EQ(report.communication->waits_most, 2U);
   EXPECT_EQ(report.communication->wait, 70);
+  ASSERT_TRUE(report.slowest.has_value());
+  EXPECT_EQ(report.slowest->process, 1U);
+  EXPECT_EQ(report.slowest->than, 2U);
+  EXPECT_EQ(report.slowest->by, Slowest::By::kCommunication);
   EXPECT_EQ(report.shown, 1U);
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("waiting: rank 2 is 70 ns a step longer in kernels that communicate than rank 1"),

@@ -98,6 +98,15 @@ TEST(DistributionTest, RanksAreValuesThatThereWere) {
   EXPECT_EQ(IndexOfMedian({5, 5, 5}), 0U);
 }
 
+TEST(DistributionTest, DifferBeyondTheirSpread) {
+  const Distribution wide = DistributionOf({10, 20, 30, 40});  // p10 10, median 20, p90 40
+  EXPECT_FALSE(Differ(wide, wide));
+  EXPECT_FALSE(Differ(wide, DistributionOf({40, 40, 40})));
+  EXPECT_TRUE(Differ(wide, DistributionOf({41, 41, 41})));
+  EXPECT_TRUE(Differ(DistributionOf({9, 9}), wide));
+  EXPECT_FALSE(Differ(DistributionOf({5, 41, 60, 70}), wide));  // its median is beyond, but 20 lies from 5 to 70
+}
+
 TEST(DistributionTest, SumsEndAtTheLargestNumber) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(Sum(kMost, 1), kMost);

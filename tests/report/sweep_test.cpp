@@ -159,6 +159,13 @@ TEST_P(SweepTest, PartsAddUpToTheStep) {
         ++expected[static_cast<size_t>(part)];
       }
       EXPECT_EQ(step.parts, expected);
+      int64_t communication = 0;
+      for (int64_t t = step.start; t < step.end; ++t) {
+        communication += std::any_of(events.begin(), events.end(), [&](const Event& event) {
+          return event.sort == Event::kKernel && event.communicates && event.start <= t && t < event.end;
+        });
+      }
+      EXPECT_EQ(step.communication, communication);
       const auto began = [&](Event::Sort sort) {
         return std::count_if(events.begin(), events.end(), [&](const Event& event) {
           return event.sort == sort && step.start <= event.start && event.start < step.end;

@@ -57,14 +57,14 @@ Verdict Stragglers(const Facts& facts) {
       return Verdict::Say(advice);
     }
   }
-  const auto& slowest = facts.report->processes[spread.slowest];
+  const auto& slowest = facts.report->processes[spread.longest];
   if (static_cast<double>(spread.difference) < 0.05 * static_cast<double>(slowest.step_time.median))
     return Verdict::Nothing();
   Advice advice;
   advice.finding = "One rank is slower than the others, which wait for it.";
   advice.evidence = {report::FullName(slowest) + " takes " + report::Time(slowest.step_time.median) + " for a step, " +
-                     report::FullName(facts.report->processes[spread.fastest]) + " " +
-                     report::Time(facts.report->processes[spread.fastest].step_time.median)};
+                     report::FullName(facts.report->processes[spread.shortest]) + " " +
+                     report::Time(facts.report->processes[spread.shortest].step_time.median)};
   advice.cost = spread.difference;
   advice.change = "Look at that rank's report: its share of the data, its machine, what else runs there.";
   advice.snippet = "slipstream report RUN  # shows the slowest rank";

@@ -31,6 +31,11 @@ Distribution DistributionOf(std::vector<int64_t> values) {
   return result;
 }
 
+bool Differ(const Distribution& a, const Distribution& b) {
+  const auto within = [](int64_t value, const Distribution& of) { return of.p10 <= value && value <= of.p90; };
+  return !within(a.median, b) && !within(b.median, a);
+}
+
 size_t IndexOfMedian(const std::vector<int64_t>& values) {
   std::vector<int64_t> sorted = values;
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(Rank(50, sorted.size()));

@@ -29,6 +29,9 @@ struct Distribution {
 
 Distribution DistributionOf(std::vector<int64_t> values);
 
+// Whether two of them differ beyond their spread: the median of neither lies between the other's p10 and p90.
+bool Differ(const Distribution& a, const Distribution& b);
+
 // Of `values`, the index of the median above; the first of several equal ones. `values` may not be empty.
 size_t IndexOfMedian(const std::vector<int64_t>& values);
 

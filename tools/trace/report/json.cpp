@@ -34,6 +34,18 @@ const char* NameOf(StepUse use) {
   return "";
 }
 
+const char* NameOf(Slowest::By by) {
+  switch (by) {
+    case Slowest::By::kCommunication:
+      return "communication";
+    case Slowest::By::kStepTime:
+      return "step_time";
+    case Slowest::By::kOutsideWaits:
+      return "time_outside_waits";
+  }
+  return "";
+}
+
 Json PartsJson(const Parts& parts) {
   Json json = Json::object();
   for (size_t i = 0; i < kParts; ++i) json[std::string(NameOf(static_cast<Part>(i)))] = parts[i];
@@ -67,6 +79,7 @@ Json StepsJson(const ProcessReport& process) {
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},
           {"time", DistributionJson(process.step_time)},
+          {"time_outside_waits", DistributionJson(process.time_outside_waits)},
           {"parts", std::move(parts)},
           {"steps", process.has_steps ? std::move(list) : Json::array()}};
 }
@@ -352,9 +365,16 @@ std::string ReportJson(const Report& report, bool partial) {
   }
   Json spread = nullptr;
   if (report.spread) {
-    spread = {{"fastest_process", report.spread->fastest},
-              {"slowest_process", report.spread->slowest},
+    spread = {{"shortest_process", report.spread->shortest},
+              {"longest_process", report.spread->longest},
               {"median_difference_ns", report.spread->difference}};
+  }
+  Json slowest = nullptr;
+  if (report.slowest) {
+    slowest = {{"process", report.slowest->process},
+               {"than_process", report.slowest->than},
+               {"by", NameOf(report.slowest->by)},
+               {"difference_ns", report.slowest->difference}};
   }
   Json processes = Json::array();
   for (const ProcessReport& process : report.processes) processes.push_back(ProcessJson(report, process));
@@ -371,6 +391,7 @@ std::string ReportJson(const Report& report, bool partial) {
                      {"unreadable", report.unreadable},
                      {"shown_process", report.processes.empty() ? Json(nullptr) : Json(report.shown)},
                      {"spread", std::move(spread)},
+                     {"slowest", std::move(slowest)},
                      {"communication", std::move(communication)},
                      {"processes", std::move(processes)}};
   return text::JsonText(root);

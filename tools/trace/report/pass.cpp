@@ -397,6 +397,8 @@ void Pass::FinishSteps(ProcessSum* sum) {
   process.measured_time = sum->sweep.measured_ns();
   process.calls_outside_steps = sum->sweep.calls_outside_steps();
   std::vector<int64_t> times;
+  std::vector<int64_t> outside_waits;
+  std::vector<int64_t> communication;
   std::array<std::vector<int64_t>, kParts> parts;
   for (const Step& step : process.steps) {
     if (step.use == StepUse::kWarmUp) ++process.warm_up_steps;
@@ -405,9 +407,13 @@ void Pass::FinishSteps(ProcessSum* sum) {
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
+    outside_waits.push_back(step.time_outside_waits());
+    communication.push_back(step.communication);
     for (size_t i = 0; i < kParts; ++i) parts[i].push_back(step.parts[i]);
   }
   process.step_time = DistributionOf(std::move(times));
+  process.time_outside_waits = DistributionOf(std::move(outside_waits));
+  process.communication_time = DistributionOf(std::move(communication));
   for (size_t i = 0; i < kParts; ++i) process.parts[i] = DistributionOf(std::move(parts[i]));
   if (!process.has_steps) process.measured_steps = 0;
 }

@@ -13,8 +13,8 @@
 namespace slipstream::report {
 namespace {
 
-// A rank that others wait for by more than one part in so many of a step is the one to look at.
-constexpr int64_t kWaitsAreSeen = 50;
+// What is less than one part in so many of a step tells no rank from another.
+constexpr int64_t kSeen = 50;
 
 using trace_db::DatabaseReader;
 using trace_db::Question;
@@ -64,7 +64,7 @@ std::optional<Communication> CommunicationOf(const std::vector<ProcessReport>& p
   return found;
 }
 
-// The slowest in the median; where nobody has steps, who has most calls.
+// The longest in the median; where nobody has steps, who has most calls.
 size_t Shown(const std::vector<ProcessReport>& processes) {
   const auto less = [](const ProcessReport& a, const ProcessReport& b) {
     if (a.has_steps != b.has_steps) return b.has_steps;
@@ -79,13 +79,58 @@ std::optional<Spread> SpreadOf(const std::vector<ProcessReport>& processes) {
   for (size_t i = 0; i < processes.size(); ++i) {
     if (!processes[i].has_steps) continue;
     const auto median = [&](size_t of) { return processes[of].step_time.median; };
-    if (with_steps == 0 || median(i) < median(spread.fastest)) spread.fastest = i;
-    if (with_steps == 0 || median(i) > median(spread.slowest)) spread.slowest = i;
+    if (with_steps == 0 || median(i) < median(spread.shortest)) spread.shortest = i;
+    if (with_steps == 0 || median(i) > median(spread.longest)) spread.longest = i;
     ++with_steps;
   }
   if (with_steps < 2) return std::nullopt;
-  spread.difference = processes[spread.slowest].step_time.median - processes[spread.fastest].step_time.median;
+  spread.difference = processes[spread.longest].step_time.median - processes[spread.shortest].step_time.median;
   return spread;
+}
+
+std::optional<Slowest> SlowestByCommunication(const Report& report) {
+  if (!report.communication) return std::nullopt;
+  const ProcessReport& late = report.processes[report.communication->waited_for];
+  const ProcessReport& waits = report.processes[report.communication->waits_most];
+  if (report.communication->wait <= late.step_time.median / kSeen) return std::nullopt;
+  if (!Differ(late.communication_time, waits.communication_time)) return std::nullopt;
+  return Slowest{report.communication->waited_for, report.communication->waits_most, Slowest::By::kCommunication,
+                 report.communication->wait};
+}
+
+std::optional<Slowest> SlowestByStepTime(const Report& report) {
+  const ProcessReport& longest = report.processes[report.spread->longest];
+  const ProcessReport& shortest = report.processes[report.spread->shortest];
+  if (report.spread->difference <= shortest.step_time.median / kSeen) return std::nullopt;
+  if (!Differ(longest.step_time, shortest.step_time)) return std::nullopt;
+  return Slowest{report.spread->longest, report.spread->shortest, Slowest::By::kStepTime, report.spread->difference};
+}
+
+// Of ranks with steps of one length: they wait for each other, and the one that does so least is late.
+std::optional<Slowest> SlowestByHost(const Report& report) {
+  const std::vector<ProcessReport>& processes = report.processes;
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < processes.size(); ++i) {
+    if (processes[i].has_steps && processes[i].rank) ranks.push_back(i);
+  }
+  if (ranks.size() < 2 || report.kernels_recorded) return std::nullopt;
+  const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end(), [&](size_t a, size_t b) {
+    return processes[a].time_outside_waits.median < processes[b].time_outside_waits.median;
+  });
+  const Distribution& late = processes[*most].time_outside_waits;
+  const Distribution& waits = processes[*least].time_outside_waits;
+  if (late.median - waits.median <= processes[*most].step_time.median / kSeen || !Differ(late, waits)) {
+    return std::nullopt;
+  }
+  return Slowest{*most, *least, Slowest::By::kOutsideWaits, late.median - waits.median};
+}
+
+std::optional<Slowest> SlowestOf(const Report& report) {
+  if (!report.spread) return std::nullopt;
+  std::optional<Slowest> slowest = SlowestByCommunication(report);
+  if (!slowest) slowest = SlowestByStepTime(report);
+  if (!slowest) slowest = SlowestByHost(report);
+  return slowest;
 }
 
 }  // namespace
@@ -110,12 +155,8 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
   report.shown = Shown(report.processes);
   report.spread = SpreadOf(report.processes);
   report.communication = CommunicationOf(report.processes);
-  if (report.communication) {
-    const ProcessReport& waited_for = report.processes[report.communication->waited_for];
-    if (report.communication->wait > waited_for.step_time.median / kWaitsAreSeen) {
-      report.shown = report.communication->waited_for;
-    }
-  }
+  report.slowest = SlowestOf(report);
+  if (report.slowest) report.shown = report.slowest->process;
   if (options.timeline) report.timeline = MakeTimeline(reader, report, report.shown);
   return report;
 }

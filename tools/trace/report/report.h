@@ -226,6 +226,8 @@ struct ProcessReport {
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
   std::array<Distribution, kParts> parts;
+  Distribution time_outside_waits;  // Step::time_outside_waits of the measured ones
+  Distribution communication_time;  // Step::communication
 
   std::vector<SiteReport> sites;  // by time
   std::vector<DeviceReport> devices;
@@ -300,8 +302,8 @@ struct Timeline {
 
 // Of the processes that have steps, by the median of their steps; indices of Report::processes.
 struct Spread {
-  size_t fastest = 0;
-  size_t slowest = 0;
+  size_t shortest = 0;
+  size_t longest = 0;
   int64_t difference = 0;  // of their medians
 };
 
@@ -311,6 +313,21 @@ struct Communication {
   size_t waited_for = 0;  // index of Report::processes
   size_t waits_most = 0;
   int64_t wait = 0;  // of that one more than of the other, in ns of a step
+};
+
+// The rank that holds the others up, and one that it differs from beyond the spread of their steps (Differ) and by more
+// than 2 % of a step; indices of Report::processes.
+struct Slowest {
+  // How that shows, the surest first.
+  enum class By : uint8_t {
+    kCommunication,  // least time in kernels that communicate
+    kStepTime,       // the longest steps: they do not wait for each other in every one
+    kOutsideWaits,   // steps are alike, devices were not recorded: the longest time outside copies and synchronizations
+  };
+  size_t process = 0;
+  size_t than = 0;
+  By by = By::kStepTime;
+  int64_t difference = 0;  // in ns of a step, above 0
 };
 
 struct Report {
@@ -326,10 +343,10 @@ struct Report {
   std::vector<ProcessReport> processes;  // by rank, then as in the database
   // Why files of the run are not in the database at all, as whoever made it knows.
   std::vector<std::string> unreadable;
-  // The process that the others wait for, if that shows; else the slowest of those with steps; else the one with most
-  // calls.
+  // The slowest one, if that shows; else the one with the longest steps; else the one with most calls.
   size_t shown = 0;
   std::optional<Spread> spread;                // nothing: fewer than two have steps
+  std::optional<Slowest> slowest;              // nothing: no rank differs from the others so much
   std::optional<Communication> communication;  // nothing: fewer than two with steps communicate
   std::optional<Timeline> timeline;
 };

@@ -47,8 +47,13 @@ struct Step {
   Parts parts{};                 // their sum is end - start
   uint64_t calls = 0;            // that began in it, of its thread
   uint64_t calls_elsewhere = 0;  // of other threads
+  int64_t communication = 0;     // ns in which a kernel that communicates ran on any device
 
   int64_t time() const { return end - start; }
+  // Outside of the calls in which the thread may wait for a device, and so for other ranks.
+  int64_t time_outside_waits() const {
+    return time() - parts[static_cast<size_t>(Part::kCopies)] - parts[static_cast<size_t>(Part::kSynchronizes)];
+  }
 };
 
 struct Interval {

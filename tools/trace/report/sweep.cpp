@@ -61,12 +61,19 @@ void Sweep::Visit(int64_t from, int64_t to) {
   const Tag* const own = step_thread_.At(from);
   const CallKind* const other = other_threads_.At(from);
   const Part part = own != nullptr ? PartOf(own->kind) : other != nullptr ? Part::kElsewhere : Part::kOutside;
+  bool communicating = false;
+  for (Device& device : devices_) {
+    device.communicating.To(from);
+    communicating = communicating || device.communicating.any();
+  }
   Leave(from);
   Enter(to);
   for (const size_t i : open_steps_) {
     const int64_t start = std::max(from, steps_[i].start);
     const int64_t end = std::min(to, steps_[i].end);
-    if (start < end) steps_[i].parts[static_cast<size_t>(part)] += end - start;
+    if (start >= end) continue;
+    steps_[i].parts[static_cast<size_t>(part)] += end - start;
+    if (communicating) steps_[i].communication += end - start;
   }
   const size_t host = own != nullptr     ? static_cast<size_t>(own->kind)
                       : other != nullptr ? static_cast<size_t>(*other)

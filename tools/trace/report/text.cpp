@@ -196,6 +196,35 @@ std::string RankRow(const Report& report, const ProcessReport& process) {
   return text + "\n";
 }
 
+std::string SlowestText(const Report& report) {
+  if (!report.spread) return "";
+  if (!report.slowest) {
+    return Wrapped("  ", "slowest: none: ranks differ by less than their own steps do");
+  }
+  const Slowest& slowest = *report.slowest;
+  const std::string name = ShortName(report.processes[slowest.process]);
+  const ProcessReport& than = report.processes[slowest.than];
+  const std::string by = Time(slowest.difference) + " a step";
+  std::string text;
+  switch (slowest.by) {
+    case Slowest::By::kCommunication:
+      text = "waiting: " + ShortName(than) + " is " + by + " longer in kernels that communicate than " + name +
+             ", which is there last: the others wait for it";
+      break;
+    case Slowest::By::kStepTime:
+      text = "slowest: " + name + ", " + by + " (" +
+             Percent(static_cast<double>(slowest.difference), static_cast<double>(than.step_time.median)) +
+             ") behind " + ShortName(than) + " in the median";
+      break;
+    case Slowest::By::kOutsideWaits:
+      text = "slowest: " + name + ", as it waits least: steps are alike, and it is " + by +
+             " longer outside copies and synchronizations than " + ShortName(than) +
+             " (what the devices did was not recorded)";
+      break;
+  }
+  return Wrapped("  ", text + "; what follows is of it");
+}
+
 std::string Ranks(const Report& report) {
   if (report.processes.size() < 2) return "";
   std::string text = "PROCESSES: median and p90 of a step, means of its parts";
@@ -218,24 +247,7 @@ std::string Ranks(const Report& report) {
     text += "  and " + Counted(report.processes.size() - order.size(), "more process", "more processes") +
             " (--json has all)\n";
   }
-  if (report.spread && report.spread->difference > 0) {
-    const ProcessReport& fastest = report.processes[report.spread->fastest];
-    const ProcessReport& slowest = report.processes[report.spread->slowest];
-    text += Wrapped("  ", "slowest: " + ShortName(slowest) + ", " + Time(report.spread->difference) + " a step (" +
-                              Percent(static_cast<double>(report.spread->difference),
-                                      static_cast<double>(fastest.step_time.median)) +
-                              ") behind " + ShortName(fastest) + " in the median" +
-                              (report.shown == report.spread->slowest ? "; what follows is of it" : ""));
-  }
-  if (report.communication && report.communication->wait > 0) {
-    const ProcessReport& waited_for = report.processes[report.communication->waited_for];
-    const ProcessReport& waits = report.processes[report.communication->waits_most];
-    text += Wrapped("  ", "waiting: " + ShortName(waits) + " is " + Time(report.communication->wait) +
-                              " a step longer in kernels that communicate than " + ShortName(waited_for) +
-                              ", which is there last: the others wait for it" +
-                              (report.shown == report.communication->waited_for ? "; what follows is of it" : ""));
-  }
-  return text;
+  return text + SlowestText(report);
 }
 
 std::string DeviceRow(const std::string& label, int64_t time, const ProcessReport& process) {
