@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/report/report_testing.h"
+#include "tools/trace/report/format.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
 #include "tools/trace/report/text.h"
@@ -675,6 +676,50 @@ TEST_F(ReportTest, StepsBehindAThreadsLastCallAreLeftOutIfItLostRecordsThere) {
   EXPECT_EQ(process.steps[3].use, StepUse::kMeasured);
   EXPECT_EQ(process.steps[4].use, StepUse::kDropped);
   EXPECT_EQ(process.dropped_of_others, 3U);
+}
+
+TEST_F(ReportTest, StepsWithADamagedPartAreLeftOut) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Pass(kBegin);
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      std::vector<tracer::TraceRecord> main;
+      std::vector<tracer::TraceRecord> other;
+      AddStep(kBegin + kStep * i, kStep, i, &main, &other);
+      spool.Records(1, main);
+      spool.Records(2, other);
+    }
+    spool.End();
+  }
+  // Behind the chunks of Introduce, and two a step: the calls of step 3, and its end.
+  const size_t damaged = tracer::DamageChunk(run_ + "/0.spool", 15 + 2 * 3);
+  EXPECT_EQ(damaged, 32U + 24 + 6 * 64);
+  ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
+  const Report report = Make();
+  const ProcessReport& process = report.processes[0];
+  ASSERT_EQ(process.steps.size(), kSteps - 1);
+  EXPECT_EQ(process.steps[3].number, 4);
+  EXPECT_EQ(process.steps[3].use, StepUse::kDropped) << "nobody knows what was lost of its beginning";
+  EXPECT_EQ(process.dropped_steps, 1U);
+  EXPECT_EQ(process.measured_steps, kSteps - 2);
+  EXPECT_EQ(process.measured_time, static_cast<int64_t>((kSteps - 2) * kStep));
+  EXPECT_EQ(process.missing_records, 6);
+  EXPECT_EQ(process.dropped, 0U);
+  EXPECT_EQ(process.drop_gaps, 0U);
+  EXPECT_EQ(Missing(process), "its file is damaged: 440 B passed over, 1 chunk missing; 6 records missing");
+  EXPECT_NE(ReportJson(report, true).find("\"damaged_bytes\": 440,"), std::string::npos);
+  EXPECT_NE(ReportJson(report, true).find("\"missing_chunks\": 1,"), std::string::npos);
+}
+
+// As an older slipstream made it, which knew neither.
+TEST_F(ReportTest, ADatabaseWithoutColumnsForDamage) {
+  Sample("0.spool", 0);
+  BuildWell();
+  Execute(database_,
+          "ALTER TABLE SLIPSTREAM_PROCESSES DROP COLUMN damagedBytes; ALTER TABLE SLIPSTREAM_PROCESSES DROP COLUMN "
+          "missingChunks; ALTER TABLE SLIPSTREAM_DROPS DROP COLUMN isDamage");
+  EXPECT_NE(FormatReport(Make()).find("  nothing is missing\n"), std::string::npos);
 }
 
 // What another profiler had of the devices is not idle time.

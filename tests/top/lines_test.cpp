@@ -82,6 +82,7 @@ TEST_F(LinesTest, ATraceThatKnowsNothingYetSaysSo) {
   view_.processes[0].trace = TraceView{};
   view_.processes[0].trace->read = 0.25;
   view_.processes[0].trace->dropped = 1234;
+  view_.processes[0].trace->damaged = true;
   view_.processes[0].counters.reset();
   view_.processes[0].no_counters = "not known yet: one reading so far";
   view_.processes[0].memory.clear();
@@ -93,7 +94,8 @@ TEST_F(LinesTest, ATraceThatKnowsNothingYetSaysSo) {
             "  CUDA     not known yet: one reading so far\n"
             "  saved    not known\n"
             "  memory   no pool of slipstream's has said anything yet\n"
-            "  trace    1,234 records were dropped so far: lines and steps lack them\n");
+            "  trace    1,234 records were dropped so far: lines and steps lack them\n"
+            "  trace    a part of it is damaged: lines and steps lack it\n");
 }
 
 TEST_F(LinesTest, AProgramWithoutPythonHasNoLines) {

@@ -111,6 +111,22 @@ TEST_F(SpoolTailTest, StepsAndLinesOfTheLastSeconds) {
   EXPECT_FALSE(view.saved);
 }
 
+TEST_F(SpoolTailTest, ADamagedPartIsSaidAndReadingGoesOn) {
+  Steps(1000 * kSecond, 60);
+  spool_->End();
+  tracer::DamageChunk(directory_ + "/a.spool", 8 + 30);  // calls of one step
+  std::string error;
+  const auto tail = SpoolTail::Open(directory_ + "/a.spool", &error);
+  ASSERT_NE(tail, nullptr) << error;
+  EXPECT_TRUE(tail->ReadOn(kAll));
+  const TraceView view = tail->Look({});
+  EXPECT_TRUE(view.damaged);
+  EXPECT_TRUE(view.ended);
+  EXPECT_EQ(view.trouble, "");
+  ASSERT_TRUE(view.steps);
+  EXPECT_EQ(view.steps->seen, 58U) << "two are one";
+}
+
 // The same figures however the file was cut while it was read, and each byte is read once.
 TEST_F(SpoolTailTest, AFileThatGrowsIsReadOn) {
   Steps(1000 * kSecond, 60);

@@ -143,6 +143,31 @@ TEST_F(DeviceRowsTest, PeriodsInWhichDevicesWereRecorded) {
       << "in the last there was no work, and no end: until the last reading";
 }
 
+// Of a damaged part nobody knows what the devices did: not since the last reading by which all work before it was
+// written, and not before the next one.
+TEST_F(DeviceRowsTest, ADamagedPartEndsAPeriod) {
+  using tracer::DeviceReading;
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Thread(1, 100, "main");
+    const auto reading = [](uint64_t at, DeviceReading kind = DeviceReading::kBetween) {
+      return tracer::DeviceClockRecord(at, at + 10, 900'000 + at + 5, 900'000, kind);
+    };
+    const auto kernel = [](uint64_t start, uint64_t end) {
+      return tracer::KernelRecord({.work = Work(start, end, 71), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}});
+    };
+    spool.Records(1, {CallAt(1000, 1001), CallAt(9000, 9001)});
+    spool.Records(0, {reading(1100, DeviceReading::kBegins), reading(2000), reading(3000)});
+    spool.Records(0, {kernel(2500, 2600), reading(4000)});  // 3
+    spool.Records(0, {kernel(4100, 4200), reading(5000), reading(6000, DeviceReading::kEnds)});
+    spool.End();
+  }
+  tracer::DamageChunk(run_ + "/a.spool", 3);
+  ASSERT_EQ(Build().problem, BuildProblem::kNone);
+  EXPECT_EQ(Query("SELECT processId, start, end FROM SLIPSTREAM_DEVICE_PERIODS"),
+            (Rows{{"1", "110", "1000"}, {"1", "4010", "5000"}}));
+}
+
 TEST_F(DeviceRowsTest, WorkHasTheNumberOfItsCallWhicheverComesFirst) {
   HandSpool spool(run_, "a.spool");
   spool.Facts({{"deviceWork", "cupti 1 /x"}});

@@ -176,8 +176,8 @@ TEST_F(NativePlacesTest, StacksOfBothKindsInTheDatabase) {
   EXPECT_EQ(Query("SELECT correlationId, file, line, function FROM SLIPSTREAM_CALLS JOIN SLIPSTREAM_SITES USING "
                   "(siteId) ORDER BY correlationId"),
             (Rows{{"2", SYMBOLS_LIBRARY, "NULL", "long symbols::Hidden<long>(void (*)(), long)"},
-                  {"4", "/data/libother.so", "NULL", "libother.so+0x55"},
-                  {"5", "/data/libother.so", "NULL", "libother.so+0x55"}}));
+                  {"4", "/data/libother.so", "NULL", "libother.so+0x55"}}))
+      << "the fifth's innermost function is not known, and may be the one";
   EXPECT_EQ(Query("SELECT path, buildId, isRead, isInterpreter FROM SLIPSTREAM_MODULES ORDER BY isRead, path"),
             (Rows{{"/data/libcublas.so.13", "01ff", "0", "0"},
                   {"/data/libother.so", "NULL", "0", "0"},

@@ -16,6 +16,7 @@
 #include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace/db/clean_text.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::trace_db {
 namespace {
@@ -120,10 +121,47 @@ TEST_F(StrangeSpoolsTest, DamagedInTheMiddle) {
   const BuildResult result = Build();
   ASSERT_EQ(result.problem, BuildProblem::kNone);
   EXPECT_TRUE(result.partial());
-  EXPECT_EQ(result.processes[0].end.left_why, "a chunk is damaged");
-  EXPECT_EQ(Calls(), std::to_string(result.processes[0].calls));
-  EXPECT_GT(result.processes[0].calls, 0U);
-  EXPECT_LT(result.processes[0].calls, 100U);
+  EXPECT_EQ(result.processes[0].calls, 90U) << "all but those of one chunk";
+  EXPECT_EQ(Calls(), "90");
+  const size_t chunk = sizeof(tracer::ChunkHeader) + sizeof(tracer::RecordsHead) + 10 * sizeof(tracer::TraceRecord);
+  EXPECT_EQ(Query("SELECT complete, leftBytes, leftWhy, damagedBytes, missingChunks, missingRecords, malformedChunks "
+                  "FROM SLIPSTREAM_PROCESSES"),
+            (Rows{{"1", "0", "NULL", std::to_string(chunk), "1", "10", "0"}}));
+  // From the end of the call before them to that of the one behind.
+  EXPECT_EQ(Query("SELECT end - start, processId, thread, count, countUpToHere, isDamage FROM SLIPSTREAM_DROPS"),
+            (Rows{{"110", "1", "1", "10", "10", "1"}}));
+}
+
+TEST_F(StrangeSpoolsTest, WhatADamagedPartSaidIsNotKnown) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{"pid", "10"}, {"host", "node"}});  // 0
+    spool.Name(NameTable::kHooks, 0, "cudaMalloc");
+    spool.Name(NameTable::kCallers, 1, "/lib/libx.so");
+    spool.Site(1, "train.py", 42, "step");
+    spool.Thread(1, 100, "main");
+    spool.Thread(2, 101, "worker");  // 5
+    tracer::TraceRecord call = CallAt(10, 20);
+    call.site = 1;
+    spool.Records(
+        1, {call,
+            tracer::RecordOf({.start_ns = 10, .end_ns = 20, .address = 4096, .bytes = 64, .library = 1, .site = 1})});
+    spool.Records(2, {CallAt(30, 40)});
+    spool.End();
+  }
+  for (const size_t chunk : {1, 2, 3, 4}) tracer::DamageChunk(run_ + "/a.spool", chunk);
+  const BuildResult result = Build();
+  ASSERT_EQ(result.problem, BuildProblem::kNone);
+  EXPECT_TRUE(result.partial());
+  EXPECT_EQ(Query("SELECT value, globalTid & 0xFFFFFF, siteId FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = "
+                  "nameId JOIN SLIPSTREAM_CALLS USING (correlationId) ORDER BY start"),
+            (Rows{{"unknown function 0", "8388609", "NULL"}, {"unknown function 0", "101", "NULL"}}));
+  EXPECT_EQ(Query("SELECT thread, tid, name, records FROM SLIPSTREAM_THREADS ORDER BY thread"),
+            (Rows{{"1", "8388609", "NULL", "2"}, {"2", "101", "worker", "1"}}));
+  EXPECT_EQ(Query("SELECT siteId, libraryId FROM SLIPSTREAM_ALLOCATIONS"), (Rows{{"NULL", "NULL"}}))
+      << "an empty name would be the program itself";
+  EXPECT_EQ(Query("SELECT missingChunks, missingRecords, malformedChunks FROM SLIPSTREAM_PROCESSES"),
+            (Rows{{"4", "0", "0"}}));
 }
 
 // Nothing but that it does not crash, and that the database is one.

@@ -69,6 +69,15 @@ TEST_F(SpoolOutcomeTest, OfAFileThatIsCutAnywhereNearItsEnd) {
   EXPECT_NE(OutcomeOf(path).left_why, "");
 }
 
+TEST_F(SpoolOutcomeTest, OfAFileThatIsDamagedInItsMidst) {
+  const std::string path = Make(10);
+  EXPECT_FALSE(OutcomeOf(path).damaged);
+  DamageChunk(path, 0);
+  ExpectAsRead(OutcomeOf(path), path);
+  EXPECT_TRUE(OutcomeOf(path).damaged);
+  EXPECT_TRUE(OutcomeOf(path).complete);
+}
+
 TEST_F(SpoolOutcomeTest, OfWhatIsNoSpool) {
   EXPECT_NE(OutcomeOf(directory_ + "/none").problem, "");
   Spit(directory_ + "/text.spool", std::string(1000, 'x'));

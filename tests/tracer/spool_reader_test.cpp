@@ -1,4 +1,4 @@
-// Reading spools: in the order of time, and up to the first byte that cannot be believed, whatever the file is.
+// Reading spools: in the order of time, and nothing that cannot be believed, whatever the file is.
 
 #include "tracer/spool/spool_reader.h"
 
@@ -74,7 +74,9 @@ class SpoolReaderTest : public SpoolTest {
     chunks_.PutBytes(&end, sizeof(end));
     chunks_.End();
   }
-  void End(uint64_t dropped = 0) { EXPECT_TRUE(chunks_.Finish({.reason = 1, .records = 0, .dropped = dropped})); }
+  void End(uint64_t dropped = 0, uint64_t records = 0) {
+    EXPECT_TRUE(chunks_.Finish({.reason = 1, .records = records, .dropped = dropped}));
+  }
 
   // Every kind of chunk, two threads, three rounds.
   void WriteSample() {
@@ -110,18 +112,7 @@ class SpoolReaderTest : public SpoolTest {
     ThreadEnds(1, 5, 3);
     chunks_.SetPass(40);
     Records(2, 3, {CallAt(39)});
-    End(3);
-  }
-
-  // Where chunks begin, and where the last one ends.
-  std::vector<size_t> Boundaries(const std::string& bytes) const {
-    std::vector<size_t> at = {sizeof(SpoolHeader)};
-    while (at.back() < bytes.size()) {
-      ChunkHeader header;
-      std::memcpy(static_cast<void*>(&header), bytes.data() + at.back(), sizeof(header));
-      at.push_back(at.back() + sizeof(header) + PaddedBytes(header.payload_bytes));
-    }
-    return at;
+    End(3, 10);
   }
 
   // Whatever was read is what an undamaged file has: each thread's first records.
@@ -134,6 +125,38 @@ class SpoolReaderTest : public SpoolTest {
       ASSERT_LT(index, all[record.thread].size());
       ASSERT_EQ(std::memcmp(&all[record.thread][index].record, &record.record, sizeof(TraceRecord)), 0);
     }
+  }
+
+  // Whatever was read is what an undamaged file has, in each thread's order, and each gap is said behind it.
+  static void ExpectPart(const Spool& part, const Spool& whole) {
+    std::map<std::pair<uint32_t, uint64_t>, TraceRecord> all;
+    for (const SpoolRecord& record : whole.records) all[{record.thread, record.number}] = record.record;
+    std::map<uint32_t, uint64_t> next;
+    for (const SpoolRecord& record : part.records) {
+      const auto found = all.find({record.thread, record.number});
+      ASSERT_NE(found, all.end());
+      ASSERT_EQ(std::memcmp(&found->second, &record.record, sizeof(TraceRecord)), 0);
+      uint64_t& number = next[record.thread];
+      ASSERT_EQ(record.missing, record.number - number);
+      number = record.number + 1;
+    }
+  }
+  // The chunk at `at` with other fields in its header, and a checksum that is right.
+  static std::string Sealed(const std::string& bytes, size_t at, uint64_t number, uint64_t pass_ns) {
+    ChunkHeader header;
+    std::memcpy(static_cast<void*>(&header), bytes.data() + at, sizeof(header));
+    std::string chunk = bytes.substr(at, sizeof(header) + PaddedBytes(header.payload_bytes));
+    header.number = number;
+    header.pass_ns = pass_ns;
+    std::memcpy(chunk.data(), &header, sizeof(header));
+    header.checksum = Crc32c(0, chunk.data() + kChecksumFrom, sizeof(header) - kChecksumFrom + header.payload_bytes);
+    std::memcpy(chunk.data(), &header, sizeof(header));
+    return chunk;
+  }
+  // The same file with other bytes, for a reader that has it open.
+  void Grow(const std::string& bytes) {
+    std::filesystem::resize_file(path_, 0);
+    std::ofstream(path_, std::ios::binary | std::ios::in) << bytes;
   }
 
   std::string path_;
@@ -175,6 +198,7 @@ TEST_F(SpoolReaderTest, WhatIsWrittenIsReadInTheOrderOfTime) {
   EXPECT_EQ(end.left_why, "");
   EXPECT_EQ(end.skipped_chunks + end.skipped_records + end.malformed_chunks + end.missing_records + end.late_records,
             0U);
+  EXPECT_EQ(end.damaged_bytes + end.missing_chunks, 0U);
 }
 
 // A file that grows is read as the whole one is, wherever it ends in the meantime, and no byte of it twice but for a
@@ -192,8 +216,7 @@ TEST_F(SpoolReaderTest, WhoFollowsAFileReadsWhatTheWholeOneHas) {
     reader->Follow(true);
     std::vector<SpoolRecord> seen;
     for (size_t size = sizeof(SpoolHeader); size < bytes.size(); size = std::min(bytes.size(), size + step)) {
-      std::filesystem::resize_file(path_, 0);  // the same file: the reader holds it open
-      std::ofstream(path_, std::ios::binary | std::ios::in) << bytes.substr(0, size);
+      Grow(bytes.substr(0, size));
       SpoolRecord record;
       while (reader->Next(&record)) seen.push_back(record);
       ASSERT_FALSE(reader->end().complete);
@@ -325,7 +348,7 @@ TEST_F(SpoolReaderTest, AHeaderThatPointsBehindTheFileIsDamaged) {
   }
 }
 
-TEST_F(SpoolReaderTest, EveryChangedByteIsSeenAndNothingBehindItIsRead) {
+TEST_F(SpoolReaderTest, EveryChangedByteIsSeenAndAllButItsChunkIsRead) {
   WriteSample();
   const std::string bytes = Slurp(path_);
   const Spool whole = ReadSpool(path_);
@@ -342,14 +365,269 @@ TEST_F(SpoolReaderTest, EveryChangedByteIsSeenAndNothingBehindItIsRead) {
         continue;
       }
       ASSERT_NE(spool.reader, nullptr) << spool.error;
-      const size_t last = *std::prev(std::upper_bound(boundaries.begin(), boundaries.end(), at));
-      ASSERT_EQ(spool.end().read_bytes, last) << at;
-      ASSERT_EQ(spool.end().left_bytes, bytes.size() - last) << at;
-      ASSERT_NE(spool.end().left_why, "");
-      ASSERT_FALSE(spool.end().complete);
-      ExpectBeginning(spool, whole);
+      const auto behind = std::upper_bound(boundaries.begin(), boundaries.end(), at);
+      const size_t chunk = *std::prev(behind);
+      ExpectPart(spool, whole);
+      ASSERT_EQ(spool.end().malformed_chunks, 0U) << at;
+      if (behind + 1 == boundaries.end()) {
+        // Nothing whole is behind it.
+        ASSERT_EQ(spool.records.size(), whole.records.size());
+        ASSERT_EQ(spool.end().read_bytes, chunk) << at;
+        ASSERT_EQ(spool.end().left_bytes, bytes.size() - chunk) << at;
+        ASSERT_NE(spool.end().left_why, "");
+        ASSERT_FALSE(spool.end().complete);
+        ASSERT_EQ(spool.end().damaged_bytes + spool.end().missing_chunks, 0U) << at;
+        continue;
+      }
+      ChunkHeader header;
+      std::memcpy(static_cast<void*>(&header), bytes.data() + chunk, sizeof(header));
+      RecordsHead head;
+      if (header.kind == static_cast<uint16_t>(ChunkKind::kRecords)) {
+        std::memcpy(static_cast<void*>(&head), bytes.data() + chunk + sizeof(header), sizeof(head));
+      }
+      ASSERT_EQ(spool.records.size() + head.count, whole.records.size()) << at;
+      ASSERT_EQ(spool.end().missing_records, head.count) << at;
+      ASSERT_EQ(spool.end().damaged_bytes, *behind - chunk) << at;
+      ASSERT_EQ(spool.end().missing_chunks, 1U) << at;
+      ASSERT_EQ(spool.end().read_bytes, bytes.size()) << at;
+      ASSERT_EQ(spool.end().left_bytes, 0U) << at;
+      ASSERT_EQ(spool.end().left_why, "") << at;
+      ASSERT_TRUE(spool.end().complete) << at;
     }
   }
+}
+
+TEST_F(SpoolReaderTest, WhatWasLostIsUnknownAndNothingElse) {
+  const auto text = [&](ChunkKind kind, const std::vector<uint32_t>& numbers, const std::vector<std::string>& texts) {
+    chunks_.Begin(kind);
+    for (const uint32_t number : numbers) chunks_.PutNumber(number);
+    for (const std::string& each : texts) chunks_.PutText(each);
+    chunks_.End();
+  };
+  Thread(1, 100, "main");                                                                                        // 0
+  text(ChunkKind::kNames, {static_cast<uint32_t>(NameTable::kHooks), 1, 7}, {"cudaMalloc"});                     // 1
+  text(ChunkKind::kSites, {1, 5, 33}, {"train.py", "step"});                                                     // 2
+  Stacks({{2, 0, 5}, {5, 0, kNativeSpoolSite | 1}});                                                             // 3
+  Stacks({{3, 2, 5}, {4, 0, 6}, {7, 5, kBothSpoolStacks | 4}, {8, 4, 6}});                                       // 4
+  text(ChunkKind::kModules, {1, 1, 0, 0, 0, 0}, {"libx.so", ""});                                                // 5
+  text(ChunkKind::kAddresses, {2, /*address*/ 1, /*module*/ 1, 16, 0, /*address*/ 2, /*module*/ 0, 32, 0}, {});  // 6
+  Thread(2, 101, "w");                                                                                           // 7
+  Records(2, 0, {CallAt(20), CallAt(21)});
+  ThreadEnds(2, 3, 0);
+  ThreadEnds(9, 4, 1);
+  Records(1, 0, {CallAt(30)});
+  End();
+  std::string bytes = Slurp(path_);
+  size_t damaged = 0;
+  for (const size_t chunk : {1, 2, 3, 5, 7}) damaged += DamageChunk(&bytes, chunk);
+  Spit(path_, bytes);
+  const Spool spool = ReadSpool(path_);
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  EXPECT_TRUE(spool.end().complete);
+  EXPECT_EQ(spool.end().damaged_bytes, damaged);
+  EXPECT_EQ(spool.end().missing_chunks, 5U);
+  EXPECT_EQ(spool.end().malformed_chunks, 0U);
+  EXPECT_EQ(spool.end().missing_records, 5U) << "one of thread 2, and all of a thread that nothing else is known of";
+  EXPECT_EQ(spool.end().dropped, 1U);
+  EXPECT_EQ(spool.reader->NameOf(NameTable::kHooks, 7), nullptr);
+  EXPECT_EQ(spool.reader->SiteOf(5), nullptr);
+  EXPECT_EQ(spool.reader->StackOf(2), nullptr);
+  ASSERT_NE(spool.reader->StackOf(3), nullptr);
+  EXPECT_EQ(spool.reader->StackOf(3)->parent, kCutSpoolStack) << "further out, frames are not known";
+  ASSERT_NE(spool.reader->StackOf(4), nullptr);
+  EXPECT_EQ(spool.reader->StackOf(4)->parent, 0U);
+  EXPECT_EQ(spool.reader->BothOf(7).python, 0U) << "its native half is lost, and it would pass for one without";
+  EXPECT_EQ(spool.reader->BothOf(7).native, 0U);
+  ASSERT_NE(spool.reader->StackOf(8), nullptr);
+  EXPECT_EQ(spool.reader->StackOf(8)->parent, 4U);
+  EXPECT_EQ(spool.reader->ModuleOf(1), nullptr);
+  EXPECT_EQ(spool.reader->AddressOf(1), nullptr) << "it would pass for an address of no module";
+  ASSERT_NE(spool.reader->AddressOf(2), nullptr);
+  EXPECT_EQ(spool.reader->AddressOf(2)->offset, 32U);
+  EXPECT_EQ(spool.reader->threads().at(1).name, "main");
+  EXPECT_EQ(spool.reader->threads().at(2).name, "");
+  EXPECT_EQ(spool.reader->threads().at(2).records, 2U);
+  ASSERT_EQ(spool.records.size(), 3U);
+  EXPECT_EQ(spool.records[0].tid, kLostThread | 2U);
+  EXPECT_EQ(spool.records[2].tid, 100U);
+}
+
+TEST_F(SpoolReaderTest, AGapIsSaidAtTheRecordBehindIt) {
+  Thread(1);
+  Records(1, 0, {CallAt(10), CallAt(20)});
+  Records(1, 2, {CallAt(30), CallAt(40), CallAt(50)});
+  TraceRecord unknown = CallAt(55);
+  unknown.kind = static_cast<RecordKind>(77);
+  Records(1, 5, {unknown, CallAt(60)});
+  Records(1, 7, {CallAt(70)});
+  End();
+  DamageChunk(path_, 2);
+  const Spool spool = ReadSpool(path_);
+  ASSERT_EQ(spool.records.size(), 4U);
+  EXPECT_EQ(spool.end().missing_records, 3U);
+  EXPECT_EQ(spool.end().skipped_records, 1U);
+  for (const size_t i : {0, 1, 3}) EXPECT_EQ(spool.records[i].missing, 0U) << i;
+  EXPECT_EQ(spool.records[2].record.end_ns, 60U);
+  EXPECT_EQ(spool.records[2].missing, 3U);
+  EXPECT_EQ(spool.records[2].missing_from_ns, 20U);
+}
+
+TEST_F(SpoolReaderTest, ChunksThatAreGoneDoubledOrPushedApart) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const Spool whole = ReadSpool(path_);
+  const std::vector<size_t> at = Boundaries(bytes);
+  const auto read = [&](size_t place, size_t less, const std::string& more, uint64_t damaged, uint64_t missing) {
+    std::string changed = bytes;
+    changed.replace(place, less, more);
+    Spit(path_, changed);
+    const Spool spool = ReadSpool(path_);
+    EXPECT_TRUE(spool.end().complete) << place;
+    EXPECT_EQ(spool.end().read_bytes, changed.size());
+    EXPECT_EQ(spool.end().damaged_bytes, damaged);
+    EXPECT_EQ(spool.end().missing_chunks, missing);
+    EXPECT_EQ(spool.end().malformed_chunks, 0U);
+    ExpectPart(spool, whole);
+    return spool.records.size();
+  };
+  const auto chunk = [&](size_t number) { return bytes.substr(at[number], at[number + 1] - at[number]); };
+  EXPECT_EQ(read(at[6], at[8] - at[6], "", 0, 2), whole.records.size() - 3) << "gone, with three records";
+  EXPECT_EQ(read(at[7], 0, chunk(6), chunk(6).size(), 0), whole.records.size()) << "doubled";
+  EXPECT_EQ(read(at[7], 0, std::string(24, '\0'), 24, 0), whole.records.size());
+  // More than is read at once; a chunk that is half there comes before.
+  const std::string part = chunk(6).substr(0, 40);
+  EXPECT_EQ(read(at[6], 0, part + std::string(1'000'000, 'x'), 1'000'040, 0), whole.records.size());
+  // Of another file that was where this one is now; and with a number that no file comes to.
+  for (const std::string& foreign : {Sealed(bytes, at[1], 12, 1), Sealed(bytes, at[1], ~uint64_t{0} - 1, 1000)}) {
+    EXPECT_EQ(read(at[6], at[7] - at[6], foreign, foreign.size(), 1), whole.records.size() - 3);
+  }
+}
+
+// In a file that is written, what is damaged is passed over as soon as something whole is behind it.
+TEST_F(SpoolReaderTest, WhoFollowsGoesOnBehindDamage) {
+  WriteSample();
+  std::string bytes = Slurp(path_);
+  DamageChunk(&bytes, 6);
+  DamageChunk(&bytes, 8);
+  Spit(path_, bytes);
+  const Spool whole = ReadSpool(path_);
+  ASSERT_EQ(whole.records.size(), 5U);
+  for (size_t step : {size_t{1}, size_t{13}, size_t{100}}) {
+    Spit(path_, bytes.substr(0, sizeof(SpoolHeader)));
+    std::string error;
+    const auto reader = SpoolReader::Open(path_, &error);
+    ASSERT_NE(reader, nullptr) << error;
+    reader->Follow(true);
+    std::vector<SpoolRecord> seen;
+    SpoolRecord record;
+    for (size_t size = sizeof(SpoolHeader); size < bytes.size(); size += step) {
+      Grow(bytes.substr(0, size));
+      while (reader->Next(&record)) seen.push_back(record);
+      ASSERT_FALSE(reader->end().complete);
+    }
+    Grow(bytes);
+    while (reader->Next(&record)) seen.push_back(record);
+    ASSERT_EQ(seen.size(), whole.records.size());
+    for (size_t i = 0; i < seen.size(); ++i) {
+      EXPECT_EQ(std::memcmp(&seen[i].record, &whole.records[i].record, sizeof(TraceRecord)), 0) << i;
+    }
+    EXPECT_TRUE(reader->end().complete);
+    EXPECT_EQ(reader->end().damaged_bytes, whole.end().damaged_bytes);
+    EXPECT_EQ(reader->end().missing_chunks, 2U);
+    EXPECT_EQ(reader->end().missing_records, 5U);
+    EXPECT_EQ(reader->end().left_bytes, 0U);
+  }
+}
+
+// Bytes that were not there yet, on a file system of several machines, are not damage.
+TEST_F(SpoolReaderTest, WhoFollowsLooksAtTheLastChunkAgain) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const std::vector<size_t> at = Boundaries(bytes);
+  std::string early = bytes.substr(0, at[7]);
+  std::memset(early.data() + at[6], 0, at[7] - at[6]);
+  Spit(path_, early);
+  std::string error;
+  const auto reader = SpoolReader::Open(path_, &error);
+  ASSERT_NE(reader, nullptr) << error;
+  reader->Follow(true);
+  size_t records = 0;
+  SpoolRecord record;
+  while (reader->Next(&record)) ++records;
+  EXPECT_EQ(reader->end().left_bytes, at[7] - at[6]);
+  EXPECT_EQ(reader->end().left_why, "what follows is no chunk");
+  Grow(bytes);
+  while (reader->Next(&record)) ++records;
+  EXPECT_EQ(records, 10U);
+  EXPECT_EQ(reader->end().damaged_bytes + reader->end().left_bytes, 0U);
+  EXPECT_TRUE(reader->end().complete);
+}
+
+TEST_F(SpoolReaderTest, WhoFollowsWaitsBehindMuchThatIsNoChunk) {
+  WriteSample();
+  const std::string bytes = Slurp(path_);
+  const size_t at = Boundaries(bytes)[6];
+  const std::string early = bytes.substr(0, at) + std::string(2'000'000, 'x');
+  Spit(path_, early);
+  std::string error;
+  const auto reader = SpoolReader::Open(path_, &error);
+  ASSERT_NE(reader, nullptr) << error;
+  reader->Follow(true);
+  size_t records = 0;
+  SpoolRecord record;
+  for (int i = 0; i < 3; ++i) {
+    while (reader->Next(&record)) ++records;
+    EXPECT_EQ(reader->end().left_bytes, 2'000'000U);
+    EXPECT_EQ(reader->end().left_why, "what follows is no chunk");
+  }
+  Grow(early + bytes.substr(at));
+  while (reader->Next(&record)) ++records;
+  EXPECT_EQ(records, 10U);
+  EXPECT_EQ(reader->end().damaged_bytes, 2'000'000U);
+  EXPECT_EQ(reader->end().missing_chunks, 0U);
+  EXPECT_EQ(reader->end().left_why, "");
+  EXPECT_TRUE(reader->end().complete);
+}
+
+// Headers everywhere, each of a chunk as large as chunks get: a checksum of each would be 16 GiB of work.
+TEST_F(SpoolReaderTest, AFileThatMakesWorkIsGivenUp) {
+  Thread(1);
+  ASSERT_TRUE(chunks_.Flush());
+  std::string bytes = Slurp(path_);
+  const size_t begins = bytes.size();
+  std::string pair(16, '\0');
+  std::memcpy(pair.data(), &kChunkMagic, sizeof(kChunkMagic));
+  std::memcpy(pair.data() + 8, &kMaxPayloadBytes, sizeof(kMaxPayloadBytes));
+  for (int i = 0; i < 1 << 18; ++i) bytes += pair;
+  bytes += Sealed(Slurp(path_), sizeof(SpoolHeader), 1, 0);
+  Spit(path_, bytes);
+  const Spool spool = ReadSpool(path_);
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  EXPECT_EQ(spool.end().read_bytes, begins);
+  EXPECT_EQ(spool.end().left_bytes, bytes.size() - begins);
+  EXPECT_EQ(spool.end().left_why, "a chunk is damaged");
+}
+
+// A file can be made as large as one likes without a byte in it.
+TEST_F(SpoolReaderTest, AFileOfNothingIsNotReadThrough) {
+  WriteSample();
+  constexpr uint64_t kSize = uint64_t{8} << 30;
+  const std::string bytes = Slurp(path_);
+  const size_t at = Boundaries(bytes)[6];
+  Spit(path_, bytes.substr(0, at));
+  std::error_code error;
+  std::filesystem::resize_file(path_, kSize, error);
+  if (error) GTEST_SKIP() << "no room for it: " << error.message();
+  Spool spool = ReadSpool(path_);
+  EXPECT_EQ(spool.end().read_bytes, at);
+  EXPECT_EQ(spool.end().left_bytes, kSize - at);
+  EXPECT_EQ(spool.end().left_why, "what follows is no chunk");
+  // With something at its end, which is found.
+  std::ofstream(path_, std::ios::binary | std::ios::app) << bytes.substr(at);
+  spool = ReadSpool(path_);
+  EXPECT_EQ(spool.records.size(), 10U);
+  EXPECT_EQ(spool.end().damaged_bytes, kSize - at);
+  EXPECT_TRUE(spool.end().complete);
 }
 
 // What has a right checksum and is nonsense all the same.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -63,6 +64,31 @@ inline std::string Slurp(const std::string& path) {
 
 inline void Spit(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+// Where the chunks of a whole spool begin, and where the last one ends.
+inline std::vector<size_t> Boundaries(const std::string& bytes) {
+  std::vector<size_t> at = {sizeof(SpoolHeader)};
+  while (at.back() < bytes.size()) {
+    ChunkHeader header;
+    std::memcpy(static_cast<void*>(&header), bytes.data() + at.back(), sizeof(header));
+    at.push_back(at.back() + sizeof(header) + PaddedBytes(header.payload_bytes));
+  }
+  return at;
+}
+
+// Changes a byte in what a chunk holds, so that its checksum is wrong. Returns its size with its header.
+inline size_t DamageChunk(std::string* bytes, size_t chunk) {
+  const std::vector<size_t> at = Boundaries(*bytes);
+  EXPECT_LT(chunk + 1, at.size());
+  (*bytes)[at[chunk] + sizeof(ChunkHeader)] ^= 1;
+  return at[chunk + 1] - at[chunk];
+}
+inline size_t DamageChunk(const std::string& path, size_t chunk) {
+  std::string bytes = Slurp(path);
+  const size_t size = DamageChunk(&bytes, chunk);
+  Spit(path, bytes);
+  return size;
 }
 
 struct Spool {

@@ -41,6 +41,8 @@ Json ProcessJson(const trace_db::ExportedProcess& process) {
           {"damaged", process.damaged()},
           {"left_bytes", end.left_bytes},
           {"left_why", end.left_why},
+          {"damaged_bytes", end.damaged_bytes},
+          {"missing_chunks", end.missing_chunks},
           {"missing_records", end.missing_records}};
 }
 

@@ -80,6 +80,10 @@ std::string Gaps(const ExportedProcess& process) {
   } else if (end.reason == tracer::EndReason::kError) {
     text += "; recording ended early: its file could not be written (errno " + std::to_string(end.error) + ")";
   }
+  if (end.damaged_bytes != 0 || end.missing_chunks != 0) {
+    text += "; damaged: " + HumanBytes(end.damaged_bytes) + " passed over, " +
+            Count(end.missing_chunks, "chunk", "chunks") + " missing";
+  }
   if (end.malformed_chunks != 0) text += "; " + Count(end.malformed_chunks, "malformed chunk", "malformed chunks");
   if (end.missing_records != 0) text += "; " + Count(end.missing_records, "record", "records") + " missing in it";
   if (end.skipped_chunks != 0 || end.skipped_records != 0) {

@@ -27,6 +27,7 @@ std::string Share(size_t count, size_t all, const char* what) {
 std::string TroubleOf(const SpoolOutcome& file) {
   if (!file.problem.empty()) return "cannot be read: " + file.problem;
   if (!file.left_why.empty()) return "cannot be read to its end: " + file.left_why;
+  if (file.damaged) return "damaged: a part of it cannot be read";
   if (!file.complete && !file.has_calls) {
     return "empty: the process was killed, or left by _exit or exec, before its first calls were written";
   }

@@ -9,6 +9,9 @@
 // their own, always in front of the first record that refers to them. The last chunk of a file that its writer finished
 // is of kind kEnd; without it the last moments are missing.
 //
+// Damage costs the chunks that it is in: behind it, the next one is found by its magic, at a multiple of 8 from the one
+// that is damaged, by its checksum, and by a number that is not lower than it may be.
+//
 // Numbers are in the byte order of the writer, which the header's magic shows. Times are nanoseconds of
 // CLOCK_MONOTONIC, sizes bytes. A text is its length (uint32_t) and its bytes; nothing is aligned within a payload but
 // records, which begin at a multiple of 8.

@@ -63,6 +63,7 @@ SpoolOutcome OutcomeOf(const std::string& path) {
   outcome.reason = reader->end().reason;
   outcome.error = reader->end().error;
   outcome.left_why = reader->end().left_why;
+  outcome.damaged = reader->end().damaged_bytes != 0 || reader->end().missing_chunks != 0;
   return outcome;
 }
 

@@ -22,6 +22,7 @@ struct SpoolOutcome {
   EndReason reason = EndReason::kFinished;  // if complete
   int error = 0;                            // an errno, with kError
   std::string left_why;                     // bytes at its end cannot be read, and why; empty: none
+  bool damaged = false;                     // chunks are missing before its end, as far as it was read
 };
 SpoolOutcome OutcomeOf(const std::string& path);
 

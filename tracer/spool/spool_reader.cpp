@@ -17,11 +17,25 @@
 namespace slipstream::tracer {
 namespace {
 
+constexpr size_t kChunkAlignment = 8;
+constexpr size_t kMaxChunkBytes = sizeof(ChunkHeader) + kMaxPayloadBytes;
+// Read at once. What is looked at is at most a chunk, so that most bytes are read once and none more than twice.
+constexpr size_t kWindowBytes = size_t{256} << 10;
+static_assert(kWindowBytes >= 2 * kMaxChunkBytes);
+// No file can have as many.
+constexpr uint64_t kMostChunks = uint64_t{1} << 58;
+// A file can be made in which chunks seem to begin everywhere, each with a checksum to be made over the same bytes. Of
+// such checksums at most these are made, and four times as much as was skipped; then the rest of the file is left.
+constexpr uint64_t kMayBeWasted = uint64_t{4} << 20;
+
+// A writer puts less into its file at once.
+constexpr uint64_t kMayComeLate = uint64_t{1} << 20;
+
 // As much as there is, up to `size`.
-size_t ReadFully(int fd, void* to, size_t size) {
+size_t ReadAt(int fd, uint64_t at, void* to, size_t size) {
   size_t done = 0;
   while (done < size) {
-    const ssize_t got = read(fd, static_cast<char*>(to) + done, size - done);
+    const ssize_t got = pread(fd, static_cast<char*>(to) + done, size - done, static_cast<off_t>(at + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     done += static_cast<size_t>(got);
@@ -81,7 +95,7 @@ std::unique_ptr<SpoolReader> SpoolReader::Open(const std::string& path, std::str
   struct stat facts {};
   if (fstat(fd, &facts) != 0 || !S_ISREG(facts.st_mode)) return fail("not a file");
   SpoolHeader header;
-  if (ReadFully(fd, &header, sizeof(header)) != sizeof(header)) return fail("not a spool file (too short)");
+  if (ReadAt(fd, 0, &header, sizeof(header)) != sizeof(header)) return fail("not a spool file (too short)");
   if (header.magic == ByteSwapped(kSpoolMagic)) return fail("written on a machine with the other byte order");
   if (header.magic != kSpoolMagic) return fail("not a spool file");
   // Of another format nothing but the first two fields is sure.
@@ -92,9 +106,7 @@ std::unique_ptr<SpoolReader> SpoolReader::Open(const std::string& path, std::str
   if (header.checksum != Crc32c(0, &header, offsetof(SpoolHeader, checksum))) return fail("damaged in its first bytes");
   // A file that has grown since has the header of this format.
   const bool inside = header.header_bytes <= std::max<uint64_t>(sizeof(header), static_cast<uint64_t>(facts.st_size));
-  if (header.header_bytes < sizeof(header) || !inside || lseek(fd, header.header_bytes, SEEK_SET) < 0) {
-    return fail("damaged in its first bytes");
-  }
+  if (header.header_bytes < sizeof(header) || !inside) return fail("damaged in its first bytes");
   return std::unique_ptr<SpoolReader>(new SpoolReader(fd, header.start_unix_ns, header.header_bytes));
 }
 
@@ -153,59 +165,136 @@ bool SpoolReader::Next(SpoolRecord* record) {
 
 // That more may come; not behind the end that the writer wrote.
 bool SpoolReader::Wait() {
-  return follow_ && !seen_end_ && lseek(fd_, static_cast<off_t>(end_.read_bytes), SEEK_SET) >= 0;
+  if (!follow_ || seen_end_) return false;
+  // What was read may be old. Near the end, on a file system of several machines, it may even be zeros for a while.
+  window_bytes_ = 0;
+  window_is_last_ = false;
+  if (end_.left_bytes <= kMayComeLate) {
+    at_ = end_.read_bytes;
+    wasted_bytes_ = 0;
+  }
+  return true;
 }
 
-// Nothing that follows can be believed: its length is what tells where the next one begins.
-void SpoolReader::Stop(const std::string& why) {
+// What follows is no whole chunk, and nothing behind it is one.
+void SpoolReader::Leave(const std::string& why) {
   struct stat facts {};
   const bool known = fstat(fd_, &facts) == 0 && static_cast<uint64_t>(facts.st_size) > end_.read_bytes;
-  end_.left_bytes = known ? static_cast<uint64_t>(facts.st_size) - end_.read_bytes : 0;
+  end_.left_bytes = known && !why.empty() ? static_cast<uint64_t>(facts.st_size) - end_.read_bytes : 0;
   end_.left_why = why;
   end_.complete = false;
 }
 
+// `size` bytes of the file, at most a chunk; null: it has not as many. Valid until the next call.
+const char* SpoolReader::BytesAt(uint64_t at, size_t size) {
+  const auto inside = [&] { return at >= window_at_ && at + size <= window_at_ + window_bytes_; };
+  if (!inside() && !(window_is_last_ && at >= window_at_)) {
+    window_.resize(kWindowBytes);
+    window_at_ = at;
+    window_bytes_ = ReadAt(fd_, at, window_.data(), kWindowBytes);
+    window_is_last_ = window_bytes_ < kWindowBytes;
+  }
+  return inside() ? window_.data() + (at - window_at_) : nullptr;
+}
+
+// `at`, or the last place behind it that only a hole is in front of: what was never written reads as zeros, and a file
+// of any size can be made of it at once.
+uint64_t SpoolReader::BehindHole(uint64_t at) const {
+  off_t data = lseek(fd_, static_cast<off_t>(at), SEEK_DATA);
+  if (data < 0 && errno == ENXIO) {
+    struct stat facts {};
+    data = fstat(fd_, &facts) == 0 ? facts.st_size : 0;
+  }
+  const uint64_t to = data < 0 ? 0 : static_cast<uint64_t>(data);
+  return to > at ? at + (to - at) / kChunkAlignment * kChunkAlignment : at;
+}
+
+// The first place from `at` on that begins as a chunk does. Near the end of the file, where no header has room, the
+// place there.
+uint64_t SpoolReader::NextMagic(uint64_t at) {
+  for (;; at += kChunkAlignment) {
+    if (at + sizeof(ChunkHeader) > window_at_ + window_bytes_) at = BehindHole(at);
+    const char* const bytes = BytesAt(at, sizeof(ChunkHeader));
+    if (bytes == nullptr) return at;
+    uint32_t magic = 0;
+    std::memcpy(&magic, bytes, sizeof(magic));
+    if (magic == kChunkMagic) return at;
+  }
+}
+
+SpoolReader::Place SpoolReader::LookAt(uint64_t at, ChunkHeader* header) {
+  const char* bytes = BytesAt(at, sizeof(*header));
+  if (bytes == nullptr) return BytesAt(at, 1) == nullptr ? Place::kNothing : Place::kCut;
+  std::memcpy(static_cast<void*>(header), bytes, sizeof(*header));
+  if (header->magic != kChunkMagic || header->payload_bytes > kMaxPayloadBytes) return Place::kNoChunk;
+  const size_t size = sizeof(*header) + header->payload_bytes;
+  const size_t padded = PaddedBytes(size);
+  bytes = BytesAt(at, padded);
+  if (bytes == nullptr) return Place::kCut;
+  // Where some are missing, a disk may also have put back a part of another file, which is older.
+  const bool follows = header->number == next_chunk_ || (header->number > next_chunk_ && header->number < kMostChunks &&
+                                                         header->pass_ns >= end_.last_pass_ns);
+  if (!follows) return Place::kDamaged;
+  bool good = header->checksum == Crc32c(0, bytes + kChecksumFrom, size - kChecksumFrom);
+  for (size_t i = size; i < padded; ++i) good = good && bytes[i] == 0;
+  if (!good) wasted_bytes_ += padded;
+  return good ? Place::kChunk : Place::kDamaged;
+}
+
+const char* SpoolReader::WhyNot(Place place) {
+  switch (place) {
+    case Place::kChunk:
+    case Place::kNothing:
+      return "";
+    case Place::kCut:
+      return "the last chunk is cut";
+    case Place::kDamaged:
+      return "a chunk is damaged";
+    case Place::kNoChunk:
+      break;
+  }
+  return "what follows is no chunk";
+}
+
+// The next whole chunk, which is then at at_. False: there is none, or none yet.
+bool SpoolReader::FindChunk(ChunkHeader* header) {
+  std::string why = end_.left_why;  // what was said where this one began, if it goes on
+  for (;;) {
+    const Place place = LookAt(at_, header);
+    if (place == Place::kChunk) return true;
+    if (at_ == end_.read_bytes) why = WhyNot(place);
+    const uint64_t skipped = end_.damaged_bytes + at_ - end_.read_bytes;
+    const bool may_become_one = follow_ && place == Place::kCut;
+    if (place == Place::kNothing || may_become_one || wasted_bytes_ > kMayBeWasted + 4 * skipped) {
+      Leave(why);
+      return false;
+    }
+    at_ = NextMagic(at_ + kChunkAlignment);
+  }
+}
+
 bool SpoolReader::ReadChunk() {
+  if (seen_end_) {
+    if (BytesAt(end_.read_bytes, 1) != nullptr) Leave("something stands behind the end");
+    return false;
+  }
   ChunkHeader header;
-  const size_t got = ReadFully(fd_, &header, sizeof(header));
-  if (got == 0) return false;
-  if (got != sizeof(header)) {
-    Stop("the last chunk is cut");
-    return false;
-  }
-  if (header.magic != kChunkMagic || header.payload_bytes > kMaxPayloadBytes) {
-    Stop("what follows is no chunk");
-    return false;
-  }
-  const size_t padded = PaddedBytes(header.payload_bytes);
-  payload_.resize(padded);
-  if (ReadFully(fd_, payload_.data(), padded) != padded) {
-    Stop("the last chunk is cut");
-    return false;
-  }
-  uint32_t checksum = Crc32c(0, reinterpret_cast<const char*>(&header) + kChecksumFrom, sizeof(header) - kChecksumFrom);
-  checksum = Crc32c(checksum, payload_.data(), header.payload_bytes);
-  bool good = checksum == header.checksum && header.number == next_chunk_;
-  for (size_t i = header.payload_bytes; i < padded; ++i) good = good && payload_[i] == 0;
-  if (!good) {
-    Stop("a chunk is damaged");
-    return false;
-  }
-  if (end_.complete) {
-    Stop("something stands behind the end");
-    return false;
-  }
-  end_.read_bytes += sizeof(header) + padded;
+  if (!FindChunk(&header)) return false;
+  end_.damaged_bytes += at_ - end_.read_bytes;
+  end_.missing_chunks += header.number - next_chunk_;
+  const char* const bytes = BytesAt(at_, sizeof(header) + header.payload_bytes) + sizeof(header);
+  at_ += sizeof(header) + PaddedBytes(header.payload_bytes);
+  end_.read_bytes = at_;
   // Of what was not whole a moment ago.
   end_.left_bytes = 0;
   end_.left_why.clear();
-  ++next_chunk_;
+  next_chunk_ = header.number + 1;
   // The round before this one is complete, and it took everything that was there when it began.
   if (header.pass_ns > end_.last_pass_ns) {
     Release(end_.last_pass_ns);
     end_.last_pass_ns = header.pass_ns;
   }
-  Payload payload(payload_.data(), header.payload_bytes);
+  Payload payload(bytes, header.payload_bytes);
   if (header.version != kChunkVersion || header.kind < static_cast<uint16_t>(ChunkKind::kFacts) ||
       header.kind > kLastChunkKind) {
     ++end_.skipped_chunks;
@@ -282,8 +371,10 @@ bool SpoolReader::TakeSites(Payload* payload) {
   return true;
 }
 
-// Whoever follows parents comes to an end: a number is there once, and its parent was there before.
+// Whoever follows parents comes to an end: a number is there once, and its parent was there before. A parent that was
+// in a chunk that is missing is not known, as where a stack was too deep.
 bool SpoolReader::TakeStacks(Payload* payload) {
+  const bool may_be_lost = end_.missing_chunks != 0;
   uint32_t count = 0;
   if (!payload->Get(&count)) return false;
   for (; count > 0; --count) {
@@ -293,11 +384,16 @@ bool SpoolReader::TakeStacks(Payload* payload) {
         number < kFirstSpoolStack) {
       return false;
     }
-    if (stack.parent >= kFirstSpoolStack && stacks_.count(stack.parent) == 0) return false;
-    // Both of the two were there before, and are of one kind each.
     const bool is_both = stack.site < kNativeSpoolSite && stack.site >= kBothSpoolStacks;
-    if (is_both && (!IsStackOf(stack.site - kBothSpoolStacks, /*native=*/false) || !IsStackOf(stack.parent, true))) {
-      return false;
+    if (is_both) {
+      // Both of the two were there before, and are of one kind each. One alone would pass for all there is.
+      if (!IsStackOf(stack.site - kBothSpoolStacks, /*native=*/false) || !IsStackOf(stack.parent, /*native=*/true)) {
+        if (!may_be_lost) return false;
+        continue;
+      }
+    } else if (stack.parent >= kFirstSpoolStack && stacks_.count(stack.parent) == 0) {
+      if (!may_be_lost) return false;
+      stack.parent = kCutSpoolStack;
     }
     if (!stacks_.try_emplace(number, stack).second) return false;
   }
@@ -332,6 +428,8 @@ bool SpoolReader::TakeAddresses(Payload* payload) {
     uint32_t number = 0;
     SpoolAddress address;
     if (!payload->Get(&number) || !payload->Get(&address.module) || !payload->Get(&address.offset)) return false;
+    // In a module that is lost, an offset would pass for an address of the process.
+    if (end_.missing_chunks != 0 && address.module != 0 && modules_.count(address.module) == 0) continue;
     addresses_[number] = address;
   }
   return true;
@@ -344,18 +442,29 @@ bool SpoolReader::TakeThread(Payload* payload) {
   return threads_.emplace(number, std::move(thread)).second;
 }
 
+// The end of threads_: there is none. Whose own chunk may be missing is made up.
+std::map<uint32_t, SpoolThread>::iterator SpoolReader::ThreadOf(uint32_t number) {
+  const auto known = threads_.find(number);
+  if (known != threads_.end() || number == 0 || end_.missing_chunks == 0) return known;
+  SpoolThread lost;
+  lost.id = kLostThread | (number & (kLostThread - 1));
+  return threads_.emplace(number, std::move(lost)).first;
+}
+
 bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
   RecordsHead head;
   if (!payload->Get(&head) || head.record_bytes < sizeof(TraceRecord) || head.count == 0 ||
       payload->left() / head.record_bytes < head.count) {
     return false;
   }
-  const auto thread = threads_.find(head.thread);
+  const auto thread = ThreadOf(head.thread);
   if (thread == threads_.end() && head.thread != 0) return false;
   Progress& progress = progress_[head.thread];
   if (head.first < progress.next) return false;
   end_.missing_records += head.first - progress.next;
+  progress.missing += head.first - progress.next;
   progress.next = head.first + head.count;
+  read_records_ += head.count;
   if (head.version < kOldestRecordVersion || head.version > kRecordVersion) {
     end_.skipped_records += head.count;
     return true;
@@ -382,6 +491,10 @@ bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
       end_.dropped += dropped - before;
     }
     if (thread != threads_.end()) ++thread->second.records;
+    if (progress.missing != 0) {
+      waiting.record.missing = std::exchange(progress.missing, 0);
+      waiting.record.missing_from_ns = progress.key;
+    }
     // What a device did is told long after it happened.
     progress.key = std::max(progress.key, IsDeviceWork(record.kind) ? pass_ns : record.end_ns);
     waiting.key = progress.key;
@@ -393,7 +506,7 @@ bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
 bool SpoolReader::TakeThreadEnd(Payload* payload) {
   ThreadEnd end;
   if (!payload->Get(&end)) return false;
-  const auto thread = threads_.find(end.thread);
+  const auto thread = ThreadOf(end.thread);
   if (thread == threads_.end() || thread->second.ended) return false;
   thread->second.ended = true;
   if (end.dropped > thread->second.dropped) {
@@ -413,6 +526,10 @@ bool SpoolReader::TakeEnd(Payload* payload) {
   end_.reason = static_cast<EndReason>(end.reason);
   end_.error = end.error;
   end_.dropped = std::max(end_.dropped, end.dropped);
+  // Of threads behind whose last chunk nothing says how many records they made.
+  if (end_.missing_chunks != 0 && end.records > read_records_) {
+    end_.missing_records = std::max(end_.missing_records, end.records - read_records_);
+  }
   return true;
 }
 

@@ -2,9 +2,13 @@
 // to.
 //
 // It reads chunk by chunk, so a file may be larger than memory. A reader trusts nothing: a file may be torn, cut,
-// damaged, still being written, or from a newer build. It reads up to the first chunk that is not whole and says how
-// much it left; it never crashes and never reads the file twice. A reader that follows a file while it is written
-// (Follow) goes on at that chunk, as often as it is asked.
+// damaged, still being written, or from a newer build. Where a chunk is not whole, it goes on at the next one that is,
+// and counts what lies between; without such a chunk it says how much it left. It never crashes, and its work grows
+// with the size of the file, whatever is in it. A reader that follows a file while it is written (Follow) waits where
+// nothing whole follows, and goes on there as often as it is asked.
+//
+// Behind a damaged part names, lines and stacks may be unknown: no number ever means something else in their place. A
+// thread whose own chunk was lost has a made-up number (kLostThread).
 //
 // Order: by end_ns, as far as the writer's rounds allow. What was recorded while a round ran may be in it or in the
 // next, so records wait here until the round after theirs begins. Records of one thread always come in the order in
@@ -51,6 +55,10 @@ struct SpoolModule {
   std::string build_id;  // bytes; empty: it has none
 };
 
+// With this bit the system's number of a thread is not known, and the other bits are the spool's. Linux gives no number
+// as high (PID_MAX_LIMIT is 1 << 22), and a globalTid has room for it.
+inline constexpr uint32_t kLostThread = 1U << 23;
+
 struct SpoolThread {
   uint32_t id = 0;  // the system's number; may come again in another thread
   std::string name;
@@ -64,6 +72,10 @@ struct SpoolRecord {
   uint32_t thread = 0;  // key in threads(); 0: made by the writer for the whole process
   uint32_t tid = 0;     // the system's number of it; 0 for the writer's
   uint64_t number = 0;  // counted from 0 by thread, drop records included
+  // How many of its thread's should stand directly before it and are not in the file, and not dropped either: they were
+  // in a part that is damaged, or the writer was wrong.
+  uint64_t missing = 0;
+  uint64_t missing_from_ns = 0;  // of CLOCK_MONOTONIC: none of those ended before; 0: nothing of the thread is known
 };
 
 class SpoolReader {
@@ -112,14 +124,16 @@ class SpoolReader {
     uint64_t records = 0;                     // handed out
     uint64_t dropped = 0;                     // made by the process and known not to be in the file
     uint64_t last_pass_ns = 0;                // what was recorded after this may be missing if not complete
-    uint64_t read_bytes = 0;
-    uint64_t left_bytes = 0;        // at the end of the file, that are no whole chunk or stand behind one that is not
-    std::string left_why;           // empty: none were left
-    uint64_t skipped_chunks = 0;    // of kinds or versions that this reader does not know
-    uint64_t skipped_records = 0;   // the same
-    uint64_t malformed_chunks = 0;  // whole, and yet not as they should be: the writer was wrong
-    uint64_t missing_records = 0;   // that should have stood between others of a thread: the same
-    uint64_t late_records = 0;      // handed out after a later one
+    uint64_t read_bytes = 0;                  // up to here the file was read, damaged parts included
+    uint64_t left_bytes = 0;                  // behind that: no whole chunk, and nothing whole is behind it
+    std::string left_why;                     // empty: none were left
+    uint64_t damaged_bytes = 0;               // between whole chunks, that are none
+    uint64_t missing_chunks = 0;              // whose numbers lie between those that were read
+    uint64_t skipped_chunks = 0;              // of kinds or versions that this reader does not know
+    uint64_t skipped_records = 0;             // the same
+    uint64_t malformed_chunks = 0;            // whole, and yet not as they should be: the writer was wrong
+    uint64_t missing_records = 0;  // that should have stood between others: the same, or they were in missing chunks
+    uint64_t late_records = 0;     // handed out after a later one
   };
   const End& end() const { return end_; }
 
@@ -132,15 +146,30 @@ class SpoolReader {
   struct Progress {
     uint64_t next = 0;  // number of its next record
     uint64_t key = 0;
+    uint64_t missing = 0;  // directly before it
+  };
+  // What is where a chunk may begin.
+  enum class Place : uint8_t {
+    kChunk,    // a whole one, that may come next
+    kNothing,  // the end of the file
+    kCut,      // what may be the beginning of one, up to the end of the file
+    kDamaged,  // one with a wrong checksum or a wrong number
+    kNoChunk
   };
 
-  SpoolReader(int fd, uint64_t start_unix_ns, uint64_t offset) : fd_(fd), start_unix_ns_(start_unix_ns) {
+  SpoolReader(int fd, uint64_t start_unix_ns, uint64_t offset) : fd_(fd), start_unix_ns_(start_unix_ns), at_(offset) {
     end_.read_bytes = offset;
   }
 
   bool ReadChunk();
+  bool FindChunk(ChunkHeader* header);
+  Place LookAt(uint64_t at, ChunkHeader* header);
+  static const char* WhyNot(Place place);
+  uint64_t NextMagic(uint64_t at);
+  uint64_t BehindHole(uint64_t at) const;
+  const char* BytesAt(uint64_t at, size_t size);
   bool Wait();
-  void Stop(const std::string& why);
+  void Leave(const std::string& why);
   void Release(uint64_t up_to);
   void ReleaseHalf();
   bool Take(const ChunkHeader& header, Payload* payload);
@@ -152,17 +181,25 @@ class SpoolReader {
   bool TakeModules(Payload* payload);
   bool TakeAddresses(Payload* payload);
   bool TakeThread(Payload* payload);
+  std::map<uint32_t, SpoolThread>::iterator ThreadOf(uint32_t number);
   bool TakeRecords(Payload* payload, uint64_t pass_ns);
   bool TakeThreadEnd(Payload* payload);
   bool TakeEnd(Payload* payload);
 
   const int fd_;
   const uint64_t start_unix_ns_;
-  std::vector<char> payload_;
+  // A part of the file.
+  std::vector<char> window_;
+  uint64_t window_at_ = 0;
+  size_t window_bytes_ = 0;
+  bool window_is_last_ = false;  // the file ends with it
+  uint64_t at_;                  // where a chunk is looked for next: read_bytes, or behind what is damaged there
+  uint64_t wasted_bytes_ = 0;    // whose checksums were made for nothing
   bool stopped_ = false;
   bool follow_ = false;
   bool seen_end_ = false;
   uint64_t next_chunk_ = 0;
+  uint64_t read_records_ = 0;  // that are in the chunks that were read
 
   std::map<std::string, std::string> facts_;
   std::unordered_map<uint64_t, std::string> names_;  // by table and number

@@ -50,7 +50,8 @@ int main(int argc, char** argv) {
                   StackText(*reader, reader->BothOf(record.stack).python).c_str());
     }
     const SpoolReader::End& end = reader->end();
-    whole = whole && end.complete && end.dropped == 0 && end.malformed_chunks == 0 && end.missing_records == 0;
+    whole = whole && end.complete && end.dropped == 0 && end.malformed_chunks == 0 && end.missing_chunks == 0 &&
+            end.missing_records == 0;
   }
   return whole ? 0 : 1;
 }

@@ -29,13 +29,22 @@ uint64_t DeviceClock::Monotonic(uint64_t recorded_ns) const {
 
 void DevicePeriods::Add(const tracer::TraceRecord& clock) {
   const auto reading = static_cast<tracer::DeviceReading>(clock.status);
-  if (reading == tracer::DeviceReading::kBegins) {
+  if (reading == tracer::DeviceReading::kBegins || interrupted_) {
     periods_.push_back({clock.end_ns, clock.end_ns});
     open_ = true;
+    interrupted_ = false;
   }
   if (!open_) return;
+  sure_until_ns_ = periods_.back().end_ns;
   periods_.back().end_ns = std::max(periods_.back().end_ns, clock.start_ns);
   open_ = reading != tracer::DeviceReading::kEnds;
+}
+
+void DevicePeriods::Interrupt() {
+  // One that has ended may have work of its end missing as well.
+  if (!periods_.empty()) periods_.back().end_ns = sure_until_ns_;
+  open_ = false;
+  interrupted_ = true;
 }
 
 }  // namespace slipstream::trace_db

@@ -39,11 +39,16 @@ class DevicePeriods {
 
   // RecordKind::kDeviceClock, in their order.
   void Add(const tracer::TraceRecord& clock);
+  // Readings or work are missing before what comes next. Work is written by the reading after the one that it had ended
+  // by, so nothing is sure since the last reading but one; and whoever reads the clock then, records.
+  void Interrupt();
   const std::vector<Period>& all() const { return periods_; }
 
  private:
   std::vector<Period> periods_;
+  uint64_t sure_until_ns_ = 0;  // of the last period
   bool open_ = false;
+  bool interrupted_ = false;
 };
 
 }  // namespace slipstream::trace_db

@@ -75,6 +75,7 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
   const int64_t end = by_device ? device_.At(record.end_ns) : At(record.end_ns);
   exported_.first_ns = std::min(exported_.first_ns.value_or(start), start);
   exported_.last_ns = std::max(exported_.last_ns.value_or(end), end);
+  if (spooled.missing != 0) AddMissing(spooled, end);
   switch (record.kind) {
     case RecordKind::kCall:
       AddCall(spooled);
@@ -87,7 +88,7 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
       break;
     case RecordKind::kDrop:
       tables_.own_drops.Row(start, end, number_, spooled.thread, ThreadOf(spooled), Size(record.bytes),
-                            Size(DroppedUpTo(record)));
+                            Size(DroppedUpTo(record)), /*is_damage=*/false);
       break;
     case RecordKind::kStep:
       AddRecordedStep(spooled);
@@ -117,6 +118,15 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
     case RecordKind::kNone:
       break;
   }
+}
+
+// Those before a record of their thread, which ended by then.
+void ProcessRows::AddMissing(const SpoolRecord& next, int64_t end) {
+  const int64_t since = next.missing_from_ns != 0 ? At(next.missing_from_ns) : end;
+  uint64_t& all = missing_[next.thread];
+  all += next.missing;
+  tables_.own_drops.Row(std::min(since, end), end, number_, next.thread, ThreadOf(next), Size(next.missing), Size(all),
+                        /*is_damage=*/true);
 }
 
 void ProcessRows::AddCall(const SpoolRecord& spooled) {
@@ -224,7 +234,10 @@ void ProcessRows::AddAllocation(const SpoolRecord& spooled) {
   const bool allocated = block.use == tracer::MemoryUse::kAllocated;
   const NumberOrNull device = {.known = block.device >= 0, .value = block.device};
   NumberOrNull library;
-  if (block.library != 0) library = {.known = true, .value = LibraryId(NameTable::kCallers, block.library)};
+  // One that is lost is not the program itself, which has an empty name.
+  if (block.library != 0 && reader_.NameOf(NameTable::kCallers, block.library) != nullptr) {
+    library = {.known = true, .value = LibraryId(NameTable::kCallers, block.library)};
+  }
   const tracer::SpoolReader::Both stacks = reader_.BothOf(block.stack);
   tables_.own_allocations.Row(At(allocated ? block.end_ns : block.start_ns), number_, spooled.thread, ThreadOf(spooled),
                               static_cast<int>(block.use), static_cast<int>(block.kind), block.address,
@@ -321,6 +334,8 @@ std::optional<int64_t> ProcessRows::NativeSiteId(uint32_t stack) {
   for (uint32_t at = stack; at >= tracer::kFirstSpoolStack;) {
     const tracer::SpoolStack* const frame = reader_.StackOf(at);
     if (frame == nullptr || frame->site < tracer::kNativeSpoolSite) break;
+    // It may be the one that is looked for.
+    if (reader_.AddressOf(frame->site - tracer::kNativeSpoolSite) == nullptr) break;
     const NativePlaces::Place& place = tables_.native.PlaceOf(reader_, frame->site - tracer::kNativeSpoolSite);
     if (!place.path.empty() && !place.is_cuda) {
       id->second = tables_.sites.IdOf({.file = place.path, .function = place.name, .line = tracer::kNoLine});
@@ -374,13 +389,13 @@ void ProcessRows::AddProcess() {
   const std::string executable = survey_.Text(tracer::kFactExecutable);
   const auto reason = end.complete ? std::optional(std::string_view(NameOf(end.reason))) : std::nullopt;
   const NumberOrNull error = {.known = end.complete && end.error != 0, .value = end.error};
-  tables_.own_processes.Row(number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank,
-                            exported_.local_rank, exported_.world_size, TextOrNull(survey_.Text(tracer::kFactLauncher)),
-                            TextOrNull(survey_.Text(tracer::kFactJob)), TextOrNull(executable), TextOrNull(command),
-                            CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns, exported_.last_ns,
-                            exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
-                            end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records,
-                            end.malformed_chunks, end.missing_records, end.late_records);
+  tables_.own_processes.Row(
+      number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank, exported_.local_rank,
+      exported_.world_size, TextOrNull(survey_.Text(tracer::kFactLauncher)), TextOrNull(survey_.Text(tracer::kFactJob)),
+      TextOrNull(executable), TextOrNull(command), CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns,
+      exported_.last_ns, exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
+      end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records, end.malformed_chunks,
+      end.missing_records, end.late_records, end.damaged_bytes, end.missing_chunks);
   tables_.processes.Row(global_pid_, exported_.pid, CleanText(executable));
   for (const auto& [key, value] : reader_.facts()) {
     const bool is_command = key == tracer::kFactCommandLine;

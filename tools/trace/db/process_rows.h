@@ -43,8 +43,8 @@ struct ExportedProcess {
 
   // Something that is in the file is not in the database.
   bool damaged() const {
-    return end.left_bytes != 0 || end.malformed_chunks != 0 || end.missing_records != 0 || end.skipped_chunks != 0 ||
-           end.skipped_records != 0;
+    return end.left_bytes != 0 || end.damaged_bytes != 0 || end.missing_chunks != 0 || end.malformed_chunks != 0 ||
+           end.missing_records != 0 || end.skipped_chunks != 0 || end.skipped_records != 0;
   }
 };
 
@@ -65,6 +65,7 @@ class ProcessRows {
   int64_t At(uint64_t monotonic_ns) const { return times_.At(host_, monotonic_ns); }
   // NULL for what the process itself did, by no thread of the program.
   std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
+  void AddMissing(const tracer::SpoolRecord& next, int64_t end);
   void AddCall(const tracer::SpoolRecord& record);
   // A call's rows. `function`: its name and its class.
   struct Function {
@@ -115,6 +116,7 @@ class ProcessRows {
   std::unordered_map<uint32_t, std::optional<int64_t>> sites_;
   std::unordered_map<uint32_t, std::optional<int64_t>> native_sites_;  // by stack
   std::unordered_map<uint32_t, StackTable::Stack> stacks_;
+  std::unordered_map<uint32_t, uint64_t> missing_;  // records, by thread
   DeviceRows device_;
   LinesOfSites lines_;
   RangeRows ranges_;

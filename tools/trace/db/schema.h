@@ -116,7 +116,8 @@ inline constexpr TableLayout kOwnProcesses = {
     "lastNs INTEGER, calls INTEGER NOT NULL, records INTEGER NOT NULL, dropped INTEGER NOT NULL, "
     "complete INTEGER NOT NULL, endReason TEXT, endError INTEGER, readBytes INTEGER NOT NULL, "
     "leftBytes INTEGER NOT NULL, leftWhy TEXT, skippedChunks INTEGER NOT NULL, skippedRecords INTEGER NOT NULL, "
-    "malformedChunks INTEGER NOT NULL, missingRecords INTEGER NOT NULL, lateRecords INTEGER NOT NULL"};
+    "malformedChunks INTEGER NOT NULL, missingRecords INTEGER NOT NULL, lateRecords INTEGER NOT NULL, "
+    "damagedBytes INTEGER NOT NULL, missingChunks INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnThreads = {
     "SLIPSTREAM_THREADS",
     "processId INTEGER NOT NULL, thread INTEGER NOT NULL, tid INTEGER NOT NULL, globalTid INTEGER NOT NULL, name TEXT, "
@@ -167,7 +168,7 @@ inline constexpr TableLayout kOwnAllocations = {
 inline constexpr TableLayout kOwnDrops = {
     "SLIPSTREAM_DROPS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
-    "globalTid INTEGER, count INTEGER NOT NULL, countUpToHere INTEGER NOT NULL"};
+    "globalTid INTEGER, count INTEGER NOT NULL, countUpToHere INTEGER NOT NULL, isDamage INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnSteps = {
     "SLIPSTREAM_STEPS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "

@@ -99,6 +99,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   tracer::SpoolRecord record;
   while (reader->Next(&record)) {
     ++survey.records;
+    if (record.thread == 0 && record.missing != 0) survey.device_periods.Interrupt();
     if (record.record.kind == tracer::RecordKind::kClock) survey.clocks.Add(record.record);
     if (record.record.kind == tracer::RecordKind::kDeviceClock) {
       survey.device_clock.Add(record.record);

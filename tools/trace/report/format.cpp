@@ -156,6 +156,10 @@ std::string Missing(const ProcessReport& process) {
   } else if (process.end_reason == "error") {
     say("its file could not be written to the end");
   }
+  if (process.damaged_bytes != 0 || process.missing_chunks != 0) {
+    say("its file is damaged: " + HumanBytes(static_cast<uint64_t>(process.damaged_bytes)) + " passed over, " +
+        Counted(static_cast<uint64_t>(process.missing_chunks), "chunk", "chunks") + " missing");
+  }
   if (process.missing_records != 0) {
     say(Counted(static_cast<uint64_t>(process.missing_records), "record", "records") + " missing");
   }

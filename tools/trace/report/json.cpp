@@ -263,6 +263,8 @@ Json NotSeenJson(const ProcessReport& process) {
           {"end_reason", OrNull(process.end_reason)},
           {"left_bytes", process.left_bytes},
           {"left_why", OrNull(process.left_why)},
+          {"damaged_bytes", process.damaged_bytes},
+          {"missing_chunks", process.missing_chunks},
           {"missing_records", process.missing_records},
           {"malformed_chunks", process.malformed_chunks},
           {"newer_records", process.skipped_records},

@@ -33,11 +33,16 @@ struct Draft {
 
 std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
   std::vector<Draft> drafts;
-  Question row(*reader,
-               "SELECT p.processId, p.globalPid, p.pid, p.rank, p.localRank, p.worldSize, h.name, p.executable, "
-               "p.command, p.spoolFile, p.firstNs, p.lastNs, p.calls, p.dropped, p.complete, p.endReason, p.leftWhy, "
-               "p.leftBytes, p.missingRecords, p.malformedChunks, p.skippedRecords + p.skippedChunks "
-               "FROM SLIPSTREAM_PROCESSES p LEFT JOIN SLIPSTREAM_HOSTS h USING (hostId) ORDER BY p.processId");
+  // Older slipstreams read no file behind its first damage.
+  const bool knows_damage = reader->HasColumn("SLIPSTREAM_PROCESSES", "missingChunks");
+  Question row(
+      *reader,
+      std::string(
+          "SELECT p.processId, p.globalPid, p.pid, p.rank, p.localRank, p.worldSize, h.name, p.executable, "
+          "p.command, p.spoolFile, p.firstNs, p.lastNs, p.calls, p.dropped, p.complete, p.endReason, p.leftWhy, "
+          "p.leftBytes, p.missingRecords, p.malformedChunks, p.skippedRecords + p.skippedChunks, ") +
+          (knows_damage ? "p.damagedBytes, p.missingChunks " : "0, 0 ") +
+          "FROM SLIPSTREAM_PROCESSES p LEFT JOIN SLIPSTREAM_HOSTS h USING (hostId) ORDER BY p.processId");
   while (row.Next()) {
     Draft& draft = drafts.emplace_back();
     ProcessReport& process = draft.report;
@@ -62,6 +67,8 @@ std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
     process.missing_records = row.Number(18);
     process.malformed_chunks = row.Number(19);
     process.skipped_records = row.Number(20);
+    process.damaged_bytes = row.Number(21);
+    process.missing_chunks = row.Number(22);
   }
   return drafts;
 }
@@ -219,12 +226,15 @@ std::vector<Interval> Drops(DatabaseReader* reader, ProcessReport* process) {
         static_cast<uint64_t>(records);
   };
   {
-    Question row(*reader, "SELECT thread, start, \"end\", count FROM SLIPSTREAM_DROPS WHERE processId = ?");
+    const bool knows_damage = reader->HasColumn("SLIPSTREAM_DROPS", "isDamage");
+    Question row(*reader, std::string("SELECT thread, start, \"end\", count, ") + (knows_damage ? "isDamage" : "0") +
+                              " FROM SLIPSTREAM_DROPS WHERE processId = ?");
     row.Bind(1, process->process);
     while (row.Next()) {
-      ++process->drop_gaps;
       const int64_t start = trace_db::BoundedTime(row.Number(1));
       const Interval& drop = drops.emplace_back(Interval{start, trace_db::BoundedEnd(start, row.Number(2))});
+      if (row.Number(4) != 0) continue;  // records that were made and written
+      ++process->drop_gaps;
       const int64_t records = trace_db::BoundedCount(row.Number(3));
       const auto [at, is_new] = last.try_emplace(row.Number(0), drop.end);
       if (!is_new) at->second = std::max(at->second, drop.end);

@@ -258,6 +258,8 @@ struct ProcessReport {
   std::string end_reason;
   std::string left_why;
   int64_t left_bytes = 0;
+  int64_t damaged_bytes = 0;   // in the midst of its file
+  int64_t missing_chunks = 0;  // of the file
   int64_t missing_records = 0;
   int64_t malformed_chunks = 0;
   int64_t skipped_records = 0;

@@ -546,7 +546,10 @@ std::string HeldMemory(const ProcessReport& process) {
   say(process.unseen_frees, "block was", "blocks were",
       " there until its address was allocated again: the call that gave it back is not in the trace");
   say(process.unknown_resets, "reset", "resets", " of one of several devices: what was on it still counts");
-  if (process.dropped != 0) text += Wrapped("  ", "records were dropped: blocks may be missing, or too many");
+  if (process.dropped != 0 || process.missing_records != 0) {
+    text += Wrapped("  ", std::string("records ") + (process.dropped != 0 ? "were dropped" : "are missing") +
+                              ": blocks may be missing, or too many");
+  }
   return text;
 }
 

@@ -83,6 +83,7 @@ Json TraceJson(const TraceView& trace) {
           {"ended", trace.ended},
           {"trouble", trace.trouble.empty() ? Json(nullptr) : Json(CleanText(trace.trouble))},
           {"dropped", trace.dropped},
+          {"damaged", trace.damaged},
           {"steps", trace.steps ? StepsJson(*trace.steps) : Json(nullptr)},
           {"window_seconds", trace.seconds},
           {"steps_in_window", text::OrNull(trace.steps_in_window)},

@@ -310,6 +310,9 @@ void Drawing::Summary(const ProcessView& process) {
                 {{WithThousands(process.trace->dropped) + " records were dropped so far: lines and steps lack them",
                   Style::kWarning}}));
   }
+  if (process.trace->damaged) {
+    Add(Labeled("trace", {{"a part of it is damaged: lines and steps lack it", Style::kWarning}}));
+  }
 }
 
 void Drawing::Steps(const ProcessView& process) {

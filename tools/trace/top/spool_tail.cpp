@@ -242,6 +242,7 @@ TraceView SpoolTail::Look(std::optional<uint64_t> now_ns) const {
   const tracer::SpoolReader::End& end = reader_->end();
   view.ended = ended_;
   view.dropped = end.dropped;
+  view.damaged = end.damaged_bytes != 0 || end.missing_chunks != 0;
   // A chunk that is not whole is usual in a file that is being written; one that never becomes whole shows by the rest.
   if (end.left_bytes > uint64_t{2} * tracer::kMaxPayloadBytes || (ended_ && !end.left_why.empty())) {
     view.trouble = end.left_why;

@@ -95,7 +95,8 @@ struct TraceView {
   bool ended = false;
   std::string trouble{};  // why it goes no further
   uint64_t dropped = 0;
-  double seconds = 0;  // that `lines` are of; 0: nothing was recorded in them
+  bool damaged = false;  // parts of the file are, and it goes on behind them
+  double seconds = 0;    // that `lines` are of; 0: nothing was recorded in them
   std::optional<StepsView> steps{};
   std::optional<double> steps_in_window{};
   std::vector<LineView> lines{};  // by time
