@@ -2,13 +2,39 @@
 
 #include <sqlite3.h>
 
+#include <string>
+#include <utility>
+
 namespace slipstream::trace_db {
 namespace {
 
 constexpr int kStepsBetweenLooks = 10'000;
 
-// What is sorted may be larger than memory; what is kept of the file's pages may not.
-constexpr char kSettings[] = "PRAGMA cache_size = -65536; PRAGMA temp_store = FILE; PRAGMA mmap_size = 0;";
+// What is sorted may be larger than memory; what is kept of the file's pages may not. The first ones are set before the
+// file's own schema is read, which the others do.
+constexpr char kSettings[] =
+    "PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536; "
+    "PRAGMA temp_store = FILE; PRAGMA mmap_size = 0;";
+
+// What the questions of this program need, and tables that Nsight Systems and slipstream write, by far.
+constexpr std::pair<int, int> kLimits[] = {
+    {SQLITE_LIMIT_LENGTH, 16 << 20},     {SQLITE_LIMIT_SQL_LENGTH, 100'000}, {SQLITE_LIMIT_COLUMN, 500},
+    {SQLITE_LIMIT_EXPR_DEPTH, 100},      {SQLITE_LIMIT_COMPOUND_SELECT, 20}, {SQLITE_LIMIT_VDBE_OP, 100'000},
+    {SQLITE_LIMIT_FUNCTION_ARG, 32},     {SQLITE_LIMIT_ATTACHED, 0},         {SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 1000},
+    {SQLITE_LIMIT_VARIABLE_NUMBER, 100}, {SQLITE_LIMIT_TRIGGER_DEPTH, 1},    {SQLITE_LIMIT_WORKER_THREADS, 0}};
+constexpr std::pair<int, int> kSwitches[] = {{SQLITE_DBCONFIG_DEFENSIVE, 1},
+                                             {SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0},
+                                             {SQLITE_DBCONFIG_ENABLE_VIEW, 0},
+                                             {SQLITE_DBCONFIG_ENABLE_TRIGGER, 0},
+                                             {SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0},
+                                             {SQLITE_DBCONFIG_WRITABLE_SCHEMA, 0}};
+
+// Of what is asked, what would run something in place of giving rows. A file can lie in its columns here; then SQLite
+// refuses the question, by what is switched off.
+constexpr char kNoTables[] =
+    "SELECT name, type FROM sqlite_master WHERE (type = 'view' OR sql LIKE 'CREATE VIRTUAL %') AND (name LIKE "
+    "'SLIPSTREAM_%' OR name LIKE 'CUPTI_%' OR name LIKE 'TARGET_INFO_%' OR name LIKE 'META_DATA_%' OR name LIKE "
+    "'ENUM_%' OR name COLLATE NOCASE IN ('StringIds', 'ThreadNames', 'PROCESSES', 'NVTX_EVENTS'))";
 
 int WantsToStop(void* stop) { return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0; }
 
@@ -90,10 +116,23 @@ DatabaseReader::DatabaseReader(const std::string& path) {
     return;
   }
   sqlite3_extended_result_codes(handle_, 1);
+  for (const auto& [limit, most] : kLimits) sqlite3_limit(handle_, limit, most);
+  int made = SQLITE_OK;
+  for (const auto& [what, on] : kSwitches) {
+    if (made == SQLITE_OK) made = sqlite3_db_config(handle_, what, on, static_cast<int*>(nullptr));
+  }
+  // Of virtual tables none is asked but those that list columns, which are always there.
+  if (made == SQLITE_OK) made = sqlite3_drop_modules(handle_, nullptr);
   // The first look at the file's own bytes.
-  int made = sqlite3_exec(handle_, kSettings, nullptr, nullptr, nullptr);
-  if (made == SQLITE_OK) made = sqlite3_exec(handle_, "SELECT 1 FROM sqlite_master", nullptr, nullptr, nullptr);
-  if (made != SQLITE_OK) Fail(made);
+  if (made == SQLITE_OK) made = sqlite3_exec(handle_, kSettings, nullptr, nullptr, nullptr);
+  if (made != SQLITE_OK) {
+    Fail(made);
+    return;
+  }
+  Question strange(*this, kNoTables);
+  if (!strange.Next()) return;
+  const std::string kind = strange.Text(1) == "view" ? "view" : "virtual table";
+  error_ = {SQLITE_AUTH, "its " + std::string(strange.Text(0)) + " is a " + kind + " and no table"};
 }
 
 DatabaseReader::~DatabaseReader() { sqlite3_close(handle_); }
@@ -108,9 +147,7 @@ void DatabaseReader::StopWhen(const std::atomic<bool>* stop) {
 }
 
 bool DatabaseReader::HasTable(std::string_view name) {
-  return Question(*this, "SELECT 1 FROM sqlite_master WHERE type IN ('table', 'view') AND name = ?")
-      .Bind(1, name)
-      .Next();
+  return Question(*this, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?").Bind(1, name).Next();
 }
 
 bool DatabaseReader::HasColumn(std::string_view table, std::string_view column) {

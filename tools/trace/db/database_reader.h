@@ -1,5 +1,9 @@
 // SQLite, for asking a database that is there: one that a build made (trace_db.h) or one that Nsight Systems exported.
 //
+// The file may be anybody's. Nothing in it is run: views, triggers, virtual tables and extensions are off, and a file
+// that has one of the first or third in place of a table that is asked is refused. A row or text of more than 16 MiB is
+// an error, and so are a table of more than 500 columns and a deep expression.
+//
 // Errors: the first one is kept; every question after it has no rows, so that a caller with many questions asks once,
 // at its end, whether all were answered.
 // Threading: an object, and its questions, belong to one thread; what is named to StopWhen may be set from anywhere.
@@ -57,7 +61,7 @@ class DatabaseReader {
     std::string text;  // for people
   };
 
-  // Look at ok(): there may be no such file, or it may be no database.
+  // Look at ok(): there may be no such file, or it may be no database, or one that is refused.
   explicit DatabaseReader(const std::string& path);
   ~DatabaseReader();
   DatabaseReader(const DatabaseReader&) = delete;
