@@ -1,6 +1,7 @@
 // Plays damaged seeds to the target that it is linked to, until the time is over.
 //
 //   <target> [--seconds S] [--seed N]    default: 5 s, seed 1; the first inputs are the seeds themselves
+//            [--inputs K --at-most T]    no fewer than K inputs, as long as that takes T seconds at most
 //   <target> [--seed N] --run K          that input alone, as the message of a failure has it; --write FILE keeps it
 //   <target> FILE...                     inputs that are there
 //   <target> --corpus DIRECTORY          writes the seeds, for libFuzzer
@@ -102,6 +103,8 @@ extern "C" [[gnu::visibility("default")]] void __asan_on_error() { std::fputs(g_
 
 int main(int argc, char** argv) {
   double seconds = 5;
+  double at_most = 60;
+  uint64_t inputs = 0;
   uint64_t seed = 1;
   long long only = -1;
   std::string write_to;
@@ -112,6 +115,10 @@ int main(int argc, char** argv) {
     const auto value = [&] { return i + 1 < argc ? argv[++i] : ""; };
     if (word == "--seconds") {
       seconds = std::atof(value());
+    } else if (word == "--at-most") {
+      at_most = std::atof(value());
+    } else if (word == "--inputs") {
+      inputs = std::strtoull(value(), nullptr, 10);
     } else if (word == "--seed") {
       seed = std::strtoull(value(), nullptr, 10);
     } else if (word == "--run") {
@@ -145,10 +152,14 @@ int main(int argc, char** argv) {
     Play(seed, static_cast<uint64_t>(only), bytes);
     return 0;
   }
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto goes_on = [&](uint64_t run) {
+    const double passed = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return passed < seconds || (run < inputs && passed < at_most);
+  };
   uint64_t run = 0;
   // All seeds whatever the time.
-  for (; run < seeds.size() || std::chrono::steady_clock::now() < end; ++run) Play(seed, run, Input(seeds, seed, run));
+  for (; run < seeds.size() || goes_on(run); ++run) Play(seed, run, Input(seeds, seed, run));
   std::printf("%llu inputs of seed %llu\n", static_cast<unsigned long long>(run),
               static_cast<unsigned long long>(seed));
   return 0;

@@ -56,6 +56,7 @@ void OneInput(std::string_view given) {
     Must(next.thread == 0 || reader->threads().count(next.thread) == 1, "a record's thread is known");
   }
   Must(reader->end().records == records, "it counts what it hands out");
+  Must(reader->end().damaged_bytes <= reader->end().read_bytes, "what is passed over was read");
   Must(FollowedRecords(bytes) == records, "who follows a file that grows reads the same");
   Must(reader->end().read_bytes + reader->end().left_bytes == bytes.size(), "all bytes are read or left");
 }
