@@ -118,17 +118,18 @@ bool BackgroundUnmap::Forget(const cuda::AddressRange& range) {
   return found;
 }
 
-bool BackgroundUnmap::Room(size_t bytes) const {
+bool BackgroundUnmap::Room(size_t bytes, uint64_t free_bytes) const {
   if (Broken(Mutant::kU3)) return job_count_ + moving_ < jobs_.size();
   const uint64_t held = held_bytes_ + bytes;
-  return held <= most_bytes_ && job_count_ + moving_ < jobs_.size() && parts_.free_bytes() / kRoomTimes >= held;
+  return held <= most_bytes_ && job_count_ + moving_ < jobs_.size() && free_bytes / kRoomTimes >= held;
 }
 
 bool BackgroundUnmap::Started() {
-  if (thread_ == Thread::kNone) {
-    thread_ = parts_.start_thread("slipstream-free", ThreadMain, this) ? Thread::kRuns : Thread::kRefused;
+  Thread none = Thread::kNone;
+  if (thread_.compare_exchange_strong(none, Thread::kStarts)) {
+    thread_.store(parts_.start_thread("slipstream-free", ThreadMain, this) ? Thread::kRuns : Thread::kRefused);
   }
-  return thread_ == Thread::kRuns;
+  return thread_.load() == Thread::kRuns;
 }
 
 // Reserves addresses and moves the mapping there. False: it is where it was; *broken: and will stay there next time
@@ -161,20 +162,20 @@ bool BackgroundUnmap::Unmap(void* address, size_t bytes) noexcept {
     if (!Enter(lock) || mapping_count_ == 0 || !Forget(range) || off_) return false;
   }
   if (parts_.watched()) return false;
+  const uint64_t free_bytes = parts_.free_bytes();
   std::unique_lock lock(mutex_);
-  if (!Room(length)) {
+  if (!Room(length, free_bytes)) {
     lock.unlock();
     parts_.count(Decision::kUnmappedByCaller, length, 0);
     return false;
   }
-  if (!Started()) return false;
   held_bytes_ += length;
   ++moving_;
   lock.unlock();
 
   Job job = {static_cast<char*>(address), length, static_cast<char*>(address), length};
   bool broken = false;
-  const bool moved = Broken(Mutant::kU1) || MoveAway(static_cast<char*>(address), length, &job, &broken);
+  const bool moved = Started() && (Broken(Mutant::kU1) || MoveAway(static_cast<char*>(address), length, &job, &broken));
   lock.lock();
   --moving_;
   off_ |= broken;

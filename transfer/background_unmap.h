@@ -80,7 +80,9 @@ class BackgroundUnmap {
   bool Enter(const std::unique_lock<std::mutex>& lock);
   // Forgets the mappings that overlap the range; whether one of them is the range.
   bool Forget(const cuda::AddressRange& range);
-  bool Room(size_t bytes) const;
+  // With the lock held; `free_bytes` of /dev/shm.
+  bool Room(size_t bytes, uint64_t free_bytes) const;
+  // Without it: a new thread maps its stack, which is told like any mapping.
   bool Started();
   static bool MoveAway(char* memory, size_t bytes, Job* job, bool* broken);
 
@@ -99,7 +101,8 @@ class BackgroundUnmap {
   size_t job_count_ = 0;
   size_t moving_ = 0;        // jobs that are being made
   uint64_t held_bytes_ = 0;  // of all jobs, those in the making and the one in work included
-  enum class Thread : uint8_t { kNone, kRuns, kRefused } thread_ = Thread::kNone;
+  enum class Thread : uint8_t { kNone, kStarts, kRuns, kRefused };
+  std::atomic<Thread> thread_{Thread::kNone};
   bool off_ = false;
 };
 

@@ -301,6 +301,23 @@ TEST_F(BackgroundUnmapTest, U3_WhatWasGivenBackMakesRoom) {
   EXPECT_GE(in_background, kBytes);
 }
 
+// A new thread's stack is mapped, which the hook tells of: nothing may be held then that would have what is known of
+// other mappings forgotten.
+TEST_F(BackgroundUnmapTest, MappingsAreKnownBehindTheStartOfTheThread) {
+  static BackgroundUnmap* starting = nullptr;
+  const auto maps_a_stack = [](const char*, void* (*)(void*), void*) {
+    void* const stack = Map(-1, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS);
+    starting->Mapped(stack, 2 * kBytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    return true;
+  };
+  BackgroundUnmap& unmap = Make(UINT64_MAX, {Count, maps_a_stack, Nobody, Plenty});
+  starting = &unmap;
+  const File file(kBytes);
+  char* memory[3];
+  for (char*& mapping : memory) mapping = MapAndTell(unmap, file);
+  for (char* const mapping : memory) EXPECT_TRUE(unmap.Unmap(mapping, kBytes));
+}
+
 TEST_F(BackgroundUnmapTest, U3_RoomInSharedMemoryIsNotTaken) {
   constexpr BackgroundUnmap::Parts kLimited = {Count, NeverRuns, Nobody, Given};
   BackgroundUnmap& unmap = Make(UINT64_MAX, kLimited);
