@@ -305,6 +305,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "SLIPSTREAM_CALLS",
                                                            "SLIPSTREAM_CLOCKS",
                                                            "SLIPSTREAM_DECISIONS",
+                                                           "SLIPSTREAM_DECISION_EVENTS",
                                                            "SLIPSTREAM_DEVICES",
                                                            "SLIPSTREAM_DEVICE_CLOCKS",
                                                            "SLIPSTREAM_DEVICE_PERIODS",
