@@ -59,11 +59,12 @@ TEST_F(LedgerTest, S30b_WaitsForWhatTheHostCouldSeeAndForNothingElse) {
 
   std::memset(pinned_, 0, kBytes);
   OK(simtest::LaunchFill(other_, kBytes, 9, b_));
+  EXPECT_TRUE(ledger_.WaitForHostEffects(context_));
+  EXPECT_NE(simPendingOperations(b_), 0) << "a kernel shows the host nothing";
   Fetch(a_);
   EXPECT_EQ(pinned_[0], 0);
   EXPECT_TRUE(ledger_.WaitForHostEffects(context_));
   EXPECT_EQ(pinned_[0], 7);
-  EXPECT_NE(simPendingOperations(b_), 0) << "a kernel shows the host nothing";
 }
 
 TEST_F(LedgerTest, S30b_WhatWasSubmittedBeforeItBeganIsWaitedFor) {
@@ -80,11 +81,13 @@ TEST_F(LedgerTest, S30b_MemoryThatIsMappedCannotBeTold) {
   EXPECT_FALSE(ledger_.WaitForHostEffects(context_));
 }
 
+// The question asks the driver, which may let work run: the answer is right if it is "not any more", too.
 TEST_F(LedgerTest, S04_MemoryMayBeWrittenUntilItHasBeen) {
   ledger_.BeginIfPossible();
   EXPECT_FALSE(ledger_.MayBeWritten(Pinned()));
+  std::memset(pinned_, 0, kBytes);
   Fetch(a_);
-  EXPECT_TRUE(ledger_.MayBeWritten(Pinned()));
+  EXPECT_TRUE(ledger_.MayBeWritten(Pinned()) || pinned_[0] == 7);
   EXPECT_FALSE(ledger_.MayBeWritten(AddressRange::Of(pageable_.data(), kBytes)));
   OK(cudaStreamSynchronize(a_));
   EXPECT_FALSE(ledger_.MayBeWritten(Pinned()));
@@ -92,12 +95,16 @@ TEST_F(LedgerTest, S04_MemoryMayBeWrittenUntilItHasBeen) {
 
 TEST_F(LedgerTest, S10_EffectsOfOneStreamAndOfAnother) {
   ledger_.BeginIfPossible();
-  Fetch(a_);
   std::vector<FenceRef> fences;
-  EXPECT_FALSE(ledger_.EffectsOnlyOn(Key(b_), &fences));
+  std::memset(pinned_, 0, kBytes);
+  Fetch(a_);
+  EXPECT_TRUE(!ledger_.EffectsOnlyOn(Key(b_), &fences) || pinned_[0] == 7);
+  OK(cudaStreamSynchronize(a_));
   fences.clear();
+  std::memset(pinned_, 0, kBytes);
+  Fetch(a_);
   EXPECT_TRUE(ledger_.EffectsOnlyOn(Key(a_), &fences));
-  EXPECT_FALSE(fences.empty());
+  EXPECT_TRUE(!fences.empty() || pinned_[0] == 7);
 }
 
 TEST_F(LedgerTest, S05_DoesNotBeginDuringACapture) {
@@ -141,16 +148,26 @@ TEST_F(LedgerTest, S63_AnotherThreadsQueryWaitsForTheDebtOfItsStream) {
   ledger_.BeginIfPossible();
   OK(simtest::LaunchFill(device_, kBytes, 1, a_));
   OK(simtest::LaunchFill(other_, kBytes, 1, b_));
-  std::thread([&] { ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade); }).join();  // whose end settles it
-  OK(simtest::LaunchFill(device_, kBytes, 2, a_));
   ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
   std::thread([&] {
+    OK(cudaSetDevice(0));
     ledger_.BeforeStreamQuery(b_, false);
-    EXPECT_NE(simPendingOperations(a_), 0) << "nobody has waited for the other stream";
+    EXPECT_EQ(g_settled, 0) << "nobody has waited for the other stream";
     ledger_.BeforeStreamQuery(a_, false);
     EXPECT_EQ(simPendingOperations(a_), 0);
   }).join();
   ledger_.Settle(Before::kSynchronization);
+}
+
+TEST_F(LedgerTest, S13_AThreadsEndSettlesItsDebts) {
+  ledger_.BeginIfPossible();
+  OK(simtest::LaunchFill(device_, kBytes, 1, a_));
+  std::thread([&] {
+    OK(cudaSetDevice(0));
+    ASSERT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+  }).join();
+  EXPECT_EQ(simPendingOperations(a_), 0);
+  EXPECT_EQ(g_settled_before, Before::kThreadExit);
 }
 
 TEST_F(LedgerTest, S66_StandingAsideSettlesAndKnowsNothingAnyMore) {
