@@ -14,7 +14,7 @@ constexpr std::string_view kInputs = ", input_op_ids = ";  // the last one, if i
 
 OperatorName WithoutNumbers(std::string_view text, std::span<char> room) {
   OperatorName found = {.name = text, .sequence = std::nullopt};
-  if (text.find(kSequence) == text.npos && text.find(kOperator) == text.npos) return found;
+  if (text.find(kSequence) == std::string_view::npos && text.find(kOperator) == std::string_view::npos) return found;
   size_t kept = 0;
   for (size_t at = 0; at < text.size() && kept < room.size();) {
     const std::string_view rest = text.substr(at);
