@@ -137,6 +137,8 @@ bool Ledger::DeviceReset(int device) {
   if (device < 0 && driver_.cuCtxGetDevice(&current) != CUDA_SUCCESS) current = 0;
   if (current == first_.device) {
     fences_.Abandon(first_.context);
+    // Nothing is owed any more. Else whoever settles next would make the context current that is gone.
+    OrTurnOff([this] { (void)run_ahead_.Open(); });
     return true;
   }
   if (static_cast<size_t>(current) < others_.size()) {

@@ -73,7 +73,7 @@ enum class Off : uint8_t {
 class Ledger {
  public:
   struct Options {
-    bool hmm_is_system_memory = true;  // a device that reaches pageable memory by page faults counts as one of kOff
+    bool hmm_is_system_memory = true;  // reaching pageable memory by page faults counts (S02)
     bool heeds_transports = true;      // memory that a transport could read counts as shared
     // A debt was waited for. Null: nobody counts.
     void (*settled)(Before what, uint64_t time_ns) = nullptr;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -168,6 +169,29 @@ TEST_F(LedgerTest, S13_AThreadsEndSettlesItsDebts) {
   }).join();
   EXPECT_EQ(simPendingOperations(a_), 0);
   EXPECT_EQ(g_settled_before, Before::kThreadExit);
+}
+
+// The context is gone, and is not to be made current for what nobody owes any more.
+TEST_F(LedgerTest, S35_NothingIsOwedBehindAReset) {
+  ledger_.BeginIfPossible();
+  OK(simtest::LaunchFill(device_, kBytes, 1, a_));
+  std::promise<void> deferred;
+  std::promise<void> over;
+  std::thread other([&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(ledger_.Defer(Key(a_)), Ledger::Deferral::kMade);
+    deferred.set_value();
+    over.get_future().wait();
+  });
+  deferred.get_future().wait();
+  ledger_.SettleForAll(Before::kReset);
+  EXPECT_TRUE(ledger_.DeviceReset(0));
+  EXPECT_EQ(ledger_.off(), Off::kContext);
+  const uint64_t before = simCallCount("cuCtxSetCurrent") + simCallCount("cuCtxGetCurrent");
+  ledger_.BeforeFree();
+  EXPECT_EQ(simCallCount("cuCtxSetCurrent") + simCallCount("cuCtxGetCurrent"), before);
+  over.set_value();
+  other.join();
 }
 
 TEST_F(LedgerTest, S66_StandingAsideSettlesAndKnowsNothingAnyMore) {
