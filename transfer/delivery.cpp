@@ -1,6 +1,7 @@
 #include "transfer/delivery.h"
 
 #include "cuda/mutant.h"
+#include "cuda/own_work.h"
 
 namespace slipstream::transfer {
 
@@ -17,9 +18,9 @@ bool Delivery::Add(size_t offset, const char* staged, size_t bytes) {
       if (own == nullptr) driver_.cuStreamCreate(&own, CU_STREAM_NON_BLOCKING);
       stream = own;
     }
-    return Went(driver_.cuMemcpyHtoDAsync(to_.destination + offset, staged, bytes, stream));
+    return Went(cuda::CopyHtoD(driver_, to_.destination + offset, staged, bytes, stream));
   }
-  if (!Went(driver_.cuMemcpyHtoDAsync(lease_.memory() + offset, staged, bytes, stream_))) return false;
+  if (!Went(cuda::CopyHtoD(driver_, lease_.memory() + offset, staged, bytes, stream_))) return false;
   if (Broken(Mutant::kS62)) PassOn(Read(), offset, bytes);
   return !failed_;
 }
@@ -31,7 +32,7 @@ void Delivery::PassOn(const cuda::FenceRef& arrived, size_t offset, size_t bytes
   if (waits && !Went(driver_.cuStreamWaitEvent(to_.stream, arrived.event(), CU_EVENT_WAIT_DEFAULT))) return;
   joined_ = true;
   CUstream stream = Broken(Mutant::kS07Ahead) ? stream_ : to_.stream;
-  Went(driver_.cuMemcpyDtoDAsync(to_.destination + offset, lease_.memory() + offset, bytes, stream));
+  Went(cuda::CopyDtoD(driver_, to_.destination + offset, lease_.memory() + offset, bytes, stream));
 }
 
 Delivery::Ends Delivery::End(bool whole) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda/clock.h"
+#include "cuda/own_work.h"
 #include "transfer/engine.h"
 #include "transfer/pieces.h"
 
@@ -283,7 +284,7 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
       small_.Take(context, request.key, ledger_.ThreadId(), State().small_page, request.bytes);
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
-  (void)driver_.cuMemcpyDtoHAsync_v2(place.memory, source, request.bytes, request.stream);
+  (void)cuda::CopyDtoH(driver_, place.memory, source, request.bytes, request.stream);
   small_.Commit(place, fences_.Record(context, request.stream));
   std::memcpy(request.destination, place.memory, request.bytes);
   return true;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cuda/clock.h"
+#include "cuda/own_work.h"
 #include "transfer/engine.h"
 #include "transfer/host_pages.h"
 #include "transfer/pieces.h"
@@ -131,7 +132,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const bool snapshot = !one_dma && !Broken(Mutant::kS62);
   const CUdeviceptr from = snapshot ? lease.memory() : source;
   if (snapshot) {
-    failed = driver_.cuMemcpyDtoDAsync(from, source, request.bytes, request.stream) != CUDA_SUCCESS;
+    failed = cuda::CopyDtoD(driver_, from, source, request.bytes, request.stream) != CUDA_SUCCESS;
   }
   uint32_t enqueued = 0;
   uint32_t copied_out = 0;
@@ -143,7 +144,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
       const uint32_t next = one_dma ? job.pieces() : first + 1;
       const size_t bytes = job.OffsetOf(next - 1) + job.BytesOf(next - 1) - job.OffsetOf(first);
       CUstream const stream = snapshot && first >= window ? device_staging_.fetch_stream() : request.stream;
-      failed = driver_.cuMemcpyDtoHAsync(place_of(first), from + job.OffsetOf(first), bytes, stream) != CUDA_SUCCESS;
+      failed = cuda::CopyDtoH(driver_, place_of(first), from + job.OffsetOf(first), bytes, stream) != CUDA_SUCCESS;
       const cuda::FenceRef fence = failed ? cuda::FenceRef() : fences_.Record(request.in.context, stream);
       failed = failed || !fence;
       for (; enqueued < next && !failed; ++enqueued) arrived[enqueued % window] = fence;

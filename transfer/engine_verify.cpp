@@ -44,7 +44,7 @@ bool Engine::ArrivedRight(const Request& request, CUdeviceptr from, char* slot) 
   CUstream const stream = device_staging_.fetch_stream();
   for (size_t at = 0; at < request.bytes; at += Ring::kSlotBytes) {
     const size_t bytes = std::min(Ring::kSlotBytes, request.bytes - at);
-    if (driver_.cuMemcpyDtoHAsync(slot, from + at, bytes, stream) != CUDA_SUCCESS) return false;
+    if (cuda::CopyDtoH(driver_, slot, from + at, bytes, stream) != CUDA_SUCCESS) return false;
     const cuda::FenceRef fence = fences_.Record(request.in.context, stream);
     if (!fence || fence.Wait() != CUDA_SUCCESS) return false;
     if (std::memcmp(slot, request.destination + at, bytes) == 0 || Broken(Mutant::kVerify)) continue;

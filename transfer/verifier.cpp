@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "cuda/mutant.h"
+#include "cuda/own_work.h"
 
 namespace slipstream::transfer {
 
@@ -27,7 +28,7 @@ bool Verifier::Expect(const Delivery::To& to, uint64_t sum, uint32_t site) {
     if (slot == nullptr) break;
     copy.slots.push_back(slot);
     const size_t bytes = std::min(Ring::kSlotBytes, to.bytes - at);
-    enqueued = driver_.cuMemcpyDtoHAsync(slot, to.destination + at, bytes, to.stream) == CUDA_SUCCESS;
+    enqueued = cuda::CopyDtoH(driver_, slot, to.destination + at, bytes, to.stream) == CUDA_SUCCESS;
   }
   if (copy.slots.empty()) return false;
   copy.back = fences_.Record(to.context, to.stream);

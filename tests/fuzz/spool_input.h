@@ -17,6 +17,7 @@
 #include "tests/fuzz/target.h"
 #include "tests/trace_db/sample_run.h"
 #include "tracer/base/crc32c.h"
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/chunk_writer.h"
 #include "tracer/spool/process_facts.h"
 #include "tracer/spool/spool_format.h"
@@ -123,7 +124,7 @@ inline std::string SpoolOfEverything(uint64_t seed) {
       record.end_ns = now;
       record.bytes = few(5) == 0 ? random() : few(1 << 20);
       record.stream = few(5) == 0 ? random() : few(4);
-      record.saved_ns = few(5) == 0 ? static_cast<int64_t>(random()) : few(1000);
+      record.number = few(5) == 0 ? random() : few(1000);
       record.stack = few(15);
       record.site = few(8);
       record.correlation = few(50);
@@ -145,6 +146,28 @@ inline std::string SpoolOfEverything(uint64_t seed) {
     chunks.PutBytes(&head, sizeof(head));
     for (const tracer::TraceRecord& record : records) chunks.PutBytes(&record, sizeof(record));
     chunks.End(records.size());
+    std::vector<tracer::ActivityRecord> activities(4);
+    for (tracer::ActivityRecord& activity : activities) {
+      activity.start_ns = now + few(1000);
+      activity.end_ns = activity.start_ns + few(1000);
+      activity.graph_node = few(3) == 0 ? random() : 0;
+      activity.correlation = few(50);
+      activity.context = 1 + few(2);
+      activity.stream = few(4);
+      activity.graph = few(3);
+      for (uint32_t& number : activity.detail) number = few(5) == 0 ? static_cast<uint32_t>(random()) : few(100);
+      activity.device = static_cast<int16_t>(static_cast<int>(few(4)) - 1);
+      activity.kind = static_cast<tracer::ActivityKind>(1 + few(tracer::kLastActivityKind));
+    }
+    const tracer::RecordsHead beside = {.record_bytes = sizeof(tracer::ActivityRecord),
+                                        .first = made[0],
+                                        .count = static_cast<uint32_t>(activities.size()),
+                                        .version = tracer::kActivityVersion};
+    made[0] += activities.size();
+    chunks.Begin(ChunkKind::kActivities);
+    chunks.PutBytes(&beside, sizeof(beside));
+    for (const tracer::ActivityRecord& activity : activities) chunks.PutBytes(&activity, sizeof(activity));
+    chunks.End(activities.size());
     chunks.SetPass(now);
   }
   Must(chunks.Finish({.reason = 1}), "a spool can be ended");

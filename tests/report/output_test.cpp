@@ -283,11 +283,13 @@ TEST_F(OutputTest, NoLineIsTooLong) {
   ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
   AddDevices(/*limits=*/true);
   const std::string much(300, 'y');
-  Execute(database_,
-          "UPDATE SLIPSTREAM_SITES SET file = '/" + much + "/" + much + ".py', function = '" + much +
-              "', line = 123456789; UPDATE StringIds SET value = '" + much +
-              "' WHERE id > 900000 OR value LIKE 'transfer%'; UPDATE SLIPSTREAM_PROCESSES SET executable = '" + much +
-              "'; UPDATE SLIPSTREAM_DECISIONS SET savedNs = 123456789012");
+  Execute(
+      database_,
+      "UPDATE SLIPSTREAM_SITES SET file = '/" + much + "/" + much + ".py', function = '" + much +
+          "', line = 123456789; UPDATE StringIds SET value = '" + much +
+          "' WHERE id > 900000 OR value LIKE 'transfer%'; UPDATE SLIPSTREAM_PROCESSES SET executable = '" + much +
+          "'; UPDATE SLIPSTREAM_DECISIONS SET savedNs = 123456789012; UPDATE SLIPSTREAM_DECISION_EVENTS SET savedNs = "
+          "123456789012");
   for (const std::string& line : Split(FormatReport(Make()))) {
     EXPECT_LE(line.size(), kColumns) << line;
   }

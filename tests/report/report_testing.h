@@ -21,13 +21,20 @@ enum DecisionNumber : uint16_t { kNothing, kSkipped, kPaid };
 enum Site : uint32_t { kNoSite, kCopySite, kLaunchSite, kWaitSite };
 
 inline tracer::TraceRecord Call(uint16_t hook, uint64_t start, uint64_t end, uint32_t site, uint64_t bytes = 0,
-                                uint16_t decision = 0, int64_t saved = 0) {
+                                uint16_t decision = 0) {
   tracer::TraceRecord record = trace_db::CallAt(start, end, hook);
   record.site = site;
   record.bytes = bytes;
   record.decision = decision;
-  record.saved_ns = saved;
   return record;
+}
+
+// A call and its decision, as a process records them. Numbers of calls are by their place in `records`.
+inline void PushDecided(std::vector<tracer::TraceRecord>* records, tracer::TraceRecord call, int64_t saved = 0) {
+  call.number = records->size() + 1;
+  records->push_back(RecordOf(tracer::DecisionMade{
+      .at_ns = call.start_ns, .decision = call.decision, .bytes = call.bytes, .saved_ns = saved, .call = call.number}));
+  records->push_back(call);
 }
 
 inline void Execute(const std::string& database, const std::string& sql) {
@@ -70,11 +77,11 @@ class ReportTest : public trace_db::TraceDbTest {
   static void AddStep(uint64_t at, uint64_t length, uint64_t number, std::vector<tracer::TraceRecord>* main,
                       std::vector<tracer::TraceRecord>* other) {
     main->push_back(Call(kMemcpyHook, at, at + 100, kCopySite, 4096));
-    main->push_back(Call(kSynchronizeHook, at + 100, at + 150, kCopySite, 0, kSkipped));
+    PushDecided(main, Call(kSynchronizeHook, at + 100, at + 150, kCopySite, 0, kSkipped));
     main->push_back(Call(kLaunchHook, at + 300, at + 340, kLaunchSite));
     main->push_back(Call(kMallocHook, at + 340, at + 350, kLaunchSite, 1 << 20));
     other->push_back(Call(kLaunchHook, at + 400, at + 500, kNoSite));
-    main->push_back(Call(kSynchronizeHook, at + 700, at + 900, kWaitSite, 0, kPaid, -60));
+    PushDecided(main, Call(kSynchronizeHook, at + 700, at + 900, kWaitSite, 0, kPaid), -60);
     main->push_back(tracer::StepRecord(at, at + length, number));
   }
 

@@ -224,17 +224,18 @@ TEST_F(SpoolTailTest, HowBusyTheDeviceWas) {
   clock(begin, tracer::DeviceReading::kBegins);
   for (uint64_t i = 0; i < 8; ++i) {
     const uint64_t at = begin + i * 500 * kMs;
-    std::vector<TraceRecord> work;
+    std::vector<tracer::ActivityRecord> work;
     for (uint32_t stream = 0; stream < 2; ++stream) {
-      work.push_back(tracer::KernelRecord({.work = {.start_ns = at + kAhead + uint64_t{stream} * 50 * kMs,
-                                                    .end_ns = at + kAhead + 200 * kMs + uint64_t{stream} * 50 * kMs,
-                                                    .device = 1,
-                                                    .context = 1,
-                                                    .stream = stream,
-                                                    .correlation = 0}}));
+      work.push_back(
+          RecordOf(tracer::KernelWork{.work = {.start_ns = at + kAhead + uint64_t{stream} * 50 * kMs,
+                                               .end_ns = at + kAhead + 200 * kMs + uint64_t{stream} * 50 * kMs,
+                                               .device = 1,
+                                               .context = 1,
+                                               .stream = stream,
+                                               .correlation = 0}}));
     }
     spool_->Pass(at);
-    spool_->Records(0, work);
+    spool_->Activities(work);
     clock(at + 500 * kMs, tracer::DeviceReading::kBetween);
   }
   const auto tail = Open();
@@ -266,12 +267,12 @@ TEST_F(SpoolTailTest, WhatASkippedWaitSaves) {
   spool_->Pass(begin + 2000 * kMs);
   clock(500);
   clock(1000);
-  spool_->Records(0, {tracer::KernelRecord({.work = {.start_ns = recorded(101),
-                                                     .end_ns = recorded(611),
-                                                     .device = 0,
-                                                     .context = 1,
-                                                     .stream = 13,
-                                                     .correlation = 9}})});
+  spool_->Activities({RecordOf(tracer::KernelWork{.work = {.start_ns = recorded(101),
+                                                           .end_ns = recorded(611),
+                                                           .device = 0,
+                                                           .context = 1,
+                                                           .stream = 13,
+                                                           .correlation = 9}})});
   clock(2000);
   clock(2500);
   const auto tail = Open();

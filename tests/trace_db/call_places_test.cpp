@@ -36,21 +36,6 @@ TEST_F(CallPlacesTest, ALineThatWasInferredSaysSo) {
             (Rows{{"1", "33", "0"}, {"2", "33", "1"}, {"2", "NULL", "1"}, {"2", "NULL", "0"}}));
 }
 
-// Files from before calls had flags: the byte means nothing there.
-TEST_F(CallPlacesTest, OfAnOlderRecordTheLineIsItsOwn) {
-  {
-    HandSpool spool(run_, "a.spool");
-    spool.Site(5, "train.py", 33, "step");
-    spool.Thread(1, 100, "python");
-    spool.Records(1, {Call(10, 5, 0xff)}, tracer::kOldestRecordVersion);
-    spool.Records(1, {Call(20, 5)});
-    spool.End();
-  }
-  BuildWell();
-  EXPECT_EQ(Query("SELECT line, siteIsBackward FROM SLIPSTREAM_CALLS JOIN SLIPSTREAM_SITES USING (siteId)"),
-            (Rows{{"33", "0"}, {"33", "0"}}));
-}
-
 // Autograd's thread visits two lines in turn more often than the program's own thread does anything.
 TEST_F(CallPlacesTest, StepsAreNotCutByLinesThatWereInferred) {
   constexpr uint64_t kSteps = 20;

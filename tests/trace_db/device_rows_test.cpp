@@ -58,15 +58,16 @@ TEST(DeviceRecordTest, EveryFieldComesBack) {
                                    .context = 0xffffffff,
                                    .stream = 0xfffffffe,
                                    .correlation = 0xfffffffd,
-                                   .graph_node = 0x0123456789abcdef};
+                                   .graph_node = 0x0123456789abcdef,
+                                   .graph = 0xfffffffc};
   const tracer::KernelWork kernel = {.work = work,
                                      .name = 0xabcdef01,
-                                     .grid = {0x7fffffff, 65'535, 65'534},
+                                     .grid = {0x7fffffff, 65'535, 0xffffffff},
                                      .block = {1024, 1023, 64},
                                      .registers = 255,
-                                     .static_shared_bytes = 0xfffffe,
-                                     .dynamic_shared_bytes = 0xffffff};
-  const tracer::KernelWork back = KernelOf(tracer::KernelRecord(kernel));
+                                     .static_shared_bytes = 0xfffffffe,
+                                     .dynamic_shared_bytes = 0xffffffff};
+  const tracer::KernelWork back = KernelOf(RecordOf(kernel));
   EXPECT_EQ(back.work.start_ns, 1U);
   EXPECT_EQ(back.work.end_ns, 2U);
   EXPECT_EQ(back.work.device, 7U);
@@ -74,36 +75,39 @@ TEST(DeviceRecordTest, EveryFieldComesBack) {
   EXPECT_EQ(back.work.stream, 0xfffffffeU);
   EXPECT_EQ(back.work.correlation, 0xfffffffdU);
   EXPECT_EQ(back.work.graph_node, 0x0123456789abcdefU);
+  EXPECT_EQ(back.work.graph, 0xfffffffcU);
   EXPECT_EQ(back.name, 0xabcdef01U);
-  EXPECT_EQ(std::vector(back.grid, back.grid + 3), (std::vector<uint32_t>{0x7fffffff, 65'535, 65'534}));
+  EXPECT_EQ(std::vector(back.grid, back.grid + 3), (std::vector<uint32_t>{0x7fffffff, 65'535, 0xffffffff}));
   EXPECT_EQ(std::vector(back.block, back.block + 3), (std::vector<uint32_t>{1024, 1023, 64}));
   EXPECT_EQ(back.registers, 255U);
-  EXPECT_EQ(back.static_shared_bytes, 0xfffffeU);
-  EXPECT_EQ(back.dynamic_shared_bytes, 0xffffffU);
+  EXPECT_EQ(back.static_shared_bytes, 0xfffffffeU);
+  EXPECT_EQ(back.dynamic_shared_bytes, 0xffffffffU);
 
-  const tracer::CopyWork between = CopyOf(tracer::CopyRecord(
-      {.work = work, .bytes = 9, .kind = 10, .from = 3, .to = 2, .from_device = 0, .to_device = 0x7ffffffe}));
+  const tracer::CopyWork between = CopyOf(RecordOf(tracer::CopyWork{.work = work,
+                                                                    .bytes = uint64_t{9} << 40 | 8,
+                                                                    .kind = 10,
+                                                                    .from = 3,
+                                                                    .to = 2,
+                                                                    .from_device = 0,
+                                                                    .to_device = 0x7ffffffe}));
   EXPECT_EQ(between.work.graph_node, 0x0123456789abcdefU);
-  EXPECT_EQ(between.bytes, 9U);
+  EXPECT_EQ(between.bytes, uint64_t{9} << 40 | 8);
   EXPECT_EQ(between.kind, 10);
   EXPECT_EQ(between.from, 3);
   EXPECT_EQ(between.to, 2);
   EXPECT_EQ(between.from_device, 0);
   EXPECT_EQ(between.to_device, 0x7ffffffe);
-  const tracer::CopyWork plain = CopyOf(tracer::CopyRecord({.work = {}, .bytes = 9, .kind = 1, .from = 1, .to = 3}));
+  const tracer::CopyWork plain =
+      CopyOf(RecordOf(tracer::CopyWork{.work = {}, .bytes = 9, .kind = 1, .from = 1, .to = 3}));
   EXPECT_EQ(plain.work.graph_node, 0U);
   EXPECT_EQ(plain.from_device, -1);
   EXPECT_EQ(plain.to_device, -1);
-  const tracer::SetWork set = SetOf(tracer::SetRecord({.work = work, .bytes = 5, .value = 0xffffffff, .memory = 2}));
+  const tracer::SetWork set =
+      SetOf(RecordOf(tracer::SetWork{.work = work, .bytes = uint64_t{5} << 32, .value = 0xffffffff, .memory = 2}));
   EXPECT_EQ(set.work.graph_node, 0x0123456789abcdefU);
+  EXPECT_EQ(set.bytes, uint64_t{5} << 32);
   EXPECT_EQ(set.value, 0xffffffffU);
-}
-
-// As older slipstreams wrote them.
-TEST(DeviceRecordTest, ACopyThatSaysNothingOfDevicesIsBetweenNone) {
-  TraceRecord record = tracer::CopyRecord({.work = {}, .bytes = 9, .kind = 8, .from = 3, .to = 3});
-  EXPECT_EQ(record.saved_ns, 0);
-  EXPECT_EQ(record.stack + record.hook + record.decision, 0U);
+  EXPECT_EQ(set.memory, 2);
 }
 
 class DeviceRowsTest : public TraceDbTest {
@@ -129,11 +133,13 @@ TEST_F(DeviceRowsTest, PeriodsInWhichDevicesWereRecorded) {
     };
     // As they are told: by the time at which they are fetched.
     spool.Records(
-        0, {reading(1000), reading(1100, DeviceReading::kBegins), reading(2000), reading(2500, DeviceReading::kEnds),
-            tracer::KernelRecord({.work = Work(1900, 2400, 71), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}}),
-            reading(4000, DeviceReading::kBegins), reading(5000),
-            tracer::CopyRecord({.work = Work(4300, 4400, 73), .bytes = 1, .kind = 1, .from = 1, .to = 3}),
-            reading(6000, DeviceReading::kEnds), reading(7000, DeviceReading::kBegins), reading(8000)});
+        0, {reading(1000), reading(1100, DeviceReading::kBegins), reading(2000), reading(2500, DeviceReading::kEnds)});
+    spool.Activities(
+        {RecordOf(tracer::KernelWork{.work = Work(1900, 2400, 71), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}})});
+    spool.Records(0, {reading(4000, DeviceReading::kBegins), reading(5000)});
+    spool.Activities(
+        {RecordOf(tracer::CopyWork{.work = Work(4300, 4400, 73), .bytes = 1, .kind = 1, .from = 1, .to = 3})});
+    spool.Records(0, {reading(6000, DeviceReading::kEnds), reading(7000, DeviceReading::kBegins), reading(8000)});
     spool.Records(1, {CallAt(1000, 1001), CallAt(9000, 9001)});
     spool.End();
   }
@@ -154,18 +160,26 @@ TEST_F(DeviceRowsTest, ADamagedPartEndsAPeriod) {
       return tracer::DeviceClockRecord(at, at + 10, 900'000 + at + 5, 900'000, kind);
     };
     const auto kernel = [](uint64_t start, uint64_t end) {
-      return tracer::KernelRecord({.work = Work(start, end, 71), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}});
+      return RecordOf(
+          tracer::KernelWork{.work = Work(start, end, 71), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}});
     };
     spool.Records(1, {CallAt(1000, 1001), CallAt(9000, 9001)});
     spool.Records(0, {reading(1100, DeviceReading::kBegins), reading(2000), reading(3000)});
-    spool.Records(0, {kernel(2500, 2600), reading(4000)});  // 3
-    spool.Records(0, {kernel(4100, 4200), reading(5000), reading(6000, DeviceReading::kEnds)});
+    spool.Activities({kernel(2500, 2600)});  // 3
+    spool.Records(0, {reading(4000)});       // 4
+    spool.Activities({kernel(4100, 4200)});
+    spool.Records(0, {reading(5000), reading(6000, DeviceReading::kEnds)});
     spool.End();
   }
+  const std::string kPeriods = "SELECT processId, start, end FROM SLIPSTREAM_DEVICE_PERIODS";
   tracer::DamageChunk(run_ + "/a.spool", 3);
   ASSERT_EQ(Build().problem, BuildProblem::kNone);
-  EXPECT_EQ(Query("SELECT processId, start, end FROM SLIPSTREAM_DEVICE_PERIODS"),
-            (Rows{{"1", "110", "1000"}, {"1", "4010", "5000"}}));
+  EXPECT_EQ(Query(kPeriods), (Rows{{"1", "110", "1000"}, {"1", "3100", "5000"}}))
+      << "activities alone: from the next one";
+  std::filesystem::remove(database_);
+  tracer::DamageChunk(run_ + "/a.spool", 4);
+  ASSERT_EQ(Build().problem, BuildProblem::kNone);
+  EXPECT_EQ(Query(kPeriods), (Rows{{"1", "110", "1000"}, {"1", "4010", "5000"}})) << "with the reading behind them";
 }
 
 TEST_F(DeviceRowsTest, WorkHasTheNumberOfItsCallWhicheverComesFirst) {
@@ -177,14 +191,14 @@ TEST_F(DeviceRowsTest, WorkHasTheNumberOfItsCallWhicheverComesFirst) {
   spool.Site(5, "train.py", 42, "step");
   spool.Thread(1, 100, "main");
   // Work first: a call that waits for it ends later.
-  spool.Records(
-      0, {tracer::DeviceClockRecord(1000, 1000, 900'500, 900'000),
-          tracer::DeviceClockRecord(11'000, 11'000, 910'500, 900'000),
-          tracer::KernelRecord({.work = Work(1500, 2500, 71), .name = 1, .grid = {2, 3, 4}, .block = {32, 1, 1}}),
-          tracer::KernelRecord({.work = Work(2600, 2700, 72), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}}),
-          tracer::KernelRecord({.work = Work(2800, 2900, 71), .name = 9, .grid = {1, 1, 1}, .block = {1, 1, 1}}),
-          tracer::CopyRecord({.work = Work(3000, 3100, 73), .bytes = 4096, .kind = 1, .from = 1, .to = 3}),
-          tracer::SetRecord({.work = Work(3200, 3300, 74), .bytes = 77, .value = 5, .memory = 0})});
+  spool.Records(0, {tracer::DeviceClockRecord(1000, 1000, 900'500, 900'000),
+                    tracer::DeviceClockRecord(11'000, 11'000, 910'500, 900'000)});
+  spool.Activities(
+      {RecordOf(tracer::KernelWork{.work = Work(1500, 2500, 71), .name = 1, .grid = {2, 3, 4}, .block = {32, 1, 1}}),
+       RecordOf(tracer::KernelWork{.work = Work(2600, 2700, 72), .name = 1, .grid = {1, 1, 1}, .block = {1, 1, 1}}),
+       RecordOf(tracer::KernelWork{.work = Work(2800, 2900, 71), .name = 9, .grid = {1, 1, 1}, .block = {1, 1, 1}}),
+       RecordOf(tracer::CopyWork{.work = Work(3000, 3100, 73), .bytes = 4096, .kind = 1, .from = 1, .to = 3}),
+       RecordOf(tracer::SetWork{.work = Work(3200, 3300, 74), .bytes = 77, .value = 5, .memory = 0})});
   spool.Records(1, {Made(CallAt(1900, 2000), 71, 5),
                     {.start_ns = 2950,
                      .end_ns = 3300,
@@ -235,11 +249,11 @@ TEST_F(DeviceRowsTest, NodesOfGraphsAndCopiesBetweenDevices) {
       work.graph_node = node;
       return work;
     };
-    spool.Records(
-        0, {tracer::KernelRecord({.work = of_node(uint64_t{3} << 32 | 1)}), tracer::KernelRecord({.work = of_node(0)}),
-            tracer::CopyRecord({.work = of_node(5), .kind = 10, .from_device = 1, .to_device = 0}),
-            tracer::CopyRecord({.work = of_node(0), .kind = 8}), tracer::SetRecord({.work = of_node(6)}),
-            tracer::SetRecord({.work = of_node(0)})});
+    spool.Activities({RecordOf(tracer::KernelWork{.work = of_node(uint64_t{3} << 32 | 1)}),
+                      RecordOf(tracer::KernelWork{.work = of_node(0)}),
+                      RecordOf(tracer::CopyWork{.work = of_node(5), .kind = 10, .from_device = 1, .to_device = 0}),
+                      RecordOf(tracer::CopyWork{.work = of_node(0), .kind = 8}),
+                      RecordOf(tracer::SetWork{.work = of_node(6)}), RecordOf(tracer::SetWork{.work = of_node(0)})});
     spool.End();
   }
   BuildWell();
@@ -258,7 +272,7 @@ TEST_F(DeviceRowsTest, WorkThatIsToldLateIsNotLate) {
   spool.Pass(1200);
   spool.Records(1, {CallAt(1100, 1150)});
   spool.Pass(1300);
-  spool.Records(0, {tracer::KernelRecord({.work = Work(1010, 1020, 5)})});
+  spool.Activities({RecordOf(tracer::KernelWork{.work = Work(1010, 1020, 5)})});
   spool.Pass(1400);
   spool.Records(1, {CallAt(1350, 1360)});
   spool.End();
@@ -275,7 +289,7 @@ TEST_F(DeviceRowsTest, TwoProcessesHaveTheSameNumbersAndKeepTheirOwnWork) {
     spool.Name(NameTable::kHooks, 0, "cudaLaunchKernel");
     spool.Thread(1, 100, "main");
     spool.Records(1, {Made(CallAt(1000, 1100), 5)});
-    spool.Records(0, {tracer::KernelRecord({.work = Work(1200, 1300, 5), .name = 1})});
+    spool.Activities({RecordOf(tracer::KernelWork{.work = Work(1200, 1300, 5), .name = 1})});
     spool.End();
   }
   BuildWell();

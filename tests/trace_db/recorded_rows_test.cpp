@@ -52,7 +52,7 @@ TraceRecord MakeCall(uint64_t number, uint32_t site) {
           .end_ns = now,
           .bytes = number * 4096 + 1,
           .stream = 0xfedc000000000000 + number,
-          .saved_ns = number % 3 == 0 ? -static_cast<int64_t>(number) : 0,
+          .number = uint64_t{1} << 40 | number,
           .site = number % 2 == 0 ? site : 0,
           .correlation = number % 5 == 0 ? static_cast<uint32_t>(number + 7) : 0,
           .status = number % 7 == 0 ? 700 : 0,
@@ -61,6 +61,9 @@ TraceRecord MakeCall(uint64_t number, uint32_t site) {
           .device = static_cast<int16_t>(static_cast<int>(number % 3) - 1),
           .kind = RecordKind::kCall};
 }
+
+// What that call's decisions saved: two of them, where there are any.
+int64_t SavedBy(uint64_t number) { return number % 3 != 0 ? 1000 - static_cast<int64_t>(number) : 0; }
 
 TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   constexpr uint64_t kThreads = 4;
@@ -89,7 +92,16 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
       all_there.arrive_and_wait();
       for (uint64_t i = 0; i < kCalls; ++i) {
         made[t].push_back(MakeCall(t * kCalls + i, lines[t]));
-        recorder->Record(made[t].back());
+        const TraceRecord& call = made[t].back();
+        if (call.decision != 0) {
+          const int64_t saved = SavedBy(t * kCalls + i);
+          tracer::DecisionMade decision = {
+              .at_ns = call.end_ns, .decision = call.decision, .saved_ns = 1000, .call = call.number};
+          recorder->Record(RecordOf(decision));
+          decision.saved_ns = saved - 1000;
+          recorder->Record(RecordOf(decision));
+        }
+        recorder->Record(call);
       }
     });
   }
@@ -107,7 +119,7 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
     const Rows rows = Query(
         "SELECT r.start, r.end, r.eventClass, (r.globalTid >> 24) & 0xFFFFFF, n.value, r.returnValue, r.callchainId, "
         "c.bytes, c.stream, c.deviceId, c.cuptiCorrelation, s.file, s.line, s.function, s.isLibrary, dn.value, "
-        "d.savedNs, d.bytes, c.processId FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
+        "d.savedNs, d.bytes, c.processId, c.callNumber, c.insideCall, c.workIsOwn FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
         "JOIN SLIPSTREAM_CALLS c USING (correlationId) JOIN StringIds n ON n.id = r.nameId "
         "LEFT JOIN SLIPSTREAM_SITES s USING (siteId) LEFT JOIN SLIPSTREAM_DECISIONS d USING (correlationId) "
         "LEFT JOIN StringIds dn ON dn.id = d.decisionId WHERE (r.globalTid & 0xFFFFFF) = " +
@@ -116,7 +128,7 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
     for (size_t i = 0; i < kCalls; ++i) {
       const TraceRecord& call = made[t][i];
       const bool has_site = call.site != 0;
-      const bool decided = call.decision != 0 || call.saved_ns != 0;
+      const bool decided = call.decision != 0;
       const std::vector<std::string> expected = {Number(call.start_ns - zero),
                                                  Number(call.end_ns - zero),
                                                  "0",
@@ -133,9 +145,12 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
                                                  has_site ? "step" : "NULL",
                                                  has_site ? "0" : "NULL",
                                                  call.decision == 0 ? "NULL" : kDecisions[call.decision],
-                                                 decided ? std::to_string(call.saved_ns) : "NULL",
+                                                 decided ? std::to_string(SavedBy(t * kCalls + i)) : "NULL",
                                                  decided ? Number(call.bytes) : "NULL",
-                                                 "1"};
+                                                 "1",
+                                                 Number(call.number),
+                                                 "NULL",
+                                                 "0"};
       ASSERT_EQ(rows[i], expected) << "call " << i;
     }
   }

@@ -59,6 +59,7 @@ inline bool RecordSampleRun(const std::string& directory) {
     const uint32_t native_stack =
         InternNativeStack(std::span(addresses).first(walked.frames), walked.cut, stacks.get());
     const uint32_t stack = InternBothStacks(python_stack, native_stack, stacks.get());
+    uint64_t number = 0;
     for (uint64_t step = 0; step < kSteps; ++step) {
       const uint64_t begin = tracer::NowNs();
       uint16_t decision = 0;
@@ -67,17 +68,23 @@ inline bool RecordSampleRun(const std::string& directory) {
         const uint64_t start = tracer::NowNs();
         const bool failed = hook == HookId::cudaMalloc && step == 1;
         const bool copies = hook == HookId::cudaMemcpyAsync || hook == HookId::cudaStreamSynchronize;
+        if (copies) {
+          recorder->Record(RecordOf(tracer::DecisionMade{.at_ns = tracer::NowNs(),
+                                                         .decision = ++decision,
+                                                         .bytes = 4096,
+                                                         .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000 : 1000,
+                                                         .known = tracer::Known::kModeled,
+                                                         .call = ++number}));
+        }
         recorder->Record({.start_ns = start,
                           .end_ns = tracer::NowNs(),
                           .bytes = 4096,
-                          .saved_ns = hook == HookId::cudaMemcpyAsync ? 2000
-                                      : copies                        ? 1000
-                                                                      : 0,
+                          .number = copies ? number : 0,
                           .stack = stack,
                           .site = site,
                           .status = failed ? 2 : 0,
                           .hook = static_cast<uint16_t>(tracer::Index(hook)),
-                          .decision = static_cast<uint16_t>(copies ? ++decision : 0),
+                          .decision = static_cast<uint16_t>(copies ? decision : 0),
                           .device = 0,
                           .kind = tracer::RecordKind::kCall});
       }

@@ -266,8 +266,9 @@ TEST_F(StrangeSpoolsTest, NamesAreOnlyNames) {
   EXPECT_EQ(One("SELECT name FROM SLIPSTREAM_THREADS"), injection);
 }
 
-// A call's decisions come before it. Those that were made before it began are of calls that are not there.
+// A call's decisions come before it, and name it.
 TEST_F(StrangeSpoolsTest, DecisionsOfCallsThatAreMissing) {
+  using tracer::DecisionMade;
   {
     HandSpool spool(run_, "a.spool");
     spool.Facts({{"pid", "7"}, {"host", "h"}});
@@ -275,23 +276,35 @@ TEST_F(StrangeSpoolsTest, DecisionsOfCallsThatAreMissing) {
     for (uint32_t i = 1; i <= 3; ++i) spool.Name(NameTable::kDecisions, i, "decision " + std::to_string(i));
     spool.Thread(1, 100, "main");
     spool.Thread(2, 101, "other");
-    constexpr bool kInCall = true;
-    spool.Records(1, {tracer::DecisionRecord(15, 1, 5, 0, 0, kInCall), tracer::DecisionRecord(32, 2, 0, 8, -8, kInCall),
-                      tracer::DecisionRecord(40, 3, 4096, 0, 0, kInCall), CallAt(30, 40, 0),
-                      tracer::DecisionRecord(50, 1, 6, 0, 0, kInCall)});
-    spool.Records(2, {tracer::DecisionRecord(35, 1, 7, 0, 0, !kInCall)});
+    constexpr uint64_t kMissing = uint64_t{5} << 40 | 1;
+    constexpr uint64_t kThere = uint64_t{5} << 40 | 2;
+    tracer::TraceRecord call = CallAt(30, 40, 0);
+    call.number = kThere;
+    call.decision = 2;
+    const auto known = tracer::Known::kMeasured;
+    spool.Records(1, {RecordOf(DecisionMade{.at_ns = 31, .decision = 1, .bytes = 5, .call = kMissing}),
+                      RecordOf(DecisionMade{
+                          .at_ns = 32, .decision = 2, .time_ns = 8, .saved_ns = -8, .known = known, .call = kThere}),
+                      RecordOf(DecisionMade{.at_ns = 33, .decision = 3, .bytes = 4096, .saved_ns = 3, .call = kThere}),
+                      call, RecordOf(DecisionMade{.at_ns = 50, .decision = 1, .bytes = 6, .call = kMissing})});
+    spool.Records(2,
+                  {RecordOf(DecisionMade{.at_ns = 35, .decision = 1, .bytes = 7, .known = tracer::Known::kModeled})});
     spool.End();
   }
   BuildWell();
   EXPECT_EQ(
-      Query("SELECT n.value, e.bytes, e.timeNs, e.savedNs, e.thread, f.value FROM SLIPSTREAM_DECISION_EVENTS e "
+      Query("SELECT n.value, e.bytes, e.timeNs, e.savedNs, e.savedIsKnown, e.thread, f.value FROM "
+            "SLIPSTREAM_DECISION_EVENTS e "
             "JOIN StringIds n ON n.id = e.decisionId LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
             "LEFT JOIN StringIds f ON f.id = r.nameId ORDER BY time"),
-      (Rows{{"decision 1", "5", "0", "0", "1", "NULL"},
-            {"decision 2", "0", "8", "-8", "1", "cudaFree_v3020"},
-            {"decision 1", "7", "0", "0", "2", "NULL"},
-            {"decision 3", "4096", "0", "0", "1", "cudaFree_v3020"},
-            {"decision 1", "6", "0", "0", "1", "NULL"}}));
+      (Rows{{"decision 1", "5", "0", "0", "0", "1", "NULL"},
+            {"decision 2", "0", "8", "-8", "1", "1", "cudaFree_v3020"},
+            {"decision 3", "4096", "0", "3", "0", "1", "cudaFree_v3020"},
+            {"decision 1", "7", "0", "0", "2", "2", "NULL"},
+            {"decision 1", "6", "0", "0", "0", "1", "NULL"}}));
+  EXPECT_EQ(Query("SELECT n.value, savedNs, callNumber FROM SLIPSTREAM_DECISIONS JOIN StringIds n ON n.id = decisionId "
+                  "JOIN SLIPSTREAM_CALLS USING (correlationId)"),
+            (Rows{{"decision 2", "-5", std::to_string(uint64_t{5} << 40 | 2)}}));
 }
 
 TEST_F(StrangeSpoolsTest, NumbersOfAnySize) {
@@ -302,11 +315,16 @@ TEST_F(StrangeSpoolsTest, NumbersOfAnySize) {
     tracer::TraceRecord call = CallAt(0, kMost);
     call.bytes = kMost;
     call.stream = kMost;
-    call.saved_ns = std::numeric_limits<int64_t>::min();
+    call.number = kMost;
+    const tracer::TraceRecord lost = RecordOf(tracer::DecisionMade{.at_ns = kMost,
+                                                                   .bytes = kMost,
+                                                                   .time_ns = kMost,
+                                                                   .saved_ns = std::numeric_limits<int64_t>::min(),
+                                                                   .call = kMost});
     call.device = std::numeric_limits<int16_t>::min();
     call.status = std::numeric_limits<int32_t>::min();
     call.stack = 0xffffffff;
-    spool.Records(1, {call, tracer::DropRecord(kMost, 0, kMost, kMost), tracer::StepRecord(kMost, 0, kMost),
+    spool.Records(1, {lost, lost, call, tracer::DropRecord(kMost, 0, kMost, kMost), tracer::StepRecord(kMost, 0, kMost),
                       tracer::MarkRecord(kMost, 5, kMost), tracer::MemoryRecord(kMost, {.device = 40'000})});
     spool.Clock(kMost, kMost, kMost);
     spool.Clock(0, kMost, 0);

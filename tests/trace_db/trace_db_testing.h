@@ -139,6 +139,17 @@ class HandSpool {
     for (const tracer::TraceRecord& record : records) chunks_.PutBytes(&record, sizeof(record));
     chunks_.End(records.size());
   }
+  void Activities(const std::vector<tracer::ActivityRecord>& activities, uint16_t version = tracer::kActivityVersion) {
+    const tracer::RecordsHead head = {.record_bytes = sizeof(tracer::ActivityRecord),
+                                      .first = made_[0],
+                                      .count = static_cast<uint32_t>(activities.size()),
+                                      .version = version};
+    made_[0] += activities.size();
+    chunks_.Begin(tracer::ChunkKind::kActivities);
+    chunks_.PutBytes(&head, sizeof(head));
+    for (const tracer::ActivityRecord& activity : activities) chunks_.PutBytes(&activity, sizeof(activity));
+    chunks_.End(activities.size());
+  }
   void Clock(uint64_t before, uint64_t after, uint64_t realtime) {
     Records(0, {tracer::ClockRecord(before, after, realtime, 0)});
   }

@@ -88,16 +88,22 @@ class RandomTrace {
         // Calls may touch, and may take no time.
         at += Below(4) == 0 ? 0 : Below(5000);
         const uint64_t end = at + (Below(8) == 0 ? 0 : Below(20'000));
-        const bool decided = Below(3) == 0;
+        const auto decision = static_cast<uint16_t>(Below(3) == 0 ? 1 + Below(kDecisions) : 0);
+        if (decision != 0) {
+          records.push_back(RecordOf(tracer::DecisionMade{.at_ns = at,
+                                                          .decision = decision,
+                                                          .saved_ns = static_cast<int64_t>(Below(10'000)) - 5000,
+                                                          .call = uint64_t{thread} << 40 | i}));
+        }
         records.push_back({.start_ns = at,
                            .end_ns = end,
                            .bytes = Below(2) == 0 ? 0 : Below(uint64_t{1} << 40),
                            .stream = Below(2) == 0 ? 0 : 0x7f0000000000 + Below(3),
-                           .saved_ns = decided ? static_cast<int64_t>(Below(10'000)) - 5000 : 0,
+                           .number = uint64_t{thread} << 40 | i,
                            .site = static_cast<uint32_t>(Below(kLines + 1)),
                            .status = Below(20) == 0 ? 2 : 0,
                            .hook = static_cast<uint16_t>(Below(std::size(kFunctions))),
-                           .decision = static_cast<uint16_t>(decided ? Below(kDecisions + 1) : 0),
+                           .decision = decision,
                            .device = static_cast<int16_t>(static_cast<int>(Below(3)) - 1),
                            .kind = tracer::RecordKind::kCall});
         if (i % 50 == 49) {

@@ -37,17 +37,17 @@ TEST(DeviceRecordsTest, ANameHasOneNumberAndIsToldOnce) {
 
 TEST(DeviceRecordsTest, WhatFindsNoRoomIsCounted) {
   DeviceRecords records;
-  const std::vector<TraceRecord> many(DeviceRecords::kMaxWaiting - 1);
+  const std::vector<ActivityRecord> many(DeviceRecords::kMaxWaiting - 1);
   records.Add(many);
   EXPECT_EQ(records.dropped(), 0U);
-  records.Add(std::vector<TraceRecord>(3));
+  records.Add(std::vector<ActivityRecord>(3));
   EXPECT_EQ(records.dropped(), 2U);
   records.Dropped(5);
   EXPECT_EQ(records.dropped(), 7U);
   DeviceRecords::Waiting waiting;
   records.Take(&waiting);
-  EXPECT_EQ(waiting.records.size(), DeviceRecords::kMaxWaiting);
-  records.Add(std::vector<TraceRecord>(3));
+  EXPECT_EQ(waiting.activities.size(), DeviceRecords::kMaxWaiting);
+  records.Add(std::vector<ActivityRecord>(3));
   EXPECT_EQ(records.dropped(), 7U) << "there is room again";
 }
 
@@ -64,8 +64,8 @@ TEST_F(DeviceSpoolTest, TheFileHasAllOfThemInTheirOrder) {
   records.AddName(NameTable::kDriverFunctions, 307, "cuLaunchKernel");
   for (uint32_t i = 0; i < kCount; ++i) {
     const std::string name = "kernel" + std::to_string(i % 10);
-    const TraceRecord record = KernelRecord(
-        {.work = {.start_ns = i + 1, .end_ns = i + 2, .correlation = i}, .name = records.KernelName(name.c_str())});
+    const ActivityRecord record = RecordOf(KernelWork{.work = {.start_ns = i + 1, .end_ns = i + 2, .correlation = i},
+                                                      .name = records.KernelName(name.c_str())});
     records.Add({&record, 1});
   }
   records.Dropped(11);
@@ -77,11 +77,13 @@ TEST_F(DeviceSpoolTest, TheFileHasAllOfThemInTheirOrder) {
   EXPECT_EQ(spool.reader->end().malformed_chunks + spool.reader->end().missing_records, 0U);
   EXPECT_EQ(spool.reader->facts().at("deviceWork"), "here");
   EXPECT_EQ(*spool.reader->NameOf(NameTable::kDriverFunctions, 307), "cuLaunchKernel");
-  const auto kernels = spool.Of(RecordKind::kKernel);
+  const auto kernels = spool.Of(RecordKind::kActivity);
   ASSERT_EQ(kernels.size(), kCount);
   for (uint32_t i = 0; i < kCount; ++i) {
-    EXPECT_EQ(kernels[i].record.correlation, i);
-    EXPECT_EQ(*spool.reader->NameOf(NameTable::kKernels, kernels[i].record.site), "kernel" + std::to_string(i % 10));
+    const KernelWork kernel = KernelOf(kernels[i].activity);
+    EXPECT_EQ(kernel.work.start_ns, i + 1);
+    EXPECT_EQ(kernel.work.correlation, i);
+    EXPECT_EQ(*spool.reader->NameOf(NameTable::kKernels, kernel.name), "kernel" + std::to_string(i % 10));
   }
 }
 

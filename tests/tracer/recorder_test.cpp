@@ -114,7 +114,7 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
                             .end_ns = 2000,
                             .bytes = uint64_t{5} << 40,
                             .stream = 0xfedcba9876543210,
-                            .saved_ns = -77,
+                            .number = 0xfedcba9876543211,
                             .site = site,
                             .correlation = 0xdeadbeef,
                             .status = 700,

@@ -15,6 +15,7 @@
 #include "tests/tracer/spool_testing.h"
 #include "tracer/base/crc32c.h"
 #include "tracer/spool/chunk_writer.h"
+#include "tracer/spool/device_work.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -710,28 +711,74 @@ TEST_F(SpoolReaderTest, WhatIsNewerIsSkippedAndCounted) {
   EXPECT_EQ(spool.records.size(), 2U);
 }
 
-// Version 1 had the system's number of the thread where the stack is, and zeros where the flags are.
-TEST_F(SpoolReaderTest, RecordsOfAnOlderVersionAreRead) {
-  Thread(1, 100);
-  TraceRecord old = CallAt(1, 70);
-  old.stack = 100;
-  old.flags = 0xff;
-  Records(1, 0, {old}, 0, kOldestRecordVersion);
-  TraceRecord now = CallAt(2, 71);
-  now.stack = 101;
-  now.flags = kSiteIsBackward;
-  Records(1, 1, {now});
+// They stand among thread 0's own, come in the order in which they were written, and are counted with those.
+TEST_F(SpoolReaderTest, ActivitiesComeAsTheyWereWritten) {
+  const auto kernel = [](uint64_t start, uint32_t name) {
+    return RecordOf(KernelWork{.work = {.start_ns = start, .end_ns = start + 1, .device = 3}, .name = name});
+  };
+  const auto put = [&](uint64_t first, const std::vector<ActivityRecord>& activities, uint16_t version) {
+    const RecordsHead head = {.record_bytes = sizeof(ActivityRecord) + 8,
+                              .first = first,
+                              .count = static_cast<uint32_t>(activities.size()),
+                              .version = version};
+    chunks_.Begin(ChunkKind::kActivities);
+    chunks_.PutBytes(&head, sizeof(head));
+    for (const ActivityRecord& activity : activities) {
+      chunks_.PutBytes(&activity, sizeof(activity));
+      std::memset(chunks_.PutSpace(8), 0x55, 8);
+    }
+    chunks_.End(activities.size());
+  };
+  Thread(1);
+  chunks_.SetPass(100);
+  Records(1, 0, {CallAt(90, 70)});
+  put(0, {kernel(50, 1), kernel(20, 2)}, kActivityVersion);
+  Records(0, 2, {MarkRecord(99, 0, 5)});
+  chunks_.SetPass(200);
+  Records(1, 1, {CallAt(120, 71)});
+  ActivityRecord unknown = kernel(1, 3);
+  unknown.kind = static_cast<ActivityKind>(9);
+  put(5, {unknown, kernel(110, 4)}, kActivityVersion);  // two are missing before it
+  put(7, {kernel(1, 5)}, kActivityVersion + 1);
   End();
   const Spool spool = ReadSpool(path_);
-  ASSERT_EQ(spool.records.size(), 2U);
-  EXPECT_EQ(spool.end().skipped_records, 0U);
-  EXPECT_EQ(spool.records[0].record.bytes, 70U);
-  EXPECT_EQ(spool.records[0].record.stack, 0U);
-  EXPECT_EQ(spool.records[0].record.flags, 0);
-  EXPECT_EQ(spool.records[0].tid, 100U);
-  EXPECT_EQ(spool.records[1].record.stack, 101U);
-  EXPECT_EQ(spool.records[1].record.flags, kSiteIsBackward);
-  EXPECT_EQ(spool.records[1].tid, 100U);
+  std::vector<uint64_t> calls;
+  std::vector<uint32_t> kernels;
+  for (const SpoolRecord& record : spool.records) {
+    if (record.record.kind == RecordKind::kCall) calls.push_back(record.record.bytes);
+    if (record.record.kind != RecordKind::kActivity) continue;
+    kernels.push_back(KernelOf(record.activity).name);
+    EXPECT_EQ(record.record.start_ns, record.activity.start_ns);
+    EXPECT_EQ(record.record.end_ns, record.activity.end_ns);
+    EXPECT_EQ(record.thread, 0U);
+    EXPECT_EQ(record.missing, kernels.back() == 4 ? 2U : 0U);
+  }
+  EXPECT_EQ(calls, (std::vector<uint64_t>{70, 71}));
+  EXPECT_EQ(kernels, (std::vector<uint32_t>{1, 2, 4}));
+  EXPECT_EQ(spool.end().skipped_records, 2U);
+  EXPECT_EQ(spool.end().missing_records, 2U);
+  EXPECT_EQ(spool.end().malformed_chunks, 0U);
+  EXPECT_EQ(spool.end().late_records, 0U);
+}
+
+// A thread of the program does not make them, and a chunk that is shorter than it says has none.
+TEST_F(SpoolReaderTest, ActivitiesThatCannotBeAreMalformed) {
+  Thread(1);
+  const ActivityRecord activity = RecordOf(SetWork{});
+  for (const auto& [thread, count] : {std::pair(1U, 1U), std::pair(0U, 2U), std::pair(0U, 0U)}) {
+    const RecordsHead head = {
+        .thread = thread, .record_bytes = sizeof(activity), .count = count, .version = kActivityVersion};
+    chunks_.Begin(ChunkKind::kActivities);
+    chunks_.PutBytes(&head, sizeof(head));
+    chunks_.PutBytes(&activity, sizeof(activity));
+    chunks_.End();
+  }
+  Records(1, 0, {CallAt(90, 70)});
+  End();
+  const Spool spool = ReadSpool(path_);
+  EXPECT_EQ(spool.end().malformed_chunks, 3U);
+  EXPECT_EQ(spool.end().missing_records, 0U);
+  EXPECT_EQ(spool.records.size(), 1U);
 }
 
 TEST_F(SpoolReaderTest, StacksLeadOutwardsAndEnd) {
@@ -760,10 +807,18 @@ TEST_F(SpoolReaderTest, StacksLeadOutwardsAndEnd) {
 TEST_F(SpoolReaderTest, AnotherFormatIsNamed) {
   WriteSample();
   std::string bytes = Slurp(path_);
-  bytes[offsetof(SpoolHeader, format)] = 2;
+  bytes[offsetof(SpoolHeader, format)] = 1;
   Spit(path_, bytes);
-  EXPECT_NE(ReadSpool(path_).error.find("another version of slipstream (format 2, this one reads 1)"),
-            std::string::npos);
+  EXPECT_EQ(ReadSpool(path_).error,
+            path_ +
+                ": recorded by an older slipstream (format 1, this one reads format 2): read it with the slipstream "
+                "that recorded it, or record again");
+  bytes[offsetof(SpoolHeader, format)] = 3;
+  Spit(path_, bytes);
+  EXPECT_EQ(ReadSpool(path_).error,
+            path_ +
+                ": recorded by a newer slipstream (format 3, this one reads format 2): read it with a slipstream "
+                "that is at least as new");
   std::reverse(bytes.begin(), bytes.begin() + sizeof(uint64_t));
   Spit(path_, bytes);
   EXPECT_NE(ReadSpool(path_).error.find("other byte order"), std::string::npos);

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/own_work.h"
 #include "policy/log.h"
 #include "tracer/base/clock.h"
 #include "tracer/python/native_stack.h"
@@ -28,9 +29,10 @@ struct CurrentCall {
   CallShare share = CallShare::kBeside;  // of the decision
   uint16_t decision = 0;
   Caller caller{};
-  uint32_t correlation = 0;  // of its first call of the driver
+  bool work_is_own = false;  // of its first call of the driver: made by slipstream
+  uint32_t correlation = 0;  // of the same
+  uint64_t number = 0;
   uint64_t stream = 0;
-  int64_t saved_ns = 0;
 };
 constinit thread_local CurrentCall t_call;
 
@@ -39,9 +41,33 @@ struct DriverCall {
   uint32_t correlation = 0;  // 0: none
   Caller caller{};
   uint32_t library = 0;
+  bool is_own = false;  // made by slipstream
+  uint64_t call = 0;    // the hooked one that the thread is in; 0: none
   uint64_t start_ns = 0;
 };
 constinit thread_local DriverCall t_driver;
+
+// Numbers of calls, which threads take many at a time.
+constexpr uint64_t kNumbersAtOnce = uint64_t{1} << 16;
+constinit std::atomic<uint64_t> g_next_numbers{1};
+struct CallNumbers {
+  uint64_t next = 0;
+  uint64_t end = 0;
+};
+constinit thread_local CallNumbers t_numbers;
+
+uint8_t FlagsOf(const Caller& caller, bool work_is_own) {
+  return static_cast<uint8_t>(caller.flags | (work_is_own ? kWorkIsOwn : 0));
+}
+
+uint64_t NextCallNumber() {
+  CallNumbers& numbers = t_numbers;
+  if (numbers.next == numbers.end) [[unlikely]] {
+    numbers.next = g_next_numbers.fetch_add(kNumbersAtOnce, std::memory_order_relaxed);
+    numbers.end = numbers.next + kNumbersAtOnce;
+  }
+  return numbers.next++;
+}
 
 }  // namespace
 
@@ -121,7 +147,9 @@ uint32_t CallRecorder::NativeStack() const {
 
 uint64_t CallRecorder::Begin(uint64_t stream) {
   t_call = {.open = recorder_.recording(), .stream = stream};
-  if (t_call.open && what_ != Stacks::kNone) t_call.caller = FindCaller();
+  if (!t_call.open) return NowNs();
+  t_call.number = NextCallNumber();
+  if (what_ != Stacks::kNone) t_call.caller = FindCaller();
   return NowNs();
 }
 
@@ -133,7 +161,7 @@ void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const Call
                     .end_ns = end_ns,
                     .bytes = detail.bytes,
                     .stream = call.stream,
-                    .saved_ns = call.saved_ns,
+                    .number = call.number,
                     .stack = call.caller.stack,
                     .site = call.caller.site,
                     .correlation = call.correlation,
@@ -141,7 +169,7 @@ void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const Call
                     .hook = static_cast<uint16_t>(id),
                     .decision = call.decision,
                     .kind = RecordKind::kCall,
-                    .flags = call.caller.flags});
+                    .flags = FlagsOf(call.caller, call.work_is_own)});
   if (status != 0) return;
   if (detail.address != 0 || detail.use == MemoryUse::kReset) RecordBlock(id, start_ns, end_ns, detail);
   if (!devices_described_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -198,11 +226,13 @@ const Caller* CallRecorder::EnterDriver(uint32_t correlation) {
   CurrentCall& call = t_call;
   t_driver = {};
   if (!recorder_.recording()) return nullptr;
+  const bool is_own = cuda::OwnWork::Here();
   if (call.open && call.correlation == 0) {
     call.correlation = correlation;
+    call.work_is_own = is_own;
     return nullptr;
   }
-  t_driver = {.correlation = correlation, .caller = call.caller};
+  t_driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
   if (!call.open) t_driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
   t_driver.start_ns = NowNs();
   return call.open ? nullptr : &t_driver.caller;
@@ -216,10 +246,11 @@ void CallRecorder::CalledBy(uint32_t library) {
 void CallRecorder::LeaveDriver(uint16_t function, uint32_t correlation, int32_t status) {
   const DriverCall& driver = t_driver;
   if (driver.correlation == 0 || driver.correlation != correlation) return;
-  TraceRecord record = DriverCallRecord(driver.start_ns, NowNs(), function, status, correlation, driver.library);
+  TraceRecord record =
+      DriverCallRecord(driver.start_ns, NowNs(), function, status, correlation, driver.library, driver.call);
   record.site = driver.caller.site;
   record.stack = driver.caller.stack;
-  record.flags = driver.caller.flags;
+  record.flags = FlagsOf(driver.caller, driver.is_own);
   recorder_.Record(record);
   t_driver = {};
 }
@@ -228,10 +259,16 @@ void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64
   if (!recorder_.recording()) return;
   CurrentCall& call = t_call;
   const auto decision = static_cast<uint16_t>(index + 1);
-  const int64_t saved_ns = share == CallShare::kWaited ? -static_cast<int64_t>(time_ns) : 0;
-  recorder_.Record(DecisionRecord(NowNs(), decision, bytes, time_ns, saved_ns, call.open));
+  // A wait that the program's own call would not have had. What any other decision saved is not known.
+  const bool waited = share == CallShare::kWaited;
+  recorder_.Record(RecordOf(DecisionMade{.at_ns = NowNs(),
+                                         .decision = decision,
+                                         .bytes = bytes,
+                                         .time_ns = time_ns,
+                                         .saved_ns = waited ? -static_cast<int64_t>(time_ns) : 0,
+                                         .known = waited ? Known::kMeasured : Known::kNot,
+                                         .call = call.open ? call.number : 0}));
   if (!call.open) return;
-  call.saved_ns += saved_ns;
   if (call.decision != 0 && share < call.share) return;
   call.decision = decision;
   call.share = share;

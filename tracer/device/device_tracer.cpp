@@ -62,7 +62,8 @@ DeviceWork WorkOf(const Record& record, uint64_t base_ns) {
           .context = record.contextId,
           .stream = record.streamId,
           .correlation = record.correlationId,
-          .graph_node = record.graphNodeId};
+          .graph_node = record.graphNodeId,
+          .graph = record.graphId};
 }
 
 // Another client's callback and what it wants with it.
@@ -337,8 +338,7 @@ bool DeviceTracer::IsInCupti() { return t_in_cupti; }
 void DeviceTracer::ReadClock(DeviceReading reading) {
   if (own_clock_) {
     const uint64_t now = NowNs();
-    const TraceRecord clock = DeviceClockRecord(now, now, now + base_ns_, base_ns_, reading);
-    records_.Add({&clock, 1});
+    records_.AddReading(DeviceClockRecord(now, now, now + base_ns_, base_ns_, reading));
     return;
   }
   constexpr int kTries = 5;
@@ -359,56 +359,55 @@ void DeviceTracer::ReadClock(DeviceReading reading) {
   }
   if (!has_base_) base_ns_ = device - (before + (after - before) / 2);
   has_base_ = true;
-  const TraceRecord clock = DeviceClockRecord(before, after, device, base_ns_, reading);
-  records_.Add({&clock, 1});
+  records_.AddReading(DeviceClockRecord(before, after, device, base_ns_, reading));
 }
 
 void DeviceTracer::Deliver(uint8_t* buffer, size_t valid) {
-  std::array<TraceRecord, 128> some;
+  std::array<ActivityRecord, 128> some;
   size_t count = 0;
   CUpti_Activity* next = nullptr;
   while (cupti_->get_next_record(buffer, valid, &next) == CUPTI_SUCCESS) {
     const void* const record = next;
-    TraceRecord& to = some[count];
+    ActivityRecord& to = some[count];
     switch (next->kind) {
       case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
         const auto& kernel = *static_cast<const Kernel*>(record);
         const auto number = [](int32_t value) { return static_cast<uint32_t>(value); };
-        to = KernelRecord({.work = WorkOf(kernel, base_ns_),
-                           .name = records_.KernelName(kernel.name),
-                           .grid = {number(kernel.gridX), number(kernel.gridY), number(kernel.gridZ)},
-                           .block = {number(kernel.blockX), number(kernel.blockY), number(kernel.blockZ)},
-                           .registers = kernel.registersPerThread,
-                           .static_shared_bytes = number(kernel.staticSharedMemory),
-                           .dynamic_shared_bytes = number(kernel.dynamicSharedMemory)});
+        to = RecordOf(KernelWork{.work = WorkOf(kernel, base_ns_),
+                                 .name = records_.KernelName(kernel.name),
+                                 .grid = {number(kernel.gridX), number(kernel.gridY), number(kernel.gridZ)},
+                                 .block = {number(kernel.blockX), number(kernel.blockY), number(kernel.blockZ)},
+                                 .registers = kernel.registersPerThread,
+                                 .static_shared_bytes = number(kernel.staticSharedMemory),
+                                 .dynamic_shared_bytes = number(kernel.dynamicSharedMemory)});
         break;
       }
       case CUPTI_ACTIVITY_KIND_MEMCPY: {
         const auto& copy = *static_cast<const Copy*>(record);
-        to = CopyRecord({.work = WorkOf(copy, base_ns_),
-                         .bytes = copy.bytes,
-                         .kind = copy.copyKind,
-                         .from = copy.srcKind,
-                         .to = copy.dstKind});
+        to = RecordOf(CopyWork{.work = WorkOf(copy, base_ns_),
+                               .bytes = copy.bytes,
+                               .kind = copy.copyKind,
+                               .from = copy.srcKind,
+                               .to = copy.dstKind});
         break;
       }
       case CUPTI_ACTIVITY_KIND_MEMCPY2: {
         const auto& copy = *static_cast<const CopyBetweenDevices*>(record);
-        to = CopyRecord({.work = WorkOf(copy, base_ns_),
-                         .bytes = copy.bytes,
-                         .kind = copy.copyKind,
-                         .from = copy.srcKind,
-                         .to = copy.dstKind,
-                         .from_device = static_cast<int32_t>(copy.srcDeviceId),
-                         .to_device = static_cast<int32_t>(copy.dstDeviceId)});
+        to = RecordOf(CopyWork{.work = WorkOf(copy, base_ns_),
+                               .bytes = copy.bytes,
+                               .kind = copy.copyKind,
+                               .from = copy.srcKind,
+                               .to = copy.dstKind,
+                               .from_device = static_cast<int32_t>(copy.srcDeviceId),
+                               .to_device = static_cast<int32_t>(copy.dstDeviceId)});
         break;
       }
       case CUPTI_ACTIVITY_KIND_MEMSET: {
         const auto& set = *static_cast<const Set*>(record);
-        to = SetRecord({.work = WorkOf(set, base_ns_),
-                        .bytes = set.bytes,
-                        .value = set.value,
-                        .memory = static_cast<uint8_t>(set.memoryKind)});
+        to = RecordOf(SetWork{.work = WorkOf(set, base_ns_),
+                              .bytes = set.bytes,
+                              .value = set.value,
+                              .memory = static_cast<uint8_t>(set.memoryKind)});
         break;
       }
       default:

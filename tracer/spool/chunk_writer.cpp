@@ -7,6 +7,14 @@
 #include "tracer/spool/trace_record.h"
 
 namespace slipstream::tracer {
+namespace {
+
+bool HoldsRecords(const ChunkHeader& header) {
+  return header.kind == static_cast<uint16_t>(ChunkKind::kRecords) ||
+         header.kind == static_cast<uint16_t>(ChunkKind::kActivities);
+}
+
+}  // namespace
 
 ChunkWriter::ChunkWriter(SpoolFile* file, uint64_t limit)
     : file_(file), limit_(limit), buffer_(new (std::nothrow) char[kBufferBytes]) {}
@@ -99,7 +107,7 @@ void ChunkWriter::WriteWhatFits() {
     const size_t size = sizeof(header) + PaddedBytes(header.payload_bytes);
     if (file_->Append(buffer_.get() + at, size) != 0) break;
     ++written_number_;
-    if (header.kind == static_cast<uint16_t>(ChunkKind::kRecords)) {
+    if (HoldsRecords(header)) {
       RecordsHead head;
       std::memcpy(static_cast<void*>(&head), buffer_.get() + at + sizeof(header), sizeof(head));
       written_records_ += head.count;
@@ -115,12 +123,14 @@ void ChunkWriter::CountLost(size_t at) {
   while (at < used_) {
     ChunkHeader header;
     std::memcpy(static_cast<void*>(&header), buffer_.get() + at, sizeof(header));
-    if (header.kind == static_cast<uint16_t>(ChunkKind::kRecords)) {
+    if (HoldsRecords(header)) {
       const char* next = buffer_.get() + at + sizeof(header);
       RecordsHead head;
       std::memcpy(static_cast<void*>(&head), next, sizeof(head));
       next += sizeof(head);
-      for (uint32_t i = 0; i < head.count; ++i, next += sizeof(TraceRecord)) {
+      const bool are_activities = header.kind == static_cast<uint16_t>(ChunkKind::kActivities);
+      if (are_activities) lost_records_ += head.count;
+      for (uint32_t i = 0; i < head.count && !are_activities; ++i, next += sizeof(TraceRecord)) {
         TraceRecord record;
         std::memcpy(static_cast<void*>(&record), next, sizeof(record));
         lost_records_ += IsTold(record.kind) ? 1 : 0;

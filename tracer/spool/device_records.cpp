@@ -4,15 +4,25 @@
 
 namespace slipstream::tracer {
 
-void DeviceRecords::Add(std::span<const TraceRecord> records) {
+void DeviceRecords::Add(std::span<const ActivityRecord> activities) {
+  const std::lock_guard guard(mutex_);
+  std::vector<ActivityRecord>& waiting = waiting_.activities;
+  try {
+    const size_t room = kMaxWaiting - std::min(kMaxWaiting, waiting.size());
+    const size_t count = std::min(room, activities.size());
+    waiting.insert(waiting.end(), activities.begin(), activities.begin() + static_cast<ptrdiff_t>(count));
+    dropped_ += activities.size() - count;
+  } catch (...) {
+    dropped_ += activities.size();
+  }
+}
+
+void DeviceRecords::AddReading(const TraceRecord& clock) {
   const std::lock_guard guard(mutex_);
   try {
-    const size_t room = kMaxWaiting - std::min(kMaxWaiting, waiting_.records.size());
-    const size_t count = std::min(room, records.size());
-    waiting_.records.insert(waiting_.records.end(), records.begin(), records.begin() + static_cast<ptrdiff_t>(count));
-    dropped_ += records.size() - count;
+    if (waiting_.readings.size() < kMaxWaiting) waiting_.readings.push_back(clock);
   } catch (...) {
-    dropped_ += records.size();
+    // One less: times are then those of its neighbors.
   }
 }
 
@@ -49,7 +59,8 @@ void DeviceRecords::Say(std::string_view key, std::string_view value) {
 void DeviceRecords::Take(Waiting* waiting) {
   waiting->names.clear();
   waiting->facts.clear();
-  waiting->records.clear();
+  waiting->activities.clear();
+  waiting->readings.clear();
   const std::lock_guard guard(mutex_);
   std::swap(*waiting, waiting_);
 }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/process_facts.h"
 #include "tracer/spool/spool_format.h"
 #include "tracer/spool/trace_record.h"
@@ -24,7 +25,7 @@ namespace slipstream::tracer {
 
 class DeviceRecords {
  public:
-  // 16 MiB: the writer's period many times over. More is dropped.
+  // 20 MiB: the writer's period many times over. More is dropped.
   static constexpr size_t kMaxWaiting = size_t{1} << 18;
 
   struct Name {
@@ -35,10 +36,13 @@ class DeviceRecords {
   struct Waiting {
     std::vector<Name> names;  // to be written before the records
     Facts facts;
-    std::vector<TraceRecord> records;
+    std::vector<ActivityRecord> activities;
+    std::vector<TraceRecord> readings;  // of the device's clock; to be written behind what came before them, and that
+                                        // is all activities
   };
 
-  void Add(std::span<const TraceRecord> records);
+  void Add(std::span<const ActivityRecord> activities);
+  void AddReading(const TraceRecord& clock);
   void Dropped(uint64_t count);
   // The number of a kernel's name, from 1. A known name is found by its address; the text is compared, in case it has
   // changed.
@@ -46,7 +50,7 @@ class DeviceRecords {
   void AddName(NameTable table, uint32_t number, std::string_view text);
   void Say(std::string_view key, std::string_view value);
 
-  // All that is there, in the order in which it came.
+  // All that is there, each in the order in which it came.
   void Take(Waiting* waiting);
   // So far.
   uint64_t dropped() const;

@@ -1,14 +1,18 @@
-// What a device did, as records of a trace (trace_record.h): kernels, copies, memsets, and readings of its clock.
+// What a device did: kernels, copies and memsets, as records of a trace (activity_record.h), readings of its clock and
+// calls of the driver (trace_record.h).
 //
 // Times are the device profiler's minus a number that is the same for a whole process, so that they are near
-// CLOCK_MONOTONIC. Readings of both clocks give the remaining difference (DeviceClockRecord). `site` of a kernel is its
-// number in NameTable::kKernels, `correlation` that of the call which asked for the work.
+// CLOCK_MONOTONIC. Readings of both clocks give the remaining difference (DeviceClockRecord). `correlation` is that of
+// the call which asked for the work.
 //
 // Threading: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/trace_record.h"
 
 namespace slipstream::tracer {
@@ -22,6 +26,7 @@ struct DeviceWork {
   uint32_t stream = 0;
   uint32_t correlation = 0;
   uint64_t graph_node = 0;  // CUPTI's number of the node of a launched graph; 0: of none
+  uint32_t graph = 0;       // and of that graph
 };
 
 struct KernelWork {
@@ -53,87 +58,91 @@ struct SetWork {
   uint8_t memory = 0;
 };
 
-constexpr bool IsDeviceWork(RecordKind kind) {
-  return kind == RecordKind::kKernel || kind == RecordKind::kDeviceCopy || kind == RecordKind::kDeviceSet;
-}
-
-inline TraceRecord DeviceRecord(const DeviceWork& work, RecordKind kind) {
+inline ActivityRecord ActivityOf(const DeviceWork& work, ActivityKind kind) {
   return {.start_ns = work.start_ns,
           .end_ns = work.end_ns,
-          .stream = uint64_t{work.context} << 32 | work.stream,
-          .stack = static_cast<uint32_t>(work.graph_node),
+          .graph_node = work.graph_node,
           .correlation = work.correlation,
-          .hook = static_cast<uint16_t>(work.graph_node >> 32),
-          .decision = static_cast<uint16_t>(work.graph_node >> 48),
+          .context = work.context,
+          .stream = work.stream,
+          .graph = work.graph,
           .device = static_cast<int16_t>(work.device),
           .kind = kind};
 }
-inline DeviceWork DeviceWorkOf(const TraceRecord& record) {
+inline DeviceWork DeviceWorkOf(const ActivityRecord& record) {
   return {.start_ns = record.start_ns,
           .end_ns = record.end_ns,
           .device = static_cast<uint32_t>(record.device),
-          .context = static_cast<uint32_t>(record.stream >> 32),
-          .stream = static_cast<uint32_t>(record.stream),
+          .context = record.context,
+          .stream = record.stream,
           .correlation = record.correlation,
-          .graph_node = uint64_t{record.stack} | uint64_t{record.hook} << 32 | uint64_t{record.decision} << 48};
+          .graph_node = record.graph_node,
+          .graph = record.graph};
 }
 
-// Grids have up to 2^31-1 by 65535 by 65535 blocks, blocks 1024 by 1024 by 64 threads with 255 registers, and a block
-// has less than 16 MiB of shared memory (CUDA programming guide, "Compute Capabilities").
-inline TraceRecord KernelRecord(const KernelWork& kernel) {
-  TraceRecord record = DeviceRecord(kernel.work, RecordKind::kKernel);
-  record.bytes = uint64_t{kernel.grid[0]} | uint64_t{kernel.grid[1] & 0xffff} << 32 | uint64_t{kernel.grid[2]} << 48;
-  record.saved_ns =
-      static_cast<int64_t>(uint64_t{kernel.registers & 0xffff} | uint64_t{kernel.static_shared_bytes & 0xffffff} << 16 |
-                           uint64_t{kernel.dynamic_shared_bytes} << 40);
-  record.status =
-      static_cast<int32_t>((kernel.block[0] & 0x7ff) | (kernel.block[1] & 0x7ff) << 11 | kernel.block[2] << 22);
-  record.site = kernel.name;
+// detail: the name; the grid; the block, x and y in one; z of the block and the registers in one; the two sizes.
+// Blocks have at most 1024 by 1024 by 64 threads, each with 255 registers (CUDA programming guide, "Compute
+// Capabilities").
+inline ActivityRecord RecordOf(const KernelWork& kernel) {
+  ActivityRecord record = ActivityOf(kernel.work, ActivityKind::kKernel);
+  const uint32_t detail[] = {kernel.name,
+                             kernel.grid[0],
+                             kernel.grid[1],
+                             kernel.grid[2],
+                             (kernel.block[0] & 0xffff) | kernel.block[1] << 16,
+                             (kernel.block[2] & 0xffff) | kernel.registers << 16,
+                             kernel.static_shared_bytes,
+                             kernel.dynamic_shared_bytes};
+  std::copy(std::begin(detail), std::end(detail), std::begin(record.detail));
   return record;
 }
-inline KernelWork KernelOf(const TraceRecord& record) {
-  const auto block = static_cast<uint32_t>(record.status);
-  const auto sizes = static_cast<uint64_t>(record.saved_ns);
+inline KernelWork KernelOf(const ActivityRecord& record) {
+  const uint32_t* const detail = record.detail;
   return {.work = DeviceWorkOf(record),
-          .name = record.site,
-          .grid = {static_cast<uint32_t>(record.bytes), static_cast<uint32_t>(record.bytes >> 32 & 0xffff),
-                   static_cast<uint32_t>(record.bytes >> 48)},
-          .block = {block & 0x7ff, block >> 11 & 0x7ff, block >> 22},
-          .registers = static_cast<uint32_t>(sizes & 0xffff),
-          .static_shared_bytes = static_cast<uint32_t>(sizes >> 16 & 0xffffff),
-          .dynamic_shared_bytes = static_cast<uint32_t>(sizes >> 40)};
+          .name = detail[0],
+          .grid = {detail[1], detail[2], detail[3]},
+          .block = {detail[4] & 0xffff, detail[4] >> 16, detail[5] & 0xffff},
+          .registers = detail[5] >> 16,
+          .static_shared_bytes = detail[6],
+          .dynamic_shared_bytes = detail[7]};
 }
 
-inline TraceRecord CopyRecord(const CopyWork& copy) {
-  TraceRecord record = DeviceRecord(copy.work, RecordKind::kDeviceCopy);
-  record.bytes = copy.bytes;
-  record.status = copy.kind | copy.from << 8 | copy.to << 16;
-  record.saved_ns = static_cast<int64_t>(static_cast<uint64_t>(copy.to_device + 1) << 32 |
-                                         static_cast<uint32_t>(copy.from_device + 1));
+// detail: the bytes, lower half first; kinds of the copy, of its source and of its destination; the two devices.
+inline ActivityRecord RecordOf(const CopyWork& copy) {
+  ActivityRecord record = ActivityOf(copy.work, ActivityKind::kCopy);
+  record.detail[0] = static_cast<uint32_t>(copy.bytes);
+  record.detail[1] = static_cast<uint32_t>(copy.bytes >> 32);
+  record.detail[2] = uint32_t{copy.kind} | uint32_t{copy.from} << 8 | uint32_t{copy.to} << 16;
+  record.detail[3] = static_cast<uint32_t>(copy.from_device);
+  record.detail[4] = static_cast<uint32_t>(copy.to_device);
   return record;
 }
-inline CopyWork CopyOf(const TraceRecord& record) {
+inline CopyWork CopyOf(const ActivityRecord& record) {
+  const uint32_t* const detail = record.detail;
   return {.work = DeviceWorkOf(record),
-          .bytes = record.bytes,
-          .kind = static_cast<uint8_t>(record.status),
-          .from = static_cast<uint8_t>(record.status >> 8),
-          .to = static_cast<uint8_t>(record.status >> 16),
-          .from_device = static_cast<int32_t>(static_cast<uint32_t>(record.saved_ns) - 1),
-          .to_device = static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(record.saved_ns) >> 32) - 1)};
+          .bytes = uint64_t{detail[1]} << 32 | detail[0],
+          .kind = static_cast<uint8_t>(detail[2]),
+          .from = static_cast<uint8_t>(detail[2] >> 8),
+          .to = static_cast<uint8_t>(detail[2] >> 16),
+          .from_device = static_cast<int32_t>(detail[3]),
+          .to_device = static_cast<int32_t>(detail[4])};
 }
 
-inline TraceRecord SetRecord(const SetWork& set) {
-  TraceRecord record = DeviceRecord(set.work, RecordKind::kDeviceSet);
-  record.bytes = set.bytes;
-  record.saved_ns = set.value;
-  record.status = set.memory;
+// detail: the bytes, lower half first; the value; the kind of memory.
+inline ActivityRecord RecordOf(const SetWork& set) {
+  ActivityRecord record = ActivityOf(set.work, ActivityKind::kSet);
+  record.detail[0] = static_cast<uint32_t>(set.bytes);
+  record.detail[1] = static_cast<uint32_t>(set.bytes >> 32);
+  record.detail[2] = set.value;
+  record.detail[3] = set.memory;
   return record;
 }
-inline SetWork SetOf(const TraceRecord& record) {
+inline SetWork SetOf(const ActivityRecord& record) {
+  const uint32_t* const detail = record.detail;
   return {.work = DeviceWorkOf(record),
-          .bytes = record.bytes,
-          .value = static_cast<uint32_t>(record.saved_ns),
-          .memory = static_cast<uint8_t>(record.status)};
+          .bytes = uint64_t{detail[1]} << 32 | detail[0],
+          .value = detail[2],
+          .memory = static_cast<uint8_t>(detail[3])};
 }
 
 // The device profiler's clock was read between start_ns and end_ns. bytes: what it said. stream: what is subtracted
@@ -153,13 +162,14 @@ inline TraceRecord DeviceClockRecord(uint64_t before_ns, uint64_t after_ns, uint
 }
 
 // A function of the driver, that no hook saw or that was not the first one in its hook's call. hook: its number in
-// NameTable::kDriverFunctions, and the library that called, where no hook saw the call, in NameTable::kLibraries (0:
-// not known).
+// NameTable::kDriverFunctions. bytes: the library that called, where no hook saw the call, in NameTable::kLibraries (0:
+// not known). number: that of the hooked call that led to it (0: none did).
 inline TraceRecord DriverCallRecord(uint64_t start_ns, uint64_t end_ns, uint16_t function, int32_t status,
-                                    uint32_t correlation, uint32_t library) {
+                                    uint32_t correlation, uint32_t library, uint64_t call = 0) {
   return {.start_ns = start_ns,
           .end_ns = end_ns,
           .bytes = library,
+          .number = call,
           .correlation = correlation,
           .status = status,
           .hook = function,

@@ -33,7 +33,7 @@ inline TraceRecord RecordOf(const RangeRecord& range) {
           .end_ns = range.end_ns,
           .bytes = range.payload_bits,
           .stream = range.domain,
-          .saved_ns = static_cast<int64_t>(uint64_t{range.color} << 32 | range.category),
+          .number = uint64_t{range.color} << 32 | range.category,
           .site = range.name,
           .correlation = range.thread,
           .status = static_cast<int32_t>(range.payload),
@@ -42,14 +42,13 @@ inline TraceRecord RecordOf(const RangeRecord& range) {
 }
 
 inline RangeRecord RangeOf(const TraceRecord& record) {
-  const auto shown = static_cast<uint64_t>(record.saved_ns);
   return {.start_ns = record.start_ns,
           .end_ns = record.end_ns,
           .kind = static_cast<RangeKind>(record.hook),
           .name = record.site,
           .domain = static_cast<uint32_t>(record.stream),
-          .category = static_cast<uint32_t>(shown),
-          .color = static_cast<uint32_t>(shown >> 32),
+          .category = static_cast<uint32_t>(record.number),
+          .color = static_cast<uint32_t>(record.number >> 32),
           .payload = static_cast<RangePayload>(record.status),
           .payload_bits = record.bytes,
           .thread = record.correlation};

@@ -17,7 +17,8 @@
 // records, which begin at a multiple of 8.
 //
 // What may change: a new kind of chunk, a new kind of record, more behind the fields of a record or of a payload.
-// Readers skip what they do not know. Anything else is a new kSpoolFormat, or a new version of that kind of chunk.
+// Readers skip what they do not know. Anything else is a new kSpoolFormat, or a new version of that kind of chunk or
+// record. A reader knows one kSpoolFormat, and says of any other which slipstream to read it with.
 //
 // Threading: constants and plain data.
 #pragma once
@@ -31,7 +32,7 @@
 namespace slipstream::tracer {
 
 inline constexpr uint64_t kSpoolMagic = 0x314c4f4f50535353;  // "SSSPOOL1"
-inline constexpr uint32_t kSpoolFormat = 1;
+inline constexpr uint32_t kSpoolFormat = 2;
 inline constexpr uint32_t kChunkMagic = 0x4b4e4843;  // "CHNK"
 inline constexpr char kSpoolSuffix[] = ".spool";
 
@@ -61,9 +62,10 @@ enum class ChunkKind : uint16_t {
   kStacks = 8,     // count, then so often: stack, parent, site (uint32_t); see below
   kModules = 9,    // count, then so often: module (uint32_t), where it begins and ends in the process (uint64_t), path,
                    // build-id (texts; the latter in bytes, empty where it has none)
-  kAddresses = 10  // count, then so often: address, module (uint32_t), offset (uint64_t); see below
+  kAddresses = 10,   // count, then so often: address, module (uint32_t), offset (uint64_t); see below
+  kActivities = 11,  // RecordsHead of thread 0, then records of what devices did (activity_record.h)
 };
-inline constexpr uint16_t kLastChunkKind = 10;
+inline constexpr uint16_t kLastChunkKind = 11;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // Numbers that records carry, and whose names a kNames chunk has.
@@ -93,9 +95,9 @@ inline constexpr size_t kChecksumFrom = offsetof(ChunkHeader, payload_bytes);
 struct RecordsHead {
   uint32_t thread = 0;        // number of a kThread chunk; 0: the writer's own
   uint32_t record_bytes = 0;  // from one to the next
-  uint64_t first = 0;         // how many came from this thread before
+  uint64_t first = 0;         // how many came from this thread before, of either kind of chunk
   uint32_t count = 0;
-  uint16_t version = 0;  // kRecordVersion
+  uint16_t version = 0;  // kRecordVersion, or kActivityVersion
   uint16_t reserved = 0;
 };
 static_assert(sizeof(RecordsHead) == 24 && std::has_unique_object_representations_v<RecordsHead>);

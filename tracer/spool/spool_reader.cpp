@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "tracer/base/crc32c.h"
-#include "tracer/spool/device_work.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -100,8 +99,11 @@ std::unique_ptr<SpoolReader> SpoolReader::Open(const std::string& path, std::str
   if (header.magic != kSpoolMagic) return fail("not a spool file");
   // Of another format nothing but the first two fields is sure.
   if (header.format != kSpoolFormat) {
-    return fail("written by another version of slipstream (format " + std::to_string(header.format) +
-                ", this one reads " + std::to_string(kSpoolFormat) + ")");
+    const bool older = header.format < kSpoolFormat;
+    return fail(std::string("recorded by ") + (older ? "an older" : "a newer") + " slipstream (format " +
+                std::to_string(header.format) + ", this one reads format " + std::to_string(kSpoolFormat) + "): " +
+                (older ? "read it with the slipstream that recorded it, or record again"
+                       : "read it with a slipstream that is at least as new"));
   }
   if (header.checksum != Crc32c(0, &header, offsetof(SpoolHeader, checksum))) return fail("damaged in its first bytes");
   // A file that has grown since has the header of this format.
@@ -158,7 +160,17 @@ bool SpoolReader::Next(SpoolRecord* record) {
   const Waiting& next = ready_[next_ready_++];
   if (next.key < last_key_) ++end_.late_records;
   last_key_ = std::max(last_key_, next.key);
-  *record = next.record;
+  record->record = next.record;
+  record->thread = next.thread;
+  record->tid = next.tid;
+  record->number = next.number;
+  record->missing = next.missing;
+  record->missing_from_ns = next.missing_from_ns;
+  // Thread 0's come in the order in which they were written.
+  if (next.record.kind == RecordKind::kActivity) {
+    record->activity = activities_.front();
+    activities_.pop_front();
+  }
   ++end_.records;
   return true;
 }
@@ -322,7 +334,9 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
     case ChunkKind::kThread:
       return TakeThread(payload);
     case ChunkKind::kRecords:
-      return TakeRecords(payload, header.pass_ns);
+      return TakeRecords(payload);
+    case ChunkKind::kActivities:
+      return TakeActivities(payload, header.pass_ns);
     case ChunkKind::kThreadEnd:
       return TakeThreadEnd(payload);
     case ChunkKind::kEnd:
@@ -451,33 +465,52 @@ std::map<uint32_t, SpoolThread>::iterator SpoolReader::ThreadOf(uint32_t number)
   return threads_.emplace(number, std::move(lost)).first;
 }
 
-bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
-  RecordsHead head;
-  if (!payload->Get(&head) || head.record_bytes < sizeof(TraceRecord) || head.count == 0 ||
-      payload->left() / head.record_bytes < head.count) {
-    return false;
-  }
-  const auto thread = ThreadOf(head.thread);
-  if (thread == threads_.end() && head.thread != 0) return false;
+// Of records and of activities.
+bool SpoolReader::GetHead(Payload* payload, size_t least_bytes, RecordsHead* head) {
+  return payload->Get(head) && head->record_bytes >= least_bytes && head->count != 0 &&
+         payload->left() / head->record_bytes >= head->count;
+}
+
+// Where they stand among those of their thread. False: before one that was read already.
+bool SpoolReader::GoOn(const RecordsHead& head) {
   Progress& progress = progress_[head.thread];
   if (head.first < progress.next) return false;
   end_.missing_records += head.first - progress.next;
   progress.missing += head.first - progress.next;
   progress.next = head.first + head.count;
   read_records_ += head.count;
-  if (head.version < kOldestRecordVersion || head.version > kRecordVersion) {
+  return true;
+}
+
+void SpoolReader::Enqueue(Waiting* waiting, uint64_t key_ns) {
+  Progress& progress = progress_[waiting->thread];
+  if (progress.missing != 0) {
+    waiting->missing = std::exchange(progress.missing, 0);
+    waiting->missing_from_ns = progress.key;
+  }
+  progress.key = std::max(progress.key, key_ns);
+  waiting->key = progress.key;
+  waiting_.push_back(*waiting);
+}
+
+bool SpoolReader::TakeRecords(Payload* payload) {
+  RecordsHead head;
+  if (!GetHead(payload, sizeof(TraceRecord), &head)) return false;
+  const auto thread = ThreadOf(head.thread);
+  if (thread == threads_.end() && head.thread != 0) return false;
+  if (!GoOn(head)) return false;
+  if (head.version != kRecordVersion) {
     end_.skipped_records += head.count;
     return true;
   }
   const uint32_t id = thread != threads_.end() ? thread->second.id : 0;
   for (uint32_t i = 0; i < head.count; ++i) {
-    Waiting waiting = {.key = 0, .record = {.record = {}, .thread = head.thread, .tid = id, .number = head.first + i}};
-    TraceRecord& record = waiting.record.record;
+    Waiting waiting;
+    waiting.thread = head.thread;
+    waiting.tid = id;
+    waiting.number = head.first + i;
+    TraceRecord& record = waiting.record;
     payload->Get(&record);
-    if (head.version == kOldestRecordVersion) {
-      record.stack = 0;
-      record.flags = 0;
-    }
     payload->Skip(head.record_bytes - sizeof(TraceRecord));
     const auto kind = static_cast<uint8_t>(record.kind);
     if (kind == 0 || kind > kLastRecordKind) {
@@ -491,14 +524,33 @@ bool SpoolReader::TakeRecords(Payload* payload, uint64_t pass_ns) {
       end_.dropped += dropped - before;
     }
     if (thread != threads_.end()) ++thread->second.records;
-    if (progress.missing != 0) {
-      waiting.record.missing = std::exchange(progress.missing, 0);
-      waiting.record.missing_from_ns = progress.key;
+    Enqueue(&waiting, record.end_ns);
+  }
+  return true;
+}
+
+// What a device did is told long after it happened: it comes in the order in which it was written, by the time of that.
+bool SpoolReader::TakeActivities(Payload* payload, uint64_t pass_ns) {
+  RecordsHead head;
+  if (!GetHead(payload, sizeof(ActivityRecord), &head) || head.thread != 0 || !GoOn(head)) return false;
+  if (head.version != kActivityVersion) {
+    end_.skipped_records += head.count;
+    return true;
+  }
+  for (uint32_t i = 0; i < head.count; ++i) {
+    ActivityRecord activity;
+    payload->Get(&activity);
+    payload->Skip(head.record_bytes - sizeof(ActivityRecord));
+    const auto kind = static_cast<uint8_t>(activity.kind);
+    if (kind == 0 || kind > kLastActivityKind) {
+      ++end_.skipped_records;
+      continue;
     }
-    // What a device did is told long after it happened.
-    progress.key = std::max(progress.key, IsDeviceWork(record.kind) ? pass_ns : record.end_ns);
-    waiting.key = progress.key;
-    waiting_.push_back(waiting);
+    activities_.push_back(activity);
+    Waiting waiting;
+    waiting.record = {.start_ns = activity.start_ns, .end_ns = activity.end_ns, .kind = RecordKind::kActivity};
+    waiting.number = head.first + i;
+    Enqueue(&waiting, pass_ns);
   }
   return true;
 }

@@ -13,19 +13,21 @@
 // Order: by end_ns, as far as the writer's rounds allow. What was recorded while a round ran may be in it or in the
 // next, so records wait here until the round after theirs begins. Records of one thread always come in the order in
 // which it made them. A record that came late to the writer is handed out when it is read, and counted. Work of a
-// device (device_work.h) comes in the order in which it was written.
+// device (SpoolRecord::activity) comes in the order in which it was written.
 //
 // Threading: an object belongs to one thread.
 // Errors: as texts for people.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/spool_format.h"
 #include "tracer/spool/trace_record.h"
 
@@ -68,7 +70,7 @@ struct SpoolThread {
 };
 
 struct SpoolRecord {
-  TraceRecord record;
+  TraceRecord record;   // of an activity: its times and its kind
   uint32_t thread = 0;  // key in threads(); 0: made by the writer for the whole process
   uint32_t tid = 0;     // the system's number of it; 0 for the writer's
   uint64_t number = 0;  // counted from 0 by thread, drop records included
@@ -76,6 +78,7 @@ struct SpoolRecord {
   // in a part that is damaged, or the writer was wrong.
   uint64_t missing = 0;
   uint64_t missing_from_ns = 0;  // of CLOCK_MONOTONIC: none of those ended before; 0: nothing of the thread is known
+  ActivityRecord activity;       // of RecordKind::kActivity; of any other, that of another record
 };
 
 class SpoolReader {
@@ -139,9 +142,15 @@ class SpoolReader {
 
  private:
   class Payload;
+  // A SpoolRecord without its activity, which is in activities_.
   struct Waiting {
-    uint64_t key;  // end_ns, but never less than that of the record before it from the same thread
-    SpoolRecord record;
+    uint64_t key = 0;  // end_ns, but never less than that of the record before it from the same thread
+    TraceRecord record;
+    uint32_t thread = 0;
+    uint32_t tid = 0;
+    uint64_t number = 0;
+    uint64_t missing = 0;
+    uint64_t missing_from_ns = 0;
   };
   struct Progress {
     uint64_t next = 0;  // number of its next record
@@ -182,7 +191,11 @@ class SpoolReader {
   bool TakeAddresses(Payload* payload);
   bool TakeThread(Payload* payload);
   std::map<uint32_t, SpoolThread>::iterator ThreadOf(uint32_t number);
-  bool TakeRecords(Payload* payload, uint64_t pass_ns);
+  static bool GetHead(Payload* payload, size_t least_bytes, RecordsHead* head);
+  bool GoOn(const RecordsHead& head);
+  void Enqueue(Waiting* waiting, uint64_t key_ns);
+  bool TakeRecords(Payload* payload);
+  bool TakeActivities(Payload* payload, uint64_t pass_ns);
   bool TakeThreadEnd(Payload* payload);
   bool TakeEnd(Payload* payload);
 
@@ -210,6 +223,7 @@ class SpoolReader {
   std::map<uint32_t, SpoolThread> threads_;
   std::unordered_map<uint32_t, Progress> progress_;  // by thread
 
+  std::deque<ActivityRecord> activities_;  // of waiting_ and ready_
   std::vector<Waiting> waiting_;
   std::vector<Waiting> ready_;  // in order
   size_t next_ready_ = 0;

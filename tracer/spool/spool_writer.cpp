@@ -8,11 +8,13 @@
 
 #include "tracer/base/clock.h"
 #include "tracer/base/hook_id.h"
+#include "tracer/spool/activity_record.h"
 
 namespace slipstream::tracer {
 namespace {
 
 constexpr uint64_t kRecordsPerChunk = (kMaxPayloadBytes - sizeof(RecordsHead)) / sizeof(TraceRecord);
+constexpr uint64_t kActivitiesPerChunk = (kMaxPayloadBytes - sizeof(RecordsHead)) / sizeof(ActivityRecord);
 constexpr size_t kMaxSiteBytes = 4 * sizeof(uint32_t) + 2 * kMaxSpoolText;
 constexpr size_t kMaxTextBytes = sizeof(uint32_t) + kMaxSpoolText;
 
@@ -148,19 +150,20 @@ void SpoolWriter::WriteDeviceWork() {
       to.PutText(name.text);
     }
   }
-  const std::vector<TraceRecord>& records = device_.records;
-  for (size_t i = 0; i < records.size();) {
-    const size_t count = std::min<size_t>(records.size() - i, kRecordsPerChunk);
-    const RecordsHead head = {.record_bytes = sizeof(TraceRecord),
+  const std::vector<ActivityRecord>& activities = device_.activities;
+  for (size_t i = 0; i < activities.size();) {
+    const size_t count = std::min<size_t>(activities.size() - i, kActivitiesPerChunk);
+    const RecordsHead head = {.record_bytes = sizeof(ActivityRecord),
                               .first = own_records_,
                               .count = static_cast<uint32_t>(count),
-                              .version = kRecordVersion};
-    chunks_.Begin(ChunkKind::kRecords);
+                              .version = kActivityVersion};
+    chunks_.Begin(ChunkKind::kActivities);
     chunks_.PutBytes(&head, sizeof(head));
-    chunks_.PutBytes(&records[i], count * sizeof(TraceRecord));
+    chunks_.PutBytes(&activities[i], count * sizeof(ActivityRecord));
     if (chunks_.End(count)) own_records_ += count;
     i += count;
   }
+  for (const TraceRecord& reading : device_.readings) WriteOwn(reading);
 }
 
 // And by the device's, which have none either.

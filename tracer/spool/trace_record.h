@@ -1,7 +1,8 @@
 // One record of a trace, as a ring and a spool file hold it: 64 bytes, no pointers.
 //
 // All kinds share the layout, so that a ring, a chunk and a reader know one size. The functions below define what a
-// field means for kinds other than a call; nothing else knows it.
+// field means for kinds other than a call; nothing else knows it. What a device did has a layout of its own
+// (activity_record.h).
 //
 // Threading: plain data.
 // Hazard: written to files as it is: change kRecordVersion with any change of layout or meaning. An older reader skips
@@ -15,9 +16,7 @@
 
 namespace slipstream::tracer {
 
-inline constexpr uint16_t kRecordVersion = 2;
-// The oldest that readers know: it has no flags, and the system's number of the thread in the place of the stack.
-inline constexpr uint16_t kOldestRecordVersion = 1;
+inline constexpr uint16_t kRecordVersion = 1;
 
 enum class RecordKind : uint8_t {
   kNone = 0,    // never in a file
@@ -28,28 +27,35 @@ enum class RecordKind : uint8_t {
   kStep = 5,    // a step of the program's loop
   kClock = 6,   // three clocks, read at once
   // device_work.h
-  kKernel = 7,
-  kDeviceCopy = 8,
-  kDeviceSet = 9,
-  kDeviceClock = 10,
-  kDriverCall = 11,
+  kDeviceClock = 7,
+  kDriverCall = 8,
   // range_record.h
-  kRange = 12,
+  kRange = 9,
   // block_record.h
-  kAllocated = 13,
-  kFreed = 14,
-  kDecision = 15,  // an engine decided something
+  kAllocated = 10,
+  kFreed = 11,
+  kDecision = 12,  // an engine decided something
+  // What a device did, as readers hand it out (SpoolRecord::activity). In a file it is in chunks of its own, never
+  // among records of this layout.
+  kActivity = 255,
 };
-inline constexpr uint8_t kLastRecordKind = 15;
+inline constexpr uint8_t kLastRecordKind = 12;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
 // called backward(), by inference (backward_lines.h), or 0 where that is not sure.
 inline constexpr uint8_t kSiteIsBackward = 1;
+// The device work that CUPTI knows by this record's number was asked for by slipstream and not by the program: in the
+// place of the program's own, or beside it.
+inline constexpr uint8_t kWorkIsOwn = 2;
 
-// Bits of a decision's flags.
-// It was made inside a hooked call of this thread: the next one that is recorded, if that began before it.
-inline constexpr uint8_t kDecidedInCall = 1;
+// How the time that a decision saved is known: bits of its flags.
+enum class Known : uint8_t {
+  kNot = 0,       // then it says nothing
+  kMeasured = 1,  // both clocks were read around it
+  kModeled = 2,   // by what such a call takes elsewhere
+};
+inline constexpr uint8_t kKnownBits = 3;
 
 // Whether a missing record of this kind counts as lost. Records that the recorder itself adds do not.
 constexpr bool IsTold(RecordKind kind) {
@@ -62,10 +68,10 @@ struct TraceRecord {
   uint64_t end_ns = 0;       // what a thread records is in the order of this
   uint64_t bytes = 0;        // moved, allocated or set
   uint64_t stream = 0;       // the handle, as a number; 0: the default stream or none
-  int64_t saved_ns = 0;      // host time against the program's own call, estimated: below 0 it was lost
+  uint64_t number = 0;       // of the call, in its process; 0: none
   uint32_t stack = 0;        // StackTree's number of the stack; 0: none, or unknown
   uint32_t site = 0;         // CodeSites' number of the line that is to blame; 0: unknown
-  uint32_t correlation = 0;  // CUPTI's; 0: none
+  uint32_t correlation = 0;  // CUPTI's, of the first function of the driver that the call led to; 0: none
   int32_t status = 0;        // what the call returned, a cudaError_t or CUresult
   uint16_t hook = 0;         // HookId of the writer's build; the file has its name
   uint16_t decision = 0;     // by position in the table of decisions + 1; 0: nothing was decided. Of a call the one
@@ -77,20 +83,37 @@ struct TraceRecord {
 static_assert(sizeof(TraceRecord) == 64);
 static_assert(std::is_trivially_copyable_v<TraceRecord> && std::has_unique_object_representations_v<TraceRecord>);
 
-// As the counters have it: bytes, and in stream the host time that it took, where that was measured (a wait, ns).
-// saved_ns: below 0, as much of that as the program's own call would not have taken.
-inline TraceRecord DecisionRecord(uint64_t now_ns, uint16_t decision, uint64_t bytes, uint64_t time_ns,
-                                  int64_t saved_ns, bool in_call) {
-  return {.start_ns = now_ns,
-          .end_ns = now_ns,
-          .bytes = bytes,
-          .stream = time_ns,
-          .saved_ns = saved_ns,
-          .decision = decision,
+struct DecisionMade {
+  uint64_t at_ns = 0;
+  uint16_t decision = 0;  // by position in the table of decisions + 1
+  uint64_t bytes = 0;     // these two as the counters have them: host time that it took, where that was measured
+  uint64_t time_ns = 0;
+  int64_t saved_ns = 0;  // host time against the program's own call; below 0 it was lost
+  Known known = Known::kNot;
+  uint64_t call = 0;  // number of the hooked call that it was made in; 0: in none that is recorded
+};
+
+inline TraceRecord RecordOf(const DecisionMade& made) {
+  return {.start_ns = made.at_ns,
+          .end_ns = made.at_ns,
+          .bytes = made.bytes,
+          .stream = made.time_ns,
+          .number = static_cast<uint64_t>(made.saved_ns),
+          .stack = static_cast<uint32_t>(made.call),
+          .site = static_cast<uint32_t>(made.call >> 32),
+          .decision = made.decision,
           .kind = RecordKind::kDecision,
-          .flags = in_call ? kDecidedInCall : uint8_t{0}};
+          .flags = static_cast<uint8_t>(made.known)};
 }
-inline uint64_t DecisionTime(const TraceRecord& record) { return record.stream; }
+inline DecisionMade DecisionOf(const TraceRecord& record) {
+  return {.at_ns = record.end_ns,
+          .decision = record.decision,
+          .bytes = record.bytes,
+          .time_ns = record.stream,
+          .saved_ns = static_cast<int64_t>(record.number),
+          .known = static_cast<Known>(record.flags & kKnownBits),
+          .call = uint64_t{record.site} << 32 | record.stack};
+}
 
 // `value` is the owner's; it stands in bytes.
 inline TraceRecord MarkRecord(uint64_t now_ns, uint32_t site, uint64_t value) {
@@ -102,14 +125,14 @@ inline TraceRecord StepRecord(uint64_t start_ns, uint64_t end_ns, uint64_t numbe
   return {.start_ns = start_ns, .end_ns = end_ns, .bytes = number, .kind = RecordKind::kStep};
 }
 
-// bytes, stream, saved_ns: live, idle, parked bytes; site, correlation: trims and retries, the lower 32 bits. The peak
+// bytes, stream, number: live, idle, parked bytes; site, correlation: trims and retries, the lower 32 bits. The peak
 // is not kept: a reader finds it.
 inline TraceRecord MemoryRecord(uint64_t now_ns, const MemoryFigures& figures) {
   return {.start_ns = now_ns,
           .end_ns = now_ns,
           .bytes = figures.live_bytes,
           .stream = figures.idle_bytes,
-          .saved_ns = static_cast<int64_t>(figures.parked_bytes),
+          .number = figures.parked_bytes,
           .site = static_cast<uint32_t>(figures.trims),
           .correlation = static_cast<uint32_t>(figures.retries),
           .device = static_cast<int16_t>(figures.device),
@@ -120,21 +143,17 @@ inline MemoryFigures MemoryOf(const TraceRecord& record) {
   return {.device = record.device,
           .live_bytes = record.bytes,
           .idle_bytes = record.stream,
-          .parked_bytes = static_cast<uint64_t>(record.saved_ns),
+          .parked_bytes = record.number,
           .trims = record.site,
           .retries = record.correlation};
 }
 
-// From the start of the first one that is missing to the end of the last. bytes is how many, saved_ns how many of this
+// From the start of the first one that is missing to the end of the last. bytes is how many, number how many of this
 // thread are missing up to here.
 inline TraceRecord DropRecord(uint64_t start_ns, uint64_t end_ns, uint64_t count, uint64_t total) {
-  return {.start_ns = start_ns,
-          .end_ns = end_ns,
-          .bytes = count,
-          .saved_ns = static_cast<int64_t>(total),
-          .kind = RecordKind::kDrop};
+  return {.start_ns = start_ns, .end_ns = end_ns, .bytes = count, .number = total, .kind = RecordKind::kDrop};
 }
-inline uint64_t DroppedUpTo(const TraceRecord& drop) { return static_cast<uint64_t>(drop.saved_ns); }
+inline uint64_t DroppedUpTo(const TraceRecord& drop) { return drop.number; }
 
 // The other clocks were read between start_ns and end_ns. bytes: CLOCK_REALTIME, stream: CLOCK_MONOTONIC_RAW.
 inline TraceRecord ClockRecord(uint64_t before_ns, uint64_t after_ns, uint64_t realtime_ns, uint64_t raw_ns) {

@@ -89,7 +89,7 @@ TEST(CuptiClientTest2, AClientThatRestsLendsItsSubscription) {
     end = std::max(end, next.record.end_ns);
   }
   size_t without_call = 0;
-  for (const TraceRecord& kernel : trace.Of(RecordKind::kKernel)) {
+  for (const tracer::ActivityRecord& kernel : trace.Activities(tracer::ActivityKind::kKernel)) {
     without_call += calls.count(kernel.correlation) == 0 ? 1 : 0;
     // The simulated CUPTI's own clock is 5 % fast, which is the reader's to take out.
     EXPECT_LT(kernel.end_ns, end + end / 10);

@@ -16,6 +16,8 @@
 namespace slipstream::test {
 namespace {
 
+using tracer::ActivityKind;
+using tracer::ActivityRecord;
 using tracer::NameTable;
 using tracer::RecordKind;
 using tracer::SpoolRecord;
@@ -82,7 +84,7 @@ TEST_P(DeviceWorkTest, EveryPieceOfWorkIsThereOnceWithTheCallThatMadeIt) {
   const std::map<uint32_t, std::string> makers = Makers(trace);
   std::set<uint32_t> hooked;
   std::set<uint32_t> graphs;
-  for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kKernel)) {
     const tracer::KernelWork kernel = KernelOf(record);
     const std::string name = trace.KernelOf(record);
     const auto maker = makers.find(record.correlation);
@@ -112,7 +114,7 @@ TEST_P(DeviceWorkTest, EveryPieceOfWorkIsThereOnceWithTheCallThatMadeIt) {
   EXPECT_EQ(Callers(trace), (CallCounts{{"libsim_static_runtime_library.so", 20}}));
 
   CallCounts copies;
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceCopy)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kCopy)) {
     const tracer::CopyWork copy = CopyOf(record);
     ++copies[makers.at(record.correlation) + " " + std::to_string(copy.bytes) + " kind " + std::to_string(copy.kind) +
              " from " + std::to_string(copy.from) + " to " + std::to_string(copy.to)];
@@ -120,7 +122,7 @@ TEST_P(DeviceWorkTest, EveryPieceOfWorkIsThereOnceWithTheCallThatMadeIt) {
   EXPECT_EQ(copies, (CallCounts{{"cudaMemcpyAsync 10000 kind 1 from 1 to 3", 20},
                                 {"cudaMemcpyAsync 300 kind 2 from 3 to 1", 20}}));
   CallCounts sets;
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceSet)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kSet)) {
     const tracer::SetWork set = SetOf(record);
     ++sets[makers.at(record.correlation) + " " + std::to_string(set.bytes) + " value " + std::to_string(set.value) +
            " memory " + std::to_string(set.memory)];
@@ -132,7 +134,7 @@ TEST_P(DeviceWorkTest, WorkOfAGraphHasTheNumberOfItsNode) {
   const Trace trace = Run({"3", "0"});
   ASSERT_NE(trace.reader, nullptr);
   std::map<uint64_t, int> captured;
-  for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kKernel)) {
     const uint64_t node = KernelOf(record).work.graph_node;
     if (trace.KernelOf(record) == "captured") {
       ++captured[node];
@@ -145,15 +147,17 @@ TEST_P(DeviceWorkTest, WorkOfAGraphHasTheNumberOfItsNode) {
   const uint64_t first = captured.begin()->first;
   EXPECT_GT(first, uint64_t{1} << 32);
   EXPECT_EQ(captured, (std::map<uint64_t, int>{{first, 2}, {first + 1, 2}}));
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceCopy)) EXPECT_EQ(CopyOf(record).work.graph_node, 0U);
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceSet)) EXPECT_EQ(SetOf(record).work.graph_node, 0U);
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kCopy))
+    EXPECT_EQ(CopyOf(record).work.graph_node, 0U);
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kSet))
+    EXPECT_EQ(SetOf(record).work.graph_node, 0U);
 }
 
 TEST_P(DeviceWorkTest, ACopyBetweenTwoDevicesSaysWhich) {
   const Trace trace = Run({"0", "0", "devices"}, {{"SLIPSTREAM_TRANSFER_H2D", "off"}});
   ASSERT_NE(trace.reader, nullptr);
   std::set<std::string> copies;
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceCopy)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kCopy)) {
     const tracer::CopyWork copy = CopyOf(record);
     copies.insert(std::to_string(copy.bytes) + " bytes, kind " + std::to_string(copy.kind) + ", from " +
                   std::to_string(copy.from_device) + " to " + std::to_string(copy.to_device));
@@ -200,13 +204,51 @@ TEST_P(DeviceWorkTest, WhatTheEnginesMakeOfACallHasTheLineOfTheCall) {
   ASSERT_NE(trace.reader, nullptr);
   const std::map<uint32_t, std::string> makers = Makers(trace);
   uint64_t bytes_in = 0;
-  for (const TraceRecord& record : trace.Of(RecordKind::kDeviceCopy)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kCopy)) {
     ASSERT_EQ(makers.count(record.correlation), 1U);
     EXPECT_NE(makers.at(record.correlation), "twice");
-    if (CopyOf(record).kind == 1) bytes_in += record.bytes;
+    const tracer::CopyWork copy = CopyOf(record);
+    if (copy.kind == 1) bytes_in += copy.bytes;
   }
   EXPECT_EQ(bytes_in, 20U * 10'000);
   EXPECT_EQ(trace.Kernels()["_Z6hookedIfEvPT_"], 20U);
+}
+
+// Which of the work slipstream asked for by itself, and which hooked call each function of the driver was called in.
+TEST_P(DeviceWorkTest, OwnWorkIsToldFromTheProgramsOwn) {
+  const Trace trace = Run({"20", "0"});
+  ASSERT_NE(trace.reader, nullptr);
+  std::map<uint32_t, TraceRecord> makers;  // by correlation
+  std::map<uint64_t, TraceRecord> calls;   // by number
+  for (const SpoolRecord& next : trace.records) {
+    const TraceRecord& record = next.record;
+    if (record.kind == RecordKind::kCall) calls[record.number] = record;
+    const bool makes = record.kind == RecordKind::kCall || record.kind == RecordKind::kDriverCall;
+    if (makes && record.correlation != 0) makers[record.correlation] = record;
+  }
+  CallCounts copies;
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kCopy)) {
+    const TraceRecord& maker = makers.at(record.correlation);
+    const bool is_own = (maker.flags & tracer::kWorkIsOwn) != 0;
+    const bool beside = maker.kind == RecordKind::kDriverCall;
+    ASSERT_EQ(calls.count(maker.number), 1U);
+    const TraceRecord& call = calls.at(maker.number);
+    EXPECT_LE(call.start_ns, maker.start_ns);
+    EXPECT_GE(call.end_ns, maker.end_ns);
+    const tracer::CopyWork copy = CopyOf(record);
+    ++copies[trace.HookOf(call) + (is_own ? " own" : "") + (beside ? " beside " : " ") + std::to_string(copy.bytes) +
+             " kind " + std::to_string(copy.kind)];
+  }
+  EXPECT_EQ(copies, (CallCounts{{"cudaMemcpyAsync own 10000 kind 1", 20}, {"cudaMemcpyAsync 300 kind 2", 20}}));
+  for (const ActivityKind kind : {ActivityKind::kKernel, ActivityKind::kSet}) {
+    for (const ActivityRecord& record : trace.Activities(kind)) {
+      const auto maker = makers.find(record.correlation);
+      EXPECT_TRUE(maker == makers.end() || (maker->second.flags & tracer::kWorkIsOwn) == 0);
+    }
+  }
+  for (const TraceRecord& record : trace.Of(RecordKind::kDriverCall)) {
+    EXPECT_EQ(record.number, 0U) << "no hook saw what led to it";
+  }
 }
 
 TEST_P(DeviceWorkTest, EachThreadsWorkIsOfItsOwnCalls) {
@@ -221,7 +263,7 @@ TEST_P(DeviceWorkTest, EachThreadsWorkIsOfItsOwnCalls) {
     if (makes && next.record.correlation != 0) thread_of[next.record.correlation] = next.tid;
   }
   std::map<uint32_t, std::set<uint32_t>> streams;
-  for (const TraceRecord& record : trace.Of(RecordKind::kKernel)) {
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kKernel)) {
     ASSERT_EQ(thread_of.count(record.correlation), 1U);
     streams[thread_of[record.correlation]].insert(KernelOf(record).work.stream);
   }
@@ -246,7 +288,7 @@ TEST(DeviceWorkOffTest, LibcuptiIsNotLoaded) {
     const Finished finished = RunTraced({DEVICE_WORK, "2", "0", "cupti"}, directory, more);
     const Trace trace = ReadOnlyTrace(directory);
     EXPECT_EQ(trace.Calls().at("cudaLaunchKernel"), 4U);
-    EXPECT_TRUE(trace.Of(RecordKind::kKernel).empty());
+    EXPECT_TRUE(trace.Activities(ActivityKind::kKernel).empty());
     EXPECT_TRUE(trace.Of(RecordKind::kDriverCall).empty());
     return finished.out;
   };
@@ -267,7 +309,7 @@ TEST(DeviceWorkOffTest, AVersionThatNobodyKnowsIsLeftAloneAndSaidSo) {
                                       WithDevice({{"SIMCUPTI_VERSION", "140000"}, {"SLIPSTREAM_LOG_LEVEL", "warn"}}));
   EXPECT_EQ(finished.out, "2 rounds done\n");
   EXPECT_NE(finished.err.find("has version 140000, which slipstream does not know"), std::string::npos) << finished.err;
-  EXPECT_TRUE(ReadOnlyTrace(directory).Of(RecordKind::kKernel).empty());
+  EXPECT_TRUE(ReadOnlyTrace(directory).Activities(ActivityKind::kKernel).empty());
 }
 
 }  // namespace

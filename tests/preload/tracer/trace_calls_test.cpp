@@ -233,14 +233,25 @@ TEST(TraceCallsTest, EveryDecisionHasARecord) {
     EXPECT_EQ(RunTraced(command, directory).status, 0);
     const Trace trace = ReadOnlyTrace(directory);
     EXPECT_EQ(trace.reader->end().dropped, 0U);
+    std::map<uint64_t, TraceRecord> calls;  // by number
+    for (const TraceRecord& record : trace.Of(RecordKind::kCall)) {
+      EXPECT_TRUE(calls.emplace(record.number, record).second) << "two calls of number " << record.number;
+    }
+    EXPECT_EQ(calls.count(0), 0U);
     std::map<std::string, Sum> recorded;
     size_t in_calls = 0;
     for (const TraceRecord& record : trace.Of(RecordKind::kDecision)) {
+      const tracer::DecisionMade made = tracer::DecisionOf(record);
       Sum& sum = recorded[trace.DecisionOf(record)];
       ++sum.count;
-      sum.bytes += record.bytes;
-      sum.time_ns += tracer::DecisionTime(record);
-      in_calls += record.flags & tracer::kDecidedInCall;
+      sum.bytes += made.bytes;
+      sum.time_ns += made.time_ns;
+      if (made.call == 0) continue;
+      ++in_calls;
+      const auto call = calls.find(made.call);
+      ASSERT_NE(call, calls.end());
+      EXPECT_GE(made.at_ns, call->second.start_ns);
+      EXPECT_LE(made.at_ns, call->second.end_ns);
     }
     EXPECT_GT(in_calls, 0U);
     std::vector<std::string> problems;

@@ -10,6 +10,8 @@
 
 #include "tests/preload/counts.h"
 #include "tests/support/process.h"
+#include "tracer/spool/activity_record.h"
+#include "tracer/spool/device_work.h"
 #include "tracer/spool/spool_reader.h"
 #include "tracer/spool/trace_record.h"
 
@@ -37,8 +39,17 @@ struct Trace {
   std::string DecisionOf(const tracer::TraceRecord& record) const {
     return NameOf(tracer::NameTable::kDecisions, record.decision);
   }
-  std::string KernelOf(const tracer::TraceRecord& record) const {
-    return NameOf(tracer::NameTable::kKernels, record.site);
+  std::string KernelOf(const tracer::ActivityRecord& record) const {
+    return NameOf(tracer::NameTable::kKernels, tracer::KernelOf(record).name);
+  }
+  // What the devices did.
+  std::vector<tracer::ActivityRecord> Activities(tracer::ActivityKind kind) const {
+    std::vector<tracer::ActivityRecord> some;
+    for (const tracer::SpoolRecord& record : records) {
+      const bool is_one = record.record.kind == tracer::RecordKind::kActivity;
+      if (is_one && record.activity.kind == kind) some.push_back(record.activity);
+    }
+    return some;
   }
   // Calls by function.
   CallCounts Calls() const {
@@ -49,7 +60,7 @@ struct Trace {
   // Kernels by name.
   CallCounts Kernels() const {
     CallCounts counts;
-    for (const tracer::TraceRecord& record : Of(tracer::RecordKind::kKernel)) ++counts[KernelOf(record)];
+    for (const tracer::ActivityRecord& record : Activities(tracer::ActivityKind::kKernel)) ++counts[KernelOf(record)];
     return counts;
   }
 };

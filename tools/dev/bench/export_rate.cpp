@@ -100,7 +100,7 @@ bool WriteSpool(const std::string& name, uint64_t records) {
                                   .end_ns = kStartNs + 5000 * i + 2000 + i % 1000,
                                   .bytes = i % 3 == 0 ? 4096 * (i % 100) : 0,
                                   .stream = 0x7f0000000000 + i % 4,
-                                  .saved_ns = i % 4 == 0 ? static_cast<int64_t>(i % 5000) : 0,
+                                  .number = i + 1,
                                   .site = static_cast<uint32_t>(1 + i % kSites),
                                   .hook = static_cast<uint16_t>(i % hooks),
                                   .decision = static_cast<uint16_t>(i % 4 == 0 ? 1 + i % 8 : 0),

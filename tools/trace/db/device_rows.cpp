@@ -11,9 +11,9 @@
 namespace slipstream::trace_db {
 namespace {
 
+using tracer::ActivityKind;
+using tracer::ActivityRecord;
 using tracer::NameTable;
-using tracer::RecordKind;
-using tracer::TraceRecord;
 
 constexpr std::nullptr_t kNull = nullptr;
 
@@ -55,31 +55,31 @@ int64_t DeviceRows::CorrelationOfWork(uint32_t cupti) {
   return call.correlation;
 }
 
-void DeviceRows::Saw(const TraceRecord& work) {
-  const int64_t start = At(work.start_ns);
+void DeviceRows::Saw(int64_t start) {
   const auto period =
       std::find_if(periods_.begin(), periods_.end(), [&](const Period& each) { return start <= each.end; });
   if (period != periods_.end()) period->first_work = std::min(period->first_work, start);
 }
 
-void DeviceRows::Add(const TraceRecord& record) {
-  if (IsDeviceWork(record.kind)) Saw(record);
+void DeviceRows::Add(const ActivityRecord& record) {
+  Saw(At(record.start_ns));
   switch (record.kind) {
-    case RecordKind::kKernel:
+    case ActivityKind::kKernel:
       AddKernel(record);
       break;
-    case RecordKind::kDeviceCopy:
+    case ActivityKind::kCopy:
       AddCopy(record);
       break;
-    case RecordKind::kDeviceSet:
+    case ActivityKind::kSet:
       AddSet(record);
       break;
-    case RecordKind::kDeviceClock:
-      tables_.own_device_clocks.Row(at_(record.start_ns), at_(record.end_ns), process_, record.bytes);
-      break;
-    default:
+    case ActivityKind::kNone:
       break;
   }
+}
+
+void DeviceRows::AddReading(const tracer::TraceRecord& clock) {
+  tables_.own_device_clocks.Row(at_(clock.start_ns), at_(clock.end_ns), process_, clock.bytes);
 }
 
 DeviceRows::KernelIds DeviceRows::IdsOf(uint32_t name) {
@@ -95,7 +95,7 @@ DeviceRows::KernelIds DeviceRows::IdsOf(uint32_t name) {
   return ids->second;
 }
 
-void DeviceRows::AddKernel(const TraceRecord& record) {
+void DeviceRows::AddKernel(const ActivityRecord& record) {
   const tracer::KernelWork kernel = KernelOf(record);
   const KernelIds ids = IdsOf(kernel.name);
   ++kernel_count_;
@@ -106,7 +106,7 @@ void DeviceRows::AddKernel(const TraceRecord& record) {
                       kernel.dynamic_shared_bytes, kNull, kNull, kNull, kNull, NodeOf(kernel.work), kNull);
 }
 
-void DeviceRows::AddCopy(const TraceRecord& record) {
+void DeviceRows::AddCopy(const ActivityRecord& record) {
   const tracer::CopyWork copy = CopyOf(record);
   ++copy_count_;
   tables_.copies.Row(At(record.start_ns), At(record.end_ns), copy.work.device, copy.work.context, kNull,
@@ -115,7 +115,7 @@ void DeviceRows::AddCopy(const TraceRecord& record) {
                      NumberOf(copy.to_device), kNull, kNull, NodeOf(copy.work), kNull);
 }
 
-void DeviceRows::AddSet(const TraceRecord& record) {
+void DeviceRows::AddSet(const ActivityRecord& record) {
   const tracer::SetWork set = SetOf(record);
   ++set_count_;
   tables_.sets.Row(At(record.start_ns), At(record.end_ns), set.work.device, set.work.context, kNull, set.work.stream,

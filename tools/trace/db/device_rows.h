@@ -14,6 +14,7 @@
 
 #include "tools/trace/db/device_clock.h"
 #include "tools/trace/db/trace_tables.h"
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/device_work.h"
 #include "tracer/spool/spool_reader.h"
 
@@ -31,7 +32,8 @@ class DeviceRows {
 
   // A time of device work, in the trace's.
   int64_t At(uint64_t recorded_ns) const { return at_(clock_.Monotonic(recorded_ns)); }
-  void Add(const tracer::TraceRecord& record);
+  void Add(const tracer::ActivityRecord& record);
+  void AddReading(const tracer::TraceRecord& clock);
   // When all records are there.
   void Finish();
 
@@ -55,11 +57,11 @@ class DeviceRows {
   };
 
   int64_t CorrelationOfWork(uint32_t cupti);
-  void Saw(const tracer::TraceRecord& work);
+  void Saw(int64_t start);
   KernelIds IdsOf(uint32_t name);
-  void AddKernel(const tracer::TraceRecord& record);
-  void AddCopy(const tracer::TraceRecord& record);
-  void AddSet(const tracer::TraceRecord& record);
+  void AddKernel(const tracer::ActivityRecord& record);
+  void AddCopy(const tracer::ActivityRecord& record);
+  void AddSet(const tracer::ActivityRecord& record);
 
   TraceTables& tables_;
   const DeviceClock& clock_;

@@ -70,7 +70,7 @@ std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
 
 void ProcessRows::Add(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  const bool by_device = IsDeviceWork(record.kind);
+  const bool by_device = record.kind == RecordKind::kActivity;
   const int64_t start = by_device ? device_.At(record.start_ns) : At(record.start_ns);
   const int64_t end = by_device ? device_.At(record.end_ns) : At(record.end_ns);
   exported_.first_ns = std::min(exported_.first_ns.value_or(start), start);
@@ -99,11 +99,11 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
     case RecordKind::kDriverCall:
       AddCallRow(spooled, FunctionOf(NameTable::kDriverFunctions, record.hook));
       break;
-    case RecordKind::kKernel:
-    case RecordKind::kDeviceCopy:
-    case RecordKind::kDeviceSet:
+    case RecordKind::kActivity:
+      device_.Add(spooled.activity);
+      break;
     case RecordKind::kDeviceClock:
-      device_.Add(record);
+      device_.AddReading(record);
       break;
     case RecordKind::kRange:
       AddRange(spooled);
@@ -137,7 +137,12 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
     const auto ended = cutter_->Add(lines_.LineOf(record.site), At(record.start_ns), At(record.end_ns));
     if (ended) AddFoundStep(*ended);
   }
-  AddDecisionsOf(spooled, AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook)));
+  const int64_t correlation = AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook));
+  const int64_t saved = AddDecisionsOf(spooled, correlation);
+  if (record.decision == 0 && saved == 0) return;
+  NumberOrNull decision = {.known = record.decision != 0};
+  if (decision.known) decision.value = DecisionId(record.decision);
+  tables_.own_decisions.Row(correlation, decision, Size(record.bytes), saved);
 }
 
 const ProcessRows::Function& ProcessRows::FunctionOf(NameTable table, uint16_t number) {
@@ -166,18 +171,16 @@ int64_t ProcessRows::AddCallRow(const SpoolRecord& spooled, const Function& func
   const tracer::SpoolReader::Both stacks = reader_.BothOf(record.stack);
   const bool is_backward = (record.flags & tracer::kSiteIsBackward) != 0;
   const std::optional<int64_t> site = SiteOf(record);
+  const NumberOrNull number = {.known = record.number != 0, .value = Size(record.number)};
   tables_.own_calls.Row(correlation, number_, spooled.thread, site, is_driver ? 0 : Size(record.bytes), record.stream,
-                        device, cupti, is_backward, StackId(stacks.python), library, StackId(stacks.native));
-  if (record.decision != 0 || record.saved_ns != 0) {
-    NumberOrNull decision = {.known = record.decision != 0};
-    if (decision.known) decision.value = DecisionId(record.decision);
-    tables_.own_decisions.Row(correlation, decision, Size(record.bytes), record.saved_ns);
-  }
+                        device, cupti, is_backward, StackId(stacks.python), library, StackId(stacks.native),
+                        is_driver ? NumberOrNull() : number, is_driver ? number : NumberOrNull(),
+                        (record.flags & tracer::kWorkIsOwn) != 0);
   return correlation;
 }
 
 void ProcessRows::AddDecision(const SpoolRecord& spooled) {
-  if ((spooled.record.flags & tracer::kDecidedInCall) == 0) {
+  if (tracer::DecisionOf(spooled.record).call == 0) {
     AddDecisionRow(spooled, std::nullopt);
     return;
   }
@@ -191,23 +194,26 @@ void ProcessRows::AddDecision(const SpoolRecord& spooled) {
   waiting.push_back(spooled);
 }
 
-// Those that were made before it began are of calls that are missing.
-void ProcessRows::AddDecisionsOf(const SpoolRecord& call, int64_t correlation) {
+// Those of other calls that wait are of calls that are missing. Returns what the call's own saved.
+int64_t ProcessRows::AddDecisionsOf(const SpoolRecord& call, int64_t correlation) {
   const auto waiting = undecided_.find(call.thread);
-  if (waiting == undecided_.end()) return;
-  for (const SpoolRecord& decision : waiting->second) {
-    const uint64_t at = decision.record.end_ns;
-    const bool is_of_it = at >= call.record.start_ns && at <= call.record.end_ns;
-    AddDecisionRow(decision, is_of_it ? std::optional(correlation) : std::nullopt);
+  if (waiting == undecided_.end()) return 0;
+  int64_t saved = 0;
+  for (const SpoolRecord& record : waiting->second) {
+    const tracer::DecisionMade decision = tracer::DecisionOf(record.record);
+    const bool is_of_it = decision.call == call.record.number;
+    AddDecisionRow(record, is_of_it ? std::optional(correlation) : std::nullopt);
+    if (is_of_it) saved = Sum(saved, decision.saved_ns);
   }
   waiting->second.clear();
+  return saved;
 }
 
 void ProcessRows::AddDecisionRow(const SpoolRecord& spooled, const std::optional<int64_t>& correlation) {
-  const TraceRecord& record = spooled.record;
-  tables_.own_decision_events.Row(At(record.end_ns), number_, spooled.thread, ThreadOf(spooled), correlation,
-                                  DecisionId(record.decision), Size(record.bytes), Size(tracer::DecisionTime(record)),
-                                  record.saved_ns);
+  const tracer::DecisionMade made = tracer::DecisionOf(spooled.record);
+  tables_.own_decision_events.Row(At(made.at_ns), number_, spooled.thread, ThreadOf(spooled), correlation,
+                                  DecisionId(made.decision), Size(made.bytes), Size(made.time_ns), made.saved_ns,
+                                  static_cast<int>(made.known));
 }
 
 int64_t ProcessRows::LibraryId(NameTable table, uint32_t library) {

@@ -76,7 +76,7 @@ class ProcessRows {
   int64_t AddCallRow(const tracer::SpoolRecord& record, const Function& function);
   // Decisions of a call come before it, in the records of its thread.
   void AddDecision(const tracer::SpoolRecord& record);
-  void AddDecisionsOf(const tracer::SpoolRecord& call, int64_t correlation);
+  int64_t AddDecisionsOf(const tracer::SpoolRecord& call, int64_t correlation);
   void AddDecisionRow(const tracer::SpoolRecord& record, const std::optional<int64_t>& correlation);
   void AddRange(const tracer::SpoolRecord& record);
   void AddRecordedStep(const tracer::SpoolRecord& record);

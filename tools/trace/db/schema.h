@@ -129,7 +129,8 @@ inline constexpr TableLayout kOwnCalls = {
     "SLIPSTREAM_CALLS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, processId INTEGER NOT NULL, thread INTEGER NOT NULL, siteId INTEGER, "
     "bytes INTEGER NOT NULL, stream INTEGER NOT NULL, deviceId INTEGER, cuptiCorrelation INTEGER, "
-    "siteIsBackward INTEGER NOT NULL, stackId INTEGER, libraryId INTEGER, nativeStackId INTEGER"};
+    "siteIsBackward INTEGER NOT NULL, stackId INTEGER, libraryId INTEGER, nativeStackId INTEGER, callNumber INTEGER, "
+    "insideCall INTEGER, workIsOwn INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnDecisions = {
     "SLIPSTREAM_DECISIONS",
     "correlationId INTEGER NOT NULL PRIMARY KEY, decisionId INTEGER, bytes INTEGER NOT NULL, "
@@ -138,7 +139,7 @@ inline constexpr TableLayout kOwnDecisionEvents = {
     "SLIPSTREAM_DECISION_EVENTS",
     "time INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "
     "correlationId INTEGER, decisionId INTEGER NOT NULL, bytes INTEGER NOT NULL, timeNs INTEGER NOT NULL, "
-    "savedNs INTEGER NOT NULL"};
+    "savedNs INTEGER NOT NULL, savedIsKnown INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnSites = {
     "SLIPSTREAM_SITES",
     "siteId INTEGER NOT NULL PRIMARY KEY, file TEXT NOT NULL, line INTEGER, function TEXT NOT NULL, "

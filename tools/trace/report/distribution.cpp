@@ -1,7 +1,6 @@
 #include "tools/trace/report/distribution.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace slipstream::report {
 namespace {
@@ -10,12 +9,6 @@ namespace {
 size_t Rank(size_t percent, size_t count) { return (percent * count + 99) / 100 - 1; }
 
 }  // namespace
-
-int64_t Sum(int64_t a, int64_t b) {
-  int64_t sum = 0;
-  if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return a < 0 ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
-}
 
 Distribution DistributionOf(std::vector<int64_t> values) {
   Distribution result;

@@ -7,10 +7,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "tools/trace/db/bounded.h"
+
 namespace slipstream::report {
 
-// Saturates instead of overflowing: times of a damaged trace may be anything.
-int64_t Sum(int64_t a, int64_t b);
+using trace_db::Sum;
 inline void AddTo(int64_t* sum, int64_t value) { *sum = Sum(*sum, value); }
 
 // Every rank is the value of one of them: the one at rank ceil(share * count), counted from 1 in ascending order. So

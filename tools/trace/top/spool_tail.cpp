@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policy/number.h"
+#include "tools/trace/db/bounded.h"
 #include "tools/trace/report/decision_text.h"
 #include "tracer/spool/device_work.h"
 #include "tracer/spool/process_facts.h"
@@ -86,10 +87,11 @@ void SpoolTail::Add(const tracer::SpoolRecord& spooled) {
     case RecordKind::kDriverCall:
       if (devices_recorded_) saved_.Add(CallFor(spooled));
       break;
-    case RecordKind::kKernel:
-    case RecordKind::kDeviceCopy:
-    case RecordKind::kDeviceSet:
-      AddDeviceWork(record);
+    case RecordKind::kActivity:
+      AddDeviceWork(spooled.activity);
+      break;
+    case RecordKind::kDecision:
+      AddDecision(spooled);
       break;
     case RecordKind::kDeviceClock:
       AddClock(record);
@@ -154,7 +156,8 @@ SavedWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
   const bool staged = function->second.kind == report::CallKind::kCopy && decision->second.makes_it_return;
   call.bytes = record.bytes;
   call.stream = record.stream;
-  call.saved_ns = record.saved_ns;
+  const auto saved = saved_by_.find(spooled.thread);
+  if (saved != saved_by_.end() && saved->second.call == record.number) call.saved_ns = saved->second.ns;
   call.kind = function->second.kind;
   call.names_its_stream = function->second.names_its_stream && !decision->second.uses_other_streams;
   call.makes_it_return = decision->second.makes_it_return;
@@ -164,11 +167,22 @@ SavedWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
   return call;
 }
 
-void SpoolTail::AddDeviceWork(const TraceRecord& record) {
+// Of a call that is to come in the records of the thread.
+void SpoolTail::AddDecision(const tracer::SpoolRecord& spooled) {
+  const tracer::DecisionMade made = tracer::DecisionOf(spooled.record);
+  if (!devices_recorded_ || made.call == 0) return;
+  if (saved_by_.size() >= kMostThreads && saved_by_.count(spooled.thread) == 0) saved_by_.clear();
+  Saved& saved = saved_by_[spooled.thread];
+  if (saved.call != made.call) saved = {.call = made.call};
+  saved.ns = trace_db::Sum(saved.ns, made.saved_ns);
+}
+
+void SpoolTail::AddDeviceWork(const tracer::ActivityRecord& record) {
   const tracer::DeviceWork work = tracer::DeviceWorkOf(record);
   const uint64_t start = Monotonic(work.start_ns);
   const uint64_t end = Monotonic(work.end_ns);
-  if (record.kind == RecordKind::kKernel && (busy_.size() < kMostDevices || busy_.count(record.device) != 0)) {
+  if (record.kind == tracer::ActivityKind::kKernel &&
+      (busy_.size() < kMostDevices || busy_.count(record.device) != 0)) {
     busy_[record.device].Add(start, end);
   }
   if (!devices_recorded_) return;

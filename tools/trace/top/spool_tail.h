@@ -66,7 +66,8 @@ class SpoolTail {
   int32_t Number(const char* key, int32_t missing) const;
   void Add(const tracer::SpoolRecord& record);
   void AddCall(const tracer::SpoolRecord& record);
-  void AddDeviceWork(const tracer::TraceRecord& record);
+  void AddDecision(const tracer::SpoolRecord& record);
+  void AddDeviceWork(const tracer::ActivityRecord& record);
   void AddClock(const tracer::TraceRecord& clock);
   // Of a time as records of device work have it.
   uint64_t Monotonic(uint64_t recorded_ns) const;
@@ -114,6 +115,13 @@ class SpoolTail {
   std::optional<Reading> before_;
   std::optional<Reading> last_;
   std::map<int32_t, BusyTime> busy_;
+  // By the decisions of the call that a thread is in.
+  struct Saved {
+    uint64_t call = 0;
+    int64_t ns = 0;
+  };
+  static constexpr size_t kMostThreads = 4096;
+  std::unordered_map<uint32_t, Saved> saved_by_;
   SavedWatch saved_;
 };
 

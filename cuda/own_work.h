@@ -1,0 +1,45 @@
+// Work for a device that slipstream asks for by itself: a copy from or to its staging memory, in the place of one of
+// the program's or beside it. Whoever records calls of the driver tells these from the program's own by OwnWork::Here.
+//
+// Threading: of the calling thread.
+// Errors: the driver's.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+
+#include "cuda/driver.h"
+
+namespace slipstream::cuda {
+
+class OwnWork {
+ public:
+  OwnWork() { ++t_depth_; }
+  ~OwnWork() { --t_depth_; }
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+
+  // Whether the calling thread is at such work.
+  static bool Here() { return t_depth_ != 0; }
+
+ private:
+  inline static constinit thread_local unsigned t_depth_ = 0;
+};
+
+inline CUresult CopyHtoD(const Driver& driver, CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
+  const OwnWork own;
+  return driver.cuMemcpyHtoDAsync(to, from, bytes, stream);
+}
+
+inline CUresult CopyDtoH(const Driver& driver, void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const OwnWork own;
+  return driver.cuMemcpyDtoHAsync(to, from, bytes, stream);
+}
+
+inline CUresult CopyDtoD(const Driver& driver, CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+  const OwnWork own;
+  return driver.cuMemcpyDtoDAsync(to, from, bytes, stream);
+}
+
+}  // namespace slipstream::cuda
