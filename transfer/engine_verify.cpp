@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cuda/own_work.h"
 #include "policy/log.h"
 #include "transfer/engine.h"
 

@@ -841,6 +841,42 @@ TEST_F(ReportTest, EveryDecisionCounts) {
   EXPECT_EQ(of(report, "transfer.sync.settled.query").lost, 30);
 }
 
+// Within a device they are not the program's at all, and no size of a copy that it could have made otherwise.
+TEST_F(ReportTest, CopiesThatSlipstreamMadeAreToldApart) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  const auto copies = [](const Report& report) {
+    for (const DeviceCopyReport& one : report.processes[0].devices.at(0).copies) {
+      if (one.kind == 1) return one;
+    }
+    return DeviceCopyReport();
+  };
+  EXPECT_EQ(copies(Make()).own_count, 0U);
+  EXPECT_EQ(FormatReport(Make()).find("asked for by slipstream"), std::string::npos);
+  const std::string own = One("SELECT max(correlationId) FROM SLIPSTREAM_CALLS");
+  Execute(database_, "UPDATE SLIPSTREAM_CALLS SET workIsOwn = 1 WHERE correlationId = " + own +
+                         "; INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT start + 10, end + 30, deviceId, streamId, " +
+                         own +
+                         ", globalPid, 1000, 1 FROM CUPTI_ACTIVITY_KIND_MEMCPY"
+                         "; INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY SELECT start, end, deviceId, streamId, " +
+                         own + ", globalPid, 1000, 8 FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE bytes = 4096");
+  const Report report = Make();
+  const DeviceCopyReport one = copies(report);
+  const uint64_t steps = report.processes[0].measured_steps;
+  EXPECT_EQ(one.count, 2 * steps);
+  EXPECT_EQ(one.own_count, steps);
+  EXPECT_EQ(one.own_bytes, static_cast<int64_t>(1000 * steps));
+  EXPECT_EQ(one.own_time, static_cast<int64_t>(120 * steps));
+  EXPECT_EQ(report.processes[0].device_copies.count(1), 1U);
+  EXPECT_EQ(report.processes[0].device_copies.count(8), 0U);
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find(std::to_string(2 * steps) + " of " + std::to_string(3 * steps) +
+                      " copies were asked for by slipstream"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(ReportTest, WhatFoundNoRoomIsMissing) {
   Sample("0.spool", 0);
   BuildWell();

@@ -128,7 +128,7 @@ class ChromeRows {
     std::string line = category + " pid=" + process + " device=" + Number(args["device"]) +
                        " stream=" + Number(args["stream"]) + time + " " + name +
                        " corr=" + NumberOf(args, "correlation", "0") + " context=" + Number(args["context"]) +
-                       " flow=" + (HasFlow("f", event, args) ? "1" : "0");
+                       " flow=" + (HasFlow("f", event, args) ? "1" : "0") + " by=" + args.value("asked for by", "");
     if (category == "kernel") {
       const auto three = [&](const char* key) {
         return Number(args[key][0]) + "," + Number(args[key][1]) + "," + Number(args[key][2]);

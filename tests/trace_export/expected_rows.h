@@ -141,7 +141,8 @@ class ExpectedRows {
       return Query(
           "SELECT p.processId, w.deviceId, w.streamId, w.start, w.end - w.start, coalesce(w.correlationId, 0), "
           "w.contextId, EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = "
-          "w.correlationId), " +
+          "w.correlationId), coalesce((SELECT workIsOwn FROM SLIPSTREAM_CALLS c WHERE c.correlationId = "
+          "w.correlationId), 0), " +
           columns + " FROM CUPTI_ACTIVITY_KIND_" + table + " w JOIN SLIPSTREAM_PROCESSES p USING (globalPid) WHERE " +
           where_);
     };
@@ -149,7 +150,8 @@ class ExpectedRows {
       const bool is_wait = category == "cuda_sync";
       return category + " pid=" + pids_[row[0]] + " device=" + row[1] +
              " stream=" + (row[2] == "4294967295" ? "-1" : row[2]) + " ts=" + row[3] + " dur=" + row[4] + " " + name +
-             " corr=" + row[5] + " context=" + row[6] + " flow=" + (is_wait ? "0" : row[7]);
+             " corr=" + row[5] + " context=" + row[6] + " flow=" + (is_wait ? "0" : row[7]) +
+             " by=" + (row[8] == "1" ? "slipstream" : "");
     };
     const auto bandwidth = [](const std::string& bytes, const std::string& ns) {
       return " bytes=" + bytes + " bandwidth=" + (ns == "0" ? "" : RealText(std::stod(bytes) / std::stod(ns)));
@@ -159,28 +161,28 @@ class ExpectedRows {
                                 "(SELECT value FROM StringIds n WHERE n.id = w.demangledName), w.gridX, "
                                 "w.gridY, w.gridZ, w.blockX, w.blockY, w.blockZ, w.registersPerThread, "
                                 "w.staticSharedMemory + w.dynamicSharedMemory, w.graphNodeId, p.pid")) {
-      std::string line = head(row, "kernel", row[8]) + " grid=" + row[9] + "," + row[10] + "," + row[11] +
-                         " block=" + row[12] + "," + row[13] + "," + row[14] + " registers=" + row[15] +
-                         " shared=" + row[16] + " node=" + Known(row[17]);
+      std::string line = head(row, "kernel", row[9]) + " grid=" + row[10] + "," + row[11] + "," + row[12] +
+                         " block=" + row[13] + "," + row[14] + "," + row[15] + " registers=" + row[16] +
+                         " shared=" + row[17] + " node=" + Known(row[18]);
       if (has_devices) {
-        const bool is_first = (row[1] == "0") != (row[18] == "102");
-        const double blocks = std::stod(row[9]) * std::stod(row[10]) * std::stod(row[11]) / (is_first ? 132 : 108);
-        const double threads = std::stod(row[12]) * std::stod(row[13]) * std::stod(row[14]);
+        const bool is_first = (row[1] == "0") != (row[19] == "102");
+        const double blocks = std::stod(row[10]) * std::stod(row[11]) * std::stod(row[12]) / (is_first ? 132 : 108);
+        const double threads = std::stod(row[13]) * std::stod(row[14]) * std::stod(row[15]);
         line += " blocks=" + RealText(blocks) + " warps=" + RealText(blocks * threads / 32);
       }
       lines_.push_back(line);
     }
     for (const auto& row : from("MEMCPY", "w.copyKind, w.srcKind, w.dstKind, w.bytes")) {
-      const std::string name = std::string("Memcpy ") + kCopies[std::stoi(row[8])] + " (" + kMemory[std::stoi(row[9])] +
-                               " -> " + kMemory[std::stoi(row[10])] + ")";
-      lines_.push_back(head(row, "gpu_memcpy", name) + bandwidth(row[11], row[4]));
+      const std::string name = std::string("Memcpy ") + kCopies[std::stoi(row[9])] + " (" +
+                               kMemory[std::stoi(row[10])] + " -> " + kMemory[std::stoi(row[11])] + ")";
+      lines_.push_back(head(row, "gpu_memcpy", name) + bandwidth(row[12], row[4]));
     }
     for (const auto& row : from("MEMSET", "w.memKind, w.bytes")) {
-      const std::string name = std::string("Memset (") + kMemory[std::stoi(row[8])] + ")";
-      lines_.push_back(head(row, "gpu_memset", name) + bandwidth(row[9], row[4]));
+      const std::string name = std::string("Memset (") + kMemory[std::stoi(row[9])] + ")";
+      lines_.push_back(head(row, "gpu_memset", name) + bandwidth(row[10], row[4]));
     }
     for (const auto& row : from("SYNCHRONIZATION", "w.syncType")) {
-      lines_.push_back(head(row, "cuda_sync", kWaits[std::stoi(row[8])]));
+      lines_.push_back(head(row, "cuda_sync", kWaits[std::stoi(row[9])]));
     }
   }
   void Others() {

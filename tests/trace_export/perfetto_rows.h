@@ -418,7 +418,7 @@ class PerfettoRows {
     const std::string correlation = note("correlation");
     std::string line = event.category + " " + pid + " device=" + note("device") + " stream=" + note("stream") + time +
                        " " + event.name + " corr=" + (correlation.empty() ? "0" : correlation) +
-                       " context=" + note("context") + " flow=" + (flows ? "1" : "0");
+                       " context=" + note("context") + " flow=" + (flows ? "1" : "0") + " by=" + note("asked for by");
     if (event.category == "kernel") {
       line += " grid=" + three("grid") + " block=" + three("block") + " registers=" + note("registers per thread") +
               " shared=" + note("shared memory") + " node=" + note("graph node id");

@@ -256,6 +256,7 @@ class RandomTrace {
         ", siteId = (SELECT siteId FROM SLIPSTREAM_STACKS k WHERE k.stackId = 1 + abs(correlationId * 7919) % " +
         Text(kStacks) + ") WHERE correlationId % 5 != 0");
     NativeStacks(kStacks);
+    Run("UPDATE SLIPSTREAM_CALLS SET workIsOwn = abs(correlationId * 31) % 3 = 0");
   }
 
   // The same, of two modules, of which one is Python's interpreter; numbers are behind the others'. Some calls have

@@ -231,6 +231,7 @@ void ChromeTrace::Add(const WorkRow& row) {
   line_.Number("stream", row.stream);
   if (row.correlation != 0) line_.Number("correlation", row.correlation);
   if (row.graph_node) line_.Number("graph node id", *row.graph_node);
+  if (row.is_own) line_.Text("asked for by", "slipstream");
   if (row.kind == WorkKind::kKernel) {
     line_.Number("registers per thread", row.shape.registers);
     line_.Number("shared memory", row.shape.shared);

@@ -39,7 +39,8 @@ constexpr const char* kNotes[] = {"correlation",
                                   "est. achieved occupancy %",
                                   "memory bandwidth (GB/s)",
                                   "value",
-                                  "count"};
+                                  "count",
+                                  "asked for by"};
 
 struct Counter {
   const char* name;
@@ -392,6 +393,7 @@ void PerfettoTrace::Add(const WorkRow& row) {
   Annotate(Note::kContext, row.context);
   Annotate(Note::kStream, row.stream);
   if (row.graph_node) Annotate(Note::kGraphNode, *row.graph_node);
+  if (row.is_own) Annotate(Note::kAskedForBy, "slipstream");
   if (row.kind == WorkKind::kKernel) {
     AnnotateFully(Note::kGrid, ThreeText(row.shape.grid));
     AnnotateFully(Note::kBlock, ThreeText(row.shape.block));

@@ -73,6 +73,7 @@ class PerfettoTrace : public RowSink {
     kBandwidth,
     kValue,
     kCount,
+    kAskedForBy,
     kBehind
   };
   // What a track shows of its owner.

@@ -85,6 +85,7 @@ enum Column : uint8_t {
   kGraphNode,
   kColumns,
   kHasCall = kColumns,
+  kIsOwn,
 };
 constexpr const char* kColumnNames[kColumns] = {"",
                                                 "start",
@@ -421,7 +422,10 @@ void TraceRows::Pass::Work() {
   const std::string call =
       has_runtime_ ? "EXISTS (SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = w.correlationId)"
                    : "0";
-  Question work(database_, "SELECT w.*, " + call + " FROM (" + work_ + ") w ORDER BY w.start, w.end DESC");
+  const std::string own = database_.HasColumn("SLIPSTREAM_CALLS", "workIsOwn")
+                              ? "(SELECT workIsOwn FROM SLIPSTREAM_CALLS c WHERE c.correlationId = w.correlationId)"
+                              : "0";
+  Question work(database_, "SELECT w.*, " + call + ", " + own + " FROM (" + work_ + ") w ORDER BY w.start, w.end DESC");
   WorkRow row;
   while (work.Next() && Step()) {
     row.process = ProcessOf(work.Number(kGlobalPid));
@@ -434,6 +438,7 @@ void TraceRows::Pass::Work() {
     row.stream = work.NumberIfKnown(kStream).value_or(-1);
     row.correlation = work.Number(kCorrelation);
     row.has_call = work.Number(kHasCall) != 0;
+    row.is_own = work.Number(kIsOwn) != 0;
     row.graph_node = work.NumberIfKnown(kGraphNode);
     row.bytes = work.Number(kBytes);
     switch (row.kind) {

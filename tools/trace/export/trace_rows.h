@@ -92,6 +92,7 @@ struct WorkRow {
   int64_t stream = 0;       // CUPTI's number; -1: none
   int64_t correlation = 0;  // 0: not known
   bool has_call = false;    // there is a call of this correlation
+  bool is_own = false;      // slipstream asked for it, and not the program
   std::optional<int64_t> graph_node;
   std::string name;
   // Of a kernel.

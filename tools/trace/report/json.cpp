@@ -155,7 +155,13 @@ Json DeviceJson(const Report& report, const ProcessReport& process, const Device
   json["top_kernels"] = std::move(top);
   Json copies = Json::array();
   for (const DeviceCopyReport& one : device.copies) {
-    copies.push_back({{"kind", one.name}, {"count", one.count}, {"bytes", one.bytes}, {"time_ns", one.time}});
+    copies.push_back({{"kind", one.name},
+                      {"count", one.count},
+                      {"bytes", one.bytes},
+                      {"time_ns", one.time},
+                      {"slipstream_count", one.own_count},
+                      {"slipstream_bytes", one.own_bytes},
+                      {"slipstream_time_ns", one.own_time}});
   }
   json["copies"] = std::move(copies);
   return json;

@@ -32,6 +32,7 @@ constexpr size_t kKernelsKept = 50;
 // What a query answers while work is pending is no failure (cudaErrorNotReady, CUDA_ERROR_NOT_READY).
 constexpr int64_t kNotReady = 600;
 constexpr int64_t kSet = -1;
+constexpr int64_t kWithinDevice = 8;  // of ENUM_CUDA_MEMCPY_OPER
 
 constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
@@ -152,12 +153,16 @@ std::string KernelsSql(DatabaseReader* reader) {
 }
 
 std::string CopiesSql(DatabaseReader* reader) {
+  const std::string own = reader->HasColumn("SLIPSTREAM_CALLS", "workIsOwn")
+                              ? "(SELECT workIsOwn FROM SLIPSTREAM_CALLS c WHERE c.correlationId = w.correlationId)"
+                              : "0";
   std::string sql;
   const auto add = [&](const char* table, const std::string& kind) {
     if (!reader->HasTable(table)) return;
     if (!sql.empty()) sql += " UNION ALL ";
     sql += std::string("SELECT start AS s, \"end\" AS e, deviceId, ") +
-           (reader->HasColumn(table, "globalPid") ? "globalPid" : "NULL") + ", bytes, " + kind + " FROM " + table;
+           (reader->HasColumn(table, "globalPid") ? "globalPid" : "NULL") + ", bytes, " + kind + ", " + own + " FROM " +
+           table + " w";
   };
   add(kMemcpy, "copyKind");
   add(kMemset, std::to_string(kSet));
@@ -388,7 +393,15 @@ void Pass::AddCopy(const Rows& rows) {
   ++copies.count;
   AddTo(&copies.bytes, bytes);
   AddTo(&copies.time, time);
-  if (copies.kind != kSet) AddSize(&sum->report.device_copies[copies.kind], bytes, time);
+  const bool is_own = row.Number(6) != 0;
+  if (is_own) {
+    ++copies.own_count;
+    AddTo(&copies.own_bytes, bytes);
+    AddTo(&copies.own_time, time);
+  }
+  // Within a device only slipstream moves what the program did not ask to be moved.
+  const bool is_beside = is_own && copies.kind == kWithinDevice;
+  if (copies.kind != kSet && !is_beside) AddSize(&sum->report.device_copies[copies.kind], bytes, time);
 }
 
 void Pass::FinishSteps(ProcessSum* sum) {

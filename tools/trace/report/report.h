@@ -65,6 +65,10 @@ struct DeviceCopyReport {
   uint64_t count = 0;
   int64_t bytes = 0;
   int64_t time = 0;
+  // Of them, those that slipstream asked for: in the place of the program's own, or beside them.
+  uint64_t own_count = 0;
+  int64_t own_bytes = 0;
+  int64_t own_time = 0;
 };
 
 struct DeviceReport {

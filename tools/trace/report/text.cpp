@@ -255,6 +255,23 @@ std::string DeviceRow(const std::string& label, int64_t time, const ProcessRepor
          PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
 }
 
+// Copies that slipstream made in the place of the program's, or beside them.
+std::string OwnCopies(const DeviceReport& device, const ProcessReport& process) {
+  uint64_t all = 0;
+  uint64_t own = 0;
+  int64_t time = 0;
+  for (const DeviceCopyReport& copies : device.copies) {
+    all += copies.kind >= 0 ? copies.count : 0;
+    own += copies.own_count;
+    AddTo(&time, copies.own_time);
+  }
+  if (own == 0) return "";
+  return Wrapped("  ", WithThousands(own) + " of " + Counted(all, "copy", "copies") +
+                           " were asked for by slipstream, in the place of the program's or beside them: " +
+                           Time(static_cast<double>(time) / process.divisor()) + (process.has_steps ? " a step" : "") +
+                           ", beside kernels or not");
+}
+
 std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device) {
   const DeviceTimes& times = device.times;
   std::string text = "GPU " + std::to_string(device.device);
@@ -284,6 +301,7 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
       text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process);
     }
   }
+  text += OwnCopies(device, process);
   const auto of_time = [&](size_t host) {
     return Percent(static_cast<double>(times.idle[host]), static_cast<double>(process.measured_time)) + " of the time";
   };
