@@ -245,7 +245,7 @@ class AheadTest : public ReportTest {
                ", " + std::to_string(more.status) + ", NULL");
     Insert("SLIPSTREAM_CALLS", call + ", 1, " + std::to_string(more.thread) + ", NULL, " + std::to_string(more.bytes) +
                                    ", " + std::to_string(more.driver ? 0 : more.stream) +
-                                   ", NULL, NULL, 0, NULL, NULL, NULL");
+                                   ", NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, 0");
     if (!more.decision.empty()) {
       Insert("SLIPSTREAM_DECISIONS", call + ", " + std::to_string(Text(more.decision)) + ", " +
                                          std::to_string(more.bytes) + ", " + std::to_string(more.saved));

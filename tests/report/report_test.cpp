@@ -694,7 +694,7 @@ TEST_F(ReportTest, StepsWithADamagedPartAreLeftOut) {
   }
   // Behind the chunks of Introduce, and two a step: the calls of step 3, and its end.
   const size_t damaged = tracer::DamageChunk(run_ + "/0.spool", 15 + 2 * 3);
-  EXPECT_EQ(damaged, 32U + 24 + 6 * 64);
+  EXPECT_EQ(damaged, 32U + 24 + 8 * 64);
   ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
   const Report report = Make();
   const ProcessReport& process = report.processes[0];
@@ -704,11 +704,11 @@ TEST_F(ReportTest, StepsWithADamagedPartAreLeftOut) {
   EXPECT_EQ(process.dropped_steps, 1U);
   EXPECT_EQ(process.measured_steps, kSteps - 2);
   EXPECT_EQ(process.measured_time, static_cast<int64_t>((kSteps - 2) * kStep));
-  EXPECT_EQ(process.missing_records, 6);
+  EXPECT_EQ(process.missing_records, 8);
   EXPECT_EQ(process.dropped, 0U);
   EXPECT_EQ(process.drop_gaps, 0U);
-  EXPECT_EQ(Missing(process), "its file is damaged: 440 B passed over, 1 chunk missing; 6 records missing");
-  EXPECT_NE(ReportJson(report, true).find("\"damaged_bytes\": 440,"), std::string::npos);
+  EXPECT_EQ(Missing(process), "its file is damaged: 568 B passed over, 1 chunk missing; 8 records missing");
+  EXPECT_NE(ReportJson(report, true).find("\"damaged_bytes\": 568,"), std::string::npos);
   EXPECT_NE(ReportJson(report, true).find("\"missing_chunks\": 1,"), std::string::npos);
 }
 

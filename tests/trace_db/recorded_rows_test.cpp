@@ -162,9 +162,12 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
       One("SELECT group_concat(value) FROM (SELECT n.value FROM ThreadNames t JOIN StringIds n ON n.id = t.nameId "
           "ORDER BY n.value)"),
       "worker-0,worker-1,worker-2,worker-3");
-  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_THREADS WHERE records = 500 AND dropped = 0 AND ended = 1 "
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_THREADS t WHERE records = 500 + (SELECT count(*) FROM "
+                "SLIPSTREAM_DECISION_EVENTS e WHERE e.thread = t.thread) AND dropped = 0 AND ended = 1 "
                 "AND (globalTid & 0xFFFFFF) = tid"),
             "4");
+  // Two of each call that is no multiple of three.
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_DECISION_EVENTS"), "2666");
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_SITES"), "4");
 }
 
