@@ -247,7 +247,7 @@ constexpr Option kOptions[] = {
     Choice<&Policy::tracer, &Tracer::stacks>(
         "tracer", "stacks",
         "What of the program's stack stands beside a recorded call. line: the innermost line that is not PyTorch's or "
-        "Python's own, of CPython 3.9 to 3.13. python: that, and the whole stack of Python that led there. full: that, "
+        "Python's own, of CPython 3.9 to 3.15. python: that, and the whole stack of Python that led there. full: that, "
         "and the native stack. none: no stack is read.",
         kStacks),
     Choice<&Policy::tracer, &Tracer::device>("tracer", "device",

@@ -79,7 +79,7 @@ constexpr RuleKey kRuleKeys[] = {
         "site", OptionType::kString, false, "\"train.py:42\"",
         "Copies that are made at this line of the program, or anywhere in the file (\"train.py\"): "
         "the innermost line that is not PyTorch's or Python's own. A file is known by the end of "
-        "its path, from a slash on. Needs CPython 3.9 to 3.13; elsewhere the rule matches nothing."),
+        "its path, from a slash on. Needs CPython 3.9 to 3.15; elsewhere the rule matches nothing."),
     Row<&TransferRule::promote>("promote", OptionType::kBool, true, "true",
                                 "false: such copies are left alone. true: they are promoted where `h2d`, `d2h`, "
                                 "`small_copies` or `large_copies` would leave them alone."),

@@ -109,7 +109,7 @@ class FakePython {
     } else {
       Put(frame + kObjectType, frame_type_);
     }
-    Put(frame + layout_.frame_code, code);
+    Put(frame + layout_.frame_code, code | layout_.frame_code_tags);
     Put(frame + layout_.frame_previous, previous);
     if (layout_.instruction_form == InstructionForm::kPointer) {
       Put(frame + layout_.frame_instruction, code + layout_.code_instructions + static_cast<intptr_t>(instruction));
@@ -170,6 +170,7 @@ class FakePython {
 };
 
 // One of each that has a row.
-inline constexpr uint32_t kPythonVersions[] = {0x030912f0, 0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0};
+inline constexpr uint32_t kPythonVersions[] = {0x030912f0, 0x030a0df0, 0x030b07f0, 0x030c01f0,
+                                               0x030d00f0, 0x030e00f0, 0x030f00f0};
 
 }  // namespace slipstream::tracer

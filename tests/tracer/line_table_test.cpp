@@ -1,4 +1,4 @@
-// Lines as five of CPython's compilers wrote them, and tables that none of them wrote.
+// Lines as seven of CPython's compilers wrote them, and tables that none of them wrote.
 
 #include "tracer/python/line_table.h"
 
@@ -25,6 +25,8 @@ constexpr Sample kSamples[] = {
 #include "line_tables/3.11.inc"
 #include "line_tables/3.12.inc"
 #include "line_tables/3.13.inc"
+#include "line_tables/3.14.inc"
+#include "line_tables/3.15.inc"
 #include "line_tables/3.9.inc"
 };
 

@@ -14,6 +14,7 @@ import gc
 import multiprocessing
 import os
 import random
+import signal
 import sys
 import threading
 
@@ -452,6 +453,26 @@ def traced():
         sys.setprofile(None)
 
 
+def signals():
+    """A handler's frames are on top of what it interrupted."""
+    before = signal.signal(signal.SIGUSR1, lambda *_: raising(PROBE.check)() and None)
+
+    def down(n):
+        if n == 0:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return sum(range(100))
+        return [down(n - 1) for _ in (1,)][0]
+
+    try:
+        compared = PROBE.compared
+        for depth in range(60):
+            down(depth)
+        if PROBE.compared - compared != 60:
+            raise Mismatch("60 signals compared %d stacks" % (PROBE.compared - compared))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
 def threads():
     """Each thread sees its own stack, whoever has the GIL."""
     results = []
@@ -593,7 +614,7 @@ def compare():
     for case in cases:
         case(check)
     random_ways(check, 1, 1500)
-    for case in (little_room, one_place_one_site, reused_addresses, traced, threads, forked, foreign_threads, chosen,
+    for case in (little_room, one_place_one_site, reused_addresses, traced, signals, threads, forked, foreign_threads, chosen,
                  sub_interpreters):
         before = PROBE.compared
         case()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs python_stack_cases.py on every CPython there is: python3.9 to python3.14 and python3 on PATH, and what
+"""Runs python_stack_cases.py on every CPython there is: python3.8 to python3.16 and python3 on PATH, and what
 SLIPSTREAM_TEST_PYTHONS names (commands, separated by colons).
 
     python_stacks.py PROBE [--host HOST] [--sanitizer LIBRARY]
@@ -18,8 +18,8 @@ import signal
 import subprocess
 import sys
 
-NAMES = [f"python3.{minor}" for minor in range(8, 15)] + ["python3"]
-SUPPORTED = range(9, 14)
+NAMES = [f"python3.{minor}" for minor in range(8, 17)] + ["python3"]
+SUPPORTED = range(9, 16)
 CASES = pathlib.Path(__file__).resolve().parent / "python_stack_cases.py"
 SECONDS = 150  # a run; it takes 5 to 10
 LEAST = 5000  # stacks a Python; the cases compare more

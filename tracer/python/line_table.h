@@ -1,4 +1,4 @@
-// From an instruction to its line, as CPython's compiler wrote it down; three formats in five versions.
+// From an instruction to its line, as CPython's compiler wrote it down; three formats in seven versions.
 //
 // Threading: pure functions.
 // Source of the rule: CPython, Objects/lnotab_notes.txt (3.9, 3.10), Objects/locations.md (3.11 and later).

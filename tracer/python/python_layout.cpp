@@ -2,9 +2,13 @@
 
 #include <bit>
 #include <cstring>
+#include <iterator>
 
 namespace slipstream::tracer {
 namespace {
+
+// 3.14 has one such bit, 3.15 two. Code objects are aligned to 16 bytes. (pycore_stackref.h, Py_TAG_BITS)
+constexpr uintptr_t kStackReferenceTags = 3;
 
 constexpr PythonLayout kLayouts[] = {
     {.version = 0x0309,
@@ -84,33 +88,69 @@ constexpr PythonLayout kLayouts[] = {
      .code_version = 92,
      .ascii_text = 40,
      .wide_text = 56},
+    {.version = 0x030e,
+     .thread_frame = 72,
+     .frame_code = 0,
+     .frame_code_tags = kStackReferenceTags,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 74,
+     .code_file = 112,
+     .code_name = 120,
+     .code_qualified_name = 128,
+     .code_first_line = 68,
+     .code_line_table = 136,
+     .code_instructions = 208,
+     .code_first_traceable = 192,
+     .code_version = 92,
+     .ascii_text = 40,
+     .wide_text = 56},
+    {.version = 0x030f,
+     .thread_frame = 72,
+     .frame_code = 0,
+     .frame_code_tags = kStackReferenceTags,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 74,
+     .code_file = 112,
+     .code_name = 120,
+     .code_qualified_name = 128,
+     .code_first_line = 68,
+     .code_line_table = 136,
+     .code_instructions = 208,
+     .code_first_traceable = 192,
+     .code_version = 92,
+     .ascii_text = 40,
+     .wide_text = 56},
 };
 
-// Words of 3.13's _Py_DebugOffsets.
-enum DebugWord : size_t {
-  kCookie = 0,
-  kVersion = 1,
-  kFreeThreaded = 2,
-  kThreadInterpreter = 22,
-  kThreadFrame = 23,
-  kFramePrevious = 29,
-  kFrameCode = 30,
-  kFrameInstruction = 31,
-  kFrameOwner = 33,
-  kCodeFile = 35,
-  kCodeName = 36,
-  kCodeQualifiedName = 37,
-  kCodeLineTable = 38,
-  kCodeFirstLine = 39,
-  kCodeInstructions = 43,
-  kType = 45,
-  kTypeFlagsWord = 49,
-  kBytesSize = 65,
-  kBytesDataWord = 66,
-  kTextStateWord = 68,
-  kTextLengthWord = 69,
-  kAsciiText = 70,
+// Where the words of _Py_DebugOffsets are. A version moves whole groups; in them the order has stayed.
+struct DebugWords {
+  uint32_t version;
+  size_t thread;  // interpreter, frame
+  size_t frame;   // previous, code, instruction, (locals), owner
+  size_t code;    // file, name, qualified name, line table, first line, (3), instructions
+  size_t type;    // of an object; its type's flags are four on
+  size_t bytes;   // size, data, (size of a str), state, length, size of an ASCII head
 };
+constexpr DebugWords kDebugWords[] = {
+    {.version = 0x030d, .thread = 22, .frame = 29, .code = 35, .type = 45, .bytes = 65},
+    {.version = 0x030e, .thread = 25, .frame = 32, .code = 40, .type = 51, .bytes = 75},
+    {.version = 0x030f, .thread = 25, .frame = 40, .code = 48, .type = 59, .bytes = 87},
+};
+constexpr size_t kCookieWord = 0;
+constexpr size_t kVersionWord = 1;
+constexpr size_t kFreeThreadedWord = 2;
+
+constexpr size_t LastWord(const DebugWords& words) { return words.bytes + 5; }
+static_assert(LastWord(std::end(kDebugWords)[-1]) + 1 == kDebugOffsetsWords);
+
+const DebugWords* FindDebugWords(uint32_t version) {
+  for (const DebugWords& words : kDebugWords) {
+    if (words.version == version) return &words;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -127,34 +167,38 @@ const PythonLayout* FindPythonLayout(uint32_t version_hex) {
 
 DebugOffsetsVerdict TakeDebugOffsets(std::span<const uint64_t> offsets, uint32_t version_hex, PythonLayout* layout) {
   constexpr uint64_t kFarthest = 4096;  // in no release is one above 800
-  if (offsets.size() < kDebugOffsetsWords || std::memcmp(offsets.data(), "xdebugpy", 8) != 0 ||
-      offsets[kVersion] != version_hex) {
+  const DebugWords* const words = FindDebugWords(layout->version);
+  if (words == nullptr || offsets.size() <= LastWord(*words) ||
+      std::memcmp(&offsets[kCookieWord], "xdebugpy", 8) != 0 || offsets[kVersionWord] != version_hex) {
     return DebugOffsetsVerdict::kNotThem;
   }
-  if (offsets[kFreeThreaded] != 0) return DebugOffsetsVerdict::kFreeThreaded;
+  if (offsets[kFreeThreadedWord] != 0) return DebugOffsetsVerdict::kFreeThreaded;
   // What is the same everywhere must be so here.
-  if (offsets[kType] != kObjectType || offsets[kTypeFlagsWord] != kTypeFlags || offsets[kBytesSize] != kObjectSize ||
-      offsets[kBytesDataWord] != kBytesData || offsets[kTextStateWord] != kTextState ||
-      offsets[kTextLengthWord] != kTextLength) {
-    return DebugOffsetsVerdict::kNotThem;
+  const struct {
+    size_t word;
+    uint32_t expected;
+  } kFixed[] = {{words->type, kObjectType},     {words->type + 4, kTypeFlags},  {words->bytes, kObjectSize},
+                {words->bytes + 1, kBytesData}, {words->bytes + 3, kTextState}, {words->bytes + 4, kTextLength}};
+  for (const auto& [word, expected] : kFixed) {
+    if (offsets[word] != expected) return DebugOffsetsVerdict::kNotThem;
   }
   const struct {
-    DebugWord word;
+    size_t word;
     uint32_t PythonLayout::*member;
   } kTaken[] = {
-      {kThreadInterpreter, &PythonLayout::thread_interpreter},
-      {kThreadFrame, &PythonLayout::thread_frame},
-      {kFramePrevious, &PythonLayout::frame_previous},
-      {kFrameCode, &PythonLayout::frame_code},
-      {kFrameInstruction, &PythonLayout::frame_instruction},
-      {kFrameOwner, &PythonLayout::frame_owner},
-      {kCodeFile, &PythonLayout::code_file},
-      {kCodeName, &PythonLayout::code_name},
-      {kCodeQualifiedName, &PythonLayout::code_qualified_name},
-      {kCodeLineTable, &PythonLayout::code_line_table},
-      {kCodeFirstLine, &PythonLayout::code_first_line},
-      {kCodeInstructions, &PythonLayout::code_instructions},
-      {kAsciiText, &PythonLayout::ascii_text},
+      {words->thread, &PythonLayout::thread_interpreter},
+      {words->thread + 1, &PythonLayout::thread_frame},
+      {words->frame, &PythonLayout::frame_previous},
+      {words->frame + 1, &PythonLayout::frame_code},
+      {words->frame + 2, &PythonLayout::frame_instruction},
+      {words->frame + 4, &PythonLayout::frame_owner},
+      {words->code, &PythonLayout::code_file},
+      {words->code + 1, &PythonLayout::code_name},
+      {words->code + 2, &PythonLayout::code_qualified_name},
+      {words->code + 3, &PythonLayout::code_line_table},
+      {words->code + 4, &PythonLayout::code_first_line},
+      {words->code + 8, &PythonLayout::code_instructions},
+      {words->bytes + 5, &PythonLayout::ascii_text},
   };
   PythonLayout taken = *layout;
   bool as_the_row = true;
@@ -163,7 +207,7 @@ DebugOffsetsVerdict TakeDebugOffsets(std::span<const uint64_t> offsets, uint32_t
     as_the_row = as_the_row && taken.*member == offsets[word];
     taken.*member = static_cast<uint32_t>(offsets[word]);
   }
-  // From 3.11 to 3.13 only co_extra stands between the two.
+  // From 3.11 on only co_extra stands between the two.
   taken.code_first_traceable = taken.code_instructions - 16;
   // A compact string that is not ASCII has its UTF-8 length and pointer in between.
   taken.wide_text = taken.ascii_text + 16;

@@ -2,8 +2,10 @@
 //
 // Threading: plain data and pure functions.
 // Hazard: a wrong row would be read as addresses. PythonStack compares a row with the process before it uses it.
-// Source of the rule: the headers of CPython 3.9 to 3.13 (cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h,
-//   internal/pycore_frame.h), and _Py_DebugOffsets (internal/pycore_runtime.h), which 3.13 carries in itself.
+// Source of the rule: the headers of CPython 3.9 to 3.15 (cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h,
+//   internal/pycore_frame.h, from 3.14 on internal/pycore_interpframe_structs.h and pycore_stackref.h), and
+//   _Py_DebugOffsets (internal/pycore_runtime.h, later pycore_debug_offsets.h), which 3.13 and later carry in
+//   themselves.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +42,7 @@ struct PythonLayout {
   uint32_t holder_frame = kAbsent;  // 3.11, 3.12: thread_frame leads to a holder, and this is where that has the frame
 
   uint32_t frame_code = 0;
+  uintptr_t frame_code_tags = 0;  // bits of the pointer to the code that say how it is counted (3.14: _PyStackRef)
   uint32_t frame_previous = 0;
   uint32_t frame_instruction = 0;
   InstructionForm instruction_form = InstructionForm::kPointer;
@@ -70,9 +73,9 @@ const PythonLayout* FindPythonLayout(uint32_t version_hex);
 enum class DebugOffsetsVerdict : uint8_t { kTaken, kNotThem, kFreeThreaded };
 
 // Puts what _Py_DebugOffsets says in the place of the row's own offsets; `offsets` is where _PyRuntime starts. If they
-// differ from the row, what they do not tell (code_version) is left out.
+// differ from the row, what they do not tell (code_version) is left out. Each minor version has its own order of them.
 DebugOffsetsVerdict TakeDebugOffsets(std::span<const uint64_t> offsets, uint32_t version_hex, PythonLayout* layout);
-// How many words of it are read.
-inline constexpr size_t kDebugOffsetsWords = 71;
+// How many words of it are read: as many as the version with the most has. Behind them _PyRuntime goes on.
+inline constexpr size_t kDebugOffsetsWords = 93;
 
 }  // namespace slipstream::tracer

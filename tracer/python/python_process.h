@@ -21,7 +21,7 @@ enum class PythonStatus : uint8_t {
   // For good.
   kNoPython,        // no CPython in the process
   kIncomplete,      // one without the functions that this needs
-  kUnknownVersion,  // older than 3.9, newer than 3.13, or an alpha or beta
+  kUnknownVersion,  // older than 3.9, newer than 3.15, or an alpha or beta
   kFreeThreaded,    // no GIL: objects are laid out in another way
   kDebugBuild,      // Py_DEBUG: the same
   kBadLayout,       // it is not laid out as its version is

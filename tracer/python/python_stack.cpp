@@ -56,7 +56,7 @@ PythonStack::Walked PythonStack::Walk(std::span<PythonFrame> frames) {
   // Before each frame no more than two are left out, one of C and one that has not begun: a longer chain is none.
   for (size_t steps = 0; frame != 0 && steps <= 3 * frames.size() + 2; ++steps) {
     if (!IsOfC(frame)) {
-      const auto code = Load<uintptr_t>(frame + process_.layout.frame_code);
+      const uintptr_t code = CodeOf(frame);
       const PythonFrame as_read = {.code = code, .instruction = InstructionOf(frame, code)};
       if (HasBegun(frame, as_read)) {
         if (walked.frames == frames.size()) {
@@ -75,6 +75,10 @@ uintptr_t PythonStack::FirstFrame(uintptr_t thread) const {
   const auto first = Load<uintptr_t>(thread + process_.layout.thread_frame);
   if (process_.layout.holder_frame == kAbsent || first == 0) return first;
   return Load<uintptr_t>(first + process_.layout.holder_frame);
+}
+
+uintptr_t PythonStack::CodeOf(uintptr_t frame) const {
+  return Load<uintptr_t>(frame + process_.layout.frame_code) & ~process_.layout.frame_code_tags;
 }
 
 bool PythonStack::IsOfC(uintptr_t frame) const {
@@ -119,7 +123,7 @@ bool PythonStack::IsAsItShouldBe(uintptr_t thread, bool* has_frames) const {
   for (int i = 0; i < kEnough && frame != 0; ++i) {
     if (!IsFrame(frame)) return false;
     if (!IsOfC(frame)) {
-      const auto code = Load<uintptr_t>(frame + layout.frame_code);
+      const uintptr_t code = CodeOf(frame);
       const PythonFrame as_read = {.code = code, .instruction = InstructionOf(frame, code)};
       // A frame that has not begun stands before the first instruction.
       if (!HasType(code, process_.code_type) || as_read.instruction < -2) return false;

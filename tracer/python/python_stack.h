@@ -55,6 +55,7 @@ class PythonStack {
   bool IsAsItShouldBe(uintptr_t thread, bool* has_frames) const;
   bool IsFrame(uintptr_t frame) const;
   bool IsCode(uintptr_t code, int32_t instruction) const;
+  uintptr_t CodeOf(uintptr_t frame) const;
   int32_t InstructionOf(uintptr_t frame, uintptr_t code) const;
   bool IsOfC(uintptr_t frame) const;
   bool HasBegun(uintptr_t frame, const PythonFrame& as_read) const;
