@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
@@ -33,7 +34,9 @@
 #include "shim/engines.h"
 #include "shim/gate.h"
 #include "shim/loaded_object.h"
+#include "tracer/base/python_lines.h"
 #include "tracer/python/program_sites.h"
+#include "tracer/python/python_process.h"
 #include "tracer/spool/job_identity.h"
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
@@ -152,6 +155,17 @@ void CountAllocator(allocator::Decision decision, uint64_t bytes) {
 
 void Explain(const char* key, const char* text) {
   if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) tracer->AddFact(key, text);
+}
+
+// Inside a call: what throws must not come out of it.
+void SayPythonLines(const char* fact) {
+  tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  if (tracer == nullptr) return;
+  try {
+    tracer->AddLateFact(tracer::kFactPythonLines, fact);
+  } catch (...) {
+    policy::LogWarn("no memory to say why there are no lines");
+  }
 }
 
 void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
@@ -355,11 +369,15 @@ uint32_t Start() {
   }
   const std::array<const char*, kDecisions> decisions = DecisionNames();
   tracer->NameDecisions(decisions);
-  const tracer::Facts facts = {{"policy", loaded.Files()},
-                               {"intercept", Runtime::InterceptsDriver() ? "driver" : "runtime"},
-                               {"allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why},
-                               {"transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why},
-                               {"nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached"}};
+  tracer::Facts facts = {{"policy", loaded.Files()},
+                         {"intercept", Runtime::InterceptsDriver() ? "driver" : "runtime"},
+                         {"allocator", (allocator.serves ? "serves: " : "off: ") + allocator.why},
+                         {"transfer", (transfer.serves ? "serves: " : "off: ") + transfer.why},
+                         {"nvtx", tracer->nvtx() != nullptr ? "a tool is attached" : "no tool is attached"}};
+  if (std::string lines = tracer::LinesFactOfThisProcess(); !lines.empty()) {
+    facts.emplace_back(tracer::kFactPythonLines, std::move(lines));
+  }
+  tracer::ProgramSites::OnUnreadable(SayPythonLines);
   StartTrace(*tracer, policy.tracer, run_directory, environment, facts, decisions);
   if (tracer->has_counter_file()) {
     for (const auto& [key, value] : facts) tracer->AddFact(key, value);

@@ -174,6 +174,11 @@ void Tracer::AddFact(std::string_view key, std::string_view value) {
   if (file_ != nullptr) file_->AddFact(key, value);
 }
 
+void Tracer::AddLateFact(const char* key, const char* value) {
+  AddFact(key, value);
+  if (trace_ != nullptr) trace_->Say({{key, value}});
+}
+
 void Tracer::NameDecisions(std::span<const char* const> names) {
   if (file_ != nullptr) file_->NameDecisions(names);
   if (nvtx_ != nullptr) nvtx_->NameDecisions(names);

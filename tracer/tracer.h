@@ -82,6 +82,8 @@ class Tracer {
 
   // Facts for the summary; nothing without a counter file.
   void AddFact(std::string_view key, std::string_view value);
+  // The same for the trace too, behind its start: in its file the last one of a key counts. Out of memory throws.
+  void AddLateFact(const char* key, const char* value);
   void SetBound(HookId id, bool bound);
   // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
   void NameDecisions(std::span<const char* const> names);

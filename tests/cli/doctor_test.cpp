@@ -48,6 +48,21 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
       << serves;
 }
 
+TEST(DoctorTest, ItSaysWhetherThePythonsLinesCanBeRead) {
+  DoctorReport report = Report();
+  report.probe.processes = {Process("serves")};
+  EXPECT_EQ(FormatReport(report).find("Python lines"), std::string::npos);  // a process without Python
+  report.probe.processes[0].facts.push_back({"python_lines", "read: CPython 3.14.2"});
+  EXPECT_NE(FormatReport(report).find("\n  Python lines   read, from CPython 3.14.2\n"), std::string::npos)
+      << FormatReport(report);
+  report.probe.processes[0].facts.push_back({"python_lines", "unsupported: this is a free-threaded CPython 3.14.2"});
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("\n  Python lines   none, this is a free-threaded CPython 3.14.2 (not supported)\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("read, from"), std::string::npos) << text;  // the last one counts
+}
+
 TEST(DoctorTest, ObstaclesAreNamed) {
   DoctorReport report = Report();
   report.obstacles = {"/dev/shm: No such file or directory"};

@@ -13,6 +13,14 @@ TEST(TextTest, Thousands) {
   EXPECT_EQ(WithThousands(~uint64_t{0}), "18,446,744,073,709,551,615");
 }
 
+TEST(TextTest, PythonLinesAsASentence) {
+  EXPECT_EQ(PythonLinesText("read: CPython 3.15.0"), "read, from CPython 3.15.0");
+  EXPECT_EQ(PythonLinesText("unsupported: this is a debug build of CPython 3.12.1"),
+            "none, this is a debug build of CPython 3.12.1 (not supported)");
+  EXPECT_EQ(PythonLinesText("none: there is no CPython in this process"), "none, there is no CPython in this process");
+  EXPECT_EQ(PythonLinesText("what a later slipstream says"), "what a later slipstream says");
+}
+
 TEST(TextTest, ThreeDigitsAndTheRightUnit) {
   EXPECT_EQ(HumanBytes(0), "0 B");
   EXPECT_EQ(HumanBytes(1023), "1023 B");

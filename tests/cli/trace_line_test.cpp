@@ -49,6 +49,30 @@ TEST(TraceLineTest, WhereThereIsNone) {
             "slipstream: no trace: not begun: a (1 of 2 processes); a file of it is gone\n");
 }
 
+// Who records and gets no lines is told why; who does not, is not.
+TEST(TraceLineTest, AnUnsupportedPythonIsNamed) {
+  const auto process = [](const char* trace, const char* lines) {
+    ProcessCounts counts = ProcessThatSays(trace);
+    counts.facts.push_back({"python_lines", lines});
+    return counts;
+  };
+  const auto troubles = [](const std::vector<ProcessCounts>& processes) {
+    return FormatTrace(SumUpTrace("", processes, true));
+  };
+  const char* const unsupported = "unsupported: this is a free-threaded CPython 3.14.2";
+  EXPECT_EQ(
+      troubles({process("on", unsupported)}),
+      "slipstream: no trace: Python lines: none, this is a free-threaded CPython 3.14.2 (not supported); a file of "
+      "it is gone\n");
+  EXPECT_EQ(troubles({process("on", unsupported), process("on", "read: CPython 3.13.1")}),
+            "slipstream: no trace: Python lines: none, this is a free-threaded CPython 3.14.2 (not supported) (1 of 2 "
+            "processes); a file of it is gone\n");
+  for (const char* const fine : {"read: CPython 3.14.2", "none: there is no CPython in this process"}) {
+    EXPECT_EQ(troubles({process("on", fine)}), "slipstream: no trace: a file of it is gone\n");
+  }
+  EXPECT_EQ(troubles({process("off: why", unsupported)}), "slipstream: no trace: not begun: why\n");
+}
+
 TEST(TraceLineTest, AFolderThatCannotBeRead) {
   const TraceSummary trace = SumUpTrace("/no/such/folder", {}, true);
   ASSERT_FALSE(trace.troubles.empty());

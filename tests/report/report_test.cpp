@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <random>
@@ -994,6 +995,45 @@ TEST_F(ReportTest, NumbersThatNobodyWouldBelieve) {
   EXPECT_NE(FormatReport(report), "");
   EXPECT_NE(ReportJson(report, false), "");
   EXPECT_NE(ReportHtml(report), "");
+}
+
+// A process with calls whose lines and steps are not known.
+TEST_F(ReportTest, WithoutStepsItSaysWhy) {
+  const auto why = [this](const std::string& fact) {
+    std::filesystem::remove(run_ + "/0.spool");
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    if (!fact.empty()) spool.Facts({{"python_lines", "read: CPython 3.9.1"}, {"python_lines", fact}});
+    spool.Pass(kBegin);
+    spool.Records(
+        1, {Call(kLaunchHook, kBegin, kBegin + 10, kNoSite), Call(kLaunchHook, kBegin + 20, kBegin + 30, kNoSite)});
+    spool.End();
+    BuildWell();
+    return Make();
+  };
+  const Report unsupported = why("unsupported: this is a free-threaded CPython 3.14.2");
+  const std::string sentence = "Python lines: none, this is a free-threaded CPython 3.14.2 (not supported)";
+  EXPECT_FALSE(unsupported.processes[0].has_steps);
+  EXPECT_EQ(unsupported.processes[0].why_no_steps, sentence);
+  const auto flat = [](const Report& report) {
+    std::string text = FormatReport(report);
+    for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) {
+      const size_t next = text.find_first_not_of(' ', at + 1);
+      text.replace(at, (next == std::string::npos ? text.size() : next) - at, " ");
+    }
+    return text;
+  };
+  EXPECT_NE(flat(unsupported).find("no steps were found (" + sentence + "), so this"), std::string::npos)
+      << FormatReport(unsupported);
+  EXPECT_NE(flat(unsupported).find("lines: 2 of 2 calls have none ("), std::string::npos) << FormatReport(unsupported);
+  EXPECT_NE(flat(unsupported).find("); " + sentence), std::string::npos) << FormatReport(unsupported);
+  const std::string json = ReportJson(unsupported, false);
+  EXPECT_NE(json.find("\"why_none\": \"" + sentence + "\""), std::string::npos) << json;
+
+  EXPECT_EQ(why("read: CPython 3.14.2").processes[0].why_no_steps,
+            "no line of the program was seen to begin each of them");
+  EXPECT_EQ(why("read: CPython 3.14.2").processes[0].no_lines, "");
+  EXPECT_EQ(why("").processes[0].why_no_steps, "");  // an older trace
 }
 
 TEST_F(ReportTest, ARunWithoutCalls) {

@@ -107,6 +107,13 @@ TEST_F(LinesTest, AProgramWithoutPythonHasNoLines) {
   EXPECT_NE(text.find("steps    none found: calls come from no line of Python that is known\n"), std::string::npos)
       << text;
   EXPECT_EQ(text.find("HOT LINES"), std::string::npos) << text;
+
+  view_.processes[0].trace->no_lines = "none, this is a free-threaded CPython 3.14.0 (not supported)";
+  const std::string why = Text({.columns = 140, .rows = 0});
+  EXPECT_NE(
+      why.find("steps    none found; Python lines: none, this is a free-threaded CPython 3.14.0 (not supported)\n"),
+      std::string::npos)
+      << why;
 }
 
 TEST_F(LinesTest, RanksSideBySideWithTheSlowestMarked) {

@@ -168,6 +168,23 @@ TEST(PythonProcessTest, VersionsAreReadFromText) {
   }
 }
 
+TEST(PythonProcessTest, TheFactNamesThePythonAndWhatIsWrongWithIt) {
+  EXPECT_EQ(LinesFact(PythonStatus::kOk, 0x030e02f0), "read: CPython 3.14.2");
+  EXPECT_EQ(LinesFact(PythonStatus::kFreeThreaded, 0x030e00f0), "unsupported: this is a free-threaded CPython 3.14.0");
+  EXPECT_EQ(LinesFact(PythonStatus::kDebugBuild, 0x030d0cf0), "unsupported: this is a debug build of CPython 3.13.12");
+  EXPECT_EQ(LinesFact(PythonStatus::kUnknownVersion, 0x031000a4),
+            "unsupported: this is CPython 3.16.0a4, not a release of 3.9 to 3.15");
+  EXPECT_EQ(LinesFact(PythonStatus::kUnknownVersion, ParsePythonVersion("3.9.0b4 (main)")),
+            "unsupported: this is CPython 3.9.0, an alpha or beta, not a release of 3.9 to 3.15");
+  EXPECT_EQ(LinesFact(PythonStatus::kUnknownVersion, 0),
+            "unsupported: this is CPython of an unknown version, not a release of 3.9 to 3.15");
+  EXPECT_EQ(LinesFact(PythonStatus::kIncomplete, 0x030c01c2),
+            "unsupported: this CPython 3.12.1rc2 lacks functions that they are read with");
+  EXPECT_EQ(LinesFact(PythonStatus::kBadLayout, 0x030c01f0),
+            "unsupported: this CPython 3.12.1 has its memory laid out in another way than its version");
+  EXPECT_EQ(LinesFact(PythonStatus::kNoPython, 0), "none: there is no CPython in this process");
+}
+
 // This program has no Python in it.
 TEST(PythonProcessTest, WithoutPythonTheReasonIsThat) {
   PythonProcess process;
@@ -175,6 +192,7 @@ TEST(PythonProcessTest, WithoutPythonTheReasonIsThat) {
   EXPECT_EQ(status, PythonStatus::kNoPython);
   EXPECT_TRUE(IsFinal(status));
   EXPECT_STREQ(NameOf(status), "no_python");
+  EXPECT_EQ(LinesFactOfThisProcess(), "");
   EXPECT_FALSE(IsFinal(PythonStatus::kFinalizing));
   EXPECT_FALSE(IsFinal(PythonStatus::kNoThread));
   EXPECT_FALSE(IsFinal(PythonStatus::kNotInitialized));

@@ -23,6 +23,7 @@
 #include "tools/cli/summary.h"
 #include "tools/text/decisions.h"
 #include "tools/text/text.h"
+#include "tracer/base/python_lines.h"
 
 namespace slipstream::cli {
 namespace {
@@ -255,6 +256,9 @@ std::string FormatProbe(const ProbeFacts& probe) {
                                                     : std::vector<std::string>();
       for (const std::string& line : lines) text += Line("", line);
     }
+    // The last one counts.
+    const std::vector<std::string> python_lines = process.FactsOf(tracer::kFactPythonLines);
+    if (!python_lines.empty()) text += Line("Python lines", text::PythonLinesText(python_lines.back()));
   }
   return text;
 }

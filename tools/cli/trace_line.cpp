@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tools/text/text.h"
+#include "tracer/base/python_lines.h"
 #include "tracer/spool/spool_reader.h"
 
 namespace slipstream::cli {
@@ -70,14 +71,24 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
 
   size_t begun = 0;
   std::map<std::string, size_t> refused;
+  std::map<std::string, size_t> without_lines;
   for (const tracer::ProcessCounts& process : processes) {
     for (const std::string& fact : process.FactsOf("trace")) {
-      if (fact == "on") ++begun;
+      if (fact == "on") {
+        ++begun;
+        // The last one counts.
+        const std::vector<std::string> lines = process.FactsOf(tracer::kFactPythonLines);
+        if (!lines.empty() && lines.back().starts_with(tracer::kLinesUnsupported)) ++without_lines[lines.back()];
+      }
       if (fact.starts_with(kNotStarted)) ++refused[fact.substr(kNotStarted.size())];
     }
   }
   for (const auto& [why, count] : refused) {
     trace.troubles.push_back("not begun: " + why + Share(count, processes.size(), "processes"));
+  }
+  for (const auto& [fact, count] : without_lines) {
+    trace.troubles.push_back("Python lines: " + text::PythonLinesText(fact) +
+                             Share(count, processes.size(), "processes"));
   }
   if (begun > trace.files.size()) trace.troubles.emplace_back("a file of it is gone");
   if (trace.files.empty() && trace.troubles.empty()) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "policy/text.h"
+#include "tracer/base/python_lines.h"
 
 namespace slipstream::text {
 namespace {
@@ -51,6 +52,16 @@ std::string PadRight(const std::string& text, size_t width) {
   std::string padded = text;
   padded.resize(text.size() >= width ? text.size() : width, ' ');
   return padded;
+}
+
+std::string PythonLinesText(std::string_view fact) {
+  const auto behind = [fact](std::string_view word) { return std::string(fact.substr(word.size())); };
+  if (fact.starts_with(tracer::kLinesRead)) return "read, from " + behind(tracer::kLinesRead);
+  if (fact.starts_with(tracer::kLinesUnsupported)) {
+    return "none, " + behind(tracer::kLinesUnsupported) + " (not supported)";
+  }
+  if (fact.starts_with(tracer::kLinesNone)) return "none, " + behind(tracer::kLinesNone);
+  return std::string(fact);
 }
 
 std::string ForTerminal(std::string_view lines) {

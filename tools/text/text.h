@@ -19,6 +19,10 @@ std::string HumanTime(uint64_t ns);
 std::string PadLeft(const std::string& text, size_t width);
 std::string PadRight(const std::string& text, size_t width);
 
+// What a fact about Python's lines (tracer/base/python_lines.h) says behind "Python lines: ", for example
+// "none, this is a free-threaded CPython 3.14.0 (not supported)".
+std::string PythonLinesText(std::string_view fact);
+
 // The same lines with everything that a terminal takes for more than text made visible (policy/text.h). What goes into
 // a line and may hold a newline has been escaped before.
 std::string ForTerminal(std::string_view lines);

@@ -1,5 +1,6 @@
 #include "tracer/calls/call_recorder.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -12,8 +13,10 @@
 #include "cuda/own_work.h"
 #include "policy/log.h"
 #include "tracer/base/clock.h"
+#include "tracer/base/python_lines.h"
 #include "tracer/python/native_stack.h"
 #include "tracer/python/program_sites.h"
+#include "tracer/python/python_process.h"
 #include "tracer/spool/block_record.h"
 #include "tracer/spool/device_facts.h"
 #include "tracer/spool/device_work.h"
@@ -69,6 +72,16 @@ uint64_t NextCallNumber() {
   return numbers.next++;
 }
 
+// The facts say which Python there is, if there is one. Of two with one name a file has the last.
+void SayOfLines(CallRecorder::Stacks what, Facts* facts) {
+  if (what == CallRecorder::Stacks::kNone) {
+    facts->emplace_back(kFactPythonLines, std::string(kLinesNone) + "no stack is read (tracer.stacks = \"none\")");
+  } else if (std::none_of(facts->begin(), facts->end(),
+                          [](const auto& fact) { return fact.first == kFactPythonLines; })) {
+    facts->emplace_back(kFactPythonLines, LinesFact(PythonStatus::kNoPython, 0));
+  }
+}
+
 }  // namespace
 
 CallRecorder* CallRecorder::Start(RecorderOptions options, Stacks what, SpoolFailure* why) {
@@ -80,6 +93,7 @@ CallRecorder* CallRecorder::Start(RecorderOptions options, Stacks what, SpoolFai
     options.facts.emplace_back(kFactNativeStacks, kWhy);
     policy::LogWarn(std::string("native stacks: ") + kWhy);
   }
+  SayOfLines(what, &options.facts);
   options.stacks = stacks;
   options.native = native;
   Recorder* const recorder = Recorder::Start(options, why);

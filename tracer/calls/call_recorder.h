@@ -23,6 +23,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "tracer/base/call_detail.h"
 #include "tracer/base/hook_id.h"
@@ -77,6 +78,9 @@ class CallRecorder {
   const Caller* EnterDriver(uint32_t correlation);
   static void CalledBy(uint32_t library);
   void LeaveDriver(uint16_t function, uint32_t correlation, int32_t status);
+
+  // Recorder::Say.
+  void Say(Facts facts) { recorder_.Say(std::move(facts)); }
 
   // Recorder::SetDevice.
   void SetDevice(DeviceRecords* device) { recorder_.SetDevice(device); }

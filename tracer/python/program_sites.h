@@ -3,7 +3,8 @@
 //
 // Threading: any thread, no lock. While one thread finds Python, others have no site.
 // Ownership: never destroyed.
-// Errors: where Python's stacks cannot be read there is no site, and the log says once why.
+// Errors: where Python's stacks cannot be read there is no site, and the log says once why. Whoever wants to know that
+//   asks LinesFactOfThisProcess (python_process.h) before, and has itself called by OnUnreadable.
 // Hazard: the first call takes the loader's lock (python_process.h).
 #pragma once
 
@@ -31,6 +32,9 @@ class ProgramSites {
     uint32_t stack = StackTree::kNone;
   };
   static PlaceAndStack PlaceIn(StackTree* stacks);
+  // `say` gets the fact (tracer/base/python_lines.h) once, on the thread that is in a call, if the first stack turns
+  // out not to be laid out as Python's version is: then lines are not read after all. Before the first call.
+  static void OnUnreadable(void (*say)(const char* fact));
   // What describes them; null until there was one.
   static const CodeSites* Sites();
   // False for what is no site. The texts live as long as the process.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tracer/base/python_lines.h"
 #include "tracer/python/raw_memory.h"
 
 namespace slipstream::tracer {
@@ -17,6 +18,13 @@ constexpr const char* kThisThread = "PyGILState_GetThisThreadState";
 // Python in it that loads an extension linked to libpython); all is then taken from the first, in the loader's order.
 class Interpreter {
  public:
+  Interpreter() = default;
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  ~Interpreter() {
+    if (opened_ != nullptr) dlclose(opened_);
+  }
+
   // False: there is none.
   bool Open() {
     // The program itself, or a libpython that it or a preloaded library is linked to.
@@ -27,6 +35,9 @@ class Interpreter {
     base_ = info.dli_fbase;
     return true;
   }
+
+  // Its addresses are kept: so is it.
+  void Keep() { opened_ = nullptr; }
 
   // Null for what this interpreter does not have, even if another one in the process does.
   void* Find(const char* name) const {
@@ -65,14 +76,15 @@ class Interpreter {
         },
         path);
     if (path[0] == '\0') return false;
-    // Keeps it loaded from here on: its addresses are kept too.
-    handle_ = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    opened_ = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
+    handle_ = opened_;
     return handle_ != nullptr && LookUp(kThisThread) != nullptr;
   }
 
   static constexpr size_t kMaxPath = 4096;
   void* handle_ = nullptr;
   void* base_ = nullptr;
+  void* opened_ = nullptr;  // to be closed again
 };
 
 // 0: it does not say.
@@ -81,6 +93,62 @@ uint32_t VersionOf(const Interpreter& python) {
   if (python.Find("Py_Version", &version)) return static_cast<uint32_t>(Load<unsigned long>(version));
   const char* (*get_version)() = nullptr;
   return python.Find("Py_GetVersion", &get_version) ? ParsePythonVersion(get_version()) : 0;
+}
+
+// "CPython 3.14.2", "CPython 3.15.0b1".
+std::string NameOfVersion(uint32_t version) {
+  if (version == 0) return "CPython of an unknown version";
+  std::string text = "CPython";
+  char separator = ' ';
+  for (int shift = 24; shift >= 8; shift -= 8, separator = '.') {
+    text += separator + std::to_string((version >> shift) & 0xff);
+  }
+  switch ((version >> 4) & 0xf) {
+    case 0xa:
+      return text + "a" + std::to_string(version & 0xf);
+    case 0xb:
+      return text + "b" + std::to_string(version & 0xf);
+    case 0xc:
+      return text + "rc" + std::to_string(version & 0xf);
+    case 0xf:
+      return text;
+    default:  // as ParsePythonVersion leaves it
+      return text + ", an alpha or beta";
+  }
+}
+
+PythonStatus FindIn(Interpreter& python, PythonProcess* process) {
+  process->version = VersionOf(python);
+  const PythonLayout* const layout = FindPythonLayout(process->version);
+  if (layout == nullptr) return PythonStatus::kUnknownVersion;
+  process->layout = *layout;
+  // Only in builds that count all references, as Py_DEBUG ones do (cpython/object.h, Py_REF_DEBUG).
+  if (python.Find("_Py_NegativeRefcount") != nullptr) return PythonStatus::kDebugBuild;
+
+  const bool complete =
+      python.Find("Py_IsInitialized", &process->is_initialized) &&
+      (python.Find("Py_IsFinalizing", &process->is_finalizing) ||  // 3.13
+       python.Find("_Py_IsFinalizing", &process->is_finalizing)) &&
+      python.Find(kThisThread, &process->this_thread) &&
+      python.Find("PyThreadState_GetInterpreter", &process->interpreter_of) &&
+      python.Find("PyCode_Addr2Line", &process->line_of) && python.Find("PyCode_Type", &process->code_type) &&
+      python.Find("PyFrame_Type", &process->frame_type) && python.Find("PyBytes_Type", &process->bytes_type);
+  if (!complete) return PythonStatus::kIncomplete;
+
+  if (layout->version >= 0x030d) {
+    uintptr_t runtime = 0;
+    if (!python.Find("_PyRuntime", &runtime)) return PythonStatus::kIncomplete;
+    const std::span offsets(reinterpret_cast<const uint64_t*>(runtime), kDebugOffsetsWords);
+    switch (TakeDebugOffsets(offsets, process->version, &process->layout)) {
+      case DebugOffsetsVerdict::kTaken:
+        break;
+      case DebugOffsetsVerdict::kNotThem:
+        return PythonStatus::kBadLayout;
+      case DebugOffsetsVerdict::kFreeThreaded:
+        return PythonStatus::kFreeThreaded;
+    }
+  }
+  return PythonStatus::kOk;
 }
 
 }  // namespace
@@ -133,38 +201,38 @@ uint32_t ParsePythonVersion(const char* text) {
 PythonStatus FindPython(PythonProcess* process) {
   Interpreter python;
   if (!python.Open()) return PythonStatus::kNoPython;
+  const PythonStatus status = FindIn(python, process);
+  if (status == PythonStatus::kOk) python.Keep();
+  return status;
+}
 
-  const uint32_t version = VersionOf(python);
-  const PythonLayout* const layout = FindPythonLayout(version);
-  if (layout == nullptr) return PythonStatus::kUnknownVersion;
-  process->layout = *layout;
-  // Only in builds that count all references, as Py_DEBUG ones do (cpython/object.h, Py_REF_DEBUG).
-  if (python.Find("_Py_NegativeRefcount") != nullptr) return PythonStatus::kDebugBuild;
-
-  const bool complete =
-      python.Find("Py_IsInitialized", &process->is_initialized) &&
-      (python.Find("Py_IsFinalizing", &process->is_finalizing) ||  // 3.13
-       python.Find("_Py_IsFinalizing", &process->is_finalizing)) &&
-      python.Find(kThisThread, &process->this_thread) &&
-      python.Find("PyThreadState_GetInterpreter", &process->interpreter_of) &&
-      python.Find("PyCode_Addr2Line", &process->line_of) && python.Find("PyCode_Type", &process->code_type) &&
-      python.Find("PyFrame_Type", &process->frame_type) && python.Find("PyBytes_Type", &process->bytes_type);
-  if (!complete) return PythonStatus::kIncomplete;
-
-  if (layout->version >= 0x030d) {
-    uintptr_t runtime = 0;
-    if (!python.Find("_PyRuntime", &runtime)) return PythonStatus::kIncomplete;
-    const std::span offsets(reinterpret_cast<const uint64_t*>(runtime), kDebugOffsetsWords);
-    switch (TakeDebugOffsets(offsets, version, &process->layout)) {
-      case DebugOffsetsVerdict::kTaken:
-        break;
-      case DebugOffsetsVerdict::kNotThem:
-        return PythonStatus::kBadLayout;
-      case DebugOffsetsVerdict::kFreeThreaded:
-        return PythonStatus::kFreeThreaded;
-    }
+std::string LinesFact(PythonStatus status, uint32_t version) {
+  const std::string name = NameOfVersion(version);
+  const std::string unsupported(kLinesUnsupported);
+  switch (status) {
+    case PythonStatus::kOk:
+      return std::string(kLinesRead) + name;
+    case PythonStatus::kIncomplete:
+      return unsupported + "this " + name + " lacks functions that they are read with";
+    case PythonStatus::kUnknownVersion:
+      return unsupported + "this is " + name + ", not a release of 3.9 to 3.15";
+    case PythonStatus::kFreeThreaded:
+      return unsupported + "this is a free-threaded " + name;
+    case PythonStatus::kDebugBuild:
+      return unsupported + "this is a debug build of " + name;
+    case PythonStatus::kBadLayout:
+      return unsupported + "this " + name + " has its memory laid out in another way than its version";
+    default:
+      return std::string(kLinesNone) + "there is no CPython in this process";
   }
-  return PythonStatus::kOk;
+}
+
+std::string LinesFactOfThisProcess() {
+  Interpreter python;
+  if (!python.Open()) return "";
+  PythonProcess process;
+  const PythonStatus status = FindIn(python, &process);
+  return LinesFact(status, process.version);
 }
 
 }  // namespace slipstream::tracer

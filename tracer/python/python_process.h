@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "tracer/python/python_layout.h"
 
@@ -34,6 +35,8 @@ bool IsFinal(PythonStatus status);
 
 // PyThreadState and PyInterpreterState are addresses here.
 struct PythonProcess {
+  uint32_t version = 0;  // PY_VERSION_HEX; 0: not known. Known of most that FindPython refuses, too.
+
   // Each of them reads a flag, a thread-local or a field. (CPython, Python/pystate.c, Python/pylifecycle.c,
   // Objects/codeobject.c)
   int (*is_initialized)() = nullptr;
@@ -50,9 +53,14 @@ struct PythonProcess {
   PythonLayout layout;
 };
 
-// kOk, or a reason that is final; then *process is not to be used. Calls nothing of Python's but, up to 3.10,
-// Py_GetVersion.
+// kOk, or a reason that is final; then nothing of *process but the version is to be used. Calls nothing of Python's
+// but, up to 3.10, Py_GetVersion. A libpython that is found stays loaded.
 PythonStatus FindPython(PythonProcess* process);
+
+// The fact that says whether lines can be told (tracer/base/python_lines.h). `status` is kOk, or final.
+std::string LinesFact(PythonStatus status, uint32_t version);
+// The same of this process, as FindPython would find it now. Leaves what is loaded as it is. Empty: no CPython is here.
+std::string LinesFactOfThisProcess();
 
 // "3.10.13 (main, ..." as a PY_VERSION_HEX of a release; 0 when it is no such text.
 uint32_t ParsePythonVersion(const char* text);

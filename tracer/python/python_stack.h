@@ -25,6 +25,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "tracer/python/python_frame.h"
@@ -47,6 +48,7 @@ class PythonStack {
   Walked Walk(std::span<PythonFrame> frames);
 
   const PythonLayout& layout() const { return process_.layout; }
+  uint32_t version() const { return process_.version; }  // PY_VERSION_HEX
 
  private:
   enum class Trust : uint8_t { kUnknown, kGood, kBad };

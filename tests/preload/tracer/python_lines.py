@@ -9,6 +9,7 @@ import collections
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -368,6 +369,17 @@ class Lines(unittest.TestCase):
         calls = self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS="none")
         self.assertGreater(len(calls), 10)
         self.assertEqual({(c.line, c.file, c.stack) for c in calls}, {(0, "-", "-")})
+
+    def test_the_trace_and_doctor_say_which_python_the_lines_are_of(self):
+        python = f"CPython {platform.python_version()}"
+        for stacks, says in (("line", f"read: {python}"), ("none", 'none: no stack is read (tracer.stacks = "none")')):
+            self.record(TRAIN.format(threads=1, rounds=1), SLIPSTREAM_TRACER_STACKS=stacks)
+            (spool,) = self.root.glob("slipstream-trace-*/*.spool")
+            self.assertIn(says.encode(), spool.read_bytes())
+        env = {**os.environ, "LD_LIBRARY_PATH": LIBRARIES, "PYTHONPATH": f"{self.root}/site-packages/torch"}
+        command = [SLIPSTREAM, "doctor", "--", sys.executable, "-B", str(self.root / "job" / "train.py")]
+        done = subprocess.run(command, env=env, cwd=self.root, capture_output=True, text=True, timeout=120, check=False)
+        self.assertIn(f"\n  Python lines   read, from {python}\n", done.stdout)
 
     def test_a_line_of_a_generator_a_comprehension_and_a_thread_without_python(self):
         # The first call of the process comes from a thread that Python did not make: lines are found all the same.

@@ -70,7 +70,9 @@ std::string FormatFindings(const Facts& facts, const Findings& findings) {
   about += process.has_steps
                ? report::Counted(process.measured_steps, "step", "steps") + " of " + report::FullName(process) + ", " +
                      report::Time(process.step_time.median) + " in the median"
-               : report::FullName(process) + ", in which no steps were found: times are of all of it";
+               : report::FullName(process) + ", in which no steps were found" +
+                     (process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")") +
+                     ": times are of all of it";
   text += Wrapped(2, about);
   if (findings.advice.empty()) text += "  Nothing was found that a change would gain.\n";
   size_t number = 0;

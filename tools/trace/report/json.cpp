@@ -68,6 +68,7 @@ Json StepsJson(const ProcessReport& process) {
     parts[std::string(NameOf(static_cast<Part>(i)))] = DistributionJson(process.parts[i]);
   }
   return {{"found", process.has_steps},
+          {"why_none", OrNull(process.why_no_steps)},
           {"line", process.has_steps ? OrNull(process.step_site) : Json(nullptr)},
           {"thread", process.step_thread},
           {"thread_name", OrNull(process.step_thread_name)},
@@ -277,6 +278,7 @@ Json NotSeenJson(const ProcessReport& process) {
           {"found_no_room", std::move(refused)},
           {"measured_calls", process.measured_calls},
           {"measured_calls_without_line", process.calls_without_line},
+          {"why_no_lines", OrNull(process.no_lines)},
           {"calls_outside_steps", process.has_steps ? Json(process.calls_outside_steps) : Json(nullptr)},
           {"failed_calls", std::move(errors)}};
 }

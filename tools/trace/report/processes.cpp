@@ -6,7 +6,9 @@
 #include <numeric>
 #include <utility>
 
+#include "tools/text/text.h"
 #include "tools/trace/db/bounded.h"
+#include "tracer/base/python_lines.h"
 
 namespace slipstream::report {
 namespace {
@@ -123,15 +125,18 @@ std::vector<Draft> ForeignProcesses(DatabaseReader* reader) {
   return list;
 }
 
-// What found no room, by its writer's own count.
-void TakeRefused(DatabaseReader* reader, ProcessReport* process) {
-  if (!reader->HasTable("SLIPSTREAM_FACTS")) return;
+std::optional<std::string> FactOf(DatabaseReader* reader, int64_t process, const char* key) {
+  if (!reader->HasTable("SLIPSTREAM_FACTS")) return std::nullopt;
   Question row(*reader,
                "SELECT value FROM SLIPSTREAM_FACTS WHERE processId = ? AND key = ? ORDER BY rowid DESC LIMIT 1");
+  if (!row.Bind(1, process).Bind(2, key).Next()) return std::nullopt;
+  return std::string(row.Text(0));
+}
+
+// What found no room, by its writer's own count.
+void TakeRefused(DatabaseReader* reader, ProcessReport* process) {
   for (const tracer::RefusedFact& fact : tracer::kRefusedFacts) {
-    row.Again();
-    if (!row.Bind(1, process->process).Bind(2, fact.key).Next()) continue;
-    const std::string count(row.Text(0));
+    const std::string count = FactOf(reader, process->process, fact.key).value_or("");
     const auto number = static_cast<uint64_t>(std::strtoull(count.c_str(), nullptr, 10));
     if (number != 0) process->refused.emplace_back(&fact, number);
   }
@@ -175,6 +180,17 @@ void TakeSteps(DatabaseReader* reader, Draft* draft) {
   process.steps_found = most->site.has_value();
   if (most->site) process.step_site = SiteText(reader, *most->site);
   draft->step_global_tid = most->global_tid;
+}
+
+// Steps are found by their lines, if the program does not name them.
+void TakeLines(DatabaseReader* reader, ProcessReport* process) {
+  const std::optional<std::string> fact = FactOf(reader, process->process, tracer::kFactPythonLines);
+  if (!fact) return;
+  const bool are_read = fact->starts_with(tracer::kLinesRead);
+  if (!are_read) process->no_lines = text::PythonLinesText(*fact);
+  if (process->has_steps) return;
+  process->why_no_steps =
+      are_read ? "no line of the program was seen to begin each of them" : "Python lines: " + process->no_lines;
 }
 
 // Nobody knows steps: the thread with most records, and the whole of the process.
@@ -304,6 +320,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
       TakeRefused(reader, &draft.report);
       TakeSteps(reader, &draft);
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
+      TakeLines(reader, &draft.report);
       TakeDropsAndName(reader, &draft.report);
     } else {
       Step& whole = draft.report.steps.emplace_back();

@@ -213,6 +213,10 @@ struct ProcessReport {
 
   // Steps. None were found: one measured interval stands for the whole of the process.
   bool has_steps = false;
+  // Why not, as far as it is known: behind "no steps were found". Empty where there are steps.
+  std::string why_no_steps;
+  // Behind "Python lines: ", why there are none; empty: they are read, or an older trace does not say.
+  std::string no_lines;
   // No step was recorded on its devices from its beginning to its end: all are measured, and nothing is said of
   // devices.
   bool unwatched_everywhere = false;

@@ -135,9 +135,9 @@ std::string Gaps(const ProcessReport& process) {
 
 std::string Steps(const ProcessReport& process) {
   if (!process.has_steps) {
-    std::string text =
-        Wrapped("", "TIME of " + FullName(process) +
-                        ": no steps were found, so this is all of it, as the thread with most calls spent it");
+    const std::string why = process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")";
+    std::string text = Wrapped("", "TIME of " + FullName(process) + ": no steps were found" + why +
+                                       ", so this is all of it, as the thread with most calls spent it");
     if (process.drops_everywhere) text += "  records were dropped: calls are missing below\n";
     text += PadRight("", kLabel) + Figure("time") + PadLeft("share", 9) + "\n";
     const int64_t whole = process.step_time.total;
@@ -610,7 +610,8 @@ std::string NotSeen(const Report& report, const ProcessReport& process) {
   if (process.calls_without_line != 0) {
     say("lines: " + WithThousands(process.calls_without_line) + " of " + WithThousands(process.measured_calls) +
         " calls have none (" +
-        Percent(static_cast<double>(process.calls_without_line), static_cast<double>(process.measured_calls)) + ")");
+        Percent(static_cast<double>(process.calls_without_line), static_cast<double>(process.measured_calls)) + ")" +
+        (process.no_lines.empty() ? "" : "; Python lines: " + Escape(process.no_lines)));
   }
   if (process.has_steps) {
     say("steps: " + WithThousands(process.calls_outside_steps) + " of " + WithThousands(process.calls) +

@@ -322,6 +322,10 @@ void Drawing::Steps(const ProcessView& process) {
   }
   const auto& steps = process.trace->steps;
   if (!steps) {
+    if (!process.trace->no_lines.empty()) {
+      Add(Unknown("steps", "none found; Python lines: " + Escape(process.trace->no_lines)));
+      return;
+    }
     const bool blind = !process.trace->lines.empty() && !HasLines(*process.trace);
     Add(Unknown("steps", blind ? "none found: calls come from no line of Python that is known"
                                : "none found yet: no line of the program comes again and again"));

@@ -8,7 +8,9 @@
 
 #include "policy/number.h"
 #include "tools/trace/db/bounded.h"
+#include "tools/text/text.h"
 #include "tools/trace/report/decision_text.h"
+#include "tracer/base/python_lines.h"
 #include "tracer/spool/device_work.h"
 #include "tracer/spool/process_facts.h"
 
@@ -253,6 +255,8 @@ void SpoolTail::LookAtDevices(uint64_t end_ns, TraceView* view) const {
 
 TraceView SpoolTail::Look(std::optional<uint64_t> now_ns) const {
   TraceView view;
+  const std::string lines = Fact(tracer::kFactPythonLines);
+  if (!lines.empty() && !lines.starts_with(tracer::kLinesRead)) view.no_lines = text::PythonLinesText(lines);
   const tracer::SpoolReader::End& end = reader_->end();
   view.ended = ended_;
   view.dropped = end.dropped;

@@ -93,7 +93,8 @@ struct SavedView {
 struct TraceView {
   std::optional<double> read{};  // how much of the file so far, 0 to 1: top has not caught up yet
   bool ended = false;
-  std::string trouble{};  // why it goes no further
+  std::string trouble{};   // why it goes no further
+  std::string no_lines{};  // behind "Python lines: ", why there are none; empty: they are read, or it is not known
   uint64_t dropped = 0;
   bool damaged = false;  // parts of the file are, and it goes on behind them
   double seconds = 0;    // that `lines` are of; 0: nothing was recorded in them
