@@ -6,8 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <latch>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -15,6 +17,7 @@
 
 #include "tests/trace_db/trace_db_testing.h"
 #include "tests/tracer/fake_python.h"
+#include "tests/tracer/pytorch_tree.h"
 #include "tracer/base/hook_id.h"
 #include "tracer/python/code_sites.h"
 
@@ -64,6 +67,34 @@ TraceRecord MakeCall(uint64_t number, uint32_t site) {
 
 // What that call's decisions saved: two of them, where there are any.
 int64_t SavedBy(uint64_t number) { return number % 3 != 0 ? 1000 - static_cast<int64_t>(number) : 0; }
+
+// The database is made where the files may not be: the process says where its PyTorch was.
+TEST_F(RecordedRowsTest, AnEditablePyTorchIsALibrary) {
+  const std::string torch = directory_ + "/src/torch";
+  tracer::MakePyTorchTree(torch);
+  tracer::RecorderOptions options = {.directory = run_};
+  options.decisions = {"transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
+  auto recorder = tracer::StartRecorder(options);
+  ASSERT_NE(recorder, nullptr);
+  tracer::FakePython python(0x030b00f0);
+  const std::unique_ptr<tracer::CodeSites> sites(tracer::CodeSites::Create(python.layout(), {}));
+  recorder->SetSites(sites.get());
+  uint64_t number = 0;
+  for (const std::string& file :
+       {directory_ + "/torch/train.py", torch + "/nn/modules/module.py", torch + "less/x.py"}) {
+    const uintptr_t code = python.NewCode({.file = file, .name = "step", .first_line = 7, .table = kOneLine});
+    recorder->Record(MakeCall(number, sites->Intern({code, 0})));
+    number += 2;
+  }
+  ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
+  std::filesystem::remove_all(torch);
+  BuildWell();
+  EXPECT_EQ(
+      Query("SELECT file, isLibrary FROM SLIPSTREAM_SITES ORDER BY file"),
+      (Rows{
+          {torch + "/nn/modules/module.py", "1"}, {torch + "less/x.py", "0"}, {directory_ + "/torch/train.py", "0"}}));
+  EXPECT_EQ(One("SELECT value FROM SLIPSTREAM_FACTS WHERE key = 'pytorch_folder'"), torch + "/");
+}
 
 TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   constexpr uint64_t kThreads = 4;

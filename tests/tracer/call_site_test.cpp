@@ -46,6 +46,18 @@ TEST(CallSiteTest, TheProgramAndOtherPackagesAreNot) {
   }
 }
 
+TEST(CallSiteTest, AFolderThatIsKnownToBePyTorchsIsPassedOver) {
+  const std::string_view pytorch = "/data/me/pytorch/torch/";
+  EXPECT_TRUE(IsLibraryFile("/data/me/pytorch/torch/nn/modules/module.py", pytorch));
+  EXPECT_FALSE(IsLibraryFile("/data/me/pytorch/torch/nn/modules/module.py"));
+  for (const char* file : {"/data/me/pytorch/torchgen/gen.py", "/data/me/pytorch/test/test_torch.py",
+                           "/data/me/torch/train.py", "/x/data/me/pytorch/torch/x.py"}) {
+    EXPECT_FALSE(IsLibraryFile(file, pytorch)) << file;
+  }
+  EXPECT_TRUE(IsBackwardCall("/data/me/pytorch/torch/autograd/graph.py", "_engine_run_backward", pytorch));
+  EXPECT_FALSE(IsBackwardCall("/data/me/pytorch/torch/autograd/graph.py", "_engine_run_backward"));
+}
+
 TEST(CallSiteTest, PyTorchsOwnWayIntoItsEngineIsKnown) {
   const std::string torch = "/venv/lib/python3.12/site-packages/torch";
   EXPECT_TRUE(IsBackwardCall(torch + "/autograd/__init__.py", "backward"));

@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -13,6 +15,7 @@
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
+#include "tests/tracer/pytorch_tree.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -289,6 +292,36 @@ TEST_P(CodeSitesTest, TheSiteOfACallIsTheInnermostOfTheProgram) {
   EXPECT_TRUE(sites->ChooseWithin(found).lost);
   EXPECT_EQ(sites->InternChosen(std::span(frames).first(2)).site, CodeSites::kUnknown);
   EXPECT_EQ(sites->Choose({}), CodeSites::kUnknown);
+}
+
+TEST_P(CodeSitesTest, AnEditablePyTorchIsPassedOver) {
+  std::string directory = (std::filesystem::temp_directory_path() / "slipstream-torch-XXXXXX").string();
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  MakePyTorchTree(directory + "/src/torch");
+  const auto sites = NewSites(python_);
+  const std::string table = Table(python_, 1);
+  uint32_t version = 0;
+  const auto frame = [&](const std::string& file, const char* name) {
+    return PythonFrame{python_.NewCode({.file = directory + file, .name = name, .table = table, .version = ++version}),
+                       0};
+  };
+  // The program's own folder is called torch too, and is seen first.
+  const PythonFrame own = frame("/torch/train.py", "step");
+  EXPECT_EQ(Described(*sites, sites->InternChosen(std::vector{own}).site), directory + "/torch/train.py:1 (step)");
+  EXPECT_EQ(sites->pytorch_folder(), "");
+  const PythonFrame module = frame("/src/torch/nn/modules/module.py", "Module._call_impl");
+  EXPECT_EQ(Described(*sites, sites->InternChosen(std::vector{module, own}).site),
+            directory + "/torch/train.py:1 (step)");
+  EXPECT_EQ(sites->pytorch_folder(), directory + "/src/torch/");
+  EXPECT_TRUE(sites->IsLibrary(sites->Intern(module)));
+  EXPECT_FALSE(sites->IsLibrary(sites->Intern(own)));
+  EXPECT_FALSE(sites->IsLibrary(sites->Intern(frame("/src/test/test_torch.py", "test"))));
+  // Known for good, and for what is seen later.
+  std::filesystem::remove_all(directory);
+  const PythonFrame engine = frame("/src/torch/autograd/graph.py", "_engine_run_backward");
+  const CodeSites::Chosen chosen = sites->InternChosen(std::vector{module, engine, own});
+  EXPECT_TRUE(chosen.in_backward);
+  EXPECT_EQ(Described(*sites, chosen.site), directory + "/torch/train.py:1 (step)");
 }
 
 TEST_P(CodeSitesTest, WithoutRoomForItsLineACallHasNoneAndNotItsCallers) {

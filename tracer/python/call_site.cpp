@@ -25,7 +25,8 @@ bool IsIn(std::string_view file, std::string_view folder) { return file.find(fol
 
 }  // namespace
 
-bool IsLibraryFile(std::string_view file) {
+bool IsLibraryFile(std::string_view file, std::string_view pytorch) {
+  if (!pytorch.empty() && file.starts_with(pytorch)) return true;
   if (file.starts_with("<frozen ") || file.starts_with("<eval_with_key>")) return true;
   if (IsIn(file, "/site-packages/torch/") || IsIn(file, "/dist-packages/torch/") || IsIn(file, "/torchinductor_")) {
     return true;
@@ -36,8 +37,8 @@ bool IsLibraryFile(std::string_view file) {
 
 // The engine is entered from graph.py, in older PyTorch from the two functions of the package itself, which are
 // around it to this day. function.py is the forward pass of the program's own functions.
-bool IsBackwardCall(std::string_view file, std::string_view function) {
-  if (!IsLibraryFile(file)) return false;
+bool IsBackwardCall(std::string_view file, std::string_view function, std::string_view pytorch) {
+  if (!IsLibraryFile(file, pytorch)) return false;
   if (file.ends_with("/torch/autograd/__init__.py")) return function == "backward" || function == "grad";
   return file.ends_with("/torch/autograd/graph.py") && function == "_engine_run_backward";
 }

@@ -20,12 +20,13 @@ struct CallSite {
 
 // Whether a frame of this file is passed over: PyTorch, what PyTorch generates (FX graphs, Inductor's kernels),
 // Python's standard library, and what is frozen into Python. Other packages are not passed over: their line that calls
-// PyTorch is worth knowing.
-bool IsLibraryFile(std::string_view file);
+// PyTorch is worth knowing. PyTorch is in a folder torch of site-packages or dist-packages, or in `pytorch`, a folder
+// with its slash (pytorch_folder.h); empty: no such folder is known.
+bool IsLibraryFile(std::string_view file, std::string_view pytorch = {});
 
 // Whether a frame of this file and function is PyTorch's own on its way into the autograd engine. That frame is on a
 // thread's stack from the program's call of backward() or grad() until the call is done.
-bool IsBackwardCall(std::string_view file, std::string_view function);
+bool IsBackwardCall(std::string_view file, std::string_view function, std::string_view pytorch = {});
 
 // Which of the files, innermost frame first, is the site of the call: the first that is not a library's. None: all are.
 std::optional<size_t> ChooseSite(std::span<const std::string_view> files);

@@ -8,6 +8,7 @@
 
 #include "tracer/base/claim.h"
 #include "tracer/python/python_text.h"
+#include "tracer/python/pytorch_folder.h"
 #include "tracer/python/raw_memory.h"
 
 namespace slipstream::tracer {
@@ -242,6 +243,18 @@ bool CodeSites::IsStill(const Code& code, uintptr_t address) const {
                     kMaxTextBytes);
 }
 
+// Of the process if it is known, else of this file alone, which then makes it known.
+std::string_view CodeSites::PyTorchFolder(std::string_view file) {
+  const std::string_view known = pytorch_folder();
+  if (!known.empty() || IsLibraryFile(file)) return known;
+  const std::string_view found = PyTorchFolderOf(file);
+  if (!found.empty() && !folder_taken_.exchange(true, std::memory_order_relaxed)) {
+    std::memcpy(folder_, found.data(), found.size());
+    folder_bytes_.store(found.size(), std::memory_order_release);
+  }
+  return found;
+}
+
 // The index of the code + 1; 0 when there is no room.
 uint32_t CodeSites::InternCode(const Facts& facts) {
   char file[kMaxTextBytes];
@@ -262,6 +275,7 @@ uint32_t CodeSites::InternCode(const Facts& facts) {
         if (!Claim(&byte_count_, limits_.bytes, file_bytes + function_bytes + facts.table.size(), &bytes)) return 0;
         uint32_t index = 0;
         if (!Claim(&code_count_, limits_.codes, 1, &index)) return 0;
+        const std::string_view pytorch = PyTorchFolder({file, file_bytes});
         Code& code = codes_[index];
         code = {.hash = hash,
                 .file = bytes,
@@ -271,8 +285,8 @@ uint32_t CodeSites::InternCode(const Facts& facts) {
                 .function_bytes = static_cast<uint32_t>(function_bytes),
                 .table_bytes = static_cast<uint32_t>(facts.table.size()),
                 .first_line = facts.first_line,
-                .library = IsLibraryFile({file, file_bytes}),
-                .backward = IsBackwardCall({file, file_bytes}, {function, function_bytes})};
+                .library = IsLibraryFile({file, file_bytes}, pytorch),
+                .backward = IsBackwardCall({file, file_bytes}, {function, function_bytes}, pytorch)};
         std::memcpy(&bytes_[code.file], file, file_bytes);
         std::memcpy(&bytes_[code.function], function, function_bytes);
         if (!facts.table.empty()) std::memcpy(&bytes_[code.table], facts.table.data(), facts.table.size());

@@ -10,8 +10,8 @@
 //
 // Threading: any thread, lock-free: no lock can be left held by a fork or a killed thread. If two threads see a place
 //   at once for the first time, it may use its room twice.
-// Hazard: Intern reads the code object: the frame must still be running, on this thread. A first sight takes 8 KiB of
-//   stack. Describe reads copies only.
+// Hazard: Intern reads the code object: the frame must still be running, on this thread. A first sight takes 12 KiB of
+//   stack, and system calls if the code is in a folder called torch (pytorch_folder.h). Describe reads copies only.
 #pragma once
 
 #include <atomic>
@@ -79,6 +79,10 @@ class CodeSites {
   // The same for frames, if no more is needed: frames further out are not looked at.
   Chosen InternChosen(std::span<const PythonFrame> frames);
 
+  // The folder of a PyTorch that is not in site-packages or dist-packages, with its slash; empty: none was seen. It is
+  // known before the first site that is in it has a number.
+  std::string_view pytorch_folder() const { return {folder_, folder_bytes_.load(std::memory_order_acquire)}; }
+
   // Sites are 1 to size() - 1; of these, one that is being written is not yet described.
   uint32_t size() const { return site_count_.load(std::memory_order_acquire); }
   // How often Intern returned kUnknown: a frame found no room, or cannot be read.
@@ -98,6 +102,7 @@ class CodeSites {
   bool ReadFacts(uintptr_t code, Facts* facts) const;
   bool IsStill(const Code& code, uintptr_t address) const;
   uint32_t InternCode(const Facts& facts);
+  std::string_view PyTorchFolder(std::string_view file);
   uint32_t InternSite(uint32_t code, int32_t instruction);
   const Code* CodeOf(uint32_t site) const;
   bool Choose(uint32_t site, Chosen* chosen) const;
@@ -113,6 +118,10 @@ class CodeSites {
   std::atomic<uint32_t> code_count_{0};
   std::atomic<size_t> byte_count_{0};
   std::atomic<uint64_t> unknown_{0};
+
+  std::atomic<bool> folder_taken_{false};  // by the thread that writes it, or was when this process was forked
+  std::atomic<size_t> folder_bytes_{0};
+  char folder_[kMaxTextBytes] = {};
 
   // In memory_, which begins as zeros.
   std::atomic<uint32_t>* code_slots_ = nullptr;  // index of a code + 1; 0 is free

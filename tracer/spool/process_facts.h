@@ -35,6 +35,8 @@ inline constexpr char kFactJob[] = "job";
 inline constexpr char kFactRank[] = "rank";
 inline constexpr char kFactLocalRank[] = "local_rank";
 inline constexpr char kFactWorldSize[] = "world_size";
+// The folder of a PyTorch that is not in site-packages, with its slash (pytorch_folder.h); left out if none was seen.
+inline constexpr char kFactPyTorchFolder[] = "pytorch_folder";
 inline constexpr char kFactNativeStacks[] = "native_stacks";  // why there are none, where they were asked for
 
 // How often something that belongs into the trace found no room so far; left out if never. Nothing is missing from a

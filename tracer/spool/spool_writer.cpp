@@ -181,6 +181,10 @@ void SpoolWriter::WriteNewSites() {
   const uint32_t end = sites->size();
   if (first_unwritten_site_ >= end) return;
   if (written_sites_.size() < end) written_sites_.resize(end);
+  if (!said_pytorch_folder_ && !sites->pytorch_folder().empty()) {
+    WriteFacts({{kFactPyTorchFolder, std::string(sites->pytorch_folder())}});
+    said_pytorch_folder_ = true;
+  }
   Entries entries(&chunks_, ChunkKind::kSites);
   for (uint32_t site = first_unwritten_site_; site < end; ++site) {
     CallSite description;

@@ -110,6 +110,7 @@ class SpoolWriter {
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
   std::array<uint64_t, std::size(kRefusedFacts)> said_refused_{};
+  bool said_pytorch_folder_ = false;
   uint64_t next_clock_ns_ = 0;
   uint64_t next_look_ns_ = 0;
 };

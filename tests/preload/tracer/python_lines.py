@@ -247,6 +247,25 @@ class Lines(unittest.TestCase):
                         self.assertEqual((call.line, call.file), before[call.thread])
                     before[call.thread] = call.line, call.file
 
+    def test_an_editable_pytorch_is_passed_over_and_a_folder_of_its_name_is_not(self):
+        torch = self.root / "src" / "torch"
+        torch.mkdir(parents=True)
+        (torch / "cuda.py").write_text(CUDA)
+        source = "from cuda import up, here\nup(here())\n"
+        for is_pytorch in (False, True):
+            if is_pytorch:
+                for name in ("_tensor.py", "nn/modules/module.py", "autograd/function.py"):
+                    (torch / name).parent.mkdir(parents=True, exist_ok=True)
+                    (torch / name).touch()
+            for stacks in ("line", "python"):
+                calls = self.record(source, PYTHONPATH=str(torch), SLIPSTREAM_TRACER_STACKS=stacks)
+                (copy,) = [c for c in calls if c.function == "cudaMemcpyAsync"]
+                self.assertEqual(copy.bytes, 2)
+                if is_pytorch:
+                    self.assertEqual((copy.file, copy.line), ("train.py", 2))
+                else:
+                    self.assertEqual(copy.file, "cuda.py")
+
     def test_a_line_far_behind_frames_of_pytorchs(self):
         # Behind more than 128 of them nobody looks (docs/trace.md).
         depths = (0, 3, *range(5, 11), 20, 60, 120, 125, 126, 127, 160)

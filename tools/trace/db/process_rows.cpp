@@ -323,7 +323,7 @@ std::optional<int64_t> ProcessRows::SiteId(uint32_t site) {
   const auto [id, is_new] = sites_.try_emplace(site);
   if (is_new) {
     const tracer::SpoolSite* const line = reader_.SiteOf(site);
-    if (line != nullptr) id->second = tables_.sites.IdOf(*line);
+    if (line != nullptr) id->second = tables_.sites.IdOf(*line, survey_.Text(tracer::kFactPyTorchFolder));
   }
   return id->second;
 }

@@ -12,13 +12,14 @@ int64_t StringTable::IdOf(const std::string& text) {
   return at->second;
 }
 
-int64_t SiteTable::IdOf(const tracer::SpoolSite& site) {
+int64_t SiteTable::IdOf(const tracer::SpoolSite& site, std::string_view pytorch) {
   // Neither a file nor a function has a NUL in its name.
   const std::string key = site.file + '\0' + std::to_string(site.line) + '\0' + site.function;
   const auto [at, is_new] = ids_.try_emplace(key, static_cast<int64_t>(ids_.size()) + 1);
   if (is_new) {
     const NumberOrNull line = {.known = site.line != tracer::kNoLine, .value = site.line};
-    table_.Row(at->second, CleanText(site.file), line, CleanText(site.function), tracer::IsLibraryFile(site.file));
+    table_.Row(at->second, CleanText(site.file), line, CleanText(site.function),
+               tracer::IsLibraryFile(site.file, pytorch));
   }
   return at->second;
 }

@@ -36,7 +36,8 @@ class SiteTable {
   explicit SiteTable(Database* database) : table_(database, kOwnSites) {}
 
   bool Create() { return table_.Create(); }
-  int64_t IdOf(const tracer::SpoolSite& site);
+  // `pytorch`: as IsLibraryFile has it (tracer/python/call_site.h).
+  int64_t IdOf(const tracer::SpoolSite& site, std::string_view pytorch = {});
 
  private:
   Table table_;
