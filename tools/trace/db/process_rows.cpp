@@ -132,12 +132,18 @@ void ProcessRows::AddMissing(const SpoolRecord& next, int64_t end) {
 void ProcessRows::AddCall(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
   ++exported_.calls;
-  if (cutter_ && spooled.thread == cutter_->thread()) {
-    cut_thread_ = ThreadOf(spooled);
-    const auto ended = cutter_->Add(lines_.LineOf(record.site), At(record.start_ns), At(record.end_ns));
-    if (ended) AddFoundStep(*ended);
+  const Function& function = FunctionOf(NameTable::kHooks, record.hook);
+  if (cutter_) {
+    // Asked for the calls of all threads, as the survey does: then the same site stands for a line.
+    const uint32_t line = lines_.LineOf(record);
+    if (spooled.thread == cutter_->thread()) {
+      cut_thread_ = ThreadOf(spooled);
+      const uint64_t copied = function.copies ? record.bytes : 0;
+      const auto ended = cutter_->Add(line, At(record.start_ns), At(record.end_ns), copied);
+      if (ended) AddFoundStep(*ended);
+    }
   }
-  const int64_t correlation = AddCallRow(spooled, FunctionOf(NameTable::kHooks, record.hook));
+  const int64_t correlation = AddCallRow(spooled, function);
   const int64_t saved = AddDecisionsOf(spooled, correlation);
   if (record.decision == 0 && saved == 0) return;
   NumberOrNull decision = {.known = record.decision != 0};
@@ -151,7 +157,8 @@ const ProcessRows::Function& ProcessRows::FunctionOf(NameTable table, uint16_t n
   if (is_new) {
     const std::string* const name = reader_.NameOf(table, number);
     const std::string text = name != nullptr ? *name : "unknown function " + std::to_string(number);
-    function->second = {tables_.strings.IdOf(ApiName(text)), IsDriverFunction(text) ? kClassDriver : kClassRuntime};
+    function->second = {tables_.strings.IdOf(ApiName(text)), IsDriverFunction(text) ? kClassDriver : kClassRuntime,
+                        IsCopy(text)};
   }
   return function->second;
 }
@@ -254,13 +261,14 @@ void ProcessRows::AddAllocation(const SpoolRecord& spooled) {
 
 // Also as a range, which is what reports of Nsight Systems know: one name for all steps, so that they sum them up, and
 // the step's number beside it.
-void ProcessRows::AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid,
-                          int64_t number, std::optional<int64_t> site) {
+void ProcessRows::AddStep(const StepTime& step, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
+                          std::optional<int64_t> site) {
   const int64_t owner = global_tid.value_or(global_pid_);
-  tables_.own_steps.Row(start, end, number_, thread, global_tid, number, site);
-  tables_.nvtx.Row(start, end, kNvtxStartEndRange, kNull, kNull, kNull, "step", owner, owner, kNull, 0, number, kNull,
-                   kNull, kNull, kNull, kNull, kNull, kNull, kNull);
-  step_times_.push_back(end - start);
+  tables_.own_steps.Row(step.start, step.end, number_, thread, global_tid, number, site, step.is_unfinished);
+  tables_.nvtx.Row(step.start, step.end, kNvtxStartEndRange, kNull, kNull, kNull, "step", owner, owner, kNull, 0,
+                   number, kNull, kNull, kNull, kNull, kNull, kNull, kNull, kNull);
+  ++exported_.steps;
+  if (!step.is_unfinished) step_times_.push_back(step.end - step.start);
 }
 
 void ProcessRows::AddRange(const SpoolRecord& spooled) {
@@ -277,26 +285,26 @@ void ProcessRows::AddRange(const SpoolRecord& spooled) {
   const std::vector<bool>& are_steps = survey_.step_ranges->are_steps;
   const size_t at = step_named_ranges_++;
   if (at >= are_steps.size() || !are_steps[at]) return;
-  AddStep(start, end, spooled.thread, ThreadOf(spooled), Size(name->number.value_or(step_times_.size())), std::nullopt);
+  AddStep({.start = start, .end = end}, spooled.thread, ThreadOf(spooled), Size(name->number.value_or(exported_.steps)),
+          std::nullopt);
 }
 
 void ProcessRows::AddRecordedStep(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  AddStep(At(record.start_ns), At(record.end_ns), spooled.thread, ThreadOf(spooled), Size(record.bytes), std::nullopt);
+  AddStep({.start = At(record.start_ns), .end = At(record.end_ns)}, spooled.thread, ThreadOf(spooled),
+          Size(record.bytes), std::nullopt);
 }
 
 void ProcessRows::AddFoundStep(const StepTime& step) {
-  AddStep(step.start, step.end, cutter_->thread(), cut_thread_, static_cast<int64_t>(step_times_.size()),
-          SiteId(cutter_->site()));
+  AddStep(step, cutter_->thread(), cut_thread_, Size(exported_.steps), SiteId(cutter_->site()));
 }
 
 void ProcessRows::SumUpSteps() {
   if (cutter_) {
     if (const auto last = cutter_->Last()) AddFoundStep(*last);
     const tracer::SpoolSite* const line = reader_.SiteOf(cutter_->site());
-    if (line != nullptr && !step_times_.empty()) exported_.step_line = line->file + ":" + std::to_string(line->line);
+    if (line != nullptr && exported_.steps != 0) exported_.step_line = line->file + ":" + std::to_string(line->line);
   }
-  exported_.steps = step_times_.size();
   if (step_times_.empty()) return;
   const auto middle = step_times_.begin() + static_cast<std::ptrdiff_t>(step_times_.size() / 2);
   std::nth_element(step_times_.begin(), middle, step_times_.end());

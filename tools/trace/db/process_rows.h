@@ -67,10 +67,11 @@ class ProcessRows {
   std::optional<int64_t> ThreadOf(const tracer::SpoolRecord& record) const;
   void AddMissing(const tracer::SpoolRecord& next, int64_t end);
   void AddCall(const tracer::SpoolRecord& record);
-  // A call's rows. `function`: its name and its class.
+  // A call's rows. `function`: its name, its class, and whether it is a copy.
   struct Function {
     int64_t id = 0;
     int64_t event_class = 0;
+    bool copies = false;
   };
   // Returns the call's correlationId.
   int64_t AddCallRow(const tracer::SpoolRecord& record, const Function& function);
@@ -81,7 +82,7 @@ class ProcessRows {
   void AddRange(const tracer::SpoolRecord& record);
   void AddRecordedStep(const tracer::SpoolRecord& record);
   void AddFoundStep(const StepTime& step);
-  void AddStep(int64_t start, int64_t end, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
+  void AddStep(const StepTime& step, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
                std::optional<int64_t> site);
   void AddAllocation(const tracer::SpoolRecord& record);
   void AddMemory(const tracer::TraceRecord& record);
@@ -123,7 +124,7 @@ class ProcessRows {
   std::optional<StepCutter> cutter_;
   std::optional<int64_t> cut_thread_;  // global, of the cutter's thread
   size_t step_named_ranges_ = 0;       // read so far of those that SpoolSurvey::StepRanges is about
-  std::vector<int64_t> step_times_;
+  std::vector<int64_t> step_times_;    // of those whose end is known
 };
 
 }  // namespace slipstream::trace_db

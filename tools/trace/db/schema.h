@@ -173,7 +173,7 @@ inline constexpr TableLayout kOwnDrops = {
 inline constexpr TableLayout kOwnSteps = {
     "SLIPSTREAM_STEPS",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, "
-    "globalTid INTEGER, number INTEGER NOT NULL, siteId INTEGER"};
+    "globalTid INTEGER, number INTEGER NOT NULL, siteId INTEGER, isUnfinished INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnMarks = {
     "SLIPSTREAM_MARKS",
     "start INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "

@@ -1,10 +1,24 @@
-// Cuts the calls of a thread into steps at the line that begins one (step_finder.h).
+// Cuts the calls of a thread into steps at the line that begins one (step_finder.h), and off them what is no part of
+// the loop: an evaluation, a checkpoint.
 //
+// A line is foreign that hardly any step visits. What foreign lines do is cut off from a step that takes more than 1.5
+// times the median if
+//   - it is a loop, which visits one of them kLoopVisits times or more, or copies kMuchCopied bytes or more at one; and
+//   - every line of the step's own that the step visits came before: a branch in the midst of a step is part of it.
+// Then the step ends with the last call before the first of these foreign lines. Nobody knows how much longer it went
+// on, and so it is unfinished. A step that is slow at the loop's own lines is slow, and nothing is cut off.
+//
+// Limit: an evaluation at the very lines of the training is taken for steps.
+//
+// Memory: the lines of the loop, and kMostForeign of an open step.
 // Threading: an object belongs to one thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <unordered_map>
 
 #include "tools/trace/db/step_finder.h"
 
@@ -14,26 +28,55 @@ struct StepTime {
   int64_t start = 0;
   int64_t end = 0;
   uint64_t calls = 0;
+  bool is_unfinished = false;  // it went on for an unknown time behind `end`
 };
 
 class StepCutter {
  public:
-  explicit StepCutter(const StepFinder::Found& line) : line_(line) {}
+  static constexpr uint64_t kLoopVisits = 3;
+  static constexpr uint64_t kMuchCopied = uint64_t{1} << 20;
+  static constexpr size_t kMostForeign = 256;
+
+  explicit StepCutter(const StepFinder::Found& line);
 
   uint32_t thread() const { return line_.thread; }
   uint32_t site() const { return line_.site; }
-  // Each call of the thread, in order. A step that it ends.
-  std::optional<StepTime> Add(uint32_t site, int64_t start, int64_t end);
-  // The last step, to the end of its last call; none where it has less than half the calls that the others have: the
-  // loop ended before it.
+  // Each call of the thread, in order. `copied`: bytes, 0 of what is no copy. A step that it ends.
+  std::optional<StepTime> Add(uint32_t site, int64_t start, int64_t end, uint64_t copied = 0);
+  // The last step, to the end of its last call before the first foreign line, always unfinished; none where it has less
+  // than half the calls that the others have: the loop ended before it.
   std::optional<StepTime> Last() const;
 
  private:
+  // Foreign lines, one behind the other.
+  struct Run {
+    int64_t from = 0;    // the end of the last call before them
+    uint64_t calls = 0;  // of the step, before them
+    size_t own = 0;      // of its own lines, likewise
+  };
+  struct Foreign {
+    uint64_t visits = 0;
+    uint64_t copied = 0;
+    Run run;  // that it came in first
+  };
+  struct Line {
+    bool is_own = false;
+    uint64_t step = 0;  // that visited it last
+  };
+
+  void Visit(uint32_t site);
+  StepTime WithoutForeign(StepTime step, bool is_last) const;
+
   const StepFinder::Found line_;
+  std::unordered_map<uint32_t, Line> lines_;  // of the loop; empty: not known, and none is foreign
   uint32_t visited_ = 0;
   std::optional<StepTime> open_;
-  uint64_t steps_ = 0;  // that have ended
-  uint64_t calls_ = 0;  // in them
+  uint64_t begun_ = 0;  // steps
+  size_t own_ = 0;      // of its own lines, that the open step has visited
+  std::optional<Run> run_;
+  std::map<uint32_t, Foreign> foreign_;  // of the open step, by site
+  uint64_t steps_ = 0;                   // that have ended
+  uint64_t calls_ = 0;                   // in them
 };
 
 }  // namespace slipstream::trace_db

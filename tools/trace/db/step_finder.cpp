@@ -4,6 +4,8 @@
 #include <set>
 #include <unordered_map>
 
+#include "tools/trace/db/bounded.h"
+
 namespace slipstream::trace_db {
 namespace {
 
@@ -74,6 +76,49 @@ uint32_t LinesOfSites::LineOf(uint32_t site) {
   return line->second;
 }
 
+uint32_t LinesOfSites::LineOf(const tracer::TraceRecord& call) {
+  return (call.flags & tracer::kSiteIsBackward) != 0 ? 0 : LineOf(call.site);
+}
+
+StepLoop LoopOf(std::span<const LineVisit> visits, uint32_t site) {
+  struct Seen {
+    size_t steps = 0;
+    size_t last = 0;  // step that it was seen in, from 1
+  };
+  std::unordered_map<uint32_t, Seen> lines;
+  std::vector<uint64_t> starts;
+  size_t last = 0;  // visit of `site`: what is behind it is no whole step
+  for (size_t at = 0; at < visits.size(); ++at) {
+    if (visits[at].site == site) last = at;
+  }
+  for (size_t at = 0; at < last; ++at) {
+    if (visits[at].site == site) starts.push_back(visits[at].start_ns);
+    if (starts.empty()) continue;
+    Seen& line = lines[visits[at].site];
+    if (line.last == starts.size()) continue;
+    line.last = starts.size();
+    ++line.steps;
+  }
+  StepLoop loop;
+  if (starts.empty()) return loop;
+  for (const auto& [line, seen] : lines) {
+    if (seen.steps * 2 >= starts.size()) {
+      loop.own.push_back(line);
+    } else if (seen.steps * kSeldom >= starts.size()) {
+      loop.often.push_back(line);
+    }
+  }
+  std::sort(loop.own.begin(), loop.own.end());
+  std::sort(loop.often.begin(), loop.often.end());
+  starts.push_back(visits[last].start_ns);
+  std::vector<int64_t> times;
+  for (size_t i = 1; i < starts.size(); ++i) times.push_back(static_cast<int64_t>(starts[i] - starts[i - 1]));
+  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
+  std::nth_element(times.begin(), middle, times.end());
+  loop.median_ns = BoundedTime(*middle);
+  return loop;
+}
+
 std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
   Lines lines;
   for (size_t at = 0; at < visits.size(); ++at) {
@@ -103,7 +148,7 @@ std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
   return std::nullopt;
 }
 
-void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies) {
+void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies, uint64_t start_ns) {
   if (site == 0) return;
   auto found = threads_.find(thread);
   if (found == threads_.end()) {
@@ -113,7 +158,7 @@ void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies) {
   std::vector<LineVisit>& visits = found->second;
   if (visits.empty() || visits.back().site != site) {
     if (visits.size() == kMostVisits) return;
-    visits.push_back({site, false});
+    visits.push_back({site, false, start_ns});
   }
   visits.back().copies |= copies;
 }
@@ -129,7 +174,8 @@ std::optional<StepFinder::Found> StepFinder::Find() const {
   for (const auto& [thread, visits] : threads_) threads.emplace_back(visits.size(), thread);
   std::sort(threads.rbegin(), threads.rend());
   for (const auto& [size, thread] : threads) {
-    if (const auto site = FindStepLine(threads_.at(thread))) return Found{thread, *site};
+    const std::vector<LineVisit>& visits = threads_.at(thread);
+    if (const auto site = FindStepLine(visits)) return Found{thread, *site, LoopOf(visits, *site)};
   }
   return std::nullopt;
 }

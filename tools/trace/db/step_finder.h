@@ -9,7 +9,7 @@
 // Limits: of batches whose gradients are added up, each is a step. A loop over layers that copies each layer's weights,
 // and has most of the program's lines in it, is taken for the steps.
 //
-// Memory: the first kMostVisits visits of lines by each of kMostThreads threads.
+// Memory: the first kMostVisits visits of lines by each of kMostThreads threads, of 16 bytes each.
 // Threading: an object belongs to one thread.
 #pragma once
 
@@ -32,10 +32,21 @@ namespace slipstream::trace_db {
 struct LineVisit {
   uint32_t site = 0;
   bool copies = false;
+  uint64_t start_ns = 0;  // of the first call
 };
 
 // The site at which each step of the thread that made these visits begins.
 std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits);
+
+// What the steps that begin at a line have in common, by all of those among `visits`.
+struct StepLoop {
+  // Each ascending, by site. A line that is in neither of them is no part of the loop as far as its steps tell.
+  std::vector<uint32_t> own;    // at least every second step visits it
+  std::vector<uint32_t> often;  // not in `own`, and at least one step of kSeldom visits it: what a program logs, say
+  int64_t median_ns = 0;        // from the beginning of one to the next
+};
+inline constexpr size_t kSeldom = 8;
+StepLoop LoopOf(std::span<const LineVisit> visits, uint32_t site);
 
 // Whether a hooked function of this name is a copy.
 bool IsCopy(std::string_view function);
@@ -47,6 +58,9 @@ class LinesOfSites {
 
   // 0: no line is known. Asked when a record has the site: then the reader has it too.
   uint32_t LineOf(uint32_t site);
+  // Of a call that a thread of autograd's made, 0: it is put down to a line that the thread is not at, which says
+  // nothing about its loop.
+  uint32_t LineOf(const tracer::TraceRecord& call);
 
  private:
   const tracer::SpoolReader& reader_;
@@ -64,10 +78,11 @@ class StepFinder {
   struct Found {
     uint32_t thread = 0;  // by the spool's number
     uint32_t site = 0;    // LinesOfSites
+    StepLoop loop = {};
   };
 
   // The calls of a process, each thread's in their order. `site`: LinesOfSites.
-  void AddCall(uint32_t thread, uint32_t site, bool copies);
+  void AddCall(uint32_t thread, uint32_t site, bool copies, uint64_t start_ns = 0);
   // Of the thread with the most visits that has steps.
   std::optional<Found> Find() const;
   // That are remembered.

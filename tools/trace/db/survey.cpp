@@ -113,9 +113,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
         const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.record.hook);
         copy->second = name != nullptr && IsCopy(*name);
       }
-      // What autograd's threads call is put down to a line that they are not at: it says nothing about their loop.
-      const bool is_own = (record.record.flags & tracer::kSiteIsBackward) == 0;
-      finder.AddCall(record.thread, is_own ? lines.LineOf(record.record.site) : 0, copy->second);
+      finder.AddCall(record.thread, lines.LineOf(record.record), copy->second, record.record.start_ns);
     }
     survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
     if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;

@@ -8,6 +8,7 @@
 
 #include "policy/text.h"
 #include "tools/text/text.h"
+#include "tools/trace/report/text.h"
 
 namespace slipstream::report {
 
@@ -40,6 +41,18 @@ std::string Percent(double part, double whole) {
 
 std::string Counted(uint64_t count, const char* one, const char* many) {
   return WithThousands(count) + " " + (count == 1 ? one : many);
+}
+
+std::string Wrapped(const std::string& first, const std::string& rest) {
+  std::string text;
+  std::string left = first + rest;
+  while (left.size() > kColumns) {
+    const size_t space = left.rfind(' ', kColumns);
+    if (space == std::string::npos || space < 8) break;
+    text += left.substr(0, space) + "\n";
+    left = "      " + left.substr(space + 1);
+  }
+  return text + left + "\n";
 }
 
 const char* Label(Part part) {
@@ -82,6 +95,16 @@ std::string SiteLabel(const SiteReport& site, size_t columns) {
   std::string whole = Escape(site.file + place);
   if (whole.size() <= columns) return whole;
   return Cut(Escape(std::filesystem::path(site.file).filename().string() + place), columns);
+}
+
+std::string PlaceLabel(const Place& place, size_t columns) {
+  const std::string before = place.before ? "before " : "";
+  SiteReport site;
+  site.known = true;
+  site.file = place.file;
+  site.line = place.line;
+  site.function = place.function;
+  return before + SiteLabel(site, columns - before.size());
 }
 
 std::string HolderLabel(const HolderReport& holder, size_t columns) {

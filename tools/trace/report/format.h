@@ -20,12 +20,17 @@ std::string Percent(double part, double whole);
 // "1 step", "7 steps"
 std::string Counted(uint64_t count, const char* one, const char* many);
 
+// A line that goes on in the next one behind six spaces; each of at most kColumns, and with its end.
+std::string Wrapped(const std::string& first, const std::string& rest);
+
 // "copies", "outside CUDA calls"
 const char* Label(Part part);
 // Of Sweep's host states.
 const char* HostLabel(size_t host);
 // "train.py:42 (step)", of at most `columns`; the file without its folders where it is longer.
 std::string SiteLabel(const SiteReport& site, size_t columns);
+// "before train.py:42 (step)", likewise.
+std::string PlaceLabel(const Place& place, size_t columns);
 // The same of who asked for memory; without a line the file whose code did: "libnccl.so.2 (no line known)".
 std::string HolderLabel(const HolderReport& holder, size_t columns);
 // "default stream", "stream 0x55d0"

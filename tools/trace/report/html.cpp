@@ -9,6 +9,7 @@
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/svg.h"
 #include "tools/trace/report/text.h"
+#include "tools/trace/report/wall_text.h"
 
 namespace slipstream::report {
 namespace {
@@ -18,6 +19,10 @@ using text::WithThousands;
 
 constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf",       "#3a9d5d",
                                              "#7a7f87", "#e0a030", "var(--outside)"};
+// Steps that are left out are gray, as in the plot of steps.
+constexpr const char* kWallColors[kWallParts] = {"#8b5fbf",         "var(--tick)",     "#2f6db5", "var(--left-out)",
+                                                 "var(--left-out)", "var(--left-out)", "#e0a030", "#3a9d5d",
+                                                 "#d1495b",         "#a0522d",         "#1b9e9e", "#7a7f87"};
 constexpr const char* kKernelColor = "#1b9e9e";
 constexpr const char* kCopyColor = "#2f6db5";
 constexpr const char* kLeftOutColor = "var(--left-out)";
@@ -123,10 +128,36 @@ std::string StepTimes(const Report& report) {
   for (const ProcessReport& process : report.processes) {
     if (process.has_steps) DrawSteps(process, kSeries[series++ % kSeriesCount], &plot);
   }
-  return Section("Step times",
-                 "Each step at the time when it began. Gray: warm-up, or with dropped records, and left out of the "
-                 "figures; what is higher than the picture stands at its edge.",
-                 (with_steps > 1 ? keys : "") + Key(kLeftOutColor, "left out"), plot.Finish("step times"));
+  return Section(
+      "Step times",
+      "Each step at the time when it began. Gray: warm-up, with dropped records or without an end, and left out of the "
+      "figures; what is higher than the picture stands at its edge.",
+      (with_steps > 1 ? keys : "") + Key(kLeftOutColor, "left out"), plot.Finish("step times"));
+}
+
+// One bar: the parts on it one behind the other.
+std::string WholeTime(const ProcessReport& process) {
+  const WallReport& wall = process.wall;
+  const int64_t whole = wall.end - wall.begin;
+  if (!process.has_steps || whole <= 0) return "";
+  Plot::Frame frame;
+  frame.height = 80;
+  Plot plot(frame, 0, Number64(whole), 0, 1);
+  plot.XAxis(Ticks(0, Number64(whole), 8), AsTime);
+  std::string keys;
+  int64_t at = 0;
+  for (const WallPartReport& part : wall.parts) {
+    const char* const color = kWallColors[static_cast<size_t>(part.part)];
+    const std::string label = Label(part.part, part.count);
+    plot.Box(Number64(at), 0.1, Number64(at + part.time), 0.9, color,
+             label + ": " + Time(part.time) + (part.most ? ", most of it " + PlaceLabel(*part.most, 80) : ""));
+    keys += Key(color, label);
+    at += part.time;
+  }
+  return Section("Where the whole time went",
+                 "From the " + std::string(wall.from_process_start ? "start" : "first record") + " of " +
+                     NameOf(process) + " to its last record; parts are put together and add up to it.",
+                 keys, plot.Finish("whole time"));
 }
 
 std::string PartsOfSteps(const ProcessReport& process) {
@@ -395,8 +426,8 @@ std::string ReportHtml(const Report& report) {
   if (!report.processes.empty()) {
     const ProcessReport& shown = report.processes[report.shown];
     title += ": " + (shown.command.empty() ? NameOf(shown) : shown.command);
-    plots = StepTimes(report) + PartsOfSteps(shown) + OneStep(report) + MemoryOverTime(report, shown) +
-            HeldOverTime(report, shown) + Bandwidths(shown);
+    plots = WholeTime(shown) + StepTimes(report) + PartsOfSteps(shown) + OneStep(report) +
+            MemoryOverTime(report, shown) + HeldOverTime(report, shown) + Bandwidths(shown);
   }
   return kHead + HtmlText(Cut(title, 160)) + kStyle + "<h1>" + HtmlText(Cut(title, 160)) + "</h1>\n" +
          Preformatted(FormatReport(report)) + plots + "</body></html>\n";

@@ -30,6 +30,8 @@ const char* NameOf(StepUse use) {
       return "dropped_records";
     case StepUse::kUnwatched:
       return "devices_not_recorded";
+    case StepUse::kUnfinished:
+      return "end_not_known";
   }
   return "";
 }
@@ -50,6 +52,45 @@ Json PartsJson(const Parts& parts) {
   Json json = Json::object();
   for (size_t i = 0; i < kParts; ++i) json[std::string(NameOf(static_cast<Part>(i)))] = parts[i];
   return json;
+}
+
+Json PlaceJson(const std::optional<Place>& place) {
+  if (!place) return nullptr;
+  return {{"file", place->file},
+          {"line", OrNull(place->line)},
+          {"function", OrNull(place->function)},
+          {"before_its_calls", place->before},
+          {"time_ns", place->time}};
+}
+
+Json WallJson(const WallReport& wall) {
+  const int64_t whole = wall.end - wall.begin;
+  Json parts = Json::array();
+  for (const WallPartReport& part : wall.parts) {
+    parts.push_back({{"part", NameOf(part.part)},
+                     {"time_ns", part.time},
+                     {"share", Share(part.time, whole)},
+                     {"count", part.count},
+                     {"most_at", PlaceJson(part.most)}});
+  }
+  return {{"begin_ns", wall.begin},
+          {"end_ns", wall.end},
+          {"time_ns", whole},
+          {"from_process_start", wall.from_process_start},
+          {"parts", std::move(parts)}};
+}
+
+Json SlowStepsJson(const ProcessReport& process) {
+  Json list = Json::array();
+  for (const SlowStep& step : process.slow_steps) {
+    list.push_back({{"number", step.number},
+                    {"start_ns", step.start},
+                    {"time_ns", step.time},
+                    {"part", step.part ? Json(NameOf(*step.part)) : Json(nullptr)},
+                    {"longer_ns", step.grew},
+                    {"most_at", PlaceJson(step.place)}});
+  }
+  return list;
 }
 
 Json StepsJson(const ProcessReport& process) {
@@ -76,12 +117,17 @@ Json StepsJson(const ProcessReport& process) {
           {"warm_up", process.warm_up_steps},
           {"with_dropped_records", process.dropped_steps},
           {"with_devices_not_recorded", process.unwatched_steps},
+          {"with_unknown_end", process.unfinished_steps},
           {"all_have_devices_not_recorded", process.unwatched_everywhere},
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},
           {"time", DistributionJson(process.step_time)},
           {"time_outside_waits", DistributionJson(process.time_outside_waits)},
+          {"between", process.pause_time.count != 0 ? DistributionJson(process.pause_time) : Json(nullptr)},
+          {"start_to_start", process.pace.count != 0 ? DistributionJson(process.pace) : Json(nullptr)},
           {"parts", std::move(parts)},
+          {"slow", process.slow_step_count},
+          {"slow_steps", SlowStepsJson(process)},
           {"steps", process.has_steps ? std::move(list) : Json::array()}};
 }
 
@@ -351,6 +397,7 @@ Json ProcessJson(const Report& report, const ProcessReport& process) {
       {"first_ns", process.first},
       {"last_ns", process.last},
       {"calls", process.calls},
+      {"wall", WallJson(process.wall)},
       {"steps", StepsJson(process)},
       {"devices", std::move(devices)},
       {"sites", SitesJson(process)},

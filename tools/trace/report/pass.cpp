@@ -20,6 +20,8 @@
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/kernel_name.h"
 #include "tools/trace/report/rows.h"
+#include "tools/trace/report/slow_steps.h"
+#include "tools/trace/report/wall_report.h"
 
 namespace slipstream::report {
 namespace {
@@ -82,7 +84,17 @@ struct DeviceSum {
 
 // What is added up for a process.
 struct ProcessSum {
-  ProcessSum(ProcessReport* process, size_t number) : report(*process), index(number), sweep(&process->steps) {}
+  ProcessSum(ProcessReport* process, size_t number, const std::vector<Interval>& drops)
+      : report(*process),
+        index(number),
+        sweep(&process->steps),
+        wall({.begin = process->wall.begin,
+              .first = process->first,
+              .last = process->last,
+              .has_steps = process->has_steps,
+              .found = process->steps_found,
+              .steps = process->steps,
+              .drops = drops}) {}
 
   size_t SiteOf(int64_t site, bool of_step_thread) {
     const auto [at, is_new] = site_index[of_step_thread ? 0 : 1].try_emplace(site, sites.size());
@@ -106,6 +118,7 @@ struct ProcessSum {
   ProcessReport& report;
   const size_t index;  // of the table
   Sweep sweep;
+  WallSweep wall;
   std::array<std::unordered_map<int64_t, size_t>, 2> site_index;  // of the step thread, of others
   std::vector<SiteSum> sites;
   std::unordered_map<int64_t, DecisionReport> decisions;   // by decisionId, without their texts; 0: none
@@ -189,7 +202,10 @@ class Pass {
         infos_(*reader),
         decisions_(reader),
         avoided_(reader, table, &decisions_) {
-    for (ProcessReport& process : table->processes) sums_.emplace_back(&process, sums_.size());
+    for (ProcessReport& process : table->processes) {
+      const std::vector<Interval>& drops = table->drops[sums_.size()];
+      sums_.emplace_back(&process, sums_.size(), drops);
+    }
   }
   void Run();
 
@@ -286,6 +302,14 @@ void Pass::AddCall(const Rows& rows) {
   const int64_t site = row.Number(7);
   const size_t at = sum->SiteOf(site, of_step_thread);
   const bool measured = sum->sweep.Call(of_step_thread, rows.start(), end, function.kind, at);
+  sum->wall.Add({.start = rows.start(),
+                 .end = end,
+                 .of_step_thread = of_step_thread,
+                 .kind = function.kind,
+                 .site = site,
+                 .bytes = trace_db::BoundedCount(row.Number(8)),
+                 .copied = function.kind == CallKind::kCopy ? DirectionOf(decisions_.NameOf(row.Number(9)))
+                                                            : WallSweep::Direction::kUnknown});
   if (const int64_t code = row.Number(4); code != 0 && code != kNotReady) ++sum->errors[{row.Number(2), code}];
   const bool decided = !row.IsNull(9) || !row.IsNull(11);
   if (decided) {
@@ -385,6 +409,7 @@ void Pass::AddCopy(const Rows& rows) {
   if (sum == nullptr) return;
   const size_t at = sum->DeviceOf(row.Number(2), infos_);
   const int64_t end = rows.end();
+  sum->wall.AddDeviceCopy(rows.start(), DirectionOf(row.Number(5)), trace_db::BoundedCount(row.Number(4)));
   if (!sum->sweep.Copy(at, rows.start(), end)) return;
   const int64_t bytes = trace_db::BoundedCount(row.Number(4));
   const int64_t time = end - rows.start();
@@ -417,6 +442,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
     if (step.use == StepUse::kWarmUp) ++process.warm_up_steps;
     if (step.use == StepUse::kDropped) ++process.dropped_steps;
     if (step.use == StepUse::kUnwatched) ++process.unwatched_steps;
+    if (step.use == StepUse::kUnfinished) ++process.unfinished_steps;
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
@@ -540,6 +566,9 @@ void Pass::FinishDecisions(ProcessSum* sum) {
 
 void Pass::Finish(ProcessSum* sum) {
   FinishSteps(sum);
+  sum->wall.Finish();
+  TakeWall(&reader_, sum->wall, &sum->report);
+  FindSlowSteps(&reader_, &sum->report);
   avoided_.Finish(sum->index);
   FinishSites(sum);
   FinishDevices(sum);

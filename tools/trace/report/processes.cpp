@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "policy/number.h"
 #include "tools/text/text.h"
 #include "tools/trace/db/bounded.h"
 #include "tracer/base/python_lines.h"
@@ -31,6 +32,7 @@ struct Draft {
   ProcessReport report;
   int64_t global_pid = 0;
   int64_t step_global_tid = -1;
+  std::vector<Interval> drops;
 };
 
 std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
@@ -154,9 +156,11 @@ std::string SiteText(DatabaseReader* reader, int64_t site) {
 // Those of the thread that has most.
 void TakeSteps(DatabaseReader* reader, Draft* draft) {
   std::map<int64_t, Thread> threads;
-  Question row(*reader,
-               "SELECT thread, globalTid, number, siteId, start, \"end\" FROM SLIPSTREAM_STEPS WHERE processId = ? "
-               "ORDER BY start, \"end\" DESC, number");
+  // Of older slipstreams, the last one that was found ends at its last call.
+  const bool knows_unfinished = reader->HasColumn("SLIPSTREAM_STEPS", "isUnfinished");
+  Question row(*reader, std::string("SELECT thread, globalTid, number, siteId, start, \"end\", ") +
+                            (knows_unfinished ? "isUnfinished" : "0") +
+                            " FROM SLIPSTREAM_STEPS WHERE processId = ? ORDER BY start, \"end\" DESC, number");
   row.Bind(1, draft->report.process);
   while (row.Next()) {
     Thread& thread = threads[row.Number(0)];
@@ -167,12 +171,14 @@ void TakeSteps(DatabaseReader* reader, Draft* draft) {
     step.number = row.Number(2);
     step.start = trace_db::BoundedTime(row.Number(4));
     step.end = trace_db::BoundedEnd(step.start, row.Number(5));
+    if (row.Number(6) != 0) step.use = StepUse::kUnfinished;
   }
   Thread* most = nullptr;
   for (auto& [number, thread] : threads) {
     if (most == nullptr || thread.steps.size() > most->steps.size()) most = &thread;
   }
   if (most == nullptr) return;
+  if (!knows_unfinished && most->site) most->steps.back().use = StepUse::kUnfinished;
   ProcessReport& process = draft->report;
   process.has_steps = true;
   process.steps = std::move(most->steps);
@@ -286,8 +292,35 @@ std::vector<Interval> Drops(DatabaseReader* reader, ProcessReport* process) {
   return drops;
 }
 
-void TakeDropsAndName(DatabaseReader* reader, ProcessReport* process) {
-  const std::vector<Interval> drops = Drops(reader, process);
+// When the process began, by its start in ticks since the system was booted. Those go on while it sleeps and the
+// trace's clock does not: what would be behind the first record is no start.
+std::optional<int64_t> StartOf(DatabaseReader* reader, const ProcessReport& process) {
+  constexpr int64_t kTickNs = 10'000'000;  // for every program: Linux's USER_HZ
+  if (!reader->HasTable("SLIPSTREAM_FACTS") || !reader->HasTable("SLIPSTREAM_CLOCKS")) return std::nullopt;
+  Question fact(*reader,
+                "SELECT value FROM SLIPSTREAM_FACTS WHERE processId = ? AND key = ? ORDER BY rowid DESC LIMIT 1");
+  if (!fact.Bind(1, process.process).Bind(2, tracer::kFactStartTicks).Next()) return std::nullopt;
+  const auto ticks = policy::NumberIn<int64_t>(fact.Text(0));
+  Question clock(*reader,
+                 "SELECT start, monotonicBeforeNs FROM SLIPSTREAM_CLOCKS WHERE processId = ? ORDER BY start LIMIT 1");
+  if (!ticks || !clock.Bind(1, process.process).Next()) return std::nullopt;
+  constexpr int64_t kMostTicks = (int64_t{1} << 55) / kTickNs;
+  const int64_t since_boot = trace_db::BoundedTime(clock.Number(1));
+  if (*ticks < 0 || *ticks > kMostTicks) return std::nullopt;
+  const int64_t start = trace_db::BoundedTime(clock.Number(0)) - since_boot + *ticks * kTickNs;
+  return start <= process.first ? std::optional(start) : std::nullopt;
+}
+
+void TakeStart(DatabaseReader* reader, ProcessReport* process) {
+  const std::optional<int64_t> start = StartOf(reader, *process);
+  process->wall.from_process_start = start.has_value();
+  process->wall.begin = start.value_or(process->first);
+}
+
+void TakeDropsAndName(DatabaseReader* reader, Draft* draft) {
+  ProcessReport* const process = &draft->report;
+  draft->drops = Drops(reader, process);
+  const std::vector<Interval>& drops = draft->drops;
   const std::vector<Interval> periods = DevicePeriods(reader, *process);
   process->devices_recorded = !periods.empty();
   if (process->has_steps) {
@@ -321,11 +354,13 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
       TakeSteps(reader, &draft);
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
-      TakeDropsAndName(reader, &draft.report);
+      TakeDropsAndName(reader, &draft);
+      TakeStart(reader, &draft.report);
     } else {
       Step& whole = draft.report.steps.emplace_back();
       whole.start = draft.report.first;
       whole.end = draft.report.last;
+      draft.report.wall.begin = draft.report.first;
     }
   }
   std::stable_sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
@@ -338,6 +373,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
     table.by_id.emplace(draft.report.process, index);
     table.by_global_pid.emplace(draft.global_pid, index);
     table.step_global_tid.push_back(draft.step_global_tid);
+    table.drops.push_back(std::move(draft.drops));
     table.processes.push_back(std::move(draft.report));
   }
   return table;

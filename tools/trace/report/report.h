@@ -3,11 +3,14 @@
 //
 //   report.cpp            asks the database, in one pass over its calls, kernels and copies
 //   sweep.h, lane.h, running_kernels.h   where the time of a process went, moment by moment
+//   wall_sweep.h           what was before the steps, between them and behind them
+//   slow_steps.h          what a step that took far longer was longer in
 //   held_memory.h         who had the memory of devices
 //   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
-//   text.h, json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure of the run
+//   text.h, wall_text.h, json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure of
+//   the run
 //
 // Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
 // Threading: one thread.
@@ -26,8 +29,10 @@
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/host_ahead.h"
+#include "tools/trace/report/place.h"
 #include "tools/trace/report/steps.h"
 #include "tools/trace/report/sweep.h"
+#include "tools/trace/report/wall_sweep.h"
 #include "tracer/spool/process_facts.h"
 
 namespace slipstream::report {
@@ -191,6 +196,31 @@ struct LibraryReport {
   int64_t time = 0;     // on the devices, summed up
 };
 
+// A part of the whole time of a process (wall_sweep.h).
+struct WallPartReport {
+  WallPart part = WallPart::kOther;
+  int64_t time = 0;
+  uint64_t count = 0;         // steps, pauses, phases
+  std::optional<Place> most;  // the line with most of it; nothing: none has
+};
+struct WallReport {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool from_process_start = false;    // `begin` is, known to 10 ms; else it is the first record
+  std::vector<WallPartReport> parts;  // those that there are, in the order of WallPart; they add up to end - begin
+};
+
+// A measured step that took far longer than the others (IsSlow).
+struct SlowStep {
+  int64_t number = 0;
+  int64_t start = 0;
+  int64_t time = 0;
+  // The part that is longest beyond its median, and by how much; nothing: none is.
+  std::optional<Part> part;
+  int64_t grew = 0;
+  std::optional<Place> place;  // the line that grew most in that part, against the median step, by place->time
+};
+
 struct ErrorReport {
   std::string function;
   int64_t code = 0;
@@ -230,12 +260,20 @@ struct ProcessReport {
   size_t warm_up_steps = 0;
   size_t dropped_steps = 0;
   size_t unwatched_steps = 0;
+  size_t unfinished_steps = 0;
   bool devices_recorded = false;  // by slipstream
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
   std::array<Distribution, kParts> parts;
   Distribution time_outside_waits;  // Step::time_outside_waits of the measured ones
   Distribution communication_time;  // Step::communication
+  // From the end of a measured step to the start of the next, and from start to start, where nothing but a pause is
+  // between them (wall_sweep.h). Of steps that were found, whose ends are the starts of the next, the first is empty.
+  Distribution pause_time;
+  Distribution pace;
+  std::vector<SlowStep> slow_steps;  // the longest first, at most kSlowStepsListed
+  size_t slow_step_count = 0;
+  WallReport wall;
 
   std::vector<SiteReport> sites;  // by time
   std::vector<DeviceReport> devices;

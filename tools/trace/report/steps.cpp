@@ -18,17 +18,12 @@ namespace {
 
 // Of the measured steps, those across one of `holes` get this use. False: that would be all of them, so none does.
 bool LeaveOut(std::span<const Interval> holes, StepUse use, std::vector<Step>* steps) {
-  // Of all that begin before a moment, how far the longest one goes.
-  std::vector<Interval> sorted(holes.begin(), holes.end());
-  std::sort(sorted.begin(), sorted.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
-  for (size_t i = 1; i < sorted.size(); ++i) sorted[i].end = std::max(sorted[i].end, sorted[i - 1].end);
+  const Holes sorted(holes);
   size_t left = 0;
   std::vector<Step*> hit;
   for (Step& step : *steps) {
     if (step.use != StepUse::kMeasured) continue;
-    const auto behind = std::lower_bound(sorted.begin(), sorted.end(), step.end,
-                                         [](const Interval& hole, int64_t end) { return hole.start < end; });
-    if (behind != sorted.begin() && std::prev(behind)->end >= step.start) {
+    if (sorted.Touch(step.start, step.end)) {
       hit.push_back(&step);
     } else {
       ++left;
@@ -41,13 +36,39 @@ bool LeaveOut(std::span<const Interval> holes, StepUse use, std::vector<Step>* s
 
 }  // namespace
 
+Holes::Holes(std::span<const Interval> holes) : holes_(holes.begin(), holes.end()) {
+  std::sort(holes_.begin(), holes_.end(), [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  for (size_t i = 1; i < holes_.size(); ++i) holes_[i].end = std::max(holes_[i].end, holes_[i - 1].end);
+}
+
+bool Holes::Touch(int64_t start, int64_t end) const {
+  const auto behind = std::lower_bound(holes_.begin(), holes_.end(), end,
+                                       [](const Interval& hole, int64_t until) { return hole.start < until; });
+  return behind != holes_.begin() && std::prev(behind)->end >= start;
+}
+
+bool IsSlow(int64_t time, const Distribution& of) {
+  constexpr size_t kLeast = 4;
+  return of.count >= kLeast && 2 * time > 3 * of.median && time - of.median > 3 * (of.median - of.p10);
+}
+
 Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> unwatched, std::vector<Step>* steps) {
   std::vector<int64_t> times;
-  for (const Step& step : *steps) times.push_back(step.time());
+  for (const Step& step : *steps) {
+    if (step.use != StepUse::kUnfinished) times.push_back(step.time());
+  }
+  if (times.empty()) {
+    for (Step& step : *steps) {
+      step.use = StepUse::kMeasured;
+      times.push_back(step.time());
+    }
+  }
   const int64_t median = DistributionOf(std::move(times)).median;
   size_t warm_up = std::min<size_t>(10, steps->size() / 4);
   while (warm_up > 0 && (*steps)[warm_up - 1].time() <= 2 * median) --warm_up;
-  for (size_t i = 0; i < warm_up; ++i) (*steps)[i].use = StepUse::kWarmUp;
+  for (size_t i = 0; i < warm_up; ++i) {
+    if ((*steps)[i].use == StepUse::kMeasured) (*steps)[i].use = StepUse::kWarmUp;
+  }
   return {.drops_everywhere = !LeaveOut(drops, StepUse::kDropped, steps),
           .unwatched_everywhere = !LeaveOut(unwatched, StepUse::kUnwatched, steps)};
 }

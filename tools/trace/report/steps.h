@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/trace/report/call_kind.h"
+#include "tools/trace/report/distribution.h"
 
 namespace slipstream::report {
 
@@ -34,9 +35,10 @@ std::string_view NameOf(Part part);
 
 enum class StepUse : uint8_t {
   kMeasured,
-  kWarmUp,     // before the loop had its pace
-  kDropped,    // records of a thread of the process are missing in it, so that calls would pass for time outside them
-  kUnwatched,  // devices were not recorded in all of it, so that work would pass for idle time
+  kWarmUp,      // before the loop had its pace
+  kDropped,     // records of a thread of the process are missing in it, so that calls would pass for time outside them
+  kUnwatched,   // devices were not recorded in all of it, so that work would pass for idle time
+  kUnfinished,  // nobody knows when it ended: behind it the program left its loop
 };
 
 struct Step {
@@ -61,15 +63,30 @@ struct Interval {
   int64_t end = 0;
 };
 
-// Of the first ten steps, or the first quarter where there are fewer than forty, all up to the last one that takes more
-// than twice the median of all steps are warm-up. A step that lies across one of `drops` is left out, and so is one
-// across a time in which devices were not recorded. If that leaves none, those steps count after all, and the result
-// says so. `steps` in the order of their starts; sets `use`.
+// Times of which something is not known, for being asked whether an interval has one.
+class Holes {
+ public:
+  explicit Holes(std::span<const Interval> holes);
+  bool Touch(int64_t start, int64_t end) const;
+
+ private:
+  std::vector<Interval> holes_;  // by their starts, each as far as the longest of those up to it
+};
+
+// Steps that are unfinished already are left out, if there are others. Of the first ten steps, or the first quarter
+// where there are fewer than forty, all up to the last one that takes more than twice the median of all steps are
+// warm-up. A step that lies across one of `drops` is left out, and so is one across a time in which devices were not
+// recorded. If that leaves none, those steps count after all, and the result says so. `steps` in the order of their
+// starts; sets `use`.
 struct Chosen {
   bool drops_everywhere = false;
   bool unwatched_everywhere = false;
 };
 Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> unwatched, std::vector<Step>* steps);
+
+// Whether a step takes so long that it has a cause of its own: more than 1.5 times the median, and above it by more
+// than three times what p10 is below it. Nothing is said about fewer than four.
+bool IsSlow(int64_t time, const Distribution& of);
 
 // The time that the measured steps cover: ascending, and no two of them touch.
 std::vector<Interval> MeasuredTime(std::span<const Step> steps);

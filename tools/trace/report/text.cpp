@@ -6,6 +6,7 @@
 #include "tools/text/text.h"
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/wall_text.h"
 
 namespace slipstream::report {
 namespace {
@@ -29,19 +30,6 @@ constexpr size_t kHoldersShown = 8;
 constexpr size_t kHeldSumsShown = 4;
 
 std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
-
-// A line that goes on in the next one behind six spaces.
-std::string Wrapped(const std::string& first, const std::string& rest) {
-  std::string text;
-  std::string left = first + rest;
-  while (left.size() > kColumns) {
-    const size_t space = left.rfind(' ', kColumns);
-    if (space == std::string::npos || space < 8) break;
-    text += left.substr(0, space) + "\n";
-    left = "      " + left.substr(space + 1);
-  }
-  return text + left + "\n";
-}
 
 std::string Run(const Report& report) {
   std::string text = "slipstream report";
@@ -96,6 +84,10 @@ std::string StepsTitle(const ProcessReport& process) {
   if (process.dropped_steps != 0) {
     left += "; " + Counted(process.dropped_steps, "step", "steps") + " with dropped records, left out" + whose;
   }
+  if (process.unfinished_steps != 0) {
+    left += "; " + Counted(process.unfinished_steps, "step whose end is not known", "steps whose ends are not known") +
+            ", left out";
+  }
   if (process.unwatched_steps != 0) {
     left += "; " + Counted(process.unwatched_steps, "step", "steps") +
             " in which another profiler had the devices, left out";
@@ -104,8 +96,8 @@ std::string StepsTitle(const ProcessReport& process) {
   const std::string of = process.steps_found
                              ? ", each from " + Cut(Escape(process.step_site), 70) + " to the next time there"
                              : ", as recorded";
-  return Wrapped("",
-                 "STEPS of " + FullName(process) + ": " + Counted(process.measured_steps, "step", "steps") + of + left);
+  return Wrapped("", "STEPS of " + FullName(process) + ": " + Counted(process.measured_steps, "step", "steps") + of +
+                         PauseText(process) + left);
 }
 
 // Where the thread comes from when it was outside CUDA calls for long: what it does next tells what it was waiting for.
@@ -151,11 +143,14 @@ std::string Steps(const ProcessReport& process) {
   text += PadRight("", kLabel) + Figure("mean") + PadLeft("share", 9) + Figure("median") + Figure("p10") +
           Figure("p90") + Figure("min") + Figure("max") + "\n";
   const double whole = process.step_time.mean();
+  if (process.pause_time.total != 0) {
+    text += Row("  from one step to the next", process.pace, 0) + Row("  between two steps", process.pause_time, 0);
+  }
   text += Row("  a step", process.step_time, whole);
   for (size_t i = 0; i < kParts; ++i) {
     text += Row(std::string("    ") + Label(static_cast<Part>(i)), process.parts[i], whole);
   }
-  return text + Gaps(process);
+  return text + Gaps(process) + SlowStepsText(process);
 }
 
 const DeviceReport* Busiest(const ProcessReport& process) {
@@ -643,8 +638,8 @@ std::string FormatReport(const Report& report) {
   std::string text = Run(report);
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
-  return text + Ranks(report) + Steps(shown) + Devices(report, shown) + Sites(shown) + Decisions(shown) +
-         Memory(shown) + HeldMemory(shown) + NotSeen(report, shown);
+  return text + Ranks(report) + WallText(shown) + Steps(shown) + Devices(report, shown) + Sites(shown) +
+         Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeen(report, shown);
 }
 
 }  // namespace slipstream::report

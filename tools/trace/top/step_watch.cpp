@@ -33,13 +33,13 @@ void StepWatch::AddCall(const tracer::SpoolRecord& record) {
     const std::string* const name = reader_.NameOf(NameTable::kHooks, record.record.hook);
     copy->second = name != nullptr && trace_db::IsCopy(*name);
   }
-  // What autograd's threads call is put down to a line that they are not at: it says nothing about their loop.
-  const bool is_own = (record.record.flags & tracer::kSiteIsBackward) == 0;
-  finder_.AddCall(record.thread, is_own ? lines_.LineOf(record.record.site) : 0, copy->second);
+  const uint32_t line = lines_.LineOf(record.record);
+  finder_.AddCall(record.thread, line, copy->second, record.record.start_ns);
   const Call call = {.thread = record.thread,
-                     .line = lines_.LineOf(record.record.site),
+                     .line = line,
                      .start = static_cast<int64_t>(record.record.start_ns),
-                     .end = static_cast<int64_t>(record.record.end_ns)};
+                     .end = static_cast<int64_t>(record.record.end_ns),
+                     .copied = copy->second ? record.record.bytes : 0};
   recent_.push_back(call);
   if (recent_.size() > kMostRecent) recent_.pop_front();
   if (cutter_) Cut(call);
@@ -47,7 +47,7 @@ void StepWatch::AddCall(const tracer::SpoolRecord& record) {
 
 void StepWatch::Cut(const Call& call) {
   if (call.thread != cutter_->thread()) return;
-  const auto ended = cutter_->Add(call.line, call.start, call.end);
+  const auto ended = cutter_->Add(call.line, call.start, call.end, call.copied);
   if (ended) cut_.Add(static_cast<uint64_t>(ended->start), static_cast<uint64_t>(ended->end));
 }
 

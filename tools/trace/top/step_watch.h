@@ -49,6 +49,7 @@ class StepWatch {
     uint32_t line;
     int64_t start;
     int64_t end;
+    uint64_t copied;
   };
   void AddCall(const tracer::SpoolRecord& record);
   void AddRange(const tracer::SpoolRecord& record);

@@ -1,0 +1,98 @@
+#include "tools/trace/report/wall_text.h"
+
+#include "tools/text/text.h"
+#include "tools/trace/report/format.h"
+
+namespace slipstream::report {
+namespace {
+
+using text::PadLeft;
+using text::PadRight;
+
+constexpr size_t kLabel = 36;
+constexpr size_t kFigure = 10;
+constexpr size_t kShare = 9;
+constexpr size_t kPlace = 50;
+// Of a step, what is less between two of them is not worth a word.
+constexpr int64_t kSeen = 20;
+
+std::string Times(const char* what, uint64_t count) {
+  return std::string(what) + ", " + Counted(count, "time", "times");
+}
+
+}  // namespace
+
+std::string Label(WallPart part, uint64_t count) {
+  switch (part) {
+    case WallPart::kStartUp:
+      return "start-up";
+    case WallPart::kWarmUp:
+      return Counted(count, "step", "steps") + " of warm-up";
+    case WallPart::kMeasured:
+      return Counted(count, "step", "steps") + ", measured";
+    case WallPart::kDropped:
+      return Counted(count, "step", "steps") + " with dropped records";
+    case WallPart::kUnwatched:
+      return Counted(count, "step", "steps") + ", devices not recorded";
+    case WallPart::kUnfinished:
+      return Counted(count, "step", "steps") + " up to an unknown end";
+    case WallPart::kBetween:
+      return Times("between two steps", count);
+    case WallPart::kEvaluation:
+      return Times("other work (evaluation?)", count);
+    case WallPart::kCheckpoint:
+      return Times("copying out (checkpoint?)", count);
+    case WallPart::kOther:
+      return Times("other phases", count);
+    case WallPart::kAfter:
+      return "after the last step";
+    case WallPart::kNoSteps:
+      return "recorded, no steps were found";
+  }
+  return "";
+}
+
+std::string WallText(const ProcessReport& process) {
+  const WallReport& wall = process.wall;
+  if (wall.parts.empty() || (!process.has_steps && wall.parts.size() == 1)) return "";
+  const int64_t whole = wall.end - wall.begin;
+  std::string text =
+      Wrapped("", "WALL TIME: " + Time(whole) + " from the " +
+                      (wall.from_process_start ? "start of the process" : "first record") + " to the last record");
+  text += PadRight("", kLabel) + PadLeft("time", kFigure) + PadLeft("share", kShare) + "   most of it\n";
+  for (const WallPartReport& part : wall.parts) {
+    text += PadRight("  " + Label(part.part, part.count), kLabel) + PadLeft(Time(part.time), kFigure) +
+            PadLeft(Percent(static_cast<double>(part.time), static_cast<double>(whole)), kShare);
+    if (part.most) text += "   " + PlaceLabel(*part.most, kPlace);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string PauseText(const ProcessReport& process) {
+  if (process.pause_time.count == 0 || process.pause_time.total == 0) return "";
+  if (process.pause_time.mean() * static_cast<double>(kSeen) < process.step_time.mean()) return "";
+  return "; " + Time(process.step_time.mean()) + " a step, and " + Time(process.pause_time.mean()) +
+         " between two of them: one every " + Time(process.pace.mean());
+}
+
+std::string SlowStepsText(const ProcessReport& process) {
+  if (process.slow_steps.empty()) return "";
+  const bool all = process.slow_step_count == process.slow_steps.size();
+  std::string text =
+      Wrapped("  ", Counted(process.slow_step_count, "step", "steps") + " took more than 1.5 times the median" +
+                        (all ? "" : "; the longest " + std::to_string(process.slow_steps.size())) +
+                        ", and what was longer than usual in " + (process.slow_step_count == 1 ? "it:" : "them:"));
+  for (const SlowStep& step : process.slow_steps) {
+    text += PadRight("    step " + std::to_string(step.number), 20) + PadLeft(Time(step.time), kFigure);
+    if (step.part) text += "   " + std::string(Label(*step.part)) + " +" + Time(step.grew);
+    if (step.place) {
+      // At 80 columns the line stands below.
+      text += "\n" + PadRight("", 33) + PlaceLabel(*step.place, kPlace) + " +" + Time(step.place->time);
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace slipstream::report
