@@ -230,7 +230,7 @@ class AheadTest : public ReportTest {
   }
   void Step(int64_t start, int64_t end) {
     Insert("SLIPSTREAM_STEPS", std::to_string(start) + ", " + std::to_string(end) + ", 1, 1, " +
-                                   std::to_string(kGlobalPid + 101) + ", " + std::to_string(++steps_) + ", NULL");
+                                   std::to_string(kGlobalPid + 101) + ", " + std::to_string(++steps_) + ", NULL, 0");
   }
   void Period(int64_t start, int64_t end) {
     Insert("SLIPSTREAM_DEVICE_PERIODS", "1, " + std::to_string(start) + ", " + std::to_string(end));

@@ -320,8 +320,8 @@ TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {
   Everything();
   ExpectWellFormed(html_);
   for (const std::string& line : Split(text_)) EXPECT_NE(html_.find(HtmlText(line)), std::string::npos) << line;
-  for (const char* const plot :
-       {"step times", "parts of each step", "timeline of one step", "memory over time", "copy bandwidth by size"}) {
+  for (const char* const plot : {"whole time", "step times", "parts of each step", "timeline of one step",
+                                 "memory over time", "copy bandwidth by size"}) {
     EXPECT_NE(html_.find(std::string("aria-label=\"") + plot + "\""), std::string::npos) << plot;
   }
   // A bar for each part of each measured step, a thing for each of the typical step's.

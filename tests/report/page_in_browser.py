@@ -19,7 +19,7 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
-PLOTS = ("step times", "parts of each step", "timeline of one step", "memory over time", "copy bandwidth by size")
+PLOTS = ("whole time", "step times", "parts of each step", "timeline of one step", "memory over time", "copy bandwidth by size")
 ENDS = "slipstream-page-was-read-to-its-end"
 
 

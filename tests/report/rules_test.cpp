@@ -127,7 +127,7 @@ std::vector<Step> BackToBack(const std::vector<int64_t>& times) {
 
 std::string Uses(const std::vector<Step>& steps) {
   std::string uses;
-  for (const Step& step : steps) uses += "mwdu"[static_cast<size_t>(step.use)];
+  for (const Step& step : steps) uses += "mwdue"[static_cast<size_t>(step.use)];
   return uses;
 }
 
@@ -182,6 +182,34 @@ TEST(ChooseStepsTest, StepsWhoseDevicesWereNotRecordedAreLeftOut) {
   chosen = ChooseSteps(drops, std::vector<Interval>{{1010, 5000}}, &steps);
   EXPECT_TRUE(chosen.unwatched_everywhere);
   EXPECT_EQ(Uses(steps), "dmmm");
+}
+
+TEST(ChooseStepsTest, StepsWithoutAnEndAreLeftOut) {
+  std::vector<Step> steps = BackToBack({90, 10, 10, 10, 10, 10, 10, 10});
+  steps[0].use = steps[7].use = StepUse::kUnfinished;
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
+  EXPECT_EQ(Uses(steps), "emmmmmme") << "and none of them is warm-up";
+  // They say nothing about how long a step takes: 30 is more than twice the median of 10, 10 and 30.
+  steps = BackToBack({30, 10, 10, 90, 90, 90, 90, 90});
+  for (size_t i = 3; i < 8; ++i) steps[i].use = StepUse::kUnfinished;
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
+  EXPECT_EQ(Uses(steps), "wmmeeeee");
+  // Where there are no others, they count.
+  steps = BackToBack({10, 10});
+  for (Step& step : steps) step.use = StepUse::kUnfinished;
+  EXPECT_FALSE(ChooseSteps({}, {}, &steps).drops_everywhere);
+  EXPECT_EQ(Uses(steps), "mm");
+}
+
+TEST(IsSlowTest, FarAboveTheMedianAndTheSpreadBelowIt) {
+  Distribution of = {.count = 10, .total = 0, .min = 90, .p10 = 90, .median = 100, .p90 = 100, .max = 100};
+  EXPECT_FALSE(IsSlow(150, of));
+  EXPECT_TRUE(IsSlow(151, of));
+  of.p10 = 83;  // 3 * 17 are 51
+  EXPECT_FALSE(IsSlow(151, of));
+  EXPECT_TRUE(IsSlow(152, of));
+  of.count = 3;
+  EXPECT_FALSE(IsSlow(1000, of));
 }
 
 TEST(ChooseStepsTest, WhereAllHaveDropsAllCount) {

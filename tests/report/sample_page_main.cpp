@@ -56,6 +56,12 @@ ProcessReport Process(size_t steps, size_t devices, int64_t rank) {
   process.step_time = DistributionOf(std::move(times));
   for (size_t part = 0; part < kParts; ++part) process.parts[part] = DistributionOf(std::move(parts[part]));
   process.last = at + 500'000'000;
+  const int64_t warm_up = at - 2'000'000'000 - process.measured_time;
+  process.wall = {.begin = 0, .end = process.last, .from_process_start = true, .parts = {}};
+  process.wall.parts = {{WallPart::kStartUp, 2'000'000'000, 1, {}},
+                        {WallPart::kWarmUp, warm_up, steps - process.measured_steps, {}},
+                        {WallPart::kMeasured, process.measured_time, process.measured_steps, {}},
+                        {WallPart::kAfter, 500'000'000, 1, {}}};
   for (size_t number = 0; number < devices; ++number) {
     DeviceReport& device = process.devices.emplace_back();
     device.device = static_cast<int64_t>(number);

@@ -8,7 +8,10 @@
 namespace slipstream::trace_db {
 namespace {
 
-constexpr StepFinder::Found kLine = {.thread = 7, .site = 10};
+const StepFinder::Found kLine = {.thread = 7, .site = 10};
+// Steps of 100 ns at three lines, and a fourth now and then.
+const StepFinder::Found kLoop = {
+    .thread = 7, .site = 10, .loop = {.own = {10, 11, 12}, .often = {20}, .median_ns = 100}};
 
 TEST(StepCutterTest, AStepEndsWhereTheNextOneBegins) {
   StepCutter cutter(kLine);
@@ -36,8 +39,100 @@ TEST(StepCutterTest, TheLastOneWhereItWasNotCutShort) {
   ASSERT_TRUE(cutter.Last());
   EXPECT_EQ(cutter.Last()->start, 200);
   EXPECT_EQ(cutter.Last()->end, 214);
+  EXPECT_TRUE(cutter.Last()->is_unfinished) << "nobody knows when it would have ended";
   cutter.Add(10, 300, 301);  // the loop looks for another batch, and there is none
   EXPECT_FALSE(cutter.Last());
+}
+
+// At 0 to 45.
+void AddOwnLines(StepCutter* cutter) {
+  cutter->Add(10, 0, 5);
+  cutter->Add(11, 20, 25);
+  cutter->Add(12, 40, 45);
+}
+
+// From 60 to 150 behind `at`: three batches, at lines of its own and one of the training's.
+void AddEvaluation(int64_t at, StepCutter* cutter) {
+  for (int64_t batch = 0; batch < 3; ++batch) {
+    const int64_t now = at + 60 + 30 * batch;
+    cutter->Add(30, now, now + 5);
+    cutter->Add(11, now + 10, now + 15);
+    cutter->Add(31, now + 20, now + 30);
+  }
+}
+
+void ExpectStep(const std::optional<StepTime>& step, int64_t start, int64_t end, uint64_t calls, bool is_unfinished) {
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->start, start);
+  EXPECT_EQ(step->end, end);
+  EXPECT_EQ(step->calls, calls);
+  EXPECT_EQ(step->is_unfinished, is_unfinished);
+}
+
+TEST(StepCutterTest, AnEvaluationIsCutOff) {
+  StepCutter cutter(kLoop);
+  AddOwnLines(&cutter);
+  AddEvaluation(0, &cutter);
+  ExpectStep(cutter.Add(10, 200, 205), 0, 45, 3, true);
+  cutter.Add(11, 220, 225);
+  cutter.Add(12, 240, 245);
+  ExpectStep(cutter.Add(10, 300, 305), 200, 300, 3, false);
+}
+
+TEST(StepCutterTest, WhatTakesNoLongerThanStepsDoIsNot) {
+  StepCutter cutter(kLoop);
+  AddOwnLines(&cutter);
+  AddEvaluation(0, &cutter);
+  ExpectStep(cutter.Add(10, 150, 155), 0, 150, 12, false);
+}
+
+// One line that comes once, as what is written now and then does, however long it takes; and the loop's own lines.
+TEST(StepCutterTest, ASlowStepIsNot) {
+  StepCutter cutter(kLoop);
+  AddOwnLines(&cutter);
+  cutter.Add(20, 50, 500);
+  cutter.Add(33, 510, 900);
+  ExpectStep(cutter.Add(10, 1000, 1005), 0, 1000, 5, false);
+  cutter.Add(11, 1020, 1025);
+  for (int64_t again = 0; again < 5; ++again) {
+    cutter.Add(20, 1100 + 100 * again, 1110 + 100 * again);
+    cutter.Add(12, 1150 + 100 * again, 1160 + 100 * again);
+  }
+  ExpectStep(cutter.Add(10, 2000, 2005), 1000, 2000, 12, false);
+}
+
+// Lines of the step come behind it.
+TEST(StepCutterTest, ABranchInTheMidstOfAStepIsNot) {
+  StepCutter cutter(kLoop);
+  cutter.Add(10, 0, 5);
+  cutter.Add(11, 20, 25);
+  AddEvaluation(0, &cutter);
+  cutter.Add(12, 180, 185);
+  ExpectStep(cutter.Add(10, 200, 205), 0, 200, 12, false);
+}
+
+TEST(StepCutterTest, ACheckpointIsCutOff) {
+  constexpr uint64_t kHalf = StepCutter::kMuchCopied / 2;
+  StepCutter cutter(kLoop);
+  AddOwnLines(&cutter);
+  cutter.Add(40, 60, 100, kHalf);
+  cutter.Add(40, 100, 200, kHalf);
+  ExpectStep(cutter.Add(10, 1000, 1005), 0, 45, 3, true);
+  cutter.Add(11, 1020, 1025);
+  cutter.Add(12, 1040, 1045);
+  cutter.Add(40, 1060, 1200, kHalf);  // a tensor that is looked at
+  ExpectStep(cutter.Add(10, 2000, 2005), 1000, 2000, 4, false);
+}
+
+// Behind the last step, whatever is foreign is no part of it.
+TEST(StepCutterTest, TheLastOneEndsBeforeForeignLines) {
+  StepCutter cutter(kLoop);
+  AddOwnLines(&cutter);
+  cutter.Add(10, 100, 105);
+  cutter.Add(11, 120, 125);
+  cutter.Add(12, 140, 145);
+  cutter.Add(50, 150, 160);
+  ExpectStep(cutter.Last(), 100, 145, 3, true);
 }
 
 class FoundSteps : public TraceDbTest {
@@ -95,6 +190,74 @@ TEST_F(FoundSteps, HaveRows) {
                                                     std::to_string(step), "42"}));
   }
   EXPECT_EQ(One("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'step' AND eventType = 60"), "8");
+  EXPECT_EQ(Query("SELECT number FROM SLIPSTREAM_STEPS WHERE isUnfinished = 1"), (Rows{{"7"}}));
+}
+
+// 120 steps of 1,000 ns, and behind the 50th and the 100th ten batches of 300 ns each.
+TEST_F(FoundSteps, DoNotSwallowAnEvaluation) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{tracer::kFactPid, "100"}, {tracer::kFactHost, "h"}, {tracer::kFactExecutable, "/bin/python"}});
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaLaunchKernel");
+    spool.Name(tracer::NameTable::kHooks, 1, "cudaMemcpyAsync");
+    for (uint32_t site = 2; site <= 5; ++site) spool.Site(site, "train.py", static_cast<int32_t>(40 + site), "main");
+    spool.Site(7, "train.py", 60, "evaluate");
+    spool.Site(8, "train.py", 61, "evaluate");
+    spool.Thread(1, 100, "main");
+    std::vector<tracer::TraceRecord> records;
+    const auto call = [&](uint64_t at, uint32_t site) {
+      records.push_back(CallAt(at, at + 50, site == 2 || site == 7 ? 1 : 0));
+      records.back().site = site;
+    };
+    uint64_t at = 1000;
+    for (uint64_t step = 0; step < 120; ++step, at += 1000) {
+      for (uint32_t site = 2; site <= 5; ++site) call(at + uint64_t{200} * (site - 2), site);
+      if (step != 49 && step != 99) continue;
+      for (uint64_t batch = 0; batch < 10; ++batch, at += 300) {
+        call(at + 1000, 7);
+        call(at + 1100, 3);
+        call(at + 1200, 8);
+      }
+    }
+    spool.Records(1, records);
+    spool.End();
+  }
+  const BuildResult result = BuildWell();
+  EXPECT_EQ(result.processes[0].step_line, "train.py:42");
+  EXPECT_EQ(result.processes[0].steps, 120U);
+  EXPECT_EQ(result.processes[0].median_step_ns, 1000);
+  // Those two and the last one end with their last call: 600 behind their start, and 50 long.
+  EXPECT_EQ(Query("SELECT end - start, isUnfinished, count(*) FROM SLIPSTREAM_STEPS GROUP BY 1, 2 ORDER BY 1"),
+            (Rows{{"650", "1", "3"}, {"1000", "0", "117"}}));
+  EXPECT_EQ(Query("SELECT number FROM SLIPSTREAM_STEPS WHERE isUnfinished ORDER BY start"),
+            (Rows{{"49"}, {"99"}, {"119"}}));
+}
+
+// Of two sites of one line, another thread has the one that is not the cut thread's, and has it first.
+TEST_F(FoundSteps, AreCutWhereAnotherThreadWasAtTheirLineFirst) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaLaunchKernel");
+    spool.Name(tracer::NameTable::kHooks, 1, "cudaMemcpyAsync");
+    for (uint32_t site = 2; site <= 5; ++site) spool.Site(site, "train.py", static_cast<int32_t>(40 + site), "main");
+    spool.Site(6, "train.py", 42, "main");
+    spool.Thread(1, 100, "main");
+    spool.Thread(2, 200, "other");
+    tracer::TraceRecord other = CallAt(10, 20, 1);
+    other.site = 6;
+    spool.Records(2, {other});
+    std::vector<tracer::TraceRecord> records;
+    for (uint64_t step = 0; step < 8; ++step) {
+      for (uint32_t site = 2; site <= 5; ++site) {
+        const uint64_t at = 1000 * (step + 1) + uint64_t{100} * site;
+        records.push_back(CallAt(at, at + 50, site == 2 ? 1 : 0));
+        records.back().site = site;
+      }
+    }
+    spool.Records(1, records);
+    spool.End();
+  }
+  EXPECT_EQ(BuildWell().processes[0].steps, 8U);
 }
 
 TEST_F(FoundSteps, GiveWayToThoseThatTheProcessRecorded) {

@@ -134,6 +134,29 @@ TEST_F(StepFinderTest, NoLoop) {
   EXPECT_EQ(Found(), kImages);
 }
 
+// Of 19 whole steps; the last one has no end.
+TEST(LoopOfTest, LinesByHowManyStepsVisitThem) {
+  std::vector<LineVisit> visits = {{.site = 5, .copies = true, .start_ns = 50}};  // before the loop
+  for (uint64_t step = 0; step < 20; ++step) {
+    const uint64_t at = 100 + 100 * step + (step > 10 ? 900 : 0);  // one takes 1000
+    const auto visit = [&](uint32_t site) { visits.push_back({.site = site, .copies = site == 10, .start_ns = at}); };
+    for (const uint32_t site : {10U, 11U, 12U}) visit(site);
+    if (step % 2 == 0) visit(13);  // 10 of 19
+    if (step == 0 || step == 4 || step == 8) {
+      visit(20);  // 3 of 19: more than one of eight
+      visit(21);
+      visit(20);  // once more in the same step
+    }
+    if (step == 5 || step == 6) visit(30);  // 2 of 19
+    if (step == 19) visit(31);
+  }
+  const StepLoop loop = LoopOf(visits, 10);
+  EXPECT_EQ(loop.own, (std::vector<uint32_t>{10, 11, 12, 13}));
+  EXPECT_EQ(loop.often, (std::vector<uint32_t>{20, 21}));
+  EXPECT_EQ(loop.median_ns, 100);
+  EXPECT_TRUE(LoopOf({}, 10).own.empty());
+}
+
 // A service that answers whatever comes: lines come again, in no order.
 TEST_F(StepFinderTest, NothingRegular) {
   uint32_t random = 1;

@@ -49,9 +49,9 @@ struct WallSpan {
   int64_t first = 0;  // record
   int64_t last = 0;
   bool has_steps = false;
-  bool found = false;               // the steps were, by a line: what lies between two of them was cut off
-  std::span<const Step> steps;      // chosen, in the order of their starts
-  std::span<const Interval> drops;  // when records are missing
+  bool found = false;                    // the steps were, by a line: what lies between two of them was cut off
+  std::span<const Step> steps = {};      // chosen, in the order of their starts
+  std::span<const Interval> drops = {};  // when records are missing
 };
 
 // In the time of a pause that is no ordinary one.
