@@ -124,6 +124,39 @@ TEST(StepCutterTest, ACheckpointIsCutOff) {
   ExpectStep(cutter.Add(10, 2000, 2005), 1000, 2000, 4, false);
 }
 
+// What every step does from some time on is no evaluation, though no step did it before.
+TEST(StepCutterTest, LinesThatComeOftenAreTheLoops) {
+  StepCutter cutter(kLoop);
+  for (int64_t step = 0; step < 10; ++step) {
+    const int64_t at = 200 * step;
+    const auto ended = cutter.Add(10, at, at + 5);
+    ASSERT_EQ(ended.has_value(), step > 0);
+    // The fourth of them has it for the fourth time.
+    if (ended) {
+      EXPECT_EQ(ended->is_unfinished, step <= 3) << step;
+    }
+    cutter.Add(11, at + 20, at + 25);
+    cutter.Add(12, at + 40, at + 45);
+    AddEvaluation(at, &cutter);
+  }
+}
+
+// Once in nine steps, each time.
+TEST(StepCutterTest, WhatComesSeldomStaysForeign) {
+  StepCutter cutter(kLoop);
+  int64_t at = 0;
+  uint64_t cut = 0;
+  for (int64_t step = 0; step < 91; ++step) {
+    const auto ended = cutter.Add(10, at, at + 5);
+    if (ended && ended->is_unfinished) ++cut;
+    cutter.Add(11, at + 20, at + 25);
+    cutter.Add(12, at + 40, at + 45);
+    if (step % 9 == 0) AddEvaluation(at, &cutter);
+    at += step % 9 == 0 ? 200 : 100;
+  }
+  EXPECT_EQ(cut, 10U);
+}
+
 // Behind the last step, whatever is foreign is no part of it.
 TEST(StepCutterTest, TheLastOneEndsBeforeForeignLines) {
   StepCutter cutter(kLoop);

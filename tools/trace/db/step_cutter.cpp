@@ -45,13 +45,33 @@ void StepCutter::Visit(uint32_t site) {
     line->second.step = begun_;
     return;
   }
-  if (!run_) run_ = Run{.from = open_->end, .calls = open_->calls, .own = own_};
   auto at = foreign_.find(site);
+  if (at == foreign_.end() && IsOften(site)) {
+    run_.reset();
+    return;
+  }
+  if (!run_) run_ = Run{.from = open_->end, .calls = open_->calls, .own = own_};
   if (at == foreign_.end()) {
     if (foreign_.size() == kMostForeign) return;
     at = foreign_.emplace(site, Foreign{.run = *run_}).first;
   }
   ++at->second.visits;
+}
+
+bool StepCutter::IsOften(uint32_t site) {
+  auto at = recent_.find(site);
+  if (at == recent_.end()) {
+    if (recent_.size() == kMostRecent) return false;
+    at = recent_.try_emplace(site).first;
+  }
+  Recent& recent = at->second;
+  if (recent.count != 0 && recent.steps[(recent.count - 1) % kOften] == begun_) return false;  // in this step, too
+  recent.steps[recent.count++ % kOften] = begun_;
+  if (recent.count < kOften) return false;
+  if (begun_ - recent.steps[recent.count % kOften] >= (kOften - 1) * kSeldom) return false;
+  lines_[site] = {};
+  recent_.erase(at);
+  return true;
 }
 
 StepTime StepCutter::WithoutForeign(StepTime step, bool is_last) const {

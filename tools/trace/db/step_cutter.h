@@ -8,12 +8,16 @@
 // Then the step ends with the last call before the first of these foreign lines. Nobody knows how much longer it went
 // on, and so it is unfinished. A step that is slow at the loop's own lines is slow, and nothing is cut off.
 //
+// A line that kOften steps visit, one fewer than kSeldom steps behind the other in the mean, is part of the loop from
+// there on, whatever it was before.
+//
 // Limit: an evaluation at the very lines of the training is taken for steps.
 //
-// Memory: the lines of the loop, and kMostForeign of an open step.
+// Memory: the lines of the loop, kMostForeign of an open step, kMostRecent that may become part of the loop.
 // Threading: an object belongs to one thread.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -36,6 +40,8 @@ class StepCutter {
   static constexpr uint64_t kLoopVisits = 3;
   static constexpr uint64_t kMuchCopied = uint64_t{1} << 20;
   static constexpr size_t kMostForeign = 256;
+  static constexpr size_t kOften = 4;
+  static constexpr size_t kMostRecent = 1024;
 
   explicit StepCutter(const StepFinder::Found& line);
 
@@ -65,6 +71,8 @@ class StepCutter {
   };
 
   void Visit(uint32_t site);
+  // Of a foreign line that the open step visits for the first time: whether it is one no more.
+  bool IsOften(uint32_t site);
   StepTime WithoutForeign(StepTime step, bool is_last) const;
 
   const StepFinder::Found line_;
@@ -75,8 +83,14 @@ class StepCutter {
   size_t own_ = 0;      // of its own lines, that the open step has visited
   std::optional<Run> run_;
   std::map<uint32_t, Foreign> foreign_;  // of the open step, by site
-  uint64_t steps_ = 0;                   // that have ended
-  uint64_t calls_ = 0;                   // in them
+  // Of foreign lines, the last steps that visited them: a ring that begins at the earliest.
+  struct Recent {
+    std::array<uint64_t, kOften> steps{};
+    size_t count = 0;
+  };
+  std::unordered_map<uint32_t, Recent> recent_;
+  uint64_t steps_ = 0;  // that have ended
+  uint64_t calls_ = 0;  // in them
 };
 
 }  // namespace slipstream::trace_db
