@@ -5,7 +5,6 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
-#include "tools/cli/trace_input.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/text.h"
 #include "tools/trace/report/report.h"
@@ -20,6 +19,7 @@ constexpr char kCommand[] = "advise";
 struct Made {
   int status = kFailed;
   bool stopped = false;
+  bool again = false;  // with a new database
   std::string text;
 };
 
@@ -35,7 +35,7 @@ std::optional<size_t> ProcessOf(const report::Report& report, std::optional<int6
 Made Make(const AdviseOptions& options, const std::string& version) {
   Made made;
   const EndingSignals signals;
-  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more);
+  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more, options.input);
   if (input.status != kSuccess) {
     made.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
     made.status = input.status;
@@ -50,6 +50,8 @@ Made Make(const AdviseOptions& options, const std::string& version) {
   const auto process = report.processes.empty() ? std::nullopt : ProcessOf(report, options.rank);
   std::optional<advise::Facts> facts;
   if (process && input.database->ok()) facts = advise::ReadFacts(input.database.get(), report, *process);
+  made.again = input.IsToBeRebuilt();
+  if (made.again) return made;
   if (input.database->stopped() || EndingSignals::stop()->load()) {
     made.stopped = true;
   } else if (!input.database->ok()) {
@@ -73,7 +75,12 @@ Made Make(const AdviseOptions& options, const std::string& version) {
 
 int Advise(const AdviseOptions& options, const std::string& version) {
   if (options.list) return Print(kCommand, options.json ? advise::RulesJson() : advise::FormatRules());
-  const Made made = Make(options, version);
+  Made made = Make(options, version);
+  if (made.again) {
+    AdviseOptions rebuilding = options;
+    rebuilding.input.rebuild = true;
+    made = Make(rebuilding, version);
+  }
   if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.text.empty()) return made.status;
   const int printed = Print(kCommand, made.text);

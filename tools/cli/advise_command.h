@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/trace_input.h"
+
 namespace slipstream::cli {
 
 struct AdviseOptions {
@@ -20,6 +22,7 @@ struct AdviseOptions {
   std::optional<int64_t> rank = {};    // the process of this rank; else the one that the report shows
   bool list = false;                   // the rules, and nothing else
   bool json = false;
+  TraceInputOptions input = {};
 };
 
 int Advise(const AdviseOptions& options, const std::string& version);

@@ -6,7 +6,6 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
-#include "tools/cli/trace_input.h"
 #include "tools/text/text.h"
 
 namespace slipstream::cli {
@@ -114,10 +113,11 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
   ExportOutcome outcome = trace_export::CheckPlace(request);
   trace_db::BuildResult built;
   bool stopped = false;
+  bool again = false;  // with a new database
   if (outcome.problem == ExportProblem::kNone) {
     const EndingSignals signals;
     const std::atomic<bool>* const stop = EndingSignals::stop();
-    TraceInput input = OpenTrace(kCommand, options.run, version, options.more);
+    TraceInput input = OpenTrace(kCommand, options.run, version, options.more, options.input);
     stopped = stop->load();
     if (input.status != kSuccess && !stopped) return input.status;
     built = std::move(input.built);
@@ -130,7 +130,13 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
       };
       outcome = trace_export::ExportTrace(*input.database, request);
       stopped = outcome.problem == ExportProblem::kStopped;
+      again = outcome.problem == ExportProblem::kUnreadable && input.IsToBeRebuilt();
     }
+  }
+  if (again) {
+    ExportOptions rebuilding = options;
+    rebuilding.input.rebuild = true;
+    return ExportFile(rebuilding, version);
   }
   if (stopped) return Stopped(request.file);
   if (outcome.problem != ExportProblem::kNone) {

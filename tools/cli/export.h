@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/trace_input.h"
 #include "tools/trace/db/trace_db.h"
 #include "tools/trace/export/trace_export.h"
 
@@ -30,6 +31,7 @@ struct ExportOptions {
   std::optional<int64_t> rank = {};             // only its processes; not for a database
   bool force = false;                           // replace a file that is there
   bool json = false;
+  TraceInputOptions input = {};  // but for --sqlite, which makes its own database
 };
 
 int Export(const ExportOptions& options, const std::string& version);

@@ -49,6 +49,14 @@ constexpr char kRunHelp[] =
 constexpr char kJsonHelp[] = "Print JSON";
 constexpr char kForceHelp[] = "Replace a file that is there";
 
+// The database of a recorded run, for the commands that ask it.
+void AddInput(CLI::App* app, slipstream::cli::TraceInputOptions* options) {
+  app->add_flag("--rebuild", options->rebuild, "Read the run again, though its directory has a database of it");
+  app->add_flag_callback(
+      "--no-cache", [options] { options->keep = false; }, "Use and leave no database in the run's directory");
+  app->add_flag("-v,--verbose", options->verbose, "Say where the database is, and why");
+}
+
 // A command, with whatever its options are read into.
 struct Command {
   CLI::App* app = nullptr;
@@ -212,6 +220,7 @@ void AddReport(CommandLine* line) {
       ->type_name("FILE");
   command.app->add_flag("--force", options->force, kForceHelp);
   command.app->add_flag("--json", options->json, kJsonHelp);
+  AddInput(command.app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
     return options->run.empty() ? NoRun("report RUN") : slipstream::cli::Report(*options, kVersion);
   };
@@ -230,6 +239,7 @@ void AddAdvise(CommandLine* line) {
       ->type_name("N");
   command.app->add_flag("--list", options->list, "Print the rules, and what each needs of a trace");
   command.app->add_flag("--json", options->json, kJsonHelp);
+  AddInput(command.app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
     if (options->run.empty() && !options->list) return NoRun("advise RUN (or --list)");
     return slipstream::cli::Advise(*options, kVersion);
@@ -390,6 +400,7 @@ void AddExport(CommandLine* line) {
       ->type_name("N");
   app->add_flag("--force", options->force, kForceHelp);
   app->add_flag("--json", options->json, "Say as JSON what was exported");
+  AddInput(app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
     const bool has_format = options->sqlite || options->chrome || options->perfetto || options->allocations;
     if (has_format && options->run.empty()) {

@@ -11,7 +11,6 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
-#include "tools/cli/trace_input.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
@@ -74,6 +73,7 @@ bool WritePage(const ReportCommandOptions& options, const report::Report& report
 struct Made {
   int status = kFailed;
   bool stopped = false;
+  bool again = false;  // with a new database
   bool partial = false;
   report::Report report;
 };
@@ -81,7 +81,7 @@ struct Made {
 Made Make(const ReportCommandOptions& options, const std::string& version) {
   Made made;
   const EndingSignals signals;
-  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more);
+  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more, options.input);
   if (input.status != kSuccess) {
     made.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
     return made;
@@ -93,6 +93,8 @@ Made Make(const ReportCommandOptions& options, const std::string& version) {
         report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
   }
   for (const auto& spool : input.built.unreadable) made.report.unreadable.push_back(spool.why);
+  made.again = input.IsToBeRebuilt();
+  if (made.again) return made;
   if (input.database->stopped() || EndingSignals::stop()->load()) {
     made.stopped = true;
   } else if (!input.database->ok()) {
@@ -116,7 +118,12 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
       return kFailed;
     }
   }
-  const Made made = Make(options, version);
+  Made made = Make(options, version);
+  if (made.again) {
+    ReportCommandOptions rebuilding = options;
+    rebuilding.input.rebuild = true;
+    made = Make(rebuilding, version);
+  }
   if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.status != kSuccess) return made.status;
   std::string text = options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report);

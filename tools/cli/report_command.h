@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/cli/trace_input.h"
+
 namespace slipstream::cli {
 
 struct ReportCommandOptions {
@@ -19,6 +21,7 @@ struct ReportCommandOptions {
   std::optional<std::string> html = {};  // file for the page
   bool force = false;                    // replace a file that is there
   bool json = false;
+  TraceInputOptions input = {};
 };
 
 int Report(const ReportCommandOptions& options, const std::string& version);

@@ -1,8 +1,11 @@
 // A recorded run as the commands that read one take it: the directory of the run, one spool file of it, or a database
 // that was made of it before (`slipstream export --sqlite`, or Nsight Systems' export).
 //
-// Of spool files a database is made first, in a directory of its own (TMPDIR, else /tmp), whose name is gone before
-// this returns: nothing is left behind, whatever becomes of the process. It takes up to twice the room of the spools.
+// Of spool files a database is made first. It stays in the run's directory, where nobody but this user can write, and
+// is used again while the spools stand (trace/db/kept_database.h). Where it cannot stay (the directory is read-only,
+// full, in memory or others'; the run goes on; RUN is one spool file) it is made in a directory of its own, whose name
+// is gone before this returns: nothing is left behind, whatever becomes of the process. That is in TMPDIR (else /tmp),
+// or where the database has no room there or it is memory, in /var/tmp (trace/db/build_place.h).
 //
 // Threading: one thread.
 // Errors: said on standard error, with what to do; the caller has the exit status.
@@ -18,17 +21,27 @@
 
 namespace slipstream::cli {
 
+struct TraceInputOptions {
+  bool keep = true;      // use the database in the run's directory, and leave one there
+  bool rebuild = false;  // use none that is there
+  bool verbose = false;  // say on standard error where the database is
+};
+
 struct TraceInput {
   int status = kFailed;                                // kSuccess: there is a database
   std::unique_ptr<trace_db::DatabaseReader> database;  // stops when EndingSignals says so
   bool was_database = false;                           // what was named is one; else `built` says what was read
-  trace_db::BuildResult built;
+  bool reused = false;                                 // it was there before, in the run's directory
+  trace_db::BuildResult built;                         // `reused`: as KeptDatabase has it
   bool partial() const { return !was_database && built.partial(); }
+  // When all questions are asked: the database that was used again cannot be read to its end. Open it once more, with
+  // `rebuild`.
+  bool IsToBeRebuilt() const;
 };
 
 // `command` is its name as the user wrote it ("report"). An EndingSignals must live.
 // `more`: parts of the run that lie elsewhere, directories or spool files.
 TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,
-                     const std::vector<std::string>& more = {});
+                     const std::vector<std::string>& more = {}, const TraceInputOptions& options = {});
 
 }  // namespace slipstream::cli

@@ -23,14 +23,16 @@ int WantsToStop(void* stop) { return static_cast<const std::atomic<bool>*>(stop)
 
 }  // namespace
 
+void SortIn(const std::string& folder) {
+  if (sqlite3_initialize() != SQLITE_OK) return;
+  sqlite3_free(sqlite3_temp_directory);
+  sqlite3_temp_directory = folder.empty() ? nullptr : sqlite3_mprintf("%s", folder.c_str());
+}
+
 Database::Database(const std::string& path) {
-  // What indices are sorted in goes beside the database, where its reader has made room; /tmp may be memory. SQLite
-  // removes those files' names as soon as it has opened them.
-  if (sqlite3_initialize() == SQLITE_OK) {
-    sqlite3_free(sqlite3_temp_directory);
-    const std::string folder = std::filesystem::path(path).parent_path().string();
-    sqlite3_temp_directory = sqlite3_mprintf("%s", folder.empty() ? "." : folder.c_str());
-  }
+  // What indices are sorted in goes beside the database, where its reader has made room; /tmp may be memory.
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  SortIn(folder.empty() ? "." : folder);
   // "file:x" must be the name of a file. Nobody else knows this one, so it needs no locks, which many a cluster's file
   // system does not have.
   const std::string name = path.starts_with('/') ? path : "./" + path;
@@ -45,8 +47,7 @@ Database::Database(const std::string& path) {
 
 Database::~Database() {
   sqlite3_close(handle_);
-  sqlite3_free(sqlite3_temp_directory);
-  sqlite3_temp_directory = nullptr;
+  SortIn("");
 }
 
 bool Database::refused() const {

@@ -6,8 +6,8 @@
 //   included.
 // Hazard: there is no journal. A file that an error, a signal or a crash interrupted is of no use and must be removed;
 //   the caller gives it its name only when it is whole (new_file.h). Writing past RLIMIT_FSIZE sends SIGXFSZ, which the
-//   process must ignore to get an error instead. Where SQLite sorts is set for the whole process, so there may be one
-//   object at a time.
+//   process must ignore to get an error instead. Where SQLite sorts is set for the whole process (SortIn), to the
+//   database's own folder and in the end to none, so there may be one object at a time.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,10 @@
 struct sqlite3;
 
 namespace slipstream::trace_db {
+
+// Where SQLite puts what it sorts from now on, in the whole process; empty: where it would by itself (SQLITE_TMPDIR,
+// TMPDIR, /var/tmp, /tmp). It removes those files' names as soon as it has opened them. Not while a statement runs.
+void SortIn(const std::string& folder);
 
 class Database {
  public:

@@ -1,16 +1,29 @@
 #include "tools/trace/db/new_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <memory>
+#include <string_view>
 
 namespace slipstream::trace_db {
 namespace {
+
+constexpr std::string_view kNewSuffix = ".new-";
+constexpr size_t kRandomCharacters = 6;  // mkostemp(3)
+constexpr time_t kAbandonedSeconds = 3600;
+
+std::string FolderOf(const std::string& place) {
+  std::string folder = std::filesystem::path(place).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
 
 int Synchronize(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC);
@@ -38,7 +51,7 @@ NewFile::~NewFile() {
 }
 
 int NewFile::Create() {
-  std::string name = place_ + ".new-XXXXXX";
+  std::string name = place_ + std::string(kNewSuffix) + std::string(kRandomCharacters, 'X');
   const int fd = mkostemp(name.data(), O_CLOEXEC);
   if (fd < 0) return errno;
   fchmod(fd, S_IRUSR | S_IWUSR);  // whatever the umask
@@ -58,15 +71,32 @@ int NewFile::TryToLengthen() {
   return error;
 }
 
-int NewFile::Publish(bool replace) {
-  if (const int error = Synchronize(path_, O_RDWR); error != 0) return error;
+int NewFile::Publish(bool replace, bool durable) {
+  if (durable) {
+    if (const int error = Synchronize(path_, O_RDWR); error != 0) return error;
+  }
   const int error = !replace ? RenameToNew(path_, place_) : rename(path_.c_str(), place_.c_str()) == 0 ? 0 : errno;
   if (error != 0) return error;
   path_.clear();
   // The name is as safe as the file system makes it; one that cannot synchronize directories is no failure.
-  const std::string folder = std::filesystem::path(place_).parent_path().string();
-  Synchronize(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  if (durable) Synchronize(FolderOf(place_), O_RDONLY | O_DIRECTORY);
   return 0;
+}
+
+void NewFile::RemoveAbandoned(const std::string& place) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(opendir(FolderOf(place).c_str()), closedir);
+  if (dir == nullptr) return;
+  const std::string prefix = std::filesystem::path(place).filename().string() + std::string(kNewSuffix);
+  const time_t now = time(nullptr);
+  while (const dirent* const entry = readdir(dir.get())) {
+    const std::string_view name(entry->d_name);
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + kRandomCharacters) continue;
+    struct stat facts {};
+    if (fstatat(dirfd(dir.get()), entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(facts.st_mode) &&
+        facts.st_uid == geteuid() && now - facts.st_mtim.tv_sec > kAbandonedSeconds) {
+      unlinkat(dirfd(dir.get()), entry->d_name, 0);
+    }
+  }
 }
 
 }  // namespace slipstream::trace_db

@@ -8,11 +8,14 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <system_error>
+#include <utility>
 
 #include "tools/trace/db/clean_text.h"
 #include "tools/trace/db/global_id.h"
 #include "tools/trace/db/gpu_rows.h"
+#include "tools/trace/db/kept_database.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/db/trace_tables.h"
 
@@ -40,7 +43,7 @@ class Build {
   explicit Build(const BuildOptions& options) : options_(options) {}
 
   BuildResult Run() {
-    if (FindSpools() && CheckPlace() && Survey()) Write();
+    if (Find() && CheckPlace() && Survey()) Write();
     if (result_.problem != BuildProblem::kNone) result_.processes.clear();
     return result_;
   }
@@ -56,7 +59,7 @@ class Build {
     if (options_.progress) options_.progress(progress);
   }
 
-  bool FindSpools();
+  bool Find();
   bool CheckPlace();
   bool Survey();
   bool Write();
@@ -72,26 +75,10 @@ class Build {
   uint64_t total_bytes_ = 0;
 };
 
-bool Build::FindSpools() {
-  std::vector<std::string> parts = {options_.run};
-  parts.insert(parts.end(), options_.more.begin(), options_.more.end());
-  for (const std::string& part : parts) {
-    std::error_code error;
-    std::vector<std::string> found = {part};
-    if (!std::filesystem::is_regular_file(part, error)) {
-      std::string why;
-      found = tracer::ListSpools(part, &why);
-      if (!why.empty()) return Fail(BuildProblem::kNoRun, why);
-      if (found.empty()) return Fail(BuildProblem::kNoSpools, part);
-    }
-    for (std::string& path : found) {
-      // A part that is named twice, or a file and its directory.
-      const bool known = std::any_of(paths_.begin(), paths_.end(), [&](const std::string& other) {
-        return std::filesystem::equivalent(path, other, error);
-      });
-      if (!known) paths_.push_back(std::move(path));
-    }
-  }
+bool Build::Find() {
+  FoundSpools found = FindSpools(options_.run, options_.more);
+  if (found.problem != BuildProblem::kNone) return Fail(found.problem, found.what);
+  paths_ = std::move(found.paths);
   return true;
 }
 
@@ -178,7 +165,7 @@ bool Build::Write() {
 
   struct stat facts {};
   if (stat(file.path().c_str(), &facts) == 0) result_.database_bytes = static_cast<uint64_t>(facts.st_size);
-  const int error = file.Publish(options_.replace);
+  const int error = file.Publish(options_.replace, /*durable=*/!options_.temporary);
   if (error == 0) return true;
   if (error == EEXIST && !options_.replace) return Fail(BuildProblem::kExists);
   return Fail(IsLackOfRoom(error) ? BuildProblem::kNoRoom : BuildProblem::kWriting, std::strerror(error));
@@ -254,6 +241,7 @@ void Build::WriteSession(Database* database) {
   meta.Row("EXPORT_SCHEMA_VERSION_MICRO", version.substr(second + 1));
   meta.Row("EXPORT_PARAM_LAZY", "true");
   meta.Row("SLIPSTREAM_SCHEMA_VERSION", kOwnSchemaVersion);
+  if (!options_.made_from.empty()) WriteMadeFrom(&meta, options_.made_from, result_);
   for (const EnumTable& each : EnumTables()) {
     Table table(database, each.layout);
     for (const EnumValue& value : each.values) table.Row(value.id, value.name, value.label);
@@ -265,6 +253,31 @@ void Build::WriteSession(Database* database) {
 bool BuildResult::partial() const {
   return !unreadable.empty() || std::any_of(processes.begin(), processes.end(),
                                             [](const ExportedProcess& process) { return process.damaged(); });
+}
+
+FoundSpools FindSpools(const std::string& run, const std::vector<std::string>& more) {
+  FoundSpools spools;
+  std::set<std::pair<dev_t, ino_t>> known;
+  std::vector<std::string> parts = {run};
+  parts.insert(parts.end(), more.begin(), more.end());
+  for (const std::string& part : parts) {
+    std::error_code error;
+    std::vector<std::string> found = {part};
+    if (!std::filesystem::is_regular_file(part, error)) {
+      std::string why;
+      found = tracer::ListSpools(part, &why);
+      if (!why.empty()) return {BuildProblem::kNoRun, why, {}};
+      if (found.empty()) return {BuildProblem::kNoSpools, part, {}};
+    }
+    for (std::string& path : found) {
+      // A part that is named twice, or a file and its directory. One that is not there any more says so when it is
+      // read.
+      struct stat facts {};
+      if (lstat(path.c_str(), &facts) == 0 && !known.emplace(facts.st_dev, facts.st_ino).second) continue;
+      spools.paths.push_back(std::move(path));
+    }
+  }
+  return spools;
 }
 
 BuildResult BuildTraceDatabase(const BuildOptions& options) { return Build(options).Run(); }

@@ -8,6 +8,8 @@
 //   gpu_rows.h      the devices of all processes
 //   schema.h        the tables
 //   database.h, table.h, new_file.h   the file, which gets its name when it is whole
+//   kept_database.h   one that stays in the run's directory, to be used again
+//   build_place.h     where there is room for one
 //
 // Files are read one after the other, so that a trace may be larger than memory.
 //
@@ -40,7 +42,10 @@ struct BuildOptions {
   std::vector<std::string> more = {};  // parts of the same run that lie elsewhere, each likewise: of other ranks
   std::string database;                // where to
   bool replace = false;                // what is there
+  // What goes away with the process: it need not be on the disk before it has its name.
+  bool temporary = false;
   std::string product_version = {};
+  std::string made_from = {};  // MadeFrom (kept_database.h), to be found in it; empty: nobody will ask
   std::string debug_directory = "/usr/lib/debug";  // debug files of the system's libraries; empty: none is looked for
   const std::atomic<bool>* stop = nullptr;         // ends it when it becomes true; may be set by a signal handler
   std::function<void(const BuildProgress&)> progress = {};
@@ -76,6 +81,16 @@ struct BuildResult {
   // The database is there, and something of the spools is not in it.
   bool partial() const;
 };
+
+// The spool files of a run, each once, in the order in which processes are numbered. `problem`: kNone, kNoRun or
+// kNoSpools, with `what` as BuildResult has it.
+struct FoundSpools {
+  BuildProblem problem = BuildProblem::kNone;
+  std::string what;
+  std::vector<std::string> paths;
+};
+// `run`, `more`: as BuildOptions has them.
+FoundSpools FindSpools(const std::string& run, const std::vector<std::string>& more);
 
 BuildResult BuildTraceDatabase(const BuildOptions& options);
 
