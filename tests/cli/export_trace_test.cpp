@@ -58,6 +58,29 @@ TEST_P(ExportTraceTest, OfADirectoryASpoolAndADatabase) {
   EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
 }
 
+TEST_P(ExportTraceTest, TheSecondTimeTheRunIsNotReadAgain) {
+  Sample("0.spool", 5, 0, /*ends=*/false);
+  const Finished first = RunIt(Options());
+  EXPECT_EQ(first.status, kSuccess) << first.err;
+  EXPECT_NE(first.out.find("0.spool: incomplete: "), std::string::npos) << first.out;
+  const std::string bytes = tracer::Slurp(File());
+  // What is in it now, and in no spool.
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open((run_ + "/slipstream-cache.sqlite").c_str(), &handle), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(handle, "UPDATE SLIPSTREAM_PROCESSES SET executable = 'changed'", nullptr, nullptr, nullptr),
+            SQLITE_OK);
+  sqlite3_close(handle);
+  ExportOptions options = Options();
+  options.force = true;
+  const Finished second = RunIt(options);
+  EXPECT_EQ(second.status, kSuccess) << second.err;
+  EXPECT_NE(second.out.find("0.spool: incomplete: "), std::string::npos) << second.out;
+  EXPECT_NE(tracer::Slurp(File()), bytes);
+  options.input.rebuild = true;
+  EXPECT_EQ(RunIt(options).out, first.out);
+  EXPECT_EQ(tracer::Slurp(File()), bytes);
+}
+
 TEST_P(ExportTraceTest, ForScripts) {
   Sample("0.spool", 5, 3);
   tracer::Spit(run_ + "/1.spool", "");

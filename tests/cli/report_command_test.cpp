@@ -37,6 +37,13 @@ class ReportCommandTest : public report::ReportTest {
     return test::RunProgram(words);
   }
 
+  std::string Kept() const { return run_ + "/slipstream-cache.sqlite"; }
+  static ino_t InodeOf(const std::string& path) {
+    struct stat facts {};
+    EXPECT_EQ(stat(path.c_str(), &facts), 0) << path;
+    return facts.st_ino;
+  }
+
   std::string page_;
 };
 
@@ -192,6 +199,59 @@ TEST_F(ReportCommandTest, ADatabaseThatCannotBeReadToItsEnd) {
   EXPECT_EQ(finished.status, kFailed);
   EXPECT_EQ(finished.out, "");
   EXPECT_NE(finished.err.find("cannot be read to its end: "), std::string::npos) << finished.err;
+}
+
+// The database stays with the run, and so does all that is said of its spools.
+TEST_F(ReportCommandTest, TheSecondTimeItSaysTheSame) {
+  Sample("0.spool", 0);
+  Sample("1.spool", 1, kStep, /*ends=*/false);
+  Spit(run_ + "/2.spool", "");
+  const Finished text = RunIt({.run = run_});
+  EXPECT_EQ(text.status, kPartial) << text.err;
+  EXPECT_NE(text.out.find("2.spool"), std::string::npos) << text.out;
+  const ino_t made = InodeOf(Kept());
+  EXPECT_EQ(RunIt({.run = run_}).out, text.out);
+  const Finished json = RunIt({.run = run_, .json = true});
+  EXPECT_EQ(json.status, kPartial) << json.err;
+  EXPECT_EQ(InodeOf(Kept()), made);
+  EXPECT_EQ(RunIt({.run = run_, .json = true, .input = {.keep = false}}).out, json.out);
+}
+
+// Nobody sees it before it is read.
+TEST_F(ReportCommandTest, DamageInsideTheKeptDatabaseCostsTimeOnly) {
+  Sample("0.spool", 0);
+  const Finished first = RunIt({.run = run_});
+  EXPECT_EQ(first.status, kSuccess) << first.err;
+  const std::string advice = RunCommand({"advise", run_}).out;
+  for (const char* command : {"report", "advise"}) {
+    EXPECT_EQ(RunCommand({command, run_}).status, kSuccess);  // makes its own
+    const std::string page =
+        trace_db::One(Kept(), "SELECT rootpage FROM sqlite_master WHERE name = 'SLIPSTREAM_CALLS'");
+    const std::string page_size = trace_db::One(Kept(), "PRAGMA page_size");
+    std::string bytes = Slurp(Kept());
+    bytes.replace((std::stoul(page) - 1) * std::stoul(page_size), std::stoul(page_size), std::stoul(page_size), '\xff');
+    Spit(Kept(), bytes);
+    const Finished again = RunCommand({command, run_});
+    EXPECT_EQ(again.status, kSuccess) << again.err;
+    EXPECT_EQ(again.err, "");
+    EXPECT_EQ(again.out, command == std::string("report") ? first.out : advice);
+    EXPECT_NE(Slurp(Kept()), bytes);
+  }
+}
+
+TEST_F(ReportCommandTest, WhereTheDatabaseIs) {
+  Sample("0.spool", 0);
+  const std::string whole = RunCommand({"report", run_, "--no-cache"}).out;
+  EXPECT_FALSE(std::filesystem::exists(Kept()));
+  const Finished kept = RunCommand({"report", run_, "--verbose"});
+  EXPECT_EQ(kept.err, "slipstream report: the database stays in " + Kept() + "\n");
+  EXPECT_EQ(kept.out, whole);
+  EXPECT_EQ(RunCommand({"advise", run_, "-v"}).err, "slipstream advise: the database is used again: " + Kept() + "\n");
+  EXPECT_EQ(RunCommand({"advise", run_, "-v", "--rebuild"}).err,
+            "slipstream advise: the database stays in " + Kept() + "\n");
+  const std::string file = directory_ + "/trace.json";
+  EXPECT_EQ(RunCommand({"export", run_, "-v", "--chrome", file}).err,
+            "slipstream export: the database is used again: " + Kept() + "\n");
 }
 
 TEST_F(ReportCommandTest, StandardOutputThatIsFull) {

@@ -1,5 +1,6 @@
 // How a database comes to its name, or does not: what is there already, what is in the way, and what stops it.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 
 #include "tests/support/process.h"
 #include "tests/trace_db/trace_db_testing.h"
+#include "tools/trace/db/new_file.h"
 
 namespace slipstream::trace_db {
 namespace {
@@ -170,6 +172,42 @@ TEST_F(BuildTest, ProgressGoesFromNothingToAll) {
   EXPECT_EQ(BuildTraceDatabase(options).problem, BuildProblem::kNone);
   EXPECT_EQ(phase, BuildProgress::Phase::kIndexing);
   EXPECT_EQ(last, bytes);
+}
+
+// Nobody waits for a disk, and everything else is as ever.
+TEST_F(BuildTest, ATemporaryOneIsWholeToo) {
+  BuildOptions options = Options();
+  options.temporary = true;
+  EXPECT_EQ(BuildTraceDatabase(options).problem, BuildProblem::kNone);
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CALLS"), "20000");
+  EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
+}
+
+TEST_F(BuildTest, WhatKilledOnesLeftIsRemoved) {
+  struct Left {
+    std::string name;
+    bool is_old;
+    bool stays;
+  };
+  const std::vector<Left> all = {{"trace.sqlite.new-abcdef", true, false}, {"trace.sqlite.new-ABCDEF", false, true},
+                                 {"trace.sqlite.new-abcde", true, true},   {"trace.sqlite.new-abcdefg", true, true},
+                                 {"other.sqlite.new-abcdef", true, true},  {"trace.sqlite", true, true}};
+  const timespec hours_ago[] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
+  std::vector<std::string> expected = {"run", "trace.sqlite.new-link00"};
+  for (const Left& left : all) {
+    Spit(directory_ + "/" + left.name, "x");
+    if (left.is_old) {
+      ASSERT_EQ(utimensat(AT_FDCWD, (directory_ + "/" + left.name).c_str(), hours_ago, 0), 0);
+    }
+    if (left.stays) expected.push_back(left.name);
+  }
+  const std::string link = directory_ + "/trace.sqlite.new-link00";
+  ASSERT_EQ(symlink("run", link.c_str()), 0);
+  ASSERT_EQ(utimensat(AT_FDCWD, link.c_str(), hours_ago, AT_SYMLINK_NOFOLLOW), 0);
+  NewFile::RemoveAbandoned(database_);
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(Names(), expected);
+  NewFile::RemoveAbandoned(directory_ + "/missing/trace.sqlite");
 }
 
 }  // namespace

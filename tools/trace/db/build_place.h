@@ -51,6 +51,7 @@ enum class Fit : uint8_t {
 struct Choice {
   size_t place = 0;
   Fit fit = Fit::kWell;
+  bool operator==(const Choice&) const = default;
 };
 // The first place that fits well, else the first with room, else the one with the most room, of those that are no
 // memory if there are any. There must be a place.
