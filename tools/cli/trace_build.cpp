@@ -132,11 +132,10 @@ void ComplainAbout(const std::string& command, const trace_db::BuildOptions& opt
                file + ": cannot be made: " + what + "\n  Name a file in a directory that is there and can be written.");
       break;
     case BuildProblem::kNoRoom:
-      Complain(
-          command,
-          file + ": no room: " + what + Escape(RoomFor(options.database)) +
-              "\n  Nothing is left of it. Make room (a database is up to twice as large as its spools) or name a file "
-              "in another place.");
+      Complain(command, file + ": no room: " + what + Escape(RoomFor(options.database)) +
+                            "\n  Nothing is left of it. Make room (a database is up to 2.6 times as large as its "
+                            "spools) or name a file "
+                            "in another place.");
       break;
     case BuildProblem::kWriting:
       Complain(command, file + ": cannot be written: " + what + "\n  Nothing is left of it.");

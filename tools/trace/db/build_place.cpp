@@ -14,7 +14,7 @@ constexpr uint64_t kLeastBytes = uint64_t{1} << 20;
 }  // namespace
 
 RoomNeeded RoomNeededFor(uint64_t spool_bytes) {
-  return {.database = kLeastBytes + spool_bytes / 5 * 12, .sorting = spool_bytes / 2};
+  return {.database = kLeastBytes + spool_bytes / 5 * 13, .sorting = spool_bytes / 2};
 }
 
 Place PlaceOf(const std::string& folder, const struct statfs& facts) {
