@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cstring>
 #include <filesystem>
 
 namespace slipstream::trace_db {
@@ -19,6 +20,11 @@ constexpr char kSettings[] =
 
 constexpr int kStepsBetweenLooks = 10'000;
 
+std::string FolderOf(const std::string& path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
 int WantsToStop(void* stop) { return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0; }
 
 }  // namespace
@@ -29,10 +35,9 @@ void SortIn(const std::string& folder) {
   sqlite3_temp_directory = folder.empty() ? nullptr : sqlite3_mprintf("%s", folder.c_str());
 }
 
-Database::Database(const std::string& path) {
+Database::Database(const std::string& path) : folder_(FolderOf(path)) {
   // What indices are sorted in goes beside the database, where its reader has made room; /tmp may be memory.
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  SortIn(folder.empty() ? "." : folder);
+  SortIn(folder_);
   // "file:x" must be the name of a file. Nobody else knows this one, so it needs no locks, which many a cluster's file
   // system does not have.
   const std::string name = path.starts_with('/') ? path : "./" + path;
@@ -83,6 +88,10 @@ bool Database::Fail(int code) {
   error_.code = code;
   error_.text = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(code);
   return false;
+}
+
+void Database::FailBeside(int error) {
+  if (ok()) error_ = {SQLITE_IOERR, std::strerror(error)};
 }
 
 }  // namespace slipstream::trace_db

@@ -49,11 +49,17 @@ class Database {
   // When it returns, SQLite has put everything into the file. Only ok() and error() may be called afterwards.
   bool Close();
 
+  // Where it is, and where what belongs to it while it is built may be.
+  const std::string& folder() const { return folder_; }
+
   sqlite3* handle() { return handle_; }
   // Keeps SQLite's last error, if none is kept yet. False, for callers to return.
   bool Fail(int code);
+  // The same for a file that belongs to it: an errno.
+  void FailBeside(int error);
 
  private:
+  const std::string folder_;
   sqlite3* handle_ = nullptr;
   Error error_;
 };

@@ -32,27 +32,44 @@ NumberOrNull NumberOf(int32_t device) { return {.known = device >= 0, .value = d
 DeviceRows::DeviceRows(TraceTables* tables, const DeviceClock& clock, const DevicePeriods& periods,
                        const tracer::SpoolReader& reader, int64_t process, int64_t global_pid,
                        std::function<int64_t(uint64_t)> at)
-    : tables_(*tables), clock_(clock), reader_(reader), process_(process), global_pid_(global_pid), at_(std::move(at)) {
+    : tables_(*tables),
+      clock_(clock),
+      reader_(reader),
+      process_(process),
+      global_pid_(global_pid),
+      at_(std::move(at)),
+      calls_(tables->file.folder()) {
   for (const DevicePeriods::Period& period : periods.all()) {
     periods_.push_back({.start = at_(period.start_ns), .end = at_(period.end_ns)});
   }
 }
 
+CallNumbers::Call* DeviceRows::CallOf(uint32_t cupti) {
+  CallNumbers::Call* const call = calls_.Of(cupti);
+  if (call == nullptr) tables_.file.FailBeside(calls_.error());
+  return call;
+}
+
 int64_t DeviceRows::CorrelationOfCall(uint32_t cupti) {
   if (cupti == 0) return ++tables_.correlations;
-  Call& call = calls_[cupti];
+  CallNumbers::Call* const call = CallOf(cupti);
   // Two calls of one number: no file should have that, and a database must not have one row twice.
-  if (call.seen) return ++tables_.correlations;
-  call.seen = true;
-  if (call.correlation == 0) call.correlation = ++tables_.correlations;
-  return call.correlation;
+  if (call == nullptr || call->seen != 0) return ++tables_.correlations;
+  call->seen = 1;
+  unattributed_ -= call->works;
+  if (call->correlation == 0) call->correlation = ++tables_.correlations;
+  return call->correlation;
 }
 
 int64_t DeviceRows::CorrelationOfWork(uint32_t cupti) {
-  Call& call = calls_[cupti];
-  ++call.works;
-  if (call.correlation == 0) call.correlation = ++tables_.correlations;
-  return call.correlation;
+  CallNumbers::Call* const call = CallOf(cupti);
+  if (call == nullptr) return ++tables_.correlations;
+  if (call->seen == 0 && call->works != std::numeric_limits<uint32_t>::max()) {
+    ++call->works;
+    ++unattributed_;
+  }
+  if (call->correlation == 0) call->correlation = ++tables_.correlations;
+  return call->correlation;
 }
 
 void DeviceRows::Saw(int64_t start) {
@@ -126,8 +143,6 @@ void DeviceRows::AddSet(const ActivityRecord& record) {
 void DeviceRows::Finish() {
   const auto facts = reader_.facts();
   if (kernel_count_ + copy_count_ + set_count_ == 0 && facts.find("deviceWork") == facts.end()) return;
-  uint64_t unattributed = 0;
-  for (const auto& [number, call] : calls_) unattributed += call.seen ? 0 : call.works;
   // Behind an interruption the devices may still be at what was asked for in it, until the first work that was
   // recorded.
   for (size_t i = 0; i < periods_.size(); ++i) {
@@ -135,7 +150,7 @@ void DeviceRows::Finish() {
     const int64_t start = i == 0 ? period.start : std::max(period.start, std::min(period.first_work, period.end));
     tables_.own_device_periods.Row(process_, start, period.end);
   }
-  tables_.own_device_work.Row(process_, Size(kernel_count_), Size(copy_count_), Size(set_count_), Size(unattributed));
+  tables_.own_device_work.Row(process_, Size(kernel_count_), Size(copy_count_), Size(set_count_), Size(unattributed_));
 }
 
 }  // namespace slipstream::trace_db

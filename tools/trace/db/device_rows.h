@@ -1,7 +1,7 @@
 // Writes the rows of what one process's devices did, and connects them with its calls: CUPTI numbers calls, the
 // database has numbers of its own, and a row of either may come first.
 //
-// Memory: two numbers for every call that made work.
+// Memory: what CallNumbers has.
 // Threading: one thread.
 // Errors: kept by the tables' Database.
 #pragma once
@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "tools/trace/db/call_numbers.h"
 #include "tools/trace/db/device_clock.h"
 #include "tools/trace/db/trace_tables.h"
 #include "tracer/spool/activity_record.h"
@@ -38,11 +39,6 @@ class DeviceRows {
   void Finish();
 
  private:
-  struct Call {
-    int64_t correlation = 0;
-    bool seen = false;  // the call, and not only its work
-    uint64_t works = 0;
-  };
   struct KernelIds {
     int64_t demangled = 0;
     int64_t brief = 0;
@@ -57,6 +53,7 @@ class DeviceRows {
   };
 
   int64_t CorrelationOfWork(uint32_t cupti);
+  CallNumbers::Call* CallOf(uint32_t cupti);
   void Saw(int64_t start);
   KernelIds IdsOf(uint32_t name);
   void AddKernel(const tracer::ActivityRecord& record);
@@ -70,7 +67,8 @@ class DeviceRows {
   const int64_t global_pid_;
   const std::function<int64_t(uint64_t)> at_;
   std::vector<Period> periods_;
-  std::unordered_map<uint32_t, Call> calls_;  // by CUPTI's number
+  CallNumbers calls_;
+  uint64_t unattributed_ = 0;  // works whose call was not seen so far
   std::unordered_map<uint32_t, KernelIds> kernels_;
   uint64_t kernel_count_ = 0;
   uint64_t copy_count_ = 0;

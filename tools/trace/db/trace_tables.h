@@ -14,7 +14,8 @@ namespace slipstream::trace_db {
 
 struct TraceTables {
   explicit TraceTables(Database* database)
-      : strings(database),
+      : file(*database),
+        strings(database),
         sites(database),
         stacks(database),
         native(database),
@@ -66,6 +67,7 @@ struct TraceTables {
     own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_NATIVE_STACK", "nativeStackId");
   }
 
+  Database& file;
   StringTable strings;
   SiteTable sites;
   StackTable stacks;
