@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/trace_db/trace_db_testing.h"
+#include "tools/trace/db/survey.h"
 #include "tracer/spool/range_record.h"
 
 namespace slipstream::trace_db {
@@ -208,6 +209,29 @@ TEST_F(RangeRowsTest, OneRangeIsNoLoop) {
   }
   EXPECT_EQ(BuildWell().processes[0].step_name, "");
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_STEPS"), "0");
+}
+
+// What is remembered of them has a bound, and a part of the steps would be a wrong number.
+TEST_F(RangeRowsTest, OfTooManyNoneIsAStep) {
+  constexpr uint64_t kSteps = 6;
+  {
+    HandSpool spool(run_, "0.spool");
+    Begin(spool);
+    spool.Name(tracer::NameTable::kRanges, 1, "step");
+    spool.Name(tracer::NameTable::kRanges, 2, "forward");
+    for (uint64_t i = 0; i < kSteps; ++i) {
+      const uint64_t at = 2000 + 100 * i;
+      spool.Records(kThread, {Of({.start_ns = at + 10, .end_ns = at + 20, .kind = RangeKind::kPushed, .name = 2}),
+                              Of({.start_ns = at, .end_ns = at + 90, .kind = RangeKind::kPushed, .name = 1})});
+    }
+    spool.End();
+  }
+  const auto look = [](uint64_t) { return true; };
+  const SpoolSurvey whole = SurveySpool(run_ + "/0.spool", look, kSteps);
+  ASSERT_TRUE(whole.step_ranges.has_value());
+  EXPECT_EQ(whole.step_ranges->are_steps, std::vector<bool>(kSteps, true));
+  EXPECT_FALSE(SurveySpool(run_ + "/0.spool", look, kSteps - 1).step_ranges.has_value());
+  EXPECT_FALSE(SurveySpool(run_ + "/0.spool", look, 2).step_ranges.has_value());
 }
 
 }  // namespace

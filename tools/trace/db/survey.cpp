@@ -19,7 +19,8 @@ constexpr uint64_t kRecordsBetweenLooks = 4096;
 // The ranges of a process that are named as steps are, by kind of name and thread.
 class NamedRanges {
  public:
-  explicit NamedRanges(const tracer::SpoolReader& reader) : reader_(reader) {}
+  // Of more than `most`, none is remembered.
+  NamedRanges(const tracer::SpoolReader& reader, size_t most) : reader_(reader), most_(most) {}
 
   void Add(const tracer::SpoolRecord& spooled) {
     const tracer::RangeRecord range = tracer::RangeOf(spooled.record);
@@ -30,7 +31,11 @@ class NamedRanges {
       const auto name = text != nullptr ? StepNameOf(*text) : std::nullopt;
       if (name) known->second = name->base;
     }
-    if (known->second.empty()) return;
+    if (known->second.empty() || count_ > most_) return;
+    if (++count_ > most_) {
+      ranges_.clear();
+      return;
+    }
     ranges_[{known->second, spooled.thread}].push_back({range.start_ns, range.end_ns});
   }
 
@@ -50,6 +55,8 @@ class NamedRanges {
 
  private:
   const tracer::SpoolReader& reader_;
+  const size_t most_;
+  size_t count_ = 0;
   std::unordered_map<uint32_t, std::string> bases_;  // by name; empty: no step's
   std::map<std::pair<std::string, uint32_t>, std::vector<RangeTimes>> ranges_;
 };
@@ -81,7 +88,7 @@ std::string SpoolSurvey::Text(const char* key) const {
   return found != facts.end() ? found->second : std::string();
 }
 
-SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look) {
+SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look, size_t most_named_ranges) {
   SpoolSurvey survey;
   survey.path = path;
   survey.file = std::filesystem::path(path).filename().string();
@@ -94,7 +101,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   StepFinder finder;
   LinesOfSites lines(*reader);
   std::unordered_map<uint16_t, bool> copies;  // by the spool's number of the function
-  NamedRanges ranges(*reader);
+  NamedRanges ranges(*reader, most_named_ranges);
   bool has_steps = false;
   tracer::SpoolRecord record;
   while (reader->Next(&record)) {

@@ -1,11 +1,12 @@
 // A first pass over a whole spool file: it finds what the rows of all files depend on, before the first row is written.
 // Reading takes a small part of the time of writing the rows.
 //
-// Memory: a bounded amount a file, and 16 bytes for each of the program's ranges that is named as a step.
+// Memory: a bounded amount a file; of it up to 40 bytes for each of kMostNamedRanges.
 // Threading: plain data, and a function for one thread.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -58,7 +59,12 @@ struct SpoolSurvey {
   std::string Text(const char* key) const;  // empty: it is not there
 };
 
+// Of a process with more ranges that are named as steps, none is one: it names something else so, and its steps are
+// looked for by its lines. A loop that has run for two hours with steps of a millisecond has as many.
+inline constexpr size_t kMostNamedRanges = size_t{1} << 23;
+
 // `look` is called now and then with the bytes read so far; false from it ends the survey early.
-SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look);
+SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64_t)>& look,
+                        size_t most_named_ranges = kMostNamedRanges);
 
 }  // namespace slipstream::trace_db
