@@ -174,6 +174,16 @@ TEST_F(BuildTest, ProgressGoesFromNothingToAll) {
   EXPECT_EQ(last, bytes);
 }
 
+// Most calls have no stack, and a row less in an index each.
+TEST_F(BuildTest, CallsAreFoundByWhereTheyCameFrom) {
+  ASSERT_EQ(BuildTraceDatabase(Options()).problem, BuildProblem::kNone);
+  for (const std::string column : {"siteId", "stackId", "nativeStackId"}) {
+    const Rows plan = Query("EXPLAIN QUERY PLAN SELECT bytes FROM SLIPSTREAM_CALLS WHERE " + column + " = 3");
+    ASSERT_EQ(plan.size(), 1U);
+    EXPECT_NE(plan[0].back().find("USING INDEX SLIPSTREAM_CALLS_BY_"), std::string::npos) << plan[0].back();
+  }
+}
+
 // Nobody waits for a disk, and everything else is as ever.
 TEST_F(BuildTest, ATemporaryOneIsWholeToo) {
   BuildOptions options = Options();

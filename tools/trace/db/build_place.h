@@ -25,7 +25,7 @@ struct RoomNeeded {
 //
 // A record has 64 bytes in a spool (trace_record.h), one of device work 80 (activity_record.h). Its rows and their part
 // of all indices have, on pages that are full, with times of a minute, millions of calls and all columns that a trace
-// fills: a call with its line 131 bytes, with both stacks 142, the decision of a call 18 more; a kernel 84, an
+// fills: a call with its line 113 bytes, with both stacks 142, the decision of a call 18 more; a kernel 84, an
 // allocation 76, a copy 67, an NVTX range 56, a decision of its own 43. So a call has the most: (142 + 18) / 64 = 2.5,
 // and 2.6 is for longer runs. bench/trace_build.py prints the ratio.
 // What is sorted at a time is the index of calls by time, 16 bytes a call, which SQLite has twice while it merges.

@@ -19,6 +19,12 @@ bool Table::CreateIndex(const char* name, const char* columns) {
   return database_.Run(std::string("CREATE INDEX ") + name + " ON " + layout_.name + " (" + columns + ")");
 }
 
+bool Table::CreateIndexOfKnown(const char* name, const char* column) {
+  if (!created_) return database_.ok();
+  return database_.Run(std::string("CREATE INDEX ") + name + " ON " + layout_.name + " (" + column + ") WHERE " +
+                       column + " IS NOT NULL");
+}
+
 bool Table::Prepare(size_t columns) {
   if (!Create()) return false;
   std::string sql = std::string("INSERT INTO ") + layout_.name + " VALUES (?";

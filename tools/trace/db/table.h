@@ -35,6 +35,8 @@ class Table {
   // Makes the index when all rows are there: that is one sort instead of a search for each row. Does nothing without a
   // table.
   bool CreateIndex(const char* name, const char* columns);
+  // The same of a column that may be NULL in most rows: of the others only. Whoever asks for a value finds it there.
+  bool CreateIndexOfKnown(const char* name, const char* column);
   // One value a column, in their order. nullptr and an empty optional are NULL; a text is UTF-8 without NUL.
   template <typename... Values>
   bool Row(const Values&... values) {

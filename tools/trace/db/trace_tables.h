@@ -62,9 +62,9 @@ struct TraceTables {
     copies.CreateIndex("SLIPSTREAM_MEMCPY_BY_CORRELATION", "correlationId");
     sets.CreateIndex("SLIPSTREAM_MEMSET_BY_CORRELATION", "correlationId");
     own_allocations.CreateIndex("SLIPSTREAM_ALLOCATIONS_BY_TIME", "processId, time");
-    own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_SITE", "siteId");
-    own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_STACK", "stackId");
-    own_calls.CreateIndex("SLIPSTREAM_CALLS_BY_NATIVE_STACK", "nativeStackId");
+    own_calls.CreateIndexOfKnown("SLIPSTREAM_CALLS_BY_SITE", "siteId");
+    own_calls.CreateIndexOfKnown("SLIPSTREAM_CALLS_BY_STACK", "stackId");
+    own_calls.CreateIndexOfKnown("SLIPSTREAM_CALLS_BY_NATIVE_STACK", "nativeStackId");
   }
 
   Database& file;
