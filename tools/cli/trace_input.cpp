@@ -249,8 +249,9 @@ bool TraceOpener::MakeKept() {
   }
   trace_db::KeptDatabase kept = trace_db::OpenKept(kept_, made_from_);
   if (kept.reader == nullptr) {
-    // Somebody asked something else of the same run, and his was made later.
-    Say("the database was replaced meanwhile");
+    // Somebody asked something else of the same run, and his was made later; or the file system gives files another
+    // owner.
+    Say("no database is kept with the run: " + Escape(kept.why));
     return false;
   }
   Take(std::move(kept.reader));
