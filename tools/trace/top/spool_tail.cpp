@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "policy/number.h"
-#include "tools/trace/db/bounded.h"
 #include "tools/text/text.h"
+#include "tools/trace/db/bounded.h"
 #include "tools/trace/report/decision_text.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/spool/device_work.h"
