@@ -1001,6 +1001,7 @@ TEST_F(ReportTest, NumbersThatNobodyWouldBelieve) {
 TEST_F(ReportTest, WithoutStepsItSaysWhy) {
   const auto why = [this](const std::string& fact) {
     std::filesystem::remove(run_ + "/0.spool");
+    std::filesystem::remove(database_);
     trace_db::HandSpool spool(run_, "0.spool");
     Introduce(&spool, 0);
     if (!fact.empty()) spool.Facts({{"python_lines", "read: CPython 3.9.1"}, {"python_lines", fact}});
