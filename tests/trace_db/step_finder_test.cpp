@@ -67,6 +67,25 @@ TEST_F(StepFinderTest, LayersAreNoSteps) {
   EXPECT_EQ(Found(), kImages);
 }
 
+// Short of lines of its own, a loop has fewer of all lines than what runs between two epochs.
+TEST_F(StepFinderTest, AnEvaluationMayHaveMoreLinesThanAStep) {
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int step = 0; step < 40; ++step) Visit({kImages, kForward, kItem});
+    for (int batch = 0; batch < 40; ++batch) Visit({kValidate, kScore, kScore + 1, kScore + 2});
+    for (int part = 0; part < 6; ++part) Visit({kSave, kSave + 1});
+  }
+  EXPECT_EQ(Found(), kImages);
+}
+
+// What else a step has is once in each step: it is missing from the loop over layers, and that is no step.
+TEST_F(StepFinderTest, WhatComesOnceIsOfNoOtherLoop) {
+  for (int step = 0; step < 20; ++step) {
+    for (int layer = 0; layer < 12; ++layer) Visit({kWeights, kLayer});
+    for (uint32_t line = 0; line < 3; ++line) Visit(kLoss + line);
+  }
+  EXPECT_EQ(Found(), kLoss);
+}
+
 TEST_F(StepFinderTest, EpochsAndValidationAreNoSteps) {
   for (int epoch = 0; epoch < 6; ++epoch) {
     Train(20);

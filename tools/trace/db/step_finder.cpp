@@ -14,6 +14,10 @@ constexpr double kLeastShare = 0.6;
 constexpr double kLeastShareWithoutCopies = 0.9;
 // Of the lines in a step or the next one, at least so many are in both.
 constexpr double kLeastLikeness = 0.7;
+// Visits of a line, to its being in a loop.
+constexpr double kVisitsOfALoop = 3;
+// The second look, which takes longer, is for so many.
+constexpr size_t kMostLookedAtAgain = 32;
 constexpr size_t kMostSampled = 64;
 constexpr size_t kMostCandidates = 256;
 
@@ -43,9 +47,14 @@ struct Periods {
   double likeness = 0;  // of one to the next
 };
 
-Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const Line& line) {
+// Lines that come again, but for those of `others`.
+Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const Line& line,
+                  const std::set<uint32_t>& others = {}) {
+  const auto counts = [&](uint32_t site) {
+    return lines.at(site).visits.size() >= StepFinder::kLeastSteps && others.count(site) == 0;
+  };
   size_t again = 0;
-  for (const auto& [site, other] : lines) again += other.visits.size() >= StepFinder::kLeastSteps ? 1 : 0;
+  for (const auto& [site, other] : lines) again += counts(site) ? 1 : 0;
   const size_t periods = line.visits.size() - 1;
   const size_t first = periods > kMostSampled ? (periods - kMostSampled) / 2 : 0;
   std::vector<double> shares;
@@ -55,13 +64,35 @@ Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const L
     std::set<uint32_t> seen;
     for (size_t at = line.visits[i]; at < line.visits[i + 1]; ++at) {
       const uint32_t site = visits[at].site;
-      if (lines.at(site).visits.size() >= StepFinder::kLeastSteps) seen.insert(site);
+      if (counts(site)) seen.insert(site);
     }
     shares.push_back(static_cast<double>(seen.size()) / static_cast<double>(again));
     if (!before.empty()) likenesses.push_back(Likeness(before, seen));
     before = std::move(seen);
   }
   return {Median(shares), Median(likenesses)};
+}
+
+// Lines that are in few periods of this one, and in those again and again: of another loop, which runs between two
+// visits of this line now and then, as an evaluation does. What else a step has, seen from a line inside a loop of the
+// step, is in few periods too, but once in each.
+std::set<uint32_t> LinesOfOtherLoops(const Lines& lines, const Line& line) {
+  std::set<uint32_t> others;
+  const size_t periods = line.visits.size() - 1;
+  for (const auto& [site, other] : lines) {
+    std::vector<double> visits_in;  // of each period that it is in
+    size_t last = 0;
+    for (const size_t at : other.visits) {
+      const auto behind = std::upper_bound(line.visits.begin(), line.visits.end(), at);
+      if (behind == line.visits.begin()) continue;
+      const auto period = static_cast<size_t>(behind - line.visits.begin());
+      if (visits_in.empty() || period != last) visits_in.push_back(0);
+      last = period;
+      ++visits_in.back();
+    }
+    if (visits_in.size() * kSeldom < periods && Median(visits_in) >= kVisitsOfALoop) others.insert(site);
+  }
+  return others;
 }
 
 }  // namespace
@@ -144,6 +175,15 @@ std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
       const double least = copies ? kLeastShare : kLeastShareWithoutCopies;
       if (periods.share >= least && periods.likeness >= kLeastLikeness) return site;
     }
+  }
+  // An evaluation may have as many lines as the training, or more.
+  if (candidates.size() > kMostLookedAtAgain) candidates.resize(kMostLookedAtAgain);
+  for (const auto& [site, line] : candidates) {
+    if (!line->copies) continue;
+    const std::set<uint32_t> others = LinesOfOtherLoops(lines, *line);
+    if (others.empty()) continue;
+    const Periods periods = PeriodsOf(visits, lines, *line, others);
+    if (periods.share >= kLeastShare && periods.likeness >= kLeastLikeness) return site;
   }
   return std::nullopt;
 }

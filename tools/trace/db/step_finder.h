@@ -4,7 +4,8 @@
 // between two of its visits most of the lines that come again at all. A line inside a loop over layers does not: the
 // rest of the step is missing between two visits. Of several that do, the most frequent one is taken, and of equally
 // frequent ones the first: neither an epoch nor every tenth step is a step. Where no copy is part of the loop, any line
-// will do that has nearly all others between its visits.
+// will do that has nearly all others between its visits. If there is none, lines of other loops that run between two of
+// its visits now and then, as an evaluation does, are not asked for.
 //
 // Limits: of batches whose gradients are added up, each is a step. A loop over layers that copies each layer's weights,
 // and has most of the program's lines in it, is taken for the steps.
