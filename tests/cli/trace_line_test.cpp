@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "tracer/spool/chunk_writer.h"
+#include "tracer/spool/spool_file.h"
 
 namespace slipstream::cli {
 namespace {
@@ -71,6 +76,29 @@ TEST(TraceLineTest, AnUnsupportedPythonIsNamed) {
     EXPECT_EQ(troubles({process("on", fine)}), "slipstream: no trace: a file of it is gone\n");
   }
   EXPECT_EQ(troubles({process("off: why", unsupported)}), "slipstream: no trace: not begun: why\n");
+}
+
+// One whose process was killed behind its limit, and two that wrote down how many calls came later.
+TEST(TraceLineTest, CallsBehindTheEndOfARecording) {
+  std::string directory = (std::filesystem::temp_directory_path() / "slipstream-line-XXXXXX").string();
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  for (const uint64_t later : {0U, 1234U, 5U}) {
+    tracer::SpoolFile file{tracer::FileCalls{}};
+    ASSERT_EQ(file.Create(directory, std::to_string(later) + ".spool").problem, tracer::SpoolProblem::kNone);
+    tracer::ChunkWriter chunks(&file, uint64_t{1} << 20);
+    chunks.Start(1);
+    const auto reason = static_cast<uint32_t>(tracer::EndReason::kLimit);
+    EXPECT_TRUE(chunks.Stop({.reason = reason}));
+    if (later != 0) {
+      EXPECT_TRUE(chunks.Finish({.reason = reason, .later_calls = later}));
+    }
+  }
+  const TraceSummary trace = SumUpTrace(directory, {}, true);
+  EXPECT_EQ(trace.troubles,
+            (std::vector<std::string>{"cut short at tracer.max_file (2 of 3 files)",
+                                      "cut short at tracer.max_file, in a process that was killed later (1 of 3 files)",
+                                      "1,239 later calls are not in it"}));
+  std::filesystem::remove_all(directory);
 }
 
 TEST(TraceLineTest, AFolderThatCannotBeRead) {

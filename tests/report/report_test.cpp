@@ -713,6 +713,35 @@ TEST_F(ReportTest, StepsWithADamagedPartAreLeftOut) {
   EXPECT_NE(ReportJson(report, true).find("\"missing_chunks\": 1,"), std::string::npos);
 }
 
+TEST_F(ReportTest, ARecordingThatEndedBeforeItsProcess) {
+  const auto make = [&](const char* name, bool killed, uint64_t later) {
+    trace_db::HandSpool spool(run_, name);
+    Introduce(&spool, 0);
+    spool.Records(1, {Call(kMallocHook, kBegin, kBegin + 2'000'000'000, kNoSite)});
+    spool.Stop(tracer::EndReason::kLimit);
+    if (!killed) spool.End(tracer::EndReason::kLimit, 0, later);
+  };
+  const std::string first = "recorded up to the size that its file may have: its first ";
+  const auto expect = [&](const std::string& more, const std::string& json) {
+    BuildWell();
+    const Report report = Make();
+    const std::string missing = Missing(report.processes[0]);
+    EXPECT_TRUE(missing.starts_with(first)) << missing;
+    EXPECT_EQ(missing.substr(std::min(missing.size(), missing.find(" s", first.size()) + 2)), more);
+    EXPECT_NE(ReportJson(report, true).find("\"later_calls\": " + json + ","), std::string::npos);
+    std::filesystem::remove_all(run_);
+    std::filesystem::create_directory(run_);
+    std::filesystem::permissions(run_, std::filesystem::perms::owner_all);
+    std::filesystem::remove(database_);
+  };
+  make("0.spool", false, 1'234'567);
+  expect("; 1,234,567 later calls not in it", "1234567");
+  make("0.spool", false, 0);
+  expect("", "0");
+  make("0.spool", true, 0);
+  expect("; nobody knows how many calls came later", "null");
+}
+
 // As an older slipstream made it, which knew neither.
 TEST_F(ReportTest, ADatabaseWithoutColumnsForDamage) {
   Sample("0.spool", 0);

@@ -190,11 +190,24 @@ TEST_F(StrangeSpoolsTest, EndedForAReason) {
   end("1.spool", tracer::EndReason::kLimit, 0);
   end("2.spool", tracer::EndReason::kError, ENOSPC);
   end("3.spool", static_cast<tracer::EndReason>(99), 0);
+  {
+    HandSpool spool(run_, "4.spool");
+    spool.Clock(1, 2, 1'000'000);
+    spool.Stop(tracer::EndReason::kLimit);  // and was killed
+  }
+  {
+    HandSpool spool(run_, "5.spool");
+    spool.Clock(1, 2, 1'000'000);
+    spool.Stop(tracer::EndReason::kLimit);
+    spool.End(tracer::EndReason::kLimit, 0, /*later_calls=*/77);
+  }
   BuildWell();
-  EXPECT_EQ(Query("SELECT spoolFile, complete, endReason, endError FROM SLIPSTREAM_PROCESSES ORDER BY 1"),
-            (Rows{{"1.spool", "1", "limit", "NULL"},
-                  {"2.spool", "1", "error", std::to_string(ENOSPC)},
-                  {"3.spool", "1", "unknown", "NULL"}}));
+  EXPECT_EQ(Query("SELECT spoolFile, complete, endReason, endError, laterCalls FROM SLIPSTREAM_PROCESSES ORDER BY 1"),
+            (Rows{{"1.spool", "1", "limit", "NULL", "0"},
+                  {"2.spool", "1", "error", std::to_string(ENOSPC), "0"},
+                  {"3.spool", "1", "unknown", "NULL", "0"},
+                  {"4.spool", "1", "limit", "NULL", "NULL"},
+                  {"5.spool", "1", "limit", "NULL", "77"}}));
   // Nothing was called, and a table without rows is not there.
   EXPECT_EQ(One("SELECT count(*) FROM sqlite_master WHERE name IN ('CUPTI_ACTIVITY_KIND_RUNTIME', 'ThreadNames', "
                 "'NVTX_EVENTS')"),

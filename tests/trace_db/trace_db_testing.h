@@ -153,9 +153,11 @@ class HandSpool {
   void Clock(uint64_t before, uint64_t after, uint64_t realtime) {
     Records(0, {tracer::ClockRecord(before, after, realtime, 0)});
   }
-  void End(tracer::EndReason reason = tracer::EndReason::kFinished, int error = 0) {
-    EXPECT_TRUE(chunks_.Finish({.reason = static_cast<uint32_t>(reason), .error = error}));
+  void End(tracer::EndReason reason = tracer::EndReason::kFinished, int error = 0, uint64_t later_calls = 0) {
+    EXPECT_TRUE(chunks_.Finish({.reason = static_cast<uint32_t>(reason), .error = error, .later_calls = later_calls}));
   }
+  // The recording ended, and the process goes on.
+  void Stop(tracer::EndReason reason) { EXPECT_TRUE(chunks_.Stop({.reason = static_cast<uint32_t>(reason)})); }
   void Flush() { EXPECT_TRUE(chunks_.Flush()); }
 
  private:

@@ -29,6 +29,7 @@ class SpoolOutcomeTest : public SpoolTest {
     EXPECT_EQ(outcome.complete, spool.end().complete);
     EXPECT_EQ(outcome.reason, spool.end().reason);
     EXPECT_EQ(outcome.left_why, spool.end().left_why);
+    EXPECT_EQ(outcome.later_calls_known, spool.end().later_calls_known);
     EXPECT_EQ(outcome.bytes, std::filesystem::file_size(path));
     EXPECT_EQ(outcome.has_calls, !spool.Of(RecordKind::kCall).empty());
   }
@@ -56,7 +57,8 @@ TEST_F(SpoolOutcomeTest, OfAFileWithoutACall) {
 TEST_F(SpoolOutcomeTest, OfAFileThatIsCutAnywhereNearItsEnd) {
   const std::string path = Make(20'000);
   const std::string whole = Slurp(path);
-  for (const size_t less : {1U, 8U, 24U, 55U, 56U, 57U, 100U, 70'000U}) {
+  for (const size_t less :
+       {size_t{1}, size_t{8}, size_t{24}, kEndBytes - 1, kEndBytes, kEndBytes + 1, size_t{100}, size_t{70'000}}) {
     Spit(path, whole.substr(0, whole.size() - less));
     EXPECT_FALSE(OutcomeOf(path).complete) << less;
     ExpectAsRead(OutcomeOf(path), path);

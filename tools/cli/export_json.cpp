@@ -16,6 +16,10 @@ Json EndReasonJson(const tracer::SpoolReader::End& end) {
   return end.complete ? Json(trace_db::NameOf(end.reason)) : Json(nullptr);
 }
 
+Json LaterCallsJson(const tracer::SpoolReader::End& end) {
+  return end.later_calls_known ? Json(end.later_calls) : Json(nullptr);
+}
+
 Json ProcessJson(const trace_db::ExportedProcess& process) {
   const tracer::SpoolReader::End& end = process.end;
   return {{"spool", process.file},
@@ -38,6 +42,7 @@ Json ProcessJson(const trace_db::ExportedProcess& process) {
           {"complete", end.complete},
           {"end_reason", EndReasonJson(end)},
           {"error", end.error},
+          {"later_calls", LaterCallsJson(end)},
           {"damaged", process.damaged()},
           {"left_bytes", end.left_bytes},
           {"left_why", end.left_why},

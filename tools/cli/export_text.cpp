@@ -80,6 +80,11 @@ std::string Gaps(const ExportedProcess& process) {
   } else if (end.reason == tracer::EndReason::kError) {
     text += "; recording ended early: its file could not be written (errno " + std::to_string(end.error) + ")";
   }
+  if (end.later_calls != 0) {
+    text += ", and " + Count(end.later_calls, "later call", "later calls") + " not in it";
+  } else if (end.complete && end.reason != tracer::EndReason::kFinished && !end.later_calls_known) {
+    text += ", and nobody knows how many calls came later";
+  }
   if (end.damaged_bytes != 0 || end.missing_chunks != 0) {
     text += "; damaged: " + HumanBytes(end.damaged_bytes) + " passed over, " +
             Count(end.missing_chunks, "chunk", "chunks") + " missing";

@@ -50,16 +50,19 @@ Json TraceJson(const TraceSummary& trace) {
   uint64_t records = 0;
   uint64_t dropped = 0;
   uint64_t bytes = 0;
+  uint64_t later_calls = 0;
   for (const tracer::SpoolOutcome& file : trace.files) {
     records += file.records;
     dropped += file.dropped;
     bytes += file.bytes;
+    later_calls += file.later_calls;
   }
   return {{"directory", trace.directory},
           {"files", trace.files.size()},
           {"records", records},
           {"dropped", dropped},
           {"bytes", bytes},
+          {"later_calls", later_calls},
           {"troubles", trace.troubles}};
 }
 

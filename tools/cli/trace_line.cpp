@@ -34,8 +34,10 @@ std::string TroubleOf(const SpoolOutcome& file) {
   }
   if (!file.complete)
     return "incomplete, without the last moments of a process that was killed or left by _exit or exec";
-  if (file.reason == EndReason::kLimit) return "cut short at tracer.max_file";
-  if (file.reason == EndReason::kError) return std::string("cut short: ") + std::strerror(file.error);
+  // How many calls came after that is said of all files together, where it is known.
+  const char* const killed = file.later_calls_known ? "" : ", in a process that was killed later";
+  if (file.reason == EndReason::kLimit) return std::string("cut short at tracer.max_file") + killed;
+  if (file.reason == EndReason::kError) return std::string("cut short: ") + std::strerror(file.error) + killed;
   if (!file.has_calls) return "empty: not one call was recorded";
   return "";
 }
@@ -67,6 +69,12 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
   }
   for (const auto& [trouble, count] : troubles) {
     trace.troubles.push_back(trouble + Share(count, trace.files.size(), "files"));
+  }
+  uint64_t later = 0;
+  for (const SpoolOutcome& file : trace.files) later += file.later_calls;
+  if (later != 0) {
+    trace.troubles.push_back(WithThousands(later) + (later == 1 ? " later call is" : " later calls are") +
+                             " not in it");
   }
 
   size_t begun = 0;

@@ -169,7 +169,10 @@ uint64_t CallRecorder::Begin(uint64_t stream) {
 
 void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status) {
   CurrentCall& call = t_call;
-  if (!call.open) return;
+  if (!call.open) {
+    recorder_.CountLaterCall();
+    return;
+  }
   call.open = false;
   recorder_.Record({.start_ns = start_ns,
                     .end_ns = end_ns,

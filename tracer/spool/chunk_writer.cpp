@@ -72,7 +72,7 @@ void ChunkWriter::Seal() {
 bool ChunkWriter::End(uint64_t records) {
   if (!open_) return false;
   const uint64_t with_it = file_->size() + used_ + sizeof(ChunkHeader) + PaddedBytes(payload_);
-  if (with_it + kEndBytes > limit_) {
+  if (with_it + kReservedBytes > limit_) {
     stopped_ = EndReason::kLimit;
     open_ = false;
     return false;
@@ -140,16 +140,22 @@ void ChunkWriter::CountLost(size_t at) {
   }
 }
 
-bool ChunkWriter::Finish(const SpoolEnd& end) {
+bool ChunkWriter::WriteEnd(ChunkKind kind, const SpoolEnd& end) {
   // What was cut off again may have made room for this one.
   if (!Flush()) next_number_ = written_number_;
-  header_ = {.kind = static_cast<uint16_t>(ChunkKind::kEnd), .number = next_number_, .pass_ns = pass_ns_};
+  header_ = {.kind = static_cast<uint16_t>(kind), .number = next_number_, .pass_ns = pass_ns_};
   std::memcpy(buffer_.get() + sizeof(ChunkHeader), &end, sizeof(end));
   payload_ = sizeof(end);
   Seal();
   const size_t size = used_;
   used_ = 0;
-  return file_->Append(buffer_.get(), size) == 0;
+  const bool written = file_->Append(buffer_.get(), size) == 0;
+  if (written) {
+    written_number_ = next_number_;
+  } else {
+    next_number_ = written_number_;
+  }
+  return written;
 }
 
 }  // namespace slipstream::tracer

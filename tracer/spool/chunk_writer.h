@@ -19,8 +19,8 @@ namespace slipstream::tracer {
 
 class ChunkWriter {
  public:
-  // The header, and a chunk for the end.
-  static constexpr uint64_t kMinFileBytes = sizeof(SpoolHeader) + kEndBytes;
+  // The header, and what stands at the end.
+  static constexpr uint64_t kMinFileBytes = sizeof(SpoolHeader) + kReservedBytes;
 
   // The file never gets longer than `limit` bytes, which are at least kMinFileBytes.
   ChunkWriter(SpoolFile* file, uint64_t limit);
@@ -53,13 +53,17 @@ class ChunkWriter {
 
   // Writes what is in the buffer. False: that failed.
   bool Flush();
-  // The last chunk, for which there is always room by the limit; written at once.
-  bool Finish(const SpoolEnd& end);
+  // There is always room for these two by the limit, and they are written at once. That nothing more is recorded, once,
+  // where stopped() has a reason. False: it could not be written.
+  bool Stop(const SpoolEnd& end) { return WriteEnd(ChunkKind::kStopped, end); }
+  // The last chunk.
+  bool Finish(const SpoolEnd& end) { return WriteEnd(ChunkKind::kEnd, end); }
 
  private:
   static constexpr size_t kBufferBytes = size_t{4} * (sizeof(ChunkHeader) + kMaxPayloadBytes);
 
   void Seal();
+  bool WriteEnd(ChunkKind kind, const SpoolEnd& end);
   void WriteWhatFits();
   void CountLost(size_t at);
 

@@ -22,6 +22,10 @@ namespace {
 
 std::atomic<uint64_t> g_last_recorder{0};
 
+// Which count of calls the thread adds to, plus 1.
+constinit thread_local uint32_t t_count = 0;
+std::atomic<uint32_t> g_last_count{0};
+
 void EndRing(void* ring) {
   // A later destructor of this thread that records takes a ring anew.
   if (t_recorder_place.ring == ring) t_recorder_place = {};
@@ -66,6 +70,7 @@ Recorder* Recorder::Start(const RecorderOptions& options, SpoolFailure* why) {
   if (why->problem == SpoolProblem::kNone) {
     switch (recorder->WaitWhile(kStarting, options.start_timeout_ns)) {
       case kRunning:
+      case kStopped:
       case kEnded:
         return recorder;
       case kRefused:
@@ -103,7 +108,7 @@ Recorder::~Recorder() {
   if (has_thread_) {
     shared_->finish.store(1, std::memory_order_seq_cst);
     WakeWriter(/*surely=*/true);
-    for (const State state : {kStarting, kRunning}) {
+    for (const State state : {kStarting, kRunning, kStopped}) {
       while (shared_->state.load(std::memory_order_acquire) == state) WaitWhile(state, 1'000'000'000);
     }
   }
@@ -162,11 +167,28 @@ bool Recorder::Finish(uint64_t timeout_ns) {
   if (shared_->state.load(std::memory_order_acquire) == kNone) return false;
   shared_->finish.store(1, std::memory_order_seq_cst);
   WakeWriter(/*surely=*/true);
-  return WaitWhile(kRunning, timeout_ns) == kEnded;
+  const uint64_t start = NowNs();
+  if (WaitWhile(kRunning, timeout_ns) == kStopped) {
+    WaitWhile(kStopped, timeout_ns - std::min(timeout_ns, NowNs() - start));
+  }
+  return shared_->state.load(std::memory_order_acquire) == kEnded;
 }
 
 SpoolFailure Recorder::failure() const {
-  return shared_->state.load(std::memory_order_acquire) == kEnded ? failure_ : SpoolFailure{};
+  const uint32_t state = shared_->state.load(std::memory_order_acquire);
+  return state == kStopped || state == kEnded ? failure_ : SpoolFailure{};
+}
+
+void Recorder::CountLaterCall() {
+  if (shared_->live.load(std::memory_order_relaxed) != kEndedByItself) return;
+  if (t_count == 0) t_count = g_last_count.fetch_add(1, std::memory_order_relaxed) % kCounts + 1;
+  shared_->later_calls[t_count - 1].count.fetch_add(1, std::memory_order_relaxed);
+}
+
+uint64_t Recorder::LaterCalls() const {
+  uint64_t calls = 0;
+  for (const Count& count : shared_->later_calls) calls += count.count.load(std::memory_order_relaxed);
+  return calls;
 }
 
 void* Recorder::ThreadMain(void* recorder) {
@@ -175,9 +197,10 @@ void* Recorder::ThreadMain(void* recorder) {
   try {
     last = self->Write();
   } catch (...) {
-    self->shared_->live.store(0, std::memory_order_relaxed);
+    self->shared_->live.store(kNotLive, std::memory_order_relaxed);
     self->failure_ = {SpoolProblem::kNoMemory, 0};
-    if (self->shared_->state.load(std::memory_order_relaxed) == kRunning) last = kEnded;
+    const uint32_t state = self->shared_->state.load(std::memory_order_relaxed);
+    if (state == kRunning || state == kStopped) last = kEnded;
   }
   const bool is_mine = self->shared_->let_go.exchange(true, std::memory_order_acq_rel);
   self->Become(last);
@@ -198,19 +221,37 @@ Recorder::State Recorder::Write() {
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;
-  shared_->live.store(1, std::memory_order_relaxed);
+  shared_->live.store(kLive, std::memory_order_relaxed);
   Become(kRunning);
   bool last = false;
   while (!last) {
     last = shared_->finish.load(std::memory_order_acquire) != 0;
-    if (last) shared_->live.store(0, std::memory_order_relaxed);
+    if (last) shared_->live.store(kNotLive, std::memory_order_relaxed);
     if (!writer.Pass(last)) break;
     if (!last) Sleep();
   }
-  shared_->live.store(0, std::memory_order_relaxed);
   if (writer.stopped() != EndReason::kFinished) failure_ = {SpoolProblem::kWriting, writer.error()};
-  if (!writer.End() && failure_.problem == SpoolProblem::kNone) failure_ = {SpoolProblem::kWriting, writer.error()};
+  if (!last) {
+    // From here on a call is counted, or its record is in a ring, where End finds it.
+    shared_->live.store(kEndedByItself, std::memory_order_relaxed);
+    writer.Stop();
+    Become(kStopped);
+    WaitForFinish();
+  }
+  if (!writer.End(LaterCalls()) && failure_.problem == SpoolProblem::kNone) {
+    failure_ = {SpoolProblem::kWriting, writer.error()};
+  }
   return kEnded;
+}
+
+void Recorder::WaitForFinish() {
+  constexpr uint64_t kLongNs = 3'600'000'000'000;
+  std::atomic<uint32_t>& asleep = shared_->asleep;
+  while (shared_->finish.load(std::memory_order_seq_cst) == 0) {
+    asleep.store(1, std::memory_order_seq_cst);
+    if (shared_->finish.load(std::memory_order_seq_cst) == 0) FutexWait(asleep, 1, kLongNs);
+    asleep.store(0, std::memory_order_relaxed);
+  }
 }
 
 // Whoever has something for the writer publishes it first and then looks whether it sleeps; here it is the other way

@@ -5,9 +5,8 @@
 //
 // It never makes the program wait or fail. A file that is slow, full or gone costs records, which are counted. A slow
 // file costs them until it has recovered; any other failure ends the recording. So does the file's limit: what was
-// written stays, and the last chunk says why there is no more. (Keeping the newest records instead would need a second
-// file, the tables in both, and deleting what the user may be reading. The policy's windows say what is worth
-// recording.)
+// written stays, and the file says why there is no more. The thread waits on for the process's end, to write down how
+// many calls came after that.
 //
 // A forked child (fork, or clone without shared memory) records nothing, and its parent's file is out of its reach; it
 // may start a recorder of its own.
@@ -74,10 +73,13 @@ class Recorder {
   Recorder& operator=(const Recorder&) = delete;
 
   // False: not any more, or this is a child.
-  bool recording() const { return shared_->live.load(std::memory_order_relaxed) != 0; }
+  bool recording() const { return shared_->live.load(std::memory_order_relaxed) == kLive; }
 
   void Record(const TraceRecord& record) {
-    if (!recording()) return;
+    if (!recording()) [[unlikely]] {
+      if (record.kind == RecordKind::kCall) CountLaterCall();
+      return;
+    }
     RecordRing* ring = t_recorder_place.ring;
     if (t_recorder_place.recorder != number_ || ring == nullptr) [[unlikely]] {
       ring = TakeRing();
@@ -87,6 +89,9 @@ class Recorder {
     if (pushed != RecordRing::Pushed::kYes) [[unlikely]]
       WakeWriter(pushed == RecordRing::Pushed::kHalfFull);
   }
+
+  // A call that has no record, because the recording has ended by itself. Lock-free; does nothing where it has not.
+  void CountLaterCall();
 
   // Where the sites of records come from. Call it once; it stays for good.
   void SetSites(const CodeSites* sites) { sites_.store(sites, std::memory_order_release); }
@@ -109,20 +114,29 @@ class Recorder {
   // False: it took longer, or this is a child. From then on Record does nothing. May be called again.
   bool Finish(uint64_t timeout_ns);
 
-  // Why it ended by itself: kNone while it runs and after Finish, kWriting with the errno, or with 0 for the limit.
+  // Why it ended by itself: kNone while it runs and where Finish ended it, kWriting with the errno, or with 0 for the
+  // limit.
   SpoolFailure failure() const;
 
  private:
-  enum State : uint32_t { kNone, kStarting, kRunning, kEnded, kRefused };  // kNone: a forked child
+  // kNone: a forked child. kStopped: the recording ended by itself, and the thread waits for Finish.
+  enum State : uint32_t { kNone, kStarting, kRunning, kStopped, kEnded, kRefused };
+  enum Live : uint32_t { kNotLive, kLive, kEndedByItself };
+  // Threads count in different lines of the processor's caches.
+  static constexpr uint32_t kCounts = 16;
+  struct alignas(64) Count {
+    std::atomic<uint64_t> count;
+  };
 
   // In memory that is zeros in a forked child.
   struct Shared {
-    alignas(64) std::atomic<uint32_t> live;
+    alignas(64) std::atomic<uint32_t> live;    // Live
     alignas(64) std::atomic<uint32_t> asleep;  // the writer is, or is about to be
     std::atomic<uint32_t> state;
     std::atomic<uint32_t> finish;  // somebody wants it to end
     std::atomic<bool> let_go;  // by Start, which waits no longer, or by the thread, which is done: the first of both
     alignas(64) std::atomic<uint64_t> dropped_without_ring;
+    std::array<Count, kCounts> later_calls;
   };
 
   explicit Recorder(const RecorderOptions& options);
@@ -135,6 +149,8 @@ class Recorder {
   static void* ThreadMain(void* recorder);
   State Write();
   void Sleep();
+  void WaitForFinish();
+  uint64_t LaterCalls() const;
 
   const RecorderOptions options_;
   const uint64_t number_;  // no two recorders of a process and its ancestors have the same
@@ -148,7 +164,7 @@ class Recorder {
   pthread_key_t key_ = 0;
   bool has_key_ = false;
   bool has_thread_ = false;
-  SpoolFailure failure_;  // the writer's, before it becomes kEnded or kRefused
+  SpoolFailure failure_;  // the writer's, before it becomes kStopped, kEnded or kRefused
 };
 
 }  // namespace slipstream::tracer

@@ -7,7 +7,8 @@
 //
 // A file needs nothing beside it to be read: names, lines of the program and facts about the process are in chunks of
 // their own, always in front of the first record that refers to them. The last chunk of a file that its writer finished
-// is of kind kEnd; without it the last moments are missing.
+// is of kind kEnd; without it the last moments are missing. A recording that ended before its process did has a
+// kStopped chunk, which says the same of that moment: behind it comes at most the kEnd chunk, when the process ends.
 //
 // Damage costs the chunks that it is in: behind it, the next one is found by its magic, at a multiple of 8 from the one
 // that is damaged, by its checksum, and by a number that is not lower than it may be.
@@ -64,8 +65,9 @@ enum class ChunkKind : uint16_t {
                    // build-id (texts; the latter in bytes, empty where it has none)
   kAddresses = 10,   // count, then so often: address, module (uint32_t), offset (uint64_t); see below
   kActivities = 11,  // RecordsHead of thread 0, then records of what devices did (activity_record.h)
+  kStopped = 12,     // SpoolEnd: nothing more is recorded, and the process goes on
 };
-inline constexpr uint16_t kLastChunkKind = 11;
+inline constexpr uint16_t kLastChunkKind = 12;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // Numbers that records carry, and whose names a kNames chunk has.
@@ -121,11 +123,16 @@ struct SpoolEnd {
   int32_t error = 0;     // an errno, or 0
   uint64_t records = 0;  // that are in the file
   uint64_t dropped = 0;  // that are not, as far as the writer knows
+  // Calls after the recording had ended by itself; they are not in `dropped`. In a kEnd chunk.
+  uint64_t later_calls = 0;
 };
-static_assert(sizeof(SpoolEnd) == 24 && std::has_unique_object_representations_v<SpoolEnd>);
+static_assert(sizeof(SpoolEnd) == 32 && std::has_unique_object_representations_v<SpoolEnd>);
+// Older files have no more of it.
+inline constexpr size_t kLeastEndPayload = offsetof(SpoolEnd, later_calls);
 
 constexpr size_t PaddedBytes(size_t bytes) { return (bytes + 7) / 8 * 8; }
-// A file's limit leaves room for this.
 inline constexpr size_t kEndBytes = sizeof(ChunkHeader) + sizeof(SpoolEnd);
+// A file's limit leaves room for this: kStopped and kEnd.
+inline constexpr size_t kReservedBytes = 2 * kEndBytes;
 
 }  // namespace slipstream::tracer

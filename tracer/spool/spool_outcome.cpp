@@ -52,6 +52,8 @@ SpoolOutcome OutcomeOf(const std::string& path) {
     outcome.complete = true;
     outcome.reason = static_cast<EndReason>(end.reason);
     outcome.error = end.error;
+    outcome.later_calls = end.later_calls;
+    outcome.later_calls_known = true;
     return outcome;
   }
   outcome.has_calls = false;
@@ -62,6 +64,8 @@ SpoolOutcome OutcomeOf(const std::string& path) {
   outcome.complete = reader->end().complete;
   outcome.reason = reader->end().reason;
   outcome.error = reader->end().error;
+  outcome.later_calls = reader->end().later_calls;
+  outcome.later_calls_known = reader->end().later_calls_known;
   outcome.left_why = reader->end().left_why;
   outcome.damaged = reader->end().damaged_bytes != 0 || reader->end().missing_chunks != 0;
   return outcome;

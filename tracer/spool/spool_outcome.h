@@ -21,8 +21,10 @@ struct SpoolOutcome {
   bool complete = false;                    // its writer said how it ended; else the last moments are missing
   EndReason reason = EndReason::kFinished;  // if complete
   int error = 0;                            // an errno, with kError
-  std::string left_why;                     // bytes at its end cannot be read, and why; empty: none
-  bool damaged = false;                     // chunks are missing before its end, as far as it was read
+  uint64_t later_calls = 0;                 // SpoolReader::End's
+  bool later_calls_known = false;
+  std::string left_why;  // bytes at its end cannot be read, and why; empty: none
+  bool damaged = false;  // chunks are missing before its end, as far as it was read
 };
 SpoolOutcome OutcomeOf(const std::string& path);
 

@@ -68,6 +68,16 @@ class SpoolReader::Payload {
     Skip(size);
     return true;
   }
+  // Of what has grown: as much of it as there is, at least `least` bytes.
+  template <typename T>
+  bool GetSome(T* value, size_t least) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    const size_t size = std::min(left_, sizeof(T));
+    if (size < least) return false;
+    std::memcpy(static_cast<void*>(value), at_, size);
+    Skip(size);
+    return true;
+  }
   void Skip(size_t size) {
     at_ += size;
     left_ -= size;
@@ -194,7 +204,7 @@ void SpoolReader::Leave(const std::string& why) {
   const bool known = fstat(fd_, &facts) == 0 && static_cast<uint64_t>(facts.st_size) > end_.read_bytes;
   end_.left_bytes = known && !why.empty() ? static_cast<uint64_t>(facts.st_size) - end_.read_bytes : 0;
   end_.left_why = why;
-  end_.complete = false;
+  end_.complete = seen_stop_ && why.empty();
 }
 
 // `size` bytes of the file, at most a chunk; null: it has not as many. Valid until the next call.
@@ -340,7 +350,9 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
     case ChunkKind::kThreadEnd:
       return TakeThreadEnd(payload);
     case ChunkKind::kEnd:
-      return TakeEnd(payload);
+      return TakeEnd(payload, /*last=*/true);
+    case ChunkKind::kStopped:
+      return TakeEnd(payload, /*last=*/false);
   }
   return false;
 }
@@ -570,11 +582,16 @@ bool SpoolReader::TakeThreadEnd(Payload* payload) {
   return true;
 }
 
-bool SpoolReader::TakeEnd(Payload* payload) {
+// Behind the one that is not the last nothing more comes but that: a file may end there.
+bool SpoolReader::TakeEnd(Payload* payload, bool last) {
   SpoolEnd end;
-  if (!payload->Get(&end)) return false;
+  const bool knows_later = last && payload->left() >= sizeof(end);
+  if (!payload->GetSome(&end, kLeastEndPayload)) return false;
   end_.complete = true;
-  seen_end_ = true;
+  seen_stop_ = true;
+  seen_end_ = last;
+  end_.later_calls = knows_later ? end.later_calls : 0;
+  end_.later_calls_known = knows_later;
   end_.reason = static_cast<EndReason>(end.reason);
   end_.error = end.error;
   end_.dropped = std::max(end_.dropped, end.dropped);

@@ -123,20 +123,24 @@ class SpoolReader {
   struct End {
     bool complete = false;  // the writer said that this is the end, and it is; else the last moments are missing
     EndReason reason = EndReason::kFinished;  // why it ended there, if complete
-    int error = 0;                            // an errno, with kError
-    uint64_t records = 0;                     // handed out
-    uint64_t dropped = 0;                     // made by the process and known not to be in the file
-    uint64_t last_pass_ns = 0;                // what was recorded after this may be missing if not complete
-    uint64_t read_bytes = 0;                  // up to here the file was read, damaged parts included
-    uint64_t left_bytes = 0;                  // behind that: no whole chunk, and nothing whole is behind it
-    std::string left_why;                     // empty: none were left
-    uint64_t damaged_bytes = 0;               // between whole chunks, that are none
-    uint64_t missing_chunks = 0;              // whose numbers lie between those that were read
-    uint64_t skipped_chunks = 0;              // of kinds or versions that this reader does not know
-    uint64_t skipped_records = 0;             // the same
-    uint64_t malformed_chunks = 0;            // whole, and yet not as they should be: the writer was wrong
-    uint64_t missing_records = 0;  // that should have stood between others: the same, or they were in missing chunks
-    uint64_t late_records = 0;     // handed out after a later one
+    // Calls that the process made after its recording had ended by itself. Not known: it was killed since, or goes on,
+    // or the file is an older one.
+    uint64_t later_calls = 0;
+    bool later_calls_known = false;
+    int error = 0;                  // an errno, with kError
+    uint64_t records = 0;           // handed out
+    uint64_t dropped = 0;           // made by the process and known not to be in the file
+    uint64_t last_pass_ns = 0;      // what was recorded after this may be missing if not complete
+    uint64_t read_bytes = 0;        // up to here the file was read, damaged parts included
+    uint64_t left_bytes = 0;        // behind that: no whole chunk, and nothing whole is behind it
+    std::string left_why;           // empty: none were left
+    uint64_t damaged_bytes = 0;     // between whole chunks, that are none
+    uint64_t missing_chunks = 0;    // whose numbers lie between those that were read
+    uint64_t skipped_chunks = 0;    // of kinds or versions that this reader does not know
+    uint64_t skipped_records = 0;   // the same
+    uint64_t malformed_chunks = 0;  // whole, and yet not as they should be: the writer was wrong
+    uint64_t missing_records = 0;   // that should have stood between others: the same, or they were in missing chunks
+    uint64_t late_records = 0;      // handed out after a later one
   };
   const End& end() const { return end_; }
 
@@ -197,7 +201,7 @@ class SpoolReader {
   bool TakeRecords(Payload* payload);
   bool TakeActivities(Payload* payload, uint64_t pass_ns);
   bool TakeThreadEnd(Payload* payload);
-  bool TakeEnd(Payload* payload);
+  bool TakeEnd(Payload* payload, bool last);
 
   const int fd_;
   const uint64_t start_unix_ns_;
@@ -211,6 +215,7 @@ class SpoolReader {
   bool stopped_ = false;
   bool follow_ = false;
   bool seen_end_ = false;
+  bool seen_stop_ = false;
   uint64_t next_chunk_ = 0;
   uint64_t read_records_ = 0;  // that are in the chunks that were read
 

@@ -170,7 +170,8 @@ void SpoolWriter::WriteDeviceWork() {
 uint64_t SpoolWriter::DroppedWithoutRing() const {
   const DeviceRecords* const device =
       sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
-  return sources_.dropped_without_ring->load(std::memory_order_relaxed) + (device != nullptr ? device->dropped() : 0);
+  const uint64_t by_device = device != nullptr ? device->dropped() : 0;
+  return sources_.dropped_without_ring->load(std::memory_order_relaxed) + device_dropped_.value_or(by_device);
 }
 
 // A site that is still being written by the thread that saw it first is looked at again in the next round. No record
@@ -400,10 +401,24 @@ uint64_t SpoolWriter::Dropped() const {
   return dropped;
 }
 
-bool SpoolWriter::End() {
-  chunks_.Flush();
-  const SpoolEnd end = {
+SpoolEnd SpoolWriter::EndAsOfNow() const {
+  return {
       .reason = static_cast<uint32_t>(stopped()), .error = error(), .records = chunks_.records(), .dropped = Dropped()};
+}
+
+// What a device does from here on is not dropped: it comes after the recording, as calls do.
+void SpoolWriter::Stop() {
+  chunks_.Flush();
+  const DeviceRecords* const device =
+      sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  device_dropped_ = device != nullptr ? device->dropped() : 0;
+  chunks_.Stop(EndAsOfNow());
+}
+
+bool SpoolWriter::End(uint64_t later_calls) {
+  chunks_.Flush();
+  SpoolEnd end = EndAsOfNow();
+  end.later_calls = later_calls;
   const bool written = chunks_.Finish(end);
   file_.Close();
   return written;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,8 +61,11 @@ class SpoolWriter {
   bool Pass(bool last);
   EndReason stopped() const { return chunks_.stopped(); }
   int error() const { return chunks_.error(); }
-  // The last chunk, and the end of the file. False: it could not be written.
-  bool End();
+  // Once, where Pass said that nothing more can be written and the process goes on: says so in the file, where that can
+  // be, so that a process that is killed from here on has said it. Nothing but End may follow.
+  void Stop();
+  // The last chunk, and the end of the file. `later_calls`: SpoolEnd's. False: it could not be written.
+  bool End(uint64_t later_calls);
 
  private:
   // The time between two looks for unloaded libraries; rounds are more frequent.
@@ -86,6 +90,7 @@ class SpoolWriter {
   void WriteThreadEnd(const RecordRing& ring);
   bool Drain(RecordRing* ring);
   uint64_t Dropped() const;
+  SpoolEnd EndAsOfNow() const;
 
   const Sources sources_;
   SpoolFile file_;
@@ -109,6 +114,7 @@ class SpoolWriter {
   uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
+  std::optional<uint64_t> device_dropped_;  // of the devices' records, when the recording ended by itself
   std::array<uint64_t, std::size(kRefusedFacts)> said_refused_{};
   bool said_pytorch_folder_ = false;
   uint64_t next_clock_ns_ = 0;

@@ -172,6 +172,10 @@ TEST(TraceEndsTest, ThePolicysLimitHolds) {
   EXPECT_FALSE(trace.Of(RecordKind::kCall).empty());
   EXPECT_EQ(trace.end().reason, EndReason::kLimit);
   EXPECT_GT(trace.end().dropped, 0U);
+  // The process went on, and at its end it wrote down how many calls that were.
+  EXPECT_TRUE(trace.end().later_calls_known);
+  EXPECT_GT(trace.end().later_calls, 0U);
+  EXPECT_GE(trace.Of(RecordKind::kCall).size() + trace.end().dropped + trace.end().later_calls, 200'000U);
   struct stat facts {};
   ASSERT_EQ(stat(Spools(directory)[0].c_str(), &facts), 0);
   EXPECT_LE(facts.st_size, 100'000);

@@ -108,10 +108,11 @@ TEST(TraceRunTest, WhatIsMissingIsSaidEvenSo) {
 
   const Finished limited = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "calls", "100000"},
                                  {{"SLIPSTREAM_TRACER_MAX_FILE", "70000"}});
-  EXPECT_TRUE(TraceLine(limited.err).ends_with("; cut short at tracer.max_file")) << limited.err;
+  EXPECT_NE(TraceLine(limited.err).find("; cut short at tracer.max_file; "), std::string::npos) << limited.err;
+  EXPECT_TRUE(TraceLine(limited.err).ends_with(" later calls are not in it")) << limited.err;
 
   const Finished full = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "limited", "150000", "1", "200000"});
-  EXPECT_TRUE(TraceLine(full.err).ends_with("; cut short: File too large")) << full.err;
+  EXPECT_NE(TraceLine(full.err).find("; cut short: File too large"), std::string::npos) << full.err;
 }
 
 TEST(TraceRunTest, NoTraceIsSaidToBeNone) {

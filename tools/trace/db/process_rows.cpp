@@ -402,6 +402,7 @@ void ProcessRows::AddProcess() {
   const std::string command = CommandText(survey_.Text(tracer::kFactCommandLine));
   const std::string executable = survey_.Text(tracer::kFactExecutable);
   const auto reason = end.complete ? std::optional(std::string_view(NameOf(end.reason))) : std::nullopt;
+  const NumberOrNull later = {.known = end.later_calls_known, .value = Size(end.later_calls)};
   const NumberOrNull error = {.known = end.complete && end.error != 0, .value = end.error};
   tables_.own_processes.Row(
       number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank, exported_.local_rank,
@@ -409,7 +410,7 @@ void ProcessRows::AddProcess() {
       TextOrNull(executable), TextOrNull(command), CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns,
       exported_.last_ns, exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
       end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records, end.malformed_chunks,
-      end.missing_records, end.late_records, end.damaged_bytes, end.missing_chunks);
+      end.missing_records, end.late_records, end.damaged_bytes, end.missing_chunks, later);
   tables_.processes.Row(global_pid_, exported_.pid, CleanText(executable));
   for (const auto& [key, value] : reader_.facts()) {
     const bool is_command = key == tracer::kFactCommandLine;

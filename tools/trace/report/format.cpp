@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -163,6 +164,17 @@ std::string PlaceOf(const ProcessReport& process, int64_t time) {
   return "at " + Time(time) + (step ? ", step " + std::to_string(*step) : "");
 }
 
+namespace {
+
+// Of a process whose recording ended by itself.
+std::string LaterCalls(const ProcessReport& process) {
+  if (!process.later_calls) return "; nobody knows how many calls came later";
+  const auto calls = static_cast<uint64_t>(std::max<int64_t>(*process.later_calls, 0));
+  return calls == 0 ? "" : "; " + Counted(calls, "later call", "later calls") + " not in it";
+}
+
+}  // namespace
+
 std::string Missing(const ProcessReport& process) {
   std::string text;
   const auto say = [&](const std::string& what) { text += (text.empty() ? "" : "; ") + what; };
@@ -175,9 +187,11 @@ std::string Missing(const ProcessReport& process) {
   } else if (!process.complete) {
     say("no end: it was killed or still runs");
   } else if (process.end_reason == "limit") {
-    say("recorded up to the size that its file may have");
+    say("recorded up to the size that its file may have: its first " + Time(process.last - process.first) +
+        LaterCalls(process));
   } else if (process.end_reason == "error") {
-    say("its file could not be written to the end");
+    say("its file could not be written to the end: there are its first " + Time(process.last - process.first) +
+        LaterCalls(process));
   }
   if (process.damaged_bytes != 0 || process.missing_chunks != 0) {
     say("its file is damaged: " + HumanBytes(static_cast<uint64_t>(process.damaged_bytes)) + " passed over, " +

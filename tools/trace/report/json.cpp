@@ -314,6 +314,7 @@ Json NotSeenJson(const ProcessReport& process) {
           {"gaps", process.drop_gaps},
           {"complete", process.complete},
           {"end_reason", OrNull(process.end_reason)},
+          {"later_calls", OrNull(process.later_calls)},
           {"left_bytes", process.left_bytes},
           {"left_why", OrNull(process.left_why)},
           {"damaged_bytes", process.damaged_bytes},

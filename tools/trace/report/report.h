@@ -302,6 +302,7 @@ struct ProcessReport {
   uint64_t drop_gaps = 0;
   bool complete = true;
   std::string end_reason;
+  std::optional<int64_t> later_calls;  // made after the recording had ended by itself; nothing: not known
   std::string left_why;
   int64_t left_bytes = 0;
   int64_t damaged_bytes = 0;   // in the midst of its file
