@@ -52,6 +52,7 @@ constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 constexpr std::string_view kRecord[] = {"off", "on"};
 constexpr std::string_view kStacks[] = {"none", "line", "python", "full"};
 constexpr std::string_view kDeviceWork[] = {"off", "cupti"};
+constexpr std::string_view kKeep[] = {"first", "newest"};
 
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kGiB = kKiB * kKiB * kKiB;
@@ -273,8 +274,15 @@ constexpr Option kOptions[] = {
         "passwords; false: none of them is recorded, only the program's path."),
     Number<&Policy::tracer, &Tracer::max_file>(
         "tracer", "max_file", OptionType::kSize,
-        "How large the trace of a process may get. Its recording ends there, and what was recorded until then stays.",
-        64 * kKiB, 1024 * kGiB),
+        "How much room the trace of a process may take. `tracer.keep` says what becomes of more than that.", 64 * kKiB,
+        1024 * kGiB),
+    Choice<&Policy::tracer, &Tracer::keep>("tracer", "keep",
+                                           "What a trace keeps that finds no more room in `tracer.max_file`. first: "
+                                           "what was recorded until then stays, and "
+                                           "the recording ends. newest: the oldest records make room, an eighth of the "
+                                           "file at a time. The file gets holes, "
+                                           "which take no room; where the file system makes none, the recording ends.",
+                                           kKeep),
 };
 
 constexpr std::string_view kNoPinnedPool =

@@ -53,6 +53,9 @@ enum class DeviceWork : std::uint8_t { kOff, kCupti };
 // What of the program's stack stands beside a recorded call.
 enum class Stacks : std::uint8_t { kNone, kLine, kPython, kFull };
 
+// Which records a trace keeps where not all of them have room.
+enum class Keep : std::uint8_t { kFirst, kNewest };
+
 // Whether a process of ours waits for the end of a run, to end it where the command was killed.
 enum class RunWatcher : std::uint8_t { kAuto, kOn, kOff };
 
@@ -208,8 +211,10 @@ struct Tracer {
   bool ranges = true;
   // Whether a trace has the arguments of its process, which may hold what nobody else should see.
   bool command_line = false;
-  // Bytes of a process's trace, at most; then its recording ends. 64 KiB to 1 TiB.
+  // Bytes of a process's trace, at most. 64 KiB to 1 TiB.
   std::uint64_t max_file = std::uint64_t{256} << 20;
+  // What becomes of records that find no more room.
+  Keep keep = Keep::kFirst;
 
   bool operator==(const Tracer&) const = default;
 };

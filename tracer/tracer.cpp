@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 
+#include "policy/log.h"
 #include "tracer/base/call_clock.h"
 #include "tracer/base/clock.h"
 #include "tracer/device/device_tracer.h"
@@ -107,6 +108,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   }
   RecorderOptions options = {.directory = run_directory, .job = facts.job, .facts = facts.facts};
   options.max_file_bytes = policy.max_file;
+  options.keep_newest = policy.keep == policy::Keep::kNewest;
   if (policy.command_line) options.facts.emplace_back(kFactCommandLine, CommandLine());
   options.decisions.assign(facts.decisions.begin(), facts.decisions.end());
   SpoolFailure why;
@@ -115,6 +117,11 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     *problem = NameOf(why.problem);
     if (why.error != 0) *problem += std::string(": ") + std::strerror(why.error);
     return false;
+  }
+  if (const int error = trace_->cannot_keep_newest(); error != 0) {
+    const std::string what = std::string("the oldest records cannot make room: ") + std::strerror(error);
+    AddFact("trace_keep", what);
+    policy::LogWarn("tracer.keep: " + what + "; the recording ends at tracer.max_file");
   }
   recording_ |= kRecordTrace;
   ProgramRanges* const ranges = policy.ranges ? MakeProgramRanges() : nullptr;

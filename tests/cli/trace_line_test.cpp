@@ -30,6 +30,11 @@ TEST(TraceLineTest, OfAWholeTrace) {
   EXPECT_EQ(FormatTrace(trace),
             "slipstream: trace: 12,345 records, none dropped, 3.00 MiB in /data/x/slipstream-trace-1\n");
   EXPECT_EQ(FormatHint(trace), "slipstream: to read it: slipstream report /data/x/slipstream-trace-1\n");
+  trace.files[0].given_up_records = 5000;
+  EXPECT_EQ(FormatTrace(trace),
+            "slipstream: trace: 12,345 records, none dropped, 5,000 older ones given up, 3.00 MiB in "
+            "/data/x/slipstream-trace-1\n");
+  trace.files[0].given_up_records = 0;
   trace.files.push_back(trace.files[0]);
   trace.files[1].dropped = 7;
   trace.troubles = {"cut short: it rained", "incomplete"};
@@ -99,6 +104,13 @@ TEST(TraceLineTest, CallsBehindTheEndOfARecording) {
                                       "cut short at tracer.max_file, in a process that was killed later (1 of 3 files)",
                                       "1,239 later calls are not in it"}));
   std::filesystem::remove_all(directory);
+}
+
+TEST(TraceLineTest, WhereTheOldestCouldNotMakeRoom) {
+  ProcessCounts process = ProcessThatSays("on");
+  process.facts.push_back({"trace_keep", "the oldest records cannot make room: Operation not supported"});
+  const TraceSummary trace = SumUpTrace("", {process}, true);
+  EXPECT_EQ(trace.troubles.at(0), "the oldest records cannot make room: Operation not supported");
 }
 
 TEST(TraceLineTest, AFolderThatCannotBeRead) {

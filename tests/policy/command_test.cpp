@@ -145,6 +145,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.ranges                 true              default\n"
             "tracer.command_line           false             default\n"
             "tracer.max_file               \"256MiB\"          default\n"
+            "tracer.keep                   \"first\"           default\n"
             "environment.A                 \"b\"               p.toml:7\n"
             "\n"
             "Files, each over those above it, and variables over all:\n"

@@ -408,7 +408,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "device_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\nrecord = \"on\"\n"
-      "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\n");
+      "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\nkeep = \"newest\"\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
   expected.enabled = false;
@@ -436,7 +436,8 @@ TEST(Load, EveryValueOfAFileArrives) {
                      .record = Record::kOn,
                      .stacks = Stacks::kNone,
                      .ranges = false,
-                     .max_file = std::uint64_t{1} << 20};
+                     .max_file = std::uint64_t{1} << 20,
+                     .keep = Keep::kNewest};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),
             (Origin{.kind = Origin::Kind::kFile, .name = "policy.toml", .line = 5, .column = 9}));

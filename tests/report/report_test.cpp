@@ -742,6 +742,43 @@ TEST_F(ReportTest, ARecordingThatEndedBeforeItsProcess) {
   expect("; nobody knows how many calls came later", "null");
 }
 
+TEST_F(ReportTest, AProcessThatKeptTheNewest) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    const auto steps = [&](uint64_t from, uint64_t to) {
+      std::vector<tracer::TraceRecord> main;
+      std::vector<tracer::TraceRecord> other;
+      for (uint64_t i = from; i < to; ++i) AddStep(kBegin + kStep * i, kStep, i, &main, &other);
+      spool.Records(1, main);
+      spool.Records(2, other);
+    };
+    steps(0, 3);
+    // In the midst of step 2, of which the rest was not in the file yet.
+    spool.Section(kBegin + kStep * 2 + 500);
+    Introduce(&spool, 0);
+    steps(3, kSteps);
+    spool.GiveUp(17);
+    spool.End();
+  }
+  // Behind the 15 chunks of Introduce and the two of the steps.
+  tracer::ZeroChunksBefore(run_ + "/0.spool", 17);
+  BuildWell();
+  const Report report = Make();
+  const ProcessReport& process = report.processes.at(0);
+  ASSERT_EQ(process.steps.size(), kSteps - 3);
+  EXPECT_EQ(process.steps[0].number, 3);
+  EXPECT_EQ(process.dropped_steps, 0U);
+  EXPECT_EQ(process.given_up_records, 1 + 3 * 7U) << "a clock, and of each step six calls and itself";
+  ASSERT_TRUE(process.kept_from);
+  EXPECT_EQ(process.first, *process.kept_from);
+  EXPECT_EQ(Missing(process), "");
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("  kept the newest: "), std::string::npos) << text;
+  EXPECT_NE(text.find("  nothing is missing behind that\n"), std::string::npos) << text;
+  EXPECT_NE(ReportJson(report, true).find("\"given_up_records\": 22,"), std::string::npos);
+}
+
 // As an older slipstream made it, which knew neither.
 TEST_F(ReportTest, ADatabaseWithoutColumnsForDamage) {
   Sample("0.spool", 0);

@@ -215,6 +215,38 @@ TEST_F(StrangeSpoolsTest, EndedForAReason) {
   EXPECT_EQ(Calls(), "0");
 }
 
+// Nothing is missing where the oldest records made room for the newest.
+TEST_F(StrangeSpoolsTest, WhatWasGivenUpIsNotMissing) {
+  {
+    HandSpool spool(run_, "a.spool");
+    const auto say = [&] {
+      spool.Facts({{"pid", "10"}, {"host", "node"}});
+      spool.Name(NameTable::kHooks, 0, "cudaMalloc");
+      spool.Thread(1, 100, "main");
+    };
+    say();                                                                              // 0 to 2
+    spool.Clock(1, 2, 1'000'000);                                                       // 3
+    spool.Records(1, {CallAt(10, 15), CallAt(20, 25), tracer::StepRecord(10, 28, 0)});  // 4
+    spool.Section(40);                                                                  // 5
+    say();
+    spool.Clock(41, 42, 1'000'040);
+    // A call that ended before, a step that began before, and one that is there as a whole.
+    spool.Records(1, {CallAt(30, 35), CallAt(50, 55), tracer::StepRecord(28, 60, 1), CallAt(70, 75),
+                      tracer::StepRecord(60, 80, 2)});
+    spool.GiveUp(5);
+    spool.End();
+  }
+  tracer::ZeroChunksBefore(run_ + "/a.spool", 5);
+  const BuildResult result = BuildWell();
+  EXPECT_EQ(Query("SELECT givenUpRecords, keptFromNs - firstNs, lastNs - firstNs, calls, dropped, missingRecords, "
+                  "missingChunks, damagedBytes, malformedChunks FROM SLIPSTREAM_PROCESSES"),
+            (Rows{{"4", "0", "40", "3", "0", "0", "0", "0", "0"}}));
+  EXPECT_EQ(Query("SELECT number, end - start FROM SLIPSTREAM_STEPS"), (Rows{{"2", "20"}}));
+  EXPECT_EQ(One("SELECT name FROM SLIPSTREAM_THREADS"), "main");
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_DROPS"), "0");
+  EXPECT_EQ(result.processes.at(0).end.given_up_records, 4U);
+}
+
 TEST_F(StrangeSpoolsTest, OfANewerSlipstream) {
   {
     HandSpool spool(run_, "a.spool");

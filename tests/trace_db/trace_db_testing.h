@@ -124,6 +124,23 @@ class HandSpool {
     chunks_.PutNumber(number);
     chunks_.PutNumber(id);
     chunks_.PutText(name);
+    chunks_.PutBytes(&made_[number], sizeof(uint64_t));
+    chunks_.End();
+  }
+  // A section of a file that keeps the newest. What its records refer to has to be said again.
+  void Section(uint64_t made_ns) {
+    uint64_t records = 0;
+    for (const auto& [thread, made] : made_) records += made;
+    const tracer::SpoolSection section = {.records = records, .own_records = made_[0], .made_ns = made_ns};
+    chunks_.Begin(tracer::ChunkKind::kSection);
+    chunks_.PutBytes(&section, sizeof(section));
+    chunks_.End();
+  }
+  // That chunks with lower numbers are given up; they are still there.
+  void GiveUp(uint64_t before_chunk) {
+    const tracer::GivenUp given_up = {.before_chunk = before_chunk};
+    chunks_.Begin(tracer::ChunkKind::kGivenUp);
+    chunks_.PutBytes(&given_up, sizeof(given_up));
     chunks_.End();
   }
   void Records(uint32_t thread, const std::vector<tracer::TraceRecord>& records,

@@ -69,6 +69,48 @@ class SpoolFileTest : public SpoolTest {
   }
 };
 
+int g_interruptions = 0;
+int InterruptedFallocate(int fd, int mode, off_t at, off_t size) {
+  if (g_interruptions-- > 0) {
+    errno = EINTR;
+    return -1;
+  }
+  return fallocate(fd, mode, at, size);
+}
+int RefusedFallocate(int, int, off_t, off_t) {
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+TEST_F(SpoolFileTest, WhatIsGivenBackReadsAsZerosAndTheFileKeepsItsLength) {
+  FileCalls calls;
+  calls.fallocate = InterruptedFallocate;
+  SpoolFile file{calls};
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  if (file.CanGiveBack() != 0) GTEST_SKIP() << "this file system does not give back parts of a file";
+  const std::string bytes(20'000, 'x');
+  ASSERT_EQ(file.Append(bytes.data(), bytes.size()), 0);
+  g_interruptions = 3;
+  EXPECT_EQ(file.GiveBack(100, 17'000), 0);
+  EXPECT_EQ(g_interruptions, -1);
+  EXPECT_EQ(file.GiveBack(17'000, 17'000), 0);
+  EXPECT_EQ(file.size(), 20'000U);
+  EXPECT_EQ(Slurp(directory_ + "/a.spool"),
+            std::string(100, 'x') + std::string(16'900, '\0') + std::string(3'000, 'x'));
+  ASSERT_EQ(file.Append("more", 4), 0);
+  EXPECT_EQ(std::filesystem::file_size(directory_ + "/a.spool"), 20'004U);
+}
+
+TEST_F(SpoolFileTest, AFileSystemThatGivesNothingBackSaysSo) {
+  FileCalls calls;
+  calls.fallocate = RefusedFallocate;
+  SpoolFile file{calls};
+  EXPECT_EQ(file.GiveBack(0, 1), EBADF);
+  ASSERT_EQ(file.Create(directory_, "a.spool").problem, SpoolProblem::kNone);
+  EXPECT_EQ(file.CanGiveBack(), EOPNOTSUPP);
+  EXPECT_EQ(file.GiveBack(0, 1), EOPNOTSUPP);
+}
+
 TEST_F(SpoolFileTest, S59_OnlyTheUserCanReadIt) {
   for (const mode_t mask : {0U, 077U, 0377U}) {
     const std::string run = directory_ + "/run" + std::to_string(mask);

@@ -865,7 +865,7 @@ TEST_F(SpoolReaderTest, SpoolsAreListedByNameAndNothingElse) {
 class ChunkWriterTest : public SpoolTest {};
 
 TEST_F(ChunkWriterTest, TheLimitLeavesRoomForTheEnd) {
-  for (uint64_t limit = 200; limit < 900; limit += 37) {
+  for (uint64_t limit = ChunkWriter::kMinFileBytes; limit < 900; limit += 37) {
     SpoolFile file{FileCalls{}};
     const std::string name = std::to_string(limit) + ".spool";
     ASSERT_EQ(file.Create(directory_, name).problem, SpoolProblem::kNone);

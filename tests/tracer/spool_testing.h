@@ -91,6 +91,14 @@ inline size_t DamageChunk(const std::string& path, size_t chunk) {
   return size;
 }
 
+// The chunks before this one read as zeros, as behind a hole of a file system.
+inline void ZeroChunksBefore(const std::string& path, size_t chunk) {
+  std::string bytes = Slurp(path);
+  const size_t to = Boundaries(bytes).at(chunk);
+  bytes.replace(sizeof(SpoolHeader), to - sizeof(SpoolHeader), to - sizeof(SpoolHeader), '\0');
+  Spit(path, bytes);
+}
+
 struct Spool {
   std::unique_ptr<SpoolReader> reader;
   std::vector<SpoolRecord> records;

@@ -43,6 +43,8 @@ Json ProcessJson(const trace_db::ExportedProcess& process) {
           {"end_reason", EndReasonJson(end)},
           {"error", end.error},
           {"later_calls", LaterCallsJson(end)},
+          {"given_up_records", end.given_up_records},
+          {"kept_from_ns", OrNull(process.kept_from_ns)},
           {"damaged", process.damaged()},
           {"left_bytes", end.left_bytes},
           {"left_why", end.left_why},

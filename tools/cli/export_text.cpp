@@ -95,6 +95,10 @@ std::string Gaps(const ExportedProcess& process) {
     text += "; " + Count(end.skipped_chunks, "chunk", "chunks") + " and " +
             Count(end.skipped_records, "record", "records") + " of a newer slipstream left out";
   }
+  if (end.given_up_records != 0) {
+    text += "; the first " + Count(end.given_up_records, "record", "records") + " given up for newer ones, up to " +
+            Moment(process.kept_from_ns);
+  }
   return text.empty() ? text : text.substr(2);
 }
 

@@ -51,11 +51,13 @@ Json TraceJson(const TraceSummary& trace) {
   uint64_t dropped = 0;
   uint64_t bytes = 0;
   uint64_t later_calls = 0;
+  uint64_t given_up = 0;
   for (const tracer::SpoolOutcome& file : trace.files) {
     records += file.records;
     dropped += file.dropped;
     bytes += file.bytes;
     later_calls += file.later_calls;
+    given_up += file.given_up_records;
   }
   return {{"directory", trace.directory},
           {"files", trace.files.size()},
@@ -63,6 +65,7 @@ Json TraceJson(const TraceSummary& trace) {
           {"dropped", dropped},
           {"bytes", bytes},
           {"later_calls", later_calls},
+          {"given_up_records", given_up},
           {"troubles", trace.troubles}};
 }
 

@@ -80,7 +80,9 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
   size_t begun = 0;
   std::map<std::string, size_t> refused;
   std::map<std::string, size_t> without_lines;
+  std::map<std::string, size_t> not_kept;
   for (const tracer::ProcessCounts& process : processes) {
+    for (const std::string& fact : process.FactsOf("trace_keep")) ++not_kept[fact];
     for (const std::string& fact : process.FactsOf("trace")) {
       if (fact == "on") {
         ++begun;
@@ -97,6 +99,9 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
   for (const auto& [fact, count] : without_lines) {
     trace.troubles.push_back("Python lines: " + text::PythonLinesText(fact) +
                              Share(count, processes.size(), "processes"));
+  }
+  for (const auto& [why, count] : not_kept) {
+    trace.troubles.push_back(why + Share(count, processes.size(), "processes"));
   }
   if (begun > trace.files.size()) trace.troubles.emplace_back("a file of it is gone");
   if (trace.files.empty() && trace.troubles.empty()) {
@@ -115,13 +120,16 @@ std::string FormatTrace(const TraceSummary& trace) {
     uint64_t records = 0;
     uint64_t dropped = 0;
     uint64_t bytes = 0;
+    uint64_t given_up = 0;
     for (const SpoolOutcome& file : trace.files) {
       records += file.records;
       dropped += file.dropped;
       bytes += file.bytes;
+      given_up += file.given_up_records;
     }
     text += "trace: " + WithThousands(records) + " records, " + (dropped == 0 ? "none" : WithThousands(dropped)) +
-            " dropped, " + HumanBytes(bytes) + " in " + trace.directory;
+            " dropped, " + (given_up == 0 ? "" : WithThousands(given_up) + " older ones given up, ") +
+            HumanBytes(bytes) + " in " + trace.directory;
     if (trace.files.size() > 1) text += " (" + std::to_string(trace.files.size()) + " files)";
   }
   const char* separator = trace.files.empty() ? ": " : "; ";

@@ -93,6 +93,8 @@ class CallRecorder {
 
   // Recorder::Finish.
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
+  // Recorder's.
+  int cannot_keep_newest() const { return recorder_.cannot_keep_newest(); }
 
  private:
   CallRecorder(Recorder& recorder, Stacks what, StackTree* stacks, NativeFrames* native, BackwardLines* backward,

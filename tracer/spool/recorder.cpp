@@ -219,8 +219,10 @@ Recorder::State Recorder::Write() {
                       .late_facts = &late_facts_,
                       .lost_ranges = &lost_ranges_},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
+  if (options_.keep_newest) writer.KeepNewest();
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;
+  cannot_keep_newest_ = writer.cannot_keep_newest();
   shared_->live.store(kLive, std::memory_order_relaxed);
   Become(kRunning);
   bool last = false;

@@ -4,9 +4,9 @@
 //   one thread of ours          every period, or when a ring is half full -> chunks (spool_format.h) -> write
 //
 // It never makes the program wait or fail. A file that is slow, full or gone costs records, which are counted. A slow
-// file costs them until it has recovered; any other failure ends the recording. So does the file's limit: what was
-// written stays, and the file says why there is no more. The thread waits on for the process's end, to write down how
-// many calls came after that.
+// file costs them until it has recovered; any other failure ends the recording. So does the file's limit, unless the
+// oldest records make room for the newest: what was written stays, and the file says why there is no more. The thread
+// waits on for the process's end, to write down how many calls came after that.
 //
 // A forked child (fork, or clone without shared memory) records nothing, and its parent's file is out of its reach; it
 // may start a recorder of its own.
@@ -45,6 +45,7 @@ struct RecorderOptions {
   uint32_t ring_records = 4096;                   // a thread; a power of two from 8 to 2^20
   uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
+  bool keep_newest = false;                       // at the limit the oldest records make room
   uint64_t period_ns = 50'000'000;                // what SIGKILL may cost; 1 ms to 1 min
   uint64_t start_timeout_ns = 5'000'000'000;      // for making the file, which Start waits for
   JobIdentity job = {};
@@ -117,6 +118,9 @@ class Recorder {
   // Why it ended by itself: kNone while it runs and where Finish ended it, kWriting with the errno, or with 0 for the
   // limit.
   SpoolFailure failure() const;
+  // Why the oldest records do not make room although they should, an errno: the file system does not give back a part
+  // of a file. 0: they do, or need not.
+  int cannot_keep_newest() const { return cannot_keep_newest_; }
 
  private:
   // kNone: a forked child. kStopped: the recording ended by itself, and the thread waits for Finish.
@@ -164,7 +168,8 @@ class Recorder {
   pthread_key_t key_ = 0;
   bool has_key_ = false;
   bool has_thread_ = false;
-  SpoolFailure failure_;  // the writer's, before it becomes kStopped, kEnded or kRefused
+  int cannot_keep_newest_ = 0;  // the writer's, before it becomes kRunning
+  SpoolFailure failure_;        // the writer's, before it becomes kStopped, kEnded or kRefused
 };
 
 }  // namespace slipstream::tracer

@@ -136,6 +136,19 @@ int SpoolFile::Append(const void* bytes, size_t size) {
   return 0;
 }
 
+int SpoolFile::GiveBack(uint64_t from, uint64_t to) {
+  if (fd_ < 0) return EBADF;
+  if (from >= to) return 0;
+  while (calls_.fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
+                          static_cast<off_t>(to - from)) != 0) {
+    if (errno != EINTR) return errno;
+  }
+  return 0;
+}
+
+// Behind its end, where nothing is.
+int SpoolFile::CanGiveBack() { return GiveBack(size_, size_ + 1); }
+
 void SpoolFile::Close() {
   if (fd_ >= 0) {
     close(fd_);

@@ -10,6 +10,7 @@
 // Source of the rules: S58, S59.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -48,6 +49,7 @@ struct FileCalls {
   ssize_t (*pwrite)(int, const void*, size_t, off_t) = ::pwrite;
   int (*ftruncate)(int, off_t) = ::ftruncate;
   int (*fstat)(int, struct stat*) = ::fstat;
+  int (*fallocate)(int, int, off_t, off_t) = ::fallocate;
 };
 
 // Gives the calling thread an empty table of descriptors of its own. 0 or an errno: then it may have a table of its own
@@ -68,6 +70,11 @@ class SpoolFile {
   // Appends all of it, or returns an errno; then the file keeps its length, if the system lets it. EIDRM: the file was
   // removed, so that nothing could ever read it.
   int Append(const void* bytes, size_t size);
+  // Gives the bytes from `from` up to `to` back to the file system: they read as zeros, and the file keeps its length.
+  // Where they end within a block of the file system, that block stays. 0, or an errno.
+  int GiveBack(uint64_t from, uint64_t to);
+  // Whether the file system can do that: 0, or an errno.
+  int CanGiveBack();
   // Removes a file to which nothing could be appended.
   void Close();
 

@@ -10,6 +10,11 @@
 // is of kind kEnd; without it the last moments are missing. A recording that ended before its process did has a
 // kStopped chunk, which says the same of that moment: behind it comes at most the kEnd chunk, when the process ends.
 //
+// A file that keeps the newest records is made of sections. Each begins with a kSection chunk and, before its first
+// record, has all names, lines, stacks, threads and facts once more; so whatever is in front of a section can be taken
+// away, and the rest is whole. Taken away means a hole in the file, behind its header, up to the beginning of a
+// section. A kGivenUp chunk says so before it is done: a hole that no such chunk speaks of is damage.
+//
 // Damage costs the chunks that it is in: behind it, the next one is found by its magic, at a multiple of 8 from the one
 // that is damaged, by its checksum, and by a number that is not lower than it may be.
 //
@@ -56,7 +61,8 @@ enum class ChunkKind : uint16_t {
   kFacts = 1,      // count, then so often: key, value (texts); may come again, later ones stand
   kNames = 2,      // NameTable, count, then so often: number (uint32_t), text
   kSites = 3,      // count, then so often: site (uint32_t), line (int32_t), file, function (texts)
-  kThread = 4,     // number, system's number (uint32_t), name (text): before the thread's first record
+  kThread = 4,     // number, system's number (uint32_t), name (text), how many records came from it before (uint64_t):
+                   // before the thread's first record, and in each section before its first one there
   kRecords = 5,    // RecordsHead, then the records
   kThreadEnd = 6,  // ThreadEnd: nothing more comes from this thread
   kEnd = 7,        // SpoolEnd: nothing more comes at all
@@ -66,8 +72,10 @@ enum class ChunkKind : uint16_t {
   kAddresses = 10,   // count, then so often: address, module (uint32_t), offset (uint64_t); see below
   kActivities = 11,  // RecordsHead of thread 0, then records of what devices did (activity_record.h)
   kStopped = 12,     // SpoolEnd: nothing more is recorded, and the process goes on
+  kSection = 13,     // SpoolSection: everything behind it is whole without what is in front of it
+  kGivenUp = 14,     // GivenUp: what is in front of a section has been taken away, or will be now
 };
-inline constexpr uint16_t kLastChunkKind = 12;
+inline constexpr uint16_t kLastChunkKind = 14;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // Numbers that records carry, and whose names a kNames chunk has.
@@ -112,6 +120,19 @@ struct ThreadEnd {
 };
 static_assert(sizeof(ThreadEnd) == 24 && std::has_unique_object_representations_v<ThreadEnd>);
 
+// Of what came before it.
+struct SpoolSection {
+  uint64_t records = 0;      // of all threads
+  uint64_t own_records = 0;  // of thread 0
+  uint64_t made_ns = 0;      // what ended later is not in front of it
+};
+static_assert(sizeof(SpoolSection) == 24 && std::has_unique_object_representations_v<SpoolSection>);
+
+struct GivenUp {
+  uint64_t before_chunk = 0;  // the number of a kSection chunk: chunks with a lower one are given up
+};
+static_assert(sizeof(GivenUp) == 8 && std::has_unique_object_representations_v<GivenUp>);
+
 enum class EndReason : uint32_t {
   kFinished = 1,  // asked to
   kLimit = 2,     // the file has the size that it may have
@@ -125,14 +146,15 @@ struct SpoolEnd {
   uint64_t dropped = 0;  // that are not, as far as the writer knows
   // Calls after the recording had ended by itself; they are not in `dropped`. In a kEnd chunk.
   uint64_t later_calls = 0;
+  uint64_t given_up_records = 0;  // that were in the file; neither in `records` nor in `dropped`
 };
-static_assert(sizeof(SpoolEnd) == 32 && std::has_unique_object_representations_v<SpoolEnd>);
+static_assert(sizeof(SpoolEnd) == 40 && std::has_unique_object_representations_v<SpoolEnd>);
 // Older files have no more of it.
 inline constexpr size_t kLeastEndPayload = offsetof(SpoolEnd, later_calls);
 
 constexpr size_t PaddedBytes(size_t bytes) { return (bytes + 7) / 8 * 8; }
 inline constexpr size_t kEndBytes = sizeof(ChunkHeader) + sizeof(SpoolEnd);
-// A file's limit leaves room for this: kStopped and kEnd.
-inline constexpr size_t kReservedBytes = 2 * kEndBytes;
+// A file's limit leaves room for this: kGivenUp, kStopped and kEnd.
+inline constexpr size_t kReservedBytes = sizeof(ChunkHeader) + sizeof(GivenUp) + 2 * kEndBytes;
 
 }  // namespace slipstream::tracer

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -43,7 +44,12 @@ SpoolOutcome OutcomeOf(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   struct stat facts {};
   SpoolEnd end;
-  if (fd >= 0 && fstat(fd, &facts) == 0) outcome.bytes = static_cast<uint64_t>(facts.st_size);
+  uint64_t on_disk = 0;
+  if (fd >= 0 && fstat(fd, &facts) == 0) {
+    constexpr uint64_t kStatBlock = 512;
+    outcome.bytes = static_cast<uint64_t>(facts.st_size);
+    on_disk = static_cast<uint64_t>(facts.st_blocks) * kStatBlock;
+  }
   const bool finished = fd >= 0 && ReadEnd(fd, outcome.bytes, &end);
   if (fd >= 0) close(fd);
   if (finished && end.records >= kFewRecords) {
@@ -54,6 +60,8 @@ SpoolOutcome OutcomeOf(const std::string& path) {
     outcome.error = end.error;
     outcome.later_calls = end.later_calls;
     outcome.later_calls_known = true;
+    outcome.given_up_records = end.given_up_records;
+    if (outcome.given_up_records != 0) outcome.bytes = std::min(outcome.bytes, on_disk);
     return outcome;
   }
   outcome.has_calls = false;
@@ -66,6 +74,8 @@ SpoolOutcome OutcomeOf(const std::string& path) {
   outcome.error = reader->end().error;
   outcome.later_calls = reader->end().later_calls;
   outcome.later_calls_known = reader->end().later_calls_known;
+  outcome.given_up_records = reader->end().given_up_records;
+  if (outcome.given_up_records != 0) outcome.bytes = std::min(outcome.bytes, on_disk);
   outcome.left_why = reader->end().left_why;
   outcome.damaged = reader->end().damaged_bytes != 0 || reader->end().missing_chunks != 0;
   return outcome;

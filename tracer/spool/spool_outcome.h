@@ -14,7 +14,7 @@ namespace slipstream::tracer {
 
 struct SpoolOutcome {
   std::string problem;                      // why it is no spool file that can be read; empty: it is one
-  uint64_t bytes = 0;                       // the file's
+  uint64_t bytes = 0;                       // that the file takes
   uint64_t records = 0;                     // in it, those of the writer's own among them
   uint64_t dropped = 0;                     // made and not in it, as far as is known
   bool has_calls = true;                    // false: not one call is in it
@@ -23,8 +23,9 @@ struct SpoolOutcome {
   int error = 0;                            // an errno, with kError
   uint64_t later_calls = 0;                 // SpoolReader::End's
   bool later_calls_known = false;
-  std::string left_why;  // bytes at its end cannot be read, and why; empty: none
-  bool damaged = false;  // chunks are missing before its end, as far as it was read
+  uint64_t given_up_records = 0;  // for newer ones, on purpose: neither in it nor dropped
+  std::string left_why;           // bytes at its end cannot be read, and why; empty: none
+  bool damaged = false;           // chunks are missing before its end, as far as it was read
 };
 SpoolOutcome OutcomeOf(const std::string& path);
 

@@ -165,6 +165,7 @@ bool SpoolReader::Next(SpoolRecord* record) {
     } else if (!ReadChunk()) {
       if (Wait()) return false;
       stopped_ = true;
+      SettleGap(/*is_last=*/true);
     }
   }
   const Waiting& next = ready_[next_ready_++];
@@ -302,8 +303,16 @@ bool SpoolReader::ReadChunk() {
   }
   ChunkHeader header;
   if (!FindChunk(&header)) return false;
-  end_.damaged_bytes += at_ - end_.read_bytes;
-  end_.missing_chunks += header.number - next_chunk_;
+  const bool is_section = header.kind == static_cast<uint16_t>(ChunkKind::kSection);
+  if (is_section) in_section_behind_gap_ = header.number > next_chunk_;
+  if (is_section && in_section_behind_gap_) {
+    gap_.section = header.number;
+    gap_.chunks += header.number - next_chunk_;
+    gap_.bytes += at_ - end_.read_bytes;
+  } else {
+    end_.damaged_bytes += at_ - end_.read_bytes;
+    end_.missing_chunks += header.number - next_chunk_;
+  }
   const char* const bytes = BytesAt(at_, sizeof(header) + header.payload_bytes) + sizeof(header);
   at_ += sizeof(header) + PaddedBytes(header.payload_bytes);
   end_.read_bytes = at_;
@@ -353,6 +362,10 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
       return TakeEnd(payload, /*last=*/true);
     case ChunkKind::kStopped:
       return TakeEnd(payload, /*last=*/false);
+    case ChunkKind::kSection:
+      return TakeSection(payload);
+    case ChunkKind::kGivenUp:
+      return TakeGivenUp(payload);
   }
   return false;
 }
@@ -421,7 +434,8 @@ bool SpoolReader::TakeStacks(Payload* payload) {
       if (!may_be_lost) return false;
       stack.parent = kCutSpoolStack;
     }
-    if (!stacks_.try_emplace(number, stack).second) return false;
+    // Once more at the beginning of a section: the first one stands.
+    if (!stacks_.try_emplace(number, stack).second && !seen_section_) return false;
   }
   return true;
 }
@@ -465,7 +479,62 @@ bool SpoolReader::TakeThread(Payload* payload) {
   uint32_t number = 0;
   SpoolThread thread;
   if (!payload->Get(&number) || !payload->Get(&thread.id) || !payload->Get(&thread.name) || number == 0) return false;
-  return threads_.emplace(number, std::move(thread)).second;
+  // How many records came before: those of older files, and of what was given up, are not missing.
+  uint64_t before = 0;
+  if (payload->Get(&before) && in_section_behind_gap_) {
+    Progress& progress = progress_[number];
+    // A thread that was read before the gap has one in its records.
+    if (progress.next != 0 && before > progress.next) progress.missing += before - progress.next;
+    progress.next = std::max(progress.next, before);
+  }
+  const auto [known, is_new] = threads_.try_emplace(number, thread);
+  if (is_new) return true;
+  if ((known->second.id & kLostThread) != 0) {
+    known->second.id = thread.id;
+    known->second.name = std::move(thread.name);
+  }
+  return seen_section_;
+}
+
+bool SpoolReader::TakeSection(Payload* payload) {
+  SpoolSection section;
+  if (!payload->Get(&section)) return false;
+  seen_section_ = true;
+  if (!in_section_behind_gap_) return true;
+  const uint64_t accounted = read_records_ + end_.missing_records + end_.given_up_records + gap_.records;
+  gap_.records += section.records > accounted ? section.records - accounted : 0;
+  end_.kept_from_ns = section.made_ns;
+  Progress& own = progress_[0];
+  if (own.next != 0 && section.own_records > own.next) own.missing += section.own_records - own.next;
+  own.next = std::max(own.next, section.own_records);
+  SettleGap(/*is_last=*/false);
+  return true;
+}
+
+bool SpoolReader::TakeGivenUp(Payload* payload) {
+  GivenUp given_up;
+  if (!payload->Get(&given_up)) return false;
+  given_up_before_ = std::max(given_up_before_, given_up.before_chunk);
+  SettleGap(/*is_last=*/false);
+  return true;
+}
+
+// What a chunk has spoken of was given up. If none does up to the end, it is damage.
+void SpoolReader::SettleGap(bool is_last) {
+  if (gap_.chunks == 0) return;
+  if (given_up_before_ >= gap_.section) {
+    end_.given_up_chunks += gap_.chunks;
+    end_.given_up_bytes += gap_.bytes;
+    end_.given_up_records += gap_.records;
+  } else if (is_last) {
+    end_.missing_chunks += gap_.chunks;
+    end_.damaged_bytes += gap_.bytes;
+    end_.missing_records += gap_.records;
+    if (end_.given_up_chunks == 0) end_.kept_from_ns = 0;
+  } else {
+    return;
+  }
+  gap_ = {};
 }
 
 // The end of threads_: there is none. Whose own chunk may be missing is made up.

@@ -10,6 +10,9 @@
 // Behind a damaged part names, lines and stacks may be unknown: no number ever means something else in their place. A
 // thread whose own chunk was lost has a made-up number (kLostThread).
 //
+// A file that keeps the newest records (spool_format.h) has lost its oldest ones on purpose: they are counted as given
+// up, and nothing is missing because of them.
+//
 // Order: by end_ns, as far as the writer's rounds allow. What was recorded while a round ran may be in it or in the
 // next, so records wait here until the round after theirs begins. Records of one thread always come in the order in
 // which it made them. A record that came late to the writer is handed out when it is read, and counted. Work of a
@@ -141,6 +144,11 @@ class SpoolReader {
     uint64_t malformed_chunks = 0;  // whole, and yet not as they should be: the writer was wrong
     uint64_t missing_records = 0;   // that should have stood between others: the same, or they were in missing chunks
     uint64_t late_records = 0;      // handed out after a later one
+    // What was given up for newer records: neither damaged nor missing nor dropped.
+    uint64_t given_up_records = 0;
+    uint64_t given_up_chunks = 0;
+    uint64_t given_up_bytes = 0;  // of the file; they are in read_bytes
+    uint64_t kept_from_ns = 0;    // all that ended later was kept; 0: nothing was given up
   };
   const End& end() const { return end_; }
 
@@ -202,6 +210,9 @@ class SpoolReader {
   bool TakeActivities(Payload* payload, uint64_t pass_ns);
   bool TakeThreadEnd(Payload* payload);
   bool TakeEnd(Payload* payload, bool last);
+  bool TakeSection(Payload* payload);
+  bool TakeGivenUp(Payload* payload);
+  void SettleGap(bool is_last);
 
   const int fd_;
   const uint64_t start_unix_ns_;
@@ -216,6 +227,17 @@ class SpoolReader {
   bool follow_ = false;
   bool seen_end_ = false;
   bool seen_stop_ = false;
+  bool seen_section_ = false;
+  // In front of sections something is not there: it was given up, if a later chunk says so.
+  struct Gap {
+    uint64_t section = 0;  // the number of the last one's first chunk
+    uint64_t chunks = 0;   // 0: there is no gap that has to be settled
+    uint64_t bytes = 0;
+    uint64_t records = 0;
+  };
+  Gap gap_;
+  bool in_section_behind_gap_ = false;
+  uint64_t given_up_before_ = 0;  // the number of a chunk
   uint64_t next_chunk_ = 0;
   uint64_t read_records_ = 0;  // that are in the chunks that were read
 

@@ -85,22 +85,53 @@ SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& 
   const uint64_t start_unix_ns = Now(CLOCK_REALTIME);
   const SpoolFailure failure = file_.Create(directory, SpoolName(HostName(), getpid(), start_unix_ns));
   if (failure.problem != SpoolProblem::kNone) return failure;
+  if (keep_newest_) {
+    cannot_keep_newest_ = file_.CanGiveBack();
+    if (cannot_keep_newest_ == 0) chunks_.KeepNewest();
+  }
 
   chunks_.Start(start_unix_ns);
   chunks_.SetPass(NowNs());
   WriteFacts(ProcessFacts(job));
   WriteFacts(more);
-  std::vector<std::string> hooks;
-  for (size_t i = 0; i < kHookCount; ++i) hooks.emplace_back(NameOf(static_cast<HookId>(i)));
-  WriteNames(NameTable::kHooks, hooks);
-  WriteNames(NameTable::kDecisions, decisions);
+  if (keep_newest_) {
+    const std::string why = "first: the file cannot be given back in parts (errno ";
+    WriteFacts({{kFactKeep, cannot_keep_newest_ == 0 ? "newest" : why + std::to_string(cannot_keep_newest_) + ")"}});
+  }
+  for (size_t i = 0; i < kHookCount; ++i) hooks_.emplace_back(NameOf(static_cast<HookId>(i)));
+  decisions_ = decisions;
+  WriteNames(NameTable::kHooks, hooks_);
+  WriteNames(NameTable::kDecisions, decisions_);
   WriteClock();
   chunks_.Flush();
   if (stopped() == EndReason::kError) return {SpoolProblem::kWriting, error()};
   return {};
 }
 
+// Everything that records refer to is written once more before they come.
+void SpoolWriter::BeginSection() {
+  if (!chunks_.BeginSection(own_records_)) return;
+  std::fill(announced_.begin(), announced_.end(), 0U);
+  written_sites_.clear();
+  first_unwritten_site_ = 1;
+  written_stacks_.clear();
+  first_unwritten_stack_ = StackTree::kFirst;
+  written_modules_.clear();
+  first_unwritten_module_ = 1;
+  written_addresses_.clear();
+  first_unwritten_address_ = 1;
+  texts_.clear();
+  WriteFacts(Facts(said_facts_.begin(), said_facts_.end()));
+  WriteNames(NameTable::kHooks, hooks_);
+  WriteNames(NameTable::kDecisions, decisions_);
+  WriteDeviceNames(said_names_);
+  WriteClock();
+}
+
 void SpoolWriter::WriteFacts(const Facts& facts) {
+  if (chunks_.keeps_newest()) {
+    for (const auto& [key, value] : facts) said_facts_[key] = value;
+  }
   Entries entries(&chunks_, ChunkKind::kFacts);
   for (const auto& [key, value] : facts) {
     ChunkWriter& to = entries.Next(2 * kMaxTextBytes);
@@ -141,17 +172,11 @@ void SpoolWriter::WriteDeviceWork() {
   if (device == nullptr) return;
   device->Take(&device_);
   if (!device_.facts.empty()) WriteFacts(device_.facts);
-  for (const NameTable table : {NameTable::kKernels, NameTable::kDriverFunctions, NameTable::kLibraries}) {
-    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(table));
-    for (const DeviceRecords::Name& name : device_.names) {
-      if (name.table != table) continue;
-      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
-      to.PutNumber(name.number);
-      to.PutText(name.text);
-    }
-  }
+  WriteDeviceNames(device_.names);
+  if (chunks_.keeps_newest()) said_names_.insert(said_names_.end(), device_.names.begin(), device_.names.end());
   const std::vector<ActivityRecord>& activities = device_.activities;
   for (size_t i = 0; i < activities.size();) {
+    if (chunks_.SectionIsFull()) BeginSection();
     const size_t count = std::min<size_t>(activities.size() - i, kActivitiesPerChunk);
     const RecordsHead head = {.record_bytes = sizeof(ActivityRecord),
                               .first = own_records_,
@@ -164,6 +189,18 @@ void SpoolWriter::WriteDeviceWork() {
     i += count;
   }
   for (const TraceRecord& reading : device_.readings) WriteOwn(reading);
+}
+
+void SpoolWriter::WriteDeviceNames(const std::vector<DeviceRecords::Name>& names) {
+  for (const NameTable table : {NameTable::kKernels, NameTable::kDriverFunctions, NameTable::kLibraries}) {
+    Entries entries(&chunks_, ChunkKind::kNames, static_cast<uint32_t>(table));
+    for (const DeviceRecords::Name& name : names) {
+      if (name.table != table) continue;
+      ChunkWriter& to = entries.Next(sizeof(uint32_t) + kMaxTextBytes);
+      to.PutNumber(name.number);
+      to.PutText(name.text);
+    }
+  }
 }
 
 // And by the device's, which have none either.
@@ -308,12 +345,30 @@ void SpoolWriter::WriteNewTexts() {
   }
 }
 
-void SpoolWriter::WriteThread(const RecordRing::Owner& owner) {
+void SpoolWriter::WriteThread(const RecordRing& ring) {
+  const RecordRing::Owner& owner = *ring.owner();
+  const uint64_t before = ring.taken();
   chunks_.Begin(ChunkKind::kThread);
   chunks_.PutNumber(owner.number);
   chunks_.PutNumber(owner.thread);
   chunks_.PutText(std::string_view(owner.name));
+  chunks_.PutBytes(&before, sizeof(before));
   chunks_.End();
+}
+
+// Of a ring that has an owner.
+void SpoolWriter::WriteWhatRecordsReferTo(uint32_t ring) {
+  const RecordRing& of = *sources_.rings->ring(ring);
+  if (announced_[ring] != of.owner()->number) {
+    WriteThread(of);
+    announced_[ring] = of.owner()->number;
+  }
+  if (of.Available() == 0) return;
+  WriteNewSites();
+  WriteNewModules();
+  WriteNewAddresses();
+  WriteNewStacks();
+  WriteNewTexts();
 }
 
 void SpoolWriter::WriteThreadEnd(const RecordRing& ring) {
@@ -324,15 +379,15 @@ void SpoolWriter::WriteThreadEnd(const RecordRing& ring) {
 }
 
 // What is there now, and not what comes while this runs: a thread that never stops must not keep the others waiting.
-bool SpoolWriter::Drain(RecordRing* ring) {
+bool SpoolWriter::Drain(uint32_t number) {
+  RecordRing* const ring = sources_.rings->ring(number);
   uint64_t available = ring->Available();
-  if (available == 0) return true;
-  WriteNewSites();
-  WriteNewModules();
-  WriteNewAddresses();
-  WriteNewStacks();
-  WriteNewTexts();
+  WriteWhatRecordsReferTo(number);
   while (available > 0) {
+    if (chunks_.SectionIsFull()) {
+      BeginSection();
+      WriteWhatRecordsReferTo(number);
+    }
     const uint64_t count = std::min(available, kRecordsPerChunk);
     const RecordsHead head = {.thread = ring->owner()->number,
                               .record_bytes = sizeof(TraceRecord),
@@ -366,11 +421,7 @@ bool SpoolWriter::Pass(bool last) {
     const RecordRing::Owner* const owner = ring->owner();
     if (owner == nullptr) continue;
     const bool ended = ring->HasEnded();  // before its records are looked at: then they are its last
-    if (announced_[i] != owner->number) {
-      WriteThread(*owner);
-      announced_[i] = owner->number;
-    }
-    if (!Drain(ring)) break;
+    if (!Drain(i)) break;
     if (ended || last) WriteThreadEnd(*ring);
     if (ended) {
       dropped_by_ended_ += ring->dropped();
@@ -402,8 +453,11 @@ uint64_t SpoolWriter::Dropped() const {
 }
 
 SpoolEnd SpoolWriter::EndAsOfNow() const {
-  return {
-      .reason = static_cast<uint32_t>(stopped()), .error = error(), .records = chunks_.records(), .dropped = Dropped()};
+  return {.reason = static_cast<uint32_t>(stopped()),
+          .error = error(),
+          .records = chunks_.records(),
+          .dropped = Dropped(),
+          .given_up_records = chunks_.given_up_records()};
 }
 
 // What a device does from here on is not dropped: it comes after the recording, as calls do.

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -52,6 +53,11 @@ class SpoolWriter {
 
   SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings);
 
+  // Before Open: at the limit the oldest records make room (chunk_writer.h), where the file system lets them.
+  void KeepNewest() { keep_newest_ = true; }
+  // Why they cannot, an errno: then the recording ends at the limit. 0: they can, or need not.
+  int cannot_keep_newest() const { return cannot_keep_newest_; }
+
   // Makes the file and writes what is known from the start.
   SpoolFailure Open(const std::string& directory, const JobIdentity& job, const Facts& more,
                     const std::vector<std::string>& decisions);
@@ -74,6 +80,8 @@ class SpoolWriter {
   static constexpr uint64_t kClockPeriodNs = 10'000'000'000;
 
   void WriteFacts(const Facts& facts);
+  void BeginSection();
+  void WriteDeviceNames(const std::vector<DeviceRecords::Name>& names);
   void WriteNames(NameTable table, const std::vector<std::string>& names);
   void WriteClock();
   void WriteNewSites();
@@ -86,15 +94,23 @@ class SpoolWriter {
   void WriteOwn(const TraceRecord& record);
   void WriteDeviceWork();
   uint64_t DroppedWithoutRing() const;
-  void WriteThread(const RecordRing::Owner& owner);
+  void WriteThread(const RecordRing& ring);
+  void WriteWhatRecordsReferTo(uint32_t ring);
   void WriteThreadEnd(const RecordRing& ring);
-  bool Drain(RecordRing* ring);
+  bool Drain(uint32_t ring);
   uint64_t Dropped() const;
   SpoolEnd EndAsOfNow() const;
 
   const Sources sources_;
   SpoolFile file_;
   ChunkWriter chunks_;
+  bool keep_newest_ = false;
+  int cannot_keep_newest_ = 0;
+  // What a section begins with; empty where there are none.
+  std::map<std::string, std::string> said_facts_;
+  std::vector<std::string> hooks_;
+  std::vector<std::string> decisions_;
+  std::vector<DeviceRecords::Name> said_names_;
   std::vector<uint32_t> announced_;    // of each ring, the last owner that has a kThread chunk
   std::vector<bool> written_sites_;    // by site
   uint32_t first_unwritten_site_ = 1;  // all before it are in the file

@@ -181,6 +181,26 @@ TEST(TraceEndsTest, ThePolicysLimitHolds) {
   EXPECT_LE(facts.st_size, 100'000);
 }
 
+TEST(TraceEndsTest, ThePolicyKeepsTheNewest) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "calls", "200000"}, directory,
+                                    {{"SLIPSTREAM_TRACER_MAX_FILE", "1MiB"}, {"SLIPSTREAM_TRACER_KEEP", "newest"}});
+  EXPECT_EQ(traced.status, 0);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  if (trace.reader->facts().at("keep") != "newest")
+    GTEST_SKIP() << "this file system does not give back parts of a file";
+  EXPECT_TRUE(trace.end().complete);
+  EXPECT_EQ(trace.end().reason, EndReason::kFinished);
+  EXPECT_GT(trace.end().given_up_records, 0U);
+  EXPECT_EQ(trace.end().missing_records + trace.end().missing_chunks + trace.end().damaged_bytes, 0U);
+  EXPECT_FALSE(trace.Of(RecordKind::kCall).empty());
+  struct stat facts {};
+  ASSERT_EQ(stat(Spools(directory)[0].c_str(), &facts), 0);
+  constexpr blkcnt_t kBlocks = ((1 << 20) + (64 << 10)) / 512;
+  EXPECT_LE(facts.st_blocks, kBlocks);
+}
+
 TEST(TraceEndsTest, S59_ADirectoryThatOthersMayWriteToGetsNoTrace) {
   const std::string directory = NewDirectory();
   ASSERT_EQ(chmod(directory.c_str(), 0770), 0);

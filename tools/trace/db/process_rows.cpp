@@ -263,6 +263,9 @@ void ProcessRows::AddAllocation(const SpoolRecord& spooled) {
 // the step's number beside it.
 void ProcessRows::AddStep(const StepTime& step, uint32_t thread, std::optional<int64_t> global_tid, int64_t number,
                           std::optional<int64_t> site) {
+  // One of which a part was given up: nobody knows what lay in it.
+  const uint64_t kept_from = reader_.end().kept_from_ns;
+  if (kept_from != 0 && step.start < At(kept_from)) return;
   const int64_t owner = global_tid.value_or(global_pid_);
   tables_.own_steps.Row(step.start, step.end, number_, thread, global_tid, number, site, step.is_unfinished);
   tables_.nvtx.Row(step.start, step.end, kNvtxStartEndRange, kNull, kNull, kNull, "step", owner, owner, kNull, 0,
@@ -404,13 +407,14 @@ void ProcessRows::AddProcess() {
   const auto reason = end.complete ? std::optional(std::string_view(NameOf(end.reason))) : std::nullopt;
   const NumberOrNull later = {.known = end.later_calls_known, .value = Size(end.later_calls)};
   const NumberOrNull error = {.known = end.complete && end.error != 0, .value = end.error};
-  tables_.own_processes.Row(
-      number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank, exported_.local_rank,
-      exported_.world_size, TextOrNull(survey_.Text(tracer::kFactLauncher)), TextOrNull(survey_.Text(tracer::kFactJob)),
-      TextOrNull(executable), TextOrNull(command), CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns,
-      exported_.last_ns, exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
-      end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records, end.malformed_chunks,
-      end.missing_records, end.late_records, end.damaged_bytes, end.missing_chunks, later);
+  tables_.own_processes.Row(number_, global_pid_, exported_.pid, exported_.parent_pid, host_ + 1, exported_.rank,
+                            exported_.local_rank, exported_.world_size, TextOrNull(survey_.Text(tracer::kFactLauncher)),
+                            TextOrNull(survey_.Text(tracer::kFactJob)), TextOrNull(executable), TextOrNull(command),
+                            CleanText(survey_.file), survey_.start_unix_ns, exported_.first_ns, exported_.last_ns,
+                            exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
+                            end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records,
+                            end.malformed_chunks, end.missing_records, end.late_records, end.damaged_bytes,
+                            end.missing_chunks, later, end.given_up_records, exported_.kept_from_ns);
   tables_.processes.Row(global_pid_, exported_.pid, CleanText(executable));
   for (const auto& [key, value] : reader_.facts()) {
     const bool is_command = key == tracer::kFactCommandLine;
@@ -420,6 +424,12 @@ void ProcessRows::AddProcess() {
 
 ExportedProcess ProcessRows::Finish() {
   exported_.end = reader_.end();
+  // What began in front of that is not there as a whole.
+  if (exported_.end.given_up_chunks != 0) {
+    exported_.kept_from_ns = At(exported_.end.kept_from_ns);
+    if (exported_.first_ns) exported_.first_ns = std::max(*exported_.first_ns, *exported_.kept_from_ns);
+    if (exported_.last_ns) exported_.last_ns = std::max(*exported_.last_ns, *exported_.kept_from_ns);
+  }
   SumUpSteps();
   device_.Finish();
   for (const auto& [thread, waiting] : undecided_) {

@@ -35,6 +35,7 @@ struct ExportedProcess {
   uint64_t calls = 0;
   std::optional<int64_t> first_ns;  // in the trace's time
   std::optional<int64_t> last_ns;
+  std::optional<int64_t> kept_from_ns;  // all that ended later is there; nothing: older records were not given up
   tracer::SpoolReader::End end;
   uint64_t steps = 0;
   std::optional<int64_t> median_step_ns;

@@ -117,7 +117,9 @@ inline constexpr TableLayout kOwnProcesses = {
     "complete INTEGER NOT NULL, endReason TEXT, endError INTEGER, readBytes INTEGER NOT NULL, "
     "leftBytes INTEGER NOT NULL, leftWhy TEXT, skippedChunks INTEGER NOT NULL, skippedRecords INTEGER NOT NULL, "
     "malformedChunks INTEGER NOT NULL, missingRecords INTEGER NOT NULL, lateRecords INTEGER NOT NULL, "
-    "damagedBytes INTEGER NOT NULL, missingChunks INTEGER NOT NULL, laterCalls INTEGER"};
+    "damagedBytes INTEGER NOT NULL, missingChunks INTEGER NOT NULL, laterCalls INTEGER, givenUpRecords INTEGER NOT "
+    "NULL, "
+    "keptFromNs INTEGER"};
 inline constexpr TableLayout kOwnThreads = {
     "SLIPSTREAM_THREADS",
     "processId INTEGER NOT NULL, thread INTEGER NOT NULL, tid INTEGER NOT NULL, globalTid INTEGER NOT NULL, name TEXT, "

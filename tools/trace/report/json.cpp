@@ -315,6 +315,8 @@ Json NotSeenJson(const ProcessReport& process) {
           {"complete", process.complete},
           {"end_reason", OrNull(process.end_reason)},
           {"later_calls", OrNull(process.later_calls)},
+          {"given_up_records", process.given_up_records},
+          {"kept_from_ns", OrNull(process.kept_from)},
           {"left_bytes", process.left_bytes},
           {"left_why", OrNull(process.left_why)},
           {"damaged_bytes", process.damaged_bytes},

@@ -39,6 +39,7 @@ std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
   std::vector<Draft> drafts;
   // Older slipstreams read no file behind its first damage.
   const bool knows_damage = reader->HasColumn("SLIPSTREAM_PROCESSES", "missingChunks");
+  const bool knows_given_up = reader->HasColumn("SLIPSTREAM_PROCESSES", "givenUpRecords");
   const bool knows_later = reader->HasColumn("SLIPSTREAM_PROCESSES", "laterCalls");
   Question row(
       *reader,
@@ -46,7 +47,9 @@ std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
           "SELECT p.processId, p.globalPid, p.pid, p.rank, p.localRank, p.worldSize, h.name, p.executable, "
           "p.command, p.spoolFile, p.firstNs, p.lastNs, p.calls, p.dropped, p.complete, p.endReason, p.leftWhy, "
           "p.leftBytes, p.missingRecords, p.malformedChunks, p.skippedRecords + p.skippedChunks, ") +
-          (knows_damage ? "p.damagedBytes, p.missingChunks, " : "0, 0, ") + (knows_later ? "p.laterCalls " : "NULL ") +
+          (knows_damage ? "p.damagedBytes, p.missingChunks, " : "0, 0, ") +
+          (knows_later ? "p.laterCalls, " : "NULL, ") +
+          (knows_given_up ? "p.givenUpRecords, p.keptFromNs " : "0, NULL ") +
           "FROM SLIPSTREAM_PROCESSES p LEFT JOIN SLIPSTREAM_HOSTS h USING (hostId) ORDER BY p.processId");
   while (row.Next()) {
     Draft& draft = drafts.emplace_back();
@@ -75,6 +78,8 @@ std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
     process.damaged_bytes = row.Number(21);
     process.missing_chunks = row.Number(22);
     process.later_calls = row.NumberIfKnown(23);
+    process.given_up_records = static_cast<uint64_t>(row.Number(24));
+    process.kept_from = row.NumberIfKnown(25);
   }
   return drafts;
 }

@@ -309,6 +309,8 @@ struct ProcessReport {
   int64_t missing_chunks = 0;  // of the file
   int64_t missing_records = 0;
   int64_t malformed_chunks = 0;
+  uint64_t given_up_records = 0;     // for newer ones, because the policy wants it: they are not missing
+  std::optional<int64_t> kept_from;  // where the rest begins
   int64_t skipped_records = 0;
   std::vector<std::pair<const tracer::RefusedFact*, uint64_t>> refused;  // what found no room in the trace
   uint64_t calls_without_line = 0;                                       // that began in the measured time

@@ -46,15 +46,24 @@ std::string Run(const Report& report) {
   if (!wall.empty()) text += ", from " + wall;
   text += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls") + "\n";
   std::string gaps;
+  std::string kept;
   for (const ProcessReport& process : report.processes) {
     const std::string missing = Missing(process);
     if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
+    if (process.given_up_records != 0) {
+      const std::string up_to = process.kept_from ? WallTime(report.start_unix_ns + *process.kept_from) : "";
+      kept += Wrapped("  ", "kept the newest: " + FullName(process) + ": its first " +
+                                Counted(process.given_up_records, "record", "records") +
+                                (up_to.empty() ? "" : ", up to " + up_to + ",") +
+                                " were given up (tracer.keep = \"newest\")");
+    }
   }
   for (const std::string& why : report.unreadable) gaps += Wrapped("  ", "left out: " + Cut(Escape(why), 300));
   if (!report.has_own_tables) {
     return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
   }
-  return text + (gaps.empty() ? "  nothing is missing\n" : gaps);
+  if (gaps.empty()) gaps = kept.empty() ? "  nothing is missing\n" : "  nothing is missing behind that\n";
+  return text + kept + gaps;
 }
 
 std::string Row(const std::string& label, const Distribution& of, double whole) {
@@ -559,8 +568,11 @@ std::string HeldMemory(const ProcessReport& process) {
   say(process.unseen_frees, "block was", "blocks were",
       " there until its address was allocated again: the call that gave it back is not in the trace");
   say(process.unknown_resets, "reset", "resets", " of one of several devices: what was on it still counts");
-  if (process.dropped != 0 || process.missing_records != 0) {
-    text += Wrapped("  ", std::string("records ") + (process.dropped != 0 ? "were dropped" : "are missing") +
+  if (process.dropped != 0 || process.missing_records != 0 || process.given_up_records != 0) {
+    text += Wrapped("  ", std::string("records ") +
+                              (process.dropped != 0           ? "were dropped"
+                               : process.missing_records != 0 ? "are missing"
+                                                              : "were given up") +
                               ": blocks may be missing, or too many");
   }
   return text;
