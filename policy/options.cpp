@@ -6,6 +6,7 @@
 
 #include "policy/environment.h"
 #include "policy/nearest.h"
+#include "policy/record_window.h"
 #include "policy/text.h"
 
 namespace slipstream::policy {
@@ -94,6 +95,18 @@ constexpr Option Number(std::string_view table, std::string_view key, OptionType
   Option option = Row<kMembers...>(table, key, type, doc);
   option.min = min;
   option.max = max;
+  return option;
+}
+
+constexpr Option Window() {
+  Option option = Row<&Policy::tracer, &Tracer::window>(
+      "tracer", "window", OptionType::kString,
+      "Which part of a process's life is recorded; empty: all of it. Seconds count from its first use of CUDA. Steps "
+      "are "
+      "NVTX ranges of the program's that are named as steps (\"ProfilerStep#7\", \"step 7\"), by their numbers, or "
+      "counted from 0 where they have none (docs/trace.md).");
+  option.expected = "\"steps 10-20\", \"seconds 30-60\", several parts as in \"steps 10-20,500-\", or \"\"";
+  option.is_valid = [](std::string_view text) { return RecordWindow::Parse(text).has_value(); };
   return option;
 }
 
@@ -283,6 +296,7 @@ constexpr Option kOptions[] = {
                                            "file at a time. The file gets holes, "
                                            "which take no room; where the file system makes none, the recording ends.",
                                            kKeep),
+    Window(),
 };
 
 constexpr std::string_view kNoPinnedPool =
@@ -411,7 +425,7 @@ std::string Expected(const Option& option) {
       return "a size from " + FormatSize(option.min) + " to " + FormatSize(option.max) +
              ", as a number of bytes or like \"512MiB\"";
     case OptionType::kString:
-      return "text without NUL";
+      return option.expected.empty() ? "text without NUL" : std::string(option.expected);
     case OptionType::kList:
       return "an array of up to " + std::to_string(kMostPatterns) +
              " patterns such as [\"git\", \"*/bin/tool\"], each of 1 to " + std::to_string(kLongestPattern) +
@@ -472,7 +486,8 @@ std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& p
     case OptionType::kList:
       return AcceptList(entry, problem);
     case OptionType::kString:
-      if (entry.kind == Entry::Kind::kString && entry.value.text.find('\0') == std::string::npos) {
+      if (entry.kind == Entry::Kind::kString && entry.value.text.find('\0') == std::string::npos &&
+          (option.is_valid == nullptr || option.is_valid(entry.value.text))) {
         return entry.value;
       }
       break;

@@ -37,6 +37,9 @@ struct Option {
   std::int64_t max = 0;
   // Of a choice: names, by the number of the enumerator.
   std::span<const std::string_view> choices = {};
+  // Of a text that is not any text: what it is, and whether this is one.
+  std::string_view expected = {};
+  bool (*is_valid)(std::string_view text) = nullptr;
   // Whether an environment variable overrides it.
   bool overridable = true;
 };

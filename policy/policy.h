@@ -215,6 +215,8 @@ struct Tracer {
   std::uint64_t max_file = std::uint64_t{256} << 20;
   // What becomes of records that find no more room.
   Keep keep = Keep::kFirst;
+  // Which part of a process's life is recorded, as record_window.h reads it; empty: all of it.
+  std::string window{};
 
   bool operator==(const Tracer&) const = default;
 };

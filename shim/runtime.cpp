@@ -391,7 +391,7 @@ uint32_t Start() {
     }
   }
   g_tracer.store(tracer, std::memory_order_release);
-  return tracer->recording() | StartEngines(policy, transfer.serves, allocator, environment);
+  return tracer->may_record() | StartEngines(policy, transfer.serves, allocator, environment);
 }
 
 uint32_t StartOrStandAside() noexcept {

@@ -5,8 +5,10 @@
 
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "policy/log.h"
+#include "policy/record_window.h"
 #include "tracer/base/call_clock.h"
 #include "tracer/base/clock.h"
 #include "tracer/device/device_tracer.h"
@@ -109,6 +111,17 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   RecorderOptions options = {.directory = run_directory, .job = facts.job, .facts = facts.facts};
   options.max_file_bytes = policy.max_file;
   options.keep_newest = policy.keep == policy::Keep::kNewest;
+  const std::optional<policy::RecordWindow> window = policy::RecordWindow::Parse(policy.window);
+  if (!window) {
+    *problem = "tracer.window is no window";
+    return false;
+  }
+  if (window->unit() == policy::RecordWindow::Unit::kSteps && !policy.ranges) {
+    *problem = "tracer.window has steps, which are seen by tracer.ranges only";
+    return false;
+  }
+  options.window = *window;
+  if (!policy.window.empty()) options.facts.emplace_back(kFactWindow, policy.window);
   if (policy.command_line) options.facts.emplace_back(kFactCommandLine, CommandLine());
   options.decisions.assign(facts.decisions.begin(), facts.decisions.end());
   SpoolFailure why;
@@ -124,6 +137,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     policy::LogWarn("tracer.keep: " + what + "; the recording ends at tracer.max_file");
   }
   recording_ |= kRecordTrace;
+  trace_->BindPause(&recording_, kRecordTrace);
   ProgramRanges* const ranges = policy.ranges ? MakeProgramRanges() : nullptr;
   if (ranges != nullptr) trace_->Record(ranges);
   return true;

@@ -57,6 +57,8 @@ class Tracer {
                   std::string* problem);
 
   uint32_t recording() const { return recording_.load(std::memory_order_relaxed); }
+  // That, and what is only paused: what hooks must not go past.
+  uint32_t may_record() const { return recording() | (trace_ != nullptr ? kRecordTrace : kRecordNothing); }
   NvtxDomain* nvtx() const { return nvtx_; }
   // The process is exiting, and the attached tool with it: no range is opened any more. Open ranges still end. Tools do
   // not survive their own exit handlers (Nsight Compute's injection library faults), and libraries' destructors call

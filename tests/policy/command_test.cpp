@@ -146,6 +146,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.command_line           false             default\n"
             "tracer.max_file               \"256MiB\"          default\n"
             "tracer.keep                   \"first\"           default\n"
+            "tracer.window                 \"\"                default\n"
             "environment.A                 \"b\"               p.toml:7\n"
             "\n"
             "Files, each over those above it, and variables over all:\n"

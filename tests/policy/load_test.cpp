@@ -408,7 +408,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "device_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\nrecord = \"on\"\n"
-      "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\nkeep = \"newest\"\n");
+      "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\nkeep = \"newest\"\nwindow = \"steps 3-4\"\n");
   ASSERT_EQ(Formatted(loaded), Strings{});
   Policy expected;
   expected.enabled = false;
@@ -437,7 +437,8 @@ TEST(Load, EveryValueOfAFileArrives) {
                      .stacks = Stacks::kNone,
                      .ranges = false,
                      .max_file = std::uint64_t{1} << 20,
-                     .keep = Keep::kNewest};
+                     .keep = Keep::kNewest,
+                     .window = "steps 3-4"};
   EXPECT_EQ(loaded.policy, expected);
   EXPECT_EQ(loaded.origins.at("log.level"),
             (Origin{.kind = Origin::Kind::kFile, .name = "policy.toml", .line = 5, .column = 9}));

@@ -108,6 +108,7 @@ TEST(Options, EveryAcceptedValueWorksInTheFileAndInTheVariable) {
     if (option.type == OptionType::kBool) values = {true, false};
     if (option.type == OptionType::kInteger || option.type == OptionType::kSize) values = {option.min, option.max};
     if (option.type == OptionType::kString) values = {std::string(), std::string("/tmp/a \"b\".log")};
+    if (option.is_valid != nullptr) values = {std::string(), std::string("steps 10-20,500-")};
     if (option.type == OptionType::kList) {
       values = {std::vector<std::string>(), std::vector<std::string>{"git", "*/bin/[a-z]?\\"},
                 std::vector<std::string>(kMostPatterns, std::string(kLongestPattern, 'x'))};
@@ -158,6 +159,10 @@ TEST(Options, EveryRowRefusesWhatItDoesNotAccept) {
         break;
       case OptionType::kString:
         literals.insert(literals.end(), {"1", "true", "\"a\\u0000b\""});
+        if (option.is_valid != nullptr) {
+          literals.emplace_back("\"steps\"");
+          texts = {"steps", "10-20"};
+        }
         break;
       case OptionType::kList: {
         literals.insert(literals.end(), {"\"git\"", "1", "true", "[\"\"]", "[\"a:b\"]", "[\"a\\nb\"]", "[\"a\", 1]"});

@@ -742,6 +742,36 @@ TEST_F(ReportTest, ARecordingThatEndedBeforeItsProcess) {
   expect("; nobody knows how many calls came later", "null");
 }
 
+// A pause is no idle time: steps across it are left out, and so is it from a process that has no steps.
+TEST_F(ReportTest, PausesAreNotMeasured) {
+  Sample("0.spool", 0);
+  BuildWell();
+  const auto at = [&](uint64_t step) { return std::to_string(FirstMeasured() + static_cast<int64_t>(kStep * step)); };
+  Execute(database_, "INSERT INTO SLIPSTREAM_PAUSES VALUES (1, " + at(2) + " + 500, " + at(4) + ")");
+  const Report report = Make();
+  const ProcessReport& process = report.processes.at(0);
+  EXPECT_EQ(process.paused_steps, 2U) << "2 and 3; 4 begins where it ends";
+  EXPECT_EQ(process.measured_steps, kSteps - 2);
+  EXPECT_EQ(process.measured_time, static_cast<int64_t>(kStep * (kSteps - 2)));
+  EXPECT_EQ(process.pauses, 1U);
+  EXPECT_EQ(process.paused_time, 1500);
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("  recorded in part: "), std::string::npos) << text;
+  EXPECT_NE(text.find("  nothing else is missing\n"), std::string::npos) << text;
+  EXPECT_NE(ReportJson(report, true).find("\"with_recording_paused\": 2"), std::string::npos);
+
+  Execute(database_, "DELETE FROM SLIPSTREAM_STEPS");
+  const Report none = Make();
+  EXPECT_FALSE(none.processes.at(0).has_steps);
+  EXPECT_EQ(none.processes.at(0).measured_time,
+            none.processes.at(0).last - none.processes.at(0).first - none.processes.at(0).paused_time);
+  // All of it.
+  Execute(database_, "DELETE FROM SLIPSTREAM_PAUSES; INSERT INTO SLIPSTREAM_PAUSES VALUES (1, -1000000, 1000000000)");
+  const Report paused = Make();
+  EXPECT_EQ(paused.processes.at(0).measured_time, 0);
+  EXPECT_FALSE(FormatReport(paused).empty());
+}
+
 TEST_F(ReportTest, AProcessThatKeptTheNewest) {
   {
     trace_db::HandSpool spool(run_, "0.spool");
@@ -775,7 +805,7 @@ TEST_F(ReportTest, AProcessThatKeptTheNewest) {
   EXPECT_EQ(Missing(process), "");
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("  kept the newest: "), std::string::npos) << text;
-  EXPECT_NE(text.find("  nothing is missing behind that\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  nothing else is missing\n"), std::string::npos) << text;
   EXPECT_NE(ReportJson(report, true).find("\"given_up_records\": 22,"), std::string::npos);
 }
 

@@ -247,6 +247,27 @@ TEST_F(StrangeSpoolsTest, WhatWasGivenUpIsNotMissing) {
   EXPECT_EQ(result.processes.at(0).end.given_up_records, 4U);
 }
 
+TEST_F(StrangeSpoolsTest, PausesOfTheRecording) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{"pid", "10"}, {"host", "node"}});
+    spool.Thread(1, 100, "main");
+    spool.Clock(1, 2, 1'000'000);
+    spool.Records(0,
+                  {tracer::SwitchRecord(10, false), tracer::SwitchRecord(30, true), tracer::SwitchRecord(50, false),
+                   tracer::SwitchRecord(55, false), tracer::SwitchRecord(70, true), tracer::SwitchRecord(90, false)});
+    spool.Records(1, {CallAt(31, 35), CallAt(80, 85)});
+    spool.Records(0, {tracer::ClockRecord(100, 101, 1'000'100, 0)});
+    spool.End();
+  }
+  const BuildResult result = BuildWell();
+  EXPECT_EQ(Query("SELECT start - (SELECT firstNs FROM SLIPSTREAM_PROCESSES), end - start FROM SLIPSTREAM_PAUSES ORDER "
+                  "BY start"),
+            (Rows{{"9", "20"}, {"49", "20"}, {"89", "11"}}))
+      << "the second is said twice, and the last one goes on to the end";
+  EXPECT_EQ(result.processes.at(0).end.missing_records, 0U);
+}
+
 TEST_F(StrangeSpoolsTest, OfANewerSlipstream) {
   {
     HandSpool spool(run_, "a.spool");

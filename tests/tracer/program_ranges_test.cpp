@@ -32,9 +32,30 @@ class ProgramRangesTest : public SpoolTest {
     names_.reset(RangeNames::Create({}));
     ranges_ = std::make_unique<ProgramRanges>(*names_);
   }
-  void Record() {
-    recorder_ = StartRecorder({.directory = directory_});
+  void Record(const std::string& window = "") {
+    RecorderOptions options = {.directory = directory_};
+    options.window = *policy::RecordWindow::Parse(window);
+    recorder_ = StartRecorder(options);
     ranges_->SetRecorder(recorder_.get());
+  }
+  // A range with a call in it, whose number is `call`.
+  void Step(const std::string& name, uint64_t call) {
+    ranges_->Push(0, Called(name));
+    recorder_->Record(NumberedCall(call));
+    ranges_->Pop(0);
+    recorder_->Record(NumberedCall(call + 1000));  // between this step and the next one
+  }
+  // The numbers of the recorded calls, and "on" or "off" where the recording was paused and went on.
+  std::vector<std::string> CallsAndPauses() {
+    EXPECT_TRUE(recorder_->Finish(kForeverNs));
+    const Spool spool = ReadSpool(OnlySpool());
+    EXPECT_EQ(spool.end().dropped + spool.end().missing_records, 0U);
+    std::vector<std::string> all;
+    for (const SpoolRecord& record : spool.records) {
+      if (record.record.kind == RecordKind::kCall) all.push_back(std::to_string(record.record.bytes));
+      if (record.record.kind == RecordKind::kSwitch) all.emplace_back(SwitchesOn(record.record) ? "on" : "off");
+    }
+    return all;
   }
   uint32_t Name(const std::string& text) { return names_->Intern(text); }
   RangeDetail Called(const std::string& text) { return {.name = Name(text)}; }
@@ -214,6 +235,55 @@ TEST_F(ProgramRangesTest, ThreadsDoNotMeet) {
   EXPECT_EQ(found.size(), static_cast<size_t>(3 * kThreads * kRounds));
   for (const Found& one : found) EXPECT_NE(one.name, "");
   EXPECT_EQ(ranges_->lost(), 0U);
+}
+
+using Texts = std::vector<std::string>;
+
+TEST_F(ProgramRangesTest, AWindowOfStepsByTheNumbersInTheirNames) {
+  Record("steps 12-13,20-");
+  EXPECT_FALSE(recorder_->recording());
+  for (uint64_t i = 10; i < 16; ++i) Step("ProfilerStep#" + std::to_string(i), i);
+  Step("ProfilerStep#20", 20);
+  EXPECT_EQ(CallsAndPauses(), (Texts{"off", "on", "12", "1012", "13", "1013", "off", "on", "20", "1020"}));
+}
+
+TEST_F(ProgramRangesTest, AWindowOfStepsWithoutNumbersCountsThem) {
+  Record("steps 1-2");
+  for (uint64_t i = 0; i < 5; ++i) {
+    Step("train_step", i);
+    Step("evaluation", 500 + i);  // is no step, and goes with the one before
+  }
+  EXPECT_EQ(CallsAndPauses(), (Texts{"off", "on", "1", "1001", "501", "1501", "2", "1002", "502", "1502", "off"}));
+}
+
+TEST_F(ProgramRangesTest, StepsWithinAStepAndOfOtherThreadsAreNotCounted) {
+  Record("steps 1");
+  Step("step", 0);
+  std::thread([&] { Step("step", 100); }).join();
+  EXPECT_FALSE(recorder_->recording());
+  ranges_->Push(0, Called("step"));  // 1
+  EXPECT_TRUE(recorder_->recording());
+  ranges_->Push(0, Called("step"));
+  EXPECT_TRUE(recorder_->recording());
+  ranges_->Pop(0);
+  ranges_->Pop(0);
+  ranges_->Push(0, Called("step"));  // 2
+  EXPECT_FALSE(recorder_->recording());
+  ranges_->Pop(0);
+}
+
+TEST_F(ProgramRangesTest, OnlyRangesOfTheWindowAreRecorded) {
+  Record("steps 1");
+  for (uint64_t i = 0; i < 3; ++i) Step("step " + std::to_string(i), i);
+  const std::vector<Found> found = Recorded();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "step 1");
+}
+
+TEST_F(ProgramRangesTest, AWindowOfSecondsThatIsYetToComeRecordsNothing) {
+  Record("seconds 86000-86400");
+  for (uint64_t i = 0; i < 3; ++i) Step("step", i);
+  EXPECT_EQ(CallsAndPauses(), (Texts{"off"}));
 }
 
 }  // namespace

@@ -94,6 +94,8 @@ class CallRecorder {
   // Recorder::Finish.
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
   // Recorder's.
+  void BindPause(std::atomic<uint32_t>* word, uint32_t bit) { recorder_.BindPause(word, bit); }
+  bool pauses_devices() const { return recorder_.pauses_devices(); }
   int cannot_keep_newest() const { return recorder_.cannot_keep_newest(); }
 
  private:

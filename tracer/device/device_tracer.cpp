@@ -441,7 +441,7 @@ void DeviceTracer::Work() {
       last = finish_.load(std::memory_order_acquire) != 0;
     }
     const Control control(&control_);
-    const bool wanted = window_.Has(start_ns_, NowNs());
+    const bool wanted = window_.Has(start_ns_, NowNs()) && !calls_.pauses_devices();
     if (state_ == State::kAside && wanted && !last && !g_cupti_clients.present()) {
       std::string ignored;  // tried again
       Enter(&ignored);

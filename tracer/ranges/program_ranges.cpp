@@ -37,6 +37,16 @@ void ProgramRanges::Record(const Open& open, uint64_t end_ns, RangeKind kind, ui
                              .thread = thread}));
 }
 
+// For a window of steps; none where there is no such window.
+bool ProgramRanges::IsStep(const Stack& stack, const RangeDetail& range) {
+  Recorder* const recorder = recorder_.load(std::memory_order_acquire);
+  if (recorder == nullptr || recorder->window().unit() != policy::RecordWindow::Unit::kSteps) return false;
+  const auto end = stack.open.begin() + stack.count;
+  if (std::any_of(stack.open.begin(), end, [](const Open& open) { return open.is_step; })) return false;
+  std::string_view name;
+  return names_.Describe(range.name, &name) && steps_.Begins(name, recorder);
+}
+
 int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
   Stack& stack = t_stack;
   const auto end = stack.open.begin() + stack.count;
@@ -46,8 +56,9 @@ int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return level + static_cast<int>(stack.beyond++);
   }
+  const bool is_step = IsStep(stack, range);  // may begin to record
   const uint64_t start_ns = Recording() != nullptr ? NowNs() : 0;
-  stack.open[stack.count++] = {.start_ns = start_ns, .domain = domain, .range = range};
+  stack.open[stack.count++] = {.start_ns = start_ns, .domain = domain, .range = range, .is_step = is_step};
   return level;
 }
 

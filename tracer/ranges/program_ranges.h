@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tracer/ranges/step_window.h"
 #include "tracer/spool/range_names.h"
 #include "tracer/spool/range_record.h"
 #include "tracer/spool/recorder.h"
@@ -64,6 +65,7 @@ class ProgramRanges {
     uint64_t start_ns = 0;  // 0: nothing was recorded then
     uint32_t domain = 0;
     RangeDetail range;
+    bool is_step = false;  // for the window
   };
   // A thread's. Ranges beyond kOpen are assumed to end before all others, whatever their domain.
   struct Stack {
@@ -79,12 +81,14 @@ class ProgramRanges {
   static constexpr uint64_t kBusy = 1;  // no range's: those are kStarted and more
 
   Recorder* Recording() const;
+  bool IsStep(const Stack& stack, const RangeDetail& range);
   void Record(const Open& open, uint64_t end_ns, RangeKind kind, uint32_t thread) const;
 
   static constinit thread_local Stack t_stack;
 
   RangeNames& names_;
   std::atomic<Recorder*> recorder_{nullptr};
+  StepWindow steps_;
   std::atomic<uint64_t> next_{1};
   std::atomic<uint64_t> lost_{0};
   std::array<Started, kStarted> started_;

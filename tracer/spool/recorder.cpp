@@ -180,7 +180,7 @@ SpoolFailure Recorder::failure() const {
 }
 
 void Recorder::CountLaterCall() {
-  if (shared_->live.load(std::memory_order_relaxed) != kEndedByItself) return;
+  if (!shared_->record.ended_by_itself()) return;
   if (t_count == 0) t_count = g_last_count.fetch_add(1, std::memory_order_relaxed) % kCounts + 1;
   shared_->later_calls[t_count - 1].count.fetch_add(1, std::memory_order_relaxed);
 }
@@ -197,7 +197,7 @@ void* Recorder::ThreadMain(void* recorder) {
   try {
     last = self->Write();
   } catch (...) {
-    self->shared_->live.store(kNotLive, std::memory_order_relaxed);
+    self->shared_->record.End(/*by_itself=*/false);
     self->failure_ = {SpoolProblem::kNoMemory, 0};
     const uint32_t state = self->shared_->state.load(std::memory_order_relaxed);
     if (state == kRunning || state == kStopped) last = kEnded;
@@ -216,6 +216,7 @@ Recorder::State Recorder::Write() {
                       .texts = texts_,
                       .dropped_without_ring = &shared_->dropped_without_ring,
                       .device = &device_,
+                      .record_switch = &shared_->record,
                       .late_facts = &late_facts_,
                       .lost_ranges = &lost_ranges_},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
@@ -223,19 +224,25 @@ Recorder::State Recorder::Write() {
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;
   cannot_keep_newest_ = writer.cannot_keep_newest();
-  shared_->live.store(kLive, std::memory_order_relaxed);
+  start_ns_ = NowNs();
+  const bool outside = IsOutsideWindow();
+  if (outside) writer.BeginPaused();
+  shared_->record.Begin(outside ? uint32_t{RecordSwitch::kOutsideWindow} : 0);
   Become(kRunning);
   bool last = false;
   while (!last) {
     last = shared_->finish.load(std::memory_order_acquire) != 0;
-    if (last) shared_->live.store(kNotLive, std::memory_order_relaxed);
+    if (last) shared_->record.End(/*by_itself=*/false);
+    if (options_.window.unit() == policy::RecordWindow::Unit::kSeconds) {
+      shared_->record.Pause(RecordSwitch::kOutsideWindow, IsOutsideWindow());
+    }
     if (!writer.Pass(last)) break;
     if (!last) Sleep();
   }
   if (writer.stopped() != EndReason::kFinished) failure_ = {SpoolProblem::kWriting, writer.error()};
   if (!last) {
     // From here on a call is counted, or its record is in a ring, where End finds it.
-    shared_->live.store(kEndedByItself, std::memory_order_relaxed);
+    shared_->record.End(/*by_itself=*/true);
     writer.Stop();
     Become(kStopped);
     WaitForFinish();
@@ -244,6 +251,20 @@ Recorder::State Recorder::Write() {
     failure_ = {SpoolProblem::kWriting, writer.error()};
   }
   return kEnded;
+}
+
+// Of steps, none has begun.
+bool Recorder::IsOutsideWindow() const {
+  constexpr uint64_t kSecondNs = 1'000'000'000;
+  switch (options_.window.unit()) {
+    case policy::RecordWindow::Unit::kAlways:
+      return false;
+    case policy::RecordWindow::Unit::kSeconds:
+      return !options_.window.Has((NowNs() - start_ns_) / kSecondNs);
+    case policy::RecordWindow::Unit::kSteps:
+      break;
+  }
+  return true;
 }
 
 void Recorder::WaitForFinish() {

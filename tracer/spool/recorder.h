@@ -29,11 +29,13 @@
 #include <utility>
 #include <vector>
 
+#include "policy/record_window.h"
 #include "tracer/base/futex.h"
 #include "tracer/python/native_frames.h"
 #include "tracer/spool/late_facts.h"
 #include "tracer/spool/range_names.h"
 #include "tracer/spool/record_rings.h"
+#include "tracer/spool/record_switch.h"
 #include "tracer/spool/spool_file.h"
 #include "tracer/spool/spool_writer.h"
 #include "tracer/spool/trace_record.h"
@@ -46,6 +48,7 @@ struct RecorderOptions {
   uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
   bool keep_newest = false;                       // at the limit the oldest records make room
+  policy::RecordWindow window = {};               // what is recorded; of steps, whoever sees them says so
   uint64_t period_ns = 50'000'000;                // what SIGKILL may cost; 1 ms to 1 min
   uint64_t start_timeout_ns = 5'000'000'000;      // for making the file, which Start waits for
   JobIdentity job = {};
@@ -73,8 +76,17 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // False: not any more, or this is a child.
-  bool recording() const { return shared_->live.load(std::memory_order_relaxed) == kLive; }
+  // False: not now, not any more, or this is a child.
+  bool recording() const { return shared_->record.on(); }
+  // RecordSwitch's: from any thread, lock-free.
+  void Pause(RecordSwitch::Reason reason, bool paused) { shared_->record.Pause(reason, paused); }
+  void BindPause(std::atomic<uint32_t>* word, uint32_t bit) { shared_->record.Bind(word, bit); }
+  const policy::RecordWindow& window() const { return options_.window; }
+  // What the devices do is paused too, but for a window of steps: a profiler comes too late for those.
+  bool pauses_devices() const {
+    const bool by_time = options_.window.unit() == policy::RecordWindow::Unit::kSeconds;
+    return shared_->record.paused_for(RecordSwitch::kTurnedOff | (by_time ? RecordSwitch::kOutsideWindow : 0U));
+  }
 
   void Record(const TraceRecord& record) {
     if (!recording()) [[unlikely]] {
@@ -125,7 +137,6 @@ class Recorder {
  private:
   // kNone: a forked child. kStopped: the recording ended by itself, and the thread waits for Finish.
   enum State : uint32_t { kNone, kStarting, kRunning, kStopped, kEnded, kRefused };
-  enum Live : uint32_t { kNotLive, kLive, kEndedByItself };
   // Threads count in different lines of the processor's caches.
   static constexpr uint32_t kCounts = 16;
   struct alignas(64) Count {
@@ -134,7 +145,7 @@ class Recorder {
 
   // In memory that is zeros in a forked child.
   struct Shared {
-    alignas(64) std::atomic<uint32_t> live;    // Live
+    alignas(64) RecordSwitch record;
     alignas(64) std::atomic<uint32_t> asleep;  // the writer is, or is about to be
     std::atomic<uint32_t> state;
     std::atomic<uint32_t> finish;  // somebody wants it to end
@@ -153,6 +164,7 @@ class Recorder {
   static void* ThreadMain(void* recorder);
   State Write();
   void Sleep();
+  bool IsOutsideWindow() const;
   void WaitForFinish();
   uint64_t LaterCalls() const;
 
@@ -168,6 +180,7 @@ class Recorder {
   pthread_key_t key_ = 0;
   bool has_key_ = false;
   bool has_thread_ = false;
+  uint64_t start_ns_ = 0;       // the writer's
   int cannot_keep_newest_ = 0;  // the writer's, before it becomes kRunning
   SpoolFailure failure_;        // the writer's, before it becomes kStopped, kEnded or kRefused
 };

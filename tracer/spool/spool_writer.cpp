@@ -126,6 +126,7 @@ void SpoolWriter::BeginSection() {
   WriteNames(NameTable::kDecisions, decisions_);
   WriteDeviceNames(said_names_);
   WriteClock();
+  if (paused_) BeginPaused();
 }
 
 void SpoolWriter::WriteFacts(const Facts& facts) {
@@ -164,6 +165,11 @@ void SpoolWriter::WriteOwn(const TraceRecord& record) {
   chunks_.PutBytes(&head, sizeof(head));
   chunks_.PutBytes(&record, sizeof(record));
   if (chunks_.End(1)) ++own_records_;
+}
+
+void SpoolWriter::WriteSwitch(const RecordSwitch::Change& change) {
+  paused_ = !change.on;
+  WriteOwn(SwitchRecord(change.at_ns, change.on));
 }
 
 // As thread 0, because the threads that a profiler delivers on are nobody's.
@@ -409,6 +415,9 @@ bool SpoolWriter::Drain(uint32_t number) {
 bool SpoolWriter::Pass(bool last) {
   const uint64_t now = NowNs();
   chunks_.SetPass(now);
+  if (sources_.record_switch != nullptr) {
+    for (RecordSwitch::Change change; sources_.record_switch->Next(&change);) WriteSwitch(change);
+  }
   if (sources_.late_facts != nullptr) WriteFacts(sources_.late_facts->Take());
   if (sources_.native != nullptr && now >= next_look_ns_) {
     sources_.native->ForgetUnloaded();

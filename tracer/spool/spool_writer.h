@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tracer/base/clock.h"
 #include "tracer/python/code_sites.h"
 #include "tracer/python/native_frames.h"
 #include "tracer/python/stack_tree.h"
@@ -25,6 +26,7 @@
 #include "tracer/spool/process_facts.h"
 #include "tracer/spool/range_names.h"
 #include "tracer/spool/record_rings.h"
+#include "tracer/spool/record_switch.h"
 #include "tracer/spool/spool_file.h"
 #include "tracer/spool/spool_format.h"
 
@@ -47,6 +49,7 @@ class SpoolWriter {
     std::span<const TextSource> texts = {};
     const std::atomic<uint64_t>* dropped_without_ring = nullptr;  // by threads for which there was none
     const std::atomic<DeviceRecords*>* device = nullptr;          // may hold null, and be set at any time, once
+    RecordSwitch* record_switch = nullptr;                        // null: nothing is ever paused
     LateFacts* late_facts = nullptr;                              // null: there are none
     const std::atomic<const std::atomic<uint64_t>*>* lost_ranges = nullptr;  // as `device`
   };
@@ -61,6 +64,9 @@ class SpoolWriter {
   // Makes the file and writes what is known from the start.
   SpoolFailure Open(const std::string& directory, const JobIdentity& job, const Facts& more,
                     const std::vector<std::string>& decisions);
+
+  // Before the first Pass: nothing is recorded yet.
+  void BeginPaused() { WriteSwitch({.at_ns = NowNs(), .on = false}); }
 
   // Takes every ring's records as of now. With `last`, the threads are said to have ended. False: nothing more can be
   // written, see stopped().
@@ -92,6 +98,7 @@ class SpoolWriter {
   void WriteWhatHadNoRoom();
   uint64_t Refused(std::string_view key) const;
   void WriteOwn(const TraceRecord& record);
+  void WriteSwitch(const RecordSwitch::Change& change);
   void WriteDeviceWork();
   uint64_t DroppedWithoutRing() const;
   void WriteThread(const RecordRing& ring);
@@ -125,6 +132,7 @@ class SpoolWriter {
     uint32_t first_unwritten = 1;
   };
   std::vector<WrittenTexts> texts_;  // of each source
+  bool paused_ = false;              // as the file has it
   uint64_t own_records_ = 0;         // of thread 0
   DeviceRecords::Waiting device_;    // of the last round
   uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records

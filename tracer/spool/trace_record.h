@@ -35,11 +35,12 @@ enum class RecordKind : uint8_t {
   kAllocated = 10,
   kFreed = 11,
   kDecision = 12,  // an engine decided something
+  kSwitch = 13,    // from here on nothing is recorded, or everything again
   // What a device did, as readers hand it out (SpoolRecord::activity). In a file it is in chunks of its own, never
   // among records of this layout.
   kActivity = 255,
 };
-inline constexpr uint8_t kLastRecordKind = 12;
+inline constexpr uint8_t kLastRecordKind = 13;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
@@ -59,7 +60,8 @@ inline constexpr uint8_t kKnownBits = 3;
 
 // Whether a missing record of this kind counts as lost. Records that the recorder itself adds do not.
 constexpr bool IsTold(RecordKind kind) {
-  return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock;
+  return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock &&
+         kind != RecordKind::kSwitch;
 }
 
 // Times are nanoseconds of CLOCK_MONOTONIC (tracer/base/clock.h).
@@ -154,6 +156,12 @@ inline TraceRecord DropRecord(uint64_t start_ns, uint64_t end_ns, uint64_t count
   return {.start_ns = start_ns, .end_ns = end_ns, .bytes = count, .number = total, .kind = RecordKind::kDrop};
 }
 inline uint64_t DroppedUpTo(const TraceRecord& drop) { return drop.number; }
+
+// A pause of the recording ends or begins. bytes: 1 and 0.
+inline TraceRecord SwitchRecord(uint64_t at_ns, bool on) {
+  return {.start_ns = at_ns, .end_ns = at_ns, .bytes = on ? uint64_t{1} : uint64_t{0}, .kind = RecordKind::kSwitch};
+}
+inline bool SwitchesOn(const TraceRecord& record) { return record.bytes != 0; }
 
 // The other clocks were read between start_ns and end_ns. bytes: CLOCK_REALTIME, stream: CLOCK_MONOTONIC_RAW.
 inline TraceRecord ClockRecord(uint64_t before_ns, uint64_t after_ns, uint64_t realtime_ns, uint64_t raw_ns) {

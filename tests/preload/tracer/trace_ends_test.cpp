@@ -181,6 +181,30 @@ TEST(TraceEndsTest, ThePolicysLimitHolds) {
   EXPECT_LE(facts.st_size, 100'000);
 }
 
+TEST(TraceEndsTest, OutsideThePolicysWindowCallsAreCountedAndNotRecorded) {
+  // Seconds that do not come, and steps, which this program does not name.
+  for (const char* const window : {"seconds 80000-", "steps 0-"}) {
+    SCOPED_TRACE(window);
+    const std::string directory = NewDirectory();
+    const Finished traced = RunTraced({TRACED, "calls", "500"}, directory, {{"SLIPSTREAM_TRACER_WINDOW", window}});
+    EXPECT_EQ(traced.status, 0);
+    const Trace trace = ReadOnlyTrace(directory);
+    ASSERT_NE(trace.reader, nullptr);
+    EXPECT_TRUE(trace.end().complete);
+    EXPECT_EQ(trace.end().reason, EndReason::kFinished);
+    EXPECT_EQ(trace.end().dropped + trace.end().later_calls, 0U);
+    EXPECT_TRUE(trace.Of(RecordKind::kCall).empty());
+    EXPECT_EQ(trace.Of(RecordKind::kSwitch).size(), 1U);
+    EXPECT_EQ(trace.reader->facts().at("window"), window);
+    std::vector<std::string> problems;
+    const auto processes = tracer::ReadRunDirectory(directory, &problems);
+    ASSERT_EQ(processes.size(), 1U);
+    uint64_t calls = 0;
+    for (const tracer::FunctionCounts& function : processes[0].functions) calls += function.calls;
+    EXPECT_GE(calls, 500U);
+  }
+}
+
 TEST(TraceEndsTest, ThePolicyKeepsTheNewest) {
   const std::string directory = NewDirectory();
   const Finished traced = RunTraced({TRACED, "calls", "200000"}, directory,

@@ -115,8 +115,21 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
     case RecordKind::kDecision:
       AddDecision(spooled);
       break;
+    case RecordKind::kSwitch:
+      AddSwitch(tracer::SwitchesOn(record), end);
+      break;
     case RecordKind::kNone:
       break;
+  }
+}
+
+// A section of a file repeats that there is a pause.
+void ProcessRows::AddSwitch(bool on, int64_t at) {
+  if (!on) {
+    if (!paused_since_) paused_since_ = at;
+  } else if (paused_since_) {
+    tables_.own_pauses.Row(number_, *paused_since_, std::max(at, *paused_since_));
+    paused_since_.reset();
   }
 }
 
@@ -424,6 +437,7 @@ void ProcessRows::AddProcess() {
 
 ExportedProcess ProcessRows::Finish() {
   exported_.end = reader_.end();
+  if (paused_since_) AddSwitch(/*on=*/true, std::max(*paused_since_, exported_.last_ns.value_or(*paused_since_)));
   // What began in front of that is not there as a whole.
   if (exported_.end.given_up_chunks != 0) {
     exported_.kept_from_ns = At(exported_.end.kept_from_ns);

@@ -87,6 +87,7 @@ class ProcessRows {
                std::optional<int64_t> site);
   void AddAllocation(const tracer::SpoolRecord& record);
   void AddMemory(const tracer::TraceRecord& record);
+  void AddSwitch(bool on, int64_t at);
   // Of either table of names.
   const Function& FunctionOf(tracer::NameTable table, uint16_t number);
   int64_t DecisionId(uint16_t decision);
@@ -119,6 +120,7 @@ class ProcessRows {
   std::unordered_map<uint32_t, std::optional<int64_t>> native_sites_;  // by stack
   std::unordered_map<uint32_t, StackTable::Stack> stacks_;
   std::unordered_map<uint32_t, uint64_t> missing_;  // records, by thread
+  std::optional<int64_t> paused_since_;
   DeviceRows device_;
   LinesOfSites lines_;
   RangeRows ranges_;

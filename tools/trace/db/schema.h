@@ -193,6 +193,8 @@ inline constexpr TableLayout kOwnDeviceClocks = {
     "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, deviceNs INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnDevicePeriods = {
     "SLIPSTREAM_DEVICE_PERIODS", "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnPauses = {"SLIPSTREAM_PAUSES",
+                                           "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnFacts = {"SLIPSTREAM_FACTS",
                                           "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL"};
 

@@ -234,6 +234,36 @@ std::vector<Interval> DevicePeriods(DatabaseReader* reader, const ProcessReport&
   return periods;
 }
 
+// When nothing was recorded, as it was wanted.
+std::vector<Interval> Pauses(DatabaseReader* reader, ProcessReport* process) {
+  std::vector<Interval> pauses;
+  if (!reader->HasTable("SLIPSTREAM_PAUSES")) return pauses;
+  Question row(*reader, "SELECT start, \"end\" FROM SLIPSTREAM_PAUSES WHERE processId = ? ORDER BY start, \"end\"");
+  row.Bind(1, process->process);
+  while (row.Next()) {
+    const int64_t start = trace_db::BoundedTime(row.Number(0));
+    const Interval& pause = pauses.emplace_back(Interval{start, trace_db::BoundedEnd(start, row.Number(1))});
+    ++process->pauses;
+    AddTo(&process->paused_time, pause.end - pause.start);
+  }
+  return pauses;
+}
+
+// What both cover; each in order, and without overlaps of its own.
+std::vector<Interval> Common(const std::vector<Interval>& some, const std::vector<Interval>& others) {
+  std::vector<Interval> common;
+  for (size_t i = 0, j = 0; i < some.size() && j < others.size();) {
+    const Interval both = {std::max(some[i].start, others[j].start), std::min(some[i].end, others[j].end)};
+    if (both.start < both.end) common.push_back(both);
+    if (some[i].end < others[j].end) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return common;
+}
+
 // The rest of first to last. The process's first and last moments are no holes: they are the recording's own.
 std::vector<Interval> Between(const std::vector<Interval>& periods, int64_t first, int64_t last) {
   std::vector<Interval> holes;
@@ -324,7 +354,17 @@ void TakeStart(DatabaseReader* reader, ProcessReport* process) {
   process->wall.begin = start.value_or(process->first);
 }
 
-void TakeDropsAndName(DatabaseReader* reader, Draft* draft) {
+// Nobody knows what lay in a step across one. False: that is all of them.
+bool LeaveOutPaused(const std::vector<Interval>& pauses, ProcessReport* process) {
+  const auto paused = [&](const Step& step) {
+    return std::any_of(pauses.begin(), pauses.end(),
+                       [&](const Interval& pause) { return pause.start < step.end && pause.end > step.start; });
+  };
+  process->paused_steps = std::erase_if(process->steps, paused);
+  return !process->steps.empty();
+}
+
+void TakeDropsAndName(DatabaseReader* reader, const std::vector<Interval>& pauses, Draft* draft) {
   ProcessReport* const process = &draft->report;
   draft->drops = Drops(reader, process);
   const std::vector<Interval>& drops = draft->drops;
@@ -337,8 +377,14 @@ void TakeDropsAndName(DatabaseReader* reader, Draft* draft) {
   } else {
     process->drops_everywhere = !drops.empty();
     // What there is to measure is when devices were recorded.
-    if (!periods.empty()) process->steps.clear();
-    for (const Interval& period : periods) process->steps.push_back({.start = period.start, .end = period.end});
+    std::vector<Interval> recorded = periods;
+    if (!pauses.empty()) {
+      recorded = Between(pauses, process->first, process->last);
+      if (!periods.empty()) recorded = Common(recorded, periods);
+    }
+    if (!periods.empty() || !pauses.empty()) process->steps.clear();
+    for (const Interval& period : recorded) process->steps.push_back({.start = period.start, .end = period.end});
+    if (process->steps.empty()) process->steps.push_back({.start = process->first, .end = process->first});
   }
   Question row(*reader, "SELECT name FROM SLIPSTREAM_THREADS WHERE processId = ? AND thread = ?");
   row.Bind(1, process->process).Bind(2, process->step_thread);
@@ -359,9 +405,11 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
     if (own) {
       TakeRefused(reader, &draft.report);
       TakeSteps(reader, &draft);
+      const std::vector<Interval> pauses = Pauses(reader, &draft.report);
+      if (draft.report.has_steps && !LeaveOutPaused(pauses, &draft.report)) draft.report.has_steps = false;
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
-      TakeDropsAndName(reader, &draft);
+      TakeDropsAndName(reader, pauses, &draft);
       TakeStart(reader, &draft.report);
     } else {
       Step& whole = draft.report.steps.emplace_back();

@@ -261,6 +261,9 @@ struct ProcessReport {
   size_t dropped_steps = 0;
   size_t unwatched_steps = 0;
   size_t unfinished_steps = 0;
+  size_t paused_steps = 0;  // not in `steps`: the recording was paused in a part of them
+  size_t pauses = 0;        // of the recording, as the policy or somebody wanted it
+  int64_t paused_time = 0;
   bool devices_recorded = false;  // by slipstream
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones

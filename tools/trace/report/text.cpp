@@ -50,6 +50,11 @@ std::string Run(const Report& report) {
   for (const ProcessReport& process : report.processes) {
     const std::string missing = Missing(process);
     if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
+    if (process.pauses != 0) {
+      kept +=
+          Wrapped("  ", "recorded in part: " + FullName(process) + ": paused for " + Time(process.paused_time) +
+                            " in " + Counted(process.pauses, "pause", "pauses") + ", as it was wanted (tracer.window)");
+    }
     if (process.given_up_records != 0) {
       const std::string up_to = process.kept_from ? WallTime(report.start_unix_ns + *process.kept_from) : "";
       kept += Wrapped("  ", "kept the newest: " + FullName(process) + ": its first " +
@@ -62,7 +67,7 @@ std::string Run(const Report& report) {
   if (!report.has_own_tables) {
     return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
   }
-  if (gaps.empty()) gaps = kept.empty() ? "  nothing is missing\n" : "  nothing is missing behind that\n";
+  if (gaps.empty()) gaps = kept.empty() ? "  nothing is missing\n" : "  nothing else is missing\n";
   return text + kept + gaps;
 }
 
@@ -96,6 +101,9 @@ std::string StepsTitle(const ProcessReport& process) {
   if (process.unfinished_steps != 0) {
     left += "; " + Counted(process.unfinished_steps, "step whose end is not known", "steps whose ends are not known") +
             ", left out";
+  }
+  if (process.paused_steps != 0) {
+    left += "; " + Counted(process.paused_steps, "step", "steps") + " in which the recording was paused, left out";
   }
   if (process.unwatched_steps != 0) {
     left += "; " + Counted(process.unwatched_steps, "step", "steps") +
@@ -568,6 +576,7 @@ std::string HeldMemory(const ProcessReport& process) {
   say(process.unseen_frees, "block was", "blocks were",
       " there until its address was allocated again: the call that gave it back is not in the trace");
   say(process.unknown_resets, "reset", "resets", " of one of several devices: what was on it still counts");
+  if (process.pauses != 0) text += Wrapped("  ", "the recording was paused: blocks may be missing, or too many");
   if (process.dropped != 0 || process.missing_records != 0 || process.given_up_records != 0) {
     text += Wrapped("  ", std::string("records ") +
                               (process.dropped != 0           ? "were dropped"
