@@ -50,7 +50,7 @@ constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
-constexpr std::string_view kRecord[] = {"off", "on"};
+constexpr std::string_view kRecord[] = {"off", "on", "paused"};
 constexpr std::string_view kStacks[] = {"none", "line", "python", "full"};
 constexpr std::string_view kDeviceWork[] = {"off", "cupti"};
 constexpr std::string_view kKeep[] = {"first", "newest"};
@@ -253,11 +253,13 @@ constexpr Option kOptions[] = {
                                         "Whether calls become NVTX ranges for a profiler that is attached."),
     Number<&Policy::tracer, &Tracer::max_threads>("tracer", "max_threads", OptionType::kInteger,
                                                   "Thread slots in the counter file.", 1, 4096),
-    Choice<&Policy::tracer, &Tracer::record>("tracer", "record",
-                                             "Whether every call is recorded, in a trace of its process "
-                                             "(docs/trace.md). Only under `slipstream run`, "
-                                             "which then keeps the run's directory; `slipstream run --record` sets it.",
-                                             kRecord),
+    Choice<&Policy::tracer, &Tracer::record>(
+        "tracer", "record",
+        "Whether every call is recorded, in a trace of its process "
+        "(docs/trace.md). Only under `slipstream run`, "
+        "which then keeps the run's directory; `slipstream run --record` sets it. paused: "
+        "nothing is until `slipstream record PID on`.",
+        kRecord),
     Choice<&Policy::tracer, &Tracer::stacks>(
         "tracer", "stacks",
         "What of the program's stack stands beside a recorded call. line: the innermost line that is not PyTorch's or "

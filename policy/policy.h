@@ -45,7 +45,7 @@ enum class TransferStart : std::uint8_t { kBackground, kNow };
 enum class Counters : std::uint8_t { kOff, kCalls, kTime };
 
 // Whether every intercepted call is recorded, for a trace.
-enum class Record : std::uint8_t { kOff, kOn };
+enum class Record : std::uint8_t { kOff, kOn, kPaused };
 
 // Whether a trace has what the devices did, and from whom.
 enum class DeviceWork : std::uint8_t { kOff, kCupti };

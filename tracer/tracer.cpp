@@ -120,6 +120,12 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     *problem = "tracer.window has steps, which are seen by tracer.ranges only";
     return false;
   }
+  if (policy.record == policy::Record::kPaused && file_ == nullptr) {
+    *problem = "tracer.record is \"paused\", and without tracer.counters nobody can turn it on";
+    return false;
+  }
+  options.turned_off = policy.record == policy::Record::kPaused;
+  options.control = file_ != nullptr ? file_->record_control() : nullptr;
   options.window = *window;
   if (!policy.window.empty()) options.facts.emplace_back(kFactWindow, policy.window);
   if (policy.command_line) options.facts.emplace_back(kFactCommandLine, CommandLine());

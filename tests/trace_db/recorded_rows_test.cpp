@@ -365,6 +365,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "SLIPSTREAM_MARKS",
                                                            "SLIPSTREAM_MEMORY",
                                                            "SLIPSTREAM_MODULES",
+                                                           "SLIPSTREAM_PAUSES",
                                                            "SLIPSTREAM_PROCESSES",
                                                            "SLIPSTREAM_SITES",
                                                            "SLIPSTREAM_STACKS",

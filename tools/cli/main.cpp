@@ -19,6 +19,7 @@
 #include "tools/cli/policy_command.h"
 #include "tools/cli/policy_diff.h"
 #include "tools/cli/policy_explain.h"
+#include "tools/cli/record_command.h"
 #include "tools/cli/report_command.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_end.h"
@@ -352,6 +353,20 @@ void AddTune(CommandLine* line) {
   };
 }
 
+void AddRecord(CommandLine* line) {
+  const auto options = std::make_shared<slipstream::cli::RecordOptions>();
+  Command& command = line->Add("record", "[OPTIONS] PID on|off", "Turn the recording of a running process on or off",
+                               "Examples:\n"
+                               "  SLIPSTREAM_TRACER_RECORD=paused slipstream run -- python train.py\n"
+                               "  slipstream record 12345 on\n"
+                               "  slipstream record 12345 off\n"
+                               "Exit status: 0 the process has obeyed; 1 it cannot; 2 the command line is wrong.\n"
+                               "docs/trace.md says what a trace with pauses has.");
+  command.app->add_option("PID", options->pid, "The number of a process under `slipstream run`")->required();
+  command.app->add_option("WHAT", options->what, "on or off")->required();
+  command.run = [options](const std::vector<std::string>&) { return slipstream::cli::Record(*options); };
+}
+
 void AddTop(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::TopOptions>();
   Command& command = line->Add("top", "[OPTIONS] [RUN]", "Show what a running program does, while it runs",
@@ -482,6 +497,7 @@ int Main(int argc, char** argv) {
   AddCompare(&line);
   AddTune(&line);
   AddTop(&line);
+  AddRecord(&line);
   AddExport(&line);
   AddPolicy(&line);
   AddDoctor(&line);

@@ -258,7 +258,7 @@ bool WantsCounters(const policy::Policy& policy) {
   return policy.enabled && policy.tracer.counters != policy::Counters::kOff;
 }
 
-bool WantsTrace(const policy::Policy& policy) { return policy.enabled && policy.tracer.record == policy::Record::kOn; }
+bool WantsTrace(const policy::Policy& policy) { return policy.enabled && policy.tracer.record != policy::Record::kOff; }
 
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
                                  const std::string& run_directory, TensorAllocator* told, const std::string& run_root) {

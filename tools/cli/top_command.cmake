@@ -1,5 +1,6 @@
-# The live view of a run. Where ncurses is not there the command prints plain text, and says so.
+# The live view of a run, and what asks its processes for something. Where ncurses is not there the command prints plain text, and says so.
 add_library(slipstream_cli_top STATIC
+  ${CMAKE_CURRENT_LIST_DIR}/record_command.h ${CMAKE_CURRENT_LIST_DIR}/record_command.cpp
   ${CMAKE_CURRENT_LIST_DIR}/top_command.h ${CMAKE_CURRENT_LIST_DIR}/top_command.cpp
   ${CMAKE_CURRENT_LIST_DIR}/top_terminal.h)
 target_link_libraries(slipstream_cli_top PUBLIC slipstream_options slipstream_top

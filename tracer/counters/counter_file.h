@@ -36,6 +36,9 @@ class CounterFile {
   void AddFact(std::string_view key, std::string_view value);
   void SetBound(HookId id, bool bound);
 
+  // Through which other processes ask for the recording to be paused. Stays for good.
+  RecordControl* record_control() { return &header_->record; }
+
   // Names the rows that decisions are counted in, by position. Those after the first kMaxDecisions are left out; a name
   // that is too long is cut. Once: a second call does nothing.
   void NameDecisions(std::span<const char* const> names);

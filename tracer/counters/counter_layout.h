@@ -22,11 +22,12 @@
 #include <cstdint>
 
 #include "tracer/base/hook_id.h"
+#include "tracer/base/record_control.h"
 
 namespace slipstream::tracer {
 
 inline constexpr uint64_t kCounterMagic = 0x3152544e434c5353;  // "SSLCNTR1"
-inline constexpr uint32_t kCounterFormat = 4;
+inline constexpr uint32_t kCounterFormat = 5;
 inline constexpr uint32_t kNameBytes = 64;
 inline constexpr uint32_t kFactsBytes = 8192;
 inline constexpr uint32_t kMaxDecisions = 128;
@@ -62,6 +63,7 @@ struct FileHeader {
   std::atomic<uint32_t> facts_used;
   std::atomic<uint32_t> decision_count;  // written after the names
   char executable[64];  // base name of the program, NUL-terminated; never its arguments, which may hold secrets
+  RecordControl record;
 };
 
 struct NameEntry {

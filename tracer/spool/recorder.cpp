@@ -225,9 +225,11 @@ Recorder::State Recorder::Write() {
   if (failure_.problem != SpoolProblem::kNone) return kRefused;
   cannot_keep_newest_ = writer.cannot_keep_newest();
   start_ns_ = NowNs();
-  const bool outside = IsOutsideWindow();
-  if (outside) writer.BeginPaused();
-  shared_->record.Begin(outside ? uint32_t{RecordSwitch::kOutsideWindow} : 0);
+  const uint32_t reasons = (IsOutsideWindow() ? uint32_t{RecordSwitch::kOutsideWindow} : 0U) |
+                           (options_.turned_off ? uint32_t{RecordSwitch::kTurnedOff} : 0U);
+  if (reasons != 0) writer.BeginPaused();
+  shared_->record.Begin(reasons);
+  Obey();
   Become(kRunning);
   bool last = false;
   while (!last) {
@@ -236,9 +238,11 @@ Recorder::State Recorder::Write() {
     if (options_.window.unit() == policy::RecordWindow::Unit::kSeconds) {
       shared_->record.Pause(RecordSwitch::kOutsideWindow, IsOutsideWindow());
     }
+    if (!last) Obey();
     if (!writer.Pass(last)) break;
     if (!last) Sleep();
   }
+  SayState(RecordState::kEnded);
   if (writer.stopped() != EndReason::kFinished) failure_ = {SpoolProblem::kWriting, writer.error()};
   if (!last) {
     // From here on a call is counted, or its record is in a ring, where End finds it.
@@ -251,6 +255,27 @@ Recorder::State Recorder::Write() {
     failure_ = {SpoolProblem::kWriting, writer.error()};
   }
   return kEnded;
+}
+
+// What another process asks for. Here, and by no thread of the program's.
+void Recorder::Obey() {
+  RecordControl* const control = options_.control;
+  if (control == nullptr) return;
+  const uint32_t order = control->order.load(std::memory_order_acquire);
+  if (order != control->answer.load(std::memory_order_relaxed)) {
+    shared_->record.Pause(RecordSwitch::kTurnedOff, !IsOrderOn(order));
+  }
+  RecordState state = RecordState::kOn;
+  if (shared_->record.paused_for(RecordSwitch::kOutsideWindow)) state = RecordState::kOutsideWindow;
+  if (shared_->record.paused_for(RecordSwitch::kTurnedOff)) state = RecordState::kTurnedOff;
+  SayState(state);
+  control->answer.store(order, std::memory_order_release);
+}
+
+void Recorder::SayState(RecordState state) const {
+  if (options_.control != nullptr) {
+    options_.control->state.store(static_cast<uint32_t>(state), std::memory_order_release);
+  }
 }
 
 // Of steps, none has begun.

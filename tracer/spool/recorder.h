@@ -31,6 +31,7 @@
 
 #include "policy/record_window.h"
 #include "tracer/base/futex.h"
+#include "tracer/base/record_control.h"
 #include "tracer/python/native_frames.h"
 #include "tracer/spool/late_facts.h"
 #include "tracer/spool/range_names.h"
@@ -48,6 +49,8 @@ struct RecorderOptions {
   uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
   bool keep_newest = false;                       // at the limit the oldest records make room
+  bool turned_off = false;                        // until somebody asks for it
+  RecordControl* control = nullptr;               // who does; null: nobody can. For as long as the process lives
   policy::RecordWindow window = {};               // what is recorded; of steps, whoever sees them says so
   uint64_t period_ns = 50'000'000;                // what SIGKILL may cost; 1 ms to 1 min
   uint64_t start_timeout_ns = 5'000'000'000;      // for making the file, which Start waits for
@@ -165,6 +168,8 @@ class Recorder {
   State Write();
   void Sleep();
   bool IsOutsideWindow() const;
+  void Obey();
+  void SayState(RecordState state) const;
   void WaitForFinish();
   uint64_t LaterCalls() const;
 

@@ -1,6 +1,7 @@
 // Traces as a user of `slipstream run` meets them: one line says what there is, where, and what is missing.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -113,6 +114,54 @@ TEST(TraceRunTest, WhatIsMissingIsSaidEvenSo) {
 
   const Finished full = RunIn(NewDirectory(), {"--record", "--quiet"}, {TRACED, "limited", "150000", "1", "200000"});
   EXPECT_NE(TraceLine(full.err).find("; cut short: File too large"), std::string::npos) << full.err;
+}
+
+// 1000 calls each before it is turned off, while it is, and behind that. The program writes a byte when it has made
+// them.
+TEST(TraceRunTest, ARunningProcessIsTurnedOffAndOn) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string record = std::string(SLIPSTREAM_COMMAND) + " record $pid ";
+  const std::string calls = "printf x >&3; head -c 1 <&4 >/dev/null; ";
+  const std::string script = "cd " + place + "; mkfifo in out; " + TRACED +
+                             " steps <in >out & pid=$!; exec 3>in 4<out; " + calls + record + "off; " + calls + record +
+                             "on; " + calls + "exec 3>&-; wait $pid";
+  const Finished finished = RunIn(place, {"--record"}, {"sh", "-c", script});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  const size_t off = finished.out.find("): recording is off\n");
+  const size_t on = finished.out.find("): recording is on\n");
+  EXPECT_NE(on, std::string::npos) << finished.out << finished.err;
+  EXPECT_LT(off, on) << finished.out << finished.err;
+  const Trace trace = ReadOnlyTrace(TraceFolder(place));
+  EXPECT_EQ(trace.end().dropped, 0U);
+  EXPECT_EQ(trace.Calls().at("cudaPeekAtLastError"), 2000U);
+  EXPECT_EQ(trace.Of(tracer::RecordKind::kSwitch).size(), 2U);
+}
+
+TEST(TraceRunTest, APausedProcessIsTurnedOn) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string calls = "printf x >&3; head -c 1 <&4 >/dev/null; ";
+  const std::string script = "cd " + place + "; mkfifo in out; " + TRACED +
+                             " steps <in >out & pid=$!; exec 3>in 4<out; " + calls + SLIPSTREAM_COMMAND +
+                             " record $pid on; " + calls + "exec 3>&-; wait $pid";
+  const Finished finished = RunIn(place, {}, {"sh", "-c", script}, {{"SLIPSTREAM_TRACER_RECORD", "paused"}});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_EQ(ReadOnlyTrace(TraceFolder(place)).Calls().at("cudaPeekAtLastError"), 1000U) << finished.out;
+}
+
+TEST(TraceRunTest, WhatCannotBeTurnedOnIsToldWhy) {
+  const auto record = [](const std::string& pid, const std::string& what) {
+    return RunProgram({SLIPSTREAM_COMMAND, "record", pid, what});
+  };
+  EXPECT_EQ(record("x", "on").status, 2);
+  EXPECT_EQ(record("1", "maybe").status, 2);
+  const Finished none = record("999999999", "on");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("process 999999999: there is none"), std::string::npos) << none.err;
+  const Finished own = record(std::to_string(getpid()), "on");
+  EXPECT_EQ(own.status, 1);
+  EXPECT_NE(own.err.find("it was not started by `slipstream run`"), std::string::npos) << own.err;
 }
 
 TEST(TraceRunTest, NoTraceIsSaidToBeNone) {

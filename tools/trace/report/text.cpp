@@ -51,9 +51,9 @@ std::string Run(const Report& report) {
     const std::string missing = Missing(process);
     if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
     if (process.pauses != 0) {
-      kept +=
-          Wrapped("  ", "recorded in part: " + FullName(process) + ": paused for " + Time(process.paused_time) +
-                            " in " + Counted(process.pauses, "pause", "pauses") + ", as it was wanted (tracer.window)");
+      kept += Wrapped("  ", "recorded in part: " + FullName(process) + ": paused for " + Time(process.paused_time) +
+                                " in " + Counted(process.pauses, "pause", "pauses") +
+                                ", as it was wanted (tracer.window, slipstream record)");
     }
     if (process.given_up_records != 0) {
       const std::string up_to = process.kept_from ? WallTime(report.start_unix_ns + *process.kept_from) : "";
