@@ -115,6 +115,13 @@ inline std::string SpoolOfEverything(uint64_t seed) {
     chunks.End();
   }
   for (int round = 0; round < 6; ++round) {
+    if (round == 3) {
+      Must(chunks.BeginSection(made[0]), "a section can begin");
+      const tracer::GivenUp given_up = {.before_chunk = few(20)};
+      chunks.Begin(ChunkKind::kGivenUp);
+      chunks.PutBytes(&given_up, sizeof(given_up));
+      chunks.End();
+    }
     const uint32_t thread = few(3);
     std::vector<tracer::TraceRecord> records;
     for (uint32_t i = 0; i < 12; ++i) {
@@ -170,6 +177,7 @@ inline std::string SpoolOfEverything(uint64_t seed) {
     chunks.End(activities.size());
     chunks.SetPass(now);
   }
+  if (few(2) == 0) Must(chunks.Stop({.reason = 2}), "a recording can stop");
   Must(chunks.Finish({.reason = 1}), "a spool can be ended");
   file.Close();
   return BytesOf(Directory() + "/written/" + name);

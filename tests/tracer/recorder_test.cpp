@@ -561,8 +561,9 @@ TEST_F(RecorderTest, AfterAStallItGoesOn) {
 
 TEST_F(RecorderTest, AFullDiskEndsTheRecordingAndLeavesAWholeFile) {
   int complete = 0;
-  for (const off_t more :
-       {off_t{0}, static_cast<off_t>(kEndBytes), off_t{100}, off_t{5000}, off_t{70'000}, off_t{200'000}}) {
+  // A chunk that names the thread has 72 bytes, one with a record 120 or more: with 150 and 164 there is room for the
+  // first of them and for what is written at once about the end.
+  for (const off_t more : {off_t{0}, off_t{72}, off_t{150}, off_t{164}, off_t{5000}, off_t{70'000}, off_t{200'000}}) {
     std::filesystem::remove_all(directory_ + "/run");
     MakeRun();
     g_disk_size.store(off_t{1} << 40);

@@ -427,7 +427,7 @@ void ProcessRows::AddProcess() {
                             exported_.calls, end.records, end.dropped, end.complete, reason, error, end.read_bytes,
                             end.left_bytes, TextOrNull(end.left_why), end.skipped_chunks, end.skipped_records,
                             end.malformed_chunks, end.missing_records, end.late_records, end.damaged_bytes,
-                            end.missing_chunks, later, end.given_up_records, exported_.kept_from_ns);
+                            end.missing_chunks, later, Size(end.given_up_records), exported_.kept_from_ns);
   tables_.processes.Row(global_pid_, exported_.pid, CleanText(executable));
   for (const auto& [key, value] : reader_.facts()) {
     const bool is_command = key == tracer::kFactCommandLine;
