@@ -6,10 +6,15 @@ namespace slipstream::tracer {
 
 void RecordSwitch::Begin(uint32_t reasons) { word_.store(kLive | (reasons & kReasons), std::memory_order_seq_cst); }
 
-// Reasons stay: calls that nobody wanted are not counted as later ones.
+// Reasons stay: calls that nobody wanted are not counted as later ones. In one step, so that a call finds the one or
+// the other.
 void RecordSwitch::End(bool by_itself) {
-  if (by_itself) word_.fetch_or(kEndedByItself, std::memory_order_seq_cst);
-  word_.fetch_and(~kLive, std::memory_order_seq_cst);
+  uint32_t old = word_.load(std::memory_order_relaxed);
+  uint32_t now = old;
+  do {
+    if ((old & kLive) == 0) return;
+    now = (old & ~kLive) | (by_itself ? kEndedByItself : 0);
+  } while (!word_.compare_exchange_weak(old, now, std::memory_order_seq_cst, std::memory_order_relaxed));
 }
 
 void RecordSwitch::Pause(Reason reason, bool paused) {
@@ -31,7 +36,8 @@ void RecordSwitch::Pause(Reason reason, bool paused) {
 
 // Of two threads that change it at once, one may tell what is no longer so: each looks again behind what it told.
 void RecordSwitch::TellBound() {
-  std::atomic<uint32_t>* const word = bound_.load(std::memory_order_acquire);
+  // With Bind: of a change and a binding at the same time, one of the two sees the other.
+  std::atomic<uint32_t>* const word = bound_.load(std::memory_order_seq_cst);
   if (word == nullptr) return;
   const auto wanted = [this] { return (word_.load(std::memory_order_seq_cst) & kReasons) == 0; };
   bool told = false;
