@@ -173,6 +173,28 @@ TEST(WallSweep, ADevicesRecordsTellACheckpoint) {
   }
 }
 
+TEST(WallSweep, ThePausesOfARecordingArePartsOfTheirOwn) {
+  const std::vector<Step> steps = {StepFrom(20, 30), StepFrom(32, 42), StepFrom(80, 90)};
+  const std::vector<Interval> paused = {{-5, 5}, {50, 70}, {95, 120}};
+  WallSweep sweep({.begin = 0, .first = 5, .last = 100, .has_steps = true, .steps = steps, .paused = paused});
+  sweep.Add(Own(44, 48, 7));
+  sweep.Finish();
+  EXPECT_EQ(sweep.Of(WallPart::kPaused).time, 5 + 20 + 5);
+  EXPECT_EQ(sweep.Of(WallPart::kPaused).count, 3U);
+  EXPECT_EQ(sweep.Of(WallPart::kStartUp).time, 15);
+  EXPECT_EQ(sweep.Of(WallPart::kMeasured).time, 30);
+  EXPECT_EQ(sweep.Of(WallPart::kBetween).time, 2);
+  EXPECT_EQ(sweep.Of(WallPart::kOther).time, 8 + 10) << "parts of steps";
+  EXPECT_EQ(sweep.Of(WallPart::kAfter).time, 5);
+  EXPECT_EQ(sweep.pauses(), std::vector<int64_t>{2});
+  EXPECT_EQ(sweep.paces(), std::vector<int64_t>{12}) << "not across a pause";
+  WallSweep without({.begin = 0, .first = 5, .last = 100, .paused = paused});
+  without.Finish();
+  EXPECT_EQ(without.Of(WallPart::kPaused).time, 30);
+  EXPECT_EQ(without.Of(WallPart::kStartUp).time, 0);
+  EXPECT_EQ(without.Of(WallPart::kNoSteps).time, 45 + 25);
+}
+
 TEST(WallSweep, WithoutSteps) {
   WallSweep sweep({.begin = -30, .first = 10, .last = 100});
   sweep.Add(Own(50, 60, 7));

@@ -84,7 +84,8 @@ struct DeviceSum {
 
 // What is added up for a process.
 struct ProcessSum {
-  ProcessSum(ProcessReport* process, size_t number, const std::vector<Interval>& drops)
+  ProcessSum(ProcessReport* process, size_t number, const std::vector<Interval>& drops,
+             const std::vector<Interval>& pauses)
       : report(*process),
         index(number),
         sweep(&process->steps),
@@ -94,7 +95,8 @@ struct ProcessSum {
               .has_steps = process->has_steps,
               .found = process->steps_found,
               .steps = process->steps,
-              .drops = drops}) {}
+              .drops = drops,
+              .paused = pauses}) {}
 
   size_t SiteOf(int64_t site, bool of_step_thread) {
     const auto [at, is_new] = site_index[of_step_thread ? 0 : 1].try_emplace(site, sites.size());
@@ -203,8 +205,8 @@ class Pass {
         decisions_(reader),
         avoided_(reader, table, &decisions_) {
     for (ProcessReport& process : table->processes) {
-      const std::vector<Interval>& drops = table->drops[sums_.size()];
-      sums_.emplace_back(&process, sums_.size(), drops);
+      const size_t number = sums_.size();
+      sums_.emplace_back(&process, number, table->drops[number], table->pauses[number]);
     }
   }
   void Run();

@@ -33,6 +33,7 @@ struct Draft {
   int64_t global_pid = 0;
   int64_t step_global_tid = -1;
   std::vector<Interval> drops;
+  std::vector<Interval> pauses;
 };
 
 std::vector<Draft> OwnProcesses(DatabaseReader* reader) {
@@ -405,7 +406,8 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
     if (own) {
       TakeRefused(reader, &draft.report);
       TakeSteps(reader, &draft);
-      const std::vector<Interval> pauses = Pauses(reader, &draft.report);
+      draft.pauses = Pauses(reader, &draft.report);
+      const std::vector<Interval>& pauses = draft.pauses;
       if (draft.report.has_steps && !LeaveOutPaused(pauses, &draft.report)) draft.report.has_steps = false;
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
@@ -429,6 +431,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
     table.by_global_pid.emplace(draft.global_pid, index);
     table.step_global_tid.push_back(draft.step_global_tid);
     table.drops.push_back(std::move(draft.drops));
+    table.pauses.push_back(std::move(draft.pauses));
     table.processes.push_back(std::move(draft.report));
   }
   return table;

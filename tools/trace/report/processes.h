@@ -19,6 +19,7 @@ struct ProcessTable {
   std::unordered_map<int64_t, size_t> by_global_pid;  // without a thread
   std::vector<int64_t> step_global_tid;               // of each
   std::vector<std::vector<Interval>> drops;           // of each, when records are missing
+  std::vector<std::vector<Interval>> pauses;          // and when the recording was paused
 
   // By any globalTid or globalPid of it; -1: of none.
   int64_t OfGlobal(int64_t global) const;

@@ -43,7 +43,8 @@ std::string_view NameOf(WallPart part) {
                                                    "checkpoint_perhaps",
                                                    "other_phases",
                                                    "after_last_step",
-                                                   "no_steps_known"};
+                                                   "no_steps_known",
+                                                   "recording_paused"};
   return kNames[static_cast<size_t>(part)];
 }
 
@@ -60,7 +61,11 @@ WallPart PhaseOf(const PhaseCalls& calls, bool found, uint64_t most_calls) {
 }
 
 WallSweep::WallSweep(const WallSpan& span)
-    : steps_(span.steps), found_(span.found), begin_(span.begin), end_(std::max(span.begin, span.last)) {
+    : paused_(span.paused),
+      steps_(span.steps),
+      found_(span.found),
+      begin_(span.begin),
+      end_(std::max(span.begin, span.last)) {
   LayOut(span);
   spent_ = begin_;
 }
@@ -78,14 +83,24 @@ int64_t WallSweep::LongPause(const WallSpan& span) {
   return std::max(2 * DistributionOf(std::move(pauses)).median, DistributionOf(std::move(times)).median / 2);
 }
 
-void WallSweep::LayOut(const WallSpan& span) {
-  const auto piece = [&](int64_t start, int64_t end, WallPart part) {
-    if (start < end) pieces_.push_back({.start = start, .end = end, .part = part});
+void WallSweep::Put(int64_t start, int64_t end, WallPart part) {
+  const auto piece = [&](int64_t until, WallPart of) {
+    if (start < until) pieces_.push_back({.start = start, .end = until, .part = of});
+    start = std::max(start, until);
   };
+  for (const Interval& pause : paused_) {
+    if (pause.end <= start || pause.start >= end) continue;
+    piece(pause.start, part);
+    piece(std::min(pause.end, end), WallPart::kPaused);
+  }
+  piece(end, part);
+}
+
+void WallSweep::LayOut(const WallSpan& span) {
   if (!span.has_steps) {
     const int64_t first = std::clamp(span.first, begin_, end_);
-    piece(begin_, first, WallPart::kStartUp);
-    piece(first, end_, WallPart::kNoSteps);
+    Put(begin_, first, WallPart::kStartUp);
+    Put(first, end_, WallPart::kNoSteps);
     return;
   }
   const int64_t long_from = LongPause(span);
@@ -97,19 +112,26 @@ void WallSweep::LayOut(const WallSpan& span) {
     const int64_t end = std::clamp(step.end, start, end_);
     const size_t before = pieces_.size();
     if (i == 0) {
-      piece(at, start, WallPart::kStartUp);
+      Put(at, start, WallPart::kStartUp);
     } else if (at < start) {
       AddPause(at, start, drops, long_from);
     }
     before_step_.push_back(i != 0 && pieces_.size() != before ? pieces_.size() : 0);
-    piece(start, end, PartOf(step.use));
+    if (start < end) pieces_.push_back({.start = start, .end = end, .part = PartOf(step.use)});
     ++sums_[static_cast<size_t>(PartOf(step.use))].count;
     at = end;
   }
-  piece(at, end_, WallPart::kAfter);
+  Put(at, end_, WallPart::kAfter);
 }
 
 void WallSweep::AddPause(int64_t start, int64_t end, const Holes& drops, int64_t long_from) {
+  // Beside a pause of the recording lie parts of steps.
+  const bool is_paused = std::any_of(paused_.begin(), paused_.end(),
+                                     [&](const Interval& pause) { return pause.start < end && pause.end > start; });
+  if (is_paused) {
+    Put(start, end, WallPart::kOther);
+    return;
+  }
   Piece& pause = pieces_.emplace_back(Piece{.start = start, .end = end, .part = WallPart::kBetween});
   if (drops.Touch(start, end)) {
     // A step may be missing in it.

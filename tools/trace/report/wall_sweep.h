@@ -38,8 +38,9 @@ enum class WallPart : uint8_t {
   kOther,       // neither is sure, or records are missing
   kAfter,       // behind the last step
   kNoSteps,     // all that was recorded, where no steps are known
+  kPaused,      // the recording was paused, as the policy or somebody wanted it
 };
-inline constexpr size_t kWallParts = 12;
+inline constexpr size_t kWallParts = 13;
 // As the JSON spells it.
 std::string_view NameOf(WallPart part);
 
@@ -52,6 +53,8 @@ struct WallSpan {
   bool found = false;                    // the steps were, by a line: what lies between two of them was cut off
   std::span<const Step> steps = {};      // chosen, in the order of their starts
   std::span<const Interval> drops = {};  // when records are missing
+  // When the recording was paused, in the order of their starts. No step has a part of one.
+  std::span<const Interval> paused = {};
 };
 
 // In the time of a pause that is no ordinary one.
@@ -124,6 +127,8 @@ class WallSweep {
   static bool IsStep(WallPart part) { return part >= WallPart::kWarmUp && part <= WallPart::kUnfinished; }
   void LayOut(const WallSpan& span);
   void AddPause(int64_t start, int64_t end, const Holes& drops, int64_t long_from);
+  // Pieces outside of steps: where the recording was paused, they are kPaused.
+  void Put(int64_t start, int64_t end, WallPart part);
   // How long a pause must be for a phase.
   static int64_t LongPause(const WallSpan& span);
   // The piece that a row begins in; null: none.
@@ -134,6 +139,7 @@ class WallSweep {
   void Close(int64_t until);
   void TakePauses();
 
+  const std::span<const Interval> paused_;
   const std::span<const Step> steps_;
   const bool found_;
   int64_t begin_ = 0;

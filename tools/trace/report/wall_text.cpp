@@ -48,6 +48,8 @@ std::string Label(WallPart part, uint64_t count) {
       return "after the last step";
     case WallPart::kNoSteps:
       return "recorded, no steps were found";
+    case WallPart::kPaused:
+      return Times("recording paused", count);
   }
   return "";
 }
