@@ -20,9 +20,9 @@ using text::WithThousands;
 constexpr const char* kPartColors[kParts] = {"#2f6db5", "#d1495b", "#8b5fbf",       "#3a9d5d",
                                              "#7a7f87", "#e0a030", "var(--outside)"};
 // Steps that are left out are gray, as in the plot of steps.
-constexpr const char* kWallColors[kWallParts] = {"#8b5fbf",         "var(--tick)",     "#2f6db5", "var(--left-out)",
-                                                 "var(--left-out)", "var(--left-out)", "#e0a030", "#3a9d5d",
-                                                 "#d1495b",         "#a0522d",         "#1b9e9e", "#7a7f87"};
+constexpr const char* kWallColors[kWallParts] = {
+    "#8b5fbf", "var(--tick)", "#2f6db5", "var(--left-out)", "var(--left-out)", "var(--left-out)", "#e0a030",
+    "#3a9d5d", "#d1495b",     "#a0522d", "#1b9e9e",         "#7a7f87",         "var(--left-out)"};
 constexpr const char* kKernelColor = "#1b9e9e";
 constexpr const char* kCopyColor = "#2f6db5";
 constexpr const char* kLeftOutColor = "var(--left-out)";
