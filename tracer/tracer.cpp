@@ -30,10 +30,10 @@ void ReleaseBlock(void* block) {
 
 // One owner: load and store are enough, and cheaper than a locked add.
 void AddOwned(std::atomic<uint64_t>& counter, uint64_t value) {
-  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_release);
 }
 
-void AddShared(std::atomic<uint64_t>& counter, uint64_t value) { counter.fetch_add(value, std::memory_order_relaxed); }
+void AddShared(std::atomic<uint64_t>& counter, uint64_t value) { counter.fetch_add(value, std::memory_order_release); }
 
 template <void (*Add)(std::atomic<uint64_t>&, uint64_t)>
 void AddCall(ThreadBlock& block, HookId id, const CallDetail& detail, bool failed, uint64_t time_ns) {
@@ -109,6 +109,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     return false;
   }
   RecorderOptions options = {.directory = run_directory, .job = facts.job, .facts = facts.facts};
+  options.counters = file_;
   options.max_file_bytes = policy.max_file;
   options.keep_newest = policy.keep == policy::Keep::kNewest;
   const std::optional<policy::RecordWindow> window = policy::RecordWindow::Parse(policy.window);
@@ -168,10 +169,11 @@ void Tracer::FinishDevice() {
   if (device_ != nullptr) device_->Finish(kPatienceNs);
 }
 
+// Recorded before it is counted, as decisions are: the trace has all that the counters had when the recording ended.
 void Tracer::EndCall(HookId id, const CallDetail& detail, bool failed, int32_t status, uint64_t start_ns) {
   const uint64_t end_ns = NowNs();
-  if (recording() & kRecordCalls) Count(id, detail, failed, recording() & kRecordTime ? end_ns - start_ns : 0);
   trace_->End(id, start_ns, end_ns, detail, status);
+  if (recording() & kRecordCalls) Count(id, detail, failed, recording() & kRecordTime ? end_ns - start_ns : 0);
 }
 
 void Tracer::FinishTrace() {
@@ -217,6 +219,7 @@ void Tracer::RecordMemory(const MemoryFigures& figures) {
 }
 
 void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
+  if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns);
   if (file_ != nullptr && index < file_->decision_count()) {
     ThreadBlock* const block = BlockOfThisThread();
     DecisionCounter& counter = block->decisions[index];
@@ -226,7 +229,6 @@ void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallS
       AddDecision<AddOwned>(counter, bytes, time_ns);
     }
   }
-  if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns);
   if (nvtx_ != nullptr) NvtxDomain::Note(index, bytes);
 }
 

@@ -42,6 +42,60 @@ TEST_F(ExportTest, SaysWhatIsThere) {
   EXPECT_EQ(One("SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_PRODUCT_VERSION'"), "1.2.3");
 }
 
+TEST_F(ExportTest, ChecksARunWithoutMakingAFile) {
+  Sample("0.spool", 3, 0);
+  ExportOptions options = Options();
+  options.sqlite.reset();
+  options.check = true;
+  const Finished well = RunIt(options);
+  EXPECT_EQ(well.status, 0) << well.out << well.err;
+  EXPECT_NE(well.out.find("1 of 1 file: nothing missing that is known"), std::string::npos) << well.out;
+  EXPECT_EQ(Names(), std::vector<std::string>{"run"});
+
+  Sample("1.spool", 3, 1, /*ends=*/false);
+  options.json = true;
+  const Finished killed = RunIt(options);
+  EXPECT_EQ(killed.status, 1) << killed.err;
+  const auto json = nlohmann::json::parse(killed.out);
+  EXPECT_EQ(json["schema"], "slipstream-check-1");
+  EXPECT_EQ(json["whole"], false);
+  EXPECT_EQ(json["processes"][0]["whole"], true);
+  EXPECT_EQ(json["processes"][1]["lacks"][0]["about"], "killed");
+
+  options.sqlite = database_;
+  EXPECT_EQ(RunIt(options).status, kUsage);
+  options.sqlite.reset();
+  options.run = directory_ + "/no such run";
+  EXPECT_EQ(RunIt(options).status, 2);
+  EXPECT_EQ(Names(), std::vector<std::string>{"run"});
+}
+
+TEST_F(ExportTest, RecordsThatAreFewerThanWasCountedAreSaid) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaMalloc");
+    spool.Thread(1, 100, "main");
+    tracer::TraceRecord call = trace_db::CallAt(1000, 2000);
+    call.number = 1;
+    spool.Records(1, {call});
+    const tracer::Counted two = {.calls = 2};
+    spool.Counters(tracer::NameTable::kHooks, {{.number = 0, .at_least = two, .at_most = two}});
+    spool.End();
+  }
+  const std::string warning =
+      "  WARNING: 0.spool: cudaMalloc_v3020: 2 calls counted, 1 in the trace, 0 records known to be missing\n";
+  ExportOptions options = Options();
+  const Finished said = RunIt(options);
+  EXPECT_EQ(said.status, kSuccess);
+  EXPECT_TRUE(said.out.ends_with(warning)) << said.out;
+  EXPECT_EQ(said.err, "");
+  options.force = true;
+  options.json = true;
+  const Finished for_scripts = RunIt(options);
+  EXPECT_EQ(for_scripts.err, warning);
+  EXPECT_EQ(nlohmann::json::parse(for_scripts.out)["calls"], 1);
+}
+
 TEST_F(ExportTest, ForScripts) {
   Sample("0.spool", 5, 0, /*ends=*/false);
   tracer::Spit(run_ + "/1.spool", "");

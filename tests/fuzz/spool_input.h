@@ -99,6 +99,16 @@ inline std::string SpoolOfEverything(uint64_t seed) {
     chunks.PutNumber(i % 4);
     chunks.PutBytes(&offset, sizeof(offset));
   });
+  for (const tracer::NameTable table : {tracer::NameTable::kHooks, tracer::NameTable::kDecisions}) {
+    chunks.Begin(ChunkKind::kCounters);
+    chunks.PutNumber(static_cast<uint32_t>(table));
+    chunks.PutNumber(2);
+    for (uint32_t i = 0; i < 2; ++i) {
+      const tracer::CountersEntry entry = {.number = i + 1, .at_least = {.calls = 3}, .at_most = {.calls = 4}};
+      chunks.PutBytes(&entry, sizeof(entry));
+    }
+    chunks.End();
+  }
   list(ChunkKind::kStacks, 12, [&](uint32_t i) {
     chunks.PutNumber(i + 2);
     chunks.PutNumber(few(i + 2));

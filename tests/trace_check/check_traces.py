@@ -4,8 +4,8 @@ recomputed here, and must be the same to the nanosecond.
 
     check_traces.py SLIPSTREAM [RUNS [FIRST_SEED]]
 
-traces.py makes the runs, spools.py their files; expected_database.py, expected_report.py and expected_exports.py compute. None of it is
-slipstream's code. What this does not know of a report it does not look at, but says so; of what it knows nothing may be missing.
+traces.py makes the runs, spools.py their files; expected_database.py, expected_report.py, expected_exports.py and
+expected_check.py compute. None of it is slipstream's code. What this does not know of a report it does not look at, but says so; of what it knows nothing may be missing.
 
 Afterwards rows are changed, table by table, and the judges must see it: first one row, then all for the report.
 """
@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+import expected_check
 import expected_database
 import expected_exports
 import expected_report
@@ -50,6 +51,7 @@ CHANGES = (
     ("SLIPSTREAM_DEVICE_WORK", "kernels", True),
     ("SLIPSTREAM_DEVICE_CLOCKS", "deviceNs", False),
     ("SLIPSTREAM_DEVICE_PERIODS", "end", False),
+    ("SLIPSTREAM_COUNTERS", "bytes", False),
 )
 
 
@@ -95,6 +97,10 @@ class Checker:
                 done = self.run("export", database, f"--{name}", file)
                 self.judge.expect(f"exit status of --{name}", done.returncode, 0)
                 hold(self.judge, connection, file)
+        checked = self.run("export", place, "--check", "--json")
+        if checked.returncode not in (0, 1):
+            raise SystemExit(f"no check of {place}: {checked.stderr}")
+        expected_check.hold_against(self.judge, run, checked.returncode, json.loads(checked.stdout))
         self.change(run, connection, report)
         self.judge.problems[before:] = [f"seed {seed}: {problem}" for problem in self.judge.problems[before:]]
 

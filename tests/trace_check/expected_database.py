@@ -92,6 +92,7 @@ class OneProcess:
         self.blocks()
         self.steps_and_ranges()
         self.devices()
+        self.counters()
         self.row()
 
     def calls(self):
@@ -199,7 +200,7 @@ class OneProcess:
             self.query(
                 "SELECT start, end, monotonicBeforeNs, monotonicAfterNs, realtimeNs, monotonicRawNs FROM SLIPSTREAM_CLOCKS WHERE processId = ?"
             ),
-            [(self.at(before), self.at(after), before, after, realtime, 5) for before, after, realtime in self.process.clocks],
+            [(self.at(before), self.at(after), before, after, realtime, before) for before, after, realtime in self.process.clocks],
         )
 
     def blocks(self):
@@ -299,6 +300,21 @@ class OneProcess:
         )
         host = process.run.hosts.index(process.host)
         self.compare("devices", gpus, [(0, "NVIDIA H200", 132, f"00000000-0000-0000-0000-0000000000{host:02d}")] if readings else [])
+
+    def counters(self):
+        rows = self.query(
+            "SELECT kind, nameId, calls, errors, bytes, timeNs, callsAtMost, errorsAtMost, bytesAtMost, timeNsAtMost "
+            "FROM SLIPSTREAM_COUNTERS WHERE processId = ?"
+        )
+        expected = []
+        if self.process.ending == "finished":
+            for kind, number, names, first in ((CALL, "hook", FUNCTIONS, 0), (DECISION, "decision", OUTCOMES, 1)):
+                counted = self.process.counted(kind, number)
+                table = 0 if kind == CALL else 1
+                expected += [(table, plain(names[at - first]), *figures, *figures) for at, figures in counted.items()]
+                whole = [sum(figures[i] for figures in counted.values()) for i in range(4)]
+                expected.append((table, None, *whole, *whole))
+        self.compare("counters", [(kind, plain(self.strings[name]) if name else None, *rest) for kind, name, *rest in rows], expected)
 
     def row(self):
         process = self.process

@@ -15,6 +15,7 @@ MASK = (1 << 64) - 1
 # Kinds of chunks, of records, tables of names.
 FACTS, NAMES, SITES, THREAD, RECORDS, THREAD_END, END = 1, 2, 3, 4, 5, 6, 7
 ACTIVITIES = 11
+COUNTERS = 15
 CALL, MARK, MEMORY, DROP, STEP, CLOCK, DEVICE_CLOCK, DRIVER_CALL, RANGE, ALLOCATED, FREED, DECISION = range(1, 13)
 # Beyond the records' kinds, so that a list may have both.
 KERNEL, COPY, SET = 101, 102, 103
@@ -109,6 +110,11 @@ class Spool:
             self.chunk(kind, head + b"".join(some))
             self.made[thread] = self.made.get(thread, 0) + len(some)
         return numbers
+
+    def counters(self, table, counted):
+        """`counted`: (calls, errors, bytes, ns) by number; all of it before the recording ended."""
+        entries = (struct.pack("<II8Q", number, 0, *figures, *figures) for number, figures in counted.items())
+        self.chunk(COUNTERS, struct.pack("<II", table, len(counted)) + b"".join(entries))
 
     def thread_end(self, thread, dropped):
         self.chunk(THREAD_END, struct.pack("<IIQQ", thread, 0, self.made.get(thread, 0), dropped))

@@ -434,7 +434,7 @@ class Process:
         spool.names(spools.DRIVER_FUNCTIONS, DRIVER_NAMES)
         spool.names(spools.LIBRARIES, DRIVER_LIBRARIES)
         spool.sites(LINES)
-        own = [spools.record(CLOCK, before, after, bytes=realtime, stream=5) for before, after, realtime in self.clocks]
+        own = [spools.record(CLOCK, before, after, bytes=realtime, stream=before) for before, after, realtime in self.clocks]
         if self.device is not None:
             for i, (before, after, device) in enumerate(self.device):
                 reading = 1 if i == 0 else 2 if i == len(self.device) - 1 else 0
@@ -462,6 +462,9 @@ class Process:
                     cut = len(spool.data) - 13
             if self.ending in ("finished", "limit"):
                 spool.thread_end(thread, self.dropped[thread] + self.unsaid(thread))
+        if self.ending == "finished":
+            spool.counters(spools.HOOKS, self.counted(CALL, "hook"))
+            spool.counters(spools.DECISIONS, self.counted(DECISION, "decision"))
         if self.ending in ("finished", "limit"):
             spool.end(
                 sum(self.dropped.values()) + self.unsaid(1) + self.unsaid(2) + self.dropped_without_ring,
@@ -470,6 +473,23 @@ class Process:
         if self.ending == "cut":
             del spool.data[cut:]
         spool.write(folder / self.file)
+
+    def counted(self, kind, number):
+        """What the process's own counters say: of all that it did, whatever became of the records."""
+        counted = {}
+        for thread in (1, 2):
+            for group in self.groups[thread]:
+                for fields, _ in group:
+                    if fields["kind"] == kind:
+                        calls, errors, size, time = counted.get(fields[number], (0, 0, 0, 0))
+                        errors += fields.get("status", 0) not in (0, 600)
+                        time += fields.get("stream", 0) if kind == DECISION else fields["end"] - fields["start"]
+                        counted[fields[number]] = (calls + 1, errors, size + fields.get("bytes", 0), time)
+        return counted
+
+    def told_dropped(self):
+        """Of a file without an end: what the gaps in it say."""
+        return sum(max((fields["number"] for of, fields in self.rows(DROP) if of == thread), default=0) for thread in (1, 2))
 
     def unsaid(self, thread):
         """Dropped at the very end of the thread, where there was no room for a record of it."""

@@ -353,6 +353,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "SLIPSTREAM_ALLOCATIONS",
                                                            "SLIPSTREAM_CALLS",
                                                            "SLIPSTREAM_CLOCKS",
+                                                           "SLIPSTREAM_COUNTERS",
                                                            "SLIPSTREAM_DECISIONS",
                                                            "SLIPSTREAM_DECISION_EVENTS",
                                                            "SLIPSTREAM_DEVICES",

@@ -167,6 +167,14 @@ class HandSpool {
     for (const tracer::ActivityRecord& activity : activities) chunks_.PutBytes(&activity, sizeof(activity));
     chunks_.End(activities.size());
   }
+  // Of the hooks or the decisions.
+  void Counters(tracer::NameTable table, const std::vector<tracer::CountersEntry>& entries) {
+    chunks_.Begin(tracer::ChunkKind::kCounters);
+    chunks_.PutNumber(static_cast<uint32_t>(table));
+    chunks_.PutNumber(static_cast<uint32_t>(entries.size()));
+    for (const tracer::CountersEntry& entry : entries) chunks_.PutBytes(&entry, sizeof(entry));
+    chunks_.End();
+  }
   void Clock(uint64_t before, uint64_t after, uint64_t realtime) {
     Records(0, {tracer::ClockRecord(before, after, realtime, 0)});
   }

@@ -27,6 +27,7 @@
 #include "tests/tracer/fake_python.h"
 #include "tests/tracer/spool_testing.h"
 #include "tracer/base/hook_id.h"
+#include "tracer/counters/counter_file.h"
 #include "tracer/python/native_stack.h"
 #include "tracer/spool/process_facts.h"
 
@@ -96,6 +97,66 @@ class RecorderTest : public SpoolTest {
     for (std::thread& thread : running) thread.join();
   }
 };
+
+// Whatever was counted before the recording began.
+TEST_F(RecorderTest, TheFileHasWhatWasCountedMeanwhile) {
+  std::string error;
+  // It is never unmapped; kept here, so that the leak checker finds it.
+  static CounterFile* counters = nullptr;
+  counters = CounterFile::Create(directory_ + "/run", 1, {}, &error);
+  ASSERT_NE(counters, nullptr) << error;
+  constexpr const char* kDecisions[] = {"promoted.small", "left.off"};
+  counters->NameDecisions(kDecisions);
+  ThreadBlock* const own = counters->Claim(77);
+  ThreadBlock* const shared = counters->Claim(78);
+  ASSERT_TRUE(counters->IsShared(shared));
+  constexpr HookId kCopy = HookId::cudaMemcpyAsync;
+  constexpr HookId kBefore = HookId::cudaMalloc;
+  own->hooks[Index(kBefore)].calls.store(9);
+  own->hooks[Index(kCopy)].calls.store(5);
+  own->hooks[Index(kCopy)].time_ns.store(100);
+  RecorderOptions options = Options();
+  options.counters = counters;
+  const auto recorder = StartRecorder(options);
+  ASSERT_NE(recorder, nullptr);
+  own->hooks[Index(kCopy)].calls.store(7);
+  own->hooks[Index(kCopy)].errors.store(1);
+  own->hooks[Index(kCopy)].bytes.store(4096);
+  own->hooks[Index(kCopy)].time_ns.store(130);
+  shared->hooks[Index(kCopy)].calls.store(10);
+  shared->decisions[1].count.store(3);
+  shared->decisions[1].bytes.store(8);
+  shared->decisions[1].time_ns.store(11);
+  EXPECT_TRUE(recorder->Finish(kForeverNs));
+  own->hooks[Index(kCopy)].calls.store(1000);  // too late
+
+  const Spool spool = ReadSpool(Only());
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  EXPECT_TRUE(spool.end().complete);
+  EXPECT_EQ(spool.end().malformed_chunks, 0U);
+  const std::vector<CountersEntry>* const hooks = spool.reader->CountersOf(NameTable::kHooks);
+  ASSERT_NE(hooks, nullptr);
+  ASSERT_EQ(hooks->size(), 1U) << "of what was called meanwhile";
+  const Counted copies = {.calls = 12, .errors = 1, .bytes = 4096, .time_ns = 30};
+  EXPECT_EQ(hooks->at(0).number, Index(kCopy));
+  EXPECT_EQ(hooks->at(0).at_least, copies);
+  EXPECT_EQ(hooks->at(0).at_most, copies);
+  const std::vector<CountersEntry>* const decisions = spool.reader->CountersOf(NameTable::kDecisions);
+  ASSERT_NE(decisions, nullptr);
+  ASSERT_EQ(decisions->size(), 1U);
+  EXPECT_EQ(decisions->at(0).number, 2U) << "as records have it";
+  EXPECT_EQ(decisions->at(0).at_most, (Counted{.calls = 3, .errors = 0, .bytes = 8, .time_ns = 11}));
+}
+
+TEST_F(RecorderTest, AFileOfAProcessThatCountsNothingDoesNotSay) {
+  const auto recorder = StartRecorder(Options());
+  ASSERT_NE(recorder, nullptr);
+  EXPECT_TRUE(recorder->Finish(kForeverNs));
+  const Spool spool = ReadSpool(Only());
+  ASSERT_NE(spool.reader, nullptr) << spool.error;
+  EXPECT_EQ(spool.reader->CountersOf(NameTable::kHooks), nullptr);
+  EXPECT_EQ(spool.reader->CountersOf(NameTable::kDecisions), nullptr);
+}
 
 TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   RecorderOptions options = Options();

@@ -7,6 +7,8 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/text/text.h"
+#include "tools/trace/check/check.h"
+#include "tools/trace/check/counter_check.h"
 
 namespace slipstream::cli {
 namespace {
@@ -27,7 +29,8 @@ constexpr char kFormats[] =
     "  --sqlite FILE        an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
     "  --chrome FILE        Chrome's JSON as the PyTorch profiler writes it (docs/exports.md)\n"
     "  --perfetto FILE      a trace for the Perfetto UI and its trace processor (docs/exports.md)\n"
-    "  --allocations FILE   what was allocated and freed, to be replayed through any allocator (docs/exports.md)\n";
+    "  --allocations FILE   what was allocated and freed, to be replayed through any allocator (docs/exports.md)\n"
+    "Or no file: --check says what the run has, what is missing from it, and what contradicts (docs/trace.md)\n";
 
 std::string RanksText(const std::vector<int64_t>& ranks) {
   if (ranks.empty()) return "Its processes have no ranks";
@@ -107,11 +110,45 @@ int Stopped(const std::string& file) {
   return EndingSignals::EndStopped(kCommand, "stopped; nothing is left of " + Escape(file));
 }
 
+// Where the records of a process are fewer or more than it counted: behind the text, or where scripts do not read.
+std::string Warnings(trace_db::DatabaseReader* reader, bool json) {
+  const std::string warnings = reader->ok() ? trace_check::FormatCounterWarnings(reader) : "";
+  if (!reader->ok()) return "";
+  if (!json) return warnings;
+  std::fputs(warnings.c_str(), stderr);
+  return "";
+}
+
+int CheckRun(const ExportOptions& options, const std::string& version) {
+  trace_check::Check check;
+  bool stopped = false;
+  {
+    const EndingSignals signals;
+    // From the files themselves, whatever database lies beside them.
+    const TraceInput input = OpenTrace(kCommand, options.run, version, options.more, {.keep = false});
+    stopped = EndingSignals::stop()->load();
+    if (input.status != kSuccess && !stopped) return kUsage;
+    if (!stopped) {
+      check = trace_check::CheckTrace(input.database.get());
+      stopped = input.database->stopped() || EndingSignals::stop()->load();
+    }
+    if (!stopped && !input.database->ok()) {
+      Complain(kCommand, Escape(options.run) + ": cannot be checked: " + Escape(input.database->error().text));
+      return kUsage;
+    }
+    for (const auto& spool : input.built.unreadable) check.unreadable.push_back(spool.why);
+  }
+  if (stopped) return EndingSignals::EndStopped(kCommand);
+  const int printed = Print(kCommand, options.json ? trace_check::CheckJson(check) : trace_check::FormatCheck(check));
+  return printed != kSuccess ? printed : check.whole() ? kSuccess : kFailed;
+}
+
 // A file that is made of a database, which may have to be made first.
 int ExportFile(const ExportOptions& options, const std::string& version) {
   ExportRequest request = RequestOf(options);
   ExportOutcome outcome = trace_export::CheckPlace(request);
   trace_db::BuildResult built;
+  std::string warnings;
   bool stopped = false;
   bool again = false;  // with a new database
   if (outcome.problem == ExportProblem::kNone) {
@@ -129,6 +166,7 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
         return !stop->load();
       };
       outcome = trace_export::ExportTrace(*input.database, request);
+      if (outcome.problem == ExportProblem::kNone) warnings = Warnings(input.database.get(), options.json);
       stopped = outcome.problem == ExportProblem::kStopped;
       again = outcome.problem == ExportProblem::kUnreadable && input.IsToBeRebuilt();
     }
@@ -143,8 +181,8 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
     ComplainAboutTrace(request, outcome);
     return kFailed;
   }
-  const int printed =
-      Print(kCommand, options.json ? TraceJson(request, outcome, built) : FormatTrace(request, outcome, built));
+  const int printed = Print(
+      kCommand, options.json ? TraceJson(request, outcome, built) : FormatTrace(request, outcome, built) + warnings);
   if (printed != kSuccess) return printed;
   return built.partial() || outcome.rows.strays != 0 ? kPartial : kSuccess;
 }
@@ -154,6 +192,11 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
 int Export(const ExportOptions& options, const std::string& version) {
   const int formats =
       (options.sqlite ? 1 : 0) + (options.chrome ? 1 : 0) + (options.perfetto ? 1 : 0) + (options.allocations ? 1 : 0);
+  if (options.check && formats == 0 && !options.rank) return CheckRun(options, version);
+  if (options.check) {
+    Complain(kCommand, "--check makes no file, and looks at all ranks: name no format beside it, and no --rank");
+    return kUsage;
+  }
   if (formats == 0) {
     std::fputs(kFormats, stderr);
     return kUsage;
@@ -188,7 +231,10 @@ int Export(const ExportOptions& options, const std::string& version) {
     ComplainAbout(kCommand, build, result);
     return kFailed;
   }
-  const int printed = Print(kCommand, options.json ? ExportJson(options, result) : FormatExport(options, result));
+  trace_db::DatabaseReader reader(*options.sqlite);
+  const std::string warnings = Warnings(&reader, options.json);
+  const int printed =
+      Print(kCommand, options.json ? ExportJson(options, result) : FormatExport(options, result) + warnings);
   return printed != kSuccess ? printed : result.partial() ? kPartial : kSuccess;
 }
 

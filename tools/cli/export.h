@@ -20,7 +20,7 @@ namespace slipstream::cli {
 
 inline constexpr char kExportSchema[] = "slipstream-export-1";
 
-// One of the files; none: list the formats.
+// One of the files, or `check`; none: list the formats.
 struct ExportOptions {
   std::string run;  // directory with spool files, or one of them; but for --sqlite also a database of such
   std::vector<std::string> more = {};           // parts of the run that lie elsewhere
@@ -29,11 +29,13 @@ struct ExportOptions {
   std::optional<std::string> perfetto = {};     // for a Perfetto trace
   std::optional<std::string> allocations = {};  // for what was allocated, to be replayed
   std::optional<int64_t> rank = {};             // only its processes; not for a database
+  bool check = false;                           // make none: say what the run has, lacks and contradicts
   bool force = false;                           // replace a file that is there
   bool json = false;
   TraceInputOptions input = {};  // but for --sqlite, which makes its own database
 };
 
+// With `check`: 0 nothing is missing and nothing contradicts, 1 something is or does, 2 it cannot be read.
 int Export(const ExportOptions& options, const std::string& version);
 
 // One screen about a database that is there.

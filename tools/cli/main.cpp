@@ -393,8 +393,9 @@ void AddExport(CommandLine* line) {
                                "  slipstream export slipstream-trace-... --sqlite run.sqlite\n"
                                "  slipstream export slipstream-trace-... --perfetto run.pftrace.gz --rank 0\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
-                               "file is there, and lacks what could not be read. docs/exports.md describes the\n"
-                               "formats.");
+                               "file is there, and lacks what could not be read. With --check: 0 nothing is\n"
+                               "missing and nothing contradicts; 1 something is or does; 2 it cannot be read.\n"
+                               "docs/exports.md describes the formats, docs/trace.md the check.");
   CLI::App* const app = command.app;
   AddRuns(app, options,
           "The run's directory, or one spool file in it; for other formats than --sqlite, also its database; several "
@@ -414,10 +415,12 @@ void AddExport(CommandLine* line) {
   app->add_option("--rank", options->rank, "Only the processes of this rank (--chrome, --perfetto, --allocations)")
       ->type_name("N");
   app->add_flag("--force", options->force, kForceHelp);
-  app->add_flag("--json", options->json, "Say as JSON what was exported");
+  app->add_flag("--check", options->check, "Write no file: say what the run has, lacks and contradicts");
+  app->add_flag("--json", options->json, "Say as JSON what was exported, or checked");
   AddInput(app, &options->input);
   command.run = [options](const std::vector<std::string>&) {
-    const bool has_format = options->sqlite || options->chrome || options->perfetto || options->allocations;
+    const bool has_format =
+        options->sqlite || options->chrome || options->perfetto || options->allocations || options->check;
     if (has_format && options->run.empty()) {
       return NoRun("export RUN --sqlite FILE (or --chrome, --perfetto,\n  --allocations)");
     }

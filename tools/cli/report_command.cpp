@@ -11,6 +11,7 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
+#include "tools/trace/check/counter_check.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
@@ -76,6 +77,7 @@ struct Made {
   bool again = false;  // with a new database
   bool partial = false;
   report::Report report;
+  std::string warnings;  // where the records of a process are fewer or more than it counted
 };
 
 Made Make(const ReportCommandOptions& options, const std::string& version) {
@@ -105,6 +107,8 @@ Made Make(const ReportCommandOptions& options, const std::string& version) {
                            "`slipstream export --sqlite` or Nsight Systems made.");
   } else if (!options.html || WritePage(options, made.report)) {
     made.status = kSuccess;
+    made.warnings = trace_check::FormatCounterWarnings(input.database.get());
+    if (!input.database->ok()) made.warnings.clear();
   }
   return made;
 }
@@ -127,6 +131,11 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
   if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.status != kSuccess) return made.status;
   std::string text = options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report);
+  if (options.json) {
+    std::fputs(made.warnings.c_str(), stderr);
+  } else {
+    text += made.warnings;
+  }
   if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
   const int printed = Print(kCommand, text);
   return printed != kSuccess ? printed : made.partial ? kPartial : kSuccess;

@@ -197,6 +197,34 @@ void CounterFile::NameDecisions(std::span<const char* const> names) {
   header_->decision_count.store(static_cast<uint32_t>(count), std::memory_order_release);
 }
 
+CounterTotals CounterFile::Totals() const {
+  CounterTotals totals;
+  totals.hooks.resize(kHookCount);
+  totals.decisions.resize(decision_count_);
+  const auto add = [](const std::atomic<uint64_t>& counter, uint64_t* to) {
+    *to += counter.load(std::memory_order_acquire);
+  };
+  for (uint32_t i = 0; i < thread_count_; ++i) {
+    const ThreadBlock& block = threads_[i];
+    for (size_t hook = 0; hook < kHookCount; ++hook) {
+      const CallCounter& counter = block.hooks[hook];
+      Counted& to = totals.hooks[hook];
+      add(counter.calls, &to.calls);
+      add(counter.errors, &to.errors);
+      add(counter.bytes, &to.bytes);
+      add(counter.time_ns, &to.time_ns);
+    }
+    for (size_t decision = 0; decision < decision_count_; ++decision) {
+      const DecisionCounter& counter = block.decisions[decision];
+      Counted& to = totals.decisions[decision];
+      add(counter.count, &to.calls);
+      add(counter.bytes, &to.bytes);
+      add(counter.time_ns, &to.time_ns);
+    }
+  }
+  return totals;
+}
+
 void CounterFile::RecordMemory(const MemoryFigures& figures) {
   const uint64_t number = next_sample_.fetch_add(1, std::memory_order_relaxed);
   MemorySample& sample = samples_[(number - 1) % kMemorySamples];

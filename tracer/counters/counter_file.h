@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "tracer/base/counted.h"
 #include "tracer/base/memory_figures.h"
 #include "tracer/counters/counter_layout.h"
 
@@ -44,6 +45,10 @@ class CounterFile {
   void NameDecisions(std::span<const char* const> names);
   // How many have a name: a decision without one is not counted.
   size_t decision_count() const { return decision_count_; }
+
+  // The sums over all threads. From any thread, while others count: whatever a thread did before it counted what is in
+  // a sum has happened for the caller too. Throws where there is no memory.
+  CounterTotals Totals() const;
 
   // Adds a sample of now; the oldest one makes room. From any thread, lock-free.
   void RecordMemory(const MemoryFigures& figures);

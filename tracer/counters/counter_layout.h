@@ -12,8 +12,9 @@
 //   ThreadBlock[thread_count]       one per thread; block 0 is shared by the threads that found no free block
 //
 // All integers are in the byte order of the machine. Times are nanoseconds, sizes bytes.
-// Threading: a ThreadBlock is written by the thread that owns it with relaxed loads and stores (no read-modify-write),
-//   block 0 with relaxed fetch_add; a sample by whoever took its number. Readers read relaxed at any time.
+// Threading: a ThreadBlock is written by the thread that owns it with loads and stores (no read-modify-write), block 0
+//   with fetch_add, both releasing: what was recorded before it was counted has been recorded for whoever acquires the
+//   counter. A sample is written by whoever took its number. Readers may read at any time.
 // Hazard: plain offsets, no pointers; change kFormat with any change here.
 #pragma once
 

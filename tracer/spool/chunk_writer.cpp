@@ -74,6 +74,7 @@ bool ChunkWriter::GiveUpOldest() {
     return false;
   }
   sections_.erase(sections_.begin());
+  gave_up_ = true;
   return true;
 }
 

@@ -51,6 +51,8 @@ class ChunkWriter {
   bool SectionIsFull() const { return keep_newest_ && section_records_bytes_ >= limit_ / kSections; }
   // `own_records`: of thread 0, so far. False: it does not fit; then nothing does.
   bool BeginSection(uint64_t own_records);
+  // Whether records that were in the file are not any more.
+  bool gave_up() const { return gave_up_; }
   uint64_t given_up_records() const { return sections_.empty() ? 0 : sections_.front().records; }
   // Of the chunks from here on.
   void SetPass(uint64_t pass_ns) { pass_ns_ = pass_ns; }
@@ -115,6 +117,7 @@ class ChunkWriter {
   std::vector<Section> sections_;  // that are there, the oldest first
   uint64_t section_records_bytes_ = 0;
   bool cannot_give_up_ = false;
+  bool gave_up_ = false;
   EndReason stopped_ = EndReason::kFinished;
   int error_ = 0;
 };

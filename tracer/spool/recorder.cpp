@@ -218,7 +218,8 @@ Recorder::State Recorder::Write() {
                       .device = &device_,
                       .record_switch = &shared_->record,
                       .late_facts = &late_facts_,
-                      .lost_ranges = &lost_ranges_},
+                      .lost_ranges = &lost_ranges_,
+                      .counters = options_.counters},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   if (options_.keep_newest) writer.KeepNewest();
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
@@ -234,7 +235,10 @@ Recorder::State Recorder::Write() {
   bool last = false;
   while (!last) {
     last = shared_->finish.load(std::memory_order_acquire) != 0;
-    if (last) shared_->record.End(/*by_itself=*/false);
+    if (last) {
+      writer.RecordingEnds();
+      shared_->record.End(/*by_itself=*/false);
+    }
     if (options_.window.unit() == policy::RecordWindow::Unit::kSeconds) {
       shared_->record.Pause(RecordSwitch::kOutsideWindow, IsOutsideWindow());
     }

@@ -43,6 +43,8 @@
 
 namespace slipstream::tracer {
 
+class CounterFile;
+
 struct RecorderOptions {
   std::string directory;                          // of the run; must be there
   uint32_t ring_records = 4096;                   // a thread; a power of two from 8 to 2^20
@@ -59,6 +61,7 @@ struct RecorderOptions {
   std::vector<std::string> decisions = {};  // by position; records have the position + 1
   const StackTree* stacks = nullptr;        // where records have their stacks from; null: they have none
   NativeFrames* native = nullptr;           // what native frames of them are described by; null: there are none
+  const CounterFile* counters = nullptr;    // whose totals the file has at its end; null: nothing is counted
   FileCalls calls = {};
 };
 

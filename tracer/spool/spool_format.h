@@ -33,6 +33,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "tracer/base/counted.h"
 #include "tracer/base/stack_numbers.h"
 
 namespace slipstream::tracer {
@@ -74,8 +75,10 @@ enum class ChunkKind : uint16_t {
   kStopped = 12,     // SpoolEnd: nothing more is recorded, and the process goes on
   kSection = 13,     // SpoolSection: everything behind it is whole without what is in front of it
   kGivenUp = 14,     // GivenUp: what is in front of a section has been taken away, or will be now
+  kCounters = 15,  // NameTable (kHooks, kDecisions), count, then so often: CountersEntry. Behind all records of a file
+                   // that its writer finished; without one nothing was counted, or not all of it was recorded
 };
-inline constexpr uint16_t kLastChunkKind = 14;
+inline constexpr uint16_t kLastChunkKind = 15;
 inline constexpr uint16_t kChunkVersion = 1;  // of each kind so far
 
 // Numbers that records carry, and whose names a kNames chunk has.
@@ -132,6 +135,19 @@ struct GivenUp {
   uint64_t before_chunk = 0;  // the number of a kSection chunk: chunks with a lower one are given up
 };
 static_assert(sizeof(GivenUp) == 8 && std::has_unique_object_representations_v<GivenUp>);
+
+// What the process counted from the beginning of the recording on. Each call and decision is recorded before it is
+// counted, so records and what is known to be missing are at least `at_least`, which was read while everything was
+// recorded; and but for what a thread had recorded and not yet counted, they are at most `at_most`, which was read
+// behind the last record. In between the recording ended. An entry has a name in its table; who has none counted
+// nothing.
+struct CountersEntry {
+  uint32_t number = 0;
+  uint32_t reserved = 0;
+  Counted at_least;
+  Counted at_most;
+};
+static_assert(sizeof(CountersEntry) == 72 && std::has_unique_object_representations_v<CountersEntry>);
 
 enum class EndReason : uint32_t {
   kFinished = 1,  // asked to

@@ -157,6 +157,11 @@ const SpoolModule* SpoolReader::ModuleOf(uint32_t module) const {
   return found != modules_.end() ? &found->second : nullptr;
 }
 
+const std::vector<CountersEntry>* SpoolReader::CountersOf(NameTable table) const {
+  const auto found = counters_.find(static_cast<uint32_t>(table));
+  return found != counters_.end() ? &found->second : nullptr;
+}
+
 bool SpoolReader::Next(SpoolRecord* record) {
   while (next_ready_ == ready_.size()) {
     if (stopped_ && waiting_.empty()) return false;
@@ -350,6 +355,8 @@ bool SpoolReader::Take(const ChunkHeader& header, Payload* payload) {
       return TakeModules(payload);
     case ChunkKind::kAddresses:
       return TakeAddresses(payload);
+    case ChunkKind::kCounters:
+      return TakeCounters(payload);
     case ChunkKind::kThread:
       return TakeThread(payload);
     case ChunkKind::kRecords:
@@ -473,6 +480,15 @@ bool SpoolReader::TakeAddresses(Payload* payload) {
     addresses_[number] = address;
   }
   return true;
+}
+
+bool SpoolReader::TakeCounters(Payload* payload) {
+  uint32_t table = 0;
+  uint32_t count = 0;
+  if (!payload->Get(&table) || !payload->Get(&count) || payload->left() / sizeof(CountersEntry) < count) return false;
+  std::vector<CountersEntry> entries(count);
+  for (CountersEntry& entry : entries) payload->Get(&entry);
+  return counters_.emplace(table, std::move(entries)).second;
 }
 
 bool SpoolReader::TakeThread(Payload* payload) {

@@ -121,6 +121,8 @@ class SpoolReader {
   const SpoolAddress* AddressOf(uint32_t address) const;
   const SpoolModule* ModuleOf(uint32_t module) const;
   const std::map<uint32_t, SpoolThread>& threads() const { return threads_; }
+  // What the process counted while it recorded, of one of the two tables; null: the file does not say.
+  const std::vector<CountersEntry>* CountersOf(NameTable table) const;
   size_t sites() const { return sites_.size(); }
 
   struct End {
@@ -201,6 +203,7 @@ class SpoolReader {
   bool IsStackOf(uint32_t stack, bool native) const;
   bool TakeModules(Payload* payload);
   bool TakeAddresses(Payload* payload);
+  bool TakeCounters(Payload* payload);
   bool TakeThread(Payload* payload);
   std::map<uint32_t, SpoolThread>::iterator ThreadOf(uint32_t number);
   static bool GetHead(Payload* payload, size_t least_bytes, RecordsHead* head);
@@ -247,6 +250,7 @@ class SpoolReader {
   std::unordered_map<uint32_t, SpoolStack> stacks_;
   std::unordered_map<uint32_t, SpoolModule> modules_;
   std::unordered_map<uint32_t, SpoolAddress> addresses_;
+  std::map<uint32_t, std::vector<CountersEntry>> counters_;  // by table
   std::map<uint32_t, SpoolThread> threads_;
   std::unordered_map<uint32_t, Progress> progress_;  // by thread
 

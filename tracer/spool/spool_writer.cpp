@@ -8,6 +8,7 @@
 
 #include "tracer/base/clock.h"
 #include "tracer/base/hook_id.h"
+#include "tracer/counters/counter_file.h"
 #include "tracer/spool/activity_record.h"
 
 namespace slipstream::tracer {
@@ -104,6 +105,7 @@ SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& 
   WriteNames(NameTable::kDecisions, decisions_);
   WriteClock();
   chunks_.Flush();
+  if (sources_.counters != nullptr) counted_before_ = sources_.counters->Totals();
   if (stopped() == EndReason::kError) return {SpoolProblem::kWriting, error()};
   return {};
 }
@@ -169,6 +171,7 @@ void SpoolWriter::WriteOwn(const TraceRecord& record) {
 
 void SpoolWriter::WriteSwitch(const RecordSwitch::Change& change) {
   paused_ = !change.on;
+  was_paused_ = true;
   WriteOwn(SwitchRecord(change.at_ns, change.on));
 }
 
@@ -329,6 +332,42 @@ void SpoolWriter::WriteWhatHadNoRoom() {
   }
 }
 
+// All that is in these totals was recorded before it was counted, and nobody had ended the recording then.
+void SpoolWriter::RecordingEnds() {
+  if (sources_.counters != nullptr) counted_surely_ = sources_.counters->Totals();
+}
+
+// What the records in the file must add up to. Read behind all of them: what is recorded is counted a moment later.
+void SpoolWriter::WriteCounters() {
+  // Of what was not recorded, or is not in the file any more, nobody knows how much it was.
+  if (sources_.counters == nullptr || was_paused_ || chunks_.gave_up()) return;
+  const CounterTotals last = sources_.counters->Totals();
+  WriteCounted(NameTable::kHooks, counted_before_.hooks, counted_surely_.hooks, last.hooks);
+  WriteCounted(NameTable::kDecisions, counted_before_.decisions, counted_surely_.decisions, last.decisions);
+}
+
+// One chunk: a table has room for fewer hooks than a chunk has for entries.
+void SpoolWriter::WriteCounted(NameTable table, const std::vector<Counted>& before, const std::vector<Counted>& sure,
+                               const std::vector<Counted>& last) {
+  static_assert(2 * sizeof(uint32_t) + (kHookCount + kMaxDecisions) * sizeof(CountersEntry) <= kMaxPayloadBytes);
+  const uint32_t first = table == NameTable::kDecisions ? 1 : 0;
+  uint32_t count = 0;
+  chunks_.Begin(ChunkKind::kCounters);
+  chunks_.PutNumber(static_cast<uint32_t>(table));
+  const size_t count_at = chunks_.payload();
+  chunks_.PutNumber(0);
+  for (size_t i = 0; i < std::min({before.size(), sure.size(), last.size()}); ++i) {
+    if (last[i] == before[i]) continue;
+    const CountersEntry entry = {.number = static_cast<uint32_t>(i) + first,
+                                 .at_least = Since(before[i], sure[i]),
+                                 .at_most = Since(before[i], last[i])};
+    chunks_.PutBytes(&entry, sizeof(entry));
+    ++count;
+  }
+  chunks_.Replace(count_at, count);
+  chunks_.End();
+}
+
 // As for sites.
 void SpoolWriter::WriteNewTexts() {
   texts_.resize(sources_.texts.size());
@@ -447,6 +486,7 @@ bool SpoolWriter::Pass(bool last) {
   }
   said_without_ring_at_ns_ = now;
   WriteWhatHadNoRoom();
+  if (last && stopped() == EndReason::kFinished) WriteCounters();
   if (last || now >= next_clock_ns_) WriteClock();
   chunks_.Flush();
   return stopped() == EndReason::kFinished;

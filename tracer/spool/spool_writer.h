@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tracer/base/clock.h"
+#include "tracer/base/counted.h"
 #include "tracer/python/code_sites.h"
 #include "tracer/python/native_frames.h"
 #include "tracer/python/stack_tree.h"
@@ -31,6 +32,8 @@
 #include "tracer/spool/spool_format.h"
 
 namespace slipstream::tracer {
+
+class CounterFile;
 
 class SpoolWriter {
  public:
@@ -52,6 +55,7 @@ class SpoolWriter {
     RecordSwitch* record_switch = nullptr;                        // null: nothing is ever paused
     LateFacts* late_facts = nullptr;                              // null: there are none
     const std::atomic<const std::atomic<uint64_t>*>* lost_ranges = nullptr;  // as `device`
+    const CounterFile* counters = nullptr;                                   // null: nothing is counted
   };
 
   SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings);
@@ -67,7 +71,8 @@ class SpoolWriter {
 
   // Before the first Pass: nothing is recorded yet.
   void BeginPaused() { WriteSwitch({.at_ns = NowNs(), .on = false}); }
-
+  // Before the last round, while everything that happens is still recorded.
+  void RecordingEnds();
   // Takes every ring's records as of now. With `last`, the threads are said to have ended. False: nothing more can be
   // written, see stopped().
   bool Pass(bool last);
@@ -96,6 +101,9 @@ class SpoolWriter {
   void WriteNewModules();
   void WriteNewAddresses();
   void WriteWhatHadNoRoom();
+  void WriteCounters();
+  void WriteCounted(NameTable table, const std::vector<Counted>& before, const std::vector<Counted>& sure,
+                    const std::vector<Counted>& last);
   uint64_t Refused(std::string_view key) const;
   void WriteOwn(const TraceRecord& record);
   void WriteSwitch(const RecordSwitch::Change& change);
@@ -133,6 +141,7 @@ class SpoolWriter {
   };
   std::vector<WrittenTexts> texts_;  // of each source
   bool paused_ = false;              // as the file has it
+  bool was_paused_ = false;          // at any time
   uint64_t own_records_ = 0;         // of thread 0
   DeviceRecords::Waiting device_;    // of the last round
   uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
@@ -141,6 +150,8 @@ class SpoolWriter {
   std::optional<uint64_t> device_dropped_;  // of the devices' records, when the recording ended by itself
   std::array<uint64_t, std::size(kRefusedFacts)> said_refused_{};
   bool said_pytorch_folder_ = false;
+  CounterTotals counted_before_;  // the recording began
+  CounterTotals counted_surely_;  // before it ended
   uint64_t next_clock_ns_ = 0;
   uint64_t next_look_ns_ = 0;
 };

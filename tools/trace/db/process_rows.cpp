@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 
 #include "tools/trace/db/api_names.h"
 #include "tools/trace/db/bounded.h"
@@ -413,6 +414,33 @@ void ProcessRows::AddThreads() {
   for (const auto& [global, name] : names) tables_.thread_names.Row(tables_.strings.IdOf(name), kNull, global);
 }
 
+// And a row of all, which says that the process counted, also where it counted nothing.
+void ProcessRows::AddCounters(int64_t kind, NameTable table) {
+  const std::vector<tracer::CountersEntry>* const entries = reader_.CountersOf(table);
+  if (entries == nullptr) return;
+  tracer::Counted least;
+  tracer::Counted most;
+  const auto add = [](const tracer::Counted& one, tracer::Counted* sum) {
+    sum->calls += one.calls;
+    sum->errors += one.errors;
+    sum->bytes += one.bytes;
+    sum->time_ns += one.time_ns;
+  };
+  const auto row = [&](const NumberOrNull& name, const tracer::Counted& from, const tracer::Counted& to) {
+    tables_.own_counters.Row(number_, kind, name, Size(from.calls), Size(from.errors), Size(from.bytes),
+                             Size(from.time_ns), Size(to.calls), Size(to.errors), Size(to.bytes), Size(to.time_ns));
+  };
+  for (const tracer::CountersEntry& entry : *entries) {
+    if (entry.number > std::numeric_limits<uint16_t>::max()) continue;
+    const auto number = static_cast<uint16_t>(entry.number);
+    const int64_t name = kind == kCountedCall ? FunctionOf(table, number).id : DecisionId(number);
+    row({.known = true, .value = name}, entry.at_least, entry.at_most);
+    add(entry.at_least, &least);
+    add(entry.at_most, &most);
+  }
+  row({}, least, most);
+}
+
 void ProcessRows::AddProcess() {
   const tracer::SpoolReader::End& end = exported_.end;
   const std::string command = CommandText(survey_.Text(tracer::kFactCommandLine));
@@ -450,6 +478,8 @@ ExportedProcess ProcessRows::Finish() {
     for (const SpoolRecord& decision : waiting) AddDecisionRow(decision, std::nullopt);
   }
   AddThreads();
+  AddCounters(kCountedCall, NameTable::kHooks);
+  AddCounters(kCountedDecision, NameTable::kDecisions);
   AddProcess();
   return exported_;
 }

@@ -98,6 +98,7 @@ class ProcessRows {
   StackTable::Frame FrameAt(uint32_t site);
   std::optional<int64_t> StackId(uint32_t stack);
   void AddThreads();
+  void AddCounters(int64_t kind, tracer::NameTable table);
   void AddProcess();
   void SumUpSteps();
 

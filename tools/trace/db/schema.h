@@ -195,6 +195,13 @@ inline constexpr TableLayout kOwnDevicePeriods = {
     "SLIPSTREAM_DEVICE_PERIODS", "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnPauses = {"SLIPSTREAM_PAUSES",
                                            "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnCounters = {
+    "SLIPSTREAM_COUNTERS",
+    "processId INTEGER NOT NULL, kind INTEGER NOT NULL, nameId INTEGER, calls INTEGER NOT NULL, "
+    "errors INTEGER NOT NULL, bytes INTEGER NOT NULL, timeNs INTEGER NOT NULL, callsAtMost INTEGER NOT NULL, "
+    "errorsAtMost INTEGER NOT NULL, bytesAtMost INTEGER NOT NULL, timeNsAtMost INTEGER NOT NULL"};
+inline constexpr int64_t kCountedCall = 0;
+inline constexpr int64_t kCountedDecision = 1;
 inline constexpr TableLayout kOwnFacts = {"SLIPSTREAM_FACTS",
                                           "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL"};
 

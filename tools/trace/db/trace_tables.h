@@ -41,6 +41,7 @@ struct TraceTables {
         own_device_clocks(database, kOwnDeviceClocks),
         own_device_periods(database, kOwnDevicePeriods),
         own_pauses(database, kOwnPauses),
+        own_counters(database, kOwnCounters),
         own_facts(database, kOwnFacts) {}
 
   // Those that are there without rows: slipstream's own, so that a query says "none" and not "no such table", and those
@@ -52,7 +53,7 @@ struct TraceTables {
     native.Create();
     for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_decision_events,
                          &own_memory, &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks,
-                         &own_device_work, &own_device_clocks, &own_device_periods, &own_pauses, &own_facts}) {
+                         &own_device_work, &own_device_clocks, &own_device_periods, &own_pauses, &own_counters, &own_facts}) {
       table->Create();
     }
   }
@@ -95,6 +96,7 @@ struct TraceTables {
   Table own_device_clocks;
   Table own_device_periods;
   Table own_pauses;
+  Table own_counters;
   Table own_facts;
 
   GlobalPids global_pids;
