@@ -290,7 +290,7 @@ TEST_F(CheckTest, WhatCannotHaveHappenedSo) {
   EXPECT_EQ(after("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET end = end + 100 WHERE rowid = 2"), List()) << "they touch";
   EXPECT_EQ(after("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET end = start - 1 WHERE rowid = 2"),
             List{"ends_before_starts"});
-  EXPECT_EQ(after("INSERT INTO SLIPSTREAM_STEPS VALUES (5, 4, 1, 1, NULL, 0, NULL)"), List{"ends_before_starts"});
+  EXPECT_EQ(after("INSERT INTO SLIPSTREAM_STEPS VALUES (5, 4, 1, 1, NULL, 0, NULL, 0)"), List{"ends_before_starts"});
   EXPECT_EQ(after("UPDATE SLIPSTREAM_PROCESSES SET dropped = 0; INSERT INTO SLIPSTREAM_DROPS VALUES (5, 6, 1, 1, NULL, "
                   "3, 3, 0)"),
             List{"dropped_sums"});

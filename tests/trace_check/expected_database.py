@@ -222,9 +222,14 @@ class OneProcess:
         self.compare("blocks of memory", actual, expected)
 
     def steps_and_ranges(self):
-        rows = self.query("SELECT start, end, thread, number, siteId FROM SLIPSTREAM_STEPS WHERE processId = ?")
-        expected = [(self.at(start), self.at(end), 1, number, line) for start, end, number, line in self.process.steps]
-        self.compare("steps", [(*row[:4], self.sites.get(row[4])) for row in rows], expected)
+        rows = self.query("SELECT start, end, thread, number, siteId, isUnfinished FROM SLIPSTREAM_STEPS WHERE processId = ?")
+        # Behind the last one that was found the program left its loop.
+        last = max((number for _, _, number, line in self.process.steps if line), default=None)
+        expected = [
+            (self.at(start), self.at(end), 1, number, line, int(line is not None and number == last))
+            for start, end, number, line in self.process.steps
+        ]
+        self.compare("steps", [(*row[:4], self.sites.get(row[4]), row[5]) for row in rows], expected)
         if "NVTX_EVENTS" not in self.has:
             return
         rows = self.query(

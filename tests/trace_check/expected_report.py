@@ -7,6 +7,7 @@ import bisect
 from cuda_names import COMMUNICATION, NOT_READY, TENSOR, kind_of, plain, returns_early, waits
 from expected_ahead import HOST, Ahead
 from expected_memory import Memory
+from expected_wall import Wall
 from measures import Cover, Lane, differ, distribution, occupancy, rank, sizes_tree
 
 PARTS = ("copies", "synchronizes", "allocator", "launches", "other_calls", "another_thread_in_calls", "outside_of_calls")
@@ -103,7 +104,7 @@ def ranks(processes, trees, devices):
     return result
 
 
-class Process(Ahead, Memory):
+class Process(Ahead, Memory, Wall):
     def __init__(self, database, row, first, last):
         self.database, self.row, self.first, self.last = database, row, first, last
         self.id = row["processId"]
@@ -119,17 +120,19 @@ class Process(Ahead, Memory):
     def choose_steps(self):
         by_thread = {}
         for step in self.rows(
-            "SELECT thread, number, siteId, start, end FROM SLIPSTREAM_STEPS WHERE processId = ? ORDER BY start, end DESC, number"
+            "SELECT thread, number, siteId, start, end, isUnfinished FROM SLIPSTREAM_STEPS WHERE processId = ? ORDER BY start, end DESC, number"
         ):
             by_thread.setdefault(step["thread"], []).append(step)
         self.has_steps = bool(by_thread)
+        self.steps_found = False
         if self.has_steps:
             self.thread = min(by_thread, key=lambda thread: (-len(by_thread[thread]), thread))
             self.steps = by_thread[self.thread]
+            self.steps_found = self.steps[0]["siteId"] is not None
         else:
             threads = self.rows("SELECT thread, records FROM SLIPSTREAM_THREADS WHERE processId = ? AND thread != 0")
             self.thread = min(threads, key=lambda each: (-each["records"], each["thread"]))["thread"] if threads else 0
-            self.steps = [{"number": 0, "start": self.row["firstNs"], "end": self.row["lastNs"], "siteId": None}]
+            self.steps = [{"number": 0, "start": self.row["firstNs"], "end": self.row["lastNs"], "siteId": None, "isUnfinished": 0}]
         self.find_drops()
         periods = [
             (p["start"], p["end"])
@@ -138,17 +141,27 @@ class Process(Ahead, Memory):
         self.devices_recorded = bool(periods)
         self.drops_everywhere = self.unwatched_everywhere = False
         for step in self.steps:
-            step.update(use="measured", parts=dict.fromkeys(PARTS, 0), communication=0, calls=0, elsewhere=0)
+            step.update(
+                use="end_not_known" if step["isUnfinished"] else "measured",
+                parts=dict.fromkeys(PARTS, 0),
+                communication=0,
+                calls=0,
+                elsewhere=0,
+            )
         if not self.has_steps:
             self.drops_everywhere = bool(self.drops)
             if periods:
                 self.steps = [dict(self.steps[0], start=start, end=end, parts=dict.fromkeys(PARTS, 0)) for start, end in periods]
         else:
-            median = rank([step["end"] - step["start"] for step in self.steps], 50)
+            if all(step["isUnfinished"] for step in self.steps):
+                for step in self.steps:
+                    step["use"] = "measured"
+            median = rank([step["end"] - step["start"] for step in self.steps if step["use"] == "measured"], 50)
             candidates = self.steps[: min(10, len(self.steps) // 4)]
             slow = [i for i, step in enumerate(candidates) if step["end"] - step["start"] > 2 * median]
             for step in candidates[: slow[-1] + 1 if slow else 0]:
-                step["use"] = "warm_up"
+                if step["use"] == "measured":
+                    step["use"] = "warm_up"
             self.drops_everywhere = self.leave_out(self.drops, "dropped_records")
             holes = []
             if periods:
@@ -233,6 +246,9 @@ class Process(Ahead, Memory):
                 work["tensor"] = any(sign in name.lower() for sign in TENSOR for name in names)
                 work["communicates"] = any(sign in names[0] for sign in COMMUNICATION)
                 work["blocks"] = work["gridX"] * work["gridY"] * work["gridZ"]
+        own = {call["correlationId"] for call in self.rows("SELECT correlationId FROM SLIPSTREAM_CALLS WHERE processId = ? AND workIsOwn")}
+        for work in self.work:
+            work["own"] = work["correlationId"] in own
         self.device_numbers = sorted({work["deviceId"] for work in self.work})
         self.facts = {}
         if "TARGET_INFO_GPU" in self.database.tables:
@@ -324,6 +340,7 @@ class Process(Ahead, Memory):
             "first_ns": row["firstNs"],
             "last_ns": row["lastNs"],
             "calls": row["calls"],
+            "wall": self.wall_tree(),
             "steps": self.steps_tree(),
             "devices": (
                 [self.device_tree(device, devices, copies) for device in self.device_numbers] if not self.unwatched_everywhere else []
@@ -344,7 +361,9 @@ class Process(Ahead, Memory):
     def device_sizes(self):
         if self.unwatched_everywhere:
             return {}
-        works = [work for work in self.work if work["table"] == "MEMCPY" and work["measured"]]
+        # Within a device only slipstream moves what the program did not ask to be moved.
+        of_program = lambda work: not (work["own"] and work["copyKind"] == 8)
+        works = [work for work in self.work if work["table"] == "MEMCPY" and work["measured"] and of_program(work)]
         return {
             str(kind): sizes_tree((work["bytes"], work["end"] - work["start"]) for work in works if work["copyKind"] == kind)
             for kind in sorted({work["copyKind"] for work in works})
@@ -369,6 +388,7 @@ class Process(Ahead, Memory):
         uses = [step["use"] for step in self.steps]
         of = lambda key: distribution([key(step) for step in self.measured_steps])
         time = lambda step: step["end"] - step["start"]
+        parts = {part: of(lambda step: step["parts"][part]) for part in PARTS}
         return {
             "found": self.has_steps,
             "line": line,
@@ -378,12 +398,16 @@ class Process(Ahead, Memory):
             "warm_up": uses.count("warm_up"),
             "with_dropped_records": uses.count("dropped_records"),
             "with_devices_not_recorded": uses.count("devices_not_recorded"),
+            "with_unknown_end": uses.count("end_not_known"),
+            "why_none": None,
+            **self.paces_tree(),
+            **self.slow_tree(parts),
             "all_have_devices_not_recorded": self.unwatched_everywhere,
             "all_have_dropped_records": self.drops_everywhere,
             "measured_ns": self.measured_ns,
             "time": of(time),
             "time_outside_waits": of(lambda step: time(step) - step["parts"]["copies"] - step["parts"]["synchronizes"]),
-            "parts": {part: of(lambda step: step["parts"][part]) for part in PARTS},
+            "parts": parts,
             "steps": [
                 {
                     "number": step["number"],
@@ -441,11 +465,17 @@ class Process(Ahead, Memory):
         for work in self.work:
             if work["deviceId"] == device and work["table"] != "KERNEL" and work["measured"]:
                 one = copies.setdefault(
-                    work["copyKind"], {"kind": labels.get(work["copyKind"], "Set"), "count": 0, "bytes": 0, "time_ns": 0}
+                    work["copyKind"],
+                    dict.fromkeys(("count", "bytes", "time_ns", "slipstream_count", "slipstream_bytes", "slipstream_time_ns"), 0)
+                    | {"kind": labels.get(work["copyKind"], "Set")},
                 )
                 one["count"] += 1
                 one["bytes"] += work["bytes"]
                 one["time_ns"] += work["end"] - work["start"]
+                if work["own"]:
+                    one["slipstream_count"] += 1
+                    one["slipstream_bytes"] += work["bytes"]
+                    one["slipstream_time_ns"] += work["end"] - work["start"]
         tree["copies"] = [copies[kind] for kind in sorted(copies)]
         return tree
 
@@ -570,6 +600,7 @@ class Process(Ahead, Memory):
                 for fact in self.rows("SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ? AND key LIKE '%.refused'")
             },
             "measured_calls": len(measured),
+            "why_no_lines": None,
             "measured_calls_without_line": sum(call["siteId"] is None for call in measured),
             "calls_outside_steps": self.calls_outside if self.has_steps else None,
             # Those that are equally frequent are in no order.

@@ -36,13 +36,15 @@ OUTCOMES = (
     "allocator.reused",
     "allocator.parked",
     "allocator.new",
+    "transfer.d2h.promoted",
 )
 KERNEL_NAMES = ("gemm_s16816", "elementwise_kernel", "ncclDevKernel_AllReduce", "hmma_conv", "reduce_kernel")
 LINES = {
     1: ("/job/train.py", 10, "upload"), 2: ("/job/train.py", 20, "forward"), 3: ("/job/train.py", 30, "wait"),
     4: ("/job/model.py", 7, "Layer.forward"), 5: ("/job/train.py", 3, "main"), 6: ("/job/b\u00fcro/x.py", 99, "mem\u00f3ria"),
+    7: ("/job/evaluate.py", 5, "evaluate"), 8: ("/job/save.py", 6, "save"),
 }  # fmt: skip
-UPLOAD, FORWARD, WAIT, LAYER, MAIN, OTHER = LINES
+UPLOAD, FORWARD, WAIT, LAYER, MAIN, OTHER, EVALUATE, SAVE = LINES
 LIBRARY_NAMES = {1: "/usr/lib/libnccl.so.2", 2: ""}
 DRIVER_NAMES = {1: "cuLaunchKernel", 2: "cuMemcpyHtoDAsync_v2"}
 DRIVER_LIBRARIES = {1: "/usr/lib/libtriton.so", 2: ""}
@@ -97,6 +99,7 @@ class Process:
         self.pace = 0  # that each step is longer, in ns
         self.refused = {}
         self.command = None
+        self.start_ticks = None
 
     # ---- records
     def add(self, thread, *records):
@@ -186,6 +189,8 @@ class Process:
                 self.steps.append((first, at, i, None))
             # Between two steps: a loader.
             at += draw.choice((0, 0, 700, 30_000))
+            if self.steps_by in ("recorded", "named") and draw.randrange(8) == 0:
+                at = self.phase(at + 500)
         if self.steps_by == "named" and self.damaged_thread is None:
             self.range(1, "ProfilerStep#7777", loop - 5, at + 5)  # around the loop
             at += 5
@@ -197,6 +202,35 @@ class Process:
             starts = [self.upload_of[i] for i in range(iterations)]
             ends = starts[1:] + [max(fields["end"] for group in self.groups[1] for fields, _ in group if fields["kind"] == CALL)]
             self.steps = [(start, end, i, LINES[UPLOAD]) for i, (start, end) in enumerate(zip(starts, ends))]
+        return at
+
+    def phase(self, at):
+        """Between two steps: an evaluation, a checkpoint, or neither."""
+        draw = self.random
+        what = draw.choice(("evaluation", "checkpoint", "either", "little"))
+        stream = draw.choice((0, 0x5500))
+        for _ in range(draw.randrange(9, 14) if what != "little" else 1):
+            end = at + draw.randrange(1, 4000)
+            if what == "evaluation":
+                call = self.call(1, "cudaLaunchKernel", at, end, site=EVALUATE, stream=stream, device=0, correlate=True)
+                self.work(call, KERNEL, stream)
+            elif what == "checkpoint":
+                decision = (self.decision("transfer.d2h.promoted"), 1 << 16, 0, 0)
+                call = self.call(
+                    1, "cudaMemcpy", at, end, site=SAVE, bytes=1 << 16, stream=stream, device=0, decisions=[decision], correlate=True
+                )
+                self.work(call, COPY, stream, copy=2)
+            else:
+                self.call(
+                    1,
+                    draw.choice(("cudaLaunchKernel", "cudaMemcpy", "cudaStreamQuery")),
+                    at,
+                    end,
+                    site=draw.choice((0, SAVE, FORWARD)),
+                    bytes=64,
+                    device=0,
+                )
+            at = end + draw.choice((0, 900, 20_000))
         return at
 
     def range(self, thread, name, start, end, kind=1, number=0):
@@ -214,7 +248,7 @@ class Process:
         stream = draw.choice((0, 0x5500, 0x5600))
         # What gets the batch.
         at += draw.randrange(200_000 if slow else 5000)
-        at += self.pace
+        at += self.pace + (draw.randrange(12) == 0) * draw.randrange(150_000)
         self.upload_of[i] = at
         end = at + draw.randrange(1, 3000)
         decisions = []
@@ -383,7 +417,7 @@ class Process:
                 return from_mono + (recorded - from_device) * (to_mono - from_mono) // (to_device - from_device)
         return recorded - readings[-1][0] + readings[-1][1]
 
-    def work(self, call, kind, stream):
+    def work(self, call, kind, stream, copy=None):
         if self.device is None:
             return
         draw = self.random
@@ -402,7 +436,7 @@ class Process:
             more = dict(name=name, shape=(grid, block, registers, static, dynamic))
         else:
             size = draw.randrange(1 << 34)
-            copy = draw.choice((1, 2, 8))
+            copy = copy or draw.choice((1, 2, 8))
             last = (copy | 1 << 8 | 3 << 16, 0xFFFFFFFF, 0xFFFFFFFF) if kind == COPY else (0, 3)
             detail = (size & 0xFFFFFFFF, size >> 32, *last)
             more = dict(bytes=size, copy=copy)
@@ -411,6 +445,8 @@ class Process:
     # ---- the file
     def facts(self):
         facts = {"pid": str(self.pid), "host": self.host.name, "executable": "/usr/bin/python3", "start": "x"}
+        if self.start_ticks is not None:
+            facts["process_start_ticks"] = str(self.start_ticks)
         if self.host.boot:
             facts["boot_id"] = self.host.boot
         if self.rank is not None:
@@ -539,6 +575,7 @@ class Run:
             if process.steps_by in ("recorded", "none") and draw.randrange(3) == 0:
                 process.damaged_thread = draw.choice((1, 2))
             process.pace = draw.choice((0, 0, 25_000))
+            process.start_ticks = draw.choice((None, begin // 10_000_000 - 250, begin // 10_000_000 + 10))  # the last cannot be
             if draw.randrange(4) != 0:
                 process.record_devices(begin - 100_000)
             if draw.randrange(3) == 0:
