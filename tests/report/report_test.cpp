@@ -1093,6 +1093,27 @@ TEST_F(ReportTest, NumbersThatNobodyWouldBelieve) {
   EXPECT_NE(ReportHtml(report), "");
 }
 
+TEST_F(ReportTest, LaunchesThroughTheDriverAreNotSeenWithoutItsHooksOrDevices) {
+  const std::string launches = "kernels launched through the driver (Triton, torch.compile): not recorded either";
+  const std::string own = "libraries with a CUDA runtime of their own";
+  Sample("0.spool", 0);
+  BuildWell();
+  EXPECT_NE(FormatReport(Make()).find(launches), std::string::npos) << FormatReport(Make());
+  EXPECT_NE(ReportJson(Make(), false).find("\"intercept\": null"), std::string::npos);
+  Execute(database_, "INSERT INTO SLIPSTREAM_FACTS VALUES (1, 'intercept', 'runtime')");
+  EXPECT_NE(FormatReport(Make()).find(launches), std::string::npos);
+  Execute(database_, "UPDATE SLIPSTREAM_FACTS SET value = 'driver' WHERE key = 'intercept'");
+  EXPECT_EQ(FormatReport(Make()).find(launches), std::string::npos) << FormatReport(Make());
+  EXPECT_EQ(FormatReport(Make()).find(own), std::string::npos);
+  EXPECT_NE(ReportJson(Make(), false).find("\"intercept\": \"driver\""), std::string::npos);
+  Execute(
+      database_,
+      "UPDATE SLIPSTREAM_FACTS SET value = 'runtime' WHERE key = 'intercept'; INSERT INTO SLIPSTREAM_DEVICE_PERIODS "
+      "SELECT processId, firstNs, lastNs FROM SLIPSTREAM_PROCESSES");
+  EXPECT_EQ(FormatReport(Make()).find(launches), std::string::npos) << "devices were recorded, and have them";
+  EXPECT_NE(FormatReport(Make()).find(own), std::string::npos);
+}
+
 // A process with calls whose lines and steps are not known.
 TEST_F(ReportTest, WithoutStepsItSaysWhy) {
   const auto why = [this](const std::string& fact) {

@@ -20,6 +20,7 @@ import tempfile
 import expected_check
 import expected_database
 import expected_exports
+import expected_losses
 import expected_report
 from judge import MOST_SHOWN, Judge
 from traces import Run
@@ -71,7 +72,7 @@ class Checker:
             raise SystemExit(f"no report of {place}: {done.stderr}")
         report = json.loads(done.stdout)
         for process in report["processes"]:
-            process["not_seen"]["failed_calls"].sort(key=expected_report.failure_order)
+            process["not_seen"]["failed_calls"].sort(key=expected_losses.failure_order)
         return done.returncode, report
 
     def check(self, seed, with_exports):

@@ -4,8 +4,9 @@ report's own code or its way of computing: time is cut at every moment at which 
 
 import bisect
 
-from cuda_names import COMMUNICATION, NOT_READY, TENSOR, kind_of, plain, returns_early, waits
+from cuda_names import COMMUNICATION, TENSOR, kind_of, plain, returns_early, waits
 from expected_ahead import HOST, Ahead
+from expected_losses import Losses
 from expected_memory import Memory
 from expected_wall import Wall
 from measures import Cover, Lane, differ, distribution, occupancy, rank, sizes_tree
@@ -104,7 +105,7 @@ def ranks(processes, trees, devices):
     return result
 
 
-class Process(Ahead, Memory, Wall):
+class Process(Ahead, Losses, Memory, Wall):
     def __init__(self, database, row, first, last):
         self.database, self.row, self.first, self.last = database, row, first, last
         self.id = row["processId"]
@@ -466,8 +467,15 @@ class Process(Ahead, Memory, Wall):
             if work["deviceId"] == device and work["table"] != "KERNEL" and work["measured"]:
                 one = copies.setdefault(
                     work["copyKind"],
-                    dict.fromkeys(("count", "bytes", "time_ns", "slipstream_count", "slipstream_bytes", "slipstream_time_ns"), 0)
-                    | {"kind": labels.get(work["copyKind"], "Set")},
+                    {
+                        "kind": labels.get(work["copyKind"], "Set"),
+                        "count": 0,
+                        "bytes": 0,
+                        "time_ns": 0,
+                        "slipstream_count": 0,
+                        "slipstream_bytes": 0,
+                        "slipstream_time_ns": 0,
+                    },
                 )
                 one["count"] += 1
                 one["bytes"] += work["bytes"]
@@ -554,61 +562,3 @@ class Process(Ahead, Memory, Wall):
         for one in sums.values():
             one["calls_per_step"] = one["measured_calls"] / self.divisor
         return [{"decision": name, **sums[name]} for name in sorted(sums, key=lambda name: (-sums[name]["calls"], name))]
-
-    # ---- the rest
-    def not_seen_tree(self):
-        row = self.row
-        work = self.rows("SELECT kernels, unattributed FROM SLIPSTREAM_DEVICE_WORK WHERE processId = ?")
-        libraries = {}
-        callers = {
-            call["correlationId"]: self.database.strings[call["libraryId"]]
-            for call in self.rows("SELECT correlationId, libraryId FROM SLIPSTREAM_CALLS WHERE processId = ? AND libraryId IS NOT NULL")
-        }
-        for each in self.work:
-            if each["correlationId"] in callers:
-                one = libraries.setdefault(callers[each["correlationId"]], dict(kernels=0, copies_and_sets=0, time_ns=0))
-                one["kernels" if each["table"] == "KERNEL" else "copies_and_sets"] += 1
-                one["time_ns"] += each["end"] - each["start"]
-        errors = {}
-        for call in self.calls:
-            if call["returnValue"] not in (0, NOT_READY):
-                key = (plain(call["name"]), call["returnValue"])
-                errors[key] = errors.get(key, 0) + 1
-        measured = [call for call in self.calls if call["measured"]]
-        return {
-            "past_every_hook": [
-                {"library": name or None, **libraries[name]}
-                for name in sorted(libraries, key=lambda name: (-libraries[name]["time_ns"], name))
-            ],
-            "all_kernels": work[0]["kernels"] if work else 0,
-            "device_work_without_call": work[0]["unattributed"] if work else 0,
-            "dropped_records": row["dropped"],
-            "dropped_records_of_step_thread": self.dropped[True],
-            "dropped_records_of_other_threads": self.dropped[False],
-            "gaps": self.gaps,
-            "complete": bool(row["complete"]),
-            "end_reason": row["endReason"],
-            "left_bytes": row["leftBytes"],
-            "left_why": row["leftWhy"],
-            "damaged_bytes": row["damagedBytes"],
-            "missing_chunks": row["missingChunks"],
-            "missing_records": row["missingRecords"],
-            "malformed_chunks": row["malformedChunks"],
-            "newer_records": row["skippedRecords"] + row["skippedChunks"],
-            "found_no_room": {
-                fact["key"]: int(fact["value"])
-                for fact in self.rows("SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ? AND key LIKE '%.refused'")
-            },
-            "measured_calls": len(measured),
-            "why_no_lines": None,
-            "measured_calls_without_line": sum(call["siteId"] is None for call in measured),
-            "calls_outside_steps": self.calls_outside if self.has_steps else None,
-            # Those that are equally frequent are in no order.
-            "failed_calls": sorted(
-                ({"function": name, "code": code, "calls": calls} for (name, code), calls in errors.items()), key=failure_order
-            ),
-        }
-
-
-def failure_order(failure):
-    return (-failure["calls"], failure["function"], failure["code"])

@@ -445,6 +445,8 @@ class Process:
     # ---- the file
     def facts(self):
         facts = {"pid": str(self.pid), "host": self.host.name, "executable": "/usr/bin/python3", "start": "x"}
+        if self.pace:
+            facts["intercept"] = "driver" if self.device is None else "runtime"
         if self.start_ticks is not None:
             facts["process_start_ticks"] = str(self.start_ticks)
         if self.host.boot:

@@ -306,7 +306,8 @@ Json NotSeenJson(const ProcessReport& process) {
   }
   Json refused = Json::object();
   for (const auto& [fact, count] : process.refused) refused[fact->key] = count;
-  return {{"past_every_hook", std::move(libraries)},
+  return {{"intercept", OrNull(process.intercept)},
+          {"past_every_hook", std::move(libraries)},
           {"all_kernels", process.all_kernels},
           {"device_work_without_call", process.unattributed},
           {"dropped_records", process.dropped},

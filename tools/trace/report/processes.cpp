@@ -196,6 +196,9 @@ void TakeSteps(DatabaseReader* reader, Draft* draft) {
   draft->step_global_tid = most->global_tid;
 }
 
+// As the shim says it.
+constexpr char kFactIntercept[] = "intercept";
+
 // Steps are found by their lines, if the program does not name them.
 void TakeLines(DatabaseReader* reader, ProcessReport* process) {
   const std::optional<std::string> fact = FactOf(reader, process->process, tracer::kFactPythonLines);
@@ -411,6 +414,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
       if (draft.report.has_steps && !LeaveOutPaused(pauses, &draft.report)) draft.report.has_steps = false;
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
+      draft.report.intercept = FactOf(reader, draft.report.process, kFactIntercept).value_or("");
       TakeDropsAndName(reader, pauses, &draft);
       TakeStart(reader, &draft.report);
     } else {

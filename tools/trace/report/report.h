@@ -247,6 +247,9 @@ struct ProcessReport {
   std::string why_no_steps;
   // Behind "Python lines: ", why there are none; empty: they are read, or an older trace does not say.
   std::string no_lines;
+  // Which interface was intercepted, "runtime" or "driver"; empty: an older trace does not say.
+  std::string intercept;
+  bool sees_driver() const { return intercept == "driver"; }
   // No step was recorded on its devices from its beginning to its end: all are measured, and nothing is said of
   // devices.
   bool unwatched_everywhere = false;

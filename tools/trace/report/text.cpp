@@ -590,13 +590,17 @@ std::string HeldMemory(const ProcessReport& process) {
 std::string NotSeen(const Report& report, const ProcessReport& process) {
   std::string text = "NOT SEEN\n";
   const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
-  if (report.has_own_tables) {
+  if (report.has_own_tables && !process.sees_driver()) {
     say(process.devices_recorded ? "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): of their calls, "
                                    "those that make work are "
                                    "recorded as the driver's functions; others are not and count as outside CUDA calls"
                                  : "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are "
                                    "not recorded and count "
                                    "as outside CUDA calls");
+    if (!process.devices_recorded) {
+      say("kernels launched through the driver (Triton, torch.compile): not recorded either; intercept.level = "
+          "\"driver\" has them, and so has tracer.device = \"cupti\"");
+    }
   }
   uint64_t kernels = 0;
   uint64_t copies = 0;
