@@ -18,6 +18,48 @@ namespace {
 using tracer::RecordKind;
 using tracer::TraceRecord;
 
+// What the file says that its process counted, by name.
+using Totals = std::map<std::string, tracer::Counted>;
+Totals CountedIn(const Trace& trace, tracer::NameTable table) {
+  Totals totals;
+  const std::vector<tracer::CountersEntry>* const entries = trace.reader->CountersOf(table);
+  EXPECT_NE(entries, nullptr);
+  if (entries == nullptr) return totals;
+  for (const tracer::CountersEntry& entry : *entries) {
+    EXPECT_EQ(entry.at_least, entry.at_most) << "nothing was called while the recording ended";
+    totals[trace.NameOf(table, entry.number)] = entry.at_least;
+  }
+  return totals;
+}
+
+TEST(TraceCallsTest, TheRecordsAddUpToWhatWasCounted) {
+  const std::string directory = NewDirectory();
+  EXPECT_EQ(RunTraced({PROGRAM, "workload", "30"}, directory, {{"SLIPSTREAM_TRACER_COUNTERS", "time"}}).status, 0);
+  const Trace trace = ReadOnlyTrace(directory);
+  ASSERT_NE(trace.reader, nullptr);
+  Totals calls;
+  for (const TraceRecord& record : trace.Of(RecordKind::kCall)) {
+    tracer::Counted& counted = calls[trace.HookOf(record)];
+    ++counted.calls;
+    counted.bytes += record.bytes;
+    counted.time_ns += record.end_ns - record.start_ns;
+  }
+  Totals counted = CountedIn(trace, tracer::NameTable::kHooks);
+  for (auto& [name, of] : counted) of.errors = 0;
+  EXPECT_EQ(counted, calls);
+  EXPECT_GE(calls.size(), 4U);
+  Totals decisions;
+  for (const TraceRecord& record : trace.Of(RecordKind::kDecision)) {
+    const tracer::DecisionMade made = tracer::DecisionOf(record);
+    tracer::Counted& decided = decisions[trace.DecisionOf(record)];
+    ++decided.calls;
+    decided.bytes += made.bytes;
+    decided.time_ns += made.time_ns;
+  }
+  EXPECT_EQ(CountedIn(trace, tracer::NameTable::kDecisions), decisions);
+  EXPECT_FALSE(decisions.empty());
+}
+
 TEST(TraceCallsTest, EveryCallThatIsCountedIsRecordedOnce) {
   const Finished bare = RunProgram({PROGRAM, "workload", "30"}, {{"SIMCUDA_SEED", "0"}});
   for (const char* engines : {"on", "off"}) {
@@ -43,7 +85,10 @@ TEST(TraceCallsTest, WithoutCountersToo) {
   RunTraced({TRACED, "calls", "500"}, directory,
             {{"SLIPSTREAM_TRACER_COUNTERS", "off"}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
   EXPECT_EQ(NamesIn(directory).size(), 1U);
-  EXPECT_EQ(ReadOnlyTrace(directory).Calls(), (CallCounts{{"cudaPeekAtLastError", 500}}));
+  const Trace trace = ReadOnlyTrace(directory);
+  EXPECT_EQ(trace.Calls(), (CallCounts{{"cudaPeekAtLastError", 500}}));
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_EQ(trace.reader->CountersOf(tracer::NameTable::kHooks), nullptr) << "there is nothing to add up to";
 }
 
 TEST(TraceCallsTest, EachThreadsCallsStandInTheirOrder) {
