@@ -219,6 +219,20 @@ TEST_F(CheckTest, DecisionsAreHeldAgainstTheirCounters) {
                   "missing"}));
 }
 
+// The other's chunk may be in a damaged part of the file.
+TEST_F(CheckTest, TotalsOfDecisionsSayNothingAboutCalls) {
+  {
+    HandSpool spool(run_, "0.spool");
+    Introduce(&spool);
+    spool.Records(1, Calls(2));
+    spool.Counters(NameTable::kDecisions, {});
+    spool.End();
+  }
+  const Check check = Made();
+  EXPECT_EQ(Texts(check.processes[0].contradicts), List());
+  EXPECT_EQ(check.processes[0].counted, std::nullopt);
+}
+
 TEST_F(CheckTest, WithoutTotalsItSaysWhy) {
   const auto why = [&](const std::function<void(HandSpool*)>& end) {
     std::filesystem::remove_all(run_);

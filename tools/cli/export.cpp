@@ -112,7 +112,7 @@ int Stopped(const std::string& file) {
 
 // Where the records of a process are fewer or more than it counted: behind the text, or where scripts do not read.
 std::string Warnings(trace_db::DatabaseReader* reader, bool json) {
-  const std::string warnings = reader->ok() ? trace_check::FormatCounterWarnings(reader) : "";
+  std::string warnings = reader->ok() ? trace_check::FormatCounterWarnings(reader) : "";
   if (!reader->ok()) return "";
   if (!json) return warnings;
   std::fputs(warnings.c_str(), stderr);

@@ -223,10 +223,10 @@ void SayCounters(const std::map<int64_t, CounterCheck>& counters, ProcessCheck* 
   if (found == counters.end() || !found->second.why_not.empty()) {
     const std::string why = found != counters.end() ? found->second.why_not : "the database is of an older slipstream";
     Say(1, "counters_not_known", "its records cannot be held against its counters: " + why, &check->notes);
-    return;
   }
+  if (found == counters.end()) return;
   const CounterCheck& of = found->second;
-  check->counted = of.counted;
+  if (of.why_not.empty()) check->counted = of.counted;
   for (const CounterDifference& difference : of.differences) {
     Say(1, "counters", DifferenceText(difference, of), &check->contradicts);
   }

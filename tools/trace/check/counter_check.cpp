@@ -1,12 +1,13 @@
 #include "tools/trace/check/counter_check.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <tuple>
 #include <utility>
 
 #include "policy/text.h"
 #include "tools/text/text.h"
-#include "tools/trace/db/bounded.h"
 #include "tools/trace/db/schema.h"
 
 namespace slipstream::trace_check {
@@ -18,11 +19,11 @@ using trace_db::Question;
 
 constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr char kCounters[] = "SLIPSTREAM_COUNTERS";
-constexpr const char* kFigures[] = {"calls", "errors", "bytes", "timeNs"};
-constexpr size_t kFigureCount = std::size(kFigures);
+constexpr size_t kFigureCount = 4;
+constexpr std::array<const char*, kFigureCount> kFigures = {"calls", "errors", "bytes", "timeNs"};
 constexpr size_t kTime = 3;
 
-using Figures = uint64_t[kFigureCount];
+using Figures = std::array<uint64_t, kFigureCount>;
 
 struct Line {
   bool counted = false;
@@ -30,8 +31,12 @@ struct Line {
   Figures most = {};
   Figures traced = {};
 };
-// By process, kind and name.
-using Lines = std::map<std::tuple<int64_t, int64_t, int64_t>, Line>;
+struct Lines {
+  std::map<std::tuple<int64_t, int64_t, int64_t>, Line> all;  // by process, kind and name
+  std::set<std::pair<int64_t, int64_t>> counted;              // process and kind, of which the file has totals
+
+  Line& Of(int64_t process, int64_t kind, int64_t name) { return all[{process, kind, name}]; }
+};
 
 uint64_t Count(const Question& row, int column) {
   return static_cast<uint64_t>(std::max<int64_t>(0, row.Number(column)));
@@ -45,13 +50,16 @@ void ReadCounters(DatabaseReader* reader, Lines* lines, std::map<int64_t, Counte
   while (row.Next()) {
     CounterCheck& check = (*checks)[row.Number(0)];
     if (row.IsNull(2)) {
-      check.why_not.clear();
-      if (row.Number(1) == trace_db::kCountedCall) check.counted = Count(row, 3);
+      lines->counted.emplace(row.Number(0), row.Number(1));
+      if (row.Number(1) == trace_db::kCountedCall) {
+        check.why_not.clear();
+        check.counted = Count(row, 3);
+      }
       const uint64_t later = Count(row, 7);
       check.while_ending += later - std::min(later, Count(row, 3));
       continue;
     }
-    Line& line = (*lines)[{row.Number(0), row.Number(1), row.Number(2)}];
+    Line& line = lines->Of(row.Number(0), row.Number(1), row.Number(2));
     line.counted = true;
     for (size_t i = 0; i < kFigureCount; ++i) {
       line.least[i] += Count(row, 3 + static_cast<int>(i));
@@ -63,7 +71,7 @@ void ReadCounters(DatabaseReader* reader, Lines* lines, std::map<int64_t, Counte
 void ReadSums(DatabaseReader* reader, const std::string& sql, int64_t kind, Lines* lines) {
   Question row(*reader, sql);
   while (row.Next()) {
-    Line& line = (*lines)[{row.Number(0), kind, row.Number(1)}];
+    Line& line = lines->Of(row.Number(0), kind, row.Number(1));
     for (size_t i = 0; i < kFigureCount; ++i) line.traced[i] += Count(row, 2 + static_cast<int>(i));
   }
 }
@@ -80,11 +88,11 @@ void ReadTrace(DatabaseReader* reader, Lines* lines) {
         "WHERE c.callNumber IS NOT NULL GROUP BY c.processId, r.nameId",
         trace_db::kCountedCall, lines);
   }
-  ReadSums(
-      reader,
-      "SELECT processId, decisionId, count(*), 0, sum(bytes), sum(timeNs) FROM SLIPSTREAM_DECISION_EVENTS GROUP BY "
-      "processId, decisionId",
-      trace_db::kCountedDecision, lines);
+  ReadSums(reader,
+           "SELECT processId, decisionId, count(*), 0, sum(min(max(bytes, 0), 1 << 44)), sum(min(max(timeNs, 0), 1 << "
+           "44)) FROM SLIPSTREAM_DECISION_EVENTS GROUP BY "
+           "processId, decisionId",
+           trace_db::kCountedDecision, lines);
 }
 
 // Why a process has no totals, in the order of what is sure.
@@ -130,21 +138,19 @@ std::map<int64_t, CounterCheck> CheckCounters(DatabaseReader* reader) {
   Lines lines;
   ReadProcesses(reader, &checks);
   ReadCounters(reader, &lines, &checks);
-  const bool any =
-      std::any_of(checks.begin(), checks.end(), [](const auto& each) { return each.second.why_not.empty(); });
-  if (!any) return checks;  // all calls need not be read for that
+  if (lines.counted.empty()) return checks;  // all calls need not be read for that
   ReadTrace(reader, &lines);
   std::map<int64_t, uint64_t> missing;
-  for (const auto& [key, line] : lines) {
+  for (const auto& [key, line] : lines.all) {
     if (line.counted) missing[std::get<0>(key)] += line.least[0] - std::min(line.least[0], line.traced[0]);
   }
   Question name(*reader, "SELECT value FROM StringIds WHERE id = ?");
-  for (const auto& [key, line] : lines) {
+  for (const auto& [key, line] : lines.all) {
     const auto& [process, kind, id] = key;
     CounterCheck& check = checks[process];
     // What has no counter of its own (more decisions than there is room for) cannot be held against one.
     const bool is_decision = kind == trace_db::kCountedDecision;
-    if (!check.why_not.empty() || (is_decision && !line.counted)) continue;
+    if (!lines.counted.contains({process, kind}) || (is_decision && !line.counted)) continue;
     const uint64_t all_missing = missing[process];
     check.unexplained = all_missing - std::min(all_missing, check.known_missing);
     const bool some_missing = line.traced[0] < line.least[0];

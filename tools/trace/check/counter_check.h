@@ -29,7 +29,7 @@ struct CounterDifference {
 };
 
 struct CounterCheck {
-  std::string why_not;         // there is nothing to hold the records against; empty: there is
+  std::string why_not;         // there is nothing to hold the calls against; empty: there is
   uint64_t counted = 0;        // calls, before the recording ended
   uint64_t while_ending = 0;   // calls and decisions counted behind that, which may be in the trace or not
   uint64_t known_missing = 0;  // records, as the file says
