@@ -51,9 +51,10 @@ struct TraceTables {
     sites.Create();
     stacks.Create();
     native.Create();
-    for (Table* table : {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_decision_events,
-                         &own_memory, &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks,
-                         &own_device_work, &own_device_clocks, &own_device_periods, &own_pauses, &own_counters, &own_facts}) {
+    for (Table* table :
+         {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_decision_events, &own_memory,
+          &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks, &own_device_work, &own_device_clocks,
+          &own_device_periods, &own_pauses, &own_counters, &own_facts}) {
       table->Create();
     }
   }
