@@ -276,7 +276,7 @@ class AheadTest : public ReportTest {
                                        ", 100, NULL, 1, NULL, NULL, NULL, NULL, NULL, '/bin/python3', 'train.py', "
                                        "'0.spool', 0, 0, 1000000, " +
                                        std::to_string(calls_) + ", " + std::to_string(calls_) +
-                                       ", 0, 1, 'finished', NULL, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0");
+                                       ", 0, 1, 'finished', NULL, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, NULL");
     Execute(database_, sql_);
     return Make(options);
   }

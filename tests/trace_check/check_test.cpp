@@ -293,7 +293,8 @@ TEST_F(CheckTest, WhatCannotHaveHappenedSo) {
     const std::string kept = tracer::Slurp(database_);
     Execute(sql);
     List keys;
-    for (const Finding& finding : Again().processes[0].contradicts) {
+    const Check check = Again();
+    for (const Finding& finding : check.processes.at(0).contradicts) {
       if (finding.key != "counters") keys.push_back(finding.key);
     }
     tracer::Spit(database_, kept);
@@ -364,7 +365,8 @@ TEST_F(CheckTest, ClocksThatDisagree) {
       spool.End();
     }
     List keys;
-    for (const Finding& finding : Made().processes.at(0).contradicts) keys.push_back(finding.key);
+    const Check check = Made();
+    for (const Finding& finding : check.processes.at(0).contradicts) keys.push_back(finding.key);
     return keys;
   };
   constexpr uint64_t kWall = 1'000'000'000'000'000'000;

@@ -372,7 +372,7 @@ TEST_F(CounterFileTest, AnotherFormatIsNamed) {
   std::vector<std::string> problems;
   EXPECT_TRUE(ReadRunDirectory(directory_, &problems).empty());
   ASSERT_EQ(problems.size(), 1U);
-  EXPECT_NE(problems[0].find("another version of slipstream (format 3, this one reads 4)"), std::string::npos)
+  EXPECT_NE(problems[0].find("another version of slipstream (format 3, this one reads 5)"), std::string::npos)
       << problems[0];
 }
 

@@ -395,6 +395,37 @@ TEST_F(SectionTest, AHoleThatNobodySpeaksOfIsDamage) {
   EXPECT_EQ(spool.end().kept_from_ns, 0U);
 }
 
+// Another thread made its first records in what was given up, and none in the section behind it.
+TEST_F(SectionTest, AThreadThatIsToldOfInALaterSection) {
+  Thread();
+  Records(5);
+  const size_t at = Section(7);
+  GivesUp(2);
+  Section(1);
+  constexpr uint64_t kBefore = 9;
+  chunks_.Begin(ChunkKind::kThread);
+  chunks_.PutNumber(2);
+  chunks_.PutNumber(101);
+  chunks_.PutText("other");
+  chunks_.PutBytes(&kBefore, sizeof(kBefore));
+  EXPECT_TRUE(chunks_.End());
+  const RecordsHead head = {
+      .thread = 2, .record_bytes = sizeof(TraceRecord), .first = kBefore, .count = 1, .version = kRecordVersion};
+  const TraceRecord call = {.start_ns = 100, .end_ns = 101, .kind = RecordKind::kCall};
+  chunks_.Begin(ChunkKind::kRecords);
+  chunks_.PutBytes(&head, sizeof(head));
+  chunks_.PutBytes(&call, sizeof(call));
+  EXPECT_TRUE(chunks_.End(1));
+  EXPECT_TRUE(chunks_.Finish({.reason = 1, .records = 14}));
+  Zero(sizeof(SpoolHeader), at);
+  const Spool spool = ReadSpool(path_);
+  ASSERT_EQ(spool.records.size(), 9U);
+  EXPECT_EQ(spool.records.back().thread, 2U);
+  EXPECT_EQ(spool.records.back().missing, 0U);
+  EXPECT_EQ(spool.end().missing_records, 0U);
+  EXPECT_EQ(spool.end().given_up_records, 5U);
+}
+
 TEST_F(SectionTest, AHoleThatIsSpokenOfIsNot) {
   Thread();
   Records(5);

@@ -310,6 +310,7 @@ bool SpoolReader::ReadChunk() {
   if (!FindChunk(&header)) return false;
   const bool is_section = header.kind == static_cast<uint16_t>(ChunkKind::kSection);
   if (is_section) in_section_behind_gap_ = header.number > next_chunk_;
+  seen_gap_ |= is_section && in_section_behind_gap_;
   if (is_section && in_section_behind_gap_) {
     gap_.section = header.number;
     gap_.chunks += header.number - next_chunk_;
@@ -497,7 +498,11 @@ bool SpoolReader::TakeThread(Payload* payload) {
   if (!payload->Get(&number) || !payload->Get(&thread.id) || !payload->Get(&thread.name) || number == 0) return false;
   // How many records came before: those of older files, and of what was given up, are not missing.
   uint64_t before = 0;
-  if (payload->Get(&before) && in_section_behind_gap_) {
+  const bool has_before = payload->Get(&before);
+  // One that made nothing in the section behind the gap is told of in a later one. What it made before is in the gap,
+  // unless it is in a part that is damaged.
+  const bool is_first = seen_gap_ && threads_.count(number) == 0 && end_.missing_chunks == 0;
+  if (has_before && (in_section_behind_gap_ || is_first)) {
     Progress& progress = progress_[number];
     // A thread that was read before the gap has one in its records.
     if (progress.next != 0 && before > progress.next) progress.missing += before - progress.next;

@@ -240,6 +240,7 @@ class SpoolReader {
   };
   Gap gap_;
   bool in_section_behind_gap_ = false;
+  bool seen_gap_ = false;  // in front of a section
   uint64_t given_up_before_ = 0;  // the number of a chunk
   uint64_t next_chunk_ = 0;
   uint64_t read_records_ = 0;  // that are in the chunks that were read

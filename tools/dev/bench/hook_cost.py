@@ -60,7 +60,7 @@ def dropped(directory):
     """How many records the traces in the directory lack, by the last bytes of each; they are removed."""
     total = 0
     for path in pathlib.Path(directory).glob("*.spool"):
-        reason, _, _, lost = struct.unpack("=IiQQ", path.read_bytes()[-24:])
+        reason, _, _, lost, _, _ = struct.unpack("=IiQQQQ", path.read_bytes()[-40:])
         if reason != 1:
             sys.exit(f"{path} was not finished")
         total += lost
