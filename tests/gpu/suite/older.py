@@ -2,7 +2,7 @@
 libslipstream.so.
 
 Programs: sets of two processes, one under each version, which take turns as in steady; the control is the earlier
-version against itself. Single copies (tools/dev/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
+version against itself. One of them with every call recorded, and with the devices' work too. Single copies (tools/dev/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
 programs/timed_copies.py): processes in turn, bare too, and the median of the ratios of turns next to each other.
 """
 
@@ -45,21 +45,30 @@ def examples(suite):
     return {name: dataclasses.replace(example, hand_tuned=False) for name, example in found.items()}
 
 
-def sides(suite):
+def recorded_examples(suite):
+    """name -> Example: one that is bound by its launches, with every call recorded, and with the devices' work too."""
+    if suite.rehearsal:
+        return {}
+    plain = dataclasses.replace(speed.other_examples(suite)["lm_pinned"], hand_tuned=False)
+    devices = {**plain.env, "SLIPSTREAM_TRACER_DEVICE": "cupti"}
+    return {"lm_recorded": plain, "lm_devices_recorded": dataclasses.replace(plain, env=devices)}
+
+
+def sides(suite, *options):
     """What stands in front of a command for each version."""
     if not suite.older:
         raise Skipped("no earlier version is named (--older DIR)")
     if not (suite.older / "slipstream").exists():
         raise Failed(f"{suite.older} has no slipstream")
     return {
-        OLDER: [str(suite.older / "slipstream"), "run", "--quiet", "--"],
-        NEWER: suite.run_prefix("--quiet"),
+        OLDER: [str(suite.older / "slipstream"), "run", "--quiet", *options, "--"],
+        NEWER: suite.run_prefix("--quiet", *options),
     }
 
 
-def program(suite, name, example):
+def program(suite, name, example, *options):
     def check(data):
-        sets = steady.Sets(suite, name, example, 2 if suite.rehearsal else SETS, sides(suite), GROUP)
+        sets = steady.Sets(suite, name, example, 2 if suite.rehearsal else SETS, sides(suite, *options), GROUP)
         sets.run(2 if suite.rehearsal else steady.ROUNDS, time.monotonic() + min(PROGRAM_SECONDS, suite.remaining()))
         text = steady.recorded(suite, sets, MOST, data)
         if suite.rehearsal:
@@ -167,5 +176,7 @@ def fresh(suite):
 
 def checks(suite):
     found = [(f"{GROUP}.{name}", program(suite, name, example)) for name, example in examples(suite).items()]
+    recorded = recorded_examples(suite).items()
+    found += [(f"{GROUP}.{name}", program(suite, name, example, "--record")) for name, example in recorded]
     found += [(f"{GROUP}.calls", needs_gpu(suite, calls(suite))), (f"{GROUP}.fresh", needs_gpu(suite, fresh(suite)))]
     return found
