@@ -9,8 +9,8 @@ import struct
 
 from .harness import Failed
 
-MAGIC, FORMAT = 0x3152544E434C5353, 4
-HEADER = struct.Struct("<Q8I4i2Q2I64s")
+MAGIC, FORMAT = 0x3152544E434C5353, 5
+HEADER = struct.Struct("<Q8I4i2Q2I64s3I4x")
 NAME_BYTES, DECISIONS, SAMPLES, COPY_KINDS = 64, 128, 2048, 5
 CALL = struct.Struct("<4Q")
 DECISION = struct.Struct("<3Q")
