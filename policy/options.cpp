@@ -102,9 +102,10 @@ constexpr Option Window() {
   Option option = Row<&Policy::tracer, &Tracer::window>(
       "tracer", "window", OptionType::kString,
       "Which part of a process's life is recorded; empty: all of it. Seconds count from its first use of CUDA. Steps "
-      "are "
-      "NVTX ranges of the program's that are named as steps (\"ProfilerStep#7\", \"step 7\"), by their numbers, or "
-      "counted from 0 where they have none (docs/trace.md).");
+      "are NVTX ranges of the program's that are named as steps (\"ProfilerStep#7\", \"step 7\"), by their numbers, or "
+      "counted from 0 where they have none; of a program that names none, visits of the line that uploads a batch, "
+      "from "
+      "the third one on (docs/trace.md).");
   option.expected = "\"steps 10-20\", \"seconds 30-60\", several parts as in \"steps 10-20,500-\", or \"\"";
   option.is_valid = [](std::string_view text) { return RecordWindow::Parse(text).has_value(); };
   return option;

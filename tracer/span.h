@@ -14,7 +14,7 @@ class Span {
   // `stream` returns the call's stream; it is asked for by a trace alone.
   template <typename Stream>
   Span(Tracer& tracer, HookId id, uint64_t nvtx_bytes, const Stream& stream)
-      : tracer_(tracer), recording_(tracer.recording()), id_(id) {
+      : tracer_(tracer), recording_(Before(tracer, id)), id_(id) {
     if (recording_ & kRecordNvtx) tracer_.nvtx()->Push(id_, nvtx_bytes);
     if (recording_ & kRecordTrace) [[unlikely]] {
       start_.at = tracer_.BeginCall(stream());
@@ -30,6 +30,8 @@ class Span {
   }
 
   void Close(const CallDetail& detail, bool failed, int32_t status) {
+    if (recording_ & kRecordSteps) [[unlikely]]
+      tracer_.AfterCall(id_, detail, failed);
     if (recording_ & kRecordTrace) [[unlikely]] {
       tracer_.EndCall(id_, detail, failed, status, start_.at);
       return;
@@ -40,6 +42,11 @@ class Span {
   }
 
  private:
+  static uint32_t Before(Tracer& tracer, HookId id) {
+    const uint32_t recording = tracer.recording();
+    return recording & kRecordSteps ? tracer.BeforeCall(id) : recording;
+  }
+
   Tracer& tracer_;
   const uint32_t recording_;
   const HookId id_;

@@ -117,8 +117,10 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     *problem = "tracer.window is no window";
     return false;
   }
-  if (window->unit() == policy::RecordWindow::Unit::kSteps && !policy.ranges) {
-    *problem = "tracer.window has steps, which are seen by tracer.ranges only";
+  const bool of_steps = window->unit() == policy::RecordWindow::Unit::kSteps;
+  const bool has_lines = policy.stacks != policy::Stacks::kNone;
+  if (of_steps && !policy.ranges && !has_lines) {
+    *problem = "tracer.window has steps, which are seen by tracer.ranges, or by lines of Python (tracer.stacks)";
     return false;
   }
   if (policy.record == policy::Record::kPaused && file_ == nullptr) {
@@ -147,6 +149,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
   trace_->BindPause(&recording_, kRecordTrace);
   ProgramRanges* const ranges = policy.ranges ? MakeProgramRanges() : nullptr;
   if (ranges != nullptr) trace_->Record(ranges);
+  if (of_steps && has_lines) recording_ |= kRecordSteps;
   return true;
 }
 

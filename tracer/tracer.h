@@ -32,7 +32,14 @@ class DeviceTracer;
 class NvtxDomain;
 
 // What is to be recorded, as bits: 0 means that a hook may go straight to the real function.
-enum Recording : uint32_t { kRecordNothing = 0, kRecordCalls = 1, kRecordTime = 2, kRecordNvtx = 4, kRecordTrace = 8 };
+enum Recording : uint32_t {
+  kRecordNothing = 0,
+  kRecordCalls = 1,
+  kRecordTime = 2,
+  kRecordNvtx = 4,
+  kRecordTrace = 8,
+  kRecordSteps = 16,  // a step may begin with any call, and the trace with it
+};
 
 // What goes into a process's trace beside its calls.
 struct TraceFacts {
@@ -67,6 +74,13 @@ class Tracer {
 
   // Counts one finished call on the calling thread.
   void Count(HookId id, const CallDetail& detail, bool failed, uint64_t time_ns);
+
+  // With kRecordSteps, around each call. BeforeCall returns recording() as it is behind it.
+  uint32_t BeforeCall(HookId id) {
+    trace_->BeforeCall(id);
+    return recording();
+  }
+  void AfterCall(HookId id, const CallDetail& detail, bool failed) { trace_->AfterCall(id, detail, failed); }
 
   // One call of the trace (kRecordTrace), on the calling thread: Begin returns its start; End counts it too, if calls
   // are counted. `status` is what the call returned.

@@ -4,9 +4,11 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <functional>
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +60,15 @@ struct CallNumbers {
   uint64_t end = 0;
 };
 constinit thread_local CallNumbers t_numbers;
+
+// The program's line that the thread is at, by its file and its number; 0: none is known.
+uint64_t LineHere() {
+  CallSite site;
+  const uint32_t number = ProgramSites::Place().site;
+  if (number == 0 || !ProgramSites::Describe(number, &site)) return 0;
+  const uint64_t line = std::hash<std::string_view>()(site.file) * 31 + static_cast<uint64_t>(site.line);
+  return line != 0 ? line : 1;
+}
 
 uint8_t FlagsOf(const Caller& caller, bool work_is_own) {
   return static_cast<uint8_t>(caller.flags | (work_is_own ? kWorkIsOwn : 0));
@@ -237,6 +248,32 @@ void CallRecorder::DescribeDevices() {
   }
   errno = kept;
   asking_.store(false, std::memory_order_release);
+}
+
+bool CallRecorder::NamesSteps() const {
+  const ProgramRanges* const ranges = ranges_.load(std::memory_order_acquire);
+  return ranges != nullptr && ranges->names_steps();
+}
+
+void CallRecorder::StepBegins(uint64_t number) {
+  recorder_.Pause(RecordSwitch::kOutsideWindow, !recorder_.window().Has(number));
+}
+
+void CallRecorder::BeforeCall(HookId id) {
+  if (roles_[Index(id)] != StepRole::kCopy || NamesSteps()) return;
+  const int kept = errno;
+  if (const auto step = line_steps_.Begins(LineHere())) StepBegins(*step);
+  errno = kept;
+}
+
+void CallRecorder::AfterCall(HookId id, const CallDetail& detail, bool failed) {
+  if (failed) return;
+  if (roles_[Index(id)] == StepRole::kWork) LineSteps::Worked();
+  constexpr int kHostToDevice = 1;  // cudaMemcpyHostToDevice
+  if (detail.copy_kind != kHostToDevice || detail.bytes < LineSteps::kLeastBytes || NamesSteps()) return;
+  const int kept = errno;
+  if (const auto step = line_steps_.Uploaded(LineHere())) StepBegins(*step);
+  errno = kept;
 }
 
 const Caller* CallRecorder::EnterDriver(uint32_t correlation) {

@@ -20,6 +20,7 @@
 // Ownership: never destroyed: threads record until the process is gone.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include "tracer/base/memory_figures.h"
 #include "tracer/base/memory_sampler.h"
 #include "tracer/calls/caller_names.h"
+#include "tracer/calls/line_steps.h"
 #include "tracer/python/backward_lines.h"
 #include "tracer/python/native_frames.h"
 #include "tracer/python/stack_tree.h"
@@ -89,7 +91,15 @@ class CallRecorder {
   void Memory(const MemoryFigures& figures);
 
   // From now on these are recorded too. They live as long as the process.
-  void Record(ProgramRanges* ranges) { ranges->SetRecorder(&recorder_); }
+  void Record(ProgramRanges* ranges) {
+    ranges_.store(ranges, std::memory_order_release);
+    ranges->SetRecorder(&recorder_);
+  }
+
+  // Steps by the program's lines, for a window of steps and a program that names none (line_steps.h): before a call,
+  // which may begin one and the recording with it, and behind it. Outside of Begin and End.
+  void BeforeCall(HookId id);
+  void AfterCall(HookId id, const CallDetail& detail, bool failed);
 
   // Recorder::Finish.
   bool Finish(uint64_t timeout_ns) { return recorder_.Finish(timeout_ns); }
@@ -101,7 +111,12 @@ class CallRecorder {
  private:
   CallRecorder(Recorder& recorder, Stacks what, StackTree* stacks, NativeFrames* native, BackwardLines* backward,
                CallerNames* callers)
-      : recorder_(recorder), what_(what), stacks_(stacks), native_(native), backward_(backward), callers_(callers) {}
+      : recorder_(recorder), what_(what), stacks_(stacks), native_(native), backward_(backward), callers_(callers) {
+    for (size_t i = 0; i < kHookCount; ++i) roles_[i] = RoleOf(NameOf(static_cast<HookId>(i)));
+  }
+
+  void StepBegins(uint64_t number);
+  bool NamesSteps() const;
 
   Caller FindCaller();
   uint32_t NativeStack() const;
@@ -120,6 +135,9 @@ class CallRecorder {
   std::atomic<uint64_t> successes_{0};  // until then
   std::atomic<bool> asking_{false};
   MemorySampler pace_;
+  std::atomic<const ProgramRanges*> ranges_{nullptr};
+  LineSteps line_steps_;
+  std::array<StepRole, kHookCount> roles_{};
 };
 
 }  // namespace slipstream::tracer

@@ -57,6 +57,9 @@ class ProgramRanges {
   void End(uint64_t range);
   void Mark(uint32_t domain, const RangeDetail& mark);
 
+  // Whether the program names its steps, where there is a window of steps.
+  bool names_steps() const { return steps_.any(); }
+
   // Ranges that found no room.
   const std::atomic<uint64_t>& lost() const { return lost_; }
 

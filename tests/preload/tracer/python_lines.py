@@ -389,6 +389,25 @@ class Lines(unittest.TestCase):
         self.assertGreater(len(calls), 10)
         self.assertEqual({(c.line, c.file, c.stack) for c in calls}, {(0, "-", "-")})
 
+    def test_a_window_of_steps_of_a_program_that_names_none(self):
+        source = (
+            "from cuda import up, cuda, local, ctypes\n"
+            "def work():\n"
+            "    assert cuda.cudaMemsetAsync(local.memory, 0, ctypes.c_size_t(16), local.stream) == 0\n"
+            "for weight in range(20): up(5000)\n"
+            "for step in range(10):\n"
+            "    up(8000 + step)\n"
+            "    up(9000 + step)\n"
+            "    work()\n"
+        )
+        for window, steps in (("steps 4-5", [4, 5]), ("steps 0-3", [3]), ("steps 3,7-", [3, 7, 8, 9])):
+            calls = self.record(source, SLIPSTREAM_TRACER_WINDOW=window)
+            copies = [c.bytes for c in calls if c.function == "cudaMemcpyAsync"]
+            # Step 2 is known as such behind its first upload.
+            late = [9002] if window == "steps 0-3" else []
+            self.assertEqual(copies, late + [size + step for step in steps for size in (8000, 9000)], window)
+            self.assertEqual(sum(c.function == "cudaMemsetAsync" for c in calls), len(steps) + len(late), window)
+
     def test_the_trace_and_doctor_say_which_python_the_lines_are_of(self):
         python = f"CPython {platform.python_version()}"
         for stacks, says in (("line", f"read: {python}"), ("none", 'none: no stack is read (tracer.stacks = "none")')):
