@@ -195,6 +195,7 @@ class SpoolReader {
   void Leave(const std::string& why);
   void Release(uint64_t up_to);
   void ReleaseHalf();
+  static uint64_t KeyOf(NameTable table, uint32_t number);
   bool Take(const ChunkHeader& header, Payload* payload);
   bool TakeFacts(Payload* payload);
   bool TakeNames(Payload* payload);
@@ -240,7 +241,7 @@ class SpoolReader {
   };
   Gap gap_;
   bool in_section_behind_gap_ = false;
-  bool seen_gap_ = false;  // in front of a section
+  bool seen_gap_ = false;         // in front of a section
   uint64_t given_up_before_ = 0;  // the number of a chunk
   uint64_t next_chunk_ = 0;
   uint64_t read_records_ = 0;  // that are in the chunks that were read
