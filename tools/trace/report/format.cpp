@@ -16,7 +16,10 @@ namespace slipstream::report {
 using policy::Escape;
 using text::HumanBytes;
 using text::HumanTime;
+using text::PadLeft;
 using text::WithThousands;
+
+std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
 
 std::string Time(double ns) {
   const auto rounded = static_cast<uint64_t>(std::llround(std::min(std::abs(ns), 9e18)));

@@ -3,12 +3,20 @@
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "tools/trace/report/report.h"
 
 namespace slipstream::report {
+
+// Columns of a table: of what a row is about, where figures follow it, and of a figure.
+inline constexpr size_t kRowLabel = 41;
+inline constexpr size_t kFigure = 10;
+
+// To the right of its column.
+std::string Figure(const std::string& text);
 
 // Of a mean, or of a difference: "1.23 ms", "-4.50 us".
 std::string Time(double ns);

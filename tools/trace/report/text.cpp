@@ -5,7 +5,9 @@
 #include "policy/text.h"
 #include "tools/text/text.h"
 #include "tools/trace/report/decision_text.h"
+#include "tools/trace/report/device_text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/missing_text.h"
 #include "tools/trace/report/wall_text.h"
 
 namespace slipstream::report {
@@ -17,19 +19,12 @@ using text::PadLeft;
 using text::PadRight;
 using text::WithThousands;
 
-constexpr size_t kLabel = 41;
-constexpr size_t kFigure = 10;
 constexpr size_t kSitesShown = 12;
 constexpr size_t kGapsShown = 3;
-constexpr size_t kKernelsShown = 5;
 constexpr size_t kDecisionsShown = 10;
 constexpr size_t kRanksShown = 16;
-constexpr size_t kErrorsShown = 3;
-constexpr size_t kLibrariesShown = 5;
 constexpr size_t kHoldersShown = 8;
 constexpr size_t kHeldSumsShown = 4;
-
-std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
 
 std::string Run(const Report& report) {
   std::string text = "slipstream report";
@@ -45,41 +40,18 @@ std::string Run(const Report& report) {
   const std::string wall = WallTime(report.start_unix_ns);
   if (!wall.empty()) text += ", from " + wall;
   text += " for " + Time(report.last - report.first) + ", " + Counted(report.calls, "CUDA call", "CUDA calls") + "\n";
-  std::string gaps;
-  std::string kept;
-  for (const ProcessReport& process : report.processes) {
-    const std::string missing = Missing(process);
-    if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
-    if (process.pauses != 0) {
-      kept += Wrapped("  ", "recorded in part: " + FullName(process) + ": paused for " + Time(process.paused_time) +
-                                " in " + Counted(process.pauses, "pause", "pauses") +
-                                ", as it was wanted (tracer.window, slipstream record)");
-    }
-    if (process.given_up_records != 0) {
-      const std::string up_to = process.kept_from ? WallTime(report.start_unix_ns + *process.kept_from) : "";
-      kept += Wrapped("  ", "kept the newest: " + FullName(process) + ": its first " +
-                                Counted(process.given_up_records, "record", "records") +
-                                (up_to.empty() ? "" : ", up to " + up_to + ",") +
-                                " were given up (tracer.keep = \"newest\")");
-    }
-  }
-  for (const std::string& why : report.unreadable) gaps += Wrapped("  ", "left out: " + Cut(Escape(why), 300));
-  if (!report.has_own_tables) {
-    return text + "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
-  }
-  if (gaps.empty()) gaps = kept.empty() ? "  nothing is missing\n" : "  nothing else is missing\n";
-  return text + kept + gaps;
+  return text + MissingText(report);
 }
 
 std::string Row(const std::string& label, const Distribution& of, double whole) {
-  return PadRight(label, kLabel) + Figure(Time(of.mean())) + PadLeft(Percent(of.mean(), whole), 9) +
+  return PadRight(label, kRowLabel) + Figure(Time(of.mean())) + PadLeft(Percent(of.mean(), whole), 9) +
          Figure(Time(of.median)) + Figure(Time(of.p10)) + Figure(Time(of.p90)) + Figure(Time(of.min)) +
          Figure(Time(of.max)) + "\n";
 }
 
 // Without ranks, which one of anything has not.
 std::string WholeRow(const std::string& label, int64_t time, int64_t whole) {
-  return PadRight(label, kLabel) + Figure(Time(time)) +
+  return PadRight(label, kRowLabel) + Figure(Time(time)) +
          PadLeft(Percent(static_cast<double>(time), static_cast<double>(whole)), 9) + "\n";
 }
 
@@ -129,13 +101,13 @@ std::string Gaps(const ProcessReport& process) {
   std::string text;
   const auto row = [&](const std::string& label, int64_t time) {
     const auto gap = static_cast<double>(time);
-    text += PadRight("      " + label, kLabel) + Figure(Time(gap / process.divisor())) +
+    text += PadRight("      " + label, kRowLabel) + Figure(Time(gap / process.divisor())) +
             PadLeft(Percent(gap, static_cast<double>(process.measured_time)), 9) + "\n";
   };
   // They add up to the part above them.
   int64_t rest = process.parts[static_cast<size_t>(Part::kOutside)].total;
   for (size_t i = 0; i < sites.size() && i < kGapsShown; ++i) {
-    row("before " + SiteLabel(*sites[i], kLabel - 14), sites[i]->gap);
+    row("before " + SiteLabel(*sites[i], kRowLabel - 14), sites[i]->gap);
     rest -= sites[i]->gap;
   }
   if (rest > 0) row("before other calls, or none", rest);
@@ -148,7 +120,7 @@ std::string Steps(const ProcessReport& process) {
     std::string text = Wrapped("", "TIME of " + FullName(process) + ": no steps were found" + why +
                                        ", so this is all of it, as the thread with most calls spent it");
     if (process.drops_everywhere) text += "  records were dropped: calls are missing below\n";
-    text += PadRight("", kLabel) + Figure("time") + PadLeft("share", 9) + "\n";
+    text += PadRight("", kRowLabel) + Figure("time") + PadLeft("share", 9) + "\n";
     const int64_t whole = process.step_time.total;
     text += WholeRow("  recorded", whole, whole);
     for (size_t i = 0; i < kParts; ++i) {
@@ -157,7 +129,7 @@ std::string Steps(const ProcessReport& process) {
     return text + Gaps(process);
   }
   std::string text = StepsTitle(process);
-  text += PadRight("", kLabel) + Figure("mean") + PadLeft("share", 9) + Figure("median") + Figure("p10") +
+  text += PadRight("", kRowLabel) + Figure("mean") + PadLeft("share", 9) + Figure("median") + Figure("p10") +
           Figure("p90") + Figure("min") + Figure("max") + "\n";
   const double whole = process.step_time.mean();
   if (process.pause_time.total != 0) {
@@ -260,100 +232,6 @@ std::string Ranks(const Report& report) {
             " (--json has all)\n";
   }
   return text + SlowestText(report);
-}
-
-std::string DeviceRow(const std::string& label, int64_t time, const ProcessReport& process) {
-  return PadRight(label, kLabel) + Figure(Time(static_cast<double>(time) / process.divisor())) +
-         PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
-}
-
-// Copies that slipstream made in the place of the program's, or beside them.
-std::string OwnCopies(const DeviceReport& device, const ProcessReport& process) {
-  uint64_t all = 0;
-  uint64_t own = 0;
-  int64_t time = 0;
-  for (const DeviceCopyReport& copies : device.copies) {
-    all += copies.kind >= 0 ? copies.count : 0;
-    own += copies.own_count;
-    AddTo(&time, copies.own_time);
-  }
-  if (own == 0) return "";
-  return Wrapped("  ", WithThousands(own) + " of " + Counted(all, "copy", "copies") +
-                           " were asked for by slipstream, in the place of the program's or beside them: " +
-                           Time(static_cast<double>(time) / process.divisor()) + (process.has_steps ? " a step" : "") +
-                           ", beside kernels or not");
-}
-
-std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device) {
-  const DeviceTimes& times = device.times;
-  std::string text = "GPU " + std::to_string(device.device);
-  if (!device.name.empty()) text += ", " + Cut(Escape(device.name), 50);
-  if (device.sms) text += ", " + Counted(static_cast<uint64_t>(*device.sms), "SM", "SMs");
-  text += process.has_steps ? ": mean of a step\n" : ": all of the recorded time\n";
-  if (!report.kernels_recorded) {
-    text += "  no kernels were recorded: when it was busy is not known, only its copies are\n";
-    return text + DeviceRow("  copying or setting memory", times.copies, process);
-  }
-  text += DeviceRow("  running kernels (utilization)", times.kernels, process);
-  if (times.copies > times.copies_alone) {
-    text += DeviceRow("    of it, with copies or sets beside", times.copies - times.copies_alone, process);
-  }
-  if (times.communication != 0) {
-    text += DeviceRow("    of it, communicating", times.communication, process);
-    text += DeviceRow("      and computing nothing", times.communication_alone, process);
-  }
-  if (report.device_copies_recorded) {
-    text += DeviceRow("  only copying or setting memory", times.copies_alone, process);
-  }
-  int64_t idle = 0;
-  for (const int64_t time : times.idle) AddTo(&idle, time);
-  text += DeviceRow("  idle", idle, process);
-  for (size_t host = 0; host < kHostStates; ++host) {
-    if (times.idle[host] != 0) {
-      text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process);
-    }
-  }
-  text += OwnCopies(device, process);
-  const auto of_time = [&](size_t host) {
-    return Percent(static_cast<double>(times.idle[host]), static_cast<double>(process.measured_time)) + " of the time";
-  };
-  text += Wrapped(
-      "  ", "launch-bound (idle while the host was launching): " + of_time(static_cast<size_t>(CallKind::kLaunch)) +
-                "; host-bound (idle while it was outside CUDA calls: Python, a data loader): " + of_time(kHostOutside));
-  const auto share = [](const std::optional<double>& of) {
-    return of ? Percent(*of, 1) : std::string("not known (the database does not have the device's limits)");
-  };
-  text +=
-      Wrapped("  ", "est. SM efficiency " + share(device.sm_efficiency) + "; est. achieved occupancy " +
-                        share(device.achieved_occupancy) + "; tensor cores, by kernels' names, about " +
-                        Percent(static_cast<double>(device.tensor_core_time), static_cast<double>(device.kernel_time)) +
-                        " of kernel time");
-  if (!report.device_copies_recorded) text += "  no copies of the device were recorded: idle time includes them\n";
-  const double divisor = process.divisor();
-  for (size_t i = 0; i < device.top.size() && i < kKernelsShown; ++i) {
-    const KernelReport& kernel = device.top[i];
-    text += "  " + Figure(Time(static_cast<double>(kernel.time) / divisor)) +
-            PadLeft(Percent(static_cast<double>(kernel.time), static_cast<double>(device.kernel_time)), 9) +
-            PadLeft(Number(static_cast<double>(kernel.launches) / divisor) + " x", 10) + "  " +
-            Cut(Escape(kernel.name), kColumns - 33) + "\n";
-  }
-  if (device.kernel_names > kKernelsShown) {
-    text += PadRight("", 33) + Counted(device.kernel_names - kKernelsShown, "more kernel", "more kernels") + "\n";
-  }
-  return text;
-}
-
-std::string Devices(const Report& report, const ProcessReport& process) {
-  if (!report.kernels_recorded && !report.device_copies_recorded) {
-    return "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known\n";
-  }
-  if (process.unwatched_everywhere) {
-    return "GPU: another profiler had the devices in every step, so how busy they were is not known\n";
-  }
-  if (process.devices.empty()) return "GPU: none of its kernels or copies are in this database\n";
-  std::string text;
-  for (const DeviceReport& device : process.devices) text += Device(report, process, device);
-  return text;
 }
 
 std::string Sites(const ProcessReport& process) {
@@ -587,84 +465,14 @@ std::string HeldMemory(const ProcessReport& process) {
   return text;
 }
 
-std::string NotSeen(const Report& report, const ProcessReport& process) {
-  std::string text = "NOT SEEN\n";
-  const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
-  if (report.has_own_tables && !process.sees_driver()) {
-    say(process.devices_recorded ? "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): of their calls, "
-                                   "those that make work are "
-                                   "recorded as the driver's functions; others are not and count as outside CUDA calls"
-                                 : "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are "
-                                   "not recorded and count "
-                                   "as outside CUDA calls");
-    if (!process.devices_recorded) {
-      say("kernels launched through the driver (Triton, torch.compile): not recorded either; intercept.level = "
-          "\"driver\" has them, and so has tracer.device = \"cupti\"");
-    }
-  }
-  uint64_t kernels = 0;
-  uint64_t copies = 0;
-  for (const LibraryReport& library : process.libraries) {
-    kernels += library.kernels;
-    copies += library.copies;
-  }
-  if (!process.libraries.empty()) {
-    say("by no hook, in the whole run: " + WithThousands(kernels) + " of " + WithThousands(process.all_kernels) +
-        " kernels and " + Counted(copies, "copy or set", "copies and sets") + ", asked for by");
-    for (size_t i = 0; i < process.libraries.size() && i < kLibrariesShown; ++i) {
-      const LibraryReport& library = process.libraries[i];
-      const std::string file = library.path.substr(library.path.rfind('/') + 1);
-      text += "    " + PadRight(Cut(library.path.empty() ? "unknown" : Escape(file), 44), 46) +
-              PadLeft(WithThousands(library.kernels), 9) + " kernels" + PadLeft(WithThousands(library.copies), 9) +
-              " copies, sets" + Figure(Time(library.time)) + "\n";
-    }
-    if (process.libraries.size() > kLibrariesShown) {
-      text += "    " + Counted(process.libraries.size() - kLibrariesShown, "more library", "more libraries") +
-              " (--json has all)\n";
-    }
-  }
-  if (process.unattributed != 0) {
-    say("devices: of " + Counted(process.unattributed, "kernel, copy or set", "kernels, copies and sets") +
-        " the call is not in the trace");
-  }
-  if (process.calls_without_line != 0) {
-    say("lines: " + WithThousands(process.calls_without_line) + " of " + WithThousands(process.measured_calls) +
-        " calls have none (" +
-        Percent(static_cast<double>(process.calls_without_line), static_cast<double>(process.measured_calls)) + ")" +
-        (process.no_lines.empty() ? "" : "; Python lines: " + Escape(process.no_lines)));
-  }
-  if (process.has_steps) {
-    say("steps: " + WithThousands(process.calls_outside_steps) + " of " + WithThousands(process.calls) +
-        " calls of the process are outside of them");
-  }
-  size_t without = 0;
-  std::string names;
-  for (const ProcessReport& other : report.processes) {
-    if (other.has_steps) continue;
-    if (++without <= 3) names += (names.empty() ? "" : ", ") + FullName(other);
-  }
-  if (without != 0 && report.processes.size() > 1) {
-    say("steps of " + Counted(without, "process", "processes") + ": " + names + (without > 3 ? ", ..." : ""));
-  }
-  for (size_t i = 0; i < process.errors.size() && i < kErrorsShown; ++i) {
-    const ErrorReport& error = process.errors[i];
-    say("failed: " + Counted(error.calls, "call", "calls") + " of " + Cut(Escape(error.function), 60) + " returned " +
-        std::to_string(error.code));
-  }
-  if (process.errors.size() > kErrorsShown) {
-    say("failed: " + std::to_string(process.errors.size() - kErrorsShown) + " more kinds of failure (--json has all)");
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string FormatReport(const Report& report) {
   std::string text = Run(report);
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
-  return text + Ranks(report) + WallText(shown) + Steps(shown) + Devices(report, shown) + Sites(shown) +
-         Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeen(report, shown);
+  return text + Ranks(report) + WallText(shown) + Steps(shown) + DevicesText(report, shown) + Sites(shown) +
+         Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
 }
 
 }  // namespace slipstream::report

@@ -10,7 +10,6 @@ using text::PadLeft;
 using text::PadRight;
 
 constexpr size_t kLabel = 36;
-constexpr size_t kFigure = 10;
 constexpr size_t kShare = 9;
 constexpr size_t kPlace = 50;
 // Of a step, what is less between two of them is not worth a word.
@@ -61,9 +60,9 @@ std::string WallText(const ProcessReport& process) {
   std::string text =
       Wrapped("", "WALL TIME: " + Time(whole) + " from the " +
                       (wall.from_process_start ? "start of the process" : "first record") + " to the last record");
-  text += PadRight("", kLabel) + PadLeft("time", kFigure) + PadLeft("share", kShare) + "   most of it\n";
+  text += PadRight("", kLabel) + Figure("time") + PadLeft("share", kShare) + "   most of it\n";
   for (const WallPartReport& part : wall.parts) {
-    text += PadRight("  " + Label(part.part, part.count), kLabel) + PadLeft(Time(part.time), kFigure) +
+    text += PadRight("  " + Label(part.part, part.count), kLabel) + Figure(Time(part.time)) +
             PadLeft(Percent(static_cast<double>(part.time), static_cast<double>(whole)), kShare);
     if (part.most) text += "   " + PlaceLabel(*part.most, kPlace);
     text += "\n";
@@ -86,7 +85,7 @@ std::string SlowStepsText(const ProcessReport& process) {
                         (all ? "" : "; the longest " + std::to_string(process.slow_steps.size())) +
                         ", and what was longer than usual in " + (process.slow_step_count == 1 ? "it:" : "them:"));
   for (const SlowStep& step : process.slow_steps) {
-    text += PadRight("    step " + std::to_string(step.number), 20) + PadLeft(Time(step.time), kFigure);
+    text += PadRight("    step " + std::to_string(step.number), 20) + Figure(Time(step.time));
     if (step.part) text += "   " + std::string(Label(*step.part)) + " +" + Time(step.grew);
     if (step.place) {
       // At 80 columns the line stands below.
