@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <optional>
+#include <string_view>
 #include <thread>
+
+#include "tracer/base/hook_id.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -99,6 +103,17 @@ TEST(LineStepsTest, OneThreadMakesTheSteps) {
     other.join();
     EXPECT_EQ(found, 1);
   }
+}
+
+TEST(StepRoleTest, EveryLaunchOfAKernelIsWork) {
+  size_t launches = 0;
+  for (size_t i = 0; i < kHookCount; ++i) {
+    const std::string_view name = NameOf(static_cast<HookId>(i));
+    if (name.find("LaunchKernel") == std::string_view::npos) continue;
+    ++launches;
+    EXPECT_EQ(RoleOf(name), StepRole::kWork) << name;
+  }
+  EXPECT_GE(launches, 4U);
 }
 
 TEST(StepRoleTest, ByTheNamesOfHooks) {

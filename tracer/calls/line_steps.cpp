@@ -19,6 +19,7 @@ uint32_t Self() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 }  // namespace
 
 StepRole RoleOf(std::string_view function) {
+  while (function.starts_with('_')) function.remove_prefix(1);  // __cudaLaunchKernel, of CUDA 13
   for (const std::string_view api : {"cuda", "cu"}) {
     if (!function.starts_with(api)) continue;
     function.remove_prefix(api.size());
