@@ -286,6 +286,25 @@ TEST_F(CheckTest, WhatTheFileLacks) {
   EXPECT_EQ(damaged.at(1).substr(0, 17), "damaged: 1 chunk ") << damaged.at(1);
 }
 
+// While a recording is paused, devices may still be recorded: what they did then is not missing, nor are the totals.
+TEST_F(CheckTest, WhatWasNotWantedIsNotMissing) {
+  Whole(4);
+  Made();
+  Execute("DELETE FROM SLIPSTREAM_COUNTERS; INSERT OR REPLACE INTO SLIPSTREAM_DEVICE_WORK VALUES (1, 9, 0, 0, 7)");
+  const auto keys = [](const std::vector<Finding>& findings) {
+    List found;
+    for (const Finding& finding : findings) found.push_back(finding.key);
+    return found;
+  };
+  const Check without = Again();
+  EXPECT_EQ(keys(without.processes.at(0).lacks), List{"work_without_call"});
+  Execute("INSERT INTO SLIPSTREAM_PAUSES VALUES (1, 10, 20); UPDATE SLIPSTREAM_PROCESSES SET givenUpRecords = 5");
+  const Check paused = Again();
+  EXPECT_EQ(keys(paused.processes.at(0).lacks), List());
+  EXPECT_EQ(keys(paused.processes.at(0).notes),
+            (List{"given_up", "paused", "work_without_call", "counters_not_known"}));
+}
+
 TEST_F(CheckTest, WhatCannotHaveHappenedSo) {
   Whole(4);
   Made();

@@ -205,10 +205,13 @@ void SayDevices(DatabaseReader* reader, ProcessCheck* check) {
     return;
   }
   const auto stray = static_cast<uint64_t>(trace_db::BoundedCount(work.Number(0)));
+  // Devices may be recorded while calls are not.
+  Question pause(*reader, "SELECT 1 FROM SLIPSTREAM_PAUSES WHERE processId = ?");
+  const bool was_paused = pause.Bind(1, check->process).Next();
   Say(stray, "work_without_call",
       Count(stray, "kernel, copy or set whose call is not in the trace",
             "kernels, copies and sets whose calls are not in the trace"),
-      &check->lacks);
+      was_paused ? &check->notes : &check->lacks);
   Question periods(*reader, "SELECT count(*) FROM SLIPSTREAM_DEVICE_PERIODS WHERE processId = ?");
   if (periods.Bind(1, check->process).Next() && periods.Number(0) > 1) {
     const auto holes = static_cast<uint64_t>(periods.Number(0) - 1);
