@@ -804,6 +804,17 @@ TEST_F(SpoolReaderTest, StacksLeadOutwardsAndEnd) {
   for (const uint32_t none : {0U, 1U, 5U, 11U}) EXPECT_EQ(spool.reader->StackOf(none), nullptr) << none;
 }
 
+TEST_F(SpoolReaderTest, AStackThatIsBeforeItsParentIsMalformed) {
+  Stacks({{9, 0, 7}});
+  Stacks({{5, 9, 8}});
+  Stacks({{4, 0, 7}});
+  EXPECT_TRUE(chunks_.Flush());
+  const Spool spool = ReadSpool(path_);
+  EXPECT_EQ(spool.end().malformed_chunks, 1U);
+  EXPECT_EQ(spool.reader->StackOf(5), nullptr);
+  EXPECT_NE(spool.reader->StackOf(4), nullptr);
+}
+
 TEST_F(SpoolReaderTest, AnotherFormatIsNamed) {
   WriteSample();
   std::string bytes = Slurp(path_);

@@ -98,6 +98,9 @@ bool SpoolReader::TakeStacks(Payload* payload) {
       return false;
     }
     const bool is_both = stack.site < kNativeSpoolSite && stack.site >= kBothSpoolStacks;
+    // Numbers grow outwards to inwards: whoever goes from one to its parent comes to an end.
+    if (stack.parent >= kFirstSpoolStack && stack.parent >= number) return false;
+    if (is_both && stack.site - kBothSpoolStacks >= number) return false;
     if (is_both) {
       // Both of the two were there before, and are of one kind each. One alone would pass for all there is.
       if (!IsStackOf(stack.site - kBothSpoolStacks, /*native=*/false) || !IsStackOf(stack.parent, /*native=*/true)) {
