@@ -70,7 +70,7 @@ TEST_F(GuessTest, NoRunTakesMore) {
         record.device = 0;
         records.push_back(record);
       }
-      spool.Pass(kStart + 5000 * 1000 * chunk);
+      spool.Pass(kStart + uint64_t{5'000'000} * chunk);
       spool.Records(1, records);
     }
     spool.End();

@@ -98,7 +98,7 @@ TEST_F(RecordSwitchTest, TheBitOfAWordFollows) {
 
 TEST_F(RecordSwitchTest, TwoThreadsEachWithItsReason) {
   for (int round = 0; round < 200; ++round) {
-    switch_ = std::unique_ptr<RecordSwitch>(new RecordSwitch{});
+    switch_ = std::make_unique<RecordSwitch>();
     std::atomic<uint32_t> word{2};
     switch_->Begin(0);
     switch_->Bind(&word, 4);
