@@ -10,7 +10,7 @@ void RecordSwitch::Begin(uint32_t reasons) { word_.store(kLive | (reasons & kRea
 // the other.
 void RecordSwitch::End(bool by_itself) {
   uint32_t old = word_.load(std::memory_order_relaxed);
-  uint32_t now = old;
+  uint32_t now = 0;
   do {
     if ((old & kLive) == 0) return;
     now = (old & ~kLive) | (by_itself ? kEndedByItself : 0);
@@ -20,7 +20,7 @@ void RecordSwitch::End(bool by_itself) {
 void RecordSwitch::Pause(Reason reason, bool paused) {
   const uint64_t before_ns = NowNs();
   uint32_t old = word_.load(std::memory_order_relaxed);
-  uint32_t now = old;
+  uint32_t now = 0;
   do {
     now = paused ? old | reason : old & ~uint32_t{reason};
     if (now == old) return;
