@@ -49,6 +49,10 @@ TEST(DeviceRecordsTest, WhatFindsNoRoomIsCounted) {
   EXPECT_EQ(waiting.activities.size(), DeviceRecords::kMaxWaiting);
   records.Add(std::vector<ActivityRecord>(3));
   EXPECT_EQ(records.dropped(), 7U) << "there is room again";
+  for (size_t i = 0; i < DeviceRecords::kMaxWaiting; ++i) records.AddReading(DeviceClockRecord(i, i, i, 0));
+  EXPECT_EQ(records.dropped(), 7U);
+  records.AddReading(DeviceClockRecord(1, 1, 1, 0));
+  EXPECT_EQ(records.dropped(), 8U) << "a reading that is missing is missing too";
 }
 
 class DeviceSpoolTest : public SpoolTest {};

@@ -20,10 +20,14 @@ void DeviceRecords::Add(std::span<const ActivityRecord> activities) {
 void DeviceRecords::AddReading(const TraceRecord& clock) {
   const std::lock_guard guard(mutex_);
   try {
-    if (waiting_.readings.size() < kMaxWaiting) waiting_.readings.push_back(clock);
+    if (waiting_.readings.size() < kMaxWaiting) {
+      waiting_.readings.push_back(clock);
+      return;
+    }
   } catch (...) {
-    // One less: times are then those of its neighbors.
+    // Counted as any record that finds no room.
   }
+  ++dropped_;
 }
 
 void DeviceRecords::Dropped(uint64_t count) {
