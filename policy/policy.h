@@ -203,7 +203,7 @@ struct Tracer {
   // What of the program's stack stands beside a recorded call.
   Stacks stacks = Stacks::kLine;
   // Whether a trace has kernels, copies and memsets as the device ran them.
-  DeviceWork device = DeviceWork::kOff;
+  DeviceWork device = DeviceWork::kCupti;
   // From how many seconds after the process's first use of CUDA, and for how many; 0: at once, to the end. 0 to 86400.
   int device_after = 0;
   int device_for = 0;

@@ -139,7 +139,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "tracer.max_threads            64                default\n"
             "tracer.record                 \"off\"             default\n"
             "tracer.stacks                 \"line\"            default\n"
-            "tracer.device                 \"off\"             default\n"
+            "tracer.device                 \"cupti\"           default\n"
             "tracer.device_after           0                 default\n"
             "tracer.device_for             0                 default\n"
             "tracer.ranges                 true              default\n"

@@ -30,7 +30,7 @@ TEST_F(LinesTest, WithoutATraceItSaysWhatIsNotKnown) {
   EXPECT_EQ(Text({.keys = true}),
             "slipstream top  python3.12 (pid 11871)  up 1 min 05 s  00:01:06\n"
             "  steps    not recorded; start with: slipstream run --record -- COMMAND\n"
-            "  GPU busy not recorded; --record and tracer.device = \"cupti\" do that\n"
+            "  GPU busy not recorded; --record does that\n"
             "  CUDA     50.0 % of the time in calls   10.0 % waiting   1,000 calls/s\n"
             "  saved    25.0 waits skipped/s  1.00 settled/s (1.0 %)  (time: no GPU records)\n"
             "  memory   3.00 GiB live   512 MiB idle   device 0\n"
@@ -90,7 +90,7 @@ TEST_F(LinesTest, ATraceThatKnowsNothingYetSaysSo) {
             "slipstream top  python3.12 (pid 7)  up 1 min 05 s  00:01:06\n"
             "  trace    reading what was recorded so far: 25.0 %\n"
             "  steps    none found yet: no line of the program comes again and again\n"
-            "  GPU busy not recorded; tracer.device = \"cupti\" in the policy does that\n"
+            "  GPU busy not recorded: tracer.device is off, or CUPTI was not there\n"
             "  CUDA     not known yet: one reading so far\n"
             "  saved    not known\n"
             "  memory   no pool of slipstream's has said anything yet\n"

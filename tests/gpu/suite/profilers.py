@@ -1,18 +1,19 @@
 """What recording every call costs a training step, beside what torch.profiler costs the same step.
 
-A set of processes takes turns with blocks of steps, as in `ratio`: bare, under `slipstream run --record`, the same with
-what the devices did (`tracer.device`), bare again (the control), and, in one round of five, a process each for
+A set of processes takes turns with blocks of steps, as in `ratio`: bare, under `slipstream run --record` without
+what the devices did (`tracer.device = "off"`), with it, bare again (the control), and, in one round of five, a process each for
 torch.profiler watching the device alone, the host and the device, and both with stacks. In these three every timed block lies inside a profile of its own: starting it, and making its events when it
 ends, is not timed. A profile that saw no kernel is a failure, and so is a recorded process that left no trace.
 """
 
 import glob
+import json
 import time
 
 import pairs
 
 from . import speed
-from .harness import GPU_TESTS, Failed
+from .harness import GPU_TESTS, REPOSITORY, Failed, needs_gpu
 from .paced import Paced, end_all
 
 GROUP = "profilers"
@@ -52,7 +53,7 @@ class Turns:
     def start(self):
         for variant in VARIANTS:
             prefix = self.suite.run_prefix("--quiet", "--record") if variant in (RECORD, DEVICES) else []
-            env = {"SLIPSTREAM_TRACER_DEVICE": "cupti"} if variant == DEVICES else {}
+            env = {"SLIPSTREAM_TRACER_DEVICE": "off"} if variant == RECORD else {}
             log = f"{GROUP}.{self.number}.{variant}"
             self.processes[variant] = Paced(self.suite, log, prefix, specification(self.suite), env)
         for process in self.processes.values():
@@ -134,4 +135,16 @@ def checks(suite):
 
         return check
 
-    return [(f"{GROUP}.measure", measure), *((f"{GROUP}.{variant}", judged(variant)) for variant in VARIANTS[1:])]
+    def parts(data):
+        """Reported: what of it is CUPTI's, each part with those before it, in one process."""
+        found = specification(suite)[WORKLOAD]
+        out = suite.scratch(GROUP) / "parts.json"
+        rounds = "4" if suite.quick else "20"
+        library = suite.build / "bench" / "gpu" / "libdevice_cost.so"
+        bench = REPOSITORY / "tools" / "dev" / "bench" / "device_cost.py"
+        argv = [suite.python, bench, library, found["program"], "--rounds", rounds, "--out", out]
+        suite.command(f"{GROUP}.parts", [*argv, "--", *found["arguments"]], timeout=150).expect_success("device_cost.py")
+        data.update(json.loads(out.read_text(encoding="utf-8")))
+        return "; ".join(f"{name} {speed.spread(level)}" for name, level in data["levels"].items() if name != BARE)
+
+    return [(f"{GROUP}.parts", needs_gpu(suite, parts)), (f"{GROUP}.measure", measure), *((f"{GROUP}.{variant}", judged(variant)) for variant in VARIANTS[1:])]

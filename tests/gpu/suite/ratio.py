@@ -121,7 +121,7 @@ def checks(suite):
             CONTROL: [],
             OFF: suite.run_prefix("--policy", policy, "--quiet"),
             DEFAULT: suite.run_prefix("--quiet"),
-            RECORD: suite.run_prefix("--quiet", "--record"),
+            RECORD: ["env", "SLIPSTREAM_TRACER_DEVICE=off", *suite.run_prefix("--quiet", "--record")],  # T11
         }
         specification = {name: specification for name, (specification, _) in workloads(suite).items()}
         groups, most = (2, 4) if suite.quick else (5, LEAST_PAIRS)

@@ -281,7 +281,7 @@ TEST_P(DeviceWorkTest, CuptiIsAskedNothingThatItForbids) {
 INSTANTIATE_TEST_SUITE_P(Versions, DeviceWorkTest, ::testing::Values("130001", "26"),
                          [](const auto& version) { return "Cupti" + std::string(version.param); });
 
-// Nothing of CUPTI is in a process that did not ask for it, or where it is somebody else's.
+// Nothing of CUPTI is in a process that records nothing or wants none of it, or where it is somebody else's.
 TEST(DeviceWorkOffTest, LibcuptiIsNotLoaded) {
   const auto run = [](const Variables& more) {
     const std::string directory = NewDirectory();
@@ -293,13 +293,12 @@ TEST(DeviceWorkOffTest, LibcuptiIsNotLoaded) {
     return finished.out;
   };
   const std::string none = "2 rounds done\nno libcupti\n";
-  EXPECT_EQ(run({}), none) << "by default";
+  EXPECT_EQ(run({{"SLIPSTREAM_TRACER_DEVICE", "off"}}), none);
   for (const char* const name :
        {"NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "CUDA_INJECTION64_PATH"}) {
     EXPECT_EQ(run(WithDevice({{name, "1"}})), none) << name;
   }
-  Variables unrecorded = Preload(SLIPSTREAM_LIBRARY);
-  unrecorded["SLIPSTREAM_TRACER_DEVICE"] = "cupti";
+  const Variables unrecorded = Preload(SLIPSTREAM_LIBRARY);
   EXPECT_EQ(RunProgram({DEVICE_WORK, "2", "0", "cupti"}, unrecorded).out, none) << "nothing is recorded";
 }
 

@@ -18,8 +18,7 @@
 namespace slipstream::advise {
 
 inline constexpr int64_t kMicrosecond = 1000;
-inline constexpr char kNeedsDevices[] =
-    "they need what the devices did: record with tracer.device = \"cupti\" (SLIPSTREAM_TRACER_DEVICE=cupti)";
+inline constexpr char kNeedsDevices[] = "they need what the devices did: tracer.device was off, or CUPTI was not there";
 
 inline std::string Bytes(int64_t bytes) { return text::HumanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
 inline std::string PerStepText(double number) { return report::Number(number) + " per step"; }

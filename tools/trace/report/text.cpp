@@ -278,8 +278,8 @@ std::string Ahead(const ProcessReport& process) {
   if (!process.ahead) {
     return Wrapped("  ", process.unwatched_everywhere
                              ? "what was gained is not known: another profiler had the devices in every step"
-                             : "what was gained is not known: a run with SLIPSTREAM_TRACER_DEVICE=cupti "
-                               "(tracer.device = \"cupti\" in the policy) would tell");
+                             : "what was gained is not known: a recording of the devices would tell "
+                               "(tracer.device was off, or CUPTI was not there)");
   }
   const AheadReport& ahead = *process.ahead;
   const double divisor = process.divisor();

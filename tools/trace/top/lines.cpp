@@ -348,8 +348,8 @@ void Drawing::Steps(const ProcessView& process) {
 
 void Drawing::Devices(const ProcessView& process) {
   if (!process.trace || !process.trace->has_device_work) {
-    Add(Unknown("GPU busy", process.trace ? "not recorded; tracer.device = \"cupti\" in the policy does that"
-                                          : "not recorded; --record and tracer.device = \"cupti\" do that"));
+    Add(Unknown("GPU busy", process.trace ? "not recorded: tracer.device is off, or CUPTI was not there"
+                                          : "not recorded; --record does that"));
     return;
   }
   Line line;
