@@ -11,13 +11,17 @@ TABLES = """
 CREATE TABLE StringIds (id INTEGER, value TEXT);
 CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER);
 CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, demangledName INTEGER, correlationId INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER);
-CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, correlationId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, correlationId INTEGER);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId INTEGER);
+CREATE TABLE SLIPSTREAM_DEVICE_WORK (unattributed INTEGER);
 INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'gelu'), (3, 'window 1');
 INSERT INTO NVTX_EVENTS VALUES (0, 10, 59, 'window 0', NULL), (10, 20, 59, NULL, 3), (20, 30, 59, 'window 2', NULL),
   (0, 99, 60, 'window 9', NULL), (0, 99, 59, 'step', NULL);
 INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (9, 12, 1, 1), (11, 14, 1, 2), (15, 16, 2, 3), (19, 40, 2, 4), (21, 22, 2, 5);
-INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (12, 13), (30, 31);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (12, 13, 6), (30, 31, 7);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1), (2), (3), (5), (6);
+INSERT INTO SLIPSTREAM_DEVICE_WORK VALUES (2), (3);
 """
 
 
@@ -37,6 +41,9 @@ class Devices(unittest.TestCase):
         connection.execute("DELETE FROM NVTX_EVENTS WHERE start = 20")
         with self.assertRaises(Failed):
             devices.windows_of(connection)
+
+    def test_work_without_a_call_is_counted(self):
+        self.assertEqual((2, 5), devices.calls_missing(self.database()))
 
     def test_any_other_count_is_found(self):
         self.assertIsNone(devices.other_counts({"a": (1, 7), "b": (2, 9)}, {"b": [2, 1], "a": [1, 1]}))

@@ -21,6 +21,12 @@ PROFILED = 1
 # torch.profiler's total kernel time and the trace's, which are of two processes.
 MOST_APART = 0.01
 LEAST_WITH_LINE = 0.9
+# What is trained, and after what its checks are named.
+LM = "lm"
+TRAININGS = {
+    LM: ("train_lm.py",),
+    "resnet50": ("train_resnet.py", "--model", "resnet50", "--batch", "16", "--workers", "0", "--in-memory", "4"),
+}
 TABLES = {"kernel": "KERNEL", "gpu_memcpy": "MEMCPY", "gpu_memset": "MEMSET"}
 
 RANGES = """
@@ -69,20 +75,31 @@ def apart(ours, theirs):
     return abs(ours - theirs) / theirs if theirs else float(ours != 0)
 
 
-class Runs:
-    """The three runs, each made once."""
+def calls_missing(connection):
+    """How many pieces of device work have no call in the trace, by the tables and by the trace's own count."""
+    query = (
+        "SELECT count(*) FROM CUPTI_ACTIVITY_KIND_{} w WHERE NOT EXISTS "
+        "(SELECT 1 FROM CUPTI_ACTIVITY_KIND_RUNTIME r WHERE r.correlationId = w.correlationId)"
+    )
+    missing = sum(connection.execute(query.format(table)).fetchone()[0] for table in TABLES.values())
+    return missing, connection.execute("SELECT COALESCE(sum(unattributed), 0) FROM SLIPSTREAM_DEVICE_WORK").fetchone()[0]
 
-    def __init__(self, suite):
+
+class Runs:
+    """The runs of a training, each made once."""
+
+    def __init__(self, suite, training):
         self.suite = suite
-        self.folder = suite.scratch(GROUP)
+        self.training = training
+        self.folder = suite.scratch(f"{GROUP}/{training}")
 
     def train(self, name, watched, recorded):
         out = self.folder / f"{name}.json"
-        place = self.suite.scratch(f"{GROUP}/{name}")
-        program = [self.suite.python, GPU_TESTS / "device_windows.py", GPU_TESTS / "train_lm.py", out, STEPS, watched]
+        place = self.suite.scratch(f"{GROUP}/{self.training}/{name}")
+        script, *arguments = TRAININGS[self.training]
+        program = [self.suite.python, GPU_TESTS / "device_windows.py", GPU_TESTS / script, out, STEPS, watched, *arguments]
         prefix = self.suite.run_prefix("--quiet", "--record") if recorded else []
-        env = {"SLIPSTREAM_TRACER_DEVICE": "cupti"} if recorded else {}
-        env["PYTHONWARNINGS"] = "ignore"
+        env = {"PYTHONWARNINGS": "ignore"}
         self.suite.command(GROUP, [*prefix, *program, "--deterministic"], env=env, timeout=100, cwd=place).expect_success(
             name
         )
@@ -104,8 +121,9 @@ def windows_of(connection):
     return found
 
 
-def checks(suite):
-    runs = Runs(suite)
+def checks_of(suite, training):
+    """name -> check; they run in this order."""
+    runs = Runs(suite, training)
     kept = {}
 
     def bare(data):
@@ -133,7 +151,7 @@ def checks(suite):
             window = windows_of(connection)[PROFILED]
             totals, names = work_in(connection, *window)
             kernels, with_line = connection.execute(LINES, window).fetchone()
-            (unattributed,) = connection.execute("SELECT sum(unattributed) FROM SLIPSTREAM_DEVICE_WORK").fetchone()
+            missing, unattributed = calls_missing(connection)
         data["totals"], data["torch"] = totals, totals_of(theirs)
         if wrong := other_counts(names, theirs["kernel"]):
             raise Failed(wrong)
@@ -146,6 +164,8 @@ def checks(suite):
             f"{totals['gpu_memset'][0]} sets, as by torch.profiler; kernel time {distance:.2%} from its; {with_line} have "
             f"the program's line; {unattributed} without a call"
         )
+        if missing != unattributed:
+            raise Failed(f"{missing} pieces of work have no call, and the trace says {unattributed}; {text}")
         if distance > MOST_APART:
             raise Failed(f"more than {MOST_APART:.0%} apart; {text}")
         if with_line < LEAST_WITH_LINE * kernels:
@@ -203,9 +223,11 @@ def checks(suite):
         said = "its rules run on it" if rules.status == 0 else f"its rules: exit status {rules.status}"
         return f"nsys stats counts the same {instances} kernels and {time} ns; {said}"
 
-    return [
-        (f"{GROUP}.bare", harness.needs_gpu(suite, bare)),
-        (f"{GROUP}.recorded", harness.needs_gpu(suite, recorded)),
-        (f"{GROUP}.profiled", harness.needs_gpu(suite, profiled)),
-        (f"{GROUP}.nsight", harness.needs_gpu(suite, nsight)),
-    ]
+    return {"bare": bare, "recorded": recorded, "profiled": profiled, "nsight": nsight}
+
+
+def checks(suite):
+    found = [(f"{GROUP}.{name}", check) for name, check in checks_of(suite, LM).items()]
+    others = {training: checks_of(suite, training) for training in TRAININGS if training != LM}
+    found += [(f"{GROUP}.{training}_{name}", made[name]) for training, made in others.items() for name in ("bare", "recorded")]
+    return [(name, harness.needs_gpu(suite, check)) for name, check in found]

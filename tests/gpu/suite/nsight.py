@@ -12,7 +12,7 @@ import sqlite3
 from . import harness
 from .harness import Failed, Skipped, needs_gpu
 from .levels import RUNTIME
-from .sanitizer import Program, find_tool, result_line
+from .sanitizer import Program, devices_in_trace, find_tool, newest_trace, result_line
 from .trace import nsys
 
 GROUP = "nsight"
@@ -55,7 +55,8 @@ def different(ranges, calls):
     return "; ".join(wrong) or None
 
 
-def compute(suite, program, level=RUNTIME):
+def compute(suite, program, level=RUNTIME, options=()):
+    """options: of slipstream run."""
     env = level.environment()
 
     def profiled(tool, prefix, name):
@@ -76,7 +77,7 @@ def compute(suite, program, level=RUNTIME):
         if not tool:
             raise Skipped("no ncu here")
         summary = suite.scratch(GROUP) / f"compute.{level.name}.json"
-        prefix = suite.run_prefix("--quiet", "--summary", summary)
+        prefix = suite.run_prefix("--quiet", "--summary", summary, *options)
         program.run(prefix, ARGUMENTS, env=env).expect_success("slipstream")
         name, launches = launch_of(counted(harness.read_json(summary, "summary")))
         data["kernels"] = kernels = profiled(tool, prefix, name)
@@ -86,6 +87,20 @@ def compute(suite, program, level=RUNTIME):
             if others := profiled(tool, *arguments):
                 raise Failed(f"{what}: ncu profiled {others} kernels, and should none")
         return f"ncu profiled the {kernels} kernels inside {DOMAIN}@{name}, and none where there is no such range"
+
+    return check
+
+
+def compute_recorded(suite):
+    """ncu has the devices: it profiles all that it profiles else, and the trace says that it stood back."""
+    program = Program(suite, log=f"{GROUP}/recorded", trial=ARGUMENTS)
+
+    def check(data):
+        text = compute(suite, program, options=("--record",))(data)
+        said = devices_in_trace(suite, newest_trace(suite.scratch(f"{GROUP}/recorded")))
+        if "a profiler is attached" not in said:
+            raise Failed(f"beside ncu the trace has {said}")
+        return f"{text}; recorded, with {said}"
 
     return check
 
@@ -118,7 +133,9 @@ def systems(suite, program):
 
 def checks(suite):
     program = Program(suite, log=GROUP, trial=ARGUMENTS)
-    return [
-        (f"{GROUP}.{name}", needs_gpu(suite, check(suite, program)))
-        for name, check in (("compute", compute), ("systems", systems))
-    ]
+    found = {
+        "compute": compute(suite, program),
+        "compute_recorded": compute_recorded(suite),
+        "systems": systems(suite, program),
+    }
+    return [(f"{GROUP}.{name}", needs_gpu(suite, check)) for name, check in found.items()]

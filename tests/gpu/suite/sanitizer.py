@@ -2,12 +2,14 @@
 compute-sanitizer besides, which checks every access to device memory (memcheck) and to what the threads of a block
 share (racecheck)."""
 
+import contextlib
 import dataclasses
 import functools
 import glob
 import os
 import pathlib
 import re
+import sqlite3
 import threading
 
 from . import harness
@@ -109,6 +111,33 @@ def verdict(tool, result, expected_line):
     return None
 
 
+def newest_trace(folder):
+    traces = sorted(glob.glob(str(folder / "slipstream-trace-*")), key=os.path.getmtime)
+    if not traces:
+        raise Failed("it left no trace")
+    return traces[-1]
+
+
+def devices_in_trace(suite, trace):
+    """What a trace has of its devices, in words: kernels that all have their call, or the reason why none are there."""
+    database = pathlib.Path(trace) / "trace.sqlite"
+    export = [suite.slipstream, "export", trace, "--sqlite", database, "--force"]
+    suite.command("sanitizer", export, timeout=60).expect_success("slipstream export")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        kernels, with_call = connection.execute(
+            "SELECT count(*), count(c.correlationId) FROM CUPTI_ACTIVITY_KIND_KERNEL k "
+            "LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = k.correlationId"
+        ).fetchone()
+        facts = [value for (value,) in connection.execute("SELECT value FROM SLIPSTREAM_FACTS WHERE name = 'device_work'")]
+    if kernels:
+        if kernels != with_call:
+            raise Failed(f"{kernels - with_call} of {kernels} kernels have no call")
+        return f"{kernels} kernels, each with its call"
+    if not facts or not all(fact.startswith("off: ") for fact in facts):
+        raise Failed(f"the trace has no kernels and does not say why: {facts}")
+    return f"no kernels ({facts[0]})"
+
+
 class Program:
     """A CUDA program of tests/gpu/programs, carried in the build folder or compiled here, at the first use."""
 
@@ -167,10 +196,11 @@ class Program:
         return line
 
 
-def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK):
+def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK, options=()):
     """The tool finds nothing in the program under slipstream, but does in a run that does wrong: a line of detail.
 
-    policy: variables for the runs under slipstream. acted(summary) says what slipstream did, or raises Failed.
+    policy: variables for the runs under slipstream, options: of slipstream run. acted(summary) says what slipstream did,
+    or raises Failed.
     """
     # Of a few copies on a busy machine, all may be over before staging memory is there.
     policy = {"SLIPSTREAM_TRANSFER_START": "now"} | (policy or {})
@@ -191,7 +221,7 @@ def watched(suite, program, data, policy=None, acted=expect_acted, kind=MEMCHECK
     reasons = []
     for order in ("slipstream run -- compute-sanitizer", "compute-sanitizer slipstream run"):
         summary = suite.scratch(program.log) / f"{kind.name}.{len(reasons)}.json"
-        prefix = suite.run_prefix("--quiet", "--summary", summary)
+        prefix = suite.run_prefix("--quiet", "--summary", summary, *options)
         outside_in = [*prefix, *tool] if order.startswith("slipstream") else [*tool, *prefix]
         reason = verdict(kind, program.run(outside_in, kind.arguments, timeout=100, env=policy), expected)
         if reason is None:
@@ -226,7 +256,14 @@ def checks(suite):
     def watching(kind):
         return needs_gpu(suite, lambda data: watched(suite, program, data, kind=kind))
 
+    def recorded(data):
+        """Both want the devices: the tool finds what it finds, and the trace says whether it has their work."""
+        recording = Program(suite, log="sanitizer/recorded")
+        text = watched(suite, recording, data, options=("--record",))
+        return f"{text}; in the trace {devices_in_trace(suite, newest_trace(suite.scratch('sanitizer/recorded')))}"
+
     return [
         ("sanitizer.copies", needs_gpu(suite, copies)),
         *((f"sanitizer.{kind.name}", watching(kind)) for kind in (MEMCHECK, RACECHECK)),
+        ("sanitizer.recorded", needs_gpu(suite, recorded)),
     ]
