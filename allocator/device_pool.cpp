@@ -171,6 +171,26 @@ void DevicePool::GiveFences(Fences fences) {
   spare_fences_.push_back(std::move(fences));
 }
 
+size_t DevicePool::LargestIdle() {
+  size_t largest = 0;
+  for (Shard& shard : shards_) {
+    const size_t least = SizeClassOf(std::max<size_t>(largest, 1));
+    for (size_t index = kSizeClasses; index-- != least;) {
+      if (!shard.MayHave(index)) continue;
+      List& list = shard.lists[index];
+      const std::lock_guard lock(list.mutex);
+      if (list.empty()) continue;  // taken meanwhile
+      for (const Block* first : {list.passed, list.pending}) {
+        for (const Block* block = first; block != nullptr; block = block->next) {
+          largest = std::max(largest, block->bytes);
+        }
+      }
+      break;
+    }
+  }
+  return largest;
+}
+
 PoolFigures DevicePool::Figures() const {
   PoolFigures figures;
   figures.live_bytes = live_bytes_.load(std::memory_order_relaxed);

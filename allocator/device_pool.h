@@ -111,6 +111,8 @@ class DevicePool {
   void CountRetry() { retries_.fetch_add(1, std::memory_order_relaxed); }
   size_t idle_bytes() const { return idle_bytes_.load(std::memory_order_seq_cst); }
   PoolFigures Figures() const;
+  // Bytes of the largest idle block; 0: there is none. Looks at the highest list of each shard, under its lock.
+  size_t LargestIdle();
 
   // Free memory of the device: what the driver said when it was last asked, less what was got from it since, plus what
   // it got back. Others take memory too.

@@ -7,6 +7,7 @@
 #include <cuda.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "allocator/decision.h"
 
@@ -20,12 +21,17 @@ struct PoolFigures {
   uint64_t peak_idle_bytes = 0;
   uint64_t trims = 0;    // blocks given back because nobody wanted them
   uint64_t retries = 0;  // allocations tried again after idle blocks were given back
+  // These two only where Reports::wants_more says so; nothing: not asked, or not known.
+  std::optional<uint64_t> device_used{};   // of the device's memory, by anybody, as the driver says it
+  std::optional<uint64_t> largest_idle{};  // bytes of the largest idle block
 };
 
 struct Reports {
   void (*decided)(Decision decision, uint64_t bytes);
   // What the pool of a device holds now: seldom, and whenever much has changed.
   void (*holds)(CUdevice device, const PoolFigures& figures);
+  // Whether the next figures of the device are to have what has to be asked for: seldom true.
+  bool (*wants_more)(CUdevice device);
 };
 
 }  // namespace slipstream::allocator

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "allocator/device_use.h"
 #include "cuda/clock.h"
 
 namespace slipstream::allocator {
@@ -204,7 +205,12 @@ void Segments::Report(DevicePool& pool, bool at_once) {
   uint64_t before = pool.reported_ns.load(std::memory_order_relaxed);
   if (!at_once && now - before < kReportNs) return;
   if (!pool.reported_ns.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
-  reports_.holds(pool.device(), pool.Figures());
+  PoolFigures figures = pool.Figures();
+  if (Alive() && reports_.wants_more(pool.device())) {
+    figures.device_used = AskDeviceUse(driver_, ledger_, pool.context());
+    figures.largest_idle = pool.LargestIdle();
+  }
+  reports_.holds(pool.device(), figures);
 }
 
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <new>
 
+#include "allocator/device_use.h"
 #include "cuda/sharded.h"
 #include "cuda/stream_ref.h"
 
@@ -234,7 +235,12 @@ bool StreamOrdered::GiveBehindAll(void* memory) {
 
 void StreamOrdered::Report(StreamHeap& heap) {
   const HeapFigures figures = heap.Figures();
-  reports_.holds(heap.device(), {.live_bytes = figures.used, .idle_bytes = figures.reserved - figures.used});
+  PoolFigures told = {.live_bytes = figures.used, .idle_bytes = figures.reserved - figures.used};
+  // Its idle pieces can be put together (kMoved): the largest says nothing.
+  if (Alive() && reports_.wants_more(heap.device())) {
+    told.device_used = AskDeviceUse(driver_, ledger_, heap.context());
+  }
+  reports_.holds(heap.device(), told);
 }
 
 void StreamOrdered::StreamEnds(cudaStream_t stream) {

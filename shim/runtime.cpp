@@ -176,8 +176,15 @@ void RecordMemory(CUdevice device, const allocator::PoolFigures& figures) {
                           .parked_bytes = figures.parked_bytes,
                           .peak_idle_bytes = figures.peak_idle_bytes,
                           .trims = figures.trims,
-                          .retries = figures.retries});
+                          .retries = figures.retries,
+                          .device_used = figures.device_used,
+                          .largest_idle = figures.largest_idle});
   }
+}
+
+bool WantsDeviceUse(CUdevice device) {
+  tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire);
+  return tracer != nullptr && tracer->WantsDeviceUse(device);
 }
 
 // The process is exiting (S53).
@@ -251,7 +258,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
         transfer::Engine(policy.transfer, threads, ranks_here, CountTransfer, SitesFor(policy.transfer), *ledger);
     g_transfer.store(engine, std::memory_order_release);
   }
-  const allocator::Reports reports = {.decided = CountAllocator, .holds = RecordMemory};
+  const allocator::Reports reports = {.decided = CountAllocator, .holds = RecordMemory, .wants_more = WantsDeviceUse};
   if (allocator.device) {
     auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, *ledger, reports);
     g_allocator.store(pool, std::memory_order_release);

@@ -221,6 +221,8 @@ void Tracer::RecordMemory(const MemoryFigures& figures) {
   if (trace_ != nullptr) trace_->Memory(figures);
 }
 
+bool Tracer::WantsDeviceUse(int32_t device) { return trace_ != nullptr && trace_->WantsDeviceUse(device); }
+
 void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
   if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns);
   if (file_ != nullptr && index < file_->decision_count()) {

@@ -108,6 +108,8 @@ class Tracer {
   void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share);
   // What the pool of a device holds now. Lock-free; nothing without a counter file or a trace.
   void RecordMemory(const MemoryFigures& figures);
+  // CallRecorder::WantsDeviceUse; false: there is no trace.
+  bool WantsDeviceUse(int32_t device);
   bool has_counter_file() const { return file_ != nullptr; }
 
  private:

@@ -68,6 +68,21 @@ TEST_F(DevicePoolTest, TakesWhatIsOlderThanATime) {
   EXPECT_EQ(pool_.idle_bytes(), kMiB);
 }
 
+TEST_F(DevicePoolTest, TheLargestIdleBlock) {
+  EXPECT_EQ(pool_.LargestIdle(), 0U);
+  Idle(9 * kMiB, 0, true);
+  Idle(9 * kMiB + 512);  // of the same list
+  Idle(kMiB);
+  EXPECT_EQ(pool_.LargestIdle(), 9 * kMiB + 512);
+  std::thread([this] { Idle(5 * kMiB); }).join();  // of another shard, as it may be
+  std::thread([this] { Idle(40 * kMiB); }).join();
+  EXPECT_EQ(pool_.LargestIdle(), 40 * kMiB);
+  ASSERT_NE(pool_.Take(40 * kMiB, 40 * kMiB), nullptr);
+  EXPECT_EQ(pool_.LargestIdle(), 9 * kMiB + 512);
+  ASSERT_NE(pool_.Take(9 * kMiB + 512, 9 * kMiB + 512), nullptr);
+  EXPECT_EQ(pool_.LargestIdle(), 9 * kMiB);
+}
+
 TEST_F(DevicePoolTest, FiguresFollowTheBlocks) {
   Idle(kMiB);
   Idle(2 * kMiB, 0, true);

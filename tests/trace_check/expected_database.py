@@ -170,10 +170,15 @@ class OneProcess:
         self.compare(
             "memory",
             self.query(
-                "SELECT start, deviceId, liveBytes, idleBytes, parkedBytes, trims, retries FROM SLIPSTREAM_MEMORY WHERE processId = ?"
+                "SELECT start, deviceId, liveBytes, idleBytes, parkedBytes, trims, retries, deviceUsedBytes, largestIdleBytes "
+                "FROM SLIPSTREAM_MEMORY WHERE processId = ?"
             ),
             [
-                (self.at(m["start"]), m["device"], m["bytes"], m["stream"], m["number"], m["site"], m["correlation"])
+                (
+                    *(self.at(m["start"]), m["device"], m["bytes"], m["stream"], m["number"], m["site"], m["correlation"]),
+                    m.get("status", 0) << 32 | m.get("stack", 0) if m.get("flags", 0) & 1 else None,
+                    (m.get("decision", 0) << 16 | m.get("hook", 0)) << 10 if m.get("flags", 0) & 2 else None,
+                )
                 for _, m in self.process.rows(MEMORY)
             ],
         )

@@ -345,7 +345,8 @@ class Process:
             )
         idle = draw.randrange(1 << 30)
         self.add(1, dict(kind=MEMORY, start=at, end=at, bytes=draw.randrange(1 << 36), stream=idle, number=draw.randrange(idle + 1), site=draw.randrange(9),
-                         correlation=draw.randrange(4), device=draw.randrange(2)))  # fmt: skip
+                         correlation=draw.randrange(4), device=draw.randrange(2), flags=draw.randrange(4), stack=draw.randrange(1 << 32), status=draw.randrange(32),
+                         hook=draw.randrange(1 << 16), decision=draw.randrange(1 << 10)))  # fmt: skip
         return max(at, other, begin + 1)
 
     def memory_call(self, at):

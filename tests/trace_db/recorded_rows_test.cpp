@@ -214,6 +214,9 @@ TEST_F(RecordedRowsTest, OtherKindsOfRecords) {
   recorder->Record(tracer::MemoryRecord(
       now + 5,
       {.device = 2, .live_bytes = 11, .idle_bytes = uint64_t{1} << 50, .parked_bytes = 3, .trims = 4, .retries = 5}));
+  recorder->Record(tracer::MemoryRecord(
+      now + 6, {.device = 2, .live_bytes = 7, .device_used = (uint64_t{3} << 32) + 5, .largest_idle = 0}));
+  recorder->Record(tracer::MemoryRecord(now + 7, {.device = 2, .live_bytes = 8, .largest_idle = 3 * 1024 + 1}));
   ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
   const BuildResult result = BuildWell();
   const uint64_t zero = result.start_unix_ns - static_cast<uint64_t>(result.hosts.at(0).clocks.difference);
@@ -226,8 +229,11 @@ TEST_F(RecordedRowsTest, OtherKindsOfRecords) {
                   "FROM NVTX_EVENTS e JOIN ENUM_NSYS_EVENT_TYPE t ON t.id = e.eventType"),
             (Rows{{Number(now - zero), "50", "NvtxStartEndRange", "step", "12", "0", tid},
                   {Number(now + 50 - zero), "40", "NvtxStartEndRange", "step", "13", "0", tid}}));
-  EXPECT_EQ(Query("SELECT start, deviceId, liveBytes, idleBytes, parkedBytes, trims, retries FROM SLIPSTREAM_MEMORY"),
-            (Rows{{Number(now + 5 - zero), "2", "11", Number(uint64_t{1} << 50), "3", "4", "5"}}));
+  EXPECT_EQ(Query("SELECT start, deviceId, liveBytes, idleBytes, parkedBytes, trims, retries, deviceUsedBytes, "
+                  "largestIdleBytes FROM SLIPSTREAM_MEMORY ORDER BY start"),
+            (Rows{{Number(now + 5 - zero), "2", "11", Number(uint64_t{1} << 50), "3", "4", "5", "NULL", "NULL"},
+                  {Number(now + 6 - zero), "2", "7", "0", "0", "0", "0", Number((uint64_t{3} << 32) + 5), "0"},
+                  {Number(now + 7 - zero), "2", "8", "0", "0", "0", "0", "NULL", "3072"}}));
   EXPECT_EQ(One("SELECT value FROM SLIPSTREAM_FACTS WHERE key = 'policy'"), "defaults");
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_CLOCKS WHERE monotonicBeforeNs <= monotonicAfterNs AND "
                 "start = monotonicBeforeNs - " +

@@ -42,6 +42,28 @@ TEST(MemorySamplerTest, SmallChangesOnceInTenMilliseconds) {
   EXPECT_EQ(kept, 10);
 }
 
+TEST(MemorySamplerTest, TheDriverIsAskedOnceInTenMillisecondsForEachDevice) {
+  MemorySampler pace;
+  EXPECT_TRUE(pace.MayAsk(0, kMs));
+  EXPECT_TRUE(pace.MayAsk(1, kMs));
+  EXPECT_FALSE(pace.MayAsk(0, kMs + MemorySampler::kPeriodNs - 1));
+  EXPECT_TRUE(pace.MayAsk(0, kMs + MemorySampler::kPeriodNs));
+  EXPECT_FALSE(pace.MayAsk(0, kMs + 2 * MemorySampler::kPeriodNs - 1));
+  for (const int32_t device : {-1, 64}) EXPECT_FALSE(pace.MayAsk(device, kMs));
+}
+
+TEST(MemorySamplerTest, WhatWasAskedForIsKept) {
+  MemorySampler pace;
+  EXPECT_TRUE(pace.Passes(Of(1'000'000), kMs));
+  EXPECT_FALSE(pace.Passes(Of(1'000'000), kMs + 1));
+  MemoryFigures figures = Of(1'000'000);
+  figures.device_used = 5;
+  EXPECT_TRUE(pace.Passes(figures, kMs + 2));
+  figures = Of(1'000'000);
+  figures.largest_idle = 0;
+  EXPECT_TRUE(pace.Passes(figures, kMs + 3));
+}
+
 TEST(MemorySamplerTest, StrangeDevicesPass) {
   MemorySampler pace;
   for (const int32_t device : {-1, 64, 1000}) {

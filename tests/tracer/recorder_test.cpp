@@ -187,6 +187,9 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   const MemoryFigures figures = {
       .device = 2, .live_bytes = 1, .idle_bytes = uint64_t{1} << 50, .parked_bytes = 3, .trims = 4, .retries = 5};
   recorder->Record(MemoryRecord(3000, figures));
+  recorder->Record(
+      MemoryRecord(3001, {.device_used = 0xfedcba9876543210U, .largest_idle = uint64_t{0xfedcba98U} * 1024 + 1023}));
+  recorder->Record(MemoryRecord(3002, {.device_used = 0, .largest_idle = UINT64_MAX}));
   recorder->Record(MarkRecord(4000, site, 99));
   recorder->Record(StepRecord(1000, 5000, 12));
   EXPECT_TRUE(recorder->recording());
@@ -213,11 +216,17 @@ TEST_F(RecorderTest, WhatIsRecordedIsReadWithAllThatItRefersTo) {
   EXPECT_EQ(spool.reader->SiteOf(site)->function, "step");
   EXPECT_EQ(spool.reader->SiteOf(site)->line, 7);
   const std::vector<SpoolRecord> memory = spool.Of(RecordKind::kMemory);
-  ASSERT_EQ(memory.size(), 1U);
+  ASSERT_EQ(memory.size(), 3U);
   EXPECT_EQ(MemoryOf(memory[0].record).idle_bytes, figures.idle_bytes);
   EXPECT_EQ(MemoryOf(memory[0].record).parked_bytes, 3U);
   EXPECT_EQ(MemoryOf(memory[0].record).retries, 5U);
   EXPECT_EQ(MemoryOf(memory[0].record).device, 2);
+  EXPECT_FALSE(MemoryOf(memory[0].record).device_used.has_value());
+  EXPECT_FALSE(MemoryOf(memory[0].record).largest_idle.has_value());
+  EXPECT_EQ(MemoryOf(memory[1].record).device_used, 0xfedcba9876543210U);
+  EXPECT_EQ(MemoryOf(memory[1].record).largest_idle, uint64_t{0xfedcba98U} * 1024);
+  EXPECT_EQ(MemoryOf(memory[2].record).device_used, 0U);
+  EXPECT_EQ(MemoryOf(memory[2].record).largest_idle, uint64_t{UINT32_MAX} * 1024);
   ASSERT_EQ(spool.Of(RecordKind::kMark).size(), 1U);
   EXPECT_EQ(spool.Of(RecordKind::kMark)[0].record.bytes, 99U);
   ASSERT_EQ(spool.Of(RecordKind::kStep).size(), 1U);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace slipstream::tracer {
 
@@ -16,6 +17,9 @@ struct MemoryFigures {
   uint64_t peak_idle_bytes = 0;
   uint64_t trims = 0;    // blocks given back because nobody wanted them
   uint64_t retries = 0;  // allocations tried again after idle blocks were given back
+  // Only in a trace, and there in few readings.
+  std::optional<uint64_t> device_used{};   // of the device's memory, by anybody, as the driver says it
+  std::optional<uint64_t> largest_idle{};  // bytes of the largest idle block; in a trace whole KiB
 };
 
 }  // namespace slipstream::tracer

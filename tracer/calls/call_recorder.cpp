@@ -35,11 +35,13 @@ struct CurrentCall {
   uint16_t decision = 0;
   Caller caller{};
   bool work_is_own = false;  // of its first call of the driver: made by slipstream
+  bool has_reading = false;  // t_reading is to be recorded with its end
   uint32_t correlation = 0;  // of the same
   uint64_t number = 0;
   uint64_t stream = 0;
 };
 constinit thread_local CurrentCall t_call;
+constinit thread_local MemoryFigures t_reading;
 
 // The driver call that the thread is in, where it has a record of its own.
 struct DriverCall {
@@ -198,6 +200,8 @@ void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const Call
                     .decision = call.decision,
                     .kind = RecordKind::kCall,
                     .flags = FlagsOf(call.caller, call.work_is_own)});
+  if (call.has_reading) [[unlikely]]
+    recorder_.Record(MemoryRecord(end_ns, t_reading));
   if (status != 0) return;
   if (detail.address != 0 || detail.use == MemoryUse::kReset) RecordBlock(id, start_ns, end_ns, detail);
   if (!devices_described_.load(std::memory_order_relaxed)) [[unlikely]]
@@ -331,7 +335,15 @@ void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64
 void CallRecorder::Memory(const MemoryFigures& figures) {
   if (!recorder_.recording()) return;
   const uint64_t now = NowNs();
-  if (pace_.Passes(figures, now)) recorder_.Record(MemoryRecord(now, figures));
+  if (!pace_.Passes(figures, now)) return;
+  CurrentCall& call = t_call;
+  if (!call.open || !figures.device_used) {
+    recorder_.Record(MemoryRecord(now, figures));
+    return;
+  }
+  if (call.has_reading) recorder_.Record(MemoryRecord(now, t_reading));  // of another device
+  call.has_reading = true;
+  t_reading = figures;
 }
 
 }  // namespace slipstream::tracer

@@ -27,6 +27,7 @@
 #include <utility>
 
 #include "tracer/base/call_detail.h"
+#include "tracer/base/clock.h"
 #include "tracer/base/hook_id.h"
 #include "tracer/base/memory_figures.h"
 #include "tracer/base/memory_sampler.h"
@@ -88,7 +89,12 @@ class CallRecorder {
   void SetDevice(DeviceRecords* device) { recorder_.SetDevice(device); }
 
   // Recorded if it differs from what was recorded last by enough to be seen (memory_sampler.h).
+  // What has the device's use in it (MemoryFigures::device_used) is recorded with the end of the call that it was found
+  // in: as of the blocks that the call gets, which that use includes.
   void Memory(const MemoryFigures& figures);
+  // Whether the figures of the device are to have what the driver has to be asked for: something is recorded, and it
+  // was not asked for 10 ms.
+  bool WantsDeviceUse(int32_t device) { return recorder_.recording() && pace_.MayAsk(device, NowNs()); }
 
   // From now on these are recorded too. They live as long as the process.
   void Record(ProgramRanges* ranges) {

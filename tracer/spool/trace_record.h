@@ -9,6 +9,7 @@
 //   kinds that it does not know, and bytes behind those that it knows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -128,26 +129,45 @@ inline TraceRecord StepRecord(uint64_t start_ns, uint64_t end_ns, uint64_t numbe
 }
 
 // bytes, stream, number: live, idle, parked bytes; site, correlation: trims and retries, the lower 32 bits. The peak
-// is not kept: a reader finds it.
+// is not kept: a reader finds it. Flags say which of these are there: stack and status, the lower and upper 32 bits of
+// what the device had in use; hook and decision, the lower and upper 16 bits of the KiB of the largest idle block.
+inline constexpr uint8_t kHasDeviceUsed = 1;
+inline constexpr uint8_t kHasLargestIdle = 2;
+
 inline TraceRecord MemoryRecord(uint64_t now_ns, const MemoryFigures& figures) {
+  const uint64_t used = figures.device_used.value_or(0);
+  const auto largest = static_cast<uint32_t>(std::min<uint64_t>(figures.largest_idle.value_or(0) / 1024, UINT32_MAX));
   return {.start_ns = now_ns,
           .end_ns = now_ns,
           .bytes = figures.live_bytes,
           .stream = figures.idle_bytes,
           .number = figures.parked_bytes,
+          .stack = static_cast<uint32_t>(used),
           .site = static_cast<uint32_t>(figures.trims),
           .correlation = static_cast<uint32_t>(figures.retries),
+          .status = static_cast<int32_t>(static_cast<uint32_t>(used >> 32)),
+          .hook = static_cast<uint16_t>(largest),
+          .decision = static_cast<uint16_t>(largest >> 16),
           .device = static_cast<int16_t>(figures.device),
-          .kind = RecordKind::kMemory};
+          .kind = RecordKind::kMemory,
+          .flags = static_cast<uint8_t>((figures.device_used ? kHasDeviceUsed : 0) |
+                                        (figures.largest_idle ? kHasLargestIdle : 0))};
 }
 
 inline MemoryFigures MemoryOf(const TraceRecord& record) {
-  return {.device = record.device,
-          .live_bytes = record.bytes,
-          .idle_bytes = record.stream,
-          .parked_bytes = record.number,
-          .trims = record.site,
-          .retries = record.correlation};
+  MemoryFigures figures = {.device = record.device,
+                           .live_bytes = record.bytes,
+                           .idle_bytes = record.stream,
+                           .parked_bytes = record.number,
+                           .trims = record.site,
+                           .retries = record.correlation};
+  if ((record.flags & kHasDeviceUsed) != 0) {
+    figures.device_used = uint64_t{static_cast<uint32_t>(record.status)} << 32 | record.stack;
+  }
+  if ((record.flags & kHasLargestIdle) != 0) {
+    figures.largest_idle = (uint64_t{record.decision} << 16 | record.hook) * 1024;
+  }
+  return figures;
 }
 
 // From the start of the first one that is missing to the end of the last. bytes is how many, number how many of this

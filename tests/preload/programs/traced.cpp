@@ -241,6 +241,23 @@ int Memory(int blocks) {
   return 0;
 }
 
+// The device's first memory, which is when a pool first says what it holds, and what is in use of the device then; with
+// `capture`, while a stream is being captured.
+int DeviceUse(bool capture) {
+  cudaStream_t stream = nullptr;
+  if (cudaStreamCreate(&stream) != cudaSuccess) return 1;
+  if (capture && cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) != cudaSuccess) return 1;
+  void* block = nullptr;
+  if (cudaMalloc(&block, 6 << 20) != cudaSuccess) return 1;
+  cudaGraph_t graph = nullptr;
+  if (capture && cudaStreamEndCapture(stream, &graph) != cudaSuccess) return 1;
+  size_t free = 0;
+  size_t total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return 1;
+  std::printf("%zu\n", total - free);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -260,6 +277,7 @@ int main(int argc, char** argv) {
   if (what == "limited") return Limited(static_cast<rlim_t>(number(2)), number(3) != 0, number(4));
   if (what == "at_exit") return AtExit();
   if (what == "memory") return Memory(number(2));
+  if (what == "device_use") return DeviceUse(number(2) != 0);
   if (what == "exec") {
     Calls(number(2));
     execl("/proc/self/exe", argv[0], "calls", argv[2], static_cast<char*>(nullptr));

@@ -351,6 +351,37 @@ TEST(TraceCallsTest, WhatThePoolHolds) {
   }
 }
 
+// Nothing is idle, so that what the program is told is what the driver said.
+TEST(TraceCallsTest, WhatTheDeviceHasInUse) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "device_use", "0"}, directory);
+  ASSERT_EQ(traced.status, 0) << traced.err;
+  const Trace trace = ReadOnlyTrace(directory);
+  const std::vector<TraceRecord> memory = trace.Of(RecordKind::kMemory);
+  const std::vector<TraceRecord> blocks = trace.Of(RecordKind::kAllocated);
+  ASSERT_FALSE(memory.empty());
+  ASSERT_EQ(blocks.size(), 1U);
+  const tracer::MemoryFigures figures = tracer::MemoryOf(memory[0]);
+  ASSERT_TRUE(figures.device_used.has_value());
+  EXPECT_EQ(std::to_string(figures.device_used.value_or(0)) + "\n", traced.out);
+  EXPECT_GE(figures.device_used.value_or(0), uint64_t{6} << 20);
+  EXPECT_EQ(figures.live_bytes, uint64_t{6} << 20);
+  EXPECT_EQ(figures.largest_idle, 0U);
+  EXPECT_EQ(memory[0].start_ns, blocks[0].end_ns) << "as of the block that is in it";
+  for (size_t i = 1; i < memory.size(); ++i) {
+    EXPECT_FALSE(tracer::MemoryOf(memory[i]).device_used.has_value()) << "the process is exiting, or it is too soon";
+  }
+}
+
+TEST(TraceCallsTest, NobodyAsksWhatIsInUseDuringACapture) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "device_use", "1"}, directory);
+  ASSERT_EQ(traced.status, 0) << traced.err;
+  const std::vector<TraceRecord> memory = ReadOnlyTrace(directory).Of(RecordKind::kMemory);
+  ASSERT_FALSE(memory.empty());
+  for (const TraceRecord& record : memory) EXPECT_FALSE(tracer::MemoryOf(record).device_used.has_value());
+}
+
 TEST(TraceCallsTest, OffLeavesNoFileAndNoThread) {
   const std::string on = NewDirectory();
   EXPECT_NE(RunTraced({TRACED, "threads"}, on).out.find("slipstream-rec\n"), std::string::npos);

@@ -331,7 +331,9 @@ void ProcessRows::SumUpSteps() {
 void ProcessRows::AddMemory(const TraceRecord& record) {
   const tracer::MemoryFigures figures = MemoryOf(record);
   tables_.own_memory.Row(At(record.start_ns), number_, figures.device, Size(figures.live_bytes),
-                         Size(figures.idle_bytes), Size(figures.parked_bytes), figures.trims, figures.retries);
+                         Size(figures.idle_bytes), Size(figures.parked_bytes), figures.trims, figures.retries,
+                         NumberOrNull{figures.device_used.has_value(), Size(figures.device_used.value_or(0))},
+                         NumberOrNull{figures.largest_idle.has_value(), Size(figures.largest_idle.value_or(0))});
 }
 
 int64_t ProcessRows::DecisionId(uint16_t decision) {

@@ -161,7 +161,8 @@ inline constexpr TableLayout kOwnModules = {
 inline constexpr TableLayout kOwnMemory = {
     "SLIPSTREAM_MEMORY",
     "start INTEGER NOT NULL, processId INTEGER NOT NULL, deviceId INTEGER NOT NULL, liveBytes INTEGER NOT NULL, "
-    "idleBytes INTEGER NOT NULL, parkedBytes INTEGER NOT NULL, trims INTEGER NOT NULL, retries INTEGER NOT NULL"};
+    "idleBytes INTEGER NOT NULL, parkedBytes INTEGER NOT NULL, trims INTEGER NOT NULL, retries INTEGER NOT NULL, "
+    "deviceUsedBytes INTEGER, largestIdleBytes INTEGER"};
 inline constexpr TableLayout kOwnAllocations = {
     "SLIPSTREAM_ALLOCATIONS",
     "time INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "
