@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <regex>
@@ -167,6 +168,9 @@ TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
       records.push_back(RecordOf(block));
     }
     spool.Records(1, records);
+    // When there are five.
+    spool.Records(
+        0, {tracer::MemoryRecord(kBegin + 410, {.live_bytes = 5 << 20, .idle_bytes = 30, .device_used = 100 << 20})});
     spool.End();
   }
   BuildWell();
@@ -178,7 +182,15 @@ TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
   EXPECT_EQ(held["allocated_and_not_seen_freed"], 0);
   const json& device = held["devices"][0];
   EXPECT_EQ(device["peak_bytes"], 20 << 20);
-  EXPECT_EQ(device["pool_idle_bytes_then"], nullptr);
+  EXPECT_EQ(device["pool_idle_bytes_then"], 30);
+  const json& use = device["device_use_then"];
+  EXPECT_EQ(use["used_bytes"], 100 << 20);
+  EXPECT_EQ(use["block_bytes"], 5 << 20);
+  EXPECT_EQ(use["rest_bytes"], (100 << 20) - (5 << 20) - 30);
+  const json& over_time = device["over_time"];
+  ASSERT_EQ(over_time["highest_bytes"].size(), 60U);
+  ASSERT_EQ(over_time["highest_bytes_of_holders"].size(), 3U);
+  EXPECT_EQ(*std::max_element(over_time["highest_bytes"].begin(), over_time["highest_bytes"].end()), 20 << 20);
   EXPECT_EQ(device["at_peak"]["libraries"][0]["library"], "/lib/libnccl.so.2");
   EXPECT_EQ(device["at_peak"]["sizes"][0]["at_least_bytes"], 1 << 20);
   int64_t sum = 0;

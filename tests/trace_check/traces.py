@@ -37,6 +37,9 @@ OUTCOMES = (
     "allocator.parked",
     "allocator.new",
     "transfer.d2h.promoted",
+    "allocator.grown",
+    "allocator.retried",
+    "allocator.reclaimed",
 )
 KERNEL_NAMES = ("gemm_s16816", "elementwise_kernel", "ncclDevKernel_AllReduce", "hmma_conv", "reduce_kernel")
 LINES = {
@@ -167,6 +170,7 @@ class Process:
     # ---- the program
     def make(self, iterations, begin):
         draw = self.random
+        self.pools = draw.choice((1, 2))
         at = begin
         self.add(1, dict(kind=MARK, start=at, end=at, site=MAIN, bytes=7))
         for i in range(draw.randrange(3)):
@@ -345,7 +349,7 @@ class Process:
             )
         idle = draw.randrange(1 << 30)
         self.add(1, dict(kind=MEMORY, start=at, end=at, bytes=draw.randrange(1 << 36), stream=idle, number=draw.randrange(idle + 1), site=draw.randrange(9),
-                         correlation=draw.randrange(4), device=draw.randrange(2), flags=draw.randrange(4), stack=draw.randrange(1 << 32), status=draw.randrange(32),
+                         correlation=draw.randrange(4), device=draw.randrange(self.pools), flags=draw.randrange(4), stack=draw.randrange(1 << 32), status=draw.randrange(32),
                          hook=draw.randrange(1 << 16), decision=draw.randrange(1 << 10)))  # fmt: skip
         return max(at, other, begin + 1)
 
@@ -366,7 +370,7 @@ class Process:
                 at,
                 end,
                 site=LAYER,
-                decisions=[(self.decision(draw.choice(("allocator.parked", "allocator.new"))), 512, 0, 0)],
+                decisions=[(self.decision(draw.choice(("allocator.parked", "allocator.new", "allocator.reclaimed"))), 512, 0, 0)],
                 block=block,
             )
             return end
@@ -377,7 +381,7 @@ class Process:
             self.next_address += 1 << 21
         address, size = self.next_address, draw.choice((512, 1 << 20, 20 << 20))
         self.blocks[address] = size
-        decision = draw.choice(("allocator.reused", "allocator.new"))
+        decision = draw.choice(("allocator.reused", "allocator.new", "allocator.grown", "allocator.retried"))
         block = dict(
             kind=ALLOCATED,
             number=address,

@@ -18,6 +18,7 @@ namespace {
 
 using trace_db::DatabaseReader;
 using trace_db::Question;
+using trace_db::Sum;
 using tracer::MemoryKind;
 using tracer::MemoryUse;
 
@@ -175,16 +176,65 @@ class Reading {
   void LookAtPeaks() {
     Ledger ledger;
     uint64_t number = 0;
+    size_t open = 0;  // devices whose blocks at their reading are not known yet
+    for (auto& [device, draft] : drafts_) {
+      draft.held.use = UseBefore(device, draft.held.peak_time, &draft.use_time);
+      if (draft.held.use) ++open;
+    }
+    const auto close = [&](Draft* draft, int64_t device) {
+      DeviceUse& use = *draft->held.use;
+      use.blocks = ledger.Of(device).bytes;
+      use.rest = use.used - Sum(use.blocks, use.idle);
+      draft->use_is_complete = true;
+      --open;
+    };
     std::map<uint64_t, int64_t> devices;  // by the event of their peak
     for (const auto& [device, draft] : drafts_) devices.emplace(draft.peak_event, device);
     Question row(*reader_, kEvents);
     auto next = devices.begin();
-    for (row.Bind(1, process_.process); next != devices.end() && row.Next(); ++number) {
+    for (row.Bind(1, process_.process); (next != devices.end() || open != 0) && row.Next(); ++number) {
+      for (auto& [device, draft] : drafts_) {
+        if (draft.held.use && !draft.use_is_complete && row.Number(0) > draft.use_time) close(&draft, device);
+      }
       ledger.Apply(row);
-      if (number != next->first) continue;
+      if (next == devices.end() || number != next->first) continue;
       Describe(ledger, next->second, &drafts_[next->second]);
       ++next;
     }
+    for (auto& [device, draft] : drafts_) {
+      if (draft.held.use && !draft.use_is_complete) close(&draft, device);
+    }
+  }
+
+  // The highest of each of kMemoryColumns parts of the run, by the holders that had most at the peak.
+  void DrawColumns(int64_t first, int64_t last) {
+    const int64_t length = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kMemoryColumns) + 1);
+    const auto column_of = [&](int64_t time) {
+      return static_cast<size_t>(std::clamp<int64_t>((time - first) / length, 0, kMemoryColumns - 1));
+    };
+    for (auto& [device, draft] : drafts_) {
+      MemoryColumns& columns = draft.held.columns;
+      columns = {.first = first, .length = length, .all = {}, .of = {}, .peak = column_of(draft.held.peak_time)};
+      columns.all.highest.resize(kMemoryColumns);
+      columns.of.resize(std::min(draft.holders.size(), kHoldersInColumns));
+      for (MemoryColumns::Row& row : columns.of) row.highest.resize(kMemoryColumns);
+    }
+    Ledger ledger;
+    Question row(*reader_, kEvents);
+    for (row.Bind(1, process_.process); row.Next();) {
+      const std::optional<int64_t> device = ledger.Apply(row);
+      if (!device) continue;
+      Draft& draft = drafts_[*device];
+      MarkUpTo(column_of(trace_db::BoundedTime(row.Number(0))), &draft);
+      const Ledger::Device& now = ledger.Of(*device);
+      draft.now = {now.bytes};
+      for (size_t i = 0; i < draft.held.columns.of.size(); ++i) {
+        const auto of = now.of.find(draft.holders[i]);
+        draft.now.push_back(of != now.of.end() ? of->second : 0);
+      }
+      Mark(&draft);
+    }
+    for (auto& [device, draft] : drafts_) MarkUpTo(column_of(last), &draft);
   }
 
   // The moment of each part in which the device had most, by the holders that had most at its peak.
@@ -220,7 +270,40 @@ class Reading {
     HeldReport held;
     uint64_t peak_event = 0;
     std::vector<Holder> holders;  // as those of `held`
+    int64_t use_time = 0;         // of its use, as the database has it
+    bool use_is_complete = false;
+    size_t column = 0;         // that DrawColumns is at
+    std::vector<int64_t> now;  // what there is then: all of it, and of the holders drawn; empty: nothing yet
   };
+
+  // What there is now has been there in the part that is being drawn.
+  static void Mark(Draft* draft) {
+    MemoryColumns& columns = draft->held.columns;
+    for (size_t i = 0; i < draft->now.size(); ++i) {
+      int64_t& highest = (i == 0 ? columns.all : columns.of[i - 1]).highest[draft->column];
+      highest = std::max(highest, draft->now[i]);
+    }
+  }
+  // And in all parts until then. Times that go back, as only a damaged trace has them, stay where they are.
+  static void MarkUpTo(size_t column, Draft* draft) {
+    while (draft->column < column) {
+      ++draft->column;
+      Mark(draft);
+    }
+  }
+
+  // By the last reading up to `time` that has it; *read_at is its time. The blocks are not known yet.
+  std::optional<DeviceUse> UseBefore(int64_t device, int64_t time, int64_t* read_at) {
+    if (!reader_->HasColumn("SLIPSTREAM_MEMORY", "deviceUsedBytes")) return std::nullopt;
+    Question row(*reader_,
+                 "SELECT start, deviceUsedBytes, idleBytes FROM SLIPSTREAM_MEMORY WHERE processId = ?1 AND deviceId = "
+                 "?2 AND start <= ?3 AND deviceUsedBytes IS NOT NULL ORDER BY start DESC LIMIT 1");
+    if (!row.Bind(1, process_.process).Bind(2, device).Bind(3, time).Next()) return std::nullopt;
+    *read_at = row.Number(0);
+    return DeviceUse{.time = trace_db::BoundedTime(row.Number(0)),
+                     .used = trace_db::BoundedCount(row.Number(1)),
+                     .idle = trace_db::BoundedCount(row.Number(2))};
+  }
 
   void Describe(const Ledger& ledger, int64_t device, Draft* draft) {
     std::map<Holder, HeldSum> by_holder;
@@ -299,6 +382,7 @@ void ReadHeldMemory(DatabaseReader* reader, bool points, int64_t first, int64_t 
     Reading reading(reader, &process);
     reading.FindPeaks();
     reading.LookAtPeaks();
+    reading.DrawColumns(first, last);
     if (points) reading.Draw(first, last);
     reading.Finish();
   }

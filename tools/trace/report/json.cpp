@@ -260,6 +260,24 @@ Json PoolCallsJson(const PoolCalls& calls) {
           {"driver_median_ns", calls.real == 0 ? Json(nullptr) : Json(calls.real_median)}};
 }
 
+Json FragmentationJson(const ProcessReport& process, const MemoryReport& pool) {
+  if (!pool.fragmentation) return nullptr;
+  const Fragmentation& found = *pool.fragmentation;
+  Json shortages = Json::array();
+  for (const Shortage& one : found.shortages) {
+    shortages.push_back({{"at_ns", one.time},
+                         {"in_step", OrNull(StepNumberAt(process, one.time))},
+                         {"decision", one.decision},
+                         {"bytes", one.bytes},
+                         {"idle_bytes", OrNull(one.idle)},
+                         {"largest_idle_bytes", OrNull(one.largest_idle)}});
+  }
+  return {{"from_driver", found.grown},       {"from_driver_bytes", found.grown_bytes},
+          {"not_fitting", found.not_fitting}, {"not_fitting_bytes", found.not_fitting_bytes},
+          {"tried_again", found.tried_again}, {"refused", found.refused},
+          {"shortages", std::move(shortages)}};
+}
+
 Json MemoryJson(const ProcessReport& process) {
   Json list = Json::array();
   for (const MemoryReport& pool : process.memory) {
@@ -271,6 +289,8 @@ Json MemoryJson(const ProcessReport& process) {
                     {"peak_bytes", pool.peak},
                     {"peak_at_ns", pool.peak_point.time},
                     {"peak_in_step", OrNull(StepNumberAt(process, pool.peak_point.time))},
+                    {"peak_largest_idle_bytes", OrNull(pool.peak_largest_idle)},
+                    {"fragmentation", FragmentationJson(process, pool)},
                     {"last_live_bytes", pool.last_live},
                     {"last_idle_bytes", pool.last_idle},
                     {"trims", pool.trims},
@@ -338,6 +358,24 @@ Json NotSeenJson(const ProcessReport& process) {
 
 Json HeldSumJson(const HeldSum& sum) { return {{"bytes", sum.bytes}, {"blocks", sum.blocks}}; }
 
+Json DeviceUseJson(const HeldReport& held) {
+  if (!held.use) return nullptr;
+  return {{"at_ns", held.use->time},
+          {"used_bytes", held.use->used},
+          {"block_bytes", held.use->blocks},
+          {"idle_bytes", held.use->idle},
+          {"rest_bytes", held.use->rest}};
+}
+
+Json ColumnsJson(const MemoryColumns& columns) {
+  Json holders = Json::array();
+  for (const MemoryColumns::Row& row : columns.of) holders.push_back(row.highest);
+  return {{"from_ns", columns.first},
+          {"part_ns", columns.length},
+          {"highest_bytes", columns.all.highest},
+          {"highest_bytes_of_holders", std::move(holders)}};
+}
+
 Json HeldJson(const ProcessReport& process) {
   const auto with = [](const char* key, Json of, const HeldSum& sum) {
     Json json = HeldSumJson(sum);
@@ -370,6 +408,8 @@ Json HeldJson(const ProcessReport& process) {
                     {"peak_in_step", OrNull(StepNumberAt(process, held.peak_time))},
                     {"pool_live_bytes_then", held.pool ? Json(held.pool->live) : Json(nullptr)},
                     {"pool_idle_bytes_then", held.pool ? Json(held.pool->idle) : Json(nullptr)},
+                    {"device_use_then", DeviceUseJson(held)},
+                    {"over_time", ColumnsJson(held.columns)},
                     {"last_bytes", held.last},
                     {"last_blocks", held.last_blocks},
                     {"allocations", held.allocations},

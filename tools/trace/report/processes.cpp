@@ -480,9 +480,9 @@ void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTabl
   if (!reader->HasTable("SLIPSTREAM_MEMORY")) return;
   const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kMemoryPoints) + 1);
   std::map<std::pair<size_t, int64_t>, MemoryReport> pools;
-  Question row(*reader,
-               "SELECT processId, deviceId, start, liveBytes, idleBytes, trims, retries FROM SLIPSTREAM_MEMORY "
-               "ORDER BY start");
+  const bool has_largest = reader->HasColumn("SLIPSTREAM_MEMORY", "largestIdleBytes");
+  Question row(*reader, std::string("SELECT processId, deviceId, start, liveBytes, idleBytes, trims, retries, ") +
+                            (has_largest ? "largestIdleBytes" : "NULL") + " FROM SLIPSTREAM_MEMORY ORDER BY start");
   while (row.Next()) {
     const auto process = table->by_id.find(row.Number(0));
     if (process == table->by_id.end()) continue;
@@ -496,6 +496,8 @@ void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTabl
     if (pool.readings == 1 || point.live + point.idle > pool.peak) {
       pool.peak = point.live + point.idle;
       pool.peak_point = point;
+      pool.peak_largest_idle = row.NumberIfKnown(7);
+      if (pool.peak_largest_idle) pool.peak_largest_idle = trace_db::BoundedCount(*pool.peak_largest_idle);
     }
     pool.last_live = point.live;
     pool.last_idle = point.idle;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "tools/trace/report/fragmentation.h"
 #include "tools/trace/report/held_memory.h"
 #include "tools/trace/report/pass.h"
 #include "tools/trace/report/pool_calls.h"
@@ -146,6 +147,7 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
     report.calls += process.calls;
   }
   ReadMemory(reader, report.first, report.last, &table);
+  ReadFragmentation(reader, &table);
   ReadHeldMemory(reader, options.timeline, report.first, report.last, &table);
   ReadLibraries(reader, &table);
   ReadPoolCalls(reader, &table);

@@ -6,6 +6,7 @@
 //   wall_sweep.h           what was before the steps, between them and behind them
 //   slow_steps.h          what a step that took far longer was longer in
 //   held_memory.h         who had the memory of devices
+//   fragmentation.h       what idle memory of a pool was good for
 //   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
@@ -29,6 +30,7 @@
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/host_ahead.h"
+#include "tools/trace/report/memory_report.h"
 #include "tools/trace/report/place.h"
 #include "tools/trace/report/steps.h"
 #include "tools/trace/report/sweep.h"
@@ -130,8 +132,10 @@ struct MemoryReport {
   int64_t device = 0;
   int64_t peak_live = 0;
   int64_t peak_idle = 0;
-  int64_t peak = 0;        // of both together
-  MemoryPoint peak_point;  // where that was first
+  int64_t peak = 0;                            // of both together
+  MemoryPoint peak_point;                      // where that was first
+  std::optional<int64_t> peak_largest_idle;    // block, by the same reading; nothing: it does not say
+  std::optional<Fragmentation> fragmentation;  // nothing: not known, as with pools of several devices
   int64_t last_live = 0;
   int64_t last_idle = 0;
   int64_t trims = 0;
@@ -170,6 +174,8 @@ struct HeldReport {
   uint64_t last_blocks = 0;
   uint64_t allocations = 0;
   std::optional<MemoryPoint> pool;  // what its pool held then, as it was read last
+  std::optional<DeviceUse> use;     // nothing: the driver was not asked before
+  MemoryColumns columns;
   // All at the peak, the most bytes first.
   std::vector<HolderReport> holders;
   std::vector<std::pair<std::string, HeldSum>> libraries;  // by path; empty: not known

@@ -7,6 +7,7 @@
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/device_text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/memory_text.h"
 #include "tools/trace/report/missing_text.h"
 #include "tools/trace/report/wall_text.h"
 
@@ -360,6 +361,7 @@ std::string Memory(const ProcessReport& process) {
                             " live, " + bytes(pool.peak_idle) + " idle, " + bytes(pool.peak) + " together " +
                             PlaceOf(process, pool.peak_point.time) + "; at the end " + bytes(pool.last_live) + " and " +
                             bytes(pool.last_idle));
+    text += FragmentationText(process, pool);
   }
   return text.empty() ? "MEMORY: no figures of the pool were recorded\n" : text;
 }
@@ -432,8 +434,11 @@ std::string HeldMemory(const ProcessReport& process) {
               " more (--json has all)\n";
     }
     const auto file = [](const std::string& path) {
-      return path.empty() ? std::string("(not known)") : Cut(Escape(path.substr(path.rfind('/') + 1)), 44);
+      return path.empty() ? std::string("(not known)")
+                          : Cut(Escape(path.substr(path.rfind('/') + 1)), 44) + WorkspaceOf(path);
     };
+    text += DeviceUseText(process, held);
+    text += MemoryColumnsText(held);
     text += Wrapped("  ", "called from: " + HeldSums(held.libraries, file));
     text += Wrapped("  ", "streams: " + HeldSums(ByBytes(held.streams), StreamLabel));
     text += Wrapped("  ", "blocks of at least: " + HeldSums(ByBytes(held.sizes), [&](int exponent) {
