@@ -7,6 +7,7 @@
 #include "policy/text.h"
 #include "tools/text/text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/lines_text.h"
 #include "tools/trace/report/text.h"
 
 namespace slipstream::report {
@@ -56,7 +57,9 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
     text += DeviceRow("    of it, with copies or sets beside", times.copies - times.copies_alone, process);
   }
   if (times.communication != 0) {
+    text += DeviceRow("    of it, computing only", times.computing_only(), process);
     text += DeviceRow("    of it, communicating", times.communication, process);
+    text += DeviceRow("      and computing beside it", times.communication_overlapped(), process);
     text += DeviceRow("      and computing nothing", times.communication_alone, process);
   }
   if (report.device_copies_recorded) {
@@ -67,7 +70,8 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
   text += DeviceRow("  idle", idle, process);
   for (size_t host = 0; host < kHostStates; ++host) {
     if (times.idle[host] != 0) {
-      text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process);
+      text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process) +
+              IdleLinesText(process, device, host);
     }
   }
   text += OwnCopies(device, process);
@@ -97,7 +101,7 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
   if (device.kernel_names > kKernelsShown) {
     text += PadRight("", 33) + Counted(device.kernel_names - kKernelsShown, "more kernel", "more kernels") + "\n";
   }
-  return text;
+  return text + KernelLinesText(process, device);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tools/text/json_text.h"
+#include "tools/trace/report/lines_json.h"
 
 namespace slipstream::report {
 namespace {
@@ -157,10 +158,8 @@ Json SitesJson(const ProcessReport& process) {
 
 // By what the host was doing.
 Json ByHostJson(const std::array<int64_t, kHostStates>& times) {
-  constexpr const char* kHost[kHostStates] = {"copies",   "synchronizes", "allocator",
-                                              "launches", "other_calls",  "outside_of_calls"};
   Json json = Json::object();
-  for (size_t i = 0; i < kHostStates; ++i) json[kHost[i]] = times[i];
+  for (size_t i = 0; i < kHostStates; ++i) json[HostName(i)] = times[i];
   return json;
 }
 
@@ -176,13 +175,15 @@ Json DeviceJson(const Report& report, const ProcessReport& process, const Device
         report.device_copies_recorded ? Json(times.copies - times.copies_alone) : Json(nullptr);
     json["communication_ns"] = times.communication;
     json["communication_alone_ns"] = times.communication_alone;
+    json["communication_overlapped_ns"] = times.communication_overlapped();
+    json["computing_only_ns"] = times.computing_only();
     json["idle_ns_while_host_in"] = ByHostJson(times.idle);
     json["launch_bound"] = Share(times.idle[static_cast<size_t>(CallKind::kLaunch)], process.measured_time);
     json["host_bound"] = Share(times.idle[kHostOutside], process.measured_time);
   } else {
-    for (const char* const key :
-         {"kernels_ns", "utilization", "copies_alone_ns", "copies_beside_kernels_ns", "communication_ns",
-          "communication_alone_ns", "idle_ns_while_host_in", "launch_bound", "host_bound"}) {
+    for (const char* const key : {"kernels_ns", "utilization", "copies_alone_ns", "copies_beside_kernels_ns",
+                                  "communication_ns", "communication_alone_ns", "communication_overlapped_ns",
+                                  "computing_only_ns", "idle_ns_while_host_in", "launch_bound", "host_bound"}) {
       json[key] = nullptr;
     }
   }
@@ -201,6 +202,8 @@ Json DeviceJson(const Report& report, const ProcessReport& process, const Device
                    {"tensor_cores_by_name", kernel.tensor_cores}});
   }
   json["top_kernels"] = std::move(top);
+  json["kernel_lines"] = KernelLinesJson(report, device);
+  json["idle_by_line"] = IdleLinesJson(report, device);
   Json copies = Json::array();
   for (const DeviceCopyReport& one : device.copies) {
     copies.push_back({{"kind", one.name},
@@ -447,6 +450,7 @@ Json ProcessJson(const Report& report, const ProcessReport& process) {
       {"wall", WallJson(process.wall)},
       {"steps", StepsJson(process)},
       {"devices", std::move(devices)},
+      {"ranges", RangesJson(report, process)},
       {"sites", SitesJson(process)},
       {"decisions", DecisionsJson(process)},
       {"ahead", AheadJson(process)},
@@ -484,6 +488,7 @@ std::string ReportJson(const Report& report, bool partial) {
   for (const ProcessReport& process : report.processes) processes.push_back(ProcessJson(report, process));
   const Json root = {{"schema", kReportSchema},
                      {"partial", partial},
+                     {"verdict", VerdictJson(report)},
                      {"database_by", OrNull(report.product)},
                      {"start_unix_ns", report.start_unix_ns == 0 ? Json(nullptr) : Json(report.start_unix_ns)},
                      {"first_ns", report.first},

@@ -18,6 +18,8 @@
 #include "tools/trace/report/avoided_waits.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/decision_text.h"
+#include "tools/trace/report/idle_lines.h"
+#include "tools/trace/report/kernel_lines.h"
 #include "tools/trace/report/kernel_name.h"
 #include "tools/trace/report/rows.h"
 #include "tools/trace/report/slow_steps.h"
@@ -79,6 +81,7 @@ struct DeviceSum {
   double occupancy_time = 0;  // ns, each times its occupancy
   double occupancy_weight = 0;
   std::unordered_map<int64_t, KernelSum> names;
+  KernelLines lines;
   std::map<int64_t, DeviceCopyReport> copies;
 };
 
@@ -152,19 +155,6 @@ std::string CallsSql(DatabaseReader* reader) {
   if (calls) sql += " LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId";
   if (decisions) sql += " LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = r.correlationId";
   return sql + " ORDER BY r.start, r.\"end\" DESC, r.rowid";
-}
-
-std::string KernelsSql(DatabaseReader* reader) {
-  const auto column = [&](const char* name, const char* without) {
-    return std::string(", ") + (reader->HasColumn(kKernel, name) ? name : without);
-  };
-  std::string name = column("shortName", "");
-  if (name == ", ") name = column("demangledName", "0");
-  return "SELECT start, \"end\", deviceId" + column("globalPid", "NULL") + name + column("demangledName", "NULL") +
-         column("gridX", "1") + column("gridY", "1") + column("gridZ", "1") + column("blockX", "1") +
-         column("blockY", "1") + column("blockZ", "1") + column("registersPerThread", "0") +
-         column("staticSharedMemory", "0") + column("dynamicSharedMemory", "0") + " FROM " + kKernel +
-         " ORDER BY start, \"end\" DESC, rowid";
 }
 
 std::string CopiesSql(DatabaseReader* reader) {
@@ -398,6 +388,7 @@ void Pass::AddKernel(const Rows& rows) {
   kernel.short_name = row.Number(4);
   ++kernel.launches;
   AddTo(&kernel.time, time);
+  device.lines.Add(LaunchOf(row, sum->report), row.Number(4), time);
   const auto load = device.info != nullptr ? trace_db::LoadOf(shape, *device.info) : std::nullopt;
   if (load && load->occupancy) {
     device.occupancy_time += *load->occupancy * static_cast<double>(time);
@@ -523,6 +514,11 @@ void Pass::FinishDevices(ProcessSum* sum) {
     DeviceReport& device = sum->report.devices.emplace_back();
     device.device = from.device;
     device.times = sum->sweep.device(i);
+    device.idle_lines =
+        IdleLinesOf(&reader_, sum->sweep.idle_lines(i), device.times.idle, sum->sites.size(), [&](size_t at) {
+          return SiteKey{.site = sum->sites[at].site, .of_step_thread = sum->sites[at].of_step_thread};
+        });
+    device.kernel_lines = from.lines.Finish(&reader_, [&](int64_t name) { return strings_.Of(name); });
     device.kernels = from.kernels;
     device.kernel_time = from.kernel_time;
     if (from.info != nullptr) device.name = from.info->name;

@@ -9,6 +9,7 @@
 #include "tools/trace/report/pass.h"
 #include "tools/trace/report/pool_calls.h"
 #include "tools/trace/report/processes.h"
+#include "tools/trace/report/program_ranges.h"
 #include "tools/trace/report/timeline.h"
 
 namespace slipstream::report {
@@ -152,6 +153,7 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
   ReadLibraries(reader, &table);
   ReadPoolCalls(reader, &table);
   PassOverCalls(reader, options, &table, &report);
+  ReadProgramRanges(reader, &table);
   report.processes = std::move(table.processes);
   if (report.processes.empty()) return report;
   report.shown = Shown(report.processes);

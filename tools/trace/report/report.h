@@ -7,6 +7,9 @@
 //   slow_steps.h          what a step that took far longer was longer in
 //   held_memory.h         who had the memory of devices
 //   fragmentation.h       what idle memory of a pool was good for
+//   idle_lines.h, kernel_lines.h   what of a device's time belongs to which line
+//   program_ranges.h      the program's own NVTX ranges
+//   verdict.h             what to act on, from the report itself
 //   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
@@ -28,10 +31,12 @@
 #include <vector>
 
 #include "tools/trace/db/database_reader.h"
+#include "tools/trace/report/device_lines.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/host_ahead.h"
 #include "tools/trace/report/memory_report.h"
 #include "tools/trace/report/place.h"
+#include "tools/trace/report/program_ranges.h"
 #include "tools/trace/report/steps.h"
 #include "tools/trace/report/sweep.h"
 #include "tools/trace/report/wall_sweep.h"
@@ -91,6 +96,8 @@ struct DeviceReport {
   std::vector<KernelReport> top;  // by time
   uint64_t kernel_names = 0;
   std::vector<DeviceCopyReport> copies;
+  std::vector<IdleLineReport> idle_lines;      // by time
+  std::vector<KernelLineReport> kernel_lines;  // by time; empty: nothing says which call launched what
 };
 
 struct DecisionReport {
@@ -289,6 +296,7 @@ struct ProcessReport {
 
   std::vector<SiteReport> sites;  // by time
   std::vector<DeviceReport> devices;
+  RangesReport ranges;
   CopySizes copy_sizes;                        // of copy calls, on the host
   std::map<int64_t, CopySizes> device_copies;  // by copyKind
   std::vector<DecisionReport> decisions;       // the most frequent first

@@ -10,7 +10,11 @@ namespace slipstream::report {
 Sweep::Sweep(std::vector<Step>* steps) : steps_(*steps), measured_(MeasuredTime(*steps)) {}
 
 Sweep::Device& Sweep::At(size_t device) {
-  while (devices_.size() <= device) devices_.emplace_back().times.idle = host_;
+  while (devices_.size() <= device) {
+    Device& added = devices_.emplace_back();
+    added.times.idle = host_;
+    added.idle_lines = host_lines_;
+  }
   return devices_[device];
 }
 
@@ -59,7 +63,7 @@ void Sweep::Leave(int64_t now) {
 
 void Sweep::Visit(int64_t from, int64_t to) {
   const Tag* const own = step_thread_.At(from);
-  const CallKind* const other = other_threads_.At(from);
+  const Tag* const other = other_threads_.At(from);
   const Part part = own != nullptr ? PartOf(own->kind) : other != nullptr ? Part::kElsewhere : Part::kOutside;
   bool communicating = false;
   for (Device& device : devices_) {
@@ -75,9 +79,6 @@ void Sweep::Visit(int64_t from, int64_t to) {
     steps_[i].parts[static_cast<size_t>(part)] += end - start;
     if (communicating) steps_[i].communication += end - start;
   }
-  const size_t host = own != nullptr     ? static_cast<size_t>(own->kind)
-                      : other != nullptr ? static_cast<size_t>(*other)
-                                         : kHostOutside;
   while (first_window_ < measured_.size() && measured_[first_window_].end <= from) ++first_window_;
   for (size_t i = first_window_; i < measured_.size() && measured_[i].start < to; ++i) {
     const int64_t time = std::min(to, measured_[i].end) - std::max(from, measured_[i].start);
@@ -86,12 +87,21 @@ void Sweep::Visit(int64_t from, int64_t to) {
     } else if (part == Part::kOutside) {
       AddTo(&gap_, time);
     }
-    VisitDevices(host, from, time);
+    VisitDevices(own != nullptr ? own : other, from, time);
   }
 }
 
-void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
+void Sweep::VisitDevices(const Tag* call, int64_t from, int64_t measured) {
+  const size_t host = call != nullptr ? static_cast<size_t>(call->kind) : kHostOutside;
+  const auto idle = [&](IdleLines* lines) {
+    if (call != nullptr) {
+      lines->InCall(call->site, call->kind, measured);
+    } else {
+      lines->Outside(measured);
+    }
+  };
   AddTo(&host_[host], measured);
+  idle(&host_lines_);
   for (Device& device : devices_) {
     for (RunningKernels* const kernels : {&device.kernels, &device.communicating, &device.computing}) kernels->To(from);
     const bool copies = device.copies.At(from) != nullptr;
@@ -106,8 +116,11 @@ void Sweep::VisitDevices(size_t host, int64_t from, int64_t measured) {
         const double share = static_cast<double>(device.kernels.blocks()) / static_cast<double>(device.sms);
         device.times.busy_sms += static_cast<double>(measured) * std::min(1.0, share);
       }
+    } else if (copies) {
+      AddTo(&device.times.copies_alone, measured);
     } else {
-      AddTo(copies ? &device.times.copies_alone : &device.times.idle[host], measured);
+      AddTo(&device.times.idle[host], measured);
+      idle(&device.idle_lines);
     }
   }
 }
@@ -122,8 +135,10 @@ bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind,
     ++(of_step_thread ? steps_[i].calls : steps_[i].calls_elsewhere);
   }
   if (!in_step) ++calls_outside_steps_;
+  host_lines_.CallBegins(site);
+  for (Device& device : devices_) device.idle_lines.CallBegins(site);
   if (!of_step_thread) {
-    other_threads_.Add(start, end, kind);
+    other_threads_.Add(start, end, {kind, site});
     return measured;
   }
   if (site >= site_times_.size()) {

@@ -12,6 +12,7 @@
 #include <deque>
 #include <vector>
 
+#include "tools/trace/report/idle_lines.h"
 #include "tools/trace/report/lane.h"
 #include "tools/trace/report/running_kernels.h"
 #include "tools/trace/report/steps.h"
@@ -27,6 +28,10 @@ struct DeviceTimes {
   int64_t communication = 0;        // at least one kernel that communicates
   int64_t communication_alone = 0;  // and no other kernel
   double busy_sms = 0;              // ns, each times the share of the SMs that have a block: min(1, blocks / SMs)
+
+  // With communication_alone, copies_alone and idle these add up to the measured time.
+  int64_t computing_only() const { return kernels - communication; }
+  int64_t communication_overlapped() const { return communication - communication_alone; }
 };
 
 class Sweep {
@@ -60,6 +65,8 @@ class Sweep {
   // and behind its last one. After Finish().
   int64_t GapTime(size_t site) const { return site < gap_times_.size() ? gap_times_[site] : 0; }
   const DeviceTimes& device(size_t device);
+  // Its idle time by the sites of calls, of all threads.
+  const IdleLines& idle_lines(size_t device) { return At(device).idle_lines; }
 
  private:
   struct Tag {
@@ -73,6 +80,7 @@ class Sweep {
     Lane<char> copies;
     int64_t sms = 0;
     DeviceTimes times;
+    IdleLines idle_lines;
   };
 
   Device& At(size_t device);
@@ -82,7 +90,8 @@ class Sweep {
   void Enter(int64_t to);
   void Leave(int64_t now);
   void Visit(int64_t from, int64_t to);
-  void VisitDevices(size_t host, int64_t from, int64_t measured);
+  // `call`: that the host was in; null: none.
+  void VisitDevices(const Tag* call, int64_t from, int64_t measured);
 
   std::vector<Step>& steps_;
   const std::vector<Interval> measured_;
@@ -91,8 +100,9 @@ class Sweep {
   int64_t gap_ = 0;  // Part::kOutside since the last call of the step thread
   std::deque<Device> devices_;
   std::array<int64_t, kHostStates> host_{};  // measured time by what the host did: of a device that has done nothing
+  IdleLines host_lines_;                     // the same by sites
   Lane<Tag> step_thread_;
-  Lane<CallKind> other_threads_;
+  Lane<Tag> other_threads_;
   uint64_t calls_outside_steps_ = 0;
   bool begun_ = false;
   int64_t now_ = 0;

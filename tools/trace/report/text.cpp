@@ -7,8 +7,10 @@
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/device_text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/lines_text.h"
 #include "tools/trace/report/memory_text.h"
 #include "tools/trace/report/missing_text.h"
+#include "tools/trace/report/verdict_text.h"
 #include "tools/trace/report/wall_text.h"
 
 namespace slipstream::report {
@@ -473,11 +475,11 @@ std::string HeldMemory(const ProcessReport& process) {
 }  // namespace
 
 std::string FormatReport(const Report& report) {
-  std::string text = Run(report);
+  std::string text = VerdictText(report) + Run(report);
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
   return text + Ranks(report) + WallText(shown) + Steps(shown) + DevicesText(report, shown) + Sites(shown) +
-         Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
+         RangesText(report, shown) + Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
 }
 
 }  // namespace slipstream::report

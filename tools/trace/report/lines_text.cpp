@@ -1,0 +1,117 @@
+#include "tools/trace/report/lines_text.h"
+
+#include <cstdint>
+
+#include "policy/text.h"
+#include "tools/text/text.h"
+#include "tools/trace/report/format.h"
+#include "tools/trace/report/text.h"
+
+namespace slipstream::report {
+namespace {
+
+using policy::Escape;
+using text::PadLeft;
+using text::PadRight;
+
+constexpr size_t kIdleLinesShown = 3;
+constexpr size_t kKernelLinesShown = 6;
+constexpr size_t kRangesShown = 8;
+// A line with less than one part in so many of the time has no row of idle time of its own.
+constexpr int64_t kSeen = 100;
+
+std::string IdleLabel(const IdleLineReport& idle) {
+  constexpr size_t kIndent = 6;
+  const std::string before = idle.before_call ? "before " : "";
+  return std::string(kIndent, ' ') + before + LineLabel(idle.line, kRowLabel - kIndent - before.size() - 1);
+}
+
+}  // namespace
+
+std::string LineLabel(const LineReport& line, size_t columns) {
+  SiteReport site;
+  site.known = line.known;
+  site.of_step_thread = line.of_step_thread;
+  site.file = line.file;
+  site.line = line.line;
+  site.function = line.function;
+  return SiteLabel(site, columns);
+}
+
+std::string IdleLinesText(const ProcessReport& process, const DeviceReport& device, size_t host) {
+  std::string text;
+  const auto row = [&](const std::string& label, int64_t time) {
+    text += PadRight(label, kRowLabel) + Figure(Time(static_cast<double>(time) / process.divisor())) +
+            PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
+  };
+  int64_t rest = device.times.idle[host];
+  size_t shown = 0;
+  for (const IdleLineReport& idle : device.idle_lines) {
+    if (shown == kIdleLinesShown || idle.time < process.measured_time / kSeen) break;
+    if (idle.host != host || idle.no_call || !idle.line.known) continue;
+    row(IdleLabel(idle), idle.time);
+    rest -= idle.time;
+    ++shown;
+  }
+  if (shown != 0 && rest > 0)
+    row(host == kHostOutside ? "      before other calls, or none" : "      in other calls", rest);
+  return text;
+}
+
+std::string KernelLinesText(const ProcessReport& process, const DeviceReport& device) {
+  if (device.kernel_lines.empty()) return "";
+  constexpr size_t kWhere = 46;
+  std::string text = "  kernels by the line that launched them, and the first of each\n";
+  const auto row = [&](int64_t time, uint64_t launches, const std::string& where) {
+    text += "  " + Figure(Time(static_cast<double>(time) / process.divisor())) +
+            PadLeft(Percent(static_cast<double>(time), static_cast<double>(device.kernel_time)), 9) +
+            PadLeft(Number(static_cast<double>(launches) / process.divisor()) + " x", 10) + "  " + where + "\n";
+  };
+  const size_t shown =
+      device.kernel_lines.size() <= kKernelLinesShown ? device.kernel_lines.size() : kKernelLinesShown - 1;
+  int64_t rest = 0;
+  uint64_t launches = 0;
+  for (size_t i = 0; i < device.kernel_lines.size(); ++i) {
+    const KernelLineReport& line = device.kernel_lines[i];
+    if (i >= shown) {
+      AddTo(&rest, line.time);
+      launches += line.launches;
+      continue;
+    }
+    const std::string where = line.call_known ? LineLabel(line.line, kWhere) : "(their calls are not in the trace)";
+    row(line.time, line.launches, PadRight(where, kWhere) + " " + Cut(Escape(line.top_kernel), kColumns - 34 - kWhere));
+  }
+  if (launches != 0) {
+    row(rest, launches, Counted(device.kernel_lines.size() - shown, "more line", "more lines") + " (--json has all)");
+  }
+  return text;
+}
+
+std::string RangesText(const Report& report, const ProcessReport& process) {
+  const RangesReport& ranges = process.ranges;
+  if (ranges.names.empty()) return "";
+  const bool devices = report.kernels_recorded && !process.unwatched_everywhere;
+  const double divisor = process.divisor();
+  std::string text = std::string("NVTX RANGES of the program") + (process.has_steps ? ", a step" : "") +
+                     (devices ? "; kernels: of what was launched within them\n" : "\n");
+  text +=
+      Figure("time") + PadLeft("share", 9) + PadLeft("ranges", 9) + (devices ? Figure("kernels") : "") + "   name\n";
+  for (size_t i = 0; i < ranges.names.size() && i < kRangesShown; ++i) {
+    const RangeReport& range = ranges.names[i];
+    const std::string domain = range.domain.empty() ? "" : " [" + range.domain + "]";
+    text += Figure(Time(static_cast<double>(range.time) / divisor)) +
+            PadLeft(Percent(static_cast<double>(range.time), static_cast<double>(process.measured_time)), 9) +
+            PadLeft(Number(static_cast<double>(range.count) / divisor), 9) +
+            (devices ? Figure(Time(static_cast<double>(range.kernel_time) / divisor)) : "") + "   " +
+            Cut(Escape(range.name + domain), kColumns - 41) + "\n";
+  }
+  if (ranges.names.size() > kRangesShown) {
+    text += "  and " + Counted(ranges.names.size() - kRangesShown, "more name", "more names") + " (--json has all)\n";
+  }
+  if (ranges.left_out != 0) {
+    text += Wrapped("  ", Counted(ranges.left_out, "range", "ranges") + " of further names are not counted");
+  }
+  return text;
+}
+
+}  // namespace slipstream::report
