@@ -450,7 +450,7 @@ Json ProcessJson(const Report& report, const ProcessReport& process) {
       {"wall", WallJson(process.wall)},
       {"steps", StepsJson(process)},
       {"devices", std::move(devices)},
-      {"ranges", RangesJson(report, process)},
+      {"ranges", RangesJson(process)},
       {"sites", SitesJson(process)},
       {"decisions", DecisionsJson(process)},
       {"ahead", AheadJson(process)},

@@ -86,8 +86,8 @@ Json KernelLinesJson(const Report& report, const DeviceReport& device) {
   return list;
 }
 
-Json RangesJson(const Report& report, const ProcessReport& process) {
-  const bool devices = report.kernels_recorded && !process.unwatched_everywhere;
+Json RangesJson(const ProcessReport& process) {
+  const bool devices = process.ranges.kernels_known;
   Json list = Json::array();
   for (const RangeReport& range : process.ranges.names) {
     list.push_back({{"name", range.name},

@@ -15,7 +15,7 @@ text::Json VerdictJson(const Report& report);
 // Null where the idle time is not known, or which call launched what.
 text::Json IdleLinesJson(const Report& report, const DeviceReport& device);
 text::Json KernelLinesJson(const Report& report, const DeviceReport& device);
-text::Json RangesJson(const Report& report, const ProcessReport& process);
+text::Json RangesJson(const ProcessReport& process);
 // What the host was at, of kHostStates, as the JSON spells it.
 const char* HostName(size_t host);
 

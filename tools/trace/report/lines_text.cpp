@@ -87,10 +87,10 @@ std::string KernelLinesText(const ProcessReport& process, const DeviceReport& de
   return text;
 }
 
-std::string RangesText(const Report& report, const ProcessReport& process) {
+std::string RangesText(const ProcessReport& process) {
   const RangesReport& ranges = process.ranges;
   if (ranges.names.empty()) return "";
-  const bool devices = report.kernels_recorded && !process.unwatched_everywhere;
+  const bool devices = ranges.kernels_known;
   const double divisor = process.divisor();
   std::string text = std::string("NVTX RANGES of the program") + (process.has_steps ? ", a step" : "") +
                      (devices ? "; kernels: of what was launched within them\n" : "\n");

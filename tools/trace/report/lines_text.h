@@ -21,6 +21,6 @@ std::string IdleLinesText(const ProcessReport& process, const DeviceReport& devi
 std::string KernelLinesText(const ProcessReport& process, const DeviceReport& device);
 
 // The program's own ranges with most time; empty: there are none.
-std::string RangesText(const Report& report, const ProcessReport& process);
+std::string RangesText(const ProcessReport& process);
 
 }  // namespace slipstream::report

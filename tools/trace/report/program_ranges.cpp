@@ -150,7 +150,9 @@ class ProgramRanges {
     ReadSteps();
     Rows ranges(&reader_, RangesSql(&reader_));
     if (ranges.start() == kNever) return;
-    Rows launches(&reader_, LaunchesSql(&reader_));
+    const std::string sql = LaunchesSql(&reader_);
+    kernels_known_ = !sql.empty();
+    Rows launches(&reader_, sql);
     while (ranges.start() != kNever || launches.start() != kNever) {
       if (ranges.start() <= launches.start()) {
         AddRange(ranges);
@@ -286,11 +288,13 @@ class ProgramRanges {
       return std::tie(a.name, a.domain) < std::tie(b.name, b.domain);
     });
     report.left_out = process->left_out;
+    report.kernels_known = kernels_known_ && !process->report.unwatched_everywhere;
   }
 
   DatabaseReader& reader_;
   ProcessTable& table_;
   std::deque<Process> processes_;
+  bool kernels_known_ = false;
 };
 
 }  // namespace

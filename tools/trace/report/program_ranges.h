@@ -31,6 +31,7 @@ struct RangeReport {
 
 struct RangesReport {
   std::vector<RangeReport> names;  // by time, the most first; without those that are the steps
+  bool kernels_known = false;      // else nothing says which call launched what
   uint64_t left_out = 0;           // ranges in the measured time whose names are more than kRangeNamesMost
 };
 

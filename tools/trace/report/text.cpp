@@ -479,7 +479,7 @@ std::string FormatReport(const Report& report) {
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
   return text + Ranks(report) + WallText(shown) + Steps(shown) + DevicesText(report, shown) + Sites(shown) +
-         RangesText(report, shown) + Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
+         RangesText(shown) + Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
 }
 
 }  // namespace slipstream::report
