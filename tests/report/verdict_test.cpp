@@ -110,7 +110,7 @@ TEST(VerdictTest, IdleWhileTheHostWasOutside) {
   EXPECT_EQ(verdict.line_time, 800'000);
   EXPECT_EQ(Say(report),
             "GPU busy 39.0 % of a step of 1.00 ms; idle for 510 us (51.0 %) while the host was outside CUDA calls "
-            "(Python or the loader), 80.0 us of it before train.py:82 (step)");
+            "(Python, PyTorch or the loader), 80.0 us of it before train.py:82 (step)");
   report.device_copies_recorded = false;
   EXPECT_NE(Say(report).find("; idle or copying for 510 us"), std::string::npos) << Say(report);
 }
@@ -222,7 +222,7 @@ TEST(VerdictTest, WhatIsSaidFirst) {
   EXPECT_EQ(VerdictOf(report).value().bottleneck, VerdictKind::kOutsideCalls);
   EXPECT_EQ(Say(report),
             "no steps were found (no lines); GPU busy 40.0 % of the recorded 10.0 ms; idle for 6.00 ms (60.0 %) while "
-            "the host was outside CUDA calls (Python or the loader)");
+            "the host was outside CUDA calls (Python, PyTorch or the loader)");
   process.measured_time = 0;
   EXPECT_EQ(VerdictOf(report).value().bottleneck, VerdictKind::kNothing);
   EXPECT_TRUE(Say(report).ends_with("no time was measured")) << Say(report);
@@ -278,8 +278,8 @@ TEST_F(VerdictReportTest, TheFirstLineSaysWhatTheTablesSay) {
   const std::string text = FormatReport(report);
   const std::string flat = std::regex_replace(text, std::regex("\n      "), " ");
   const std::string sentence =
-      "GPU busy 30.0 % of a step of 1.00 us; idle for 250 ns (25.0 %) while the host was outside CUDA calls (Python or "
-      "the loader), 150 ns of it before /job/train.py:20 (step)";
+      "GPU busy 30.0 % of a step of 1.00 us; idle for 250 ns (25.0 %) while the host was outside CUDA calls (Python, "
+      "PyTorch or the loader), 150 ns of it before /job/train.py:20 (step)";
   EXPECT_TRUE(flat.starts_with("VERDICT: " + sentence + "\nslipstream report: train.py\n")) << flat;
   for (const std::string& line : test::Split(text)) EXPECT_LE(line.size(), kColumns) << line;
   const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false));

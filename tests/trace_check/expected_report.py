@@ -6,6 +6,7 @@ import bisect
 
 from cuda_names import COMMUNICATION, TENSOR, kind_of, plain, returns_early, waits
 from expected_ahead import HOST, Ahead
+from expected_lines import Lines, verdict
 from expected_losses import Losses
 from expected_memory import Memory
 from expected_wall import Wall
@@ -57,6 +58,7 @@ def report(connection):
         "processes": trees,
     }
     root.update(ranks(processes, trees, devices))
+    root["verdict"] = verdict(root, processes)
     return root
 
 
@@ -105,7 +107,7 @@ def ranks(processes, trees, devices):
     return result
 
 
-class Process(Ahead, Losses, Memory, Wall):
+class Process(Ahead, Lines, Losses, Memory, Wall):
     def __init__(self, database, row, first, last):
         self.database, self.row, self.first, self.last = database, row, first, last
         self.id = row["processId"]
@@ -274,6 +276,7 @@ class Process(Ahead, Losses, Memory, Wall):
             }
         edges = set(self.own.edges() + self.others.edges() + self.measured.edges())
         edges.update(step[key] for step in self.steps for key in ("start", "end"))
+        edges.update(call["start"] for call in self.calls)
         for cover in covers.values():
             for key in ("kernels", "copies", "talks", "computes"):
                 edges.update(cover[key].edges())
@@ -281,7 +284,7 @@ class Process(Ahead, Losses, Memory, Wall):
         edges = sorted(edges)
         self.site_time, self.outside = {}, []
         self.device_times = {
-            device: dict(kernels=0, copies=0, alone=0, talks=0, talks_alone=0, busy=0.0, idle=dict.fromkeys(HOST, 0))
+            device: dict(kernels=0, copies=0, alone=0, talks=0, talks_alone=0, busy=0.0, idle=dict.fromkeys(HOST, 0), idle_pieces=[])
             for device in self.device_numbers
         }
         for start, end in zip(edges, edges[1:]):
@@ -300,7 +303,9 @@ class Process(Ahead, Losses, Memory, Wall):
             elif part == "outside_of_calls":
                 self.outside.append((start, end))
             for device, cover in covers.items():
-                self.look_at(self.device_times[device], cover, self.facts.get(device), host, start, end - start)
+                busy = self.look_at(self.device_times[device], cover, self.facts.get(device), host, start, end - start)
+                if not busy:
+                    self.device_times[device]["idle_pieces"].append((start, end, host, own or other))
 
     @staticmethod
     def look_at(times, cover, facts, host, start, length):
@@ -318,6 +323,7 @@ class Process(Ahead, Losses, Memory, Wall):
             times["alone"] += length
         else:
             times["idle"][host] += length
+        return kernels or copies
 
     def communication(self):
         if self.unwatched_everywhere:
@@ -346,6 +352,7 @@ class Process(Ahead, Losses, Memory, Wall):
             "devices": (
                 [self.device_tree(device, devices, copies) for device in self.device_numbers] if not self.unwatched_everywhere else []
             ),
+            "ranges": self.ranges_tree(devices),
             "sites": self.sites_tree(),
             "decisions": self.decisions_tree(),
             "ahead": self.ahead_tree(),
@@ -450,6 +457,10 @@ class Process(Ahead, Losses, Memory, Wall):
                 copies_beside_kernels_ns=copies_or_none(times["copies"] - times["alone"]),
                 communication_ns=times["talks"],
                 communication_alone_ns=times["talks_alone"],
+                communication_overlapped_ns=times["talks"] - times["talks_alone"],
+                computing_only_ns=times["kernels"] - times["talks"],
+                kernel_lines=self.kernel_lines_tree(kernels),
+                idle_by_line=self.idle_lines_tree(device),
                 idle_ns_while_host_in=times["idle"],
                 launch_bound=share(times["idle"]["launches"], self.measured_ns),
                 host_bound=share(times["idle"]["outside_of_calls"], self.measured_ns),

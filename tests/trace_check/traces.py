@@ -177,12 +177,12 @@ class Process:
             at += draw.randrange(1, 4000)
             self.call(1, "cudaStreamQuery", at, at + 500, site=MAIN if i == 0 else 0, status=600)
             at += 500
-        at += 1000
-        loop = at
+        loop = at = at + 1000
         for i in range(iterations):
             first = at
             at = self.iteration(i, at, slow=i == 0 and draw.randrange(2) == 0)
             self.iterations.append((first, at))
+            self.range(1, ("forward", "forward", "load")[i % 3], first + (at - first) * (i % 5) // 9, at)
             if self.steps_by == "recorded":
                 self.add(1, dict(kind=STEP, start=first, end=at, bytes=i))
                 self.steps.append((first, at, i, None))

@@ -149,18 +149,21 @@ class ProgramRanges {
   void Run() {
     ReadSteps();
     Rows ranges(&reader_, RangesSql(&reader_));
-    if (ranges.start() == kNever) return;
     const std::string sql = LaunchesSql(&reader_);
     kernels_known_ = !sql.empty();
-    Rows launches(&reader_, sql);
-    while (ranges.start() != kNever || launches.start() != kNever) {
-      if (ranges.start() <= launches.start()) {
-        AddRange(ranges);
-        ranges.Step();
-      } else {
-        AddLaunch(launches);
-        launches.Step();
+    // Of a program without ranges of its own nobody asks for kernels.
+    std::optional<Rows> launches;
+    while (ranges.start() != kNever || (launches && launches->start() != kNever)) {
+      if (launches && launches->start() < ranges.start()) {
+        AddLaunch(*launches);
+        launches->Step();
+        continue;
       }
+      if (AddRange(ranges) && !launches) {
+        launches.emplace(&reader_, sql);
+        while (launches->start() < ranges.start()) launches->Step();
+      }
+      ranges.Step();
     }
     for (Process& process : processes_) Finish(&process);
   }
@@ -207,29 +210,32 @@ class ProgramRanges {
     });
   }
 
-  void AddRange(const Rows& rows) {
+  // Whether it is one that counts.
+  bool AddRange(const Rows& rows) {
     const Question& row = rows.row();
     Process* const process = Of(row.Number(2));
-    if (process == nullptr) return;
+    if (process == nullptr) return false;
     const int64_t start = rows.start();
     const int64_t end = rows.end();
     const bool measured = process->measured.Has(start);
     if (process->steps.contains({start, end})) {
-      // The program's own range of a step, and the one that stands for it in every database.
-      const auto name = row.IsNull(3) ? std::nullopt : trace_db::StepNameOf(NameOf(row.Number(3)));
-      if (name) process->step_names.insert(name->base);
-      return;
+      if (row.IsNull(3)) return false;  // it stands for a step, in every database
+      if (const auto name = trace_db::StepNameOf(NameOf(row.Number(3)))) {
+        process->step_names.insert(name->base);
+        return false;
+      }
     }
-    if (!measured && process->measured.Within(start, end) == 0) return;
+    if (!measured && process->measured.Within(start, end) == 0) return false;
     const std::optional<size_t> number = NumberOf(process, row);
     if (!number) {
       ++process->left_out;
-      return;
+      return false;
     }
     if (measured) ++process->sums[*number].count;
     OpenRanges& open = process->threads[row.Number(2)];
     Close(process, &open, start);
     open.Open(*number, start, end);
+    return true;
   }
 
   void AddLaunch(const Rows& rows) {

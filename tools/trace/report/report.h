@@ -13,8 +13,8 @@
 //   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
-//   text.h, wall_text.h, device_text.h, missing_text.h, json.h, html.h   what is made of a Report; they compute nothing
-//   that is shown as a figure of the run
+//   text.h, wall_text.h, device_text.h, lines_text.h, verdict_text.h, missing_text.h, json.h, lines_json.h, html.h   what
+//   is made of a Report; they compute nothing that is shown as a figure of the run
 //
 // Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
 // Threading: one thread.

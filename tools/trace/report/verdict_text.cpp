@@ -126,7 +126,7 @@ std::string Bottleneck(const Report& report, const ProcessReport& process, const
     case VerdictKind::kGpuBound:
       return GpuBound(process, verdict);
     case VerdictKind::kOutsideCalls:
-      return idle(kHostOutside, " (Python or the loader)");
+      return idle(kHostOutside, " (Python, PyTorch or the loader)");
     case VerdictKind::kLaunching:
       return idle(static_cast<size_t>(CallKind::kLaunch), " (launch-bound)");
     case VerdictKind::kSynchronizing:
