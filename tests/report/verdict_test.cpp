@@ -167,7 +167,14 @@ TEST(VerdictTest, PausesThatAreWorseThanAnythingInAStep) {
   EXPECT_EQ(KindOf(report), VerdictKind::kBetweenSteps);
   EXPECT_EQ(Say(report),
             "9.00 ms lie between two steps, 90.0 % of the time from one to the next (10.0 ms): a loader, or what the "
-            "loop does outside its steps; in them GPU busy 95.0 % of a step of 1.00 ms");
+            "loop does outside its steps; in the steps GPU busy 95.0 % of a step of 1.00 ms");
+  process.wall.parts.push_back({.part = WallPart::kBetween, .time = 81 * kMs, .count = 9, .most = std::nullopt});
+  process.wall.parts[0].most =
+      Place{.file = "train.py", .line = 9, .function = "main", .before = true, .time = 70 * kMs};
+  EXPECT_NE(Say(report).find("outside its steps, most of it before train.py:9 (main); in the steps GPU"),
+            std::string::npos)
+      << Say(report);
+  EXPECT_EQ(VerdictOf(report).value().line_time, 70 * kMs);
   // Shorter than what is lost within.
   DeviceOf(&report).times.kernels = 2 * kMs;
   Idle(&report, kHostOutside, 8 * kMs);

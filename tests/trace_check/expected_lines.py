@@ -199,7 +199,8 @@ def verdict(root, processes):
     between, pace = tree["steps"]["between"], tree["steps"]["start_to_start"]
     if between and pace and between["mean_ns"] > 0.05 * pace["mean_ns"] and (kind == "gpu_bound" or between["mean_ns"] > per_step):
         kind, time, whole, per_step = "between_steps", between["total_ns"], pace["total_ns"], between["mean_ns"]
-        result["most_at"] = None
+        most = [part["most_at"] for part in tree["wall"]["parts"] if part["part"] == "between_steps"]
+        result["most_at"] = dict(most[0], of_step_thread=True) if most and most[0] else None
     result.update(bottleneck=kind, time_ns=time, share=time / whole, time_per_step_ns=per_step)
     result["kind"] = "slow_rank" if root["slowest"] else kind if process.has_steps else "no_steps"
     return result

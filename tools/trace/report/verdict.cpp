@@ -145,6 +145,16 @@ void JudgePauses(const ProcessReport& process, Verdict* verdict) {
   verdict->line_time = 0;
   verdict->kernel.clear();
   verdict->kernel_time = 0;
+  for (const WallPartReport& part : process.wall.parts) {
+    if (part.part != WallPart::kBetween || !part.most) continue;
+    verdict->line = LineReport{.known = true,
+                               .of_step_thread = true,
+                               .file = part.most->file,
+                               .line = part.most->line,
+                               .function = part.most->function};
+    verdict->before_line = part.most->before;
+    verdict->line_time = part.most->time;
+  }
 }
 
 }  // namespace

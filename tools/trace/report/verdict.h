@@ -51,7 +51,7 @@ struct Verdict {
   // The line that has most of `time`, or of kernel time if GPU-bound; nothing: none is known.
   std::optional<LineReport> line;
   bool before_line = false;  // before its calls; else in them, or launched by them
-  int64_t line_time = 0;     // how much
+  int64_t line_time = 0;     // how much; kBetweenSteps: of all pauses, as the table of the whole time has it
   std::string kernel;        // kGpuBound: the one with most time, of the line if that is there
   int64_t kernel_time = 0;   //
 };

@@ -116,7 +116,11 @@ std::string BetweenSteps(const ProcessReport& process, const Verdict& verdict) {
   std::string text = Time(verdict.per_step) + " lie between two steps, " + Share(verdict) +
                      " of the time from one to the next (" + Time(process.pace.mean()) +
                      "): a loader, or what the loop does outside its steps";
-  if (verdict.device) text += "; in them " + Busy(process, verdict);
+  if (verdict.line) {
+    text += std::string(", most of it ") + (verdict.before_line ? "before " : "at ") +
+            LineLabel(*verdict.line, kLineColumns);
+  }
+  if (verdict.device) text += "; in the steps " + Busy(process, verdict);
   return text;
 }
 
