@@ -243,5 +243,28 @@ TEST_F(IdleReportTest, TheJsonAndTheScreenAddUp) {
   EXPECT_NE(text.find("\n      before other calls, or none", at), std::string::npos) << text;
 }
 
+// Autograd's calls have a line, which is not one of the thread that makes the steps.
+TEST_F(IdleReportTest, LinesOfOtherThreadsAreMarked) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(/*limits=*/true);
+  // Without kernels the device is idle from 400 to 500, while the other thread is in its launch.
+  Execute(
+      database_,
+      "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE rowid NOT IN (SELECT min(rowid) FROM CUPTI_ACTIVITY_KIND_KERNEL);"
+      "UPDATE SLIPSTREAM_CALLS SET siteId = (SELECT siteId FROM SLIPSTREAM_SITES WHERE line = 20) WHERE thread = 2");
+  const Report report = Make();
+  const DeviceReport& device = report.processes.at(0).devices.at(0);
+  int64_t time = 0;
+  for (const IdleLineReport& idle : device.idle_lines) {
+    if (!idle.line.of_step_thread && !idle.before_call) time += idle.time;
+  }
+  EXPECT_EQ(time, 100 * static_cast<int64_t>(kSteps - 1));
+  EXPECT_NE(FormatReport(report).find("      /job/train.py:20 (step)" + std::string(41 - 29 + 5, ' ') +
+                                      "88 ns    8.8 %  [other threads]\n"),
+            std::string::npos)
+      << FormatReport(report);
+}
+
 }  // namespace
 }  // namespace slipstream::report

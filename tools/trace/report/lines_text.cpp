@@ -23,7 +23,9 @@ constexpr int64_t kSeen = 100;
 std::string IdleLabel(const IdleLineReport& idle) {
   constexpr size_t kIndent = 6;
   const std::string before = idle.before_call ? "before " : "";
-  return std::string(kIndent, ' ') + before + LineLabel(idle.line, kRowLabel - kIndent - before.size() - 1);
+  LineReport line = idle.line;
+  line.of_step_thread = true;  // that it is not is said behind the figures, where there is room
+  return std::string(kIndent, ' ') + before + LineLabel(line, kRowLabel - kIndent - before.size() - 1);
 }
 
 }  // namespace
@@ -40,16 +42,17 @@ std::string LineLabel(const LineReport& line, size_t columns) {
 
 std::string IdleLinesText(const ProcessReport& process, const DeviceReport& device, size_t host) {
   std::string text;
-  const auto row = [&](const std::string& label, int64_t time) {
+  const auto row = [&](const std::string& label, int64_t time, bool of_step_thread = true) {
     text += PadRight(label, kRowLabel) + Figure(Time(static_cast<double>(time) / process.divisor())) +
-            PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
+            PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) +
+            (of_step_thread ? "\n" : "  [other threads]\n");
   };
   int64_t rest = device.times.idle[host];
   size_t shown = 0;
   for (const IdleLineReport& idle : device.idle_lines) {
     if (shown == kIdleLinesShown || idle.time < process.measured_time / kSeen) break;
     if (idle.host != host || idle.no_call || !idle.line.known) continue;
-    row(IdleLabel(idle), idle.time);
+    row(IdleLabel(idle), idle.time, idle.line.of_step_thread);
     rest -= idle.time;
     ++shown;
   }
