@@ -1,6 +1,7 @@
 #include "tools/trace/report/avoided_waits.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -68,8 +69,12 @@ AvoidedWaits::AvoidedWaits(DatabaseReader* reader, ProcessTable* table, Decision
     Process& process = processes_.emplace_back();
     process.known = report.devices_recorded && !report.unwatched_everywhere;
     process.measured = MeasuredTime(report.steps);
+    if (!process.measured.empty()) {
+      process.from_first.push_back({process.measured.front().start, std::numeric_limits<int64_t>::max()});
+    }
   }
   if (work_.start() == kNever) return;
+  has_work_ = true;
   std::vector<std::optional<int64_t>> context(processes_.size());
   Question row(*reader, "SELECT DISTINCT p, context FROM (" + WorkSql(reader) + ")");
   while (row.Next()) {
@@ -98,10 +103,16 @@ void AvoidedWaits::AddWork() {
   const Question& row = work_.row();
   const int64_t index = table_.OfGlobal(row.Number(2));
   if (index < 0) return;
-  StreamWork& work = processes_[static_cast<size_t>(index)].work;
   const StreamWork::Stream stream = {row.Number(3), row.Number(4)};
   const int64_t end = work_.end();
   const bool of_graph = !row.IsNull(5);
+  Process& process = processes_[static_cast<size_t>(index)];
+  process.last_end = std::max(process.last_end, end);
+  if (!process.measured.empty() && end > process.measured.front().start &&
+      work_.start() < process.measured.back().end) {
+    process.streams.insert(stream);
+  }
+  StreamWork& work = process.work;
   if (!of_graph) work.Add(stream, end);
   const bool hooked = row.NumberIfKnown(6) == trace_db::kClassRuntime && !row.IsNull(8);
   if (!hooked) return;
@@ -136,23 +147,53 @@ void AvoidedWaits::Add(size_t process, const Call& call) {
   if (!skipped) return;
   WorkUpTo(call.start);
   const std::optional<int64_t> until = of.work.Until({call.stream, call.thread});
-  if (until) thread.ahead.Skipped(*until);
+  const SkippedBy by = staged ? SkippedBy::kCopy : SkippedBy::kSynchronization;
+  if (until) {
+    thread.ahead.Skipped(*until, by);
+    of.any.Add({.start = call.start, .end = call.start});
+    of.any.Skipped(*until);
+  }
   if (!call.measured) return;
-  ++of.skipped;
+  ++of.skipped[static_cast<size_t>(by)];
   if (!until) ++of.stream_unknown;
   if (until && *until > call.end) ++of.behind_work;
+}
+
+bool AvoidedWaits::Idle(size_t process, int64_t time) {
+  if (!processes_[process].known || !has_work_) return false;
+  WorkUpTo(time);
+  return processes_[process].last_end <= time;
+}
+
+void AvoidedWaits::FinishBound(size_t process, AheadReport* report) {
+  Process& of = processes_[process];
+  WorkUpTo(kNever);
+  const ProcessReport& its = table_.processes[process];
+  if (of.stream_unknown != 0) {
+    report->why_no_bound = "of a wait the stream is not known";
+  } else if (table_.processes.size() > 1 || its.world_size.value_or(1) > 1) {
+    report->why_no_bound = "processes of one run may wait for each other";
+  } else if (of.streams.size() > 1) {
+    report->why_no_bound = "work was on several streams, slipstream's own among them";
+  }
+  if (report->why_no_bound != nullptr) return;
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  of.any.Add({.start = kEnd, .end = kEnd});
+  report->at_most = of.any.times().all_went_on();
 }
 
 void AvoidedWaits::Finish(size_t process) {
   const Process& of = processes_[process];
   if (!of.known) return;
   AheadReport& report = table_.processes[process].ahead.emplace();
-  report.skipped = of.skipped;
+  report.skipped = of.skipped[0] + of.skipped[1];
+  report.skipped_by = of.skipped;
   report.behind_work = of.behind_work;
   report.stream_unknown = of.stream_unknown;
   for (const auto& [number, thread] : of.threads) {
     (thread.of_step_thread ? report.step_thread : report.other_threads).Add(thread.ahead.times());
   }
+  FinishBound(process, &report);
 }
 
 }  // namespace slipstream::report

@@ -10,8 +10,13 @@
 // Ownership: the table's steps, and the functions that calls name, must outlive it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -42,6 +47,9 @@ class AvoidedWaits {
   };
   // In the order of their starts, of all processes.
   void Add(size_t process, const Call& call);
+  // Whether all work that was asked for before that moment had ended by then. False where it is not known. Moments in
+  // the order of the calls.
+  bool Idle(size_t process, int64_t time);
   // Call it after the last one.
   void Finish(size_t process);
 
@@ -54,15 +62,20 @@ class AvoidedWaits {
   struct Process {
     bool known = false;  // its devices were recorded
     std::vector<Interval> measured;
+    std::vector<Interval> from_first;      // all time from the first measured moment on
+    HostAhead any{&from_first};            // as if there were one thread, which is ahead where any is
+    std::set<StreamWork::Stream> streams;  // with work in that time
+    int64_t last_end = 0;                  // of the work so far
     StreamWork work;
     std::unordered_map<int64_t, Thread> threads;
-    uint64_t skipped = 0;
+    std::array<uint64_t, kSkippedBy> skipped{};
     uint64_t behind_work = 0;
     uint64_t stream_unknown = 0;
   };
 
   // Takes the work that was asked for before.
   void WorkUpTo(int64_t time);
+  void FinishBound(size_t process, AheadReport* report);
   void AddWork();
   const std::string& NameOf(int64_t function);
 
@@ -72,6 +85,7 @@ class AvoidedWaits {
   std::deque<Process> processes_;
   std::unordered_map<int64_t, std::string> functions_;
   Rows work_;
+  bool has_work_ = false;  // pieces of work were read
 };
 
 }  // namespace slipstream::report

@@ -254,6 +254,27 @@ Json AheadJson(const ProcessReport& process) {
           {"other_threads", AheadTimesJson(ahead.other_threads, process)}};
 }
 
+Json GainsJson(const ProcessReport& process) {
+  Json rows = Json::array();
+  for (size_t i = 0; i < kGainKinds; ++i) {
+    const GainRow& row = process.gains.rows[i];
+    rows.push_back({{"what", NameOf(static_cast<GainKind>(i))},
+                    {"calls", row.calls},
+                    {"measured_calls", row.measured_calls},
+                    {"measured_ns", OrNull(row.measured)},
+                    {"estimated_ns", OrNull(row.estimated)},
+                    {"estimated_calls", row.estimated_calls},
+                    {"not_known", OrNull(row.not_known)}});
+  }
+  const bool bound = process.ahead && process.ahead->at_most;
+  return {{"rows", std::move(rows)},
+          {"measured_ns", OrNull(process.gains.measured)},
+          {"estimated_ns", OrNull(process.gains.estimated)},
+          {"steps_shorter_by_at_most_ns", bound ? Json(*process.ahead->at_most) : Json(nullptr)},
+          {"skipped_waits", bound ? Json(process.ahead->skipped) : Json(nullptr)},
+          {"why_no_bound", process.ahead && !bound ? Json(process.ahead->why_no_bound) : Json(nullptr)}};
+}
+
 Json PoolCallsJson(const PoolCalls& calls) {
   return {{"served", calls.served},
           {"served_ns", calls.served_time},
@@ -454,6 +475,7 @@ Json ProcessJson(const Report& report, const ProcessReport& process) {
       {"sites", SitesJson(process)},
       {"decisions", DecisionsJson(process)},
       {"ahead", AheadJson(process)},
+      {"gains", GainsJson(process)},
       {"pool_calls", {{"cudaMalloc", PoolCallsJson(process.allocations)}, {"cudaFree", PoolCallsJson(process.frees)}}},
       {"memory", MemoryJson(process)},
       {"held_memory", HeldJson(process)},

@@ -18,6 +18,7 @@
 #include "tools/trace/report/avoided_waits.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/decision_text.h"
+#include "tools/trace/report/gains.h"
 #include "tools/trace/report/idle_lines.h"
 #include "tools/trace/report/kernel_lines.h"
 #include "tools/trace/report/kernel_name.h"
@@ -126,6 +127,7 @@ struct ProcessSum {
   WallSweep wall;
   std::array<std::unordered_map<int64_t, size_t>, 2> site_index;  // of the step thread, of others
   std::vector<SiteSum> sites;
+  Gains gains;
   std::unordered_map<int64_t, DecisionReport> decisions;   // by decisionId, without their texts; 0: none
   std::map<std::pair<int64_t, int64_t>, uint64_t> errors;  // function, code
   std::unordered_map<int64_t, size_t> device_index;
@@ -292,6 +294,7 @@ void Pass::AddCall(const Rows& rows) {
   const Function& function = FunctionOf(row.Number(2));
   const int64_t end = rows.end();
   const int64_t site = row.Number(7);
+  const int64_t bytes = trace_db::BoundedCount(row.Number(8));
   const size_t at = sum->SiteOf(site, of_step_thread);
   const bool measured = sum->sweep.Call(of_step_thread, rows.start(), end, function.kind, at);
   sum->wall.Add({.start = rows.start(),
@@ -299,14 +302,18 @@ void Pass::AddCall(const Rows& rows) {
                  .of_step_thread = of_step_thread,
                  .kind = function.kind,
                  .site = site,
-                 .bytes = trace_db::BoundedCount(row.Number(8)),
+                 .bytes = bytes,
                  .copied = function.kind == CallKind::kCopy ? DirectionOf(decisions_.NameOf(row.Number(9)))
                                                             : WallSweep::Direction::kUnknown});
   if (const int64_t code = row.Number(4); code != 0 && code != kNotReady) ++sum->errors[{row.Number(2), code}];
   const bool decided = !row.IsNull(9) || !row.IsNull(11);
+  const int64_t saved = trace_db::BoundedTime(row.Number(11));
   if (decided) {
-    AddDecision(&sum->decisions[row.Number(9)], trace_db::BoundedCount(row.Number(10)),
-                trace_db::BoundedTime(row.Number(11)), measured);
+    const int64_t of_decision = trace_db::BoundedCount(row.Number(10));
+    AddDecision(&sum->decisions[row.Number(9)], of_decision, saved, measured);
+    sum->gains.Add({&function, row.Number(9), bytes != 0 ? bytes : of_decision, end - rows.start(), saved, measured,
+                    row.Number(4) == 0},
+                   decisions_.NameOf(row.Number(9)), [&] { return avoided_.Idle(sum->index, rows.start()); });
   }
   avoided_.Add(sum->index, {.thread = row.Number(6),
                             .of_step_thread = of_step_thread,
@@ -315,12 +322,11 @@ void Pass::AddCall(const Rows& rows) {
                             .end = end,
                             .function = &function,
                             .stream = row.Number(12),
-                            .bytes = trace_db::BoundedCount(row.Number(8)),
+                            .bytes = bytes,
                             .decision = row.Number(9),
-                            .saved = trace_db::BoundedTime(row.Number(11))});
+                            .saved = saved});
   if (!measured) return;
   SiteSum& place = sum->sites[at];
-  const int64_t bytes = trace_db::BoundedCount(row.Number(8));
   const int64_t time = end - rows.start();
   ++place.calls;
   AddTo(&place.bytes, bytes);
@@ -571,6 +577,7 @@ void Pass::Finish(ProcessSum* sum) {
   FinishSites(sum);
   FinishDevices(sum);
   FinishDecisions(sum);
+  sum->report.gains = sum->gains.Make(sum->report);
   for (const auto& [key, calls] : sum->errors) {
     sum->report.errors.push_back({FunctionOf(key.first).name, key.second, calls});
   }

@@ -11,10 +11,11 @@
 //   program_ranges.h      the program's own NVTX ranges
 //   verdict.h             what to act on, from the report itself
 //   avoided_waits.h       what the host would have waited for, from stream_work.h and host_ahead.h
+//   gains.h               host time that was gained, measured and estimated
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
-//   text.h, wall_text.h, device_text.h, lines_text.h, verdict_text.h, missing_text.h, json.h, lines_json.h, html.h   what
-//   is made of a Report; they compute nothing that is shown as a figure of the run
+//   text.h, *_text.h, json.h, *_json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure
+//   of the run
 //
 // Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
 // Threading: one thread.
@@ -33,6 +34,7 @@
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/device_lines.h"
 #include "tools/trace/report/distribution.h"
+#include "tools/trace/report/gains.h"
 #include "tools/trace/report/host_ahead.h"
 #include "tools/trace/report/memory_report.h"
 #include "tools/trace/report/place.h"
@@ -116,6 +118,11 @@ struct AheadReport {
   uint64_t skipped = 0;         // waits that slipstream skipped, in calls that began in the measured time
   uint64_t behind_work = 0;     // of them, those whose work was still running when they returned
   uint64_t stream_unknown = 0;  // of them, those of which nobody knows: they count as if nothing had been running
+  std::array<uint64_t, kSkippedBy> skipped_by{};  // the first figure, by what would have waited
+  // The most by which the measured steps together can be shorter through the waits that were skipped, without what such
+  // a wait takes by itself (docs/report.md has the proof). Nothing: `why_no_bound` says why it is not known.
+  std::optional<int64_t> at_most;
+  const char* why_no_bound = nullptr;
   AheadTimes step_thread;
   AheadTimes other_threads;
 };
@@ -300,9 +307,10 @@ struct ProcessReport {
   CopySizes copy_sizes;                        // of copy calls, on the host
   std::map<int64_t, CopySizes> device_copies;  // by copyKind
   std::vector<DecisionReport> decisions;       // the most frequent first
-  std::optional<AheadReport> ahead;            // nothing: its devices were not recorded in the measured time
-  PoolCalls allocations;                       // cudaMalloc
-  PoolCalls frees;                             // cudaFree
+  GainsReport gains;
+  std::optional<AheadReport> ahead;  // nothing: its devices were not recorded in the measured time
+  PoolCalls allocations;             // cudaMalloc
+  PoolCalls frees;                   // cudaFree
   std::vector<MemoryReport> memory;
   std::vector<HeldReport> held;  // by device
   // Memory that was given back and not seen allocated; allocated and not seen given back before; resets of one of

@@ -7,6 +7,7 @@
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/device_text.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/gains_text.h"
 #include "tools/trace/report/lines_text.h"
 #include "tools/trace/report/memory_text.h"
 #include "tools/trace/report/missing_text.h"
@@ -479,7 +480,8 @@ std::string FormatReport(const Report& report) {
   if (report.processes.empty()) return text + "  there are no processes in it\n";
   const ProcessReport& shown = report.processes[report.shown];
   return text + Ranks(report) + WallText(shown) + Steps(shown) + DevicesText(report, shown) + Sites(shown) +
-         RangesText(shown) + Decisions(shown) + Memory(shown) + HeldMemory(shown) + NotSeenText(report, shown);
+         RangesText(shown) + Decisions(shown) + GainsText(shown) + Memory(shown) + HeldMemory(shown) +
+         NotSeenText(report, shown);
 }
 
 }  // namespace slipstream::report

@@ -1,0 +1,15 @@
+// What slipstream gained, as people read it.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <string>
+
+#include "tools/trace/report/report.h"
+
+namespace slipstream::report {
+
+// Empty: it decided nothing that could gain or lose.
+std::string GainsText(const ProcessReport& process);
+
+}  // namespace slipstream::report
