@@ -28,7 +28,14 @@ from traces import Run
 RUNS = 24
 EXPORTED = 6  # of these runs; the C++ tests of the exports have more
 # What no figure is, and is not recomputed.
-TEXTS = {"report.database_by", "report.verdict.sentence", "report.partial", "report.processes[].decisions[].meaning"}
+TEXTS = {
+    "report.database_by",
+    "report.partial",
+    "report.verdict.sentence",
+    "report.processes[].decisions[].meaning",
+    "report.processes[].gains.why_no_bound",
+    "report.processes[].gains.rows[].not_known",
+}
 # Each is changed by one; whether the report has a figure of it.
 CHANGES = (
     ("CUPTI_ACTIVITY_KIND_RUNTIME", "end", True),

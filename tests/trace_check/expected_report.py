@@ -6,6 +6,7 @@ import bisect
 
 from cuda_names import COMMUNICATION, TENSOR, kind_of, plain, returns_early, waits
 from expected_ahead import HOST, Ahead
+from expected_gains import Gains
 from expected_lines import Lines, verdict
 from expected_losses import Losses
 from expected_memory import Memory
@@ -107,7 +108,7 @@ def ranks(processes, trees, devices):
     return result
 
 
-class Process(Ahead, Lines, Losses, Memory, Wall):
+class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
     def __init__(self, database, row, first, last):
         self.database, self.row, self.first, self.last = database, row, first, last
         self.id = row["processId"]
@@ -333,6 +334,7 @@ class Process(Ahead, Lines, Losses, Memory, Wall):
     # ---- the tree
     def tree(self, devices, copies):
         row = self.row
+        ahead = self.ahead_tree()
         name = row["executable"].rsplit("/", 1)[-1] + f" (pid {row['pid']}" + (f", rank {row['rank']})" if row["rank"] is not None else ")")
         return {
             "name": name,
@@ -355,7 +357,8 @@ class Process(Ahead, Lines, Losses, Memory, Wall):
             "ranges": self.ranges_tree(devices),
             "sites": self.sites_tree(),
             "decisions": self.decisions_tree(),
-            "ahead": self.ahead_tree(),
+            "ahead": ahead,
+            "gains": self.gains_tree(ahead),
             "pool_calls": {"cudaMalloc": self.pool_tree("cudaMalloc"), "cudaFree": self.pool_tree("cudaFree")},
             "memory": self.memory_tree(),
             "held_memory": self.held_tree(),

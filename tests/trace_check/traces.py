@@ -35,9 +35,9 @@ OUTCOMES = (
     "transfer.sync.settled.query",
     "allocator.reused",
     "allocator.parked",
-    "allocator.new",
-    "transfer.d2h.promoted",
     "allocator.grown",
+    "allocator.freed.cap",
+    "transfer.d2h.promoted",
     "allocator.retried",
     "allocator.reclaimed",
 )
@@ -370,7 +370,9 @@ class Process:
                 at,
                 end,
                 site=LAYER,
-                decisions=[(self.decision(draw.choice(("allocator.parked", "allocator.new", "allocator.reclaimed"))), 512, 0, 0)],
+                decisions=[
+                    (self.decision(draw.choice(("allocator.parked", "allocator.freed.cap", "allocator.reclaimed"))), 512, 0, 0)
+                ],
                 block=block,
             )
             return end
@@ -381,7 +383,7 @@ class Process:
             self.next_address += 1 << 21
         address, size = self.next_address, draw.choice((512, 1 << 20, 20 << 20))
         self.blocks[address] = size
-        decision = draw.choice(("allocator.reused", "allocator.new", "allocator.grown", "allocator.retried"))
+        decision = draw.choice(("allocator.reused", "allocator.grown", "allocator.retried"))
         block = dict(
             kind=ALLOCATED,
             number=address,
