@@ -28,6 +28,7 @@ ON_REQUEST = (
     "conformance",
     "devices",
     "fragmentation",
+    "gains",
     "ladder",
     "nsight",
     "older",

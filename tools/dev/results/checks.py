@@ -23,6 +23,7 @@ GROUPS = {
     "fragmentation": "peaks of memory and step time by allocator",
     "replay": "recorded allocations through several allocators",
     "advice": "trainings with one thing wrong: slipstream advise names it",
+    "gains": "what the report says was gained, beside steps that were timed",
     "ladder": "the steps of the tuning guides, bare and under slipstream",
     "nsight": "Nsight Compute and Nsight Systems find the NVTX ranges",
     "samples": "NVIDIA's CUDA samples: output and exit status as without slipstream",
