@@ -124,6 +124,15 @@ TEST_F(GainsTest, TheBoundTakesInWhatIsPendingAtTheEnd) {
   EXPECT_EQ(BoundOf(MadeProcess()), 510);
 }
 
+// The first of two steps would have waited from 40 until 550, and the second one, from 320 on, may have been ahead of
+// the device by what is left of that: 260, 250 and 230 ns.
+TEST_F(GainsTest, TheBoundOfStepsWithPausesIsOfEachByItself) {
+  Promoted();
+  Step(0, 300);
+  Step(320, 1000);
+  EXPECT_EQ(BoundOf(MadeProcess()), 740);
+}
+
 // Without the wait two streams ran at once, which the host's time does not tell.
 TEST_F(GainsTest, OfSeveralStreamsThereIsNoBound) {
   Promoted();

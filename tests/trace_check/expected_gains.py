@@ -172,5 +172,6 @@ class Gains:
         for call in self.calls:
             until = self.work_until(call) if is_skipped_wait(call) else None
             if until is not None:
-                waits.append((max(call["start"], first), until))
-        return sum(end - start for start, end in Cover(waits).merged)
+                waits.append((call["start"], until))
+        ahead = sum(self.measured.within(start, end) for start, end in Cover(waits).merged)
+        return ahead + sum(max([0, *(until - end for start, until in waits if start < end)]) for _, end in self.measured.merged)

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tools/trace/db/schema.h"
+#include "tools/trace/report/distribution.h"
 
 namespace slipstream::report {
 namespace {
@@ -69,9 +70,6 @@ AvoidedWaits::AvoidedWaits(DatabaseReader* reader, ProcessTable* table, Decision
     Process& process = processes_.emplace_back();
     process.known = report.devices_recorded && !report.unwatched_everywhere;
     process.measured = MeasuredTime(report.steps);
-    if (!process.measured.empty()) {
-      process.from_first.push_back({process.measured.front().start, std::numeric_limits<int64_t>::max()});
-    }
   }
   if (work_.start() == kNever) return;
   has_work_ = true;
@@ -150,8 +148,7 @@ void AvoidedWaits::Add(size_t process, const Call& call) {
   const SkippedBy by = staged ? SkippedBy::kCopy : SkippedBy::kSynchronization;
   if (until) {
     thread.ahead.Skipped(*until, by);
-    of.any.Add({.start = call.start, .end = call.start});
-    of.any.Skipped(*until);
+    SkippedByAny(&of, call.start, *until);
   }
   if (!call.measured) return;
   ++of.skipped[static_cast<size_t>(by)];
@@ -163,6 +160,19 @@ bool AvoidedWaits::Idle(size_t process, int64_t time) {
   if (!processes_[process].known || !has_work_) return false;
   WorkUpTo(time);
   return processes_[process].last_end <= time;
+}
+
+void AvoidedWaits::PassEnds(Process* process, int64_t time) {
+  for (; process->ended < process->measured.size() && process->measured[process->ended].end <= time; ++process->ended) {
+    AddTo(&process->pending, std::max<int64_t>(0, process->until - process->measured[process->ended].end));
+  }
+}
+
+void AvoidedWaits::SkippedByAny(Process* process, int64_t start, int64_t until) {
+  PassEnds(process, start);
+  process->any.Add({.start = start, .end = start});
+  process->any.Skipped(until);
+  process->until = std::max(process->until, until);
 }
 
 void AvoidedWaits::FinishBound(size_t process, AheadReport* report) {
@@ -178,8 +188,9 @@ void AvoidedWaits::FinishBound(size_t process, AheadReport* report) {
   }
   if (report->why_no_bound != nullptr) return;
   constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  PassEnds(&of, kEnd);
   of.any.Add({.start = kEnd, .end = kEnd});
-  report->at_most = of.any.times().all_went_on();
+  report->at_most = Sum(of.any.times().all_went_on(), of.pending);
 }
 
 void AvoidedWaits::Finish(size_t process) {

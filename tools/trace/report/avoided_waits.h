@@ -62,8 +62,12 @@ class AvoidedWaits {
   struct Process {
     bool known = false;  // its devices were recorded
     std::vector<Interval> measured;
-    std::vector<Interval> from_first;      // all time from the first measured moment on
-    HostAhead any{&from_first};            // as if there were one thread, which is ahead where any is
+    // Of the bound: as if there were one thread, which is ahead where any is; and at each end of the measured time, how
+    // long that goes on.
+    HostAhead any{&measured};
+    size_t ended = 0;   // of `measured`
+    int64_t until = 0;  // of all waits skipped so far
+    int64_t pending = 0;
     std::set<StreamWork::Stream> streams;  // with work in that time
     int64_t last_end = 0;                  // of the work so far
     StreamWork work;
@@ -75,6 +79,8 @@ class AvoidedWaits {
 
   // Takes the work that was asked for before.
   void WorkUpTo(int64_t time);
+  static void SkippedByAny(Process* process, int64_t start, int64_t until);
+  static void PassEnds(Process* process, int64_t time);
   void FinishBound(size_t process, AheadReport* report);
   void AddWork();
   const std::string& NameOf(int64_t function);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "tools/trace/report/distribution.h"
