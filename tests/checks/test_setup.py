@@ -26,6 +26,11 @@ class Setup(CheckTest):
         self.write("tools/setup", (ROOT / "tools" / "setup").read_text()).chmod(0o755)
         for header in ("cuda.h", "cuda_runtime_api.h", "cuda_profiler_api.h", "crt/host_defines.h", "cupti.h", "nvtx3/nvToolsExt.h"):
             self.write(f"toolkit/include/{header}", "")
+        self.plotly = self.write("build/plotly/plotly/package_data/plotly.min.js", "")
+
+    def built(self):
+        """What is in build/ beside plotly.js, which setUp puts there."""
+        return sorted(path.name for path in (self.scratch / "build").iterdir() if path.name != "plotly")
 
     def command(self, name, script):
         (self.bin / name).unlink(missing_ok=True)  # it may be a link to the real one
@@ -51,7 +56,7 @@ class Setup(CheckTest):
         done = self.run_setup("--check", "--build-only", user="0")
         self.assertEqual(done.returncode, 2)
         self.assertIn("ninja-build", done.stdout)
-        self.assertFalse((self.scratch / "build").exists())
+        self.assertEqual(self.built(), [])
 
     def test_as_root_it_installs_and_looks_again(self):
         self.command("apt-get", f'echo "$@" >>{self.scratch}/calls; case "$1" in install) printf "#!/bin/sh\\n" >{self.bin}/ninja; chmod +x {self.bin}/ninja;; esac')
@@ -114,7 +119,39 @@ class Setup(CheckTest):
         done = self.run_setup_without_toolkit('mkdir -p "$2/nvidia"; echo no route to the index; exit 1')
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("no route to the index", done.stderr)
+        self.assertEqual(self.built(), [])
+
+    def run_setup_without_plotly(self, pip):
+        """`pip` as above; the CUDA headers are there."""
+        shutil.rmtree(self.scratch / "build")
+        self.command("ninja", "")
+        self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >>{self.scratch}/pip\n'
+                                f'while [ "$1" != --target ]; do shift; done\n{pip}')
+        done = self.run_setup("--build-only")
+        if done.returncode == 2:
+            self.skipTest("this machine lacks packages: " + done.stdout.strip())
+        return done
+
+    def test_plotly_is_brought_once(self):
+        pip = 'mkdir -p "$2/plotly/package_data" && : >"$2/plotly/package_data/plotly.min.js"'
+        done = self.run_setup_without_plotly(pip)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("plotly==7.1.*", (self.scratch / "pip").read_text().split())
+        self.assertIn("--no-deps", (self.scratch / "pip").read_text().split())
+        self.assertTrue(self.plotly.exists())
+        self.command("python3", "echo must not run; exit 9")
+        done = self.run_setup("--build-only")
+        self.assertEqual((done.returncode, done.stdout), (0, "set-up: everything is there\n"), done.stderr)
+
+    def test_without_plotly_the_rest_goes_on(self):
+        done = self.run_setup_without_plotly('mkdir -p "$2/plotly"; echo no route to the index; exit 1')
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no route to the index", done.stderr)
+        self.assertIn("will have no plots", done.stderr)
         self.assertEqual(list((self.scratch / "build").iterdir()), [])
+        done = self.run_setup("--check", "--build-only")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("missing: plotly.js", done.stdout)
 
     def run_setup_torch(self, pip="exit 1", stand_ins="mkdir -p \"$3\"", free_kib=1 << 30):
         """As above, for PyTorch; `stand_ins` is what a stand-in for the script of that name does, with "$3" its folder."""

@@ -68,3 +68,35 @@ if(_zstd)
   endif()
   target_link_libraries(slipstream_elf INTERFACE ${SLIPSTREAM_ZSTD_LIBRARY})
 endif()
+
+# plotly.js, which draws the plots of `slipstream report --html`: a script that the command carries, compressed, and puts
+# into the page. Where it is not there, pages have no plots and say so.
+set(SLIPSTREAM_PLOTLY_DIR ${PROJECT_SOURCE_DIR}/build/plotly)
+find_file(SLIPSTREAM_PLOTLY_JS plotly.min.js PATHS ${SLIPSTREAM_PLOTLY_DIR}/plotly/package_data NO_DEFAULT_PATH
+          DOC "plotly.js, minified")
+mark_as_advanced(SLIPSTREAM_PLOTLY_JS)
+if(NOT SLIPSTREAM_PLOTLY_JS)
+  message(STATUS "plotly.min.js not found: the pages of `slipstream report --html` will have no plots. To fetch it (tools/setup "
+                 "does it):\n  python3 -m pip install --no-deps --target ${SLIPSTREAM_PLOTLY_DIR} 'plotly==7.1.*'")
+endif()
+
+# Lets a source file of `target` read the compressed library: the path is SLIPSTREAM_PLOTLY_Z there.
+function(slipstream_embed_plotly target source)
+  if(NOT SLIPSTREAM_PLOTLY_JS)
+    return()
+  endif()
+  find_program(SLIPSTREAM_PYTHON3 python3 REQUIRED)
+  mark_as_advanced(SLIPSTREAM_PYTHON3)
+  set(_compressed ${CMAKE_CURRENT_BINARY_DIR}/plotly.min.js.z)
+  add_custom_command(
+    OUTPUT ${_compressed}
+    COMMAND ${SLIPSTREAM_PYTHON3} -c
+            "import sys, zlib; open(sys.argv[2], 'wb').write(zlib.compress(open(sys.argv[1], 'rb').read(), 9))"
+            ${SLIPSTREAM_PLOTLY_JS} ${_compressed}
+    DEPENDS ${SLIPSTREAM_PLOTLY_JS}
+    COMMENT "Compressing plotly.js"
+    VERBATIM)
+  target_sources(${target} PRIVATE ${_compressed})
+  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS ${_compressed}
+                              COMPILE_DEFINITIONS "SLIPSTREAM_PLOTLY_Z=\"${_compressed}\"")
+endfunction()
