@@ -39,7 +39,7 @@ void ReadAll(const std::string& database, bool partial, bool whole) {
     Must(!advise::FormatFindings(facts, advise::Advise(facts)).empty(), "there is advice, or none to give");
   }
   Must(!report::ReportJson(report, partial).empty(), "there is one in JSON");
-  Must(!report::ReportHtml(report).empty(), "there is a page");
+  Must(!report::ReportHtml(report, "js").empty(), "there is a page");
   using trace_export::ExportProblem;
   using trace_export::Format;
   for (const Format format : {Format::kChrome, Format::kPerfetto, Format::kAllocations}) {

@@ -8,15 +8,17 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/text.h"
 #include "tests/report/report_testing.h"
 #include "tests/support/process.h"
+#include "tools/trace/report/figure.h"
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
-#include "tools/trace/report/svg.h"
+#include "tools/trace/report/plotly.h"
 #include "tools/trace/report/text.h"
 #include "tracer/spool/block_record.h"
 
@@ -56,6 +58,41 @@ std::vector<std::string> Figures(const std::string& text) {
   return figures;
 }
 
+// What a plot of the page is drawn from.
+json FigureOf(const std::string& html, const std::string& name) {
+  const std::string plot = "aria-label=\"" + name + "\"></div>\n<script type=\"application/json\"";
+  const size_t at = html.find(plot);
+  EXPECT_NE(at, std::string::npos) << name;
+  if (at == std::string::npos) return {};
+  const size_t begin = html.find('>', at + plot.size()) + 1;
+  return json::parse(html.substr(begin, html.find("</script>", begin) - begin));
+}
+
+// Whether a series of that name has that text where the pointer is.
+bool HasHover(const json& figure, const std::string& name, const std::string& text) {
+  for (const json& trace : figure["data"]) {
+    if (trace["name"] != name) continue;
+    for (const json& one : trace["hovertext"]) {
+      if (one == text) return true;
+    }
+  }
+  return false;
+}
+
+// The page as a browser's parser of markup sees it: a script ends with the first </script>, whatever that stands in.
+std::string WithoutScripts(const std::string& html) {
+  constexpr std::string_view kEnd = "</script>";
+  std::string rest;
+  size_t from = 0;
+  for (size_t at = html.find("<script"); at != std::string::npos; at = html.find("<script", from)) {
+    rest += html.substr(from, at - from);
+    from = html.find(kEnd, at);
+    if (from == std::string::npos) return rest;
+    from += kEnd.size();
+  }
+  return rest + html.substr(from);
+}
+
 class OutputTest : public ReportTest {
  protected:
   void Everything() {
@@ -65,7 +102,7 @@ class OutputTest : public ReportTest {
     report_ = Make({.timeline = true});
     text_ = FormatReport(report_);
     json_ = json::parse(ReportJson(report_, false));
-    html_ = ReportHtml(report_);
+    html_ = ReportHtml(report_, "js");
   }
 
   Report report_;
@@ -144,8 +181,8 @@ TEST_F(OutputTest, TheScreenHasTheFiguresOfTheJson) {
   EXPECT_NE(flat.find("together at " + Time(pool["peak_at_ns"].get<int64_t>()) + ", step 0; at the end"),
             std::string::npos)
       << flat;
-  EXPECT_NE(html_.find(">peak: 9.79 KiB at " + Time(pool["peak_at_ns"].get<int64_t>()) + ", step 0<"),
-            std::string::npos);
+  EXPECT_EQ(FigureOf(html_, "memory over time")["layout"]["annotations"][0]["text"],
+            "peak: 9.79 KiB at " + Time(pool["peak_at_ns"].get<int64_t>()) + ", step 0");
 }
 
 TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
@@ -177,7 +214,7 @@ TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
   report_ = Make({.timeline = true});
   text_ = FormatReport(report_);
   json_ = json::parse(ReportJson(report_, false));
-  html_ = ReportHtml(report_);
+  html_ = ReportHtml(report_, "js");
   const json& held = json_["processes"][0]["held_memory"];
   EXPECT_EQ(held["allocated_and_not_seen_freed"], 0);
   const json& device = held["devices"][0];
@@ -201,7 +238,8 @@ TEST_F(OutputTest, WhoHadMemoryIsOnTheScreenInTheJsonAndOnThePage) {
     const std::string place = holder["line"].is_null() ? "libnccl.so.2 (no line known)"
                                                        : "train.py:" + std::to_string(holder["line"].get<int>());
     EXPECT_NE(text_.find(place), std::string::npos) << text_;
-    EXPECT_NE(html_.find("</i>" + (holder["line"].is_null() ? place : "/job/" + place)), std::string::npos) << place;
+    EXPECT_NE(html_.find("\"name\":\"" + (holder["line"].is_null() ? place : "/job/" + place)), std::string::npos)
+        << place;
   }
   EXPECT_EQ(sum, device["peak_bytes"]);
   EXPECT_EQ(device["at_peak"]["holders"][0]["blocks"], 12);
@@ -330,26 +368,87 @@ void ExpectWellFormed(const std::string& html) {
 
 TEST_F(OutputTest, ThePageHasTheScreenAndItsPlots) {
   Everything();
-  ExpectWellFormed(html_);
+  ExpectWellFormed(WithoutScripts(html_));
   for (const std::string& line : Split(text_)) EXPECT_NE(html_.find(HtmlText(line)), std::string::npos) << line;
-  for (const char* const plot : {"whole time", "step times", "parts of each step", "timeline of one step",
-                                 "memory over time", "copy bandwidth by size"}) {
-    EXPECT_NE(html_.find(std::string("aria-label=\"") + plot + "\""), std::string::npos) << plot;
+  EXPECT_NE(html_.find("<script>js</script>"), std::string::npos);
+  for (const char* const plot :
+       {"whole time", "copy bandwidth by size", "host time by stack", "device time by stack"}) {
+    EXPECT_FALSE(FigureOf(html_, plot).empty()) << plot;
   }
   // A bar for each part of each measured step, a thing for each of the typical step's.
-  EXPECT_NE(html_.find("<title>step 8, synchronizations: 250 ns</title>"), std::string::npos);
-  EXPECT_NE(html_.find("<title>gemm: 200 ns</title>"), std::string::npos);
-  EXPECT_NE(html_.find("<title>cudaMalloc: 10 ns</title>"), std::string::npos);
-  EXPECT_NE(html_.find("rank 0, step 0: 5.00 us (left out of the figures)"), std::string::npos);
+  const json parts = FigureOf(html_, "parts of each step");
+  EXPECT_EQ(parts["data"].size(), kParts);
+  EXPECT_EQ(parts["data"][0]["x"].size(), kSteps);
+  EXPECT_TRUE(HasHover(parts, "synchronizations", "step 8, synchronizations: 250 ns"));
+  const json step = FigureOf(html_, "timeline of one step");
+  EXPECT_TRUE(HasHover(step, "kernels", "gemm: 200 ns"));
+  EXPECT_TRUE(HasHover(step, "allocations and frees", "cudaMalloc: 10 ns"));
+  EXPECT_EQ(step["layout"]["yaxis"]["ticktext"].size(), 3U);
+  const json steps = FigureOf(html_, "step times");
+  EXPECT_TRUE(HasHover(steps, "rank 0", "rank 0, step 0: 5.00 us (left out of the figures)"));
+  EXPECT_EQ(steps["data"][0]["y"].size(), kSteps + 1);
+  EXPECT_NE(steps["data"][0]["marker"]["color"][0], steps["data"][0]["marker"]["color"][1]);
+  const json memory = FigureOf(html_, "memory over time");
+  EXPECT_EQ(memory["data"][0]["name"], "live: in the program's hands");
+  EXPECT_EQ(memory["layout"]["yaxis"]["ticksuffix"], " KiB");
+  EXPECT_EQ(memory["data"][1]["y"][1], 9000.0 / 1024);
+}
+
+TEST_F(OutputTest, FlameGraphsOfThePageAreThoseOfTheReport) {
+  Everything();
+  const json host = FigureOf(html_, "host time by stack");
+  ASSERT_TRUE(report_.flames.host.has_value());
+  const std::vector<FlameFrame>& frames = report_.flames.host->frames;
+  ASSERT_EQ(host["names"].size(), frames.size());
+  for (const char* const key : {"details", "parents", "kinds", "times", "counts"}) {
+    EXPECT_EQ(host[key].size(), frames.size()) << key;
+  }
+  for (size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(host["names"][i], frames[i].label);
+    EXPECT_EQ(host["parents"][i], frames[i].parent);
+    EXPECT_EQ(host["times"][i], frames[i].time);
+  }
+  EXPECT_NE(html_.find("with tracer.stacks = &quot;python&quot; in the policy"), std::string::npos);
+  EXPECT_NE(html_.find("Frames of less than 4 ns (0.1 %) are put together"), std::string::npos);
 }
 
 TEST_F(OutputTest, ThePageNeedsNothingElse) {
   Everything();
   for (const char* const from_elsewhere :
-       {"<script", "<link", "<img", "<iframe", "src=", "href", "url(", "@import", "http:", "https:", "//"}) {
+       {"<link", "<img", "<iframe", "src=", "href", "url(", "@import", "http:", "https:", "fetch("}) {
     EXPECT_EQ(html_.find(from_elsewhere), std::string::npos) << from_elsewhere;
   }
-  EXPECT_NE(html_.find("default-src 'none'"), std::string::npos);
+  EXPECT_NE(html_.find("content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src "
+                       "data: blob:; form-action 'none'; base-uri 'none'\""),
+            std::string::npos);
+  // Which the library has a button for.
+  EXPECT_NE(html_.find("showSendToCloud: false"), std::string::npos);
+}
+
+TEST_F(OutputTest, WithoutTheLibraryThePageSaysSo) {
+  Everything();
+  const std::string html = ReportHtml(report_, "");
+  ExpectWellFormed(html);
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+  EXPECT_EQ(html.find("aria-label"), std::string::npos);
+  EXPECT_NE(html.find("no plots, because slipstream was built without the library that draws them: to have them, run "
+                      "tools/setup"),
+            std::string::npos);
+  for (const std::string& line : Split(text_)) EXPECT_NE(html.find(HtmlText(line)), std::string::npos) << line;
+}
+
+TEST(PlotlyTest, IsWholeAndHasItsLicense) {
+  const std::string library = PlotlyJs();
+  if (library.empty()) GTEST_SKIP() << "slipstream was built without plotly.js (tools/setup fetches it)";
+  EXPECT_EQ(library, tracer::Slurp(SLIPSTREAM_PLOTLY_JS));
+  const std::string head = library.substr(0, 400);
+  EXPECT_NE(head.find("plotly.js v"), std::string::npos);
+  EXPECT_NE(head.find("Plotly, Inc."), std::string::npos);
+  EXPECT_NE(head.find("Licensed under the MIT license"), std::string::npos);
+  // What would end a <script> before its end, or keep it from ending.
+  for (const char* const markup : {"</script", "</SCRIPT", "<!--"}) {
+    EXPECT_EQ(library.find(markup), std::string::npos) << markup;
+  }
 }
 
 TEST_F(OutputTest, TextsOfATraceStayTexts) {
@@ -372,12 +471,20 @@ TEST_F(OutputTest, TextsOfATraceStayTexts) {
   ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);
   Execute(database_, "UPDATE SLIPSTREAM_PROCESSES SET executable = '<b>x</b>', endReason = '<i>'");
   const Report report = Make({.timeline = true});
-  const std::string html = ReportHtml(report);
-  ExpectWellFormed(html);
+  const std::string html = ReportHtml(report, "js");
+  const std::string markup = WithoutScripts(html);
+  ExpectWellFormed(markup);
   for (const char* const tag : {"<script", "<img", "<b>", "<i>", "alert(1)</script", "src='", "onerror=\""}) {
-    EXPECT_EQ(html.find(tag), std::string::npos) << tag;
+    EXPECT_EQ(markup.find(tag), std::string::npos) << tag;
   }
-  EXPECT_NE(html.find("&lt;script&gt;alert(1)"), std::string::npos);
+  EXPECT_NE(markup.find("&lt;script&gt;alert(1)"), std::string::npos);
+  // Not in what the plots are drawn from either, where a script would end with the first </script>.
+  EXPECT_EQ(html.find("alert(1)</script"), std::string::npos);
+  EXPECT_EQ(html.find("<img"), std::string::npos);
+  const json frames = FigureOf(html, "host time by stack");
+  EXPECT_NE(frames["names"].dump().find("<script>alert(1)</script>"), std::string::npos);
+  const json step = FigureOf(html, "timeline of one step");
+  EXPECT_NE(step["layout"]["yaxis"]["ticktext"].dump().find("&lt;/title&gt;"), std::string::npos);
   // Nothing that a terminal takes for more than text.
   for (const std::string& text : {FormatReport(report), html}) {
     for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20) << static_cast<int>(c);
@@ -423,11 +530,27 @@ TEST(WordsTest, NumbersForPeople) {
   EXPECT_EQ(Cut("\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4", 4), "\xc3\xa4...");
 }
 
-TEST(TicksTest, AreRoundAndWithin) {
-  EXPECT_EQ(Ticks(0, 1000, 5), (std::vector<double>{0, 200, 400, 600, 800, 1000}));
-  EXPECT_EQ(Ticks(3, 11, 4), (std::vector<double>{4, 6, 8, 10}));
-  EXPECT_EQ(Ticks(0, 10 << 20, 5, true), (std::vector<double>{0, 2 << 20, 4 << 20, 6 << 20, 8 << 20, 10 << 20}));
-  EXPECT_EQ(Ticks(5, 5, 4), std::vector<double>{5});
+TEST(FigureTest, AnAxisCountsInWhatItsLargestNumberHas) {
+  EXPECT_STREQ(UnitOfTime(999).suffix, " ns");
+  EXPECT_STREQ(UnitOfTime(1000).suffix, " us");
+  EXPECT_STREQ(UnitOfTime(41'000'000).suffix, " ms");
+  EXPECT_EQ(UnitOfTime(2'500'000'000).Of(2'500'000'000), 2.5);
+  EXPECT_STREQ(UnitOfBytes(1023).suffix, " B");
+  EXPECT_STREQ(UnitOfBytes(1 << 20).suffix, " MiB");
+  EXPECT_EQ(UnitOfBytes(int64_t{3} << 30).Of(int64_t{3} << 29), 1.5);
+}
+
+TEST(FigureTest, NoTextEndsAScriptOrBecomesMarkup) {
+  const std::string hostile = "</script><!--<script>\xe2\x80\xa8\xc3\xa4&\xff";
+  const std::string html = Figure("x", json::array({Bars(hostile, "red")}), {{"title", hostile}});
+  const std::string begin = "class=\"figure\">";
+  const size_t at = html.find(begin) + begin.size();
+  const std::string value = html.substr(at, html.rfind("</script>") - at);
+  for (const char c : value) EXPECT_TRUE(c >= ' ' && c <= '~' && c != '<' && c != '>' && c != '&') << c;
+  const json figure = json::parse(value);
+  EXPECT_EQ(figure["data"][0]["name"], "&lt;/script&gt;&lt;!--&lt;script&gt;\\u2028\xc3\xa4&amp;\\xff");
+  EXPECT_EQ(PlotText("a<b>&\"'"), "a&lt;b&gt;&amp;\"'");
+  EXPECT_EQ(HtmlText("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
 }
 
 }  // namespace

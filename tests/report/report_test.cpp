@@ -397,9 +397,9 @@ TEST_F(ReportTest, AStepOfManyCallsIsDrawnToItsEnd) {
   EXPECT_EQ(timeline.lanes[0].items[0].count, 12U);
   EXPECT_EQ(timeline.lanes[0].items[0].name, "cudaLaunchKernel");
   EXPECT_EQ(timeline.left_out, 0U);
-  EXPECT_NE(
-      ReportHtml(report).find("9,600 things in it are too short to be seen, and are merged into 800, each as long"),
-      std::string::npos);
+  EXPECT_NE(ReportHtml(report, "js")
+                .find("9,600 things in it are too short to be seen, and are merged into 800, each as long"),
+            std::string::npos);
 }
 
 // Of calls within others, the time counts once; what is merged has the name of what takes most of it.
@@ -1090,7 +1090,7 @@ TEST_F(ReportTest, NumbersThatNobodyWouldBelieve) {
   }
   EXPECT_NE(FormatReport(report), "");
   EXPECT_NE(ReportJson(report, false), "");
-  EXPECT_NE(ReportHtml(report), "");
+  EXPECT_NE(ReportHtml(report, "js"), "");
 }
 
 TEST_F(ReportTest, LaunchesThroughTheDriverAreNotSeenWithoutItsHooksOrDevices) {
@@ -1165,7 +1165,7 @@ TEST_F(ReportTest, ARunWithoutCalls) {
   ASSERT_EQ(report.processes.size(), 1U);
   EXPECT_EQ(report.processes[0].calls, 0U);
   EXPECT_NE(FormatReport(report).find("no steps were found"), std::string::npos);
-  EXPECT_NE(ReportHtml(report), "");
+  EXPECT_NE(ReportHtml(report, "js"), "");
 }
 
 }  // namespace

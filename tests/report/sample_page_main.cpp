@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/trace/report/html.h"
+#include "tools/trace/report/plotly.h"
 #include "tools/trace/report/report.h"
 
 namespace slipstream::report {
@@ -125,7 +126,7 @@ int Write(const std::string& file, size_t steps, size_t devices) {
   }
   report.timeline = OneStep(report.processes[0], devices);
   std::ofstream out(file);
-  out << ReportHtml(report);
+  out << ReportHtml(report, PlotlyJs());
   return out.good() ? 0 : 1;
 }
 

@@ -142,7 +142,7 @@ TEST_F(WallTest, TheScreenTheJsonAndThePageHaveTheSame) {
   EXPECT_EQ(of["steps"]["between"]["mean_ns"], 9000);
   EXPECT_EQ(of["steps"]["start_to_start"]["mean_ns"], 10'000);
   EXPECT_EQ(of["steps"]["slow"], 0);
-  EXPECT_NE(ReportHtml(report_).find("aria-label=\"whole time\""), std::string::npos);
+  EXPECT_NE(ReportHtml(report_, "js").find("aria-label=\"whole time\""), std::string::npos);
 }
 
 // Steps without anything between them are not longer for it.

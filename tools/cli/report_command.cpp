@@ -15,6 +15,7 @@
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
 #include "tools/trace/report/json.h"
+#include "tools/trace/report/plotly.h"
 #include "tools/trace/report/report.h"
 #include "tools/trace/report/text.h"
 #include "tracer/spool/spool_reader.h"
@@ -63,7 +64,7 @@ int Write(const std::string& path, const std::string& text) {
 bool WritePage(const ReportCommandOptions& options, const report::Report& report) {
   trace_db::NewFile file(*options.html);
   int error = file.Create();
-  if (error == 0) error = Write(file.path(), report::ReportHtml(report));
+  if (error == 0) error = Write(file.path(), report::ReportHtml(report, report::PlotlyJs()));
   if (error == 0) error = file.Publish(options.force);
   if (error == 0) return true;
   Complain(kCommand, Escape(*options.html) + ": cannot be made: " + std::strerror(error) +

@@ -161,7 +161,10 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
   report.communication = CommunicationOf(report.processes);
   report.slowest = SlowestOf(report);
   if (report.slowest) report.shown = report.slowest->process;
-  if (options.timeline) report.timeline = MakeTimeline(reader, report, report.shown);
+  if (options.timeline) {
+    report.timeline = MakeTimeline(reader, report, report.shown);
+    report.flames = MakeFlames(reader, report.processes[report.shown], report.processes.size() == 1);
+  }
   return report;
 }
 

@@ -14,8 +14,9 @@
 //   gains.h               host time that was gained, measured and estimated
 //   steps.h, call_kind.h, distribution.h, kernel_name.h   rules, as pure functions
 //   timeline.h            one step in detail
-//   text.h, *_text.h, json.h, *_json.h, html.h   what is made of a Report; they compute nothing that is shown as a figure
-//   of the run
+//   flame.h               time of the host in CUDA and of the devices by stack
+//   text.h, *_text.h, json.h, *_json.h, html.h   what is made of a Report; they compute nothing that is shown as a
+//   figure of the run
 //
 // Memory: one Step each, and a little for every line, function, kernel name, thread and device; never the calls.
 // Threading: one thread.
@@ -34,6 +35,7 @@
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/device_lines.h"
 #include "tools/trace/report/distribution.h"
+#include "tools/trace/report/flame.h"
 #include "tools/trace/report/gains.h"
 #include "tools/trace/report/host_ahead.h"
 #include "tools/trace/report/memory_report.h"
@@ -428,10 +430,11 @@ struct Report {
   std::optional<Slowest> slowest;              // nothing: no rank differs from the others so much
   std::optional<Communication> communication;  // nothing: fewer than two with steps communicate
   std::optional<Timeline> timeline;
+  FlameGraphs flames;  // of the process that is shown, if asked for
 };
 
 struct ReportOptions {
-  bool timeline = false;  // asks once more about one step, and about memory over time
+  bool timeline = false;  // asks once more about one step, memory over time, and time by stack
   std::function<void(uint64_t calls, uint64_t all_calls)> progress = {};
 };
 
