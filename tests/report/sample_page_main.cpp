@@ -114,6 +114,29 @@ Timeline OneStep(const ProcessReport& process, size_t devices) {
   return timeline;
 }
 
+// 60 % of a forward pass of `depth` layers, 30 % of a line whose name is markup, 10 % that is smaller.
+FlameGraph Flame(size_t depth) {
+  FlameGraph graph;
+  graph.has_stacks = true;
+  graph.depth = depth + 3;
+  graph.least = 1'000'000;
+  const auto add = [&](size_t parent, FlameKind kind, const std::string& label, int64_t time) {
+    graph.frames.push_back({parent, kind, label, kind == FlameKind::kLine ? "/job/" + label : "", time, 7});
+    return graph.frames.size() - 1;
+  };
+  add(0, FlameKind::kRoot, "all", 1'000'000'000);
+  add(0, FlameKind::kSmaller, "(smaller)", 100'000'000);
+  const size_t hostile =
+      add(0, FlameKind::kLine, "<b>bold</b><img src=\"x\"/> & </script><a href='x'>link</a>", 300'000'000);
+  add(hostile, FlameKind::kLeaf, "cudaMalloc", 300'000'000);
+  size_t at = add(0, FlameKind::kLine, "train (train.py:42)", 600'000'000);
+  for (size_t i = 0; i < depth; ++i)
+    at = add(at, FlameKind::kLine, "forward (layer.py:" + std::to_string(i) + ")", 600'000'000);
+  add(at, FlameKind::kLeaf, "gemm", 400'000'000);
+  add(at, FlameKind::kLeaf, "gemm_split", 200'000'000);
+  return graph;
+}
+
 int Write(const std::string& file, size_t steps, size_t devices) {
   Report report;
   report.has_own_tables = true;
@@ -125,6 +148,8 @@ int Write(const std::string& file, size_t steps, size_t devices) {
     report.last = std::max(report.last, report.processes.back().last);
   }
   report.timeline = OneStep(report.processes[0], devices);
+  report.flames.host = Flame(2);
+  report.flames.devices = Flame(30);
   std::ofstream out(file);
   out << ReportHtml(report, PlotlyJs());
   return out.good() ? 0 : 1;
