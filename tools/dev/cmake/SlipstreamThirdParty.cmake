@@ -70,7 +70,7 @@ if(_zstd)
 endif()
 
 # plotly.js, which draws the plots of `slipstream report --html`: a script that the command carries, compressed, and puts
-# into the page. Where it is not there, pages have no plots and say so.
+# into the page. Where it is not there, pages have no plots and say so, as with -DSLIPSTREAM_PLOTLY_JS=OFF.
 set(SLIPSTREAM_PLOTLY_DIR ${PROJECT_SOURCE_DIR}/build/plotly)
 find_file(SLIPSTREAM_PLOTLY_JS plotly.min.js PATHS ${SLIPSTREAM_PLOTLY_DIR}/plotly/package_data NO_DEFAULT_PATH
           DOC "plotly.js, minified")
