@@ -30,7 +30,7 @@ bool Answered(const trace_db::DatabaseReader& reader, bool whole) {
 void ReadAll(const std::string& database, bool partial, bool whole) {
   trace_db::DatabaseReader reader(database);
   if (!Answered(reader, whole)) return;
-  const report::Report report = report::MakeReport(&reader, {});
+  const report::Report report = report::MakeReport(&reader, {.timeline = true});
   if (!Answered(reader, whole)) return;
   Must(!report::FormatReport(report).empty(), "there is a report");
   for (size_t process = 0; process < report.processes.size(); ++process) {

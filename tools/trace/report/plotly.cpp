@@ -8,20 +8,20 @@
 // The file as it is (SlipstreamThirdParty.cmake makes it), between two symbols.
 __asm__(
     ".pushsection .rodata\n"
-    ".global slipstream_plotly_begin\n"
-    ".hidden slipstream_plotly_begin\n"
-    "slipstream_plotly_begin:\n"
+    ".global kSlipstreamPlotlyBegin\n"
+    ".hidden kSlipstreamPlotlyBegin\n"
+    "kSlipstreamPlotlyBegin:\n"
     ".incbin \"" SLIPSTREAM_PLOTLY_Z
     "\"\n"
-    ".global slipstream_plotly_end\n"
-    ".hidden slipstream_plotly_end\n"
-    "slipstream_plotly_end:\n"
+    ".global kSlipstreamPlotlyEnd\n"
+    ".hidden kSlipstreamPlotlyEnd\n"
+    "kSlipstreamPlotlyEnd:\n"
     ".byte 0\n"
     ".popsection\n");
 
 extern "C" {
-__attribute__((visibility("hidden"))) extern const unsigned char slipstream_plotly_begin[];
-__attribute__((visibility("hidden"))) extern const unsigned char slipstream_plotly_end[];
+__attribute__((visibility("hidden"))) extern const unsigned char kSlipstreamPlotlyBegin[];
+__attribute__((visibility("hidden"))) extern const unsigned char kSlipstreamPlotlyEnd[];
 }
 #endif
 
@@ -32,8 +32,8 @@ std::string PlotlyJs() {
   constexpr size_t kPiece = size_t{1} << 20;
   z_stream stream{};
   // zlib only reads it.
-  stream.next_in = const_cast<unsigned char*>(slipstream_plotly_begin);
-  stream.avail_in = static_cast<unsigned>(slipstream_plotly_end - slipstream_plotly_begin);
+  stream.next_in = const_cast<unsigned char*>(kSlipstreamPlotlyBegin);
+  stream.avail_in = static_cast<unsigned>(kSlipstreamPlotlyEnd - kSlipstreamPlotlyBegin);
   if (inflateInit(&stream) != Z_OK) return "";
   std::string text;
   int status = Z_OK;
