@@ -50,9 +50,9 @@ struct FlameGraphs {
 };
 
 // Frames of less than one part in so many of the whole are put together, and more of them where more than kMostFrames
-// would be left.
+// would be left: a browser takes a second or two to draw so many.
 inline constexpr int64_t kFlameShare = 1000;
-inline constexpr size_t kMostFrames = 6000;
+inline constexpr size_t kMostFrames = 2500;
 
 // `process` is finished. `is_only`: there is no other one, and device work is its own whoever it says it is of.
 FlameGraphs MakeFlames(trace_db::DatabaseReader* reader, const ProcessReport& process, bool is_only);

@@ -39,6 +39,14 @@ const theme = () => ({
   "hoverlabel.font.color": css("--text"), "legend.font.color": css("--quiet"),
   "modebar.color": css("--quiet"), "modebar.activecolor": css("--text"),
 });
+const themed = (layout) => {
+  for (const [path, value] of Object.entries(theme())) {
+    const keys = path.split(".");
+    const last = keys.pop();
+    keys.reduce((at, key) => at[key] ??= {}, layout)[last] = value;
+  }
+  return layout;
+};
 const plots = [];
 const draw = (plot, data, layout, buttons = ["toImage", "zoom2d", "pan2d", "resetScale2d"]) => {
   const base = {
@@ -49,8 +57,7 @@ const draw = (plot, data, layout, buttons = ["toImage", "zoom2d", "pan2d", "rese
   plots.push(plot);
   // Below the line, so that the first label of one axis is not on that of the other.
   if (layout.xaxis) Object.assign(layout.xaxis, {ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)"});
-  Plotly.newPlot(plot, data, {...base, ...layout}, config(buttons));
-  Plotly.relayout(plot, theme());
+  Plotly.newPlot(plot, data, themed({...base, ...layout}), config(buttons));
 };
 // The library takes tags in texts for formatting.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
