@@ -244,17 +244,17 @@ TEST_F(FlameTest, WhatIsSmallIsPutTogether) {
 }
 
 TEST_F(FlameTest, AGraphHasNoMoreFramesThanAreDrawn) {
-  constexpr uint32_t kStacks = 900;
-  constexpr uint32_t kDepth = 10;
-  static_assert(kStacks * kDepth > kMostFrames && kStacks < kFlameShare);
+  constexpr uint64_t kStacks = 900;
+  constexpr uint64_t kDepth = 10;
+  static_assert(kStacks * kDepth > kMostFrames && kStacks < uint64_t{kFlameShare});
   {
     trace_db::HandSpool spool(run_, "0.spool");
     Introduce(&spool, 0);
     spool.Pass(kBegin);
     std::vector<TraceRecord> records;
     uint32_t number = 100;
-    for (uint32_t i = 0; i < kStacks; ++i) {
-      for (uint32_t depth = 0; depth < kDepth; ++depth, ++number) {
+    for (uint64_t i = 0; i < kStacks; ++i) {
+      for (uint64_t depth = 0; depth < kDepth; ++depth, ++number) {
         spool.Site(number, "/job/deep.py", static_cast<int32_t>(number), "f");
         spool.Stack(number, depth == 0 ? 0 : number - 1, number);
       }
@@ -268,7 +268,8 @@ TEST_F(FlameTest, AGraphHasNoMoreFramesThanAreDrawn) {
   const FlameGraphs flames = MakeAll();
   ASSERT_TRUE(flames.host.has_value());
   EXPECT_LE(flames.host->frames.size(), kMostFrames);
-  EXPECT_EQ(FramesOf(*flames.host), (Frames{{"", {100 * kStacks, kStacks}}, {"(smaller)", {100 * kStacks, kStacks}}}));
+  const Value all = {100 * int64_t{kStacks}, kStacks};
+  EXPECT_EQ(FramesOf(*flames.host), (Frames{{"", all}, {"(smaller)", all}}));
 }
 
 }  // namespace
