@@ -96,6 +96,37 @@ TEST_F(ExportTest, RecordsThatAreFewerThanWasCountedAreSaid) {
   EXPECT_EQ(nlohmann::json::parse(for_scripts.out)["calls"], 1);
 }
 
+TEST_F(ExportTest, PausesOfTheRecordingAreSaid) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    spool.Facts({{"pid", "100"}, {"host", "node"}, {"rank", "0"}});
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaMalloc");
+    spool.Clock(999, 1001, 1'000'000'000'000'000'000);
+    spool.Thread(1, 100, "main");
+    spool.Records(0, {tracer::SwitchRecord(3000, false), tracer::SwitchRecord(5000, true),
+                      tracer::SwitchRecord(6000, false), tracer::SwitchRecord(7500, true)});
+    spool.Records(1, {trace_db::CallAt(1000, 2000), trace_db::CallAt(8000, 9000)});
+    spool.End();
+  }
+  Sample("1.spool", 3, 1);
+  // 2000 ns and 1500 ns.
+  const std::string line =
+      "  the recording was paused 2 times, 3.50 us in all, as tracer.window or `slipstream record` wanted it\n";
+  const Finished database = RunIt(Options());
+  EXPECT_NE(database.out.find(line), std::string::npos) << database.out;
+  ExportOptions options = Options();
+  options.sqlite.reset();
+  options.chrome = directory_ + "/trace.json";
+  options.rank = 0;
+  const Finished paused = RunIt(options);
+  EXPECT_NE(paused.out.find(line), std::string::npos) << paused.out;
+  options.rank = 1;
+  options.force = true;
+  const Finished other = RunIt(options);
+  EXPECT_EQ(other.status, kSuccess) << other.err;
+  EXPECT_EQ(other.out.find("paused"), std::string::npos) << other.out;
+}
+
 TEST_F(ExportTest, ForScripts) {
   Sample("0.spool", 5, 0, /*ends=*/false);
   tracer::Spit(run_ + "/1.spool", "");

@@ -111,10 +111,14 @@ int Stopped(const std::string& file) {
 }
 
 // Where the records of a process are fewer or more than it counted: behind the text, or where scripts do not read.
-std::string Warnings(trace_db::DatabaseReader* reader, bool json) {
+// The text has a line about pauses of the recording, too.
+std::string Warnings(trace_db::DatabaseReader* reader, const ExportOptions& options) {
   std::string warnings = reader->ok() ? trace_check::FormatCounterWarnings(reader) : "";
   if (!reader->ok()) return "";
-  if (!json) return warnings;
+  if (!options.json) {
+    const std::string pauses = FormatPauses(reader, options.rank);
+    return reader->ok() ? pauses + warnings : "";
+  }
   std::fputs(warnings.c_str(), stderr);
   return "";
 }
@@ -166,7 +170,7 @@ int ExportFile(const ExportOptions& options, const std::string& version) {
         return !stop->load();
       };
       outcome = trace_export::ExportTrace(*input.database, request);
-      if (outcome.problem == ExportProblem::kNone) warnings = Warnings(input.database.get(), options.json);
+      if (outcome.problem == ExportProblem::kNone) warnings = Warnings(input.database.get(), options);
       stopped = outcome.problem == ExportProblem::kStopped;
       again = outcome.problem == ExportProblem::kUnreadable && input.IsToBeRebuilt();
     }
@@ -232,7 +236,7 @@ int Export(const ExportOptions& options, const std::string& version) {
     return kFailed;
   }
   trace_db::DatabaseReader reader(*options.sqlite);
-  const std::string warnings = Warnings(&reader, options.json);
+  const std::string warnings = Warnings(&reader, options);
   const int printed =
       Print(kCommand, options.json ? ExportJson(options, result) : FormatExport(options, result) + warnings);
   return printed != kSuccess ? printed : result.partial() ? kPartial : kSuccess;

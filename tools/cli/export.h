@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tools/cli/trace_input.h"
+#include "tools/trace/db/database_reader.h"
 #include "tools/trace/db/trace_db.h"
 #include "tools/trace/export/trace_export.h"
 
@@ -44,6 +45,8 @@ std::string FormatExport(const ExportOptions& options, const trace_db::BuildResu
 std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result);
 // Why the traces of processes are incomplete, a line each; empty if they are complete.
 std::string FormatGaps(const trace_db::BuildResult& result);
+// A line about the pauses of the recording (of a rank's processes); empty if there are none.
+std::string FormatPauses(trace_db::DatabaseReader* database, const std::optional<int64_t>& rank);
 
 // The same about another file that is there. `built`: what the database was made of; nothing if it was there already.
 std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,

@@ -157,6 +157,18 @@ std::string FormatGaps(const BuildResult& result) {
   return text;
 }
 
+std::string FormatPauses(trace_db::DatabaseReader* database, const std::optional<int64_t>& rank) {
+  if (!database->HasTable("SLIPSTREAM_PAUSES")) return "";
+  trace_db::Question row(*database,
+                         "SELECT count(*), total(max(0, s.end - s.start)) FROM SLIPSTREAM_PAUSES s "
+                         "JOIN SLIPSTREAM_PROCESSES p USING (processId) WHERE ?1 = 0 OR p.rank = ?2");
+  row.Bind(1, rank ? 1 : 0).Bind(2, rank.value_or(0));
+  if (!row.Next() || row.Number(0) <= 0) return "";
+  const double ns = std::min(row.Real(1), 9e18);  // a damaged trace may say any time
+  return "  the recording was paused " + Count(static_cast<uint64_t>(row.Number(0)), "time", "times") + ", " +
+         HumanTime(static_cast<uint64_t>(ns)) + " in all, as tracer.window or `slipstream record` wanted it\n";
+}
+
 std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
                         const BuildResult& built) {
   const trace_export::RowCounts& rows = outcome.rows;
