@@ -153,6 +153,36 @@ class Setup(CheckTest):
         self.assertEqual(done.returncode, 2)
         self.assertIn("missing: plotly.js", done.stdout)
 
+    def run_setup_for_tests(self, pip):
+        """As above, where only what judges the exports is missing."""
+        self.command("ninja", "")
+        for header in ("build/cuda12-headers/nvidia/cuda_runtime/include/cuda_runtime_api.h", "build/cuda13-latest/nvidia/cu13/include/cuda_runtime_api.h"):
+            self.write(header, "")
+        self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >>{self.scratch}/pip\n'
+                                f'while [ "$1" != --target ]; do shift; done\n{pip}')
+        done = self.run_setup()
+        if done.returncode == 2:
+            self.skipTest("this machine lacks packages: " + done.stdout.strip())
+        return done
+
+    def test_the_judges_of_exports_are_brought_once(self):
+        done = self.run_setup_for_tests('mkdir -p "$2/hta" "$2/perfetto"; echo >"$2/hta/trace_analysis.py"')
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertTrue((self.scratch / "build/judges/hta/trace_analysis.py").exists())
+        arguments = (self.scratch / "pip").read_text().split()
+        self.assertIn("--no-deps", arguments)
+        packages = [argument for argument in arguments if "==" in argument]
+        self.assertEqual([name.split("==")[0] for name in packages[-1:] + packages[:-1]][:2], ["HolisticTraceAnalysis", "perfetto"])
+        done = self.run_setup_for_tests("echo must not run; exit 9")
+        self.assertEqual((done.returncode, done.stdout), (0, "set-up: everything is there\n"), done.stderr)
+
+    def test_without_the_judges_set_up_goes_on(self):
+        done = self.run_setup_for_tests("echo no route to the index; exit 1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("no route to the index", done.stderr)
+        self.assertTrue(done.stderr.splitlines()[-1].endswith("the tests trace_export.judge_* will be skipped"), done.stderr)
+        self.assertFalse((self.scratch / "build/judges").exists())
+
     def run_setup_torch(self, pip="exit 1", stand_ins="mkdir -p \"$3\"", free_kib=1 << 30):
         """As above, for PyTorch; `stand_ins` is what a stand-in for the script of that name does, with "$3" its folder."""
         self.command("ninja", "")
