@@ -113,6 +113,71 @@ def judge_messages(path):
     print(f"perfetto's messages: {len(trace.packet)} packets")
 
 
+def judge_sequence(path, connection):
+    """The rules of a sequence: a state that was cleared first, names and tracks before they are used, flows from one call each, the times of the database."""
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as messages
+
+    trace = messages.Trace()
+    trace.ParseFromString(pathlib.Path(path).read_bytes())
+    cleared, wrong = False, collections.Counter()
+    known = collections.defaultdict(set)
+    tracks, categories, open_slices, ends = set(), {}, collections.defaultdict(list), []
+    callers, launched = collections.Counter(), collections.Counter()
+    for packet in trace.packet:
+        cleared = cleared or bool(packet.sequence_flags & messages.TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
+        wrong["before the state was cleared"] += not cleared
+        wrong["of another sequence"] += packet.trusted_packet_sequence_id != trace.packet[0].trusted_packet_sequence_id
+        for field, entries in packet.interned_data.ListFields():
+            for entry in entries:
+                wrong[f"{field.name} that are 0 or defined twice"] += entry.iid == 0 or entry.iid in known[field.name]
+                known[field.name].add(entry.iid)
+        categories.update((entry.iid, entry.name) for entry in packet.interned_data.event_categories)
+        for frame in packet.interned_data.frames:
+            wrong["functions"] += frame.function_name_id not in known["function_names"]
+            wrong["paths"] += frame.source_path_iid not in known["source_paths"]
+        for stack in packet.interned_data.callstacks:
+            wrong["frames"] += not set(stack.frame_ids) <= known["frames"]
+        if packet.HasField("track_descriptor"):
+            described = packet.track_descriptor
+            wrong["parents"] += bool(described.parent_uuid) and described.parent_uuid not in tracks
+            wrong["tracks described twice"] += described.uuid in tracks
+            tracks.add(described.uuid)
+        if not packet.HasField("track_event"):
+            continue
+        event = packet.track_event
+        wrong["tracks"] += event.track_uuid not in tracks
+        wrong["categories"] += not set(event.category_iids) <= known["event_categories"]
+        wrong["names"] += bool(event.name_iid) and event.name_iid not in known["event_names"]
+        wrong["stacks"] += bool(event.callstack_iid) and event.callstack_iid not in known["callstacks"]
+        wrong["lines"] += bool(event.source_location_iid) and event.source_location_iid not in known["source_locations"]
+        for annotation in event.debug_annotations:
+            wrong["annotations"] += annotation.name_iid not in known["debug_annotation_names"]
+            text = annotation.string_value_iid
+            wrong["texts"] += bool(text) and text not in known["debug_annotation_string_values"]
+        category = categories[event.category_iids[0]] if event.category_iids else ""
+        for flow in event.flow_ids:
+            (callers if category in ("cuda_runtime", "cuda_driver") else launched)[flow] += 1
+        if event.type == messages.TrackEvent.TYPE_SLICE_BEGIN:
+            open_slices[event.track_uuid].append((category, packet.timestamp))
+        elif event.type == messages.TrackEvent.TYPE_SLICE_END:
+            if open_slices[event.track_uuid]:
+                ends.append((*open_slices[event.track_uuid].pop(), packet.timestamp))
+            else:
+                wrong["ends of nothing"] += 1
+    expect("what breaks the rules of a sequence", {what: count for what, count in wrong.items() if count}, {})
+    expect("slices without an end", sum(map(len, open_slices.values())), 0)
+    expect("calls of a flow", set(callers.values()), {1})
+    expect("flows of device work and of calls", set(launched), set(callers))
+    wanted = lambda table: connection.execute(f"SELECT start, end FROM {table}").fetchall()
+    there = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    work = sum((wanted(f"CUPTI_ACTIVITY_KIND_{kind}") for kind in ("KERNEL", "MEMCPY", "MEMSET") if f"CUPTI_ACTIVITY_KIND_{kind}" in there), [])
+    expect("ends of flows", sum(launched.values()), len(work))
+    # The trace begins at the database's 0 (nothing is earlier).
+    of = lambda *names: sorted((start, end) for category, start, end in ends if category in names)
+    expect("times of device work", of("kernel", "gpu_memcpy", "gpu_memset"), sorted(work))
+    expect("times of calls", of("cuda_runtime", "cuda_driver"), sorted(wanted("CUPTI_ACTIVITY_KIND_RUNTIME")))
+
+
 def judge_queries(path, connection):
     """The trace processor, which the Perfetto UI has inside."""
     from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig
@@ -203,6 +268,7 @@ def main():
         if judge == "perfetto":
             subprocess.run([slipstream, "export", database, "--perfetto", file], check=True)
             judge_messages(file)
+            judge_sequence(file, connection)
             judge_queries(file, connection)
         else:
             for name in ("trace.json", "trace.json.gz"):
