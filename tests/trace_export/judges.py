@@ -10,6 +10,7 @@ another Python that has them. Exit status 77 where there is none.
 """
 
 import collections
+import json
 import os
 import pathlib
 import shutil
@@ -248,6 +249,33 @@ def judge_hta(path):
     print("Holistic Trace Analysis agrees")
 
 
+def judge_report(path, report):
+    """What Holistic Trace Analysis computes of all steps is what the report says of them, in microseconds."""
+    from hta.trace_analysis import TraceAnalysis
+
+    steps, device = report["processes"][0]["steps"], report["processes"][0]["devices"][0]
+    expect("steps of the report", (steps["measured"], steps["warm_up"]), (STEPS, 0))
+    of = lambda *keys: sum(device[key] for key in keys) / 1000
+    analysis = TraceAnalysis(trace_files=[str(path)], include_last_profiler_step=True)
+    kinds, kernels = analysis.get_gpu_kernel_breakdown(visualize=False)
+    expect(
+        "time by kind",
+        {kind: float(time) for kind, time in zip(kinds["kernel_type"], kinds["sum"])},
+        {
+            "COMPUTATION": of("computing_only_ns"),
+            "COMMUNICATION": of("communication_alone_ns"),
+            "COMPUTATION overlapping COMMUNICATION": of("communication_overlapped_ns"),
+            "MEMORY": of("copies_alone_ns"),
+        },
+    )
+    is_kernel = kernels["kernel_type"] != "MEMORY"
+    expect("time of kernels", float(kernels[is_kernel]["sum (us)"].sum()), of("kernel_time_ns"))
+    breakdown = analysis.get_temporal_breakdown(visualize=False)
+    expect("computing", float(breakdown["compute_time(us)"][0]), of("computing_only_ns", "communication_overlapped_ns"))
+    expect("busy with else", float(breakdown["non_compute_time(us)"][0]), of("communication_alone_ns", "copies_alone_ns"))
+    print("Holistic Trace Analysis and the report agree")
+
+
 def main():
     judge, slipstream, sample_run = sys.argv[1:4]
     python = os.environ.get("SLIPSTREAM_TEST_JUDGES_PYTHON")
@@ -274,6 +302,8 @@ def main():
             for name in ("trace.json", "trace.json.gz"):
                 subprocess.run([slipstream, "export", database, "--chrome", pathlib.Path(folder, name), "--rank", str(RANK)], check=True)
                 judge_hta(pathlib.Path(folder, name))
+            report = subprocess.run([slipstream, "report", database, "--json"], check=True, capture_output=True).stdout
+            judge_report(pathlib.Path(folder, "trace.json"), json.loads(report))
     for problem in problems:
         print(problem)
     return 1 if problems else 0
