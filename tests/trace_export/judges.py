@@ -280,7 +280,9 @@ def main():
     judge, slipstream, sample_run = sys.argv[1:4]
     python = os.environ.get("SLIPSTREAM_TEST_JUDGES_PYTHON")
     if python and os.environ.get("SLIPSTREAM_TEST_JUDGES_INSIDE") != "1":
-        return subprocess.run([python, "-B", *sys.argv], env={**os.environ, "SLIPSTREAM_TEST_JUDGES_INSIDE": "1"}).returncode
+        # Not what set-up brought, which is for the Python that runs this.
+        inside = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        return subprocess.run([python, "-B", *sys.argv], env={**inside, "SLIPSTREAM_TEST_JUDGES_INSIDE": "1"}).returncode
     if judge == "hta":
         stand_in_for_drawing()
     try:
