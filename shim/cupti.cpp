@@ -85,8 +85,10 @@ void* FindReal(const char* name, const void* caller) {
 
 constinit std::atomic<pid_t> g_first_caller{0};
 
-// Of a process that called CUPTI: there another thread may have been in the middle of what is remembered.
+// Of a process that called CUPTI, or in which slipstream did: there another thread may have been in the middle of what
+// is remembered.
 bool IsForkedChild() {
+  if (tracer::DeviceTracer::IsForkedChild()) return true;
   const pid_t self = getpid();
   pid_t first = 0;
   return !g_first_caller.compare_exchange_strong(first, self, std::memory_order_relaxed) && first != self;

@@ -89,7 +89,11 @@ uint32_t CallingLibraries::Walk() {
     if (library.base == search.found.dli_fbase) return library.number;
   }
   const auto number = static_cast<uint32_t>(known_.size() + 1);
-  known_.push_back({.base = search.found.dli_fbase, .number = number});
+  try {
+    known_.push_back({.base = search.found.dli_fbase, .number = number});
+  } catch (...) {
+    return 0;
+  }
   tell_(told_to_, number, search.found.dli_fname != nullptr ? search.found.dli_fname : "");
   return number;
 }

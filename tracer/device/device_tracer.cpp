@@ -122,13 +122,13 @@ std::string Said(const char* what, CUptiResult result) {
 struct DeviceCallbacks {
   static void CUPTIAPI OnRequest(uint8_t** buffer, size_t* size, size_t* most_records) {
     DeviceTracer* const device = g_device.load(std::memory_order_acquire);
-    *buffer = device->buffers_.Take();
+    *buffer = !DeviceTracer::IsForkedChild() ? device->buffers_.Take() : nullptr;
     *size = *buffer != nullptr ? DeviceBuffers::kBytes : 0;
     *most_records = 0;
   }
   static void CUPTIAPI OnComplete(CUcontext context, uint32_t stream, uint8_t* buffer, size_t size, size_t valid) {
     DeviceTracer* const device = g_device.load(std::memory_order_acquire);
-    if (buffer == nullptr) return;
+    if (buffer == nullptr || DeviceTracer::IsForkedChild()) return;
     if (!device->buffers_.Has(buffer)) {
       // That of a client whose place this was, and who did not wait for it.
       const CuptiBufferCallbacks theirs = g_cupti_clients.callbacks();
@@ -136,10 +136,7 @@ struct DeviceCallbacks {
       return;
     }
     device->Deliver(buffer, valid);
-    size_t dropped = 0;
-    if (device->cupti_->get_dropped_records(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0) {
-      device->records_.Dropped(dropped);
-    }
+    device->CountDropped(context, stream);
     device->buffers_.Give(buffer, valid);
   }
   static void OnLibrary(void* self, uint32_t number, std::string_view path) {
@@ -300,6 +297,7 @@ void DeviceTracer::Leave() {
   for (const CUpti_ActivityKind kind : kKinds) cupti_->disable(kind);
   if (borrows) Listen(false);
   cupti_->flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  CountDropped(nullptr, 0);
   TakeBackPromise();
   if (!borrows) cupti_->unsubscribe(static_cast<CUpti_SubscriberHandle>(subscriber_));
   borrows_.store(false, std::memory_order_release);
@@ -334,6 +332,11 @@ void DeviceTracer::StepAside() {
 
 bool DeviceTracer::IsInCupti() { return t_in_cupti; }
 
+bool DeviceTracer::IsForkedChild() {
+  const DeviceTracer* const device = g_device.load(std::memory_order_acquire);
+  return device != nullptr && getpid() != device->pid_;
+}
+
 // Whoever is interrupted in between makes the other clock look later than it is: the narrowest of a few.
 void DeviceTracer::ReadClock(DeviceReading reading) {
   if (own_clock_) {
@@ -366,7 +369,8 @@ void DeviceTracer::Deliver(uint8_t* buffer, size_t valid) {
   std::array<ActivityRecord, 128> some;
   size_t count = 0;
   CUpti_Activity* next = nullptr;
-  while (cupti_->get_next_record(buffer, valid, &next) == CUPTI_SUCCESS) {
+  CUptiResult result = CUPTI_SUCCESS;
+  while ((result = cupti_->get_next_record(buffer, valid, &next)) == CUPTI_SUCCESS) {
     const void* const record = next;
     ActivityRecord& to = some[count];
     switch (next->kind) {
@@ -424,11 +428,35 @@ void DeviceTracer::Deliver(uint8_t* buffer, size_t valid) {
     }
   }
   if (count != 0) records_.Add({some.data(), count});
+  // A record that this CUPTI cannot tell the length of; nobody knows how many lie behind it.
+  if (result != CUPTI_ERROR_MAX_LIMIT_REACHED) records_.Dropped(1);
+}
+
+// Of a stream, or of the process where there is none. CUPTI then begins to count anew.
+void DeviceTracer::CountDropped(CUcontext context, uint32_t stream) {
+  size_t dropped = 0;
+  if (cupti_->get_dropped_records(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0) {
+    records_.Dropped(dropped);
+  }
 }
 
 void* DeviceTracer::ThreadMain(void* self) {
-  static_cast<DeviceTracer*>(self)->Work();
+  auto* const device = static_cast<DeviceTracer*>(self);
+  try {
+    device->Work();
+  } catch (...) {
+    device->End();  // no memory
+  }
   return nullptr;
+}
+
+void DeviceTracer::End() {
+  {
+    const std::lock_guard guard(control_);
+    state_ = State::kEnded;
+  }
+  ended_.store(1, std::memory_order_release);
+  FutexWake(ended_);
 }
 
 void DeviceTracer::Work() {
@@ -453,14 +481,10 @@ void DeviceTracer::Work() {
       Leave();
     } else {
       cupti_->flush_all(0);
+      CountDropped(nullptr, 0);  // where no buffer comes back that it could be asked with
     }
   }
-  {
-    const std::lock_guard guard(control_);
-    state_ = State::kEnded;
-  }
-  ended_.store(1, std::memory_order_release);
-  FutexWake(ended_);
+  End();
 }
 
 void DeviceTracer::Finish(uint64_t timeout_ns) {

@@ -57,6 +57,9 @@ class DeviceTracer {
   static bool Share(CUpti_CallbackFunc* callback, void** user);
   // Whether the calling thread is in a call of CUPTI that slipstream makes.
   static bool IsInCupti();
+  // Whether this is a child of a process that records its devices: whose locks its threads held at the fork, nobody
+  // gives back here.
+  static bool IsForkedChild();
 
   // When this returns, finished work is in the records, or the given time has passed. From then on nothing calls CUPTI.
   // May be called before CUDA's own exit handlers ran, or after them. Not in a forked child.
@@ -79,7 +82,9 @@ class DeviceTracer {
 
   static void* ThreadMain(void* self);
   void Work();
+  void End();
   void Deliver(uint8_t* buffer, size_t valid);
+  void CountDropped(CUcontext context, uint32_t stream);
 
   CallRecorder& calls_;
   const pid_t pid_;

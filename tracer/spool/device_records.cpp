@@ -52,12 +52,20 @@ uint32_t DeviceRecords::KernelName(const char* name) {
 
 void DeviceRecords::AddName(NameTable table, uint32_t number, std::string_view text) {
   const std::lock_guard guard(mutex_);
-  waiting_.names.push_back({table, number, std::string(text)});
+  try {
+    waiting_.names.push_back({table, number, std::string(text)});
+  } catch (...) {
+    // What refers to it has no name.
+  }
 }
 
 void DeviceRecords::Say(std::string_view key, std::string_view value) {
   const std::lock_guard guard(mutex_);
-  waiting_.facts.emplace_back(key, value);
+  try {
+    waiting_.facts.emplace_back(key, value);
+  } catch (...) {
+    // The fact is not known.
+  }
 }
 
 void DeviceRecords::Take(Waiting* waiting) {

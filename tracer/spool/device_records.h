@@ -2,7 +2,7 @@
 //
 // Threading: Add, KernelName, Dropped and Say from any thread, under a lock that is held briefly; Take by one.
 // Hazard: runs in a profiler's callbacks: no CUDA call, no call of the profiler. May allocate.
-// Errors: records without room are counted.
+// Errors: records without room are counted; a name or fact without memory is left out. Nothing is thrown.
 #pragma once
 
 #include <cstddef>

@@ -88,8 +88,10 @@ class Recorder {
   void Pause(RecordSwitch::Reason reason, bool paused) { shared_->record.Pause(reason, paused); }
   void BindPause(std::atomic<uint32_t>* word, uint32_t bit) { shared_->record.Bind(word, bit); }
   const policy::RecordWindow& window() const { return options_.window; }
-  // What the devices do is paused too, but for a window of steps: a profiler comes too late for those.
+  // What the devices do is paused too, but for a window of steps: a profiler comes too late for those. And it is over
+  // where the recording has ended by itself: there is no room for it any more.
   bool pauses_devices() const {
+    if (shared_->record.ended_by_itself()) return true;
     const bool by_time = options_.window.unit() == policy::RecordWindow::Unit::kSeconds;
     return shared_->record.paused_for(RecordSwitch::kTurnedOff | (by_time ? RecordSwitch::kOutsideWindow : 0U));
   }

@@ -194,10 +194,19 @@ void SpoolWriter::WriteDeviceWork() {
     chunks_.Begin(ChunkKind::kActivities);
     chunks_.PutBytes(&head, sizeof(head));
     chunks_.PutBytes(&activities[i], count * sizeof(ActivityRecord));
-    if (chunks_.End(count)) own_records_ += count;
+    (chunks_.End(count) ? own_records_ : unwritten_activities_) += count;
     i += count;
   }
   for (const TraceRecord& reading : device_.readings) WriteOwn(reading);
+}
+
+// Whatever still waits when nothing is written any more.
+void SpoolWriter::CountUnwrittenDeviceWork() {
+  DeviceRecords* const device = sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
+  if (device == nullptr || device_dropped_.has_value()) return;
+  device->Take(&device_);
+  unwritten_activities_ += device_.activities.size();
+  device_dropped_ = device->dropped();
 }
 
 void SpoolWriter::WriteDeviceNames(const std::vector<DeviceRecords::Name>& names) {
@@ -493,7 +502,7 @@ bool SpoolWriter::Pass(bool last) {
 }
 
 uint64_t SpoolWriter::Dropped() const {
-  uint64_t dropped = dropped_by_ended_ + DroppedWithoutRing() + chunks_.lost();
+  uint64_t dropped = dropped_by_ended_ + unwritten_activities_ + DroppedWithoutRing() + chunks_.lost();
   for (uint32_t i = 0; i < sources_.rings->mapped(); ++i) {
     const RecordRing* const ring = sources_.rings->ring(i);
     if (ring->owner() != nullptr) dropped += ring->dropped() + ring->AvailableOwn();
@@ -512,14 +521,13 @@ SpoolEnd SpoolWriter::EndAsOfNow() const {
 // What a device does from here on is not dropped: it comes after the recording, as calls do.
 void SpoolWriter::Stop() {
   chunks_.Flush();
-  const DeviceRecords* const device =
-      sources_.device != nullptr ? sources_.device->load(std::memory_order_acquire) : nullptr;
-  device_dropped_ = device != nullptr ? device->dropped() : 0;
+  CountUnwrittenDeviceWork();
   chunks_.Stop(EndAsOfNow());
 }
 
 bool SpoolWriter::End(uint64_t later_calls) {
   chunks_.Flush();
+  CountUnwrittenDeviceWork();
   SpoolEnd end = EndAsOfNow();
   end.later_calls = later_calls;
   const bool written = chunks_.Finish(end);
