@@ -16,6 +16,7 @@
 
 #include "tests/fuzz/target.h"
 #include "tests/trace_db/sample_run.h"
+#include "tracer/base/clock.h"
 #include "tracer/base/crc32c.h"
 #include "tracer/spool/activity_record.h"
 #include "tracer/spool/chunk_writer.h"
@@ -126,7 +127,7 @@ inline std::string SpoolOfEverything(uint64_t seed) {
   }
   for (int round = 0; round < 6; ++round) {
     if (round == 3) {
-      Must(chunks.BeginSection(made[0]), "a section can begin");
+      Must(chunks.BeginSection(made[0], tracer::NowNs()), "a section can begin");
       const tracer::GivenUp given_up = {.before_chunk = few(20)};
       chunks.Begin(ChunkKind::kGivenUp);
       chunks.PutBytes(&given_up, sizeof(given_up));

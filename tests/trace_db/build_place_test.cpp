@@ -2,9 +2,11 @@
 
 #include "tools/trace/db/build_place.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <limits>
 #include <string>
@@ -118,6 +120,22 @@ TEST(BuildPlaceTest, TheFirstThatFits) {
   EXPECT_EQ(ChoosePlace(std::vector{Disk(12 * kGiB), Disk(90 * kGiB)}, needed), (Choice{0, Fit::kWell})) << "just so";
   EXPECT_EQ(ChoosePlace(std::vector{Disk(11 * kGiB), Disk(90 * kGiB)}, needed), (Choice{1, Fit::kWell}))
       << "what is sorted needs room too";
+}
+
+// A trace that keeps the newest is as long as all that was ever written, and hollow.
+TEST(BuildPlaceTest, AHoleIsNothingToRead) {
+  const std::string path = test::NewDirectory() + "/trace.spool";
+  EXPECT_EQ(BytesToRead(path), 0U);
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  const std::string block(65536, 'x');
+  ASSERT_EQ(write(fd, block.data(), block.size()), 65536);
+  EXPECT_EQ(BytesToRead(path), 65536U);
+  ASSERT_EQ(pwrite(fd, block.data(), block.size(), off_t{1} << 32), 65536);
+  const bool has_holes = lseek(fd, 0, SEEK_HOLE) == 65536;
+  EXPECT_EQ(close(fd), 0);
+  if (!has_holes) GTEST_SKIP() << "this file system does not tell its holes";
+  EXPECT_EQ(BytesToRead(path), 2U * 65536);
 }
 
 TEST(BuildPlaceTest, MemoryIsForWhatIsLittle) {

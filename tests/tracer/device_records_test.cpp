@@ -91,5 +91,52 @@ TEST_F(DeviceSpoolTest, TheFileHasAllOfThemInTheirOrder) {
   }
 }
 
+// All that were taken from the queue at once: those that the file has no room for are counted.
+TEST_F(DeviceSpoolTest, WhatTheFileHasNoRoomForIsCounted) {
+  constexpr uint64_t kCount = 5000;
+  DeviceRecords records;
+  const auto recorder = StartRecorder({.directory = directory_, .max_file_bytes = Recorder::kMinFileBytes});
+  ASSERT_NE(recorder, nullptr);
+  records.Add(std::vector<ActivityRecord>(kCount, RecordOf(KernelWork{.work = {.start_ns = 1, .end_ns = 2}})));
+  recorder->SetDevice(&records);
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  const Spool spool = ReadSpool(OnlySpool());
+  ASSERT_NE(spool.reader, nullptr);
+  EXPECT_EQ(spool.end().reason, EndReason::kLimit);
+  const size_t written = spool.Of(RecordKind::kActivity).size();
+  EXPECT_LT(written, Recorder::kMinFileBytes / sizeof(ActivityRecord));
+  EXPECT_EQ(written + spool.end().dropped, kCount);
+}
+
+// The calls have filled the file before the devices' turn comes.
+TEST_F(DeviceSpoolTest, WhatStillWaitsWhenTheFileIsFullIsCounted) {
+  constexpr uint64_t kCalls = 1500;
+  constexpr uint64_t kCount = 100;
+  static_assert(kCalls * sizeof(TraceRecord) > Recorder::kMinFileBytes);
+  DeviceRecords records;
+  const auto recorder = StartRecorder(
+      {.directory = directory_, .max_file_bytes = Recorder::kMinFileBytes, .period_ns = uint64_t{60'000'000'000}});
+  ASSERT_NE(recorder, nullptr);
+  for (uint64_t i = 0; i < kCalls; ++i) recorder->Record(NumberedCall(i));
+  records.Add(std::vector<ActivityRecord>(kCount, RecordOf(KernelWork{.work = {.start_ns = 1, .end_ns = 2}})));
+  recorder->SetDevice(&records);
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  const Spool spool = ReadSpool(OnlySpool());
+  ASSERT_NE(spool.reader, nullptr);
+  EXPECT_EQ(spool.end().reason, EndReason::kLimit);
+  const size_t written = spool.Of(RecordKind::kActivity).size() + spool.Of(RecordKind::kCall).size();
+  EXPECT_EQ(written + spool.end().dropped + spool.end().later_calls, kCalls + kCount);
+}
+
+// A file that is full ends what the devices are asked for too: CUPTI costs every launch something.
+TEST_F(DeviceSpoolTest, DevicesArePausedOnceTheRecordingHasEndedByItself) {
+  const auto recorder = StartRecorder({.directory = directory_, .max_file_bytes = Recorder::kMinFileBytes});
+  ASSERT_NE(recorder, nullptr);
+  EXPECT_FALSE(recorder->pauses_devices());
+  for (uint64_t i = 0; recorder->failure().problem == SpoolProblem::kNone; ++i) recorder->Record(NumberedCall(i));
+  EXPECT_TRUE(recorder->pauses_devices());
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+}
+
 }  // namespace
 }  // namespace slipstream::tracer

@@ -350,7 +350,7 @@ class SectionTest : public SpoolTest {
   }
   // Returns where it begins.
   size_t Section(uint32_t count) {
-    EXPECT_TRUE(chunks_.BeginSection(0));
+    EXPECT_TRUE(chunks_.BeginSection(0, NowNs()));
     EXPECT_TRUE(chunks_.Flush());
     const size_t at = file_.size() - sizeof(ChunkHeader) - sizeof(SpoolSection);
     Thread();

@@ -77,10 +77,7 @@ std::string TemporaryFolder() {
 
 uint64_t BytesOf(const std::vector<std::string>& files) {
   uint64_t bytes = 0;
-  for (const std::string& file : files) {
-    struct stat facts {};
-    if (stat(file.c_str(), &facts) == 0) bytes += static_cast<uint64_t>(facts.st_size);
-  }
+  for (const std::string& file : files) bytes += trace_db::BytesToRead(file);
   return bytes;
 }
 

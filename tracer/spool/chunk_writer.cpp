@@ -4,7 +4,6 @@
 #include <cstring>
 #include <new>
 
-#include "tracer/base/clock.h"
 #include "tracer/base/crc32c.h"
 #include "tracer/spool/trace_record.h"
 
@@ -29,11 +28,11 @@ void ChunkWriter::Start(uint64_t start_unix_ns) {
   sections_ = {{.at = sizeof(header)}};
 }
 
-bool ChunkWriter::BeginSection(uint64_t own_records) {
+bool ChunkWriter::BeginSection(uint64_t own_records, uint64_t now_ns) {
   sections_.reserve(sections_.size() + 1);
   Begin(ChunkKind::kSection);
   const SpoolSection section = {
-      .records = written_records_ + buffered_records_, .own_records = own_records, .made_ns = NowNs()};
+      .records = written_records_ + buffered_records_, .own_records = own_records, .made_ns = now_ns};
   PutBytes(&section, sizeof(section));
   if (!End()) return false;
   sections_.push_back({.at = file_->size() + used_ - sizeof(ChunkHeader) - sizeof(section),

@@ -49,8 +49,9 @@ class ChunkWriter {
   // That it is time for a new section, into which everything has to be written that its records refer to. Never where
   // nothing is given up.
   bool SectionIsFull() const { return keep_newest_ && section_records_bytes_ >= limit_ / kSections; }
-  // `own_records`: of thread 0, so far. False: it does not fit; then nothing does.
-  bool BeginSection(uint64_t own_records);
+  // `own_records`: of thread 0, so far; `now_ns`: no record before it is later. False: it does not fit; then nothing
+  // does.
+  bool BeginSection(uint64_t own_records, uint64_t now_ns);
   // Whether records that were in the file are not any more.
   bool gave_up() const { return gave_up_; }
   uint64_t given_up_records() const { return sections_.empty() ? 0 : sections_.front().records; }

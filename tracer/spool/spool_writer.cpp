@@ -112,7 +112,7 @@ SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& 
 
 // Everything that records refer to is written once more before they come.
 void SpoolWriter::BeginSection() {
-  if (!chunks_.BeginSection(own_records_)) return;
+  if (!chunks_.BeginSection(own_records_, NowNs())) return;
   std::fill(announced_.begin(), announced_.end(), 0U);
   written_sites_.clear();
   first_unwritten_site_ = 1;

@@ -2,6 +2,7 @@
 """How fast a recorded run becomes a database and a report, and how much memory that takes, for a spool of any size.
 
     trace_build.py [--build DIR] [--gib N] [--place DIR] [--out FILE]
+    trace_build.py --hour [--build DIR] [--place DIR] [--out FILE]
 
 Makes a spool (trace_spool: a training loop of four threads with kernels, copies, decisions, allocations, ranges and steps) in
 a directory of its own under --place, which goes away again, and then runs, each once and in a process of its own:
@@ -14,7 +15,14 @@ a directory of its own under --place, which goes away again, and then runs, each
 Prints seconds, records and spool bytes a second, the largest resident memory of each process (a Python that starts a process
 counts for it until then, some 20 MiB), and the ratio of the database to its spool, which build_place.h takes for granted. The spool was just
 written, so it is read from memory as far as that goes: give --gib more than there is memory to measure the disk too. What is needed is
-about six times the spool. Exit status: 0, or 1 where something failed.
+about six times the spool.
+
+--hour: what the library keeps of an hour of that loop with its defaults (tracer.max_file), once of its beginning (tracer.keep = "first") and
+once of its end ("newest"): 720 million calls and 568 million kernels and copies go through the library's own writer, which makes room. Says
+what the files take and how long a report of each takes, and fails where that is more than is promised: the file at most
+its limit, and a report less than a minute and 1 GiB. The writer takes a minute.
+
+Exit status: 0, or 1 where something failed.
 """
 
 import argparse
@@ -30,6 +38,9 @@ import time
 MIB = 1 << 20
 GIB = 1 << 30
 DATABASE_A_SPOOL = 2.6  # of build_place.h
+MAX_FILE = 256 * MIB  # tracer.max_file
+HOUR_S = 3600
+MOST_REPORT_S, MOST_REPORT_BYTES, MOST_WRITER_BYTES = 60, GIB, 32 * MIB
 
 
 class Failed(Exception):
@@ -87,6 +98,35 @@ def measure(build, run, gib, variables):
             "database_per_spool": exported["bytes"] / spool["bytes"], "steps": steps}
 
 
+def measure_hour(build, place, variables):
+    result = {"benchmark": "trace_hour", "max_file": MAX_FILE, "keeps": {}}
+    for keep in ("first", "newest"):
+        run = place / keep
+        run.mkdir(mode=0o700)
+        writer, out, _ = timed([build / "bench" / "trace_spool", run, HOUR_S, keep, MAX_FILE], variables)
+        spool = json.loads(out)
+        expect(spool["disk_bytes"] <= MAX_FILE, f"{keep}: the file takes {spool['disk_bytes']} bytes")
+        expect(writer["peak_rss_bytes"] < MOST_WRITER_BYTES, f"{keep}: the writer took {writer['peak_rss_bytes']} bytes of memory")
+        steps = {"writer": writer}
+        for name, said in (("report", "the database stays in "), ("report, again", "the database is used again: ")):
+            steps[name], out, err = timed([build / "slipstream", "report", run, "--json", "--verbose"], variables)
+            expect(said in err, f"{keep}, {name}: {err or 'says nothing of its database'}")
+            expect(steps[name]["seconds"] < MOST_REPORT_S, f"{keep}, {name}: {steps[name]['seconds']:.0f} s")
+            expect(steps[name]["peak_rss_bytes"] < MOST_REPORT_BYTES, f"{keep}, {name}: {steps[name]['peak_rss_bytes']} bytes of memory")
+        result["keeps"][keep] = {"spool": spool, "reported_calls": json.loads(out)["calls"], "steps": steps}
+    return result
+
+
+def table_of_hour(result):
+    lines = [f"{'':24}{'seconds':>10}{'peak MiB':>10}"]
+    for keep, figures in result["keeps"].items():
+        spool = figures["spool"]
+        lines.append(f"{keep}: {spool['disk_bytes'] / MIB:,.1f} MiB on the disk, length {spool['bytes'] / MIB:,.1f} MiB; "
+                     f"{spool['calls']:,} calls written, {figures['reported_calls']:,} reported")
+        lines += [f"    {name:20}{each['seconds']:10.2f}{each['peak_rss_bytes'] / MIB:10.1f}" for name, each in figures["steps"].items()]
+    return "\n".join(lines)
+
+
 def table(result):
     spool = result["spool"]
     lines = [f"spool     {spool['bytes'] / MIB:12,.1f} MiB  {spool['records']:,} records: {spool['calls']:,} calls, "
@@ -104,12 +144,17 @@ def main():
     parser.add_argument("--build", default="build/release", type=pathlib.Path)
     parser.add_argument("--gib", default=0.0625, type=float, help="size of the spool (0.0625)")
     parser.add_argument("--place", default=tempfile.gettempdir(), type=pathlib.Path, help="where the files go (TMPDIR)")
+    parser.add_argument("--hour", action="store_true", help="what is kept of an hour")
     parser.add_argument("--out", type=pathlib.Path, help="JSON file for the figures")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="slipstream-trace-build-", dir=options.place.resolve()))
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("SLIPSTREAM_", "SQLITE_"))}
     variables["TMPDIR"] = str(folder)
     try:
+        if options.hour:
+            result = measure_hour(options.build.resolve(), folder, variables)
+            print(table_of_hour(result))
+            return finish(options, result)
         (folder / "run").mkdir(mode=0o700)
         result = measure(options.build.resolve(), folder / "run", options.gib, variables)
     except Failed as error:
@@ -121,6 +166,10 @@ def main():
     if result["database_per_spool"] > DATABASE_A_SPOOL and result["spool"]["bytes"] > 16 * MIB:
         print(f"trace_build.py: the database is more than {DATABASE_A_SPOOL} times its spool: see build_place.h", file=sys.stderr)
         return 1
+    return finish(options, result)
+
+
+def finish(options, result):
     if options.out:
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return 0

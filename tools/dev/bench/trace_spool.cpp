@@ -1,21 +1,25 @@
 // Writes a spool file of any size, as a training loop would have it, for trace_build.py.
 //
-//   trace_spool DIRECTORY BYTES
+//   trace_spool DIRECTORY BYTES                 a little more than so many bytes of it
+//   trace_spool DIRECTORY SECONDS first MAX     what the library keeps of so many seconds of it in a file of MAX bytes:
+//   trace_spool DIRECTORY SECONDS newest MAX    the first records (tracer.keep), or the newest
 //
-// DIRECTORY must be there, and nobody else may be able to write to it; the file is trace.spool, a little larger than
-// BYTES. Four threads: the program's own, which launches kernels from 40 lines in ranges and steps; autograd's; two
-// loaders, which copy. Of 100 calls 71 launch a kernel and 8 copy, each with its work on the device; a copy has a
-// decision; there are allocations, what the pool holds, and readings of clocks. Call for call the same each time.
-// Prints one line of JSON: the bytes, and records by kind. Exit status: 0, 1 when it could not be written, 2 wrong
-// usage.
+// DIRECTORY must be there, and nobody else may be able to write to it; the file is trace.spool. Four threads: the
+// program's own, which launches kernels from 40 lines in ranges and steps; autograd's; two loaders, which copy. Of 100
+// calls 71 launch a kernel and 8 copy, each with its work on the device; a copy has a decision; there are allocations,
+// what the pool holds, and readings of clocks. Call for call the same each time. A second has 200,000 calls. Prints one
+// line of JSON: the bytes, those on the disk, and records by kind, as they were made. Exit status: 0, 1 when it could
+// not be written, 2 wrong usage.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +35,7 @@ namespace {
 using slipstream::tracer::ActivityRecord;
 using slipstream::tracer::ChunkKind;
 using slipstream::tracer::ChunkWriter;
+using slipstream::tracer::EndReason;
 using slipstream::tracer::NameTable;
 using slipstream::tracer::RecordsHead;
 using slipstream::tracer::SpoolFile;
@@ -58,19 +63,27 @@ constexpr const char* kRanges[] = {"train_step", "forward", "backward"};  // fro
 
 class SpoolMaker {
  public:
-  explicit SpoolMaker(const std::string& directory) {
+  explicit SpoolMaker(const std::string& directory, uint64_t max_bytes = uint64_t{1} << 50, bool keep_newest = false)
+      : chunks_(&file_, max_bytes) {
     if (file_.Create(directory, kName).problem != slipstream::tracer::SpoolProblem::kNone) return;
-    ok_ = chunks_.valid();
-    if (ok_) Introduce();
+    ok_ = chunks_.valid() && (!keep_newest || file_.CanGiveBack() == 0);
+    if (!ok_) return;
+    if (keep_newest) chunks_.KeepNewest();
+    chunks_.Start(kStartUnixNs);
+    chunks_.SetPass(kStartNs);
+    Introduce();
   }
 
   bool Make(uint64_t bytes) {
     for (uint64_t round = 0; ok_ && bytes_ < bytes; ++round) Round(round);
-    uint64_t all = 0;
-    for (const uint64_t made : made_) all += made;
-    const auto reason = static_cast<uint32_t>(slipstream::tracer::EndReason::kFinished);
-    return ok_ && chunks_.Finish({.reason = reason, .records = all}) &&
-           chunks_.stopped() == slipstream::tracer::EndReason::kFinished;
+    return ok_ && End() && chunks_.stopped() == EndReason::kFinished;
+  }
+
+  // A file that is full is what it is for.
+  bool MakeSeconds(uint64_t seconds) {
+    const uint64_t rounds = seconds * 1'000'000'000 / (kStepsOfRound * kCallsOfStep * kCallNs);
+    for (uint64_t round = 0; ok_ && round < rounds; ++round) Round(round);
+    return End() && chunks_.stopped() != EndReason::kError;
   }
 
   std::string Counts() const {
@@ -80,9 +93,25 @@ class SpoolMaker {
   }
 
  private:
+  bool End() {
+    chunks_.Flush();
+    const EndReason reason = chunks_.stopped();
+    return chunks_.Finish({.reason = static_cast<uint32_t>(reason),
+                           .records = chunks_.records(),
+                           .dropped = dropped_,
+                           .given_up_records = chunks_.given_up_records()});
+  }
+
+  // With what everything behind it refers to.
+  void BeginSection(uint64_t now) {
+    if (!chunks_.BeginSection(made_[0], now)) return;
+    Introduce();
+    const std::vector<TraceRecord> clock = {
+        slipstream::tracer::ClockRecord(now, now + 100, kStartUnixNs + now - kStartNs, now)};
+    Write(ChunkKind::kRecords, 0, slipstream::tracer::kRecordVersion, clock);
+  }
+
   void Introduce() {
-    chunks_.Start(kStartUnixNs);
-    chunks_.SetPass(kStartNs);
     const std::pair<std::string, std::string> facts[] = {{slipstream::tracer::kFactPid, "4242"},
                                                          {slipstream::tracer::kFactHost, "bench"},
                                                          {slipstream::tracer::kFactRank, "0"},
@@ -120,6 +149,7 @@ class SpoolMaker {
       chunks_.PutNumber(i);
       chunks_.PutNumber(4241 + i);
       chunks_.PutText(kThreadNames[i - 1]);
+      chunks_.PutBytes(&made_[i], sizeof(made_[i]));
       chunks_.End();
     }
   }
@@ -139,6 +169,7 @@ class SpoolMaker {
   void Round(uint64_t round) {
     const uint64_t begin = kStartNs + round * kStepsOfRound * kCallsOfStep * kCallNs;
     chunks_.SetPass(begin);
+    if (chunks_.SectionIsFull()) BeginSection(begin);
     if (round % kRoundsBetweenClocks == 0) {
       records_[0].push_back(
           slipstream::tracer::ClockRecord(begin, begin + 100, kStartUnixNs + begin - kStartNs, begin));
@@ -165,11 +196,15 @@ class SpoolMaker {
                                 .first = made_[thread],
                                 .count = static_cast<uint32_t>(count),
                                 .version = version};
-      made_[thread] += count;
       chunks_.Begin(kind);
       chunks_.PutBytes(&head, sizeof(head));
       chunks_.PutBytes(records.data() + at, count * sizeof(Record));
-      ok_ = chunks_.End(count) && ok_;
+      if (!chunks_.End(count)) {
+        ok_ = false;
+        dropped_ += count;
+        continue;
+      }
+      made_[thread] += count;
       bytes_ += sizeof(slipstream::tracer::ChunkHeader) + sizeof(head) + count * sizeof(Record);
     }
   }
@@ -278,8 +313,9 @@ class SpoolMaker {
   }
 
   SpoolFile file_{{}};
-  ChunkWriter chunks_{&file_, uint64_t{1} << 50};
+  ChunkWriter chunks_;
   bool ok_ = false;
+  uint64_t dropped_ = 0;
   uint64_t bytes_ = 0;
   std::array<std::vector<TraceRecord>, kThreads + 1> records_;  // by thread, of the round
   std::vector<ActivityRecord> activities_;
@@ -293,18 +329,24 @@ class SpoolMaker {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto bytes = argc == 3 ? slipstream::policy::NumberIn<uint64_t>(argv[2]) : std::nullopt;
-  if (!bytes) {
-    std::fputs("usage: trace_spool DIRECTORY BYTES\n", stderr);
+  const auto amount = argc == 3 || argc == 5 ? slipstream::policy::NumberIn<uint64_t>(argv[2]) : std::nullopt;
+  const std::string_view keep = argc == 5 ? argv[3] : "";
+  const auto most = argc == 5 ? slipstream::policy::NumberIn<uint64_t>(argv[4]) : std::nullopt;
+  const bool bounded = most && (keep == "first" || keep == "newest");
+  if (!amount || bounded != (argc == 5)) {
+    std::fputs("usage: trace_spool DIRECTORY BYTES\n       trace_spool DIRECTORY SECONDS first|newest MAX\n", stderr);
     return 2;
   }
   const std::string path = std::string(argv[1]) + "/" + kName;
-  SpoolMaker maker(argv[1]);
-  if (!maker.Make(*bytes)) {
+  SpoolMaker maker(argv[1], bounded ? *most : uint64_t{1} << 50, keep == "newest");
+  if (!(bounded ? maker.MakeSeconds(*amount) : maker.Make(*amount))) {
     std::fprintf(stderr, "trace_spool: %s: cannot be written\n", path.c_str());
     return 1;
   }
-  std::printf("{\"bytes\": %ju, %s}\n", static_cast<uintmax_t>(std::filesystem::file_size(path)),
-              maker.Counts().c_str());
+  constexpr uintmax_t kUnit = 512;  // of st_blocks
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0) return 1;
+  std::printf("{\"bytes\": %ju, \"disk_bytes\": %ju, %s}\n", static_cast<uintmax_t>(facts.st_size),
+              static_cast<uintmax_t>(facts.st_blocks) * kUnit, maker.Counts().c_str());
   return 0;
 }

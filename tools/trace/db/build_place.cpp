@@ -1,6 +1,8 @@
 #include "tools/trace/db/build_place.h"
 
+#include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <limits>
@@ -15,6 +17,22 @@ constexpr uint64_t kLeastBytes = uint64_t{1} << 20;
 
 RoomNeeded RoomNeededFor(uint64_t spool_bytes) {
   return {.database = kLeastBytes + spool_bytes / 5 * 13, .sorting = spool_bytes / 2};
+}
+
+// Blocks on the disk would not do: some file systems compress.
+uint64_t BytesToRead(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return 0;
+  uint64_t bytes = 0;
+  for (off_t at = 0;;) {
+    const off_t data = lseek(fd, at, SEEK_DATA);
+    const off_t hole = data >= 0 ? lseek(fd, data, SEEK_HOLE) : -1;
+    if (hole <= data) break;
+    bytes += static_cast<uint64_t>(hole - data);
+    at = hole;
+  }
+  close(fd);
+  return bytes;
 }
 
 Place PlaceOf(const std::string& folder, const struct statfs& facts) {
