@@ -3,7 +3,9 @@
 #include "tracer/spool/device_records.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -56,6 +58,46 @@ TEST(DeviceRecordsTest, WhatFindsNoRoomIsCounted) {
 }
 
 class DeviceSpoolTest : public SpoolTest {};
+
+// A file system that does not answer for as long as g_stalled is true.
+std::atomic<bool> g_stalled{false};
+std::atomic<bool> g_stands{false};
+ssize_t StalledWrite(int file, const void* bytes, size_t size, off_t at) {
+  if (g_stalled.load()) {
+    g_stands.store(true);
+    g_stands.notify_all();
+    g_stalled.wait(true);
+  }
+  return pwrite(file, bytes, size, at);
+}
+
+// While it stands, queue and ring take what they have room for, the rest is dropped, and nobody waits.
+TEST_F(DeviceSpoolTest, AWriterThatStandsCostsRecordsThatAreCounted) {
+  constexpr uint64_t kTooMany = 7;
+  constexpr uint64_t kCalls = 10'000;
+  DeviceRecords records;
+  const auto recorder = StartRecorder({.directory = directory_, .calls = {.pwrite = StalledWrite}});
+  ASSERT_NE(recorder, nullptr);
+  recorder->SetDevice(&records);
+  g_stalled.store(true);
+  recorder->Record(NumberedCall(0));
+  g_stands.wait(false);
+  const ActivityRecord kernel = RecordOf(KernelWork{.work = {.start_ns = 1, .end_ns = 2}});
+  records.Add(std::vector<ActivityRecord>(DeviceRecords::kMaxWaiting + kTooMany, kernel));
+  EXPECT_EQ(records.dropped(), kTooMany);
+  for (uint64_t i = 1; i < kCalls; ++i) recorder->Record(NumberedCall(i));
+  g_stalled.store(false);
+  g_stalled.notify_all();
+  ASSERT_TRUE(recorder->Finish(kForeverNs));
+  const Spool spool = ReadSpool(OnlySpool());
+  ASSERT_NE(spool.reader, nullptr);
+  EXPECT_EQ(spool.end().reason, EndReason::kFinished);
+  const size_t activities = spool.Of(RecordKind::kActivity).size();
+  const size_t calls = spool.Of(RecordKind::kCall).size();
+  EXPECT_EQ(activities, DeviceRecords::kMaxWaiting);
+  EXPECT_LT(calls, kCalls);
+  EXPECT_EQ(calls + spool.end().dropped, kCalls + kTooMany);
+}
 
 // More than one chunk of them, names before them, and what was dropped in the end of the file.
 TEST_F(DeviceSpoolTest, TheFileHasAllOfThemInTheirOrder) {

@@ -1,13 +1,17 @@
 // A CUDA program whose work on the device is known: kernels, copies and memsets, by the runtime, by a library with a
 // runtime of its own, by a graph, by the driver, and by nobody that can be seen. Unaware of slipstream.
 //
-//   device_work ROUNDS THREADS [cupti|devices|blocking]    prints what it did. cupti: and what libcupti it finds in its
+//   device_work ROUNDS THREADS [cupti|devices|blocking|forks]
+//                                                          prints what it did. cupti: and what libcupti it finds in its
 //                                                          process at the end; devices: only copies between two
-//                                                          devices; blocking: only blocking copies behind kernels
+//                                                          devices; blocking: only blocking copies behind kernels;
+//                                                          forks: every thread forks again and again in between
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -58,12 +62,39 @@ void Round(void* device, cudaStream_t stream, std::vector<char>* host) {
   Failed("synchronize", cudaStreamSynchronize(stream));
 }
 
-void Thread(int rounds) {
+// A child that ends as programs do, one that execs, one that calls CUDA, which does not work there, in turn.
+void Fork(int number, cudaStream_t stream) {
+  const pid_t child = fork();
+  if (child == 0) {
+    switch (number % 3) {
+      case 0:
+        std::exit(3);
+      case 1:
+        execl("/bin/sh", "sh", "-c", "exit 3", static_cast<char*>(nullptr));
+        _exit(4);
+      default:
+        void* argument = nullptr;
+        void* arguments[] = {&argument};
+        const bool launched = cudaLaunchKernel(Handle<Hooked>(), dim3(1), dim3(1), arguments, 0, stream) == cudaSuccess;
+        const bool waited = cudaStreamSynchronize(stream) == cudaSuccess;
+        _exit(launched || waited ? 5 : 3);
+    }
+  }
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 3) {
+    std::printf("child %d: status %d\n", number % 3, status);
+  }
+}
+
+void Thread(int rounds, bool forks) {
   std::vector<char> host(kBytes, 'x');
   void* device = nullptr;
   cudaStream_t stream = nullptr;
   if (Failed("cudaMalloc", cudaMalloc(&device, kBytes)) || Failed("stream", cudaStreamCreate(&stream))) return;
-  for (int i = 0; i < rounds; ++i) Round(device, stream, &host);
+  for (int i = 0; i < rounds; ++i) {
+    Round(device, stream, &host);
+    if (forks && i % 4 == 0) Fork(i / 4, stream);
+  }
   Failed("stream", cudaStreamDestroy(stream));
   Failed("cudaFree", cudaFree(device));
 }
@@ -161,6 +192,7 @@ void SayWhatCuptiSaw() {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 1;
   const int threads = argc > 2 ? std::atoi(argv[2]) : 0;
+  const bool forks = argc > 3 && std::strcmp(argv[3], "forks") == 0;
   const size_t sizes[] = {sizeof(void*)};
   simRegisterKernel(Handle<Hooked>(), "_Z6hookedIfEvPT_", Body, sizes, 1, 1000);
   simRegisterKernel(Handle<Unhooked>(), "unhooked", Body, sizes, 1, 1000);
@@ -173,12 +205,12 @@ int main(int argc, char** argv) {
   } else if (argc > 3 && std::strcmp(argv[3], "blocking") == 0) {
     BlockingCopies();
   } else if (threads == 0) {
-    Thread(rounds);
+    Thread(rounds, /*forks=*/false);
     Graph();
     NobodysWork();
   }
   std::vector<std::thread> pool;
-  for (int i = 0; i < threads; ++i) pool.emplace_back(Thread, rounds);
+  for (int i = 0; i < threads; ++i) pool.emplace_back(Thread, rounds, forks);
   for (std::thread& thread : pool) thread.join();
   Failed("synchronize", cudaDeviceSynchronize());
   std::printf("%d rounds done\n", rounds);

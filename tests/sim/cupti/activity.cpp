@@ -4,6 +4,7 @@
 // Leans on the one above.
 #include <cupti_activity_deprecated.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +22,9 @@ namespace {
 
 // Records keep this alignment in a buffer.
 constexpr size_t kAlignment = ACTIVITY_RECORD_ALIGNMENT;
+
+// Of records that are there for clients to stumble over.
+constexpr size_t kOtherBytes = 64;
 
 struct Buffer {
   uint8_t* bytes = nullptr;
@@ -85,6 +89,8 @@ size_t SizeOf(const CUpti_Activity& record) {
       return sizeof(CUpti_ActivityMemcpyPtoP4);
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return sizeof(CUpti_ActivityMemset4);
+    case CUPTI_ACTIVITY_KIND_MARKER:
+      return kOtherBytes;
     default:
       return 0;
   }
@@ -116,7 +122,7 @@ Record Common(const simWork& work) {
   Record record = {};
   record.kind = KindOf(work);
   record.start = TimeOf(work.start_ns);
-  record.end = TimeOf(work.end_ns);
+  record.end = work.correlation % 4 == 0 && HasFault("zero") ? 0 : TimeOf(work.end_ns);
   record.deviceId = work.device;
   record.contextId = work.context;
   record.streamId = work.stream;
@@ -181,6 +187,16 @@ void Put(const simWork& work, uint8_t* to) {
   }
 }
 
+void PutOther(CUpti_ActivityKind kind, Buffer* buffer) {
+  if (buffer->bytes == nullptr || buffer->used == 0 || buffer->size - buffer->used < kOtherBytes) {
+    return;
+  }
+  CUpti_Activity other = {};
+  other.kind = kind;
+  std::memcpy(buffer->bytes + buffer->used, &other, sizeof other);
+  buffer->used += kOtherBytes;
+}
+
 bool AnyEnabled(const Activity& activity) {
   for (const std::atomic<bool>& each : activity.enabled) {
     if (each.load()) {
@@ -203,7 +219,7 @@ void MakeZero(const Buffer& buffer) {
 // Asks the client for a buffer, with no lock held. Only one thread at a time does.
 void Ask(Activity& activity, std::unique_lock<std::mutex>& lock) {
   activity.done.wait(lock, [&activity] { return !activity.asking; });
-  if (activity.buffer.bytes != nullptr || activity.request == nullptr) {
+  if (activity.buffer.bytes != nullptr || activity.request == nullptr || HasFault("starved")) {
     return;
   }
   activity.asking = true;
@@ -227,6 +243,9 @@ void Ask(Activity& activity, std::unique_lock<std::mutex>& lock) {
 // To whoever is registered now, whoever gave it.
 void GiveBack(Activity& activity, std::unique_lock<std::mutex>& lock) {
   activity.done.wait(lock, [&activity] { return !activity.asking; });
+  if (HasFault("broken")) {
+    PutOther(CUPTI_ACTIVITY_KIND_INVALID, &activity.buffer);
+  }
   const Buffer full = activity.buffer;
   const auto complete = activity.complete;
   activity.buffer = {};
@@ -268,6 +287,9 @@ void Loop() {
       }
       Put(work, activity.buffer.bytes + activity.buffer.used);
       activity.buffer.used += size;
+      if (HasFault("unknown")) {
+        PutOther(CUPTI_ACTIVITY_KIND_MARKER, &activity.buffer);
+      }
     }
     if (activity.flushes_done < flush) {
       GiveBack(activity, lock);
@@ -275,6 +297,15 @@ void Loop() {
       activity.done.notify_all();
     }
   }
+}
+
+[[gnu::destructor]] void DeliverLate() {
+  if (!HasFault("late") || IsForkedChild()) {
+    return;
+  }
+  Activity& activity = The();
+  std::unique_lock lock(activity.mutex);
+  GiveBack(activity, lock);
 }
 
 CUptiResult Enable(CUpti_ActivityKind kind, bool enable) {
@@ -388,6 +419,12 @@ SIM_CUPTI_EXPORT CUptiResult cuptiActivityFlushAll(uint32_t) {
   SIM_CUPTI_ENTER();
   if (RefusedHere()) {
     return CUPTI_ERROR_INVALID_OPERATION;
+  }
+  while (HasFault("stuck")) {
+    pause();
+  }
+  if (HasFault("late")) {
+    return CUPTI_SUCCESS;
   }
   Activity& activity = The();
   std::unique_lock lock(activity.mutex);

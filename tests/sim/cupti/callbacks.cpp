@@ -1,5 +1,6 @@
 // The subscriber, the functions that it wants to hear of, and what CUPTI is to the driver.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <time.h>
 
 #include <array>
@@ -36,6 +37,7 @@ struct Subscriber {
 std::mutex g_mutex;
 std::atomic<Subscriber*> g_subscriber{nullptr};  // never deleted: a callback may be running
 thread_local uint64_t t_correlation_data = 0;
+std::atomic<bool> g_forked{false};
 
 uint32_t IdOf(const char* function) {
   for (const DriverFunction& each : kDriverFunctions) {
@@ -116,6 +118,15 @@ uint32_t Version() {
   return version;
 }
 
+bool HasFault(const char* word) {
+  // Never destroyed: the library's own end asks too.
+  static const std::string& words = *[] {
+    const char* const text = std::getenv("SIMCUPTI_FAULT");
+    return new std::string("," + std::string(text != nullptr ? text : "") + ",");
+  }();
+  return words.find("," + std::string(word) + ",") != std::string::npos;
+}
+
 uint64_t ClockNs(uint64_t monotonic_ns) { return monotonic_ns + monotonic_ns / 20 + 1'234'567'890'123'456'789u; }
 
 uint64_t ClockNow() {
@@ -159,6 +170,7 @@ bool Listen() {
     auto* const observe =
         library != nullptr ? reinterpret_cast<decltype(&simObserve)>(dlsym(library, "simObserve")) : nullptr;
     if (observe != nullptr) {
+      pthread_atfork(nullptr, nullptr, [] { g_forked.store(true); });
       observe(&kObserver);
     }
     return observe != nullptr;
@@ -166,10 +178,14 @@ bool Listen() {
   return listening;
 }
 
+bool IsForkedChild() { return g_forked.load(std::memory_order_relaxed); }
+
 void Entered(const char* function, uint32_t correlation) { Call(function, correlation, CUPTI_API_ENTER, 0); }
 
 void Left(const char* function, uint32_t correlation, int result) {
-  Submitted();
+  if (!IsForkedChild()) {
+    Submitted();
+  }
   Call(function, correlation, CUPTI_API_EXIT, result);
   if (result == 0 && std::strncmp(function, "cuStreamCreate", 14) == 0) {
     StreamCreated();

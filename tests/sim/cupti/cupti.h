@@ -29,6 +29,18 @@ namespace simcupti {
 // SIMCUPTI_VERSION: what cuptiGetVersion answers, and the age of the records. 130001 by default; 26 is CUDA 12.8's.
 uint32_t Version();
 
+// SIMCUPTI_FAULT: words with commas between them, for a CUPTI that misbehaves.
+//   unknown   each record has one of another kind behind it
+//   broken    a buffer's last record has a kind that CUPTI cannot read
+//   zero      the records of every fourth call have no end
+//   starved   no buffer is asked for: all records are dropped
+//   stuck     a flush never returns
+//   late      a flush returns at once, and buffers come back when the library is unloaded, at the process's end
+bool HasFault(const char* word);
+
+// Of a process whose driver is listened to; nothing is submitted there.
+bool IsForkedChild();
+
 // CUPTI's clock: another beginning than CLOCK_MONOTONIC's and 5 % faster.
 uint64_t ClockNs(uint64_t monotonic_ns);
 uint64_t ClockNow();
