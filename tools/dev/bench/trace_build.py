@@ -40,7 +40,7 @@ GIB = 1 << 30
 DATABASE_A_SPOOL = 2.6  # of build_place.h
 MAX_FILE = 256 * MIB  # tracer.max_file
 HOUR_S = 3600
-MOST_REPORT_S, MOST_REPORT_BYTES, MOST_WRITER_BYTES = 60, GIB, 32 * MIB
+MOST_REPORT_S, MOST_REPORT_BYTES, MOST_WRITER_BYTES = 60, GIB, 64 * MIB
 
 
 class Failed(Exception):
