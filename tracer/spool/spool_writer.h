@@ -148,7 +148,7 @@ class SpoolWriter {
   uint64_t said_without_ring_ = 0;   // of dropped_without_ring, in records
   uint64_t said_without_ring_at_ns_ = 0;
   uint64_t dropped_by_ended_ = 0;
-  uint64_t unwritten_activities_ = 0;  // that were taken from their queue and found no room in the file
+  uint64_t unwritten_activities_ = 0;       // that were taken from their queue and found no room in the file
   std::optional<uint64_t> device_dropped_;  // of the devices' records, when the recording ended by itself
   std::array<uint64_t, std::size(kRefusedFacts)> said_refused_{};
   bool said_pytorch_folder_ = false;

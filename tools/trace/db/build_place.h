@@ -31,8 +31,8 @@ struct RoomNeeded {
 // What is sorted at a time is the index of calls by time, 16 bytes a call, which SQLite has twice while it merges.
 RoomNeeded RoomNeededFor(uint64_t spool_bytes);
 
-// What a file has to read: its length without its holes, of which a trace that keeps the newest (tracer.keep) has a long
-// one. 0: it cannot be read.
+// What a file has to read: its length without its holes, of which a trace that keeps the newest (tracer.keep) has a
+// long one. 0: it cannot be read.
 uint64_t BytesToRead(const std::string& path);
 
 // A directory in which this process may make files.
