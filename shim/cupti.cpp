@@ -1,9 +1,9 @@
-// Functions of CUPTI that another client calls: PyTorch's profiler is linked to libcupti, others look its functions up
-// (cupti_lookup.h), and CUPTI serves one client at a time. Before such a call slipstream is out of CUPTI
-// (tracer/device/device_tracer.h), behind it is remembered what the client has (tracer/device/cupti_clients.h), and the
-// call itself is the client's own: every one is forwarded, whatever happens.
+// Functions of CUPTI that another client calls: PyTorch's profiler is linked to libcupti, and CUPTI serves one client
+// at a time. Before such a call slipstream is out of CUPTI (tracer/device/device_tracer.h), behind it is remembered
+// what the client has (tracer/device/cupti_clients.h), and the call itself is the client's own: every one is forwarded,
+// whatever happens.
 //
-// Where slipstream does not use CUPTI, as in a run that is not recorded, a call is looked up, forwarded and remembered.
+// Where slipstream does not use CUPTI, which is the default, a call is looked up, forwarded and remembered.
 //
 // Threading: any thread.
 // Hazard: a call waits for slipstream's last fetch of records where slipstream was in CUPTI.
@@ -16,16 +16,9 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <cstddef>
-#include <iterator>
 #include <string_view>
 
-#include "shim/caller.h"
-#include "shim/cupti_lookup.h"
-#include "shim/loaded_object.h"
 #include "tracer/device/cupti_clients.h"
 #include "tracer/device/device_tracer.h"
 
@@ -34,18 +27,12 @@ namespace {
 
 using tracer::g_cupti_clients;
 
-bool IsCupti(std::string_view file) { return file.starts_with("libcupti.") || file.starts_with("libcupti-"); }
+const char kInsideThisLibrary = 0;
 
-// Those that are ours, in one order.
-constexpr std::string_view kNames[] = {
-#define HOOK_CUPTI(function) #function,
-#include "shim/hooks.def"
-};
-// The real ones, of those that were looked up.
-constinit std::array<std::atomic<void*>, std::size(kNames)> g_looked_up{};
-
-size_t IndexOf(std::string_view name) {
-  return static_cast<size_t>(std::find(std::begin(kNames), std::end(kNames), name) - std::begin(kNames));
+bool IsOurs(const void* address) {
+  Dl_info ours = {};
+  Dl_info theirs = {};
+  return dladdr(&kInsideThisLibrary, &ours) != 0 && dladdr(address, &theirs) != 0 && ours.dli_fbase == theirs.dli_fbase;
 }
 
 struct LoadedQuestion {
@@ -54,7 +41,9 @@ struct LoadedQuestion {
 };
 
 int AskLoaded(dl_phdr_info* info, size_t, void* data) {
-  if (!IsCupti(BaseName(info->dlpi_name != nullptr ? info->dlpi_name : ""))) return 0;
+  const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  if (!file.starts_with("libcupti.") && !file.starts_with("libcupti-")) return 0;
   auto* const question = static_cast<LoadedQuestion*>(data);
   void* const handle = dlopen(info->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
   if (handle == nullptr) return 0;
@@ -64,7 +53,7 @@ int AskLoaded(dl_phdr_info* info, size_t, void* data) {
 }
 
 // The function that the caller would have had without us: of the libcupti that it is linked to, directly or not; else
-// the one that was looked up; else what the dynamic linker finds behind us; else that of any libcupti in the process.
+// what the dynamic linker finds behind us; else that of any libcupti in the process.
 void* FindReal(const char* name, const void* caller) {
   Dl_info where = {};
   if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr) {
@@ -74,8 +63,6 @@ void* FindReal(const char* name, const void* caller) {
       if (function != nullptr && !IsOurs(function)) return function;
     }
   }
-  void* const looked_up = g_looked_up.at(IndexOf(name)).load(std::memory_order_acquire);
-  if (looked_up != nullptr) return looked_up;
   void* const next = dlsym(RTLD_NEXT, name);
   if (next != nullptr && !IsOurs(next)) return next;
   LoadedQuestion question = {name, nullptr};
@@ -181,25 +168,3 @@ SLIPSTREAM_CUPTI_HOOK(cuptiActivityDisableContext, (CUcontext context, CUpti_Act
                       kStepAside, Disabled(kind))
 SLIPSTREAM_CUPTI_HOOK(cuptiActivityFlushAll, (uint32_t flag), (flag), kNothing, Flushed())
 SLIPSTREAM_CUPTI_HOOK(cuptiFinalize, (), (), kStepAside, Finalized())
-
-namespace slipstream::shim {
-
-void* CuptiInPlaceOf(const char* name, void* real, const void* caller) {
-  if (real == nullptr || IsOurs(real)) return real;  // in the global scope ours is found first
-  const size_t index = IndexOf(name);
-  if (index == std::size(kNames) || !IsCupti(BaseName(LoadedObject::At(real).name)) || IsToolOfCuda(caller)) {
-    return real;
-  }
-  void* known = nullptr;
-  if (!g_looked_up.at(index).compare_exchange_strong(known, real, std::memory_order_acq_rel) && known != real) {
-    return real;
-  }
-  // Addresses are the loader's to fill in: a table of them would be made when this library is loaded.
-  const std::array ours = {
-#define HOOK_CUPTI(function) reinterpret_cast<void*>(&(function)),
-#include "shim/hooks.def"
-  };
-  return ours.at(index);
-}
-
-}  // namespace slipstream::shim

@@ -1,11 +1,9 @@
 // dlsym of the C library: where the policy has the driver intercepted, whoever looks for a function of libcuda is given
 // its hook (driver_library.h). Static runtimes, Triton, CuPy and JAX come this way, for cuGetProcAddress at least.
-// Whoever looks for a function of libcupti that we forward is given ours (cupti_lookup.h), as one that is linked to it
-// has it already: the profilers of JAX, TensorFlow and Triton.
 //
 // Every other look-up is a jump to the real function, with the arguments and the return address as they came: RTLD_NEXT
 // means "behind the caller", and the caller must not be us (C5). What goes through a call is the look-up of a name of
-// the driver's or of CUPTI's by somebody other than ourselves; RTLD_NEXT never does.
+// the driver's by somebody other than ourselves; RTLD_NEXT never does.
 //
 // Threading: any thread, at any time: before main, before this library's own constructors, in somebody's memory
 // allocator.
@@ -18,7 +16,6 @@
 
 #include <atomic>
 
-#include "shim/cupti_lookup.h"
 #include "shim/driver_library.h"
 #include "shim/loaded_object.h"
 
@@ -54,10 +51,6 @@ Find* Real() {
   return DriverLibrary::InPlaceOf(found, caller);
 }
 
-[[gnu::noinline]] void* FindInCupti(Find* real, void* handle, const char* name, const void* caller) {
-  return CuptiInPlaceOf(name, real(handle, name), caller);
-}
-
 }  // namespace
 }  // namespace slipstream::shim
 
@@ -69,7 +62,5 @@ extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* 
   const void* const caller = __builtin_return_address(0);
   if (handle != RTLD_NEXT && IsDriverName(name) && !IsOurs(caller)) [[unlikely]]
     return FindInDriver(real, handle, name, caller);
-  if (handle != RTLD_NEXT && IsCuptiName(name) && !IsOurs(caller)) [[unlikely]]
-    return FindInCupti(real, handle, name, caller);
   return real(handle, name);
 }

@@ -1,8 +1,6 @@
 // A program with a profiler of its own: linked to libcupti as PyTorch's is, and unaware of slipstream. It profiles some
 // of its rounds and prints what CUPTI told it, which must be the same bare and under slipstream.
 //
-// Built with SLIPSTREAM_LOOKS_CUPTI_UP it is not linked to it and looks each function up, as JAX's does.
-//
 //   cupti_client HOW [with-another]
 //                       unsubscribe, finalize: how a profile ends
 //                       keep: without a subscription; the buffer callbacks are registered once, for two profiles
@@ -28,26 +26,6 @@
 #include <string>
 
 #include "tests/sim/simcuda.h"
-
-#ifdef SLIPSTREAM_LOOKS_CUPTI_UP
-template <typename Function>
-Function* LookUp(const char* name) {
-  void* const library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
-  return reinterpret_cast<Function*>(dlsym(library, name));
-}
-#define cuptiActivityDisable LookUp<decltype(cuptiActivityDisable)>("cuptiActivityDisable")
-#define cuptiActivityEnable LookUp<decltype(cuptiActivityEnable)>("cuptiActivityEnable")
-#define cuptiActivityFlushAll LookUp<decltype(cuptiActivityFlushAll)>("cuptiActivityFlushAll")
-#define cuptiActivityGetNextRecord LookUp<decltype(cuptiActivityGetNextRecord)>("cuptiActivityGetNextRecord")
-#define cuptiActivityRegisterCallbacks \
-  LookUp<decltype(cuptiActivityRegisterCallbacks)>("cuptiActivityRegisterCallbacks")
-#define cuptiActivityRegisterTimestampCallback \
-  LookUp<decltype(cuptiActivityRegisterTimestampCallback)>("cuptiActivityRegisterTimestampCallback")
-#define cuptiEnableCallback LookUp<decltype(cuptiEnableCallback)>("cuptiEnableCallback")
-#define cuptiFinalize LookUp<decltype(cuptiFinalize)>("cuptiFinalize")
-#define cuptiSubscribe LookUp<decltype(cuptiSubscribe)>("cuptiSubscribe")
-#define cuptiUnsubscribe LookUp<decltype(cuptiUnsubscribe)>("cuptiUnsubscribe")
-#endif
 
 namespace {
 
@@ -185,13 +163,23 @@ void RestingProfile(void* device, bool is_first) {
   MakeStream();
 }
 
-// Rounds until somebody else records kernels, or 60 s.
+// Rounds until a subscription is refused, as it is to whoever looks CUPTI's functions up past slipstream, and until
+// whoever is there records.
 void RoundsUntilSomebodyIsThere(void* device) {
   void* const library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
-  const auto is_enabled = reinterpret_cast<int (*)(CUpti_ActivityKind)>(dlsym(library, "simCuptiIsEnabled"));
-  RoundsWhile(After, device, 0);
-  std::printf("%s\n", is_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) != 0 ? "somebody is there" : "nobody came");
+  const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(library, "cuptiSubscribe"));
+  const auto unsubscribe = reinterpret_cast<decltype(&cuptiUnsubscribe)>(dlsym(library, "cuptiUnsubscribe"));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  bool there = false;
+  while (!there && std::chrono::steady_clock::now() < end) {
+    CUpti_SubscriberHandle subscriber = nullptr;
+    there = subscribe(&subscriber, OnCall, nullptr) == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+    if (subscriber != nullptr) unsubscribe(subscriber);
+    Round(After, device);
+  }
+  if (there) RoundsWhile(After, device, 0);
   for (int i = 0; i < 10; ++i) Round(After, device);
+  std::printf("%s\n", there ? "somebody is there" : "nobody came");
 }
 
 }  // namespace
@@ -240,7 +228,7 @@ int main(int argc, char** argv) {
   for (const auto& [name, count] : g_seen.works) std::printf("%s %d\n", name.c_str(), count);
   std::printf("%d calls, %d buffers of somebody else's\n", g_seen.calls, g_seen.foreign_buffers);
   std::printf("%d streams, %d times that are not its own\n", g_seen.streams, g_seen.out_of_time);
-  void* const cupti = dlopen("libcupti.so.13", RTLD_NOW);
+  void* const cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
   const auto violations = reinterpret_cast<uint64_t (*)()>(dlsym(cupti, "simCuptiViolations"));
   std::printf("%llu violations\n", static_cast<unsigned long long>(violations()));
   return 0;

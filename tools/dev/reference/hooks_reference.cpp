@@ -63,8 +63,7 @@ void Write(std::ostream& out) {
 #define HOOK_LIBC(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ".\n`mmap` and `munmap` concern the shared memory of batches only ([transfer.md](transfer.md)), `dlsym` the "
-         "driver's functions\n([driver-level.md](driver-level.md)) and CUPTI's (below) only, the functions of `exec` "
-         "and `spawn` programs "
+         "driver's functions\nonly ([driver-level.md](driver-level.md)), the functions of `exec` and `spawn` programs "
          "that a policy keeps "
          "the preload out of\n([children.md](children.md)), `_exit`, `_Exit`, `kill` and `raise` the end of a run "
          "([run.md](run.md)); all else goes straight to the real\nfunction.\n";
@@ -72,7 +71,7 @@ void Write(std::ostream& out) {
 #define HOOK_CUPTI(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ". They are forwarded; where\n`tracer.device` uses CUPTI itself ([trace.md](trace.md)), it leaves before "
-         "them. Whoever looks one of them up in libcupti is given it too.\n";
+         "them.\n";
   out << "\nOf cuFile, and neither counted nor traced:";
 #define HOOK_CUFILE(function) out << " `" #function "`";
 #include "shim/hooks.def"
