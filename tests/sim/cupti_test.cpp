@@ -22,6 +22,7 @@ struct Delivered {
   std::map<uint32_t, std::string> kernels;  // by correlation
   std::vector<uint64_t> copied;
   std::vector<uint64_t> set;
+  std::vector<CUpti_ActivitySynchronization2> waits;
   int buffers = 0;
   uint64_t first_start = 0;
   std::thread::id thread;
@@ -55,6 +56,8 @@ void CUPTIAPI Complete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t vali
       EXPECT_LE(kernel->start, kernel->end);
     } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
       delivered.copied.push_back(reinterpret_cast<const CUpti_ActivityMemcpy6*>(record)->bytes);
+    } else if (record->kind == CUPTI_ACTIVITY_KIND_SYNCHRONIZATION) {
+      delivered.waits.push_back(*reinterpret_cast<const CUpti_ActivitySynchronization2*>(record));
     } else {
       delivered.set.push_back(reinterpret_cast<const CUpti_ActivityMemset4*>(record)->bytes);
     }
@@ -85,6 +88,7 @@ class CuptiTest : public Sim {
       delivered.kernels.clear();
       delivered.copied.clear();
       delivered.set.clear();
+      delivered.waits.clear();
       delivered.buffers = 0;
       delivered.first_start = 0;
       delivered.calls_cupti = false;
@@ -143,6 +147,45 @@ TEST_F(CuptiTest, TheNumberOfACallIsThatOfItsWorkForAStaticRuntimeToo) {
     EXPECT_EQ(g_delivered[0].kernels[correlation], "append");
     EXPECT_EQ(heard.left[correlation], 0);
   }
+  OK(cuptiUnsubscribe(subscriber));
+}
+
+TEST_F(CuptiTest, ASynchronizationIsOneRecordWithTheNumberOfItsCall) {
+  Heard heard;
+  CUpti_SubscriberHandle subscriber = nullptr;
+  OK(cuptiSubscribe(&subscriber, OnCall, &heard));
+  for (const CUpti_CallbackId function :
+       {CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize, CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
+        CUPTI_DRIVER_TRACE_CBID_cuStreamWaitEvent, CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize}) {
+    OK(cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, function));
+  }
+  Start<0>();
+  OK(cudaStreamSynchronize(a_));  // nobody has asked for its kind
+  heard.entered.clear();
+  OK(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION));
+  cudaEvent_t event = nullptr;
+  OK(cudaEventCreate(&event));
+  OK(cudaEventRecord(event, a_));
+  OK(cudaStreamWaitEvent(b_, event, 0));
+  OK(cudaStreamSynchronize(a_));
+  OK(cudaEventSynchronize(event));
+  OK(cudaEventQuery(event));
+  OK(cudaDeviceSynchronize());
+  OK(cuptiActivityFlushAll(0));
+  constexpr uint32_t kNone = CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+  const std::map<std::string, int> types = {
+      {"cuEventSynchronize", 1}, {"cuStreamWaitEvent", 2}, {"cuStreamSynchronize", 3}, {"cuCtxSynchronize", 4}};
+  ASSERT_EQ(g_delivered[0].waits.size(), 4u);
+  EXPECT_EQ(heard.entered.size(), 4u);
+  for (const CUpti_ActivitySynchronization2& wait : g_delivered[0].waits) {
+    ASSERT_EQ(heard.entered.count(wait.correlationId), 1u);
+    EXPECT_EQ(types.at(heard.entered[wait.correlationId]), static_cast<int>(wait.type));
+    EXPECT_EQ(wait.streamId == kNone, wait.type == 1 || wait.type == 4) << wait.type;
+    EXPECT_EQ(wait.cudaEventId == kNone, wait.type == 3 || wait.type == 4) << wait.type;
+    EXPECT_EQ(wait.contextId, 1u);
+    EXPECT_LE(wait.start, wait.end);
+  }
+  OK(cudaEventDestroy(event));
   OK(cuptiUnsubscribe(subscriber));
 }
 

@@ -12,7 +12,10 @@
 extern "C" {
 #endif
 
-enum { SIM_WORK_KERNEL = 0, SIM_WORK_COPY = 1, SIM_WORK_SET = 2 };
+enum { SIM_WORK_KERNEL = 0, SIM_WORK_COPY = 1, SIM_WORK_SET = 2, SIM_WORK_WAIT = 3 };
+
+// What a wait is, as CUpti_ActivitySynchronizationType counts them.
+enum { SIM_WAIT_EVENT = 1, SIM_WAIT_STREAM_FOR_EVENT = 2, SIM_WAIT_STREAM = 3, SIM_WAIT_CONTEXT = 4 };
 
 // Places that a copy is between, as CUpti_ActivityMemoryKind counts them.
 enum { SIM_PLACE_PAGEABLE = 1, SIM_PLACE_PINNED = 2, SIM_PLACE_DEVICE = 3, SIM_PLACE_MANAGED = 5 };
@@ -36,6 +39,8 @@ typedef struct simWork {
   int from_device;  // of a copy; -1: the host
   int to_device;
   uint64_t graph_node;  // 0: of no graph
+  int wait;             // SIM_WAIT_*, of SIM_WORK_WAIT
+  uint32_t event;       // of a wait; UINT32_MAX: none
 } simWork;
 
 typedef struct simObserver {

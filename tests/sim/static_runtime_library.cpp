@@ -5,4 +5,7 @@ extern "C" __attribute__((visibility("default"))) int StaticLibraryLaunch(const 
                                                                           cudaStream_t stream) {
   return cudaLaunchKernel(function, dim3(1), dim3(1), args, 0, stream);
 }
+extern "C" __attribute__((visibility("default"))) int StaticLibrarySynchronize(cudaStream_t stream) {
+  return cudaStreamSynchronize(stream);
+}
 extern "C" __attribute__((visibility("default"))) int StaticLibraryLastError() { return cudaGetLastError(); }

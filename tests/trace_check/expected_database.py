@@ -2,10 +2,10 @@
 
 import re
 
-from spools import ALLOCATED, CALL, COPY, DECISION, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET
+from spools import ALLOCATED, CALL, COPY, DECISION, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, WAIT_FOR
 from traces import DRIVER_LIBRARIES, DRIVER_NAMES, FUNCTIONS, KERNEL_NAMES, LIBRARY_NAMES, LINES, OUTCOMES
 
-EVERYTHING = (*range(1, 13), KERNEL, COPY, SET)
+EVERYTHING = (*range(1, 13), KERNEL, COPY, SET, WAIT_FOR)
 
 
 def plain(function):
@@ -287,6 +287,7 @@ class OneProcess:
             self.compare(table.lower(), rows, expected)
             kinds[kind] = len(expected)
         works = [work for _, work in process.rows(KERNEL, COPY, SET)]
+        self.synchronizations(calls, works)
         stray = sum(work["correlation"] not in calls for work in works)
         rows = self.query("SELECT kernels, copies, sets, unattributed FROM SLIPSTREAM_DEVICE_WORK WHERE processId = ?")
         self.compare("device work", rows, [(*kinds.values(), stray)] if process.device is not None else [])
@@ -311,6 +312,28 @@ class OneProcess:
         host = process.run.hosts.index(process.host)
         self.compare("devices", gpus, [(0, "NVIDIA H200", 132, f"00000000-0000-0000-0000-0000000000{host:02d}")] if readings else [])
 
+    def synchronizations(self, calls, works):
+        rows = (
+            self.query(
+                "SELECT w.start, w.end, w.deviceId, w.contextId, w.streamId, r.start, syncType, eventId FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION w "
+                "LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
+                "WHERE w.globalPid = (SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?)"
+            )
+            if "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in self.has
+            else []
+        )
+        expected = []
+        for _, wait in self.process.rows(WAIT_FOR):
+            call = calls.get(wait["correlation"])
+            device = min((work["device"] for work in works if work["context"] == wait["context"]), default=None)
+            expected.append(
+                (
+                    self.worked_at(wait["start"]), self.worked_at(wait["end"]), device, wait["context"], wait["stream"],
+                    self.at(call["start"]) if call else None, wait["type"], wait["event"],
+                )
+            )  # fmt: skip
+        self.compare("synchronizations", rows, expected)
+
     def counters(self):
         rows = self.query(
             "SELECT kind, nameId, calls, errors, bytes, timeNs, callsAtMost, errorsAtMost, bytesAtMost, timeNsAtMost "
@@ -330,7 +353,7 @@ class OneProcess:
         process = self.process
         times = []
         for _, fields in process.rows(*EVERYTHING):
-            by_device = fields["kind"] in (KERNEL, COPY, SET)
+            by_device = fields["kind"] in (KERNEL, COPY, SET, WAIT_FOR)
             times += [self.worked_at(fields[key]) if by_device else self.at(fields[key]) for key in ("start", "end")]
         times += [self.at(time) for reading in process.clocks for time in reading[:2]]
         times += [self.at(time) for reading in process.device or [] for time in reading[:2]]

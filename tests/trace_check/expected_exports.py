@@ -7,6 +7,7 @@ import expected_report
 
 COPIES = ("Unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA", "AtoD", "DtoA", "DtoD", "HtoH", "PtoP", "HtoD", "DtoH", "DtoD")
 MEMORY = ("Pageable", "Pinned", "Device", "Array", "Managed", "Device Static", "Managed Static", "Unknown")
+WAITS = ("Unknown", "Event Sync", "Stream Wait Event", "Stream Sync", "Context Sync")
 
 
 class Expected:
@@ -60,6 +61,12 @@ class Expected:
                 "SELECT deviceId, streamId, memKind, correlationId, bytes, start, end - start FROM CUPTI_ACTIVITY_KIND_MEMSET"
             ):
                 yield ("gpu_memset", device, stream, f"Memset ({MEMORY[kind]})", *rest)
+
+        if "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in self.tables:
+            for device, stream, kind, *rest in self.rows(
+                "SELECT deviceId, streamId, syncType, correlationId, NULL, start, end - start FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+            ):
+                yield ("cuda_sync", device or 0, stream if stream != 0xFFFFFFFF else -1, WAITS[kind], *rest)
 
     def steps(self):
         for process, tid, number, start, duration in self.rows(
@@ -130,7 +137,7 @@ def hold_chrome(judge, connection, path):
         "work",
         [
             (e["cat"], e["args"]["device"], e["args"]["stream"], e["name"], e["args"]["correlation"], e["args"].get("bytes"), *span(e))
-            for e in of("kernel", "gpu_memcpy", "gpu_memset")
+            for e in of("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync")
         ],
         expected.work(),
     )
@@ -234,7 +241,7 @@ def hold_perfetto(judge, connection, path):
             counters.append((int(device), what.rstrip(":"), time, event.get(30, 0)))
     judge.expect("slices that never end", sum(map(len, open_slices.values())), 0)
     wanted = [(row[0], row[3], *row[-2:]) for row in (*expected.calls(), *expected.work())]
-    kinds = ("cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset")
+    kinds = ("cuda_runtime", "cuda_driver", "kernel", "gpu_memcpy", "gpu_memset", "cuda_sync")
     judge.rows("slices", [row for row in slices if row[0] in kinds], wanted)
     judge.rows("pools", counters, [row[1:] for row in expected.readings()])
     annotated = [row[2:] for row in expected.ranges()]

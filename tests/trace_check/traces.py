@@ -9,7 +9,7 @@ named and to be found, decisions in calls and outside of them, kernels, copies a
 import random
 
 import spools
-from spools import ALLOCATED, CALL, CLOCK, COPY, DECISION, DEVICE_CLOCK, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, STEP
+from spools import ALLOCATED, CALL, CLOCK, COPY, DECISION, DEVICE_CLOCK, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, STEP, WAIT_FOR
 
 FUNCTIONS = (
     "cudaMemcpyAsync",
@@ -49,7 +49,8 @@ LINES = {
 }  # fmt: skip
 UPLOAD, FORWARD, WAIT, LAYER, MAIN, OTHER, EVALUATE, SAVE = LINES
 LIBRARY_NAMES = {1: "/usr/lib/libnccl.so.2", 2: ""}
-DRIVER_NAMES = {1: "cuLaunchKernel", 2: "cuMemcpyHtoDAsync_v2"}
+NOT_APPLICABLE = 0xFFFFFFFF  # a stream or an event of a synchronization that is for none
+DRIVER_NAMES = {1: "cuLaunchKernel", 2: "cuMemcpyHtoDAsync_v2", 3: "cuStreamSynchronize"}
 DRIVER_LIBRARIES = {1: "/usr/lib/libtriton.so", 2: ""}
 DEVICE_FACTS = {
     "device.0": "uuid=00000000-0000-0000-0000-0000000000{host:02d} bus=0000:18:00.0 total_memory=150754820096 multiprocessors=132 "
@@ -316,7 +317,7 @@ class Process:
         if self.device is not None and draw.randrange(4) == 0:
             # A library that calls the driver past every hook.
             self.correlation += 1
-            function = draw.choice((1, 2))
+            function = draw.choice((1, 2, 3))
             driver = dict(
                 kind=DRIVER_CALL,
                 start=other + 10,
@@ -328,7 +329,10 @@ class Process:
                 hook=function,
             )
             self.add(2, driver)
-            self.work(driver, KERNEL if function == 1 else COPY, stream)
+            if function == 3:
+                self.wait(driver)
+            else:
+                self.work(driver, KERNEL if function == 1 else COPY, stream)
             other += 60
         if draw.randrange(9) == 0 and self.damaged_thread != 2:
             self.drop(2, other, other + 50, draw.randrange(1, 90))
@@ -448,6 +452,17 @@ class Process:
             detail = (size & 0xFFFFFFFF, size >> 32, *last)
             more = dict(bytes=size, copy=copy)
         self.groups[0].append([({**work, **more}, spools.activity(**work, detail=detail))])
+
+    def wait(self, call):
+        """A synchronization: of a context in which there is work, or of one in which there is none."""
+        draw = self.random
+        start = call["end"] + draw.randrange(500)
+        kind = draw.choice((1, 2, 3, 4))
+        stream = draw.choice((7, 13)) if kind in (2, 3) else NOT_APPLICABLE
+        event = draw.randrange(9) if kind in (1, 2) else NOT_APPLICABLE
+        wait = dict(kind=WAIT_FOR, start=start, end=start + draw.randrange(900), context=draw.choice((1, 9)), stream=stream)
+        wait.update(correlation=call["correlation"] if draw.randrange(5) else 4_100_000_000, device=-1)
+        self.groups[0].append([({**wait, "type": kind, "event": event}, spools.activity(**wait, detail=(kind, event)))])
 
     # ---- the file
     def facts(self):

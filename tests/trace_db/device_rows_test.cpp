@@ -102,6 +102,11 @@ TEST(DeviceRecordTest, EveryFieldComesBack) {
   EXPECT_EQ(plain.work.graph_node, 0U);
   EXPECT_EQ(plain.from_device, -1);
   EXPECT_EQ(plain.to_device, -1);
+  const tracer::SynchronizationWork wait =
+      SynchronizationOf(RecordOf(tracer::SynchronizationWork{.work = work, .type = 4, .event = 0xfffffffb}));
+  EXPECT_EQ(wait.work.stream, 0xfffffffeU);
+  EXPECT_EQ(wait.type, 4);
+  EXPECT_EQ(wait.event, 0xfffffffbU);
   const tracer::SetWork set =
       SetOf(RecordOf(tracer::SetWork{.work = work, .bytes = uint64_t{5} << 32, .value = 0xffffffff, .memory = 2}));
   EXPECT_EQ(set.work.graph_node, 0x0123456789abcdefU);
@@ -261,6 +266,37 @@ TEST_F(DeviceRowsTest, NodesOfGraphsAndCopiesBetweenDevices) {
   EXPECT_EQ(Query("SELECT copyKind, srcDeviceId, dstDeviceId, graphNodeId FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
             (Rows{{"10", "1", "0", "5"}, {"8", "NULL", "NULL", "NULL"}}));
   EXPECT_EQ(Query("SELECT graphNodeId FROM CUPTI_ACTIVITY_KIND_MEMSET"), (Rows{{"6"}, {"NULL"}}));
+}
+
+// Whichever comes first, the call's row or the wait's; the device is that of the context's work. It is no work itself.
+TEST_F(DeviceRowsTest, SynchronizationsHaveTheNumberOfTheirCall) {
+  {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{"deviceWork", "cupti 1 /x"}});
+    spool.Name(NameTable::kHooks, 0, "cudaStreamSynchronize");
+    spool.Thread(1, 100, "main");
+    const auto wait = [](uint64_t start, uint32_t context, uint32_t correlation, uint8_t type, uint32_t event) {
+      tracer::DeviceWork work = Work(start, start + 10, correlation);
+      work.device = static_cast<uint32_t>(-1);
+      work.context = context;
+      return RecordOf(tracer::SynchronizationWork{.work = work, .type = type, .event = event});
+    };
+    spool.Activities({wait(1010, 3, 71, 3, tracer::SynchronizationWork::kNotApplicable), wait(1020, 4, 72, 2, 9)});
+    spool.Records(1, {Made(CallAt(1000, 1100), 71)});
+    spool.Activities({RecordOf(tracer::KernelWork{.work = Work(1200, 1300, 71), .name = 1})});
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(Query("SELECT s.start, s.end, s.deviceId, s.contextId, s.streamId, s.syncType, s.eventId, e.name, r.start, "
+                  "s.globalPid = p.globalPid FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s JOIN ENUM_CUPTI_SYNC_TYPE e ON "
+                  "e.id = s.syncType LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId), PROCESSES p "
+                  "ORDER BY s.start"),
+            (Rows{{"10", "20", "1", "3", "13", "3", "4294967295",
+                   "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "0", "1"},
+                  {"20", "30", "NULL", "4", "13", "2", "9", "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT",
+                   "NULL", "1"}}));
+  EXPECT_EQ(Query("SELECT kernels, copies, sets, unattributed FROM SLIPSTREAM_DEVICE_WORK"),
+            (Rows{{"1", "0", "0", "0"}}));
 }
 
 TEST_F(DeviceRowsTest, WorkThatIsToldLateIsNotLate) {

@@ -36,6 +36,7 @@ struct CurrentCall {
   Caller caller{};
   bool work_is_own = false;  // of its first call of the driver: made by slipstream
   bool has_reading = false;  // t_reading is to be recorded with its end
+  bool only_waits = false;   // that is no work, but a wait
   uint32_t correlation = 0;  // of the same
   uint64_t number = 0;
   uint64_t stream = 0;
@@ -280,16 +281,20 @@ void CallRecorder::AfterCall(HookId id, const CallDetail& detail, bool failed) {
   errno = kept;
 }
 
-const Caller* CallRecorder::EnterDriver(uint32_t correlation) {
+const Caller* CallRecorder::EnterDriver(uint32_t correlation, DriverUse use) {
   CurrentCall& call = t_call;
   t_driver = {};
   if (!recorder_.recording()) return nullptr;
   const bool is_own = cuda::OwnWork::Here();
-  if (call.open && call.correlation == 0) {
+  const bool is_work = use == DriverUse::kWork;
+  if (call.open && (call.correlation == 0 || (is_work && call.only_waits))) {
     call.correlation = correlation;
     call.work_is_own = is_own;
+    call.only_waits = !is_work;
     return nullptr;
   }
+  // The hooked call waits, and has the time of it.
+  if (!is_work && (call.open || use != DriverUse::kWait)) return nullptr;
   t_driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
   if (!call.open) t_driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
   t_driver.start_ns = NowNs();

@@ -57,6 +57,14 @@ struct Caller {
   uint8_t flags = 0;
 };
 
+// What a function of the driver's does, that CUPTI says is called.
+enum class DriverUse : uint8_t {
+  kNone,
+  kWork,   // makes work for a device
+  kWait,   // the host waits for a device
+  kOrder,  // a stream is to wait for an event
+};
+
 class CallRecorder {
  public:
   // What a call's record has of the stack: a line of Python, Python's stack, and the native one.
@@ -75,10 +83,12 @@ class CallRecorder {
   // `time_ns`: as the counters have them.
   void Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns);
 
-  // CUPTI says that the calling thread enters a function of the driver that makes work for a device, and leaves it. The
-  // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at.
-  // Returns where the call was made, if no hook saw it: CalledBy may then say which library it comes from. Else null.
-  const Caller* EnterDriver(uint32_t correlation);
+  // CUPTI says that the calling thread enters a function of the driver, and leaves it. Of those that make work the
+  // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at. A
+  // wait, of the host or of a stream, is that of the hooked call that it is made in, unless the call makes work; it has
+  // a record of its own only if it is the host's and no hook saw it. Returns where the call was made, if no hook saw
+  // it: CalledBy may then say which library it comes from. Else null.
+  const Caller* EnterDriver(uint32_t correlation, DriverUse use);
   static void CalledBy(uint32_t library);
   void LeaveDriver(uint16_t function, uint32_t correlation, int32_t status);
 

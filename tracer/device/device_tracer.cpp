@@ -22,22 +22,31 @@ namespace {
 constexpr uint64_t kPeriodNs = 250'000'000;
 
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                                         CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
+                                         CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
+                                         CUPTI_ACTIVITY_KIND_SYNCHRONIZATION};
 
 // The newest layouts; of older ones these are the first part, and no field behind it is read.
 using Kernel = CUpti_ActivityKernel10;
 using Copy = CUpti_ActivityMemcpy6;
 using CopyBetweenDevices = CUpti_ActivityMemcpyPtoP4;
 using Set = CUpti_ActivityMemset4;
+using Synchronization = CUpti_ActivitySynchronization2;
+static_assert(SynchronizationWork::kNotApplicable == CUPTI_SYNCHRONIZATION_INVALID_VALUE);
 
 // The one that CUPTI's buffer callbacks mean, which have no argument for it.
 constinit std::atomic<DeviceTracer*> g_device{nullptr};
 
-// Launches, graph launches, copies and memsets, in all their versions; not the host functions.
-bool MakesWork(std::string_view function) {
-  if (function.starts_with("cuLaunchHostFunc")) return false;
-  return function.starts_with("cuLaunch") || function.starts_with("cuGraphLaunch") ||
-         function.starts_with("cuMemcpy") || function.starts_with("cuMemset");
+// Launches, graph launches, copies and memsets, in all their versions; not the host functions. And what waits for them.
+DriverUse UseOfDriver(std::string_view function) {
+  if (function.starts_with("cuLaunchHostFunc")) return DriverUse::kNone;
+  if (function.starts_with("cuStreamSynchronize") || function.starts_with("cuEventSynchronize") ||
+      function.starts_with("cuCtxSynchronize")) {
+    return DriverUse::kWait;
+  }
+  if (function.starts_with("cuStreamWaitEvent")) return DriverUse::kOrder;
+  const bool makes_work = function.starts_with("cuLaunch") || function.starts_with("cuGraphLaunch") ||
+                          function.starts_with("cuMemcpy") || function.starts_with("cuMemset");
+  return makes_work ? DriverUse::kWork : DriverUse::kNone;
 }
 
 // What calls of one library have in common: the kernel, and for want of one the function and the line of Python.
@@ -147,7 +156,7 @@ struct DeviceCallbacks {
     auto* const device = static_cast<DeviceTracer*>(self);
     CallRecorder& calls = device->calls_;
     if (call->callbackSite == CUPTI_API_ENTER) {
-      if (const auto* const caller = calls.EnterDriver(call->correlationId)) {
+      if (const auto* const caller = calls.EnterDriver(call->correlationId, device->UseOf(function))) {
         CallRecorder::CalledBy(device->libraries_.Of(KeyOf(function, *call, caller->site)));
       }
     } else {
@@ -215,11 +224,12 @@ bool DeviceTracer::StartThread() { return policy::StartHelperThread("slipstream-
 
 // By CUPTI's own list, so that functions of a newer driver are in it.
 void DeviceTracer::ListFunctions() {
-  constexpr uint32_t kEnd = 2048;  // CUDA 13.0 has 830
-  for (uint32_t id = 1; id < kEnd; ++id) {
+  for (uint32_t id = 1; id < kFunctions; ++id) {
     const char* name = nullptr;
     if (cupti_->get_callback_name(CUPTI_CB_DOMAIN_DRIVER_API, id, &name) != CUPTI_SUCCESS || name == nullptr) continue;
-    if (!MakesWork(name)) continue;
+    const DriverUse use = UseOfDriver(name);
+    if (use == DriverUse::kNone) continue;
+    uses_[id] = use;
     functions_.push_back(id);
     records_.AddName(NameTable::kDriverFunctions, id, name);
   }
@@ -412,6 +422,19 @@ void DeviceTracer::Deliver(uint8_t* buffer, size_t valid) {
                               .bytes = set.bytes,
                               .value = set.value,
                               .memory = static_cast<uint8_t>(set.memoryKind)});
+        break;
+      }
+      // No device and no graph: CUPTI has neither.
+      case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION: {
+        const auto& wait = *static_cast<const Synchronization*>(record);
+        to = RecordOf(SynchronizationWork{.work = {.start_ns = wait.start - base_ns_,
+                                                   .end_ns = wait.end - base_ns_,
+                                                   .device = static_cast<uint32_t>(-1),
+                                                   .context = wait.contextId,
+                                                   .stream = wait.streamId,
+                                                   .correlation = wait.correlationId},
+                                          .type = static_cast<uint8_t>(wait.type),
+                                          .event = wait.cudaEventId});
         break;
       }
       default:

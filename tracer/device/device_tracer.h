@@ -1,8 +1,9 @@
-// Records what the devices do, through CUPTI: kernels, copies and memsets, while a recording runs.
+// Records what the devices do, through CUPTI: kernels, copies, memsets and what waits for them, while a recording runs.
 //
 //   buffers      CUPTI fills them and gives them back, on its threads -> device_records.h -> the spool
-//   callbacks    of the driver's launches, graph launches, copies and memsets: their number is the work's, and joins it
-//                to the hooked call that the thread is in, or makes a record of its own where no hook saw a call
+//   callbacks    of the driver's launches, graph launches, copies, memsets and synchronizations: their number is the
+//                work's, and joins it to the hooked call that the thread is in, or makes a record of its own where no
+//                hook saw a call. Not of queries, which programs make by the million
 //   a thread     every period: what is complete is fetched, and both clocks are read
 //
 // No other kind of record is asked for: those of calls cost several times as much, and CUPTI_ACTIVITY_KIND_KERNEL lets
@@ -23,6 +24,7 @@
 #include <cupti.h>
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -79,6 +81,7 @@ class DeviceTracer {
   void TakeBackPromise();
   void ReadClock(DeviceReading reading);
   void ListFunctions();
+  DriverUse UseOf(uint32_t function) const { return function < uses_.size() ? uses_[function] : DriverUse::kNone; }
 
   static void* ThreadMain(void* self);
   void Work();
@@ -100,10 +103,12 @@ class DeviceTracer {
   std::mutex control_;  // never taken in a callback
   State state_ = State::kAside;
   void* subscriber_ = nullptr;
-  bool own_clock_ = false;            // CUPTI's times are OwnClock's
-  bool promises_zeros_ = false;       // CUPTI takes the buffers to be zero
-  std::atomic<bool> borrows_{false};  // subscriber_ is another client's
-  std::vector<uint32_t> functions_;   // of the driver, that are listened to
+  bool own_clock_ = false;                    // CUPTI's times are OwnClock's
+  bool promises_zeros_ = false;               // CUPTI takes the buffers to be zero
+  std::atomic<bool> borrows_{false};          // subscriber_ is another client's
+  std::vector<uint32_t> functions_;           // of the driver, that are listened to
+  static constexpr size_t kFunctions = 2048;  // CUDA 13.0 has 830
+  std::array<DriverUse, kFunctions> uses_{};  // by CUPTI's number; written before anything is listened to
 
   std::atomic<uint32_t> wake_{0};  // counts
   std::atomic<uint32_t> finish_{0};

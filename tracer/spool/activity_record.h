@@ -21,8 +21,9 @@ enum class ActivityKind : uint8_t {
   kKernel = 1,
   kCopy = 2,
   kSet = 3,
+  kSynchronization = 4,  // of a host with a device, or of a stream with an event: no work of a device
 };
-inline constexpr uint8_t kLastActivityKind = 3;
+inline constexpr uint8_t kLastActivityKind = 4;
 
 struct ActivityRecord {
   // The device profiler's clock, minus a number that is the same for a whole process: near CLOCK_MONOTONIC.

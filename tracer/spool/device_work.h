@@ -1,5 +1,5 @@
-// What a device did: kernels, copies and memsets, as records of a trace (activity_record.h), readings of its clock and
-// calls of the driver (trace_record.h).
+// What a device did: kernels, copies and memsets, and what waited for it, as records of a trace (activity_record.h),
+// readings of its clock and calls of the driver (trace_record.h).
 //
 // Times are the device profiler's minus a number that is the same for a whole process, so that they are near
 // CLOCK_MONOTONIC. Readings of both clocks give the remaining difference (DeviceClockRecord). `correlation` is that of
@@ -56,6 +56,15 @@ struct SetWork {
   uint64_t bytes = 0;
   uint32_t value = 0;
   uint8_t memory = 0;
+};
+
+// A wait for a device: the host's for a stream, an event or a context, or a stream's for an event. `work.stream` is
+// CUPTI's number, kNotApplicable where the wait is for none; `work.device` is -1, since CUPTI does not say it.
+struct SynchronizationWork {
+  static constexpr uint32_t kNotApplicable = 0xffffffff;  // CUPTI_SYNCHRONIZATION_INVALID_VALUE
+  DeviceWork work;
+  uint8_t type = 0;  // CUpti_ActivitySynchronizationType
+  uint32_t event = kNotApplicable;
 };
 
 inline ActivityRecord ActivityOf(const DeviceWork& work, ActivityKind kind) {
@@ -143,6 +152,17 @@ inline SetWork SetOf(const ActivityRecord& record) {
           .bytes = uint64_t{detail[1]} << 32 | detail[0],
           .value = detail[2],
           .memory = static_cast<uint8_t>(detail[3])};
+}
+
+// detail: the type; the event.
+inline ActivityRecord RecordOf(const SynchronizationWork& wait) {
+  ActivityRecord record = ActivityOf(wait.work, ActivityKind::kSynchronization);
+  record.detail[0] = wait.type;
+  record.detail[1] = wait.event;
+  return record;
+}
+inline SynchronizationWork SynchronizationOf(const ActivityRecord& record) {
+  return {.work = DeviceWorkOf(record), .type = static_cast<uint8_t>(record.detail[0]), .event = record.detail[1]};
 }
 
 // The device profiler's clock was read between start_ns and end_ns. bytes: what it said. stream: what is subtracted

@@ -1,11 +1,12 @@
 // A CUDA program whose work on the device is known: kernels, copies and memsets, by the runtime, by a library with a
 // runtime of its own, by a graph, by the driver, and by nobody that can be seen. Unaware of slipstream.
 //
-//   device_work ROUNDS THREADS [cupti|devices|blocking|forks]
+//   device_work ROUNDS THREADS [cupti|devices|blocking|forks|waits]
 //                                                          prints what it did. cupti: and what libcupti it finds in its
 //                                                          process at the end; devices: only copies between two
 //                                                          devices; blocking: only blocking copies behind kernels;
-//                                                          forks: every thread forks again and again in between
+//                                                          forks: every thread forks again and again in between;
+//                                                          waits: only synchronizations of every kind, and queries
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -24,6 +25,7 @@
 #include "tests/sim/simcuda.h"
 
 extern "C" int StaticLibraryLaunch(const void* function, void** args, cudaStream_t stream);
+extern "C" int StaticLibrarySynchronize(cudaStream_t stream);
 
 namespace {
 
@@ -174,6 +176,25 @@ void BlockingCopies() {
   Failed("event", cudaEventDestroy(event));
 }
 
+// By the runtime, each kind once; five by a library with a runtime of its own; and questions that wait for nothing.
+void Waits() {
+  cudaStream_t stream = nullptr;
+  cudaStream_t other = nullptr;
+  cudaEvent_t event = nullptr;
+  void* argument = nullptr;
+  void* arguments[] = {&argument};
+  Failed("stream", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Failed("stream", cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  Failed("event", cudaEventCreate(&event));
+  Failed("launch", cudaLaunchKernel(Handle<Long>(), dim3(1), dim3(1), arguments, 0, stream));
+  Failed("record", cudaEventRecord(event, stream));
+  Failed("wait", cudaStreamWaitEvent(other, event, 0));
+  Failed("synchronize", cudaStreamSynchronize(stream));
+  Failed("synchronize", cudaEventSynchronize(event));
+  for (int i = 0; i < 100; ++i) Failed("query", cudaEventQuery(event));
+  for (int i = 0; i < 5; ++i) Failed("synchronize of a library", StaticLibrarySynchronize(stream));
+}
+
 void SayWhatCuptiSaw() {
   void* const cupti = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
   if (cupti == nullptr) {
@@ -204,6 +225,8 @@ int main(int argc, char** argv) {
     BetweenDevices();
   } else if (argc > 3 && std::strcmp(argv[3], "blocking") == 0) {
     BlockingCopies();
+  } else if (argc > 3 && std::strcmp(argv[3], "waits") == 0) {
+    Waits();
   } else if (threads == 0) {
     Thread(rounds, /*forks=*/false);
     Graph();

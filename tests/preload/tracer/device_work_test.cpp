@@ -251,6 +251,37 @@ TEST_P(DeviceWorkTest, OwnWorkIsToldFromTheProgramsOwn) {
   }
 }
 
+// As the host or a stream waits: each once, with the call that it was; a library's has a record of its own.
+TEST_P(DeviceWorkTest, EverySynchronizationIsThereOnceWithItsCall) {
+  const Trace trace =
+      Run({"0", "0", "waits"}, {{"SLIPSTREAM_TRANSFER_H2D", "off"}, {"SLIPSTREAM_TRANSFER_D2H", "off"}});
+  ASSERT_NE(trace.reader, nullptr);
+  EXPECT_EQ(trace.end().dropped, 0U);
+  const std::map<uint32_t, std::string> makers = Makers(trace);
+  CallCounts waits;
+  for (const ActivityRecord& record : trace.Activities(ActivityKind::kSynchronization)) {
+    const tracer::SynchronizationWork wait = SynchronizationOf(record);
+    constexpr uint32_t kNone = tracer::SynchronizationWork::kNotApplicable;
+    const auto maker = makers.find(record.correlation);
+    ++waits[(maker != makers.end() ? maker->second : "nobody") + " type " + std::to_string(wait.type) +
+            (wait.work.stream != kNone ? " stream" : "") + (wait.event != kNone ? " event" : "")];
+    EXPECT_LE(record.start_ns, record.end_ns);
+    EXPECT_EQ(record.device, -1);
+    EXPECT_EQ(record.context, 1U);
+  }
+  EXPECT_EQ(waits, (CallCounts{{"cudaStreamWaitEvent type 2 stream event", 1},
+                               {"cudaStreamSynchronize type 3 stream", 1},
+                               {"cudaEventSynchronize type 1 event", 1},
+                               {"cuStreamSynchronize type 3 stream", 5},
+                               {"cudaDeviceSynchronize type 4", 1}}));
+  EXPECT_EQ(Callers(trace), (CallCounts{{"libsim_static_runtime_library.so", 5}}));
+  for (const TraceRecord& record : trace.Of(RecordKind::kDriverCall)) {
+    EXPECT_EQ(trace.NameOf(NameTable::kDriverFunctions, record.hook), "cuStreamSynchronize");
+    EXPECT_EQ(record.number, 0U) << "no hook saw what led to it";
+  }
+  EXPECT_EQ(trace.Of(RecordKind::kDriverCall).size(), 5U);
+}
+
 TEST_P(DeviceWorkTest, EachThreadsWorkIsOfItsOwnCalls) {
   const Trace trace = Run({"50", "4"}, {{"SIMCUDA_MODE", "timed"}});
   ASSERT_NE(trace.reader, nullptr);

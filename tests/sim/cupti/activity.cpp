@@ -72,6 +72,8 @@ CUpti_ActivityKind KindOf(const simWork& work) {
       return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
     case SIM_WORK_COPY:
       return IsBetweenDevices(work) ? CUPTI_ACTIVITY_KIND_MEMCPY2 : CUPTI_ACTIVITY_KIND_MEMCPY;
+    case SIM_WORK_WAIT:
+      return CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
     default:
       return CUPTI_ACTIVITY_KIND_MEMSET;
   }
@@ -91,6 +93,8 @@ size_t SizeOf(const CUpti_Activity& record) {
       return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_MARKER:
       return kOtherBytes;
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return IsOld() ? sizeof(CUpti_ActivitySynchronization) : sizeof(CUpti_ActivitySynchronization2);
     default:
       return 0;
   }
@@ -168,6 +172,20 @@ void PutCopyBetweenDevices(const simWork& work, uint8_t* to) {
   std::memcpy(to, &record, sizeof record);
 }
 
+template <typename Record>
+void PutWait(const simWork& work, uint8_t* to) {
+  Record record = {};
+  record.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+  record.type = static_cast<CUpti_ActivitySynchronizationType>(work.wait);
+  record.start = TimeOf(work.start_ns);
+  record.end = TimeOf(work.end_ns);
+  record.correlationId = work.correlation;
+  record.contextId = work.context;
+  record.streamId = work.stream;
+  record.cudaEventId = work.event;
+  std::memcpy(to, &record, sizeof record);
+}
+
 void Put(const simWork& work, uint8_t* to) {
   switch (work.kind) {
     case SIM_WORK_KERNEL:
@@ -177,6 +195,9 @@ void Put(const simWork& work, uint8_t* to) {
         return PutCopyBetweenDevices(work, to);
       }
       return IsOld() ? PutCopy<CUpti_ActivityMemcpy5>(work, to) : PutCopy<CUpti_ActivityMemcpy6>(work, to);
+    case SIM_WORK_WAIT:
+      return IsOld() ? PutWait<CUpti_ActivitySynchronization>(work, to)
+                     : PutWait<CUpti_ActivitySynchronization2>(work, to);
     default: {
       auto record = Common<CUpti_ActivityMemset4>(work);
       record.bytes = work.bytes;

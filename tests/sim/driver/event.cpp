@@ -61,6 +61,7 @@ SIM_DRIVER_PT(cuEventRecordWithFlags, 11010, cuEventRecordWithFlags, _ptsz,
 
 SIM_DRIVER_PT(cuStreamWaitEvent, 3020, cuStreamWaitEvent, _ptsz, (CUstream hStream, CUevent hEvent, unsigned int Flags),
               (hStream, hEvent, Flags)) {
+  const uint64_t start_ns = ObservedNowNs();
   SIM_USE_STREAM(hStream)
   Event* event = FindEvent(world, hEvent);
   if (event == nullptr) {
@@ -69,7 +70,11 @@ SIM_DRIVER_PT(cuStreamWaitEvent, 3020, cuStreamWaitEvent, _ptsz, (CUstream hStre
   if ((Flags & ~static_cast<unsigned>(CU_EVENT_WAIT_EXTERNAL)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  return WaitEvent(world, stream, event, hEvent, Flags);
+  const CUresult result = WaitEvent(world, stream, event, hEvent, Flags);
+  if (result == CUDA_SUCCESS && !stream->capture) {
+    ReportWaited(SIM_WAIT_STREAM_FOR_EVENT, start_ns, stream->context, stream.get(), event);
+  }
+  return result;
 }
 
 SIM_DRIVER(cuEventQuery, 2000, cuEventQuery, (CUevent hEvent), (hEvent)) {
@@ -97,6 +102,7 @@ SIM_DRIVER(cuEventQuery, 2000, cuEventQuery, (CUevent hEvent), (hEvent)) {
 }
 
 SIM_DRIVER(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent hEvent), (hEvent)) {
+  const uint64_t start_ns = ObservedNowNs();
   SIM_USE_CONTEXT()
   Event* event = FindEvent(world, hEvent);
   if (event == nullptr) {
@@ -116,6 +122,7 @@ SIM_DRIVER(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent hEvent), (hEve
     return owner->sticky;
   }
   RunUntilDone(world, lock, {event->recorded});
+  ReportWaited(SIM_WAIT_EVENT, start_ns, owner, nullptr, event);
   return owner->sticky;
 }
 

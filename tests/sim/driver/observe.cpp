@@ -89,6 +89,26 @@ void ReportFinished(const Op& op) {
   observer->finished(&done);
 }
 
+void ReportWaited(int wait, uint64_t start_ns, const Context* context, const Stream* stream, const Event* event) {
+  const simObserver* const observer = g_observer.load(std::memory_order_acquire);
+  const uint32_t correlation = ThisThread().correlation;
+  if (observer == nullptr || correlation == 0 || context->sticky != CUDA_SUCCESS) {
+    return;
+  }
+  simWork done = {};
+  done.kind = SIM_WORK_WAIT;
+  done.wait = wait;
+  done.correlation = correlation;
+  done.device = static_cast<uint32_t>(context->device->ordinal);
+  done.context = done.device + 1;
+  done.stream = stream != nullptr ? static_cast<uint32_t>(stream->id) : UINT32_MAX;
+  // The low bits of its address: it has no number.
+  done.event = event != nullptr ? static_cast<uint32_t>(reinterpret_cast<uintptr_t>(event) >> 4) : UINT32_MAX;
+  done.start_ns = start_ns;
+  done.end_ns = ObservedNowNs();
+  observer->finished(&done);
+}
+
 }  // namespace simcuda
 
 SIM_EXPORT void simObserve(const simObserver* observer) {

@@ -29,6 +29,9 @@ uint64_t ObservedNowNs();
 // Under the mutex. Nothing for work that has no record.
 void ReportFinished(const Op& op);
 
+// A call that waited: under the mutex, where it succeeded. Stream and event: null where the wait is for none.
+void ReportWaited(int wait, uint64_t start_ns, const Context* context, const Stream* stream, const Event* event);
+
 }  // namespace simcuda
 
 #endif  // TESTS_SIM_DRIVER_OBSERVE_H_

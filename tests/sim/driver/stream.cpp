@@ -110,10 +110,12 @@ SIM_DRIVER(cuStreamDestroy, 4000, cuStreamDestroy_v2, (CUstream hStream), (hStre
 }
 
 SIM_DRIVER_PT(cuStreamSynchronize, 2000, cuStreamSynchronize, _ptsz, (CUstream hStream), (hStream)) {
+  const uint64_t start_ns = ObservedNowNs();
   SIM_USE_STREAM(hStream)
   SIM_TRY(CheckNotCapturing(world, stream))
   SIM_TRY(CheckUnsafeCall(world))
   RunUntilDone(world, lock, WorkOf(stream));
+  ReportWaited(SIM_WAIT_STREAM, start_ns, stream->context, stream.get(), nullptr);
   return stream->context->sticky;
 }
 
@@ -180,8 +182,10 @@ SIM_DRIVER_PT(cuStreamGetCtx, 9020, cuStreamGetCtx, _ptsz, (CUstream hStream, CU
 }
 
 SIM_DRIVER(cuCtxSynchronize, 2000, cuCtxSynchronize, (void), ()) {
+  const uint64_t start_ns = ObservedNowNs();
   SIM_USE_CONTEXT()
   SIM_TRY(CheckContextNotCapturing(world, context))
   RunUntilDone(world, lock, PendingOf(world, context));
+  ReportWaited(SIM_WAIT_CONTEXT, start_ns, context, nullptr, nullptr);
   return context->sticky;
 }

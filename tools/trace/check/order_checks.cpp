@@ -68,8 +68,8 @@ void EndsBeforeStarts(DatabaseReader* reader, ByProcess* processes) {
   };
   constexpr char kByPid[] = "(SELECT processId FROM SLIPSTREAM_PROCESSES p WHERE p.globalPid = x.globalPid)";
   add(kRuntime, "(SELECT processId FROM SLIPSTREAM_CALLS c WHERE c.correlationId = x.correlationId)");
-  for (const char* const table :
-       {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}) {
+  for (const char* const table : {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY",
+                                  "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"}) {
     add(table, kByPid);
   }
   add("NVTX_EVENTS", "(SELECT processId FROM SLIPSTREAM_PROCESSES p WHERE p.globalPid = (x.globalTid & ~16777215))");

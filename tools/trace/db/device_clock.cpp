@@ -27,6 +27,22 @@ uint64_t DeviceClock::Monotonic(uint64_t recorded_ns) const {
          static_cast<uint64_t>(part * static_cast<long double>(after->monotonic_ns - from.monotonic_ns));
 }
 
+void ContextDevices::Add(const tracer::ActivityRecord& work) {
+  constexpr size_t kMost = 4096;
+  if (work.kind == tracer::ActivityKind::kSynchronization || work.device < 0) return;
+  const auto known = devices_.find(work.context);
+  if (known != devices_.end()) {
+    known->second = std::min(known->second, work.device);
+  } else if (devices_.size() < kMost) {
+    devices_.emplace(work.context, work.device);
+  }
+}
+
+int32_t ContextDevices::DeviceOf(uint32_t context) const {
+  const auto known = devices_.find(context);
+  return known != devices_.end() ? known->second : -1;
+}
+
 void DevicePeriods::Add(const tracer::TraceRecord& clock) {
   const auto reading = static_cast<tracer::DeviceReading>(clock.status);
   if (reading == tracer::DeviceReading::kBegins || interrupted_) {

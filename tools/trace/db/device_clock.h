@@ -6,8 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "tracer/spool/activity_record.h"
 #include "tracer/spool/trace_record.h"
 
 namespace slipstream::trace_db {
@@ -25,6 +27,18 @@ class DeviceClock {
     uint64_t monotonic_ns;
   };
   std::vector<Reading> readings_;
+};
+
+// The device of each context, by the work that was done there: CUPTI does not say it of a synchronization.
+// Memory: bounded. Threading: plain data.
+class ContextDevices {
+ public:
+  void Add(const tracer::ActivityRecord& work);
+  // -1: none is known.
+  int32_t DeviceOf(uint32_t context) const;
+
+ private:
+  std::unordered_map<uint32_t, int16_t> devices_;  // of two, the lower one
 };
 
 // When what the devices did was recorded, by the same readings.

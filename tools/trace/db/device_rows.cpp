@@ -30,10 +30,11 @@ NumberOrNull NumberOf(int32_t device) { return {.known = device >= 0, .value = d
 }  // namespace
 
 DeviceRows::DeviceRows(TraceTables* tables, const DeviceClock& clock, const DevicePeriods& periods,
-                       const tracer::SpoolReader& reader, int64_t process, int64_t global_pid,
-                       std::function<int64_t(uint64_t)> at)
+                       const ContextDevices& contexts, const tracer::SpoolReader& reader, int64_t process,
+                       int64_t global_pid, std::function<int64_t(uint64_t)> at)
     : tables_(*tables),
       clock_(clock),
+      contexts_(contexts),
       reader_(reader),
       process_(process),
       global_pid_(global_pid),
@@ -72,6 +73,13 @@ int64_t DeviceRows::CorrelationOfWork(uint32_t cupti) {
   return call->correlation;
 }
 
+int64_t DeviceRows::CorrelationOfWait(uint32_t cupti) {
+  CallNumbers::Call* const call = CallOf(cupti);
+  if (call == nullptr) return ++tables_.correlations;
+  if (call->correlation == 0) call->correlation = ++tables_.correlations;
+  return call->correlation;
+}
+
 void DeviceRows::Saw(int64_t start) {
   const auto period =
       std::find_if(periods_.begin(), periods_.end(), [&](const Period& each) { return start <= each.end; });
@@ -79,7 +87,7 @@ void DeviceRows::Saw(int64_t start) {
 }
 
 void DeviceRows::Add(const ActivityRecord& record) {
-  Saw(At(record.start_ns));
+  if (record.kind != ActivityKind::kSynchronization) Saw(At(record.start_ns));
   switch (record.kind) {
     case ActivityKind::kKernel:
       AddKernel(record);
@@ -89,6 +97,9 @@ void DeviceRows::Add(const ActivityRecord& record) {
       break;
     case ActivityKind::kSet:
       AddSet(record);
+      break;
+    case ActivityKind::kSynchronization:
+      AddSynchronization(record);
       break;
     case ActivityKind::kNone:
       break;
@@ -140,9 +151,18 @@ void DeviceRows::AddSet(const ActivityRecord& record) {
                    MemoryKind(set.memory));
 }
 
+void DeviceRows::AddSynchronization(const ActivityRecord& record) {
+  const tracer::SynchronizationWork wait = SynchronizationOf(record);
+  ++wait_count_;
+  const int32_t device = record.device >= 0 ? record.device : contexts_.DeviceOf(record.context);
+  tables_.synchronizations.Row(At(record.start_ns), At(record.end_ns), NumberOf(device), wait.work.context, kNull,
+                               wait.work.stream, CorrelationOfWait(record.correlation), global_pid_, wait.type,
+                               wait.event);
+}
+
 void DeviceRows::Finish() {
   const auto facts = reader_.facts();
-  if (kernel_count_ + copy_count_ + set_count_ == 0 && facts.find("deviceWork") == facts.end()) return;
+  if (kernel_count_ + copy_count_ + set_count_ + wait_count_ == 0 && facts.find("deviceWork") == facts.end()) return;
   // Behind an interruption the devices may still be at what was asked for in it, until the first work that was
   // recorded.
   for (size_t i = 0; i < periods_.size(); ++i) {

@@ -25,7 +25,7 @@ class DeviceRows {
  public:
   // `at` makes a time of the trace of one of CLOCK_MONOTONIC. All must outlive it.
   DeviceRows(TraceTables* tables, const DeviceClock& clock, const DevicePeriods& periods,
-             const tracer::SpoolReader& reader, int64_t process, int64_t global_pid,
+             const ContextDevices& contexts, const tracer::SpoolReader& reader, int64_t process, int64_t global_pid,
              std::function<int64_t(uint64_t)> at);
 
   // The database's number of a call, of which CUPTI's is `cupti` (0: none).
@@ -53,15 +53,19 @@ class DeviceRows {
   };
 
   int64_t CorrelationOfWork(uint32_t cupti);
+  // The same, and counted nowhere.
+  int64_t CorrelationOfWait(uint32_t cupti);
   CallNumbers::Call* CallOf(uint32_t cupti);
   void Saw(int64_t start);
   KernelIds IdsOf(uint32_t name);
   void AddKernel(const tracer::ActivityRecord& record);
   void AddCopy(const tracer::ActivityRecord& record);
   void AddSet(const tracer::ActivityRecord& record);
+  void AddSynchronization(const tracer::ActivityRecord& record);
 
   TraceTables& tables_;
   const DeviceClock& clock_;
+  const ContextDevices& contexts_;
   const tracer::SpoolReader& reader_;
   const int64_t process_;
   const int64_t global_pid_;
@@ -73,6 +77,7 @@ class DeviceRows {
   uint64_t kernel_count_ = 0;
   uint64_t copy_count_ = 0;
   uint64_t set_count_ = 0;
+  uint64_t wait_count_ = 0;
 };
 
 }  // namespace slipstream::trace_db

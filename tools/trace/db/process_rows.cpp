@@ -48,7 +48,7 @@ ProcessRows::ProcessRows(TraceTables* tables, const TimeBase& times, size_t host
       survey_(survey),
       reader_(reader),
       global_pid_(tables->global_pids.Give(host, survey.Number(tracer::kFactPid).value_or(0))),
-      device_(tables, survey.device_clock, survey.device_periods, reader, number, global_pid_,
+      device_(tables, survey.device_clock, survey.device_periods, survey.context_devices, reader, number, global_pid_,
               [this](uint64_t monotonic_ns) { return At(monotonic_ns); }),
       lines_(reader),
       ranges_(tables, reader, global_pid_) {

@@ -32,6 +32,13 @@ constexpr EnumValue kMemoryKinds[] = {
     {6, "CUDA_MEMOPR_MEMORY_KIND_MANAGED_STATIC", "Managed Static"},
     {7, "CUDA_MEMOPR_MEMORY_KIND_UNKNOWN", "Unknown"},
 };
+constexpr EnumValue kSynchronizationTypes[] = {
+    {0, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN", "Unknown"},
+    {1, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE", "Event synchronize"},
+    {2, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT", "Stream wait event"},
+    {3, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "Stream synchronize"},
+    {4, "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE", "Context synchronize"},
+};
 constexpr EnumValue kEventClasses[] = {
     {kClassRuntime, "TRACE_PROCESS_EVENT_CUDA_RUNTIME", "CUDA runtime"},
     {kClassDriver, "TRACE_PROCESS_EVENT_CUDA_DRIVER", "CUDA driver"},
@@ -48,6 +55,7 @@ constexpr EnumValue kEventTypes[] = {
 constexpr EnumTable kEnumTables[] = {
     {{"ENUM_CUDA_MEMCPY_OPER", kEnumColumns}, kMemcpyOperations},
     {{"ENUM_CUDA_MEM_KIND", kEnumColumns}, kMemoryKinds},
+    {{"ENUM_CUPTI_SYNC_TYPE", kEnumColumns}, kSynchronizationTypes},
     {{"ENUM_NSYS_EVENT_CLASS", kEnumColumns}, kEventClasses},
     {{"ENUM_NSYS_EVENT_TYPE", kEnumColumns}, kEventTypes},
 };

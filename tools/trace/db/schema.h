@@ -52,6 +52,13 @@ inline constexpr TableLayout kSets = {
     "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL, contextId INTEGER NOT NULL, "
     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
     "value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER"};
+// A context of which no work is in the trace has no device that is known, so the column may be NULL, unlike in an
+// export.
+inline constexpr TableLayout kSynchronizations = {
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER NOT NULL, "
+    "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
+    "syncType INTEGER NOT NULL, eventId INTEGER NOT NULL"};
 inline constexpr TableLayout kNvtxEvents = {
     "NVTX_EVENTS",
     "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, "

@@ -112,6 +112,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
       survey.device_clock.Add(record.record);
       survey.device_periods.Add(record.record);
     }
+    if (record.record.kind == tracer::RecordKind::kActivity) survey.context_devices.Add(record.activity);
     if (record.record.kind == tracer::RecordKind::kStep) has_steps = true;
     if (record.record.kind == tracer::RecordKind::kRange) ranges.Add(record);
     if (record.record.kind == tracer::RecordKind::kCall) {

@@ -42,6 +42,7 @@ struct SpoolSurvey {
   ClockReadings clocks;
   DeviceClock device_clock;
   DevicePeriods device_periods;
+  ContextDevices context_devices;
   std::optional<uint64_t> first_ns;  // of CLOCK_MONOTONIC: the earliest start
   uint64_t records = 0;
   // The program's own NVTX ranges that are its steps: of one thread, and of one kind of name (step_names.h).

@@ -23,6 +23,7 @@ struct TraceTables {
         kernels(database, kKernels),
         copies(database, kCopies),
         sets(database, kSets),
+        synchronizations(database, kSynchronizations),
         nvtx(database, kNvtxEvents),
         thread_names(database, kThreadNames),
         processes(database, kProcesses),
@@ -64,6 +65,7 @@ struct TraceTables {
     kernels.CreateIndex("SLIPSTREAM_KERNEL_BY_CORRELATION", "correlationId");
     copies.CreateIndex("SLIPSTREAM_MEMCPY_BY_CORRELATION", "correlationId");
     sets.CreateIndex("SLIPSTREAM_MEMSET_BY_CORRELATION", "correlationId");
+    synchronizations.CreateIndex("SLIPSTREAM_SYNCHRONIZATION_BY_CORRELATION", "correlationId");
     own_allocations.CreateIndex("SLIPSTREAM_ALLOCATIONS_BY_TIME", "processId, time");
     own_calls.CreateIndexOfKnown("SLIPSTREAM_CALLS_BY_SITE", "siteId");
     own_calls.CreateIndexOfKnown("SLIPSTREAM_CALLS_BY_STACK", "stackId");
@@ -79,6 +81,7 @@ struct TraceTables {
   Table kernels;
   Table copies;
   Table sets;
+  Table synchronizations;
   Table nvtx;
   Table thread_names;
   Table processes;

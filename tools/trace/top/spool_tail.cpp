@@ -180,6 +180,7 @@ void SpoolTail::AddDecision(const tracer::SpoolRecord& spooled) {
 }
 
 void SpoolTail::AddDeviceWork(const tracer::ActivityRecord& record) {
+  if (record.kind == tracer::ActivityKind::kSynchronization) return;  // no work
   const tracer::DeviceWork work = tracer::DeviceWorkOf(record);
   const uint64_t start = Monotonic(work.start_ns);
   const uint64_t end = Monotonic(work.end_ns);
