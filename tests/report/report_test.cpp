@@ -898,6 +898,41 @@ TEST_F(ReportTest, LibrariesThatAskPastEveryHook) {
   }
 }
 
+// A call of a library's past every hook that waits is counted, and whose it is; other calls of it are not.
+TEST_F(ReportTest, LibrariesThatSynchronizePastEveryHook) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(false);
+  Execute(database_,
+          "INSERT INTO StringIds VALUES (900010, '/lib/libnccl.so.2'), (900011, '/lib/libcublas.so.13'), "
+          "(900012, 'cuStreamSynchronize_ptsz'), (900013, 'cuCtxSynchronize'), (900014, 'cuStreamWaitEvent');"
+          "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME (start, end, eventClass, globalTid, correlationId, nameId, "
+          "returnValue) SELECT 100 + value, 100 + value + 7, 1, (SELECT min(globalTid) FROM SLIPSTREAM_THREADS), "
+          "910000 + value, CASE value WHEN 4 THEN 900014 WHEN 3 THEN 900013 ELSE 900012 END, 0 "
+          "FROM (SELECT 1 AS value UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5);"
+          "INSERT INTO SLIPSTREAM_CALLS (correlationId, processId, thread, bytes, stream, siteIsBackward, libraryId, "
+          "workIsOwn) SELECT correlationId, 1, 1, 0, 0, 0, CASE correlationId WHEN 910005 THEN 900011 ELSE 900010 END, "
+          "0 FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId > 910000;"
+          "UPDATE CUPTI_ACTIVITY_KIND_MEMCPY SET correlationId = 910005 WHERE rowid = 1;"
+          "INSERT INTO SLIPSTREAM_DEVICE_WORK VALUES (1, 16, 8, 8, 3)");
+  const Report report = Make();
+  const ProcessReport& process = report.processes[0];
+  ASSERT_EQ(process.libraries.size(), 2U);
+  EXPECT_EQ(process.libraries[0].path, "/lib/libcublas.so.13") << "it has work";
+  EXPECT_EQ(process.libraries[0].copies, 1U);
+  EXPECT_EQ(process.libraries[0].synchronizations, 1U);
+  EXPECT_EQ(process.libraries[0].synchronizing_time, 7);
+  EXPECT_EQ(process.libraries[1].path, "/lib/libnccl.so.2");
+  EXPECT_EQ(process.libraries[1].kernels, 0U);
+  EXPECT_EQ(process.libraries[1].synchronizations, 3U);
+  EXPECT_EQ(process.libraries[1].synchronizing_time, 21);
+  const std::string text = FormatReport(report);
+  EXPECT_NE(text.find("      it synchronized 3 times, in 21 ns of the host\n"), std::string::npos) << text;
+  const std::string json = ReportJson(report, false);
+  EXPECT_NE(json.find("\"synchronizations\": 3"), std::string::npos) << json;
+  EXPECT_NE(json.find("\"synchronizations_host_ns\": 21"), std::string::npos);
+}
+
 TEST_F(ReportTest, AKilledProcessIsSaidToBeIncomplete) {
   Sample("0.spool", 0, kStep, /*ends=*/false);
   ASSERT_EQ(Build().problem, trace_db::BuildProblem::kNone);

@@ -1,6 +1,10 @@
 """What a report does not see, and says so (docs/report.md, "Not seen")."""
 
-from cuda_names import NOT_READY, plain
+from cuda_names import NOT_READY, kind_of, plain
+
+
+def no_work():
+    return dict(kernels=0, copies_and_sets=0, time_ns=0, synchronizations=0, synchronizations_host_ns=0)
 
 
 class Losses:
@@ -20,9 +24,14 @@ class Losses:
         }
         for each in self.work:
             if each["correlationId"] in callers:
-                one = libraries.setdefault(callers[each["correlationId"]], dict(kernels=0, copies_and_sets=0, time_ns=0))
+                one = libraries.setdefault(callers[each["correlationId"]], no_work())
                 one["kernels" if each["table"] == "KERNEL" else "copies_and_sets"] += 1
                 one["time_ns"] += each["end"] - each["start"]
+        for call in self.calls:
+            if call["correlationId"] in callers and kind_of(call["name"]) == "synchronizes":
+                one = libraries.setdefault(callers[call["correlationId"]], no_work())
+                one["synchronizations"] += 1
+                one["synchronizations_host_ns"] += call["end"] - call["start"]
         errors = {}
         for call in self.calls:
             if call["returnValue"] not in (0, NOT_READY):

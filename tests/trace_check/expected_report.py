@@ -220,7 +220,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
     # ---- what happened
     def read_calls(self):
         self.calls = self.rows(
-            "SELECT r.rowid AS id, r.start, r.end, r.nameId, r.returnValue, c.thread, c.siteId, c.bytes, c.stream, d.decisionId, d.savedNs, d.bytes AS decisionBytes, "
+            "SELECT r.rowid AS id, c.correlationId, r.start, r.end, r.nameId, r.returnValue, c.thread, c.siteId, c.bytes, c.stream, d.decisionId, d.savedNs, d.bytes AS decisionBytes, "
             "d.correlationId IS NOT NULL AS decided FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
             "LEFT JOIN SLIPSTREAM_DECISIONS d USING (correlationId) WHERE c.processId = ? ORDER BY r.start, r.end DESC, r.rowid"
         )

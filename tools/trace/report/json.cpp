@@ -346,7 +346,9 @@ Json NotSeenJson(const ProcessReport& process) {
     libraries.push_back({{"library", OrNull(library.path)},
                          {"kernels", library.kernels},
                          {"copies_and_sets", library.copies},
-                         {"time_ns", library.time}});
+                         {"time_ns", library.time},
+                         {"synchronizations", library.synchronizations},
+                         {"synchronizations_host_ns", library.synchronizing_time}});
   }
   Json refused = Json::object();
   for (const auto& [fact, count] : process.refused) refused[fact->key] = count;

@@ -52,7 +52,7 @@ std::string NotSeenText(const Report& report, const ProcessReport& process) {
   const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
   if (report.has_own_tables && !process.sees_driver()) {
     say(process.devices_recorded ? "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): of their calls, "
-                                   "those that make work are "
+                                   "those that make work or wait for it are "
                                    "recorded as the driver's functions; others are not and count as outside CUDA calls"
                                  : "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): their calls are "
                                    "not recorded and count "
@@ -77,6 +77,10 @@ std::string NotSeenText(const Report& report, const ProcessReport& process) {
       text += "    " + PadRight(Cut(library.path.empty() ? "unknown" : Escape(file), 44), 46) +
               PadLeft(WithThousands(library.kernels), 9) + " kernels" + PadLeft(WithThousands(library.copies), 9) +
               " copies, sets" + Figure(Time(library.time)) + "\n";
+      if (library.synchronizations != 0) {
+        text += "      it synchronized " + Counted(library.synchronizations, "time", "times") + ", in " +
+                Time(library.synchronizing_time) + " of the host\n";
+      }
     }
     if (process.libraries.size() > kLibrariesShown) {
       text += "    " + Counted(process.libraries.size() - kLibrariesShown, "more library", "more libraries") +

@@ -9,6 +9,7 @@
 #include "policy/number.h"
 #include "tools/text/text.h"
 #include "tools/trace/db/bounded.h"
+#include "tools/trace/report/call_kind.h"
 #include "tracer/base/python_lines.h"
 
 namespace slipstream::report {
@@ -441,6 +442,35 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
   return table;
 }
 
+namespace {
+
+// Calls of the driver's that a library made past every hook, and that wait for a device.
+void ReadLibrarySynchronizations(DatabaseReader* reader, ProcessTable* table) {
+  if (!reader->HasTable("CUPTI_ACTIVITY_KIND_RUNTIME")) return;
+  Question row(*reader,
+               "SELECT c.processId, s.value, n.value, count(*), sum(r.\"end\" - r.start) FROM SLIPSTREAM_CALLS c JOIN "
+               "CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) JOIN StringIds s ON s.id = c.libraryId JOIN "
+               "StringIds n ON n.id = r.nameId GROUP BY c.processId, s.value, n.value");
+  while (row.Next()) {
+    const auto process = table->by_id.find(row.Number(0));
+    if (process == table->by_id.end() || KindOf(row.Text(2)) != CallKind::kSynchronize) continue;
+    std::vector<LibraryReport>& libraries = table->processes[process->second].libraries;
+    auto library = std::find_if(libraries.begin(), libraries.end(),
+                                [&row](const LibraryReport& each) { return each.path == row.Text(1); });
+    if (library == libraries.end()) library = libraries.insert(library, {.path = std::string(row.Text(1))});
+    library->synchronizations += static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3)));
+    library->synchronizing_time = trace_db::Sum(library->synchronizing_time, trace_db::BoundedTime(row.Number(4)));
+  }
+  // As the query of their work has them: those that asked for none come last.
+  for (ProcessReport& process : table->processes) {
+    std::sort(process.libraries.begin(), process.libraries.end(), [](const LibraryReport& a, const LibraryReport& b) {
+      return a.time != b.time ? a.time > b.time : a.path < b.path;
+    });
+  }
+}
+
+}  // namespace
+
 void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
   if (!reader->HasColumn("SLIPSTREAM_CALLS", "libraryId") || !reader->HasTable("SLIPSTREAM_DEVICE_WORK")) return;
   {
@@ -460,7 +490,7 @@ void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
     work += std::string(work.empty() ? "" : " UNION ALL ") + "SELECT correlationId, \"end\" - start AS ns, " +
             (is_kernel ? "1" : "0") + " AS kernel FROM " + activity;
   }
-  if (work.empty()) return;
+  if (work.empty()) return ReadLibrarySynchronizations(reader, table);
   Question row(*reader, "SELECT c.processId, s.value, sum(w.kernel), sum(1 - w.kernel), sum(w.ns) AS time FROM (" +
                             work +
                             ") w JOIN SLIPSTREAM_CALLS c USING (correlationId) JOIN StringIds s ON s.id = c.libraryId "
@@ -474,6 +504,7 @@ void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
          .copies = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3))),
          .time = trace_db::BoundedTime(row.Number(4))});
   }
+  ReadLibrarySynchronizations(reader, table);
 }
 
 void ReadMemory(DatabaseReader* reader, int64_t first, int64_t last, ProcessTable* table) {

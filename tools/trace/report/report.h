@@ -210,12 +210,14 @@ struct CopySize {
 // From the device's own records, where there are any.
 using CopySizes = std::map<int, CopySize>;  // by the exponent
 
-// Work on devices that libraries asked for past every hook, in the whole run.
+// Work on devices that libraries asked for past every hook, and waited for, in the whole run.
 struct LibraryReport {
   std::string path;  // empty: not known
   uint64_t kernels = 0;
-  uint64_t copies = 0;  // and sets
-  int64_t time = 0;     // on the devices, summed up
+  uint64_t copies = 0;             // and sets
+  int64_t time = 0;                // on the devices, summed up
+  uint64_t synchronizations = 0;   // by the host
+  int64_t synchronizing_time = 0;  // of the host
 };
 
 // A part of the whole time of a process (wall_sweep.h).
