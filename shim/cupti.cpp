@@ -1,7 +1,7 @@
-// Functions of CUPTI that another client calls: PyTorch's profiler is linked to libcupti, and CUPTI serves one client
-// at a time. Before such a call slipstream is out of CUPTI (tracer/device/device_tracer.h), behind it is remembered
-// what the client has (tracer/device/cupti_clients.h), and the call itself is the client's own: every one is forwarded,
-// whatever happens.
+// Functions of CUPTI that another client calls, which is linked to libcupti as PyTorch's profiler is, or has looked
+// them up (cupti_lookup.h). CUPTI serves one client at a time. Before such a call slipstream is out of CUPTI
+// (tracer/device/device_tracer.h), behind it is remembered what the client has (tracer/device/cupti_clients.h), and the
+// call itself is the client's own: every one is forwarded, whatever happens.
 //
 // Where slipstream does not use CUPTI, which is the default, a call is looked up, forwarded and remembered.
 //
@@ -17,8 +17,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <string_view>
 
+#include "shim/cupti_lookup.h"
+#include "shim/loaded_object.h"
 #include "tracer/device/cupti_clients.h"
 #include "tracer/device/device_tracer.h"
 
@@ -27,23 +28,13 @@ namespace {
 
 using tracer::g_cupti_clients;
 
-const char kInsideThisLibrary = 0;
-
-bool IsOurs(const void* address) {
-  Dl_info ours = {};
-  Dl_info theirs = {};
-  return dladdr(&kInsideThisLibrary, &ours) != 0 && dladdr(address, &theirs) != 0 && ours.dli_fbase == theirs.dli_fbase;
-}
-
 struct LoadedQuestion {
   const char* name;
   void* function;
 };
 
 int AskLoaded(dl_phdr_info* info, size_t, void* data) {
-  const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-  const std::string_view file = path.substr(path.rfind('/') + 1);
-  if (!file.starts_with("libcupti.") && !file.starts_with("libcupti-")) return 0;
+  if (info->dlpi_name == nullptr || !IsLibcupti(BaseName(info->dlpi_name).data())) return 0;
   auto* const question = static_cast<LoadedQuestion*>(data);
   void* const handle = dlopen(info->dlpi_name, RTLD_NOLOAD | RTLD_LAZY);
   if (handle == nullptr) return 0;
@@ -52,23 +43,31 @@ int AskLoaded(dl_phdr_info* info, size_t, void* data) {
   return question->function != nullptr ? 1 : 0;
 }
 
-// The function that the caller would have had without us: of the libcupti that it is linked to, directly or not; else
-// what the dynamic linker finds behind us; else that of any libcupti in the process.
-void* FindReal(const char* name, const void* caller) {
+}  // namespace
+
+void* LinkedCupti(const char* name, const void* caller) {
   Dl_info where = {};
-  if (dladdr(caller, &where) != 0 && where.dli_fname != nullptr) {
-    if (void* const handle = dlopen(where.dli_fname, RTLD_NOLOAD | RTLD_LAZY)) {
-      void* const function = dlsym(handle, name);
-      dlclose(handle);
-      if (function != nullptr && !IsOurs(function)) return function;
-    }
-  }
+  if (dladdr(caller, &where) == 0 || where.dli_fname == nullptr) return nullptr;
+  void* const handle = dlopen(where.dli_fname, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  void* const function = dlsym(handle, name);
+  dlclose(handle);
+  return function != nullptr && !IsOurs(function) ? function : nullptr;
+}
+
+// The function that the caller would have had without us: of the libcupti that it is linked to; else the one that was
+// looked up; else what the dynamic linker finds behind us; else that of any libcupti in the process.
+void* RealCupti(const char* name, const void* caller) {
+  if (void* const linked = LinkedCupti(name, caller)) return linked;
+  if (void* const looked_up = LookedUpCupti(name)) return looked_up;
   void* const next = dlsym(RTLD_NEXT, name);
   if (next != nullptr && !IsOurs(next)) return next;
   LoadedQuestion question = {name, nullptr};
   dl_iterate_phdr(AskLoaded, &question);
   return question.function;
 }
+
+namespace {
 
 constinit std::atomic<pid_t> g_first_caller{0};
 
@@ -88,7 +87,7 @@ enum class Before { kStepAside, kNothing };
 template <typename Function, typename Expect, typename Remember, typename... Arguments>
 CUptiResult Forward(const char* name, const void* caller, Before before, const Expect& expect, const Remember& remember,
                     Arguments&... arguments) {
-  auto* const real = reinterpret_cast<Function*>(FindReal(name, caller));
+  auto* const real = reinterpret_cast<Function*>(RealCupti(name, caller));
   if (real == nullptr) return CUPTI_ERROR_NOT_INITIALIZED;
   if (tracer::DeviceTracer::IsInCupti()) return real(arguments...);
   if (IsForkedChild()) {

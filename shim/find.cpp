@@ -1,9 +1,10 @@
 // dlsym of the C library: where the policy has the driver intercepted, whoever looks for a function of libcuda is given
-// its hook (driver_library.h). Static runtimes, Triton, CuPy and JAX come this way, for cuGetProcAddress at least.
+// its hook (driver_library.h). Static runtimes, Triton, CuPy and JAX come this way, for cuGetProcAddress at least. And
+// whoever looks for one of CUPTI's functions is given slipstream's, whatever is intercepted (cupti_lookup.h).
 //
 // Every other look-up is a jump to the real function, with the arguments and the return address as they came: RTLD_NEXT
 // means "behind the caller", and the caller must not be us (C5). What goes through a call is the look-up of a name of
-// the driver's by somebody other than ourselves; RTLD_NEXT never does.
+// the driver's or of CUPTI's by somebody other than ourselves; RTLD_NEXT never does.
 //
 // Threading: any thread, at any time: before main, before this library's own constructors, in somebody's memory
 // allocator.
@@ -16,6 +17,7 @@
 
 #include <atomic>
 
+#include "shim/cupti_lookup.h"
 #include "shim/driver_library.h"
 #include "shim/loaded_object.h"
 
@@ -51,6 +53,17 @@ Find* Real() {
   return DriverLibrary::InPlaceOf(found, caller);
 }
 
+// The same for CUPTI's. In the global scope our own name is found even where no libcupti is there; bare, it would not
+// be.
+[[gnu::noinline]] void* FindInCupti(Find* real, void* handle, const char* name, const void* caller) {
+  void* found = real(handle, name);
+  if (found != nullptr && IsOurs(found)) {
+    found = real(RTLD_NEXT, name);
+    if (found == nullptr && handle == RTLD_DEFAULT) found = LinkedCupti(name, caller);
+  }
+  return CuptiInPlaceOf(found, name, caller);
+}
+
 }  // namespace
 }  // namespace slipstream::shim
 
@@ -62,5 +75,7 @@ extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* 
   const void* const caller = __builtin_return_address(0);
   if (handle != RTLD_NEXT && IsDriverName(name) && !IsOurs(caller)) [[unlikely]]
     return FindInDriver(real, handle, name, caller);
+  if (handle != RTLD_NEXT && IsCuptiName(name) && !IsOurs(caller)) [[unlikely]]
+    return FindInCupti(real, handle, name, caller);
   return real(handle, name);
 }

@@ -328,6 +328,17 @@ bool InterceptsDriver(const policy::Loaded& loaded) {
   return loaded.ok() && loaded.policy.enabled && loaded.policy.intercept.level == policy::InterceptLevel::kDriver;
 }
 
+bool TracesDevices(const policy::Loaded& loaded) {
+  return loaded.ok() && loaded.policy.enabled && loaded.policy.tracer.device != policy::DeviceWork::kOff;
+}
+
+enum class DeviceTraces : uint8_t { kUnknown, kNo, kYes };
+constinit std::atomic<DeviceTraces> g_device_traces{DeviceTraces::kUnknown};
+
+void KnowDeviceTraces(bool traced) {
+  g_device_traces.store(traced ? DeviceTraces::kYes : DeviceTraces::kNo, std::memory_order_release);
+}
+
 // The first who knows says so; what was handed out by then stays right, since everybody reads the same policy.
 void KnowDriverLevel(bool intercepted) {
   Gate& gate = TheGate();
@@ -341,6 +352,7 @@ uint32_t Start() {
   const policy::Loaded loaded =
       policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess});
   KnowDriverLevel(InterceptsDriver(loaded));
+  KnowDeviceTraces(TracesDevices(loaded));
   if (!loaded.ok()) {
     // S59: `slipstream run` refuses such a policy; a bare preload says so once and stands aside.
     std::string message = "the policy cannot be used, so every CUDA call passes through: ";
@@ -413,11 +425,13 @@ uint32_t StartOrStandAside() noexcept {
 }
 
 // A policy that cannot be used intercepts nothing; Start() says so.
-bool PolicyInterceptsDriver() noexcept {
+bool PolicySays(bool (*what)(const policy::Loaded&)) noexcept {
+  if (policy::DisabledByEnvironment()) return false;
+  const pid_t built_by = g_built_by.load(std::memory_order_relaxed);
+  if (built_by != 0 && built_by != getpid()) return false;  // a forked child: all passes through (S51)
   try {
     const policy::Environment environment = policy::Environment::FromProcess();
-    return InterceptsDriver(
-        policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess}));
+    return what(policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess}));
   } catch (...) {
     return false;  // no memory
   }
@@ -429,12 +443,19 @@ bool Runtime::InterceptsDriver() noexcept {
   Gate& gate = TheGate();
   DriverLevel level = gate.driver_level.load(std::memory_order_acquire);
   if (level == DriverLevel::kUnknown) {
-    const pid_t built_by = g_built_by.load(std::memory_order_relaxed);
-    const bool forked = built_by != 0 && built_by != getpid();  // passes through (S51)
-    KnowDriverLevel(!forked && !policy::DisabledByEnvironment() && PolicyInterceptsDriver());
+    KnowDriverLevel(PolicySays(slipstream::shim::InterceptsDriver));
     level = gate.driver_level.load(std::memory_order_acquire);
   }
   return level == DriverLevel::kIntercepted;
+}
+
+bool Runtime::TracesDevices() noexcept {
+  DeviceTraces traces = g_device_traces.load(std::memory_order_acquire);
+  if (traces == DeviceTraces::kUnknown) {
+    KnowDeviceTraces(PolicySays(slipstream::shim::TracesDevices));
+    traces = g_device_traces.load(std::memory_order_acquire);
+  }
+  return traces == DeviceTraces::kYes;
 }
 
 void Runtime::Build() noexcept {

@@ -61,6 +61,9 @@ class Runtime {
   // call.
   static bool InterceptsDriver() noexcept;
 
+  // Whether the policy has the devices traced, whether or not a trace is there. As above.
+  static bool TracesDevices() noexcept;
+
   // A library with kernels registers itself, perhaps with a libcudart that we have not seen. Builds nothing (S50).
   static void* EnterRegistration(tracer::HookId id, const void* caller) noexcept;
 

@@ -12,6 +12,8 @@
 //                       watches: no profile; rounds until somebody records, and until nobody does any more
 //                       until: as unsubscribe, then rounds until somebody else has subscribed again, and a second
 //                       profile without another registration
+//
+// With LOOKS_CUPTI_UP (its path) it is linked to no libcupti, and looks every function up, as XLA and TensorFlow do.
 
 #include <cuda_runtime_api.h>
 #include <cupti.h>
@@ -28,6 +30,35 @@
 #include "tests/sim/simcuda.h"
 
 namespace {
+
+using Subscribing = CUptiResult(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*);
+using Unsubscribing = CUptiResult(CUpti_SubscriberHandle);
+
+#ifdef LOOKS_CUPTI_UP
+template <typename Function>
+Function* LookUp(const char* name) {
+  static void* const library = dlopen(LOOKS_CUPTI_UP, RTLD_NOW | RTLD_LOCAL);
+  static_cast<void>(dlerror());
+  void* const function = library != nullptr ? dlsym(library, name) : nullptr;
+  const char* const error = dlerror();
+  if (function == nullptr || error != nullptr) std::printf("%s: %s\n", name, error != nullptr ? error : "not found");
+  return reinterpret_cast<Function*>(function);
+}
+// NOLINTBEGIN(readability-identifier-naming)
+#define cuptiSubscribe (*LookUp<Subscribing>("cuptiSubscribe"))
+#define cuptiUnsubscribe (*LookUp<Unsubscribing>("cuptiUnsubscribe"))
+#define cuptiEnableCallback (*LookUp<decltype(::cuptiEnableCallback)>("cuptiEnableCallback"))
+#define cuptiActivityEnable (*LookUp<decltype(::cuptiActivityEnable)>("cuptiActivityEnable"))
+#define cuptiActivityDisable (*LookUp<decltype(::cuptiActivityDisable)>("cuptiActivityDisable"))
+#define cuptiActivityFlushAll (*LookUp<decltype(::cuptiActivityFlushAll)>("cuptiActivityFlushAll"))
+#define cuptiActivityGetNextRecord (*LookUp<decltype(::cuptiActivityGetNextRecord)>("cuptiActivityGetNextRecord"))
+#define cuptiActivityRegisterCallbacks \
+  (*LookUp<decltype(::cuptiActivityRegisterCallbacks)>("cuptiActivityRegisterCallbacks"))
+#define cuptiActivityRegisterTimestampCallback \
+  (*LookUp<decltype(::cuptiActivityRegisterTimestampCallback)>("cuptiActivityRegisterTimestampCallback"))
+#define cuptiFinalize (*LookUp<decltype(::cuptiFinalize)>("cuptiFinalize"))
+// NOLINTEND(readability-identifier-naming)
+#endif
 
 constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
                                          CUPTI_ACTIVITY_KIND_MEMSET};
@@ -163,12 +194,13 @@ void RestingProfile(void* device, bool is_first) {
   MakeStream();
 }
 
-// Rounds until a subscription is refused, as it is to whoever looks CUPTI's functions up past slipstream, and until
-// whoever is there records.
+// Rounds until a subscription is refused, as it is to whoever finds CUPTI's functions past slipstream (by their
+// version, which no program asks for), and until whoever is there records.
 void RoundsUntilSomebodyIsThere(void* device) {
   void* const library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_NOLOAD);
-  const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(library, "cuptiSubscribe"));
-  const auto unsubscribe = reinterpret_cast<decltype(&cuptiUnsubscribe)>(dlsym(library, "cuptiUnsubscribe"));
+  constexpr char kVersion[] = "libcupti.so.13";
+  auto* const subscribe = reinterpret_cast<Subscribing*>(dlvsym(library, "cuptiSubscribe", kVersion));
+  auto* const unsubscribe = reinterpret_cast<Unsubscribing*>(dlvsym(library, "cuptiUnsubscribe", kVersion));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   bool there = false;
   while (!there && std::chrono::steady_clock::now() < end) {
@@ -190,6 +222,10 @@ int main(int argc, char** argv) {
   simRegisterKernel(reinterpret_cast<const void*>(&Before), "before", body, nullptr, 0, 1000);
   simRegisterKernel(reinterpret_cast<const void*>(&Profiled), "profiled", body, nullptr, 0, 1000);
   simRegisterKernel(reinterpret_cast<const void*>(&After), "after", body, nullptr, 0, 1000);
+#ifdef LOOKS_CUPTI_UP
+  // Nobody has loaded it for all.
+  std::printf("for all: %s\n", dlsym(RTLD_DEFAULT, "cuptiSubscribe") != nullptr ? "there" : "not there");
+#endif
   CUpti_SubscriberHandle subscriber = nullptr;
   if (how == "first") Subscribe(&subscriber);
   if (how == "early") Enable(true);

@@ -24,8 +24,8 @@ const Variables kNoEngines = {
 
 class CuptiClientTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(CuptiClientTest, S61_C15_SeesTheSameWithAndWithout) {
-  const Finished bare = RunProgram({CUPTI_CLIENT, GetParam()}, {{"SIMCUDA_SEED", "0"}});
+void SeesTheSame(const std::string& program, const std::string& how) {
+  const Finished bare = RunProgram({program, how}, {{"SIMCUDA_SEED", "0"}});
   ASSERT_EQ(bare.status, 0);
   EXPECT_NE(bare.out.find("profiled "), std::string::npos) << bare.out;
   EXPECT_NE(bare.out.find(", 0 buffers of somebody else's"), std::string::npos) << bare.out;
@@ -33,20 +33,24 @@ TEST_P(CuptiClientTest, S61_C15_SeesTheSameWithAndWithout) {
     Variables more = kNoEngines;
     more["SLIPSTREAM_TRACER_DEVICE"] = device;
     const std::string directory = NewDirectory();
-    const Finished traced = RunTraced({CUPTI_CLIENT, GetParam()}, directory, more);
+    const Finished traced = RunTraced({program, how}, directory, more);
     EXPECT_EQ(traced.out, bare.out) << device;
     EXPECT_EQ(traced.status, bare.status);
     const Trace trace = ReadOnlyTrace(directory);
     ASSERT_NE(trace.reader, nullptr);
     const CallCounts kernels = trace.Kernels();
     EXPECT_EQ(kernels.count("profiled"), 0U) << "the profiler's own";
-    const std::string how = GetParam();
     const bool there = std::string(device) == "cupti" && how != "first" && how != "early";
     EXPECT_EQ(kernels.count("before") != 0 ? kernels.at("before") : 0, there ? 30U : 0U);
     EXPECT_EQ(trace.end().dropped, 0U);
     EXPECT_EQ(trace.Calls().at("cudaLaunchKernel"), CountsIn(directory).at("cudaLaunchKernel"));
   }
 }
+TEST_P(CuptiClientTest, S61_C15_SeesTheSameWithAndWithout) { SeesTheSame(CUPTI_CLIENT, GetParam()); }
+
+// By dlsym, from a libcupti that it opened for itself.
+TEST_P(CuptiClientTest, S61_C15_AClientThatLooksUpSeesTheSame) { SeesTheSame(CUPTI_CLIENT_LOOKS_UP, GetParam()); }
+
 INSTANTIATE_TEST_SUITE_P(Ends, CuptiClientTest,
                          ::testing::Values("unsubscribe", "finalize", "keep", "first", "early", "stays", "rests"),
                          [](const auto& how) { return std::string(how.param); });

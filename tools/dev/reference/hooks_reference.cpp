@@ -63,7 +63,8 @@ void Write(std::ostream& out) {
 #define HOOK_LIBC(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ".\n`mmap` and `munmap` concern the shared memory of batches only ([transfer.md](transfer.md)), `dlsym` the "
-         "driver's functions\nonly ([driver-level.md](driver-level.md)), the functions of `exec` and `spawn` programs "
+         "driver's functions\n([driver-level.md](driver-level.md)) and CUPTI's only, the functions of `exec` and "
+         "`spawn` programs "
          "that a policy keeps "
          "the preload out of\n([children.md](children.md)), `_exit`, `_Exit`, `kill` and `raise` the end of a run "
          "([run.md](run.md)); all else goes straight to the real\nfunction.\n";
@@ -71,7 +72,7 @@ void Write(std::ostream& out) {
 #define HOOK_CUPTI(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ". They are forwarded; where\n`tracer.device` uses CUPTI itself ([trace.md](trace.md)), it leaves before "
-         "them.\n";
+         "them, and\n`dlsym` finds them in the place of libcupti's.\n";
   out << "\nOf cuFile, and neither counted nor traced:";
 #define HOOK_CUFILE(function) out << " `" #function "`";
 #include "shim/hooks.def"
