@@ -4,6 +4,8 @@
 #include <new>
 #include <thread>
 
+#include "cuda/own_work.h"
+
 namespace slipstream::cuda {
 
 FenceRef::~FenceRef() {
@@ -20,6 +22,7 @@ bool FenceRef::Done() const {
 
 CUresult FenceRef::Wait() const {
   if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return CUDA_SUCCESS;
+  const OwnWork own;
   const CUresult result = fence_->pool->driver().cuEventSynchronize(fence_->event);
   if (result == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
   return result;

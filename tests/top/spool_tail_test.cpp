@@ -261,6 +261,7 @@ TEST_F(SpoolTailTest, WhatASkippedWaitSaves) {
   launch.stream = 0x77;
   TraceRecord wait = Call(begin + 110 * kMs, kMs, 2, 2);
   wait.stream = 0x77;
+  wait.correlation = 10;  // it asks for nothing, so no work of it is waited for
   wait.decision = 1;
   spool_->Pass(begin + 200 * kMs);
   spool_->Records(1, {launch, wait, Call(begin + 1100 * kMs, kMs, 1, 2)});
@@ -272,7 +273,14 @@ TEST_F(SpoolTailTest, WhatASkippedWaitSaves) {
                                                            .device = 0,
                                                            .context = 1,
                                                            .stream = 13,
-                                                           .correlation = 9}})});
+                                                           .correlation = 9}}),
+                      RecordOf(tracer::SynchronizationWork{.work = {.start_ns = recorded(110),
+                                                                    .end_ns = recorded(900),
+                                                                    .device = 0,
+                                                                    .context = 1,
+                                                                    .stream = 13,
+                                                                    .correlation = 9},
+                                                           .type = 3})});
   clock(2000);
   clock(2500);
   const auto tail = Open();

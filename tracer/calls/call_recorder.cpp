@@ -289,12 +289,12 @@ const Caller* CallRecorder::EnterDriver(uint32_t correlation, DriverUse use) {
   const bool is_work = use == DriverUse::kWork;
   if (call.open && (call.correlation == 0 || (is_work && call.only_waits))) {
     call.correlation = correlation;
-    call.work_is_own = is_own;
+    call.work_is_own = is_work && is_own;
     call.only_waits = !is_work;
     return nullptr;
   }
-  // The hooked call waits, and has the time of it.
-  if (!is_work && (call.open || use != DriverUse::kWait)) return nullptr;
+  // The hooked call waits, and has the time of it; and slipstream's own threads are none of the program's.
+  if (!is_work && (call.open || is_own || use != DriverUse::kWait)) return nullptr;
   t_driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
   if (!call.open) t_driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
   t_driver.start_ns = NowNs();

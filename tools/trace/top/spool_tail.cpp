@@ -33,6 +33,13 @@ uint64_t Duration(const TraceRecord& record) {
   return record.end_ns > record.start_ns ? record.end_ns - record.start_ns : 0;
 }
 
+// A wait has a number of CUPTI's too, and no work that might still come.
+bool AsksForNothing(const std::string& function) {
+  const std::string_view plain = report::PlainName(function);
+  return report::KindOf(function) == report::CallKind::kSynchronize || plain == "cudaStreamWaitEvent" ||
+         plain == "cuStreamWaitEvent";
+}
+
 }  // namespace
 
 SpoolTail::SpoolTail(const std::string& path, std::unique_ptr<tracer::SpoolReader> reader)
@@ -133,7 +140,11 @@ SavedWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
                            .end_ns = std::max(record.start_ns, record.end_ns),
                            .correlation = record.correlation,
                            .hooked = record.kind == RecordKind::kCall};
-  if (!call.hooked) return call;
+  if (!call.hooked) {
+    const std::string* const driver = reader_->NameOf(tracer::NameTable::kDriverFunctions, record.hook);
+    if (driver != nullptr && AsksForNothing(*driver)) call.correlation = 0;
+    return call;
+  }
   const auto [function, is_new] = functions_.try_emplace(record.hook);
   if (is_new) {
     const std::string* const found = reader_->NameOf(NameTable::kHooks, record.hook);
@@ -143,9 +154,11 @@ SavedWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
         .kind = report::KindOf(name),
         .names_its_stream = report::NamesItsStream(name),
         .is_stream_synchronize = report::IsStreamSynchronize(name) || report::IsStreamSynchronize(plain),
+        .asks_for_nothing = AsksForNothing(name),
         .is_blocking_copy = report::IsBlockingCopy(name),
         .destroys = plain == "cudaStreamDestroy" || plain == "cuStreamDestroy"};
   }
+  if (function->second.asks_for_nothing) call.correlation = 0;
   const auto [decision, is_new_decision] = decisions_.try_emplace(record.decision);
   if (is_new_decision) {
     const std::string* const name = reader_->NameOf(NameTable::kDecisions, record.decision);

@@ -91,6 +91,7 @@ class SpoolTail {
     report::CallKind kind = report::CallKind::kOther;
     bool names_its_stream = false;
     bool is_stream_synchronize = false;
+    bool asks_for_nothing = false;  // it waits, or has a stream wait
     bool is_blocking_copy = false;
     bool destroys = false;
   };
