@@ -57,6 +57,18 @@ def activity(kind, start, end, device, context, stream, correlation, detail, nod
     return ACTIVITY.pack(start, end, node, correlation, context, stream, 0, *detail, device, kind - KERNEL + 1, 0)
 
 
+def synchronization(draw, call):
+    """Of a context in which there is work, or of one in which there is none: what is known of it, and its record."""
+    start = call["end"] + draw.randrange(500)
+    kind = draw.choice((1, 2, 3, 4))
+    none = 0xFFFFFFFF
+    stream = draw.choice((7, 13)) if kind in (2, 3) else none
+    event = draw.randrange(9) if kind in (1, 2) else none
+    wait = dict(kind=WAIT_FOR, start=start, end=start + draw.randrange(900), context=draw.choice((1, 9)), stream=stream)
+    wait.update(correlation=call["correlation"] if draw.randrange(5) else 4_100_000_000, device=-1)
+    return {**wait, "type": kind, "event": event}, activity(**wait, detail=(kind, event))
+
+
 class Spool:
     """One file, chunk by chunk. `number_of_chunk` is what the next one has."""
 

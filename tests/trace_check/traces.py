@@ -49,7 +49,6 @@ LINES = {
 }  # fmt: skip
 UPLOAD, FORWARD, WAIT, LAYER, MAIN, OTHER, EVALUATE, SAVE = LINES
 LIBRARY_NAMES = {1: "/usr/lib/libnccl.so.2", 2: ""}
-NOT_APPLICABLE = 0xFFFFFFFF  # a stream or an event of a synchronization that is for none
 DRIVER_NAMES = {1: "cuLaunchKernel", 2: "cuMemcpyHtoDAsync_v2", 3: "cuStreamSynchronize"}
 DRIVER_LIBRARIES = {1: "/usr/lib/libtriton.so", 2: ""}
 DEVICE_FACTS = {
@@ -329,10 +328,7 @@ class Process:
                 hook=function,
             )
             self.add(2, driver)
-            if function == 3:
-                self.wait(driver)
-            else:
-                self.work(driver, KERNEL if function == 1 else COPY, stream)
+            self.work(driver, (KERNEL, COPY, WAIT_FOR)[function - 1], stream)
             other += 60
         if draw.randrange(9) == 0 and self.damaged_thread != 2:
             self.drop(2, other, other + 50, draw.randrange(1, 90))
@@ -431,6 +427,8 @@ class Process:
     def work(self, call, kind, stream, copy=None):
         if self.device is None:
             return
+        if kind == WAIT_FOR:
+            return self.groups[0].append([spools.synchronization(self.random, call)])
         draw = self.random
         start = call["end"] + 5000 + draw.randrange(9000)
         end = start + draw.choice((0, 500, 8000, 60_000))
@@ -452,17 +450,6 @@ class Process:
             detail = (size & 0xFFFFFFFF, size >> 32, *last)
             more = dict(bytes=size, copy=copy)
         self.groups[0].append([({**work, **more}, spools.activity(**work, detail=detail))])
-
-    def wait(self, call):
-        """A synchronization: of a context in which there is work, or of one in which there is none."""
-        draw = self.random
-        start = call["end"] + draw.randrange(500)
-        kind = draw.choice((1, 2, 3, 4))
-        stream = draw.choice((7, 13)) if kind in (2, 3) else NOT_APPLICABLE
-        event = draw.randrange(9) if kind in (1, 2) else NOT_APPLICABLE
-        wait = dict(kind=WAIT_FOR, start=start, end=start + draw.randrange(900), context=draw.choice((1, 9)), stream=stream)
-        wait.update(correlation=call["correlation"] if draw.randrange(5) else 4_100_000_000, device=-1)
-        self.groups[0].append([({**wait, "type": kind, "event": event}, spools.activity(**wait, detail=(kind, event)))])
 
     # ---- the file
     def facts(self):

@@ -351,6 +351,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "CUPTI_ACTIVITY_KIND_RUNTIME",
                                                            "ENUM_CUDA_MEMCPY_OPER",
                                                            "ENUM_CUDA_MEM_KIND",
+                                                           "ENUM_CUPTI_SYNC_TYPE",
                                                            "ENUM_NSYS_EVENT_CLASS",
                                                            "ENUM_NSYS_EVENT_TYPE",
                                                            "META_DATA_EXPORT",
