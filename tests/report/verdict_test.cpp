@@ -199,7 +199,7 @@ TEST(VerdictTest, WithoutDevicesOfTheHost) {
   process.sites[0].gap = 7 * kMs;
   EXPECT_EQ(KindOf(report), VerdictKind::kDevicesNotKnown);
   EXPECT_EQ(Say(report),
-            "what the GPU did was not recorded (SLIPSTREAM_TRACER_DEVICE=cupti would record it); of a step of 1.00 ms "
+            "what the GPU did was not recorded (tracer.device was off, or CUPTI was not there); of a step of 1.00 ms "
             "the longest part is outside CUDA calls, 790 us (79.0 %), 600 us of it before train.py:82");
   report.kernels_recorded = true;
   EXPECT_TRUE(Say(report).starts_with("none of its kernels are in the trace; of a step")) << Say(report);
