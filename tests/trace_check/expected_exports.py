@@ -167,11 +167,11 @@ def hold_chrome(judge, connection, path):
         ],
         expected.readings(),
     )
-    # Each piece of work that a call asked for has an arrow from it.
+    # Each piece of work that a call asked for has an arrow from it. A wait is no work.
     begins = {event["id"]: (event["pid"], event["tid"], ns(event["ts"])) for event in events if event["ph"] == "s"}
     calls = {event["args"]["correlation"]: (event["pid"], event["tid"], ns(event["ts"])) for event in of("cuda_runtime", "cuda_driver")}
     ends = [event["id"] for event in events if event["ph"] == "f"]
-    works = [row[4] for row in expected.work() if row[4] in calls]
+    works = [row[4] for row in expected.work() if row[4] in calls and row[0] != "cuda_sync"]
     judge.rows("arrows", [(number,) for number in ends], [(number,) for number in works])
     judge.rows("where arrows begin", begins.items(), [(number, calls[number]) for number in set(works)])
 

@@ -182,7 +182,7 @@ class Process:
             first = at
             at = self.iteration(i, at, slow=i == 0 and draw.randrange(2) == 0)
             self.iterations.append((first, at))
-            self.range(1, ("forward", "forward", "load")[i % 3], first + (at - first) * (i % 5) // 9, at)
+            self.range(1, ("forward", "forward", "load")[i % 3], first + 11 + (at - first) * (i % 5) // 9, at - 11)
             if self.steps_by == "recorded":
                 self.add(1, dict(kind=STEP, start=first, end=at, bytes=i))
                 self.steps.append((first, at, i, None))

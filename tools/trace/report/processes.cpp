@@ -485,7 +485,7 @@ void ReadLibraries(DatabaseReader* reader, ProcessTable* table) {
   std::string work;
   for (const char* const name : {"KERNEL", "MEMCPY", "MEMSET"}) {
     const std::string activity = std::string("CUPTI_ACTIVITY_KIND_") + name;
-    if (!reader->HasTable(activity)) continue;
+    if (!reader->HasColumn(activity, "correlationId")) continue;
     const bool is_kernel = std::string_view(name) == "KERNEL";
     work += std::string(work.empty() ? "" : " UNION ALL ") + "SELECT correlationId, \"end\" - start AS ns, " +
             (is_kernel ? "1" : "0") + " AS kernel FROM " + activity;
