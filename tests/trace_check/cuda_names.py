@@ -24,11 +24,16 @@ TENSOR = (
     "fmha",
     "nvjet",
 )
+NOT_TENSOR = ("_ffma_", "_dfma_", "_simt_")
 COMMUNICATION = ("ncclDevKernel", "ncclKernel", "nvshmem", "multimem_all_")
 ALLOCATOR = (
     "Malloc Free HostAlloc HostRegister HostUnregister MemAlloc MemFree MemHostAlloc MemHostRegister MemHostUnregister MemCreate MemRelease MemMap "
     "MemUnmap MemAddressReserve MemAddressFree MemSetAccess ArrayCreate Array3DCreate ArrayDestroy MipmappedArrayCreate MipmappedArrayDestroy"
 ).split()
+
+
+def on_tensor_cores(lower_name):
+    return any(sign in lower_name for sign in TENSOR) and not any(sign in lower_name for sign in NOT_TENSOR)
 
 
 def plain(function):

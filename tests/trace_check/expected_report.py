@@ -4,7 +4,7 @@ report's own code or its way of computing: time is cut at every moment at which 
 
 import bisect
 
-from cuda_names import COMMUNICATION, TENSOR, kind_of, plain, returns_early, waits
+from cuda_names import COMMUNICATION, kind_of, on_tensor_cores, plain, returns_early, waits
 from expected_ahead import HOST, Ahead
 from expected_gains import Gains
 from expected_lines import Lines, verdict
@@ -247,7 +247,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             if work["table"] == "KERNEL":
                 names = (self.database.strings[work["shortName"]], self.database.strings[work["demangledName"]])
                 work["name"] = names[0]
-                work["tensor"] = any(sign in name.lower() for sign in TENSOR for name in names)
+                work["tensor"] = any(on_tensor_cores(name.lower()) for name in names)
                 work["communicates"] = any(sign in names[0] for sign in COMMUNICATION)
                 work["blocks"] = work["gridX"] * work["gridY"] * work["gridZ"]
         own = {call["correlationId"] for call in self.rows("SELECT correlationId FROM SLIPSTREAM_CALLS WHERE processId = ? AND workIsOwn")}

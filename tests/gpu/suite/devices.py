@@ -12,6 +12,7 @@ import sqlite3
 
 from . import harness
 from .harness import GPU_TESTS, Failed
+from .sanitizer import devices_in_trace, newest_trace
 from .trace import nsys
 
 GROUP = "devices"
@@ -99,7 +100,8 @@ class Runs:
         script, *arguments = TRAININGS[self.training]
         program = [self.suite.python, GPU_TESTS / "device_windows.py", GPU_TESTS / script, out, STEPS, watched, *arguments]
         prefix = self.suite.run_prefix("--quiet", "--record") if recorded else []
-        env = {"PYTHONWARNINGS": "ignore"}
+        # Copies of pageable memory become others in slipstream's hands.
+        env = {"PYTHONWARNINGS": "ignore", "SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off"}
         self.suite.command(GROUP, [*prefix, *program, "--deterministic"], env=env, timeout=100, cwd=place).expect_success(
             name
         )
@@ -226,8 +228,40 @@ def checks_of(suite, training):
     return {"bare": bare, "recorded": recorded, "profiled": profiled, "nsight": nsight}
 
 
+def jax_profiled(suite):
+    """JAX's profiler finds CUPTI by dlsym: it sees what it sees bare, and the trace has the work around its profile."""
+
+    def run(name, prefix):
+        place = suite.scratch(f"{GROUP}/jax.{name}")
+        out = place / "seen.json"
+        program = [suite.python, GPU_TESTS / "programs" / "jax_profile.py", out]
+        # Its runtime is a static one: without hooks of the driver's functions there would be no trace.
+        env = {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}
+        result = suite.command(GROUP, [*prefix, *program], env=env, timeout=120, cwd=place)
+        if result.status == 1 and not out.exists():
+            raise harness.Skipped(f"no JAX here: {harness.last_line(result.stderr)}")
+        result.expect_success(name)
+        return harness.read_json(out, name), place
+
+    def check(data):
+        bare, _ = run("bare", [])
+        recorded, place = run("recorded", suite.run_prefix("--quiet", "--record"))
+        data["kernels"] = bare["kernels"], recorded["kernels"]
+        if not bare["kernels"]:
+            raise Failed("JAX's profiler saw nothing, bare")
+        if bare != recorded:
+            raise Failed(f"under slipstream JAX's profiler saw {recorded}, bare {bare}"[:600])
+        said = devices_in_trace(suite, newest_trace(place))
+        if said.startswith("no kernels"):
+            raise Failed(f"the trace has {said}")
+        return f"JAX's profiler saw the same {bare['kernels']} kernels and copies as bare; in the trace {said}"
+
+    return check
+
+
 def checks(suite):
     found = [(f"{GROUP}.{name}", check) for name, check in checks_of(suite, LM).items()]
     others = {training: checks_of(suite, training) for training in TRAININGS if training != LM}
     found += [(f"{GROUP}.{training}_{name}", made[name]) for training, made in others.items() for name in ("bare", "recorded")]
+    found.append((f"{GROUP}.jax_profiled", jax_profiled(suite)))
     return [(name, harness.needs_gpu(suite, check)) for name, check in found]
