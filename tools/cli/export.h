@@ -1,7 +1,7 @@
 // `slipstream export`: a recorded run in a format that other tools read.
 //
 // Threading: call from one thread. Writes to standard output (what there is now), to standard error (problems, and
-// progress where that is a terminal) and the file that it is asked for.
+// progress where that is a terminal) and the files that it is asked for.
 // Hazard: a signal that would end the process (SIGINT, SIGTERM, SIGHUP) ends it after what is half done has been
 //   removed; while the export runs their handlers are its own.
 // Errors: the return value is the exit status (exit_codes.h).
@@ -21,7 +21,7 @@ namespace slipstream::cli {
 
 inline constexpr char kExportSchema[] = "slipstream-export-1";
 
-// One of the files, or `check`; none: list the formats.
+// Any of the files, or `check`; none: list the formats.
 struct ExportOptions {
   std::string run;  // directory with spool files, or one of them; but for --sqlite also a database of such
   std::vector<std::string> more = {};           // parts of the run that lie elsewhere
@@ -29,7 +29,7 @@ struct ExportOptions {
   std::optional<std::string> chrome = {};       // for Chrome's JSON
   std::optional<std::string> perfetto = {};     // for a Perfetto trace
   std::optional<std::string> allocations = {};  // for what was allocated, to be replayed
-  std::optional<int64_t> rank = {};             // only its processes; not for a database
+  std::optional<int64_t> rank = {};             // only its processes; a database has all
   bool check = false;                           // make none: say what the run has, lacks and contradicts
   bool force = false;                           // replace a file that is there
   bool json = false;
@@ -39,19 +39,37 @@ struct ExportOptions {
 // With `check`: 0 nothing is missing and nothing contradicts, 1 something is or does, 2 it cannot be read.
 int Export(const ExportOptions& options, const std::string& version);
 
-// One screen about a database that is there.
-std::string FormatExport(const ExportOptions& options, const trace_db::BuildResult& result);
-// The same as one JSON object, schema kExportSchema.
-std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result);
-// Why the traces of processes are incomplete, a line each; empty if they are complete.
-std::string FormatGaps(const trace_db::BuildResult& result);
+// The files that were asked for, and what became of each.
+struct Exports {
+  struct Trace {
+    trace_export::ExportRequest request;
+    trace_export::ExportOutcome outcome = {};
+    bool tried = false;
+    bool made() const { return tried && outcome.problem == trace_export::ExportProblem::kNone; }
+  };
+
+  std::optional<std::string> database;  // where to, if one was asked for
+  bool database_made = false;
+  std::vector<Trace> traces;    // the others
+  trace_db::BuildResult built;  // what all were made of; nothing if that was a database already
+
+  size_t files() const { return traces.size() + (database ? 1 : 0); }
+  bool all_made() const;
+  // It is made, and lacks what could not be read.
+  bool partial(const Trace& trace) const;
+  // One of the files is.
+  bool partial() const;
+};
+
+// Makes all files that `options` name (at least one) of one reading of the run, and says what became of them. The exit
+// status.
+int MakeExports(const ExportOptions& options, const std::string& version);
+
+// One screen about the files that are there.
+std::string FormatExports(const Exports& exports);
+// All of them as one JSON object, schema kExportSchema.
+std::string ExportsJson(const Exports& exports);
 // A line about the pauses of the recording (of a rank's processes); empty if there are none.
 std::string FormatPauses(trace_db::DatabaseReader* database, const std::optional<int64_t>& rank);
-
-// The same about another file that is there. `built`: what the database was made of; nothing if it was there already.
-std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
-                        const trace_db::BuildResult& built);
-std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
-                      const trace_db::BuildResult& built);
 
 }  // namespace slipstream::cli

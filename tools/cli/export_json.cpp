@@ -53,9 +53,14 @@ Json ProcessJson(const trace_db::ExportedProcess& process) {
           {"missing_records", end.missing_records}};
 }
 
-}  // namespace
+Json UnreadableJson(const trace_db::BuildResult& built) {
+  Json unreadable = Json::array();
+  for (const auto& spool : built.unreadable) unreadable.push_back({{"spool", spool.file}, {"why", spool.why}});
+  return unreadable;
+}
 
-std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult& result) {
+// What is said of a database.
+Json DatabaseJson(const trace_db::BuildResult& result) {
   Json processes = Json::array();
   uint64_t calls = 0;
   uint64_t dropped = 0;
@@ -64,26 +69,20 @@ std::string ExportJson(const ExportOptions& options, const trace_db::BuildResult
     calls += process.calls;
     dropped += process.end.dropped;
   }
-  Json unreadable = Json::array();
-  for (const auto& spool : result.unreadable) unreadable.push_back({{"spool", spool.file}, {"why", spool.why}});
   Json hosts = Json::array();
   for (const trace_db::Host& host : result.hosts) hosts.push_back(host.name);
-  const Json root = {{"schema", kExportSchema},
-                     {"format", "sqlite"},
-                     {"file", *options.sqlite},
-                     {"bytes", result.database_bytes},
-                     {"partial", result.partial()},
-                     {"calls", calls},
-                     {"dropped", dropped},
-                     {"start_unix_ns", result.start_unix_ns},
-                     {"hosts", std::move(hosts)},
-                     {"processes", std::move(processes)},
-                     {"unreadable", std::move(unreadable)}};
-  return text::JsonText(root);
+  return {{"bytes", result.database_bytes},
+          {"partial", result.partial()},
+          {"calls", calls},
+          {"dropped", dropped},
+          {"start_unix_ns", result.start_unix_ns},
+          {"hosts", std::move(hosts)},
+          {"processes", std::move(processes)},
+          {"unreadable", UnreadableJson(result)}};
 }
 
-std::string TraceJson(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
-                      const trace_db::BuildResult& built) {
+// What is said of another file.
+Json TraceJson(const trace_export::ExportOutcome& outcome, bool partial, const trace_db::BuildResult& built) {
   Json processes = Json::array();
   for (const trace_export::ExportedTrace& process : outcome.processes) {
     processes.push_back({{"pid", process.pid},
@@ -92,29 +91,63 @@ std::string TraceJson(const trace_export::ExportRequest& request, const trace_ex
                          {"host", process.host},
                          {"executable", process.name}});
   }
-  Json unreadable = Json::array();
-  for (const auto& spool : built.unreadable) unreadable.push_back({{"spool", spool.file}, {"why", spool.why}});
   const trace_export::RowCounts& rows = outcome.rows;
-  const Json root = {{"schema", kExportSchema},
-                     {"format", NameOf(request.format)},
-                     {"file", request.file},
-                     {"bytes", outcome.bytes},
-                     {"partial", built.partial() || rows.strays != 0},
-                     {"calls", rows.calls},
-                     {"kernels", rows.kernels},
-                     {"copies", rows.copies},
-                     {"memsets", rows.sets},
-                     {"synchronizations", rows.waits},
-                     {"steps", rows.steps},
-                     {"ranges", rows.ranges},
-                     {"memory", rows.memory},
-                     {"allocations", rows.blocks},
-                     {"frees", rows.frees},
-                     {"marks", rows.marks},
-                     {"drops", rows.drops},
-                     {"left_out", rows.strays},
-                     {"processes", std::move(processes)},
-                     {"unreadable", std::move(unreadable)}};
+  return {{"bytes", outcome.bytes},
+          {"partial", partial},
+          {"calls", rows.calls},
+          {"kernels", rows.kernels},
+          {"copies", rows.copies},
+          {"memsets", rows.sets},
+          {"synchronizations", rows.waits},
+          {"steps", rows.steps},
+          {"ranges", rows.ranges},
+          {"memory", rows.memory},
+          {"allocations", rows.blocks},
+          {"frees", rows.frees},
+          {"marks", rows.marks},
+          {"drops", rows.drops},
+          {"left_out", rows.strays},
+          {"processes", std::move(processes)},
+          {"unreadable", UnreadableJson(built)}};
+}
+
+void Append(Json* object, const Json& more) {
+  for (const auto& [key, value] : more.items()) (*object)[key] = value;
+}
+
+// `facts`: null where the file could not be made.
+Json FileJson(const std::string& format, const std::string& path, const Json& facts) {
+  Json file = {{"format", format}, {"path", path}, {"made", !facts.is_null()}};
+  if (!facts.is_null()) Append(&file, facts);
+  return file;
+}
+
+}  // namespace
+
+std::string ExportsJson(const Exports& exports) {
+  Json files = Json::array();
+  if (exports.database) {
+    files.push_back(
+        FileJson("sqlite", *exports.database, exports.database_made ? DatabaseJson(exports.built) : Json(nullptr)));
+  }
+  for (const Exports::Trace& trace : exports.traces) {
+    files.push_back(
+        FileJson(NameOf(trace.request.format), trace.request.file,
+                 trace.made() ? TraceJson(trace.outcome, exports.partial(trace), exports.built) : Json(nullptr)));
+  }
+  Json root = {{"schema", kExportSchema}};
+  if (files.size() == 1) {
+    // As it was before there could be several.
+    const Json& only = files.front();
+    root["format"] = only["format"];
+    root["file"] = only["path"];
+    for (const auto& [key, value] : only.items()) {
+      if (key != "format" && key != "path" && key != "made") root[key] = value;
+    }
+  } else {
+    root["partial"] = exports.partial();
+  }
+  root["files"] = std::move(files);
   return text::JsonText(root);
 }
 

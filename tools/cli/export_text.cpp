@@ -126,10 +126,8 @@ std::string HostsLine(const BuildResult& result) {
          (known ? "to " + HumanTime(error) : "at the beginning only") + "; SLIPSTREAM_HOSTS has the figures\n";
 }
 
-}  // namespace
-
-std::string FormatExport(const ExportOptions& options, const BuildResult& result) {
-  const std::string file = Escape(*options.sqlite);
+std::string FormatDatabase(const std::string& path, const BuildResult& result) {
+  const std::string file = Escape(path);
   const ExportedProcess all = Sum(result.processes);
   std::string text = file + ": " + HumanBytes(result.database_bytes) + ", " + Count(all.calls, "call", "calls") +
                      " of " + Count(result.processes.size(), "process", "processes") + "\n";
@@ -144,9 +142,10 @@ std::string FormatExport(const ExportOptions& options, const BuildResult& result
   }
   if (result.processes.size() > 1) text += Row("all", all);
   for (size_t i = 0; i < shown; ++i) text += StepsLine(result.processes[i]);
-  return text + HostsLine(result) + FormatGaps(result);
+  return text + HostsLine(result);
 }
 
+// Why the traces of processes are incomplete, a line each; empty if they are complete.
 std::string FormatGaps(const BuildResult& result) {
   std::string text;
   for (const ExportedProcess& process : result.processes) {
@@ -157,25 +156,12 @@ std::string FormatGaps(const BuildResult& result) {
   return text;
 }
 
-std::string FormatPauses(trace_db::DatabaseReader* database, const std::optional<int64_t>& rank) {
-  if (!database->HasTable("SLIPSTREAM_PAUSES")) return "";
-  trace_db::Question row(*database,
-                         "SELECT count(*), total(max(0, s.end - s.start)) FROM SLIPSTREAM_PAUSES s "
-                         "JOIN SLIPSTREAM_PROCESSES p USING (processId) WHERE ?1 = 0 OR p.rank = ?2");
-  row.Bind(1, rank ? 1 : 0).Bind(2, rank.value_or(0));
-  if (!row.Next() || row.Number(0) <= 0) return "";
-  const double ns = std::min(row.Real(1), 9e18);  // a damaged trace may say any time
-  return "  the recording was paused " + Count(static_cast<uint64_t>(row.Number(0)), "time", "times") + ", " +
-         HumanTime(static_cast<uint64_t>(ns)) + " in all, as tracer.window or `slipstream record` wanted it\n";
-}
-
-std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome,
-                        const BuildResult& built) {
+std::string FormatTrace(const trace_export::ExportRequest& request, const trace_export::ExportOutcome& outcome) {
   const trace_export::RowCounts& rows = outcome.rows;
   if (request.format == trace_export::Format::kAllocations) {
     return Escape(request.file) + ": " + HumanBytes(outcome.bytes) + ", " +
            Count(rows.blocks, "allocation", "allocations") + AndCount(rows.frees, "free", "frees") +
-           AndCount(rows.waits, "wait", "waits") + "\n" + FormatGaps(built);
+           AndCount(rows.waits, "wait", "waits") + "\n";
   }
   std::string text = Escape(request.file) + ": " + HumanBytes(outcome.bytes) + ", " +
                      Count(rows.calls, "call", "calls") + AndCount(rows.kernels, "kernel", "kernels") +
@@ -190,7 +176,30 @@ std::string FormatTrace(const trace_export::ExportRequest& request, const trace_
   if (rows.strays != 0) {
     text += "  left out: " + Count(rows.strays, "row", "rows") + " of processes that the database does not name\n";
   }
-  return text + FormatGaps(built);
+  return text;
+}
+
+}  // namespace
+
+std::string FormatExports(const Exports& exports) {
+  std::string text;
+  if (exports.database_made) text += FormatDatabase(*exports.database, exports.built);
+  for (const Exports::Trace& trace : exports.traces) {
+    if (trace.made()) text += FormatTrace(trace.request, trace.outcome);
+  }
+  return text.empty() ? "" : text + FormatGaps(exports.built);
+}
+
+std::string FormatPauses(trace_db::DatabaseReader* database, const std::optional<int64_t>& rank) {
+  if (!database->HasTable("SLIPSTREAM_PAUSES")) return "";
+  trace_db::Question row(*database,
+                         "SELECT count(*), total(max(0, s.end - s.start)) FROM SLIPSTREAM_PAUSES s "
+                         "JOIN SLIPSTREAM_PROCESSES p USING (processId) WHERE ?1 = 0 OR p.rank = ?2");
+  row.Bind(1, rank ? 1 : 0).Bind(2, rank.value_or(0));
+  if (!row.Next() || row.Number(0) <= 0) return "";
+  const double ns = std::min(row.Real(1), 9e18);  // a damaged trace may say any time
+  return "  the recording was paused " + Count(static_cast<uint64_t>(row.Number(0)), "time", "times") + ", " +
+         HumanTime(static_cast<uint64_t>(ns)) + " in all, as tracer.window or `slipstream record` wanted it\n";
 }
 
 }  // namespace slipstream::cli

@@ -107,6 +107,7 @@ void ComplainAbout(const std::string& command, const trace_db::BuildOptions& opt
   switch (result.problem) {
     case BuildProblem::kNone:
     case BuildProblem::kStopped:
+    case BuildProblem::kRefused:
       break;
     case BuildProblem::kNoRun:
       Complain(command,

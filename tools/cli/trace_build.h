@@ -65,7 +65,7 @@ class ProgressLine {
 // "slipstream COMMAND: text" to standard error.
 void Complain(const std::string& command, const std::string& text);
 
-// What happened, where, and what to do about it; nothing for a build that was stopped.
+// What happened, where, and what to do about it; nothing for a build that was stopped or refused.
 void ComplainAbout(const std::string& command, const trace_db::BuildOptions& options,
                    const trace_db::BuildResult& result);
 

@@ -35,17 +35,6 @@ using trace_db::Place;
 // What every SQLite 3 database begins with ("The Database Header", sqlite.org).
 constexpr std::string_view kHeader{"SQLite format 3\0", 16};
 
-bool IsDatabase(const std::string& path) {
-  struct stat facts {};
-  if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
-  std::array<char, kHeader.size()> bytes{};
-  FILE* const file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return false;
-  const size_t read = std::fread(bytes.data(), 1, bytes.size(), file);
-  std::fclose(file);
-  return std::string_view(bytes.data(), read) == kHeader;
-}
-
 // A directory that goes away with what is in it.
 class Scratch {
  public:
@@ -302,6 +291,17 @@ void TraceOpener::MakeTemporary(const Place& place, Fit fit) {
 }
 
 }  // namespace
+
+bool IsDatabase(const std::string& path) {
+  struct stat facts {};
+  if (stat(path.c_str(), &facts) != 0 || !S_ISREG(facts.st_mode)) return false;
+  std::array<char, kHeader.size()> bytes{};
+  FILE* const file = std::fopen(path.c_str(), "rb");
+  if (file == nullptr) return false;
+  const size_t read = std::fread(bytes.data(), 1, bytes.size(), file);
+  std::fclose(file);
+  return std::string_view(bytes.data(), read) == kHeader;
+}
 
 bool TraceInput::IsToBeRebuilt() const {
   return reused && !database->ok() && !database->stopped() && !EndingSignals::stop()->load();

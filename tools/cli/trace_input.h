@@ -39,6 +39,9 @@ struct TraceInput {
   bool IsToBeRebuilt() const;
 };
 
+// A file that begins as every SQLite database does.
+bool IsDatabase(const std::string& path);
+
 // `command` is its name as the user wrote it ("report"). An EndingSignals must live.
 // `more`: parts of the run that lie elsewhere, directories or spool files.
 TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,

@@ -161,6 +161,7 @@ bool Build::Write() {
   }
   if (!written && database.ok()) return false;  // stopped between two statements
   if (!database.Close()) return FailWriting(database, &file);
+  if (options_.accept && !options_.accept(file.path())) return Fail(BuildProblem::kRefused);
   if (WantsToStop()) return Fail(BuildProblem::kStopped);
 
   struct stat facts {};

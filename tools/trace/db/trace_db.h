@@ -47,7 +47,9 @@ struct BuildOptions {
   std::string product_version = {};
   std::string made_from = {};  // MadeFrom (kept_database.h), to be found in it; empty: nobody will ask
   std::string debug_directory = "/usr/lib/debug";  // debug files of the system's libraries; empty: none is looked for
-  const std::atomic<bool>* stop = nullptr;         // ends it when it becomes true; may be set by a signal handler
+  // Called with the whole database before it gets its name, to be read where it lies then; false: it gets none.
+  std::function<bool(const std::string& path)> accept = {};
+  const std::atomic<bool>* stop = nullptr;  // ends it when it becomes true; may be set by a signal handler
   std::function<void(const BuildProgress&)> progress = {};
 };
 
@@ -61,6 +63,7 @@ enum class BuildProblem : uint8_t {
   kPlace,            // no file can be made there
   kNoRoom,           // the disk is full, or a limit was reached
   kWriting,          // any other failure to write
+  kRefused,          // `accept` did not want it
   kStopped,
 };
 

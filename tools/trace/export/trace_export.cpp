@@ -38,6 +38,38 @@ std::unique_ptr<RowSink> SinkOf(Format format, ExportFile* file, TraceTexts* tex
   return std::make_unique<ChromeTrace>(file, texts);
 }
 
+ExportOutcome FailReading(const trace_db::DatabaseReader& database) {
+  return Fail(database.stopped() ? ExportProblem::kStopped : ExportProblem::kUnreadable, database.error().text);
+}
+
+// The processes that are to be in the file.
+ExportOutcome FindProcesses(trace_db::DatabaseReader& database, const ExportRequest& request, TraceRows* rows,
+                            TraceFacts* facts) {
+  const auto fail_with_ranks = [&](ExportProblem problem) {
+    ExportOutcome outcome = Fail(problem);
+    outcome.ranks = rows->Ranks();
+    return outcome;
+  };
+  const bool ours = rows->IsOurs();
+  if (!database.ok()) return FailReading(database);
+  if (!ours) return Fail(ExportProblem::kNotOurs);
+  *facts = rows->Facts(request.rank);
+  if (!database.ok()) return FailReading(database);
+  if (facts->processes.empty()) {
+    return fail_with_ranks(request.rank ? ExportProblem::kNoRank : ExportProblem::kNoProcess);
+  }
+  if (request.format != Format::kAllocations) return {};
+  const std::vector<size_t> with_blocks = ProcessesWithAllocations(database, *facts);
+  if (!database.ok()) return FailReading(database);
+  if (with_blocks.size() != 1) {
+    return fail_with_ranks(with_blocks.empty() ? ExportProblem::kNoBlocks : ExportProblem::kSeveral);
+  }
+  TraceProcess only = std::move(facts->processes[with_blocks.front()]);
+  facts->processes.clear();
+  facts->processes.push_back(std::move(only));
+  return {};
+}
+
 }  // namespace
 
 const char* NameOf(Format format) {
@@ -78,34 +110,18 @@ ExportOutcome CheckPlace(const ExportRequest& request) {
   return request.replace ? ExportOutcome{} : Fail(ExportProblem::kExists);
 }
 
+ExportOutcome CheckRows(trace_db::DatabaseReader& database, const ExportRequest& request) {
+  TraceRows rows(database);
+  TraceFacts facts;
+  return FindProcesses(database, request, &rows, &facts);
+}
+
 ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportRequest& request) {
   if (ExportOutcome place = CheckPlace(request); place.problem != ExportProblem::kNone) return place;
   TraceRows rows(database);
-  const bool ours = rows.IsOurs();
-  const auto fail_reading = [&] {
-    return Fail(database.stopped() ? ExportProblem::kStopped : ExportProblem::kUnreadable, database.error().text);
-  };
-  if (!database.ok()) return fail_reading();
-  if (!ours) return Fail(ExportProblem::kNotOurs);
-  TraceFacts facts = rows.Facts(request.rank);
-  if (!database.ok()) return fail_reading();
-  if (facts.processes.empty()) {
-    ExportOutcome outcome = Fail(request.rank ? ExportProblem::kNoRank : ExportProblem::kNoProcess);
-    outcome.ranks = rows.Ranks();
-    return outcome;
-  }
-
-  if (request.format == Format::kAllocations) {
-    const std::vector<size_t> with_blocks = ProcessesWithAllocations(database, facts);
-    if (!database.ok()) return fail_reading();
-    if (with_blocks.size() != 1) {
-      ExportOutcome outcome = Fail(with_blocks.empty() ? ExportProblem::kNoBlocks : ExportProblem::kSeveral);
-      outcome.ranks = rows.Ranks();
-      return outcome;
-    }
-    TraceProcess only = std::move(facts.processes[with_blocks.front()]);
-    facts.processes.clear();
-    facts.processes.push_back(std::move(only));
+  TraceFacts facts;
+  if (ExportOutcome found = FindProcesses(database, request, &rows, &facts); found.problem != ExportProblem::kNone) {
+    return found;
   }
 
   ExportFile file(request.file);
@@ -121,7 +137,7 @@ ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportReques
   } else {
     outcome.rows = rows.Visit(facts, SinkOf(request.format, &file, &rows.texts()).get(), progress);
   }
-  if (!database.ok()) return fail_reading();
+  if (!database.ok()) return FailReading(database);
   if (stopped) return Fail(ExportProblem::kStopped);
   if (file.error() != 0) return FailWriting(file.error());
   if (const int error = file.Publish(request.replace); error != 0) {

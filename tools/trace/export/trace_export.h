@@ -78,6 +78,11 @@ struct ExportOutcome {
 // Checks before the work whether there can be such a file. `problem` kNone, kExists, kIsInput or kPlace.
 ExportOutcome CheckPlace(const ExportRequest& request);
 
+// Checks whether the database has what the request needs, without a file. `problem` kNone, kNotOurs, kNoProcess,
+// kNoRank, kSeveral, kNoBlocks, kUnreadable or kStopped.
+ExportOutcome CheckRows(trace_db::DatabaseReader& database, const ExportRequest& request);
+
+// One database may be exported several times.
 ExportOutcome ExportTrace(trace_db::DatabaseReader& database, const ExportRequest& request);
 
 }  // namespace slipstream::trace_export
