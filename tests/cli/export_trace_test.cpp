@@ -265,9 +265,9 @@ TEST_P(ExportTraceTest, OnTheCommandLine) {
   finished = RunCommand({"export", Option(), File()});
   EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("no run"), std::string::npos) << finished.err;
-  finished = RunCommand({"export", run_, Option(), File(), "--sqlite", database_});
+  finished = RunCommand({"export", run_, Option(), database_, "--sqlite", database_});
   EXPECT_EQ(finished.status, kUsage);
-  EXPECT_NE(finished.err.find("one format at a time"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("is named twice"), std::string::npos) << finished.err;
   finished = RunCommand({"export", run_, "--sqlite", database_, "--rank", "0"});
   EXPECT_EQ(finished.status, kUsage);
   EXPECT_NE(finished.err.find("--rank is for --chrome and --perfetto"), std::string::npos) << finished.err;

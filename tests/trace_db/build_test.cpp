@@ -54,6 +54,24 @@ TEST_F(BuildTest, AndIsReplacedOnDemand) {
   EXPECT_EQ(facts.st_mode & 07777, 0600U);
 }
 
+// Before it has its name, and when all is in it.
+TEST_F(BuildTest, GetsItsNameIfItIsAccepted) {
+  BuildOptions options = Options();
+  std::string calls;
+  bool well = false;
+  options.accept = [&](const std::string& path) {
+    EXPECT_NE(path, database_);
+    calls = trace_db::One(path, "SELECT count(*) FROM SLIPSTREAM_CALLS");
+    return well;
+  };
+  EXPECT_EQ(BuildTraceDatabase(options).problem, BuildProblem::kRefused);
+  EXPECT_EQ(calls, "20000");
+  EXPECT_EQ(Names(), std::vector<std::string>{"run"});
+  well = true;
+  EXPECT_EQ(BuildTraceDatabase(options).problem, BuildProblem::kNone);
+  EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
+}
+
 // Somebody makes a file of that name while the database is being built.
 TEST_F(BuildTest, WhatAppearsMeanwhileStays) {
   BuildOptions options = Options();

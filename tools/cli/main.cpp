@@ -388,12 +388,13 @@ void AddTop(CommandLine* line) {
 
 void AddExport(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::ExportOptions>();
-  Command& command = line->Add("export", "[OPTIONS] RUN...", "Write a recorded run in a format that other tools read",
+  Command& command = line->Add("export", "[OPTIONS] RUN...", "Write a recorded run in formats that other tools read",
                                "Examples:\n"
                                "  slipstream export slipstream-trace-... --sqlite run.sqlite\n"
                                "  slipstream export slipstream-trace-... --perfetto run.pftrace.gz --rank 0\n"
-                               "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
-                               "file is there, and lacks what could not be read. With --check: 0 nothing is\n"
+                               "  slipstream export slipstream-trace-... --sqlite run.db --chrome run.json.gz\n"
+                               "Exit status: 0 done; 1 a file could not be made; 2 the command line is wrong; 3\n"
+                               "all are there, and lack what could not be read. With --check: 0 nothing is\n"
                                "missing and nothing contradicts; 1 something is or does; 2 it cannot be read.\n"
                                "docs/exports.md describes the formats, docs/trace.md the check.");
   CLI::App* const app = command.app;
@@ -412,7 +413,8 @@ void AddExport(CommandLine* line) {
   app->add_option("--allocations", options->allocations,
                   "Write what was allocated and freed, to be replayed; compressed where FILE ends in .gz")
       ->type_name("FILE");
-  app->add_option("--rank", options->rank, "Only the processes of this rank (--chrome, --perfetto, --allocations)")
+  app->add_option("--rank", options->rank,
+                  "Only the processes of this rank (--chrome, --perfetto, --allocations; a database has all)")
       ->type_name("N");
   app->add_flag("--force", options->force, kForceHelp);
   app->add_flag("--check", options->check, "Write no file: say what the run has, lacks and contradicts");
