@@ -1,4 +1,4 @@
-// `slipstream export`: a recorded run in a format that other tools read.
+// `slipstream export`: a recorded run in formats that other tools read.
 //
 // Threading: call from one thread. Writes to standard output (what there is now), to standard error (problems, and
 // progress where that is a terminal) and the files that it is asked for.

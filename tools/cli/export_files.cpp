@@ -246,13 +246,12 @@ void Exporter::MakeDatabase() {
 
 // Whether the traces can be made of it as they were asked for; else `refused_` says why not.
 bool Exporter::Accept(DatabaseReader* database) {
-  for (const Exports::Trace& trace : exports_.traces) {
-    ExportOutcome outcome = trace_export::CheckRows(*database, trace.request);
-    if (!IsRefusal(outcome.problem)) continue;
-    refused_ = {.request = trace.request, .outcome = std::move(outcome)};
-    return false;
-  }
-  return true;
+  // All are of the same rank, and the last one needs the most: allocations, where they were asked for.
+  const ExportRequest& request = exports_.traces.back().request;
+  ExportOutcome outcome = trace_export::CheckRows(*database, request);
+  if (!IsRefusal(outcome.problem)) return true;
+  refused_ = {.request = request, .outcome = std::move(outcome)};
+  return false;
 }
 
 // False: there is none, and that was said; or it is not to be used.
@@ -282,7 +281,10 @@ void Exporter::MakeTraces() {
   for (Exports::Trace& trace : exports_.traces) {
     MakeTrace(&trace);
     if (trace.outcome.problem == ExportProblem::kUnreadable && input_.IsToBeRebuilt()) {
-      if (!OpenDatabase(/*rebuild=*/true)) return;
+      if (!OpenDatabase(/*rebuild=*/true)) {
+        if (several()) end_.reset();  // files may be there already, which is to be said
+        return;
+      }
       MakeTrace(&trace);
     }
     if (trace.outcome.problem == ExportProblem::kStopped) {
