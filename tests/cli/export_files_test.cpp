@@ -127,7 +127,7 @@ TEST_F(ExportFilesTest, IfOneCannotBeMadeTheOthersAre) {
   EXPECT_EQ(finished.err, "slipstream export: " + To("missing/t.pftrace") +
                               ": cannot be made: No such file or directory\n"
                               "  Name a file in a directory that is there and can be written.\n");
-  EXPECT_EQ(finished.out.find("missing"), std::string::npos) << finished.out;
+  EXPECT_EQ(finished.out.find(To("missing")), std::string::npos) << finished.out;
   EXPECT_NE(finished.out.find(To("t.alloc") + ": "), std::string::npos) << finished.out;
   EXPECT_EQ(NamesIn(To()), (std::vector<std::string>{"t.alloc", "t.json.gz", "t.sqlite"}));
 
