@@ -293,13 +293,14 @@ std::string OtherProfiler(const policy::Environment& environment) {
 void StartDevice(tracer::Tracer& tracer, const policy::Tracer& policy, const tracer::TraceFacts& about) {
   std::string problem;
   if (tracer.StartDevice(policy, about, &problem)) {
-    tracer.AddFact("device_work", "on");
+    tracer.AddLateFact(tracer::kFactDeviceWork, "on");
     if (std::atexit(StopDevice) != 0) StopDevice();
     return;
   }
-  if (problem.empty()) return;
-  tracer.AddFact("device_work", "off: " + problem);
-  policy::LogWarn("nothing of the devices is in the trace: " + problem);
+  const bool wanted = !problem.empty();
+  if (!wanted) problem = "tracer.device is off";
+  tracer.AddLateFact(tracer::kFactDeviceWork, (tracer::kDeviceWorkOff + problem).c_str());
+  if (wanted) policy::LogWarn("nothing of the devices is in the trace: " + problem);
 }
 
 // Said once where it fails, in the log and for the summary.

@@ -201,6 +201,10 @@ TEST(VerdictTest, WithoutDevicesOfTheHost) {
   EXPECT_EQ(Say(report),
             "what the GPU did was not recorded (tracer.device was off, or CUPTI was not there); of a step of 1.00 ms "
             "the longest part is outside CUDA calls, 790 us (79.0 %), 600 us of it before train.py:82");
+  process.no_devices = "a profiler is attached: X is set";
+  EXPECT_TRUE(
+      Say(report).starts_with("what the GPU did was not recorded (a profiler is attached: X is set); of a step"))
+      << Say(report);
   report.kernels_recorded = true;
   EXPECT_TRUE(Say(report).starts_with("none of its kernels are in the trace; of a step")) << Say(report);
   process.unwatched_everywhere = true;

@@ -65,6 +65,7 @@ class Losses:
             },
             "measured_calls": len(measured),
             "why_no_lines": None,
+            "why_no_devices": None,
             "measured_calls_without_line": sum(call["siteId"] is None for call in measured),
             "calls_outside_steps": self.calls_outside if self.has_steps else None,
             # Those that are equally frequent are in no order.

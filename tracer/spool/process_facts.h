@@ -38,7 +38,9 @@ inline constexpr char kFactWorldSize[] = "world_size";
 // The folder of a PyTorch that is not in site-packages, with its slash (pytorch_folder.h); left out if none was seen.
 inline constexpr char kFactPyTorchFolder[] = "pytorch_folder";
 inline constexpr char kFactKeep[] = "keep";  // "newest", or "first: ..." and why not; left out if it was not asked for
-inline constexpr char kFactWindow[] = "window";               // tracer.window, where it has one
+inline constexpr char kFactWindow[] = "window";           // tracer.window, where it has one
+inline constexpr char kFactDeviceWork[] = "device_work";  // "on", or kDeviceWorkOff and why
+inline constexpr char kDeviceWorkOff[] = "off: ";
 inline constexpr char kFactNativeStacks[] = "native_stacks";  // why there are none, where they were asked for
 
 // How often something that belongs into the trace found no room so far; left out if never. Nothing is missing from a

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import unittest
 from unittest import mock
 
@@ -136,6 +137,29 @@ class Checks(unittest.TestCase):
             checks["sanitizer.copies"]({})
             with mock.patch.dict(os.environ, WRONG="1"), self.assertRaisesRegex(Failed, "printed"):
                 checks["sanitizer.copies"]({})
+
+    def test_what_a_trace_has_of_its_devices(self):
+        def said(*statements):
+            with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+                connection.execute("CREATE TABLE SLIPSTREAM_FACTS (processId INTEGER, key TEXT, value TEXT)")
+                for statement in statements:
+                    connection.execute(statement)
+                return sanitizer.devices_in(connection)
+
+        kernels = (
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (correlationId INTEGER)",
+            "CREATE TABLE SLIPSTREAM_CALLS (correlationId INTEGER)",
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1), (1), (2)",
+            "INSERT INTO SLIPSTREAM_CALLS VALUES (1), (2)",
+        )
+        self.assertEqual("3 kernels, 3 of them with their call", said(*kernels))
+        with self.assertRaisesRegex(Failed, "2 of 3 kernels have no call"):
+            said(*kernels, "DELETE FROM SLIPSTREAM_CALLS WHERE correlationId = 1")
+        off = "INSERT INTO SLIPSTREAM_FACTS VALUES (1, 'device_work', 'off: a profiler is attached: X is set')"
+        self.assertEqual("no kernels (off: a profiler is attached: X is set)", said(off))
+        for wrong in ((), ("INSERT INTO SLIPSTREAM_FACTS VALUES (1, 'device_work', 'on')",)):
+            with self.assertRaisesRegex(Failed, "does not say why"):
+                said(*wrong)
 
 
 if __name__ == "__main__":

@@ -124,14 +124,19 @@ def devices_in_trace(suite, trace):
     export = [suite.slipstream, "export", trace, "--sqlite", database, "--force"]
     suite.command("sanitizer", export, timeout=60).expect_success("slipstream export")
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        kernels, with_call = 0, 0
-        # A table that would have no rows is not there.
-        if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'").fetchone():
-            kernels, with_call = connection.execute(
-                "SELECT count(*), count(c.correlationId) FROM CUPTI_ACTIVITY_KIND_KERNEL k "
-                "LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = k.correlationId"
-            ).fetchone()
-        facts = [value for (value,) in connection.execute("SELECT value FROM SLIPSTREAM_FACTS WHERE name = 'device_work'")]
+        return devices_in(connection)
+
+
+def devices_in(connection):
+    """The same of its database."""
+    kernels, with_call = 0, 0
+    # A table that would have no rows is not there.
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'CUPTI_ACTIVITY_KIND_KERNEL'").fetchone():
+        kernels, with_call = connection.execute(
+            "SELECT count(*), count(c.correlationId) FROM CUPTI_ACTIVITY_KIND_KERNEL k "
+            "LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = k.correlationId"
+        ).fetchone()
+    facts = [value for (value,) in connection.execute("SELECT value FROM SLIPSTREAM_FACTS WHERE key = 'device_work'")]
     if kernels:
         # Of those that were on their way when a profiler came or went, the call is not known.
         if with_call < 0.9 * kernels:

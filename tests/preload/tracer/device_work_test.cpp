@@ -314,20 +314,21 @@ INSTANTIATE_TEST_SUITE_P(Versions, DeviceWorkTest, ::testing::Values("130001", "
 
 // Nothing of CUPTI is in a process that records nothing or wants none of it, or where it is somebody else's.
 TEST(DeviceWorkOffTest, LibcuptiIsNotLoaded) {
-  const auto run = [](const Variables& more) {
+  const auto run = [](const Variables& more, const std::string& why) {
     const std::string directory = NewDirectory();
     const Finished finished = RunTraced({DEVICE_WORK, "2", "0", "cupti"}, directory, more);
     const Trace trace = ReadOnlyTrace(directory);
     EXPECT_EQ(trace.Calls().at("cudaLaunchKernel"), 4U);
     EXPECT_TRUE(trace.Activities(ActivityKind::kKernel).empty());
     EXPECT_TRUE(trace.Of(RecordKind::kDriverCall).empty());
+    EXPECT_EQ(trace.reader->facts().at("device_work"), "off: " + why);
     return finished.out;
   };
   const std::string none = "2 rounds done\nno libcupti\n";
-  EXPECT_EQ(run({{"SLIPSTREAM_TRACER_DEVICE", "off"}}), none);
+  EXPECT_EQ(run({{"SLIPSTREAM_TRACER_DEVICE", "off"}}, "tracer.device is off"), none);
   for (const char* const name :
        {"NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "CUDA_INJECTION64_PATH"}) {
-    EXPECT_EQ(run(WithDevice({{name, "1"}})), none) << name;
+    EXPECT_EQ(run(WithDevice({{name, "1"}}), std::string("a profiler is attached: ") + name + " is set"), none);
   }
   const Variables unrecorded = Preload(SLIPSTREAM_LIBRARY);
   EXPECT_EQ(RunProgram({DEVICE_WORK, "2", "0", "cupti"}, unrecorded).out, none) << "nothing is recorded";

@@ -378,6 +378,7 @@ Json NotSeenJson(const ProcessReport& process) {
           {"measured_calls", process.measured_calls},
           {"measured_calls_without_line", process.calls_without_line},
           {"why_no_lines", OrNull(process.no_lines)},
+          {"why_no_devices", OrNull(process.no_devices)},
           {"calls_outside_steps", process.has_steps ? Json(process.calls_outside_steps) : Json(nullptr)},
           {"failed_calls", std::move(errors)}};
 }

@@ -91,6 +91,9 @@ std::string NotSeenText(const Report& report, const ProcessReport& process) {
     say("devices: of " + Counted(process.unattributed, "kernel, copy or set", "kernels, copies and sets") +
         " the call is not in the trace");
   }
+  if (!process.no_devices.empty()) {
+    say("devices: nothing of them was recorded: " + Escape(process.no_devices));
+  }
   if (process.calls_without_line != 0) {
     say("lines: " + WithThousands(process.calls_without_line) + " of " + WithThousands(process.measured_calls) +
         " calls have none (" +

@@ -211,6 +211,12 @@ void TakeLines(DatabaseReader* reader, ProcessReport* process) {
       are_read ? "no line of the program was seen to begin each of them" : "Python lines: " + process->no_lines;
 }
 
+void TakeDevices(DatabaseReader* reader, ProcessReport* process) {
+  const std::optional<std::string> fact = FactOf(reader, process->process, tracer::kFactDeviceWork);
+  const std::string_view off = tracer::kDeviceWorkOff;
+  if (fact && fact->starts_with(off)) process->no_devices = fact->substr(off.size());
+}
+
 // Nobody knows steps: the thread with most records, and the whole of the process.
 void TakeWhole(DatabaseReader* reader, Draft* draft) {
   ProcessReport& process = draft->report;
@@ -415,6 +421,7 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
       if (draft.report.has_steps && !LeaveOutPaused(pauses, &draft.report)) draft.report.has_steps = false;
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
+      TakeDevices(reader, &draft.report);
       draft.report.intercept = FactOf(reader, draft.report.process, kFactIntercept).value_or("");
       TakeDropsAndName(reader, pauses, &draft);
       TakeStart(reader, &draft.report);

@@ -271,6 +271,8 @@ struct ProcessReport {
   std::string why_no_steps;
   // Behind "Python lines: ", why there are none; empty: they are read, or an older trace does not say.
   std::string no_lines;
+  // Why nothing of its devices was recorded; empty: it was, or an older trace does not say.
+  std::string no_devices;
   // Which interface was intercepted, "runtime" or "driver"; empty: an older trace does not say.
   std::string intercept;
   bool sees_driver() const { return intercept == "driver"; }

@@ -282,8 +282,7 @@ std::string Ahead(const ProcessReport& process) {
   if (!process.ahead) {
     return Wrapped("  ", process.unwatched_everywhere
                              ? "what was gained is not known: another profiler had the devices in every step"
-                             : "what was gained is not known: a recording of the devices would tell "
-                               "(tracer.device was off, or CUPTI was not there)");
+                             : "what was gained is not known: a recording of the devices would tell");
   }
   const AheadReport& ahead = *process.ahead;
   const double divisor = process.divisor();

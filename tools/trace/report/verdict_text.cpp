@@ -102,7 +102,9 @@ std::string Idle(const Report& report, const ProcessReport& process, const Verdi
 }
 
 std::string DevicesNotKnown(const Report& report, const ProcessReport& process, const Verdict& verdict) {
-  std::string why = "what the GPU did was not recorded (tracer.device was off, or CUPTI was not there)";
+  std::string why =
+      "what the GPU did was not recorded (" +
+      (process.no_devices.empty() ? "tracer.device was off, or CUPTI was not there" : Escape(process.no_devices)) + ")";
   if (process.unwatched_everywhere) {
     why = "what the GPU did is not known, as another profiler had the devices in every step";
   } else if (report.kernels_recorded) {
