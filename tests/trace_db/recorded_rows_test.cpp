@@ -387,6 +387,11 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
   EXPECT_EQ(One("SELECT value FROM META_DATA_EXPORT WHERE name = 'EXPORT_SCHEMA_VERSION_MINOR'"), "16");
   EXPECT_EQ(One("SELECT label FROM ENUM_CUDA_MEM_KIND WHERE id = 1"), "Pinned");
   EXPECT_EQ(One("SELECT label FROM ENUM_CUDA_MEMCPY_OPER WHERE id = 1"), "Host-to-Device");
+  EXPECT_EQ(Query("SELECT id, label FROM ENUM_CUPTI_SYNC_TYPE ORDER BY id"), (Rows{{"0", "Unknown"},
+                                                                                   {"1", "Event sync"},
+                                                                                   {"2", "Stream wait sync"},
+                                                                                   {"3", "Stream sync"},
+                                                                                   {"4", "Context sync"}}));
   EXPECT_EQ(One("SELECT name FROM ENUM_NSYS_EVENT_TYPE WHERE id = 59"), "NvtxPushPopRange");
   EXPECT_EQ(One("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME"), std::to_string(result.start_unix_ns));
   EXPECT_EQ(One("SELECT value FROM TARGET_INFO_SYSTEM_ENV WHERE name = 'Hostname'"), tracer::HostName());
