@@ -3,7 +3,7 @@
 // (tracer/device/device_tracer.h), behind it is remembered what the client has (tracer/device/cupti_clients.h), and the
 // call itself is the client's own: every one is forwarded, whatever happens.
 //
-// Where slipstream does not use CUPTI, which is the default, a call is looked up, forwarded and remembered.
+// Where slipstream does not use CUPTI, as in a run that is not recorded, a call is looked up, forwarded and remembered.
 //
 // Threading: any thread.
 // Hazard: a call waits for slipstream's last fetch of records where slipstream was in CUPTI.

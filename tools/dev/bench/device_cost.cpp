@@ -1,14 +1,16 @@
 // What recording the work of devices costs a program, part by part: a library that a program loads and switches, for
 // device_cost.py. Each level does all that the one below does, as the tracer does it (tracer/device/device_tracer.cpp):
 //
-//   0 nothing    1 kernels are recorded    2 copies and sets too    3 and the driver's functions that make work are
-//   listened to    4 and records are read    5 and a thread fetches them four times a second
+//   0 nothing    1 kernels are recorded    2 copies, sets and synchronizations too    3 and the driver's functions that
+//   make work or wait for it are listened to    4 and records are read    5 and a thread fetches them four times a
+//   second
 //
 // Threading: one thread switches; CUPTI's callbacks come from any.
 // Errors: a switch that CUPTI refuses answers with CUPTI's number.
 #include <cupti.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -70,10 +72,12 @@ void CUPTIAPI OnCall(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*)
   g_calls.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool MakesWork(std::string_view function) {
-  if (function.starts_with("cuLaunchHostFunc")) return false;
-  return function.starts_with("cuLaunch") || function.starts_with("cuGraphLaunch") ||
-         function.starts_with("cuMemcpy") || function.starts_with("cuMemset");
+bool IsListenedTo(std::string_view function) {
+  constexpr std::array<std::string_view, 8> kBegin = {"cuLaunch",         "cuGraphLaunch",       "cuMemcpy",
+                                                      "cuMemset",         "cuStreamSynchronize", "cuEventSynchronize",
+                                                      "cuCtxSynchronize", "cuStreamWaitEvent"};
+  return !function.starts_with("cuLaunchHostFunc") &&
+         std::any_of(kBegin.begin(), kBegin.end(), [&](std::string_view begin) { return function.starts_with(begin); });
 }
 
 class Fetcher {
@@ -106,7 +110,8 @@ class Fetcher {
 Fetcher g_fetcher;
 
 constexpr std::array kKinds = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
-                               CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET};
+                               CUPTI_ACTIVITY_KIND_MEMCPY2, CUPTI_ACTIVITY_KIND_MEMSET,
+                               CUPTI_ACTIVITY_KIND_SYNCHRONIZATION};
 
 }  // namespace
 
@@ -137,7 +142,7 @@ extern "C" {
     for (uint32_t id = 1; id < 2048; ++id) {
       const char* name = nullptr;
       CUPTI_FUNCTION(cuptiGetCallbackName)(CUPTI_CB_DOMAIN_DRIVER_API, id, &name);
-      if (name == nullptr || !MakesWork(name)) continue;
+      if (name == nullptr || !IsListenedTo(name)) continue;
       CUPTI_FUNCTION(cuptiEnableCallback)(1, g_subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
     }
   }

@@ -20,7 +20,7 @@ import time
 
 import pairs
 
-LEVELS = ("bare", "kernels", "copies and sets", "driver callbacks", "records read", "fetched 4 times a second")
+LEVELS = ("bare", "kernels", "copies, sets and waits", "driver callbacks", "records read", "fetched 4 times a second")
 
 
 def load(path):
