@@ -45,6 +45,13 @@ namespace slipstream::allocator {
   ROW(kReclaimed, "reclaimed", kBeside, "idle blocks given back to the driver because it had no memory left",          \
       "when the driver had none left")                                                                                 \
   ROW(kRetried, "retried", kBeside, "allocations tried again after that", "tried again")                               \
+  ROW(kDriverAllocated, "driver.allocated", kAside, "of the grown, allocations whose time at the driver was taken",    \
+      "at the driver")                                                                                                 \
+  ROW(kSparedAllocation, "spared.allocation", kAside,                                                                  \
+      "allocations that the driver was spared; time: the driver's fastest allocation until then, each time",           \
+      "allocations spared")                                                                                            \
+  ROW(kSparedFree, "spared.free", kAside,                                                                              \
+      "frees that the driver was spared; time: the driver's fastest free until then, each time", "frees spared")       \
   ROW(kStreamReused, "stream.reused", kOutcome,                                                                        \
       "stream-ordered allocations served with memory that was free in its stream's order", "from the heap")            \
   ROW(kStreamGrown, "stream.grown", kOutcome, "stream-ordered allocations served with new memory", "by the driver")    \

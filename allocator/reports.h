@@ -1,7 +1,7 @@
 // Who is told what a pool of device memory does.
 //
 // Threading: the functions are called from any thread, inside the program's calls: no lock, no allocation. None is
-// null.
+// null, but where it says so.
 #pragma once
 
 #include <cuda.h>
@@ -32,6 +32,8 @@ struct Reports {
   void (*holds)(CUdevice device, const PoolFigures& figures);
   // Whether the next figures of the device are to have what has to be asked for: seldom true.
   bool (*wants_more)(CUdevice device);
+  // A decision that is about time, in nanoseconds. This one may be null: nobody counts.
+  void (*timed)(Decision decision, uint64_t time_ns) = nullptr;
 };
 
 }  // namespace slipstream::allocator

@@ -145,10 +145,13 @@ Block* Segments::TakeBehind(DevicePool& pool, size_t bytes) {
   return nullptr;
 }
 
-CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made) {
+CUresult Segments::Grow(DevicePool& pool, size_t bytes, Block** made, uint64_t* time_ns) {
   const cuda::InContext in(driver_, pool.context());
   CUdeviceptr address = 0;
+  const uint64_t start = cuda::NowNs();
   if (const CUresult result = driver_.cuMemAlloc(&address, bytes); result != CUDA_SUCCESS) return result;
+  *time_ns = cuda::NowNs() - start;
+  allocations_.Took(*time_ns);
   try {
     auto block = std::make_unique<Block>();
     block->address = address;
@@ -178,7 +181,8 @@ void Segments::Reserve(DevicePool& pool) {
   for (size_t count = policy_.pre_reserve / bytes; count != 0; --count) {
     if (pool.idle_bytes() + taken > MostIdle(pool) || pool.driver_free() < policy_.keep_free + taken) break;
     Block* block = nullptr;
-    if (Grow(pool, bytes, &block) != CUDA_SUCCESS) break;
+    uint64_t driver_ns = 0;
+    if (Grow(pool, bytes, &block, &driver_ns) != CUDA_SUCCESS) break;
     block->state.store(BlockState::kIdle, std::memory_order_release);
     block->passed = true;
     block->idle_since_ns = Block::kNeverOld;
@@ -189,9 +193,14 @@ void Segments::Reserve(DevicePool& pool) {
   trimmer_.MemoryIsIdle();
 }
 
-void* Segments::HandOut(DevicePool& pool, Block* block, Decision how) {
+void* Segments::HandOut(DevicePool& pool, Block* block, Decision how, uint64_t driver_ns) {
   pool.CountLive(static_cast<int64_t>(block->bytes));
   Count(how, block->bytes);
+  if (how == Decision::kGrown) {
+    CountTime(Decision::kDriverAllocated, driver_ns);
+  } else {
+    CountSpared(Decision::kSparedAllocation, allocations_);
+  }
   auto* const address = reinterpret_cast<void*>(block->address);
   // From here on the program may free it.
   block->state.store(BlockState::kLive, std::memory_order_release);
@@ -240,8 +249,9 @@ void* Segments::Take(size_t bytes) {
       continue;
     }
     Block* block = nullptr;
-    CUresult grown = Grow(*pool, bytes, &block);
-    if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+    uint64_t driver_ns = 0;
+    CUresult grown = Grow(*pool, bytes, &block, &driver_ns);
+    if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown, driver_ns);
     if (grown != CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
     if (found.pending != 0) {
       ledger_.WithoutCapture([&] { block = TakeBehind(*pool, bytes); });
@@ -253,8 +263,8 @@ void* Segments::Take(size_t bytes) {
       ++own;
       pool->CountRetry();
       Count(Decision::kRetried, bytes);
-      grown = Grow(*pool, bytes, &block);
-      if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown);
+      grown = Grow(*pool, bytes, &block, &driver_ns);
+      if (grown == CUDA_SUCCESS) return HandOut(*pool, block, Decision::kGrown, driver_ns);
     }
     if (!pool->AwaitMove(seen + own)) break;
   }
@@ -347,6 +357,7 @@ Segments::Freed Segments::Park(void* memory) {
     Delete(block);
     return Freed::kNot;
   }
+  CountSpared(Decision::kSparedFree, frees_);
   block->idle_since_ns = cuda::CoarseNowNs();
   pool->Put(block);
   pool->Moved();

@@ -25,6 +25,7 @@
 #include "allocator/block_map.h"
 #include "allocator/decision.h"
 #include "allocator/device_pool.h"
+#include "allocator/driver_times.h"
 #include "allocator/reports.h"
 #include "allocator/trimmer.h"
 #include "cuda/contexts.h"
@@ -121,6 +122,13 @@ class Segments {
     }
   }
   void Count(Decision decision, size_t bytes) const { reports_.decided(decision, bytes); }
+  // The driver was spared a call of this sort.
+  void CountSpared(Decision decision, const DriverTimes& sort) const {
+    if (const uint64_t fastest = sort.FastestNs(); fastest != 0) CountTime(decision, fastest);
+  }
+  void CountTime(Decision decision, uint64_t time_ns) const {
+    if (reports_.timed != nullptr) reports_.timed(decision, time_ns);
+  }
   void Report(DevicePool& pool, bool at_once);
 
   // -- allocations
@@ -131,9 +139,10 @@ class Segments {
   Found Find(DevicePool& pool, size_t bytes);
   void FindIn(DevicePool& pool, size_t shard, size_t bytes, size_t most, Found* found);
   Block* TakeBehind(DevicePool& pool, size_t bytes);
-  CUresult Grow(DevicePool& pool, size_t bytes, Block** block);
+  // `time_ns`: how long the driver took.
+  CUresult Grow(DevicePool& pool, size_t bytes, Block** block, uint64_t* time_ns);
   void Reserve(DevicePool& pool);
-  void* HandOut(DevicePool& pool, Block* block, Decision how);
+  void* HandOut(DevicePool& pool, Block* block, Decision how, uint64_t driver_ns = 0);
   bool IsWhatItWas(const Block& block);
   // Of a device's memory, one part in so many is little.
   static constexpr size_t kShort = 8;
@@ -164,6 +173,8 @@ class Segments {
   cuda::Contexts contexts_;
   const cuda::Driver& driver_ = contexts_.driver();
 
+  DriverTimes allocations_;
+  DriverTimes frees_;
   BlockMap blocks_;
   std::array<std::atomic<DevicePool*>, cuda::Contexts::kMostDevices> pools_{};
   Trimmer trimmer_;

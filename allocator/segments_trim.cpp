@@ -43,7 +43,9 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
     // S55: no lock is held here.
     std::unique_lock<std::mutex> held;
     if (Broken(Mutant::kS55)) held = pool.LockFences();
+    const uint64_t start = cuda::NowNs();
     if (driver_.cuMemFree(address) != CUDA_SUCCESS) continue;
+    frees_.Took(cuda::NowNs() - start);
     released += TakenFromDriver(bytes);
     pool.GaveToDriver(TakenFromDriver(bytes));
     if (why == Decision::kTrimmed) pool.CountTrim();

@@ -4,26 +4,35 @@
 #include <new>
 #include <thread>
 
+#include "cuda/clock.h"
 #include "cuda/own_work.h"
 
 namespace slipstream::cuda {
+namespace {
+
+constinit thread_local uint64_t t_waited_until_ns = 0;
+
+}  // namespace
 
 FenceRef::~FenceRef() {
   if (fence_ == nullptr) return;
   if (fence_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) fence_->pool->GiveBack(fence_);
 }
 
-bool FenceRef::Done() const {
-  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return true;
-  if (fence_->pool->driver().cuEventQuery(fence_->event) != CUDA_SUCCESS) return false;
-  fence_->done.store(true, std::memory_order_release);
-  return true;
+CUresult FenceRef::Ask() const {
+  if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return CUDA_SUCCESS;
+  const CUresult answer = fence_->pool->driver().cuEventQuery(fence_->event);
+  if (answer == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
+  return answer;
 }
+
+uint64_t FenceRef::WaitedUntilNs() { return t_waited_until_ns; }
 
 CUresult FenceRef::Wait() const {
   if (fence_->done.load(std::memory_order_acquire) || fence_->pool->IsAbandoned(fence_->context)) return CUDA_SUCCESS;
   const OwnWork own;
   const CUresult result = fence_->pool->driver().cuEventSynchronize(fence_->event);
+  t_waited_until_ns = NowNs();
   if (result == CUDA_SUCCESS) fence_->done.store(true, std::memory_order_release);
   return result;
 }
@@ -37,6 +46,7 @@ bool FenceRef::WaitAtMost(std::chrono::nanoseconds limit) const {
     if (Done()) return true;
     if (last) return false;
     std::this_thread::sleep_for(sleep);
+    t_waited_until_ns = NowNs();
   }
 }
 

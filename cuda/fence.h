@@ -56,7 +56,9 @@ class FenceRef {
   Fence* Release() { return std::exchange(fence_, nullptr); }
 
   // Whether all work before the fence has run. A driver error (a broken context) is "no".
-  bool Done() const;
+  bool Done() const { return Ask() == CUDA_SUCCESS; }
+  // CUDA_SUCCESS: it has. CUDA_ERROR_NOT_READY: the driver says that it has not. Else the driver's error.
+  CUresult Ask() const;
   // The same, as far as it is known without a question.
   bool KnownDone() const { return fence_->done.load(std::memory_order_acquire); }
   // Returns when it has, or with the driver's error.
@@ -64,6 +66,10 @@ class FenceRef {
   // The same, but for at most so long: then whether it has passed. The driver has no wait with an end, so it is asked
   // again and again, and the thread sleeps in between.
   bool WaitAtMost(std::chrono::nanoseconds limit) const;
+  bool Is(const Fence* fence) const { return fence_ == fence; }
+
+  // When the calling thread last came back from one of these two, by NowNs(); 0: it has waited for nothing.
+  static uint64_t WaitedUntilNs();
 
  private:
   friend class Behind;

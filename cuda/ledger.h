@@ -77,6 +77,9 @@ class Ledger {
     bool heeds_transports = true;      // memory that a transport could read counts as shared
     // A debt was waited for. Null: nobody counts.
     void (*settled)(Before what, uint64_t time_ns) = nullptr;
+    // A wait that the calling thread had skipped was seen to be due still. `time_ns`: for at least so long the thread
+    // has gone on, in no wait of slipstream's, while that or another one was; no moment is told twice. Null: as above.
+    void (*ran_on)(uint64_t time_ns) = nullptr;
     // What a user should know of this process, said once. Null: nobody listens.
     void (*explain)(const char* key, const char* text) = nullptr;
   };
@@ -337,6 +340,8 @@ class Ledger {
     StreamKey stream;
     Fence* fence = nullptr;  // held
     uint64_t mark = 0;       // of EventMarks' counter
+    uint64_t since_ns = 0;   // when the thread went on
+    bool told = false;       // that it was seen to be due still
   };
 
   // Pages of the host that were pinned when the thread asked about them. Memory is pinned by whole pages.
@@ -360,6 +365,7 @@ class Ledger {
     uint64_t id = 0;  // 0: none yet
     Deferred deferred[kMaxDeferred];
     size_t deferred_count = 0;
+    uint64_t told_until_ns = 0;  // of the time in which it went on
     PinnedPages pinned;
     ThreadWork::Mine work = {};
   };
@@ -394,7 +400,9 @@ class Ledger {
 
   void Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark);
   void SettleWhat(OfThread& thread, Before what, uint64_t after_mark);
-  void WaitCounted(const FenceRef& fence, Before what);
+  // Whether the driver said that it was still running.
+  bool WaitCounted(const FenceRef& fence, Before what);
+  void RanOn(OfThread& thread, uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const;
   bool WaitCountedAtMost(const FenceRef& fence, Before what);
   bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
   void Count(Before what, uint64_t time_ns) const {

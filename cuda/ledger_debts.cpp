@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <utility>
@@ -17,11 +18,13 @@ constexpr std::chrono::seconds kLongestWaitForAnother{30};
 
 }  // namespace
 
-void Ledger::WaitCounted(const FenceRef& fence, Before what) {
-  if (fence.Done()) return;
+bool Ledger::WaitCounted(const FenceRef& fence, Before what) {
+  const CUresult before = fence.Ask();
+  if (before == CUDA_SUCCESS) return false;
   const uint64_t start = NowNs();
   (void)fence.Wait();  // an error is the program's to see, from its own call
   Count(what, NowNs() - start);
+  return before == CUDA_ERROR_NOT_READY;
 }
 
 // False: it took too long.
@@ -36,8 +39,16 @@ bool Ledger::WaitCountedAtMost(const FenceRef& fence, Before what) {
 // ---- making them
 
 void Ledger::KeepToTwo(const StreamKey& stream) {
-  const FenceRef oldest = run_ahead_.MustWaitFor(stream);
-  if (oldest && !Broken(Mutant::kS23)) WaitCounted(oldest, Before::kThirdDebt);
+  OfThread& thread = Mine();
+  const uint64_t now = thread.deferred_count != 0 ? NowNs() : 0;
+  FenceRef running;
+  const FenceRef oldest = run_ahead_.MustWaitFor(stream, &running);
+  for (size_t i = 0; i < thread.deferred_count && running; ++i) {
+    Deferred& deferred = thread.deferred[i];
+    if (!running.Is(deferred.fence) || std::exchange(deferred.told, true)) continue;
+    RanOn(thread, deferred.since_ns, now, FenceRef::WaitedUntilNs());
+  }
+  if (oldest && !Broken(Mutant::kS23)) (void)WaitCounted(oldest, Before::kThirdDebt);
 }
 
 // All later work of the context goes behind all work of the stream. That is more than the copy: another thread may have
@@ -73,13 +84,27 @@ void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark
   }
   if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
-  *place = {stream, FenceRef(fence).Release(), mark};
+  *place = {stream, FenceRef(fence).Release(), mark, NowNs()};
+}
+
+// A wait that was skipped at `since_ns` was due until `until_ns` at least. What was told before, and what the thread
+// itself spent waiting for a fence, is not told (again).
+void Ledger::RanOn(OfThread& thread, uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const {
+  if (options_.ran_on == nullptr) return;
+  const uint64_t from = std::max({since_ns, thread.told_until_ns, waited_until_ns});
+  options_.ran_on(until_ns > from ? until_ns - from : 0);
+  thread.told_until_ns = std::max(thread.told_until_ns, until_ns);
 }
 
 // ---- settling them
 
 // Waits for what the thread has deferred since `after_mark`.
+// Those that are seen to be due still were so from when they were skipped until now: together since the first of them.
 void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
+  const uint64_t waited_until = FenceRef::WaitedUntilNs();
+  const uint64_t now = thread.deferred_count != 0 ? NowNs() : 0;  // before the driver is asked
+  uint64_t since = now;
+  size_t due = 0;
   size_t kept = 0;
   for (size_t i = 0; i < thread.deferred_count; ++i) {
     if (thread.deferred[i].mark <= after_mark) {
@@ -87,9 +112,14 @@ void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
       ++kept;
       continue;
     }
-    const FenceRef fence(thread.deferred[i].fence);
-    WaitCounted(fence, what);
+    const Deferred& deferred = thread.deferred[i];
+    const FenceRef fence(deferred.fence);
+    if (!WaitCounted(fence, what) || deferred.told) continue;
+    since = std::min(since, deferred.since_ns);
+    ++due;
   }
+  // The time with the first, and no moment twice.
+  for (; due != 0; --due) RanOn(thread, since, now, waited_until);
   for (size_t i = kept; i < thread.deferred_count; ++i) thread.deferred[i] = Deferred();
   thread.deferred_count = kept;
 }
@@ -212,7 +242,7 @@ void* Ledger::SettleForAnother(void* argument) {
   const Driver& driver = settlement->ledger->driver_;
   (void)driver.cuCtxSetCurrent(settlement->ledger->first_.context);
   const RelaxedCapture relaxed(driver);
-  for (const FenceRef& fence : settlement->fences) settlement->ledger->WaitCounted(fence, Before::kThreadExit);
+  for (const FenceRef& fence : settlement->fences) (void)settlement->ledger->WaitCounted(fence, Before::kThreadExit);
   const std::lock_guard lock(settlement->mutex);
   settlement->done = true;
   settlement->changed.notify_one();  // with the lock held: the settlement lives on the stack of the thread that is told

@@ -149,8 +149,14 @@ SAME_PLACE(kSyncSettledThreadExit, kThreadExit);
 SAME_PLACE(kSyncSettledBound, kThirdDebt);
 #undef SAME_PLACE
 
+void CountRanOn(uint64_t time_ns) { CountTransfer(transfer::Decision::kSyncRanOn, 0, time_ns); }
+
 void CountAllocator(allocator::Decision decision, uint64_t bytes) {
   CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), bytes, 0, ShareOf(decision));
+}
+
+void CountAllocatorTime(allocator::Decision decision, uint64_t time_ns) {
+  CountDecision(kAllocatorDecisions + static_cast<size_t>(decision), 0, time_ns, ShareOf(decision));
 }
 
 void Explain(const char* key, const char* text) {
@@ -244,6 +250,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
       new (std::nothrow) cuda::Ledger({.hmm_is_system_memory = policy.transfer.hmm == policy::HmmMode::kStandAside,
                                        .heeds_transports = !policy.transfer.skip_with_rdma,
                                        .settled = CountSettled,
+                                       .ran_on = CountRanOn,
                                        .explain = Explain});
   if (ledger == nullptr) return 0;
   g_ledger.store(ledger, std::memory_order_seq_cst);
@@ -258,7 +265,8 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
         transfer::Engine(policy.transfer, threads, ranks_here, CountTransfer, SitesFor(policy.transfer), *ledger);
     g_transfer.store(engine, std::memory_order_release);
   }
-  const allocator::Reports reports = {.decided = CountAllocator, .holds = RecordMemory, .wants_more = WantsDeviceUse};
+  const allocator::Reports reports = {
+      .decided = CountAllocator, .holds = RecordMemory, .wants_more = WantsDeviceUse, .timed = CountAllocatorTime};
   if (allocator.device) {
     auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, *ledger, reports);
     g_allocator.store(pool, std::memory_order_release);

@@ -139,6 +139,10 @@ namespace slipstream::transfer {
       "at the end of a thread")                                                                                        \
   ROW(kSyncSettledBound, "sync.settled.bound", kBeside,                                                                \
       "oldest skipped waits made up for because two were open on the stream", "because two were open on a stream")     \
+  ROW(kSyncRanOn, "sync.ran_on", kAside,                                                                               \
+      "skipped waits that were still due when their thread came back to them; time: for which threads had gone on, "   \
+      "at least",                                                                                                      \
+      "still due later")                                                                                               \
   ROW(kVerified, "verified", kBeside, "copies through staging memory compared with their source (transfer.verify)",    \
       "compared after reading them back")                                                                              \
   ROW(kVerifiedWrong, "verified.wrong", kBeside,                                                                       \

@@ -24,6 +24,7 @@ TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
     // The engine's names decide what line they are in.
     if (std::string_view(text.name).starts_with("transfer.sync.skipped")) continue;
     if (std::string_view(text.name) == "transfer.h2d.ahead") continue;  // part of another line: ARunInWords
+    if (IsSumOfTimes(text.name)) continue;                              // ASumOfTimesIsNoReason
     const Lines lines = TransferLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_EQ(lines.size(), 1U) << text.name;
     EXPECT_FALSE(lines[0].starts_with("also")) << lines[0];
@@ -67,10 +68,24 @@ TEST(DecisionsTest, EveryDecisionOfTheAllocatorHasItsPhrase) {
   for (const policy::DecisionText& text : allocator::kDecisionTexts) {
     EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     if (std::string_view(text.name) == "allocator.retried") continue;  // is said with what was given back
+    if (IsSumOfTimes(text.name)) continue;                             // ASumOfTimesIsNoReason
     const Lines lines = AllocatorLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_GE(lines.size(), 1U) << text.name;
     for (const std::string& line : lines) EXPECT_FALSE(line.starts_with("also")) << line;
   }
+}
+
+TEST(DecisionsTest, ASumOfTimesIsNoReason) {
+  EXPECT_EQ(TransferLines({{"transfer.sync.skipped", 3, 0, 0}, {"transfer.sync.ran_on", 2, 0, 1'210'000}}, kWide),
+            (Lines{"skipped 3 of 3 synchronizations",
+                   "2 skipped waits were still due later: threads ran on for at least 1.21 ms meanwhile"}));
+  EXPECT_EQ(TransferLines({{"transfer.sync.ran_on", 1, 0, 5'000}}, kWide),
+            Lines{"1 skipped wait was still due later: threads ran on for at least 5.00 us meanwhile"});
+  EXPECT_EQ(AllocatorLines({{"allocator.driver.allocated", 4, 0, 800'000},
+                            {"allocator.spared.allocation", 3, 0, 300'000},
+                            {"allocator.spared.free", 3, 0, 300'000}},
+                           kWide),
+            Lines{});
 }
 
 TEST(DecisionsTest, MeaningsOfBothEngines) {

@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <thread>
 #include <vector>
 
+#include "cuda/clock.h"
 #include "tests/sim/sim_test.h"
 
 namespace slipstream::cuda {
@@ -18,12 +21,22 @@ namespace {
 
 int g_settled = 0;
 Before g_settled_before = Before::kSynchronization;
+std::atomic<int> g_ran_on = 0;
+std::atomic<uint64_t> g_ran_on_ns = 0;
+
+void Spin() {
+  const uint64_t end = NowNs() + 2'000'000;
+  while (NowNs() < end) {
+  }
+}
 
 class LedgerTest : public simtest::Sim {
  protected:
   void SetUp() override {
     Sim::SetUp();
     g_settled = 0;
+    g_ran_on = 0;
+    g_ran_on_ns = 0;
     OK(cuCtxGetCurrent(&context_));
   }
   void TearDown() override { simClearFailures(); }
@@ -35,7 +48,11 @@ class LedgerTest : public simtest::Sim {
       ++g_settled;
       g_settled_before = what;
     };
-    return *all->emplace_back(std::make_unique<Ledger>(Ledger::Options{.settled = settled}));
+    const auto ran_on = [](uint64_t time_ns) {
+      ++g_ran_on;
+      g_ran_on_ns += time_ns;
+    };
+    return *all->emplace_back(std::make_unique<Ledger>(Ledger::Options{.settled = settled, .ran_on = ran_on}));
   }
 
   // A copy to pinned memory, as the hook tells of it.
@@ -44,6 +61,11 @@ class LedgerTest : public simtest::Sim {
     ledger_.Submitted(reinterpret_cast<uint64_t>(stream));
     OK(cudaMemcpyAsync(pinned_, device_, kBytes, cudaMemcpyDeviceToHost, stream));
     ledger_.Touches({pinned_, kBytes, device_, kBytes}, stream, false);
+  }
+  // A wait that is skipped while more work lies in front of it than a few questions let run.
+  void DeferBusy(cudaStream_t stream) {
+    for (int i = 0; i < 64; ++i) OK(simtest::LaunchFill(device_, kBytes, 1, stream));
+    ASSERT_EQ(ledger_.Defer(Key(stream)), Ledger::Deferral::kMade);
   }
   StreamKey Key(cudaStream_t stream) { return ledger_.KeyOfStream(stream, false); }
   AddressRange Pinned() const { return AddressRange::Of(pinned_, kBytes); }
@@ -143,6 +165,109 @@ TEST_F(LedgerTest, S13_ADebtIsSettledOnceBeforeWhatWouldShowIt) {
   EXPECT_FALSE(Ledger::Defers());
   ledger_.Settle(Before::kCopy);
   EXPECT_EQ(g_settled, 1);
+}
+
+// ---- for how long a thread has gone on past waits that were due
+
+TEST_F(LedgerTest, AThreadRanOnFromWhereItSkippedToWhereItSettles) {
+  ledger_.BeginIfPossible();
+  const uint64_t before = NowNs();
+  DeferBusy(a_);
+  const uint64_t after = NowNs();
+  Spin();
+  const uint64_t settling = NowNs();
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_ran_on, 1);
+  EXPECT_GE(g_ran_on_ns, settling - after);
+  EXPECT_LE(g_ran_on_ns, NowNs() - before);
+}
+
+TEST_F(LedgerTest, OfAWaitThatIsOverNothingIsKnown) {
+  ledger_.BeginIfPossible();
+  DeferBusy(a_);
+  OK(cudaStreamSynchronize(a_));
+  Spin();
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_ran_on, 0);
+  EXPECT_EQ(g_ran_on_ns, 0U);
+}
+
+TEST_F(LedgerTest, NoMomentInWhichAThreadRanOnCountsTwice) {
+  ledger_.BeginIfPossible();
+  const uint64_t before = NowNs();
+  DeferBusy(b_);
+  const uint64_t after = NowNs();
+  DeferBusy(a_);
+  Spin();
+  const uint64_t settling = NowNs();
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_ran_on, 2);
+  EXPECT_GE(g_ran_on_ns, settling - after);
+  EXPECT_LE(g_ran_on_ns, NowNs() - before);
+}
+
+TEST_F(LedgerTest, TheBoundTellsThatTheThreadRanOnAndSettlingNotAgain) {
+  ledger_.BeginIfPossible();
+  DeferBusy(a_);
+  const uint64_t before = NowNs();
+  DeferBusy(a_);
+  const uint64_t after = NowNs();
+  Spin();
+  const uint64_t settling = NowNs();
+  ledger_.KeepToTwo(Key(a_));
+  EXPECT_EQ(g_settled, 1);
+  EXPECT_EQ(g_ran_on, 1);
+  EXPECT_GE(g_ran_on_ns, settling - after);
+  EXPECT_LE(g_ran_on_ns, NowNs() - before);
+  const uint64_t once = g_ran_on_ns;
+  Spin();
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_settled, 2);
+  EXPECT_EQ(g_ran_on_ns, once);
+}
+
+TEST_F(LedgerTest, AThreadThatWaitedForAFenceDidNotRunOn) {
+  ledger_.BeginIfPossible();
+  Fetch(b_);
+  DeferBusy(a_);
+  Spin();
+  const uint64_t waiting = NowNs();
+  ASSERT_TRUE(ledger_.WaitForHostEffects(context_));
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_ran_on, 1);
+  EXPECT_LE(g_ran_on_ns, NowNs() - waiting);
+}
+
+TEST_F(LedgerTest, WhatAnotherThreadSettlesIsNotToldOf) {
+  ledger_.BeginIfPossible();
+  DeferBusy(a_);
+  std::thread([&] {
+    OK(cudaSetDevice(0));
+    ledger_.SettleForAll(Before::kShare);
+    DeferBusy(b_);  // settled for the thread at its end
+  }).join();
+  EXPECT_EQ(g_settled, 2);
+  ledger_.Settle(Before::kSynchronization);
+  EXPECT_EQ(g_ran_on, 0);
+}
+
+TEST_F(LedgerTest, EachThreadRanOnByItself) {
+  ledger_.BeginIfPossible();
+  const uint64_t before = NowNs();
+  const auto run = [&](cudaStream_t stream) {
+    DeferBusy(stream);
+    Spin();
+    ledger_.Settle(Before::kSynchronization);
+  };
+  std::thread other([&] {
+    OK(cudaSetDevice(0));
+    run(b_);
+  });
+  other.join();
+  run(a_);
+  EXPECT_EQ(g_ran_on, 2);
+  EXPECT_GE(g_ran_on_ns, 4'000'000U);
+  EXPECT_LE(g_ran_on_ns, NowNs() - before);
 }
 
 TEST_F(LedgerTest, S63_AnotherThreadsQueryWaitsForTheDebtOfItsStream) {

@@ -49,6 +49,21 @@ class RunAheadTest : public ::testing::Test {
   const StreamKey b_ = {reinterpret_cast<CUstream>(0x200), 0};
 };
 
+TEST_F(RunAheadTest, TheYoungestIsToldWhereTheDriverSaysThatItHasNotPassed) {
+  FenceRef running;
+  (void)Defer(a_);
+  (void)ahead_.MustWaitFor(a_, &running);
+  EXPECT_FALSE(running) << "nobody was asked";
+  const FenceRef second = Defer(a_);
+  (void)ahead_.MustWaitFor(a_, &running);
+  ASSERT_TRUE(running);
+  EXPECT_EQ(running.event(), second.event());
+  running = {};
+  parts_.driver.cuEventQuery = [](CUevent) { return CUDA_ERROR_LAUNCH_FAILED; };
+  (void)ahead_.MustWaitFor(a_, &running);
+  EXPECT_FALSE(running) << "an error says nothing";
+}
+
 TEST_F(RunAheadTest, TheThirdWaitsForTheFirst) {
   EXPECT_FALSE(ahead_.MustWaitFor(a_));
   const FenceRef first = Defer(a_);

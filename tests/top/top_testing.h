@@ -34,7 +34,8 @@ inline CounterView SampleCounters() {
   counters.decisions = {{.name = "transfer.h2d.promoted.large", .count = 40, .bytes = 256 << 20, .time_ns = 0},
                         {.name = "transfer.sync.skipped", .count = 50, .bytes = 0, .time_ns = 0},
                         {.name = "transfer.sync.settled.copy", .count = 2, .bytes = 0, .time_ns = 20'000'000},
-                        {.name = "someone.else", .count = 1, .bytes = 0, .time_ns = 0}};
+                        {.name = "someone.else", .count = 1, .bytes = 0, .time_ns = 0},
+                        {.name = "allocator.spared.free", .count = 60, .bytes = 0, .time_ns = 90}};
   return counters;
 }
 

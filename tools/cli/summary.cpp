@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "policy/text.h"
+#include "tools/cli/summary_gains.h"
 #include "tools/text/decisions.h"
 #include "tools/text/text.h"
 
@@ -235,7 +236,7 @@ std::string FormatSummary(const RunSummary& summary) {
               HumanTime(sum.time_ns) + "\n";
     }
   }
-  return text + FormatFacts(summary.processes, total);
+  return text + FormatGains(GainsOf(summary.processes)) + FormatFacts(summary.processes, total);
 }
 
 }  // namespace slipstream::cli

@@ -3,6 +3,7 @@
 
 #include "tools/cli/process_json.h"
 #include "tools/cli/summary.h"
+#include "tools/cli/summary_gains.h"
 
 namespace slipstream::cli {
 namespace {
@@ -69,6 +70,16 @@ Json TraceJson(const TraceSummary& trace) {
           {"troubles", trace.troubles}};
 }
 
+Json SparedJson(const SparedCalls& spared) { return {{"calls", spared.calls}, {"ns", spared.time_ns}}; }
+
+// null where nothing is known.
+Json GainsJson(const SummaryGains& gains) {
+  if (gains.estimated_ns() == 0) return nullptr;
+  return {{"estimated_ns", gains.estimated_ns()},
+          {"allocations", SparedJson(gains.allocations)},
+          {"frees", SparedJson(gains.frees)}};
+}
+
 Json PolicyJson(const std::vector<policy::LayerFile>& files) {
   Json json = Json::array();
   for (const policy::LayerFile& file : files) {
@@ -92,6 +103,7 @@ std::string SummaryJson(const RunSummary& summary) {
       {"processes", std::move(processes)},
       {"totals",
        {{"functions", FunctionsJson(total)}, {"copies", CopiesJson(total)}, {"decisions", DecisionsJson(total)}}},
+      {"gains", GainsJson(GainsOf(summary.processes))},
       {"trace", summary.trace ? TraceJson(*summary.trace) : Json(nullptr)},
       {"problems", summary.problems}};
   return JsonText(root);

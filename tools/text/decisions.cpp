@@ -28,6 +28,7 @@ constexpr std::string_view kEngine = "transfer.";
 constexpr std::string_view kSkipped = "transfer.sync.skipped";
 constexpr std::string_view kSkippedRest = "transfer.sync.skipped.rest";
 constexpr std::string_view kAhead = "transfer.h2d.ahead";
+constexpr std::string_view kRanOn = "transfer.sync.ran_on";
 
 bool IsVerification(std::string_view name) {
   return name.starts_with("transfer.verified") || name == "transfer.unverified";
@@ -93,6 +94,10 @@ void AppendWrapped(std::vector<std::string>& lines, std::string text, size_t col
 
 }  // namespace
 
+bool IsSumOfTimes(std::string_view name) {
+  return name == kRanOn || name == "allocator.driver.allocated" || name.starts_with("allocator.spared.");
+}
+
 std::string_view DecisionPhrase(std::string_view name) {
   const policy::DecisionText* const text = FindDecision(name);
   return text != nullptr ? text->phrase : "";
@@ -116,6 +121,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind verified;
   Kind gave_back;
   Kind unpinned;
+  Kind ran_on;
   uint64_t after_waiting = 0;
   uint64_t ahead = 0;
   for (const DecisionCounts& decision : decisions) {
@@ -131,6 +137,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name == kSkipped || name == kSkippedRest   ? skipped
           : name.starts_with("transfer.sync.kept.")    ? kept
           : name.starts_with("transfer.sync.settled.") ? settled
+          : name == kRanOn                             ? ran_on
           : name.starts_with("transfer.unmapped.")     ? unmapped
           : IsVerification(name)                       ? verified
           : name == "transfer.gave_back"               ? gave_back
@@ -165,6 +172,10 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
       text += ", " + WithThousands(after_waiting) + " of them " + InWords(kSkippedRest);
     }
     say(text);
+  }
+  if (ran_on.sum.count != 0) {
+    say(WithThousands(ran_on.sum.count) + " skipped " + (ran_on.sum.count == 1 ? "wait was" : "waits were") + " " +
+        InWords(kRanOn) + ": threads ran on for at least " + HumanTime(ran_on.sum.time_ns) + " meanwhile");
   }
   if (kept.sum.count != 0)
     say("kept " + Counted(kept.sum.count, "synchronization", "synchronizations") + Reasons(kept));
@@ -243,6 +254,7 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
   for (const DecisionCounts& decision : decisions) {
     std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
+    if (IsSumOfTimes(name)) continue;  // of which the summary makes what the pool gained (summary_gains.h)
     name.remove_prefix(std::string_view("allocator.").size());
     Pooled& pooled = name.starts_with("stream.") ? ordered : device;
     if (&pooled != &device) name.remove_prefix(name.find('.') + 1);

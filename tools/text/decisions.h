@@ -19,6 +19,9 @@ std::vector<std::string> TransferLines(const std::vector<tracer::DecisionCounts>
 // The same for the allocator: what came from its pool, what it kept, and what went back to the driver.
 std::vector<std::string> AllocatorLines(const std::vector<tracer::DecisionCounts>& decisions, size_t columns);
 
+// Whether the name is of a sum of times beside decisions that have a name of their own: tracer::CallShare::kAside.
+bool IsSumOfTimes(std::string_view name);
+
 // Both are empty where this build knows no such decision. The phrase behind a count: "while all staging memory was in
 // flight".
 std::string_view DecisionPhrase(std::string_view name);

@@ -44,6 +44,7 @@ namespace slipstream::tracer {
 // How much a decision says about the call that it was made in, least first: a call's record names one, and a later one
 // takes the place of one that says as much or less.
 enum class CallShare : uint8_t {
+  kAside,        // less: a sum of times for summaries, beside a decision that has a name of its own
   kBeside = 1,   // about something else that happened then
   kWaited,       // beside, and the call took so much longer than the program's own would have
   kSynchronize,  // what became of a wait, which may be a part of the call only

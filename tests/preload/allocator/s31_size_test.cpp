@@ -45,6 +45,21 @@ TEST_F(Sizes, S31_ABlockOfNearlyTheSizeDoes) {
   DECIDED(tally, "reused", 1);
 }
 
+// Three times of the driver's are known then.
+TEST_F(Sizes, S31_ABlockThatIsUsedAgainSparesTheDriverACall) {
+  const Tally before("allocator");
+  uint8_t* const memory = Malloc(17 * kMiB);
+  (void)Malloc(33 * kMiB);
+  (void)Malloc(65 * kMiB);
+  DECIDED(before, "driver.allocated", 3);
+  DECIDED(before, "spared.allocation", 0);
+  FreeWhenIdle(memory);
+  (void)Malloc(17 * kMiB);
+  DECIDED(before, "reused", 1);
+  DECIDED(before, "spared.allocation", 1);
+  DECIDED(before, "spared.free", 0);  // no free of the driver's was seen
+}
+
 // An access behind the end of a small allocation is the error that it was.
 TEST_F(Sizes, S31_TheEndOfASmallAllocation) {
   FreeWhenIdle(Malloc(15446));

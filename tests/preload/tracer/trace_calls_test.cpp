@@ -256,6 +256,11 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
   const auto processes = tracer::ReadRunDirectory(directory, &problems);
   ASSERT_EQ(processes.size(), 1U);
   for (const tracer::DecisionCounts& counted : processes[0].decisions) {
+    // Sums of times, beside what became of the call.
+    if (counted.name == "allocator.driver.allocated" || counted.name.starts_with("allocator.spared.")) {
+      EXPECT_EQ(recorded[counted.name], 0U) << counted.name;
+      continue;
+    }
     if (counted.name.starts_with("transfer.h2d.promoted") || counted.name.starts_with("transfer.d2h.declined") ||
         counted.name.starts_with("allocator.")) {
       EXPECT_EQ(recorded[counted.name], counted.count) << counted.name;

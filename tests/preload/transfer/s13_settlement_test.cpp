@@ -48,6 +48,20 @@ TEST_F(Settlement, S13_AnEventSynchronization) {
   SettledBy("sync.settled.synchronize", [event] { return cudaEventSynchronize(event); });
 }
 
+TEST_F(Settlement, S13_AWaitThatIsStillDueSaysThatTheThreadRanOn) {
+  DeferOnA();
+  const Tally tally("transfer");
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "sync.ran_on", 1);
+}
+TEST_F(Settlement, S13_OneThatIsOverSaysNothing) {
+  DeferOnA();
+  const Tally tally("transfer");
+  OK(simQuiesce());
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "sync.ran_on", 0);
+}
+
 // ---- blocking copies and memsets
 TEST_F(Settlement, S13_ABlockingCopyToTheHost) {
   std::vector<uint8_t> back(16);

@@ -480,6 +480,7 @@ Section Drawing::Functions(const CounterView& counters) const {
 Section Drawing::Decisions(const CounterView& counters) const {
   Section section;
   std::vector<DecisionView> decisions = counters.decisions;
+  std::erase_if(decisions, [](const DecisionView& decision) { return text::IsSumOfTimes(decision.name); });
   std::stable_sort(decisions.begin(), decisions.end(),
                    [](const DecisionView& a, const DecisionView& b) { return a.count > b.count; });
   if (decisions.empty()) return section;

@@ -1,0 +1,35 @@
+// What a run gained, from its counters alone: without a recording, so only what these are sure of.
+//
+// Threading: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tracer/counters/counter_reader.h"
+
+namespace slipstream::cli {
+
+// Calls of one sort that the pool served.
+struct SparedCalls {
+  uint64_t calls = 0;
+  // What as many of the driver's fastest ones would have taken, less what the process's calls took beside the driver's
+  // part of them. 0: nothing is sure.
+  uint64_t time_ns = 0;
+};
+
+struct SummaryGains {
+  SparedCalls allocations;
+  SparedCalls frees;
+
+  uint64_t estimated_ns() const { return allocations.time_ns + frees.time_ns; }
+};
+
+// Each process for itself: its calls and its driver's times belong together.
+SummaryGains GainsOf(const std::vector<tracer::ProcessCounts>& processes);
+
+// A line with its end. Empty: nothing is known.
+std::string FormatGains(const SummaryGains& gains);
+
+}  // namespace slipstream::cli
