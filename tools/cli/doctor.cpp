@@ -18,6 +18,7 @@
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
 #include "tools/cli/obstacles.h"
+#include "tools/cli/preload_name.h"
 #include "tools/cli/run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/summary.h"
@@ -142,7 +143,7 @@ void RunProbe(const DoctorOptions& options, const policy::Environment& environme
   }
   PreloadRequest request;
   request.inherited = environment.variables();
-  request.library = report.library;
+  request.library = PreloadName(report.library, environment);
   request.policy_list = policy::PolicyListFor(loaded);
   request.run_policy = policy::RunPolicyFor(loaded);
   request.run_directory = directory.path();

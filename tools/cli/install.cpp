@@ -26,7 +26,7 @@ std::string FindLibrary(std::vector<std::string>* tried) {
   }
   const std::filesystem::path bin = std::filesystem::path(own).parent_path();
   const std::filesystem::path prefix = bin.parent_path();
-  const std::filesystem::path places[] = {bin, prefix / "lib" / "x86_64-linux-gnu", prefix / "lib64", prefix / "lib"};
+  const std::filesystem::path places[] = {bin, prefix / "libexec"};
   for (const std::filesystem::path& place : places) {
     const std::filesystem::path library = place / "libslipstream.so";
     if (access(library.c_str(), R_OK) == 0) return library.string();

@@ -9,8 +9,9 @@ namespace slipstream::cli {
 // Absolute path of the running executable; empty where neither /proc nor the kernel says.
 std::string OwnExecutable();
 
-// Absolute path of libslipstream.so beside this executable (a build folder) or in the lib folder beside its bin folder
-// (an installation). Empty when there is none; *tried then names the places.
+// Absolute path of libslipstream.so beside this executable (a build folder) or in libexec beside its bin folder (an
+// installation by pip, by CMake or from an archive: every way of pip's keeps these two folders together, which it does
+// not with lib, and uninstalls both whole). Empty when there is none; *tried then names the places.
 std::string FindLibrary(std::vector<std::string>* tried);
 
 }  // namespace slipstream::cli

@@ -26,14 +26,14 @@
 #include "tools/cli/summary_command.h"
 #include "tools/cli/top_command.h"
 #include "tools/cli/tune_command.h"
+#include "tools/cli/version.h"
 #include "tools/cli/watcher.h"
 
 namespace {
 
 using slipstream::cli::kSuccess;
 using slipstream::cli::kUsage;
-
-constexpr char kVersion[] = SLIPSTREAM_VERSION;
+using slipstream::cli::kVersion;
 
 constexpr char kFooter[] =
     "Exit status: 0 done; 1 what was asked for could not be made, or a check found\n"
@@ -70,7 +70,7 @@ struct Command {
 class CommandLine {
  public:
   CommandLine() {
-    app_.set_version_flag("--version", "slipstream " + std::string(kVersion), "Print the version");
+    app_.set_version_flag("--version", slipstream::cli::VersionLine(), "Print the version and the commit");
     app_.set_help_flag("-h,--help", "Print this");
     app_.require_subcommand(1);
     app_.formatter(formatter_);

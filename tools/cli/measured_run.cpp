@@ -19,6 +19,9 @@
 #include "tools/cli/private_umask.h"
 #include "tracer/base/clock.h"
 
+// Weak: older than glibc 2.32 has none.
+extern "C" [[gnu::weak]] const char* sigabbrev_np(int number) noexcept;
+
 namespace slipstream::cli {
 namespace {
 
@@ -228,7 +231,7 @@ std::string TroubleOf(const MeasuredRun& run, const MeasureOptions& options) {
   }
   if (WIFSIGNALED(run.wait_status)) {
     const int number = WTERMSIG(run.wait_status);
-    const char* const name = sigabbrev_np(number);
+    const char* const name = sigabbrev_np != nullptr ? sigabbrev_np(number) : nullptr;
     return std::string("killed by ") +
            (name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name) + " (" +
            strsignal(number) + ")";

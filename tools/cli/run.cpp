@@ -22,6 +22,7 @@
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
+#include "tools/cli/preload_name.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_state.h"
 #include "tools/cli/saved_summary.h"
@@ -158,9 +159,11 @@ void Prepare(RunState state, policy::RunWatcher watcher, RunDirectory* directory
 PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   PreloadEnvironment result;
   // ld.so(8): the entries of LD_PRELOAD are separated by colons or spaces, and nothing escapes them.
-  if (request.library.find_first_of(": ") != std::string::npos) {
+  if (!FitsPreload(request.library)) {
     result.error = "LD_PRELOAD cannot name " + request.library +
-                   ": its path holds a space or a colon. Install slipstream in another place";
+                   ": its path holds a space or a colon, and no link to it could be made in XDG_STATE_HOME, "
+                   "~/.local/state or /tmp. "
+                   "Install slipstream in another place";
     return result;
   }
   std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
@@ -246,6 +249,7 @@ Preparation PrepareRun(const std::optional<std::string>& policy, const policy::E
     for (const std::string& path : tried) std::fprintf(stderr, "  %s\n", policy::Escape(path).c_str());
     return made;
   }
+  made.library = PreloadName(made.library, environment);
   made.status = kSuccess;
   return made;
 }

@@ -4,7 +4,10 @@
 #include <cstring>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
+
+#include <atomic>
 #endif
 
 namespace slipstream::tracer {
@@ -35,7 +38,7 @@ constexpr Tables MakeTables() {
 constexpr Tables kTables = MakeTables();
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) uint32_t WithInstruction(uint32_t before, const uint8_t* bytes, size_t size) {
+__attribute__((target("sse4.2,crc32"))) uint32_t WithInstruction(uint32_t before, const uint8_t* bytes, size_t size) {
   uint64_t crc = ~before;
   for (; size >= 8; size -= 8, bytes += 8) {
     uint64_t word;
@@ -45,6 +48,22 @@ __attribute__((target("sse4.2"))) uint32_t WithInstruction(uint32_t before, cons
   auto rest = static_cast<uint32_t>(crc);
   for (; size > 0; --size, ++bytes) rest = _mm_crc32_u8(rest, *bytes);
   return ~rest;
+}
+
+// Asked once: in a virtual machine the question takes tens of microseconds.
+bool HasInstruction() {
+  enum : int { kNotAsked, kNo, kYes };
+  static constinit std::atomic<int> known{kNotAsked};
+  int answer = known.load(std::memory_order_relaxed);
+  if (answer == kNotAsked) {
+    unsigned int eax = 0;
+    unsigned int ebx = 0;
+    unsigned int ecx = 0;
+    unsigned int edx = 0;
+    answer = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_SSE4_2) != 0 ? kYes : kNo;
+    known.store(answer, std::memory_order_relaxed);
+  }
+  return answer == kYes;
 }
 #endif
 
@@ -65,7 +84,7 @@ uint32_t Crc32cPortable(uint32_t before, const void* bytes, size_t size) {
 
 uint32_t Crc32c(uint32_t before, const void* bytes, size_t size) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("sse4.2")) return WithInstruction(before, static_cast<const uint8_t*>(bytes), size);
+  if (HasInstruction()) return WithInstruction(before, static_cast<const uint8_t*>(bytes), size);
 #endif
   return Crc32cPortable(before, bytes, size);
 }

@@ -1,10 +1,11 @@
 #include "tracer/calls/caller_names.h"
 
-#include <dlfcn.h>
 #include <link.h>
 
 #include <new>
 #include <string_view>
+
+#include "tracer/base/loaded_object_at.h"
 
 namespace slipstream::tracer {
 namespace {
@@ -32,7 +33,7 @@ uint32_t CallerNames::Of(const void* caller) {
   dl_find_object object = {};
   // Where a call returns to may be the first instruction behind its function.
   void* const inside = reinterpret_cast<void*>(address - 1);
-  if (_dl_find_object(inside, &object) != 0 || object.dlfo_link_map == nullptr) return RangeNames::kUnknown;
+  if (!LoadedObjectAt(inside, &object) || object.dlfo_link_map == nullptr) return RangeNames::kUnknown;
   const char* const path = object.dlfo_link_map->l_name;
   const uint32_t number = names_->Intern(path != nullptr ? std::string_view(path) : std::string_view());
   if (number != RangeNames::kUnknown) place.store(address << kNumberBits | number, std::memory_order_relaxed);

@@ -1,9 +1,9 @@
 // Numbers for the files whose code makes calls; the text of a number is the file's path. The program itself has an
 // empty path, as the dynamic linker has it.
 //
-// Threading: any thread, lock-free, no allocation, and not the loader's lock either (_dl_find_object).
+// Threading: any thread, lock-free, no allocation, and not the loader's lock either (base/loaded_object_at.h).
 // Ownership: destroyed only where nobody has a number of it.
-// Errors: RangeNames::kUnknown for an address in no file of the process, or if there is no room for the path.
+// Errors: RangeNames::kUnknown for an address in no file of the process, for every one with a glibc before 2.35, or if there is no room for the path.
 // Hazard: a library that is loaded where another one was unloaded may be taken for that one.
 #pragma once
 

@@ -9,7 +9,7 @@
 // Base 5, 10.6 "Exception Frames" (.eh_frame).
 //
 // Threading: any thread. No lock, no allocation: glibc finds the unwind information without either
-//   (_dl_find_object, 2.35), so it may be asked for inside a constructor of a library that is being loaded, too.
+//   (base/loaded_object_at.h), so it may be asked for inside a constructor of a library that is being loaded, too.
 // Hazard: the code must stay loaded meanwhile, as code does that is on the calling thread's stack.
 // Errors: what cannot be followed is kUnknown: code that was compiled at run time, a signal's frame, and rules in
 //   expressions of a form that compilers do not use to realign a stack.

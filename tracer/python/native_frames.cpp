@@ -1,6 +1,5 @@
 #include "tracer/python/native_frames.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
@@ -14,6 +13,7 @@
 #include <new>
 
 #include "tracer/base/claim.h"
+#include "tracer/base/loaded_object_at.h"
 #include "tracer/python/frame_layout.h"
 
 namespace slipstream::tracer {
@@ -80,7 +80,7 @@ NativeFrames* NativeFrames::Create(const Limits& limits, Own own) {
 #if !defined(__x86_64__)
   return nullptr;
 #endif
-  if (limits.addresses < 2 || limits.modules < 2 || limits.addresses > 1U << 24) return nullptr;
+  if (!CanFindLoadedObjects() || limits.addresses < 2 || limits.modules < 2 || limits.addresses > 1U << 24) return nullptr;
   const size_t slots = std::bit_ceil(size_t{limits.addresses} * 2);
   const size_t places_at = slots * sizeof(Slot);
   const size_t entries_at = places_at + limits.addresses * sizeof(Place);
@@ -114,7 +114,7 @@ NativeFrames::~NativeFrames() { munmap(memory_, memory_bytes_); }
 
 bool NativeFrames::Find(uintptr_t address, Identity* identity) {
   dl_find_object found;
-  if (_dl_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+  if (!LoadedObjectAt(reinterpret_cast<void*>(address), &found)) return false;
   *identity = {.start = reinterpret_cast<uintptr_t>(found.dlfo_map_start),
                .end = reinterpret_cast<uintptr_t>(found.dlfo_map_end),
                .link_map = found.dlfo_link_map,

@@ -14,7 +14,7 @@ namespace slipstream::tracer {
 namespace {
 
 // A word of any frame, also where a sanitizer has put something around somebody's variables.
-[[gnu::no_sanitize("address", "thread")]] uintptr_t ReadWord(uintptr_t address) {
+__attribute__((no_sanitize("address", "thread"))) uintptr_t ReadWord(uintptr_t address) {
   return *reinterpret_cast<const volatile uintptr_t*>(address);
 }
 

@@ -90,7 +90,7 @@ class RecordRing {
   alignas(64) std::atomic<uint64_t> head_{0};
   uint64_t look_at_ = 0;  // up to this position there is room, and less than half of the ring is used
   const uint32_t capacity_;
-  uint32_t reserved_ = 0;
+  [[maybe_unused]] uint32_t reserved_ = 0;
   std::atomic<uint64_t> dropped_{0};
   uint64_t unsaid_ = 0;  // of these, not yet in a record
   uint64_t unsaid_start_ns_ = 0;

@@ -53,7 +53,7 @@ def dynamic_section(library):
 
 def stack_flags(library):
     """The flags of the GNU_STACK segment, such as "RW"; None where there is no such segment."""
-    match = re.search(r"^\s*GNU_STACK(?:\s+0x[0-9a-f]+){5}\s+([RWE ]+?)\s+0x", _output("readelf", "-l", "-W", library), re.MULTILINE)
+    match = re.search(r"^\s*GNU_STACK(?:\s+0x[0-9a-f]+){5}\s+([RWE ]+?)\s+(?:0x|0$)", _output("readelf", "-l", "-W", library), re.MULTILINE)
     return match.group(1).replace(" ", "") if match else None
 
 

@@ -15,6 +15,14 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+# For whatever leaves the build folder: no C++ runtime of another machine is asked for, and none of ours is seen.
+set(SLIPSTREAM_STATIC_RUNTIME -static-libstdc++ -static-libgcc CACHE STRING "Link options for a C++ runtime inside")
+set(SLIPSTREAM_HIDE_ARCHIVES -Wl,--exclude-libs,ALL CACHE STRING "Link options that export nothing of static libraries")
+mark_as_advanced(SLIPSTREAM_STATIC_RUNTIME SLIPSTREAM_HIDE_ARCHIVES)
+
 find_program(SLIPSTREAM_CCACHE ccache)
 if(SLIPSTREAM_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # As ccache asks where there are precompiled headers.

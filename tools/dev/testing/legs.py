@@ -16,8 +16,10 @@ from sources import is_cpp, tracked
 CLANG_FORMAT = "clang-format-14"
 # The library under its CMake name; the leg without a toolkit builds this and no more.
 LIBRARY_TARGET = "slipstream_shared"
-# tests/torch, which the leg of that name runs, and no other.
+# tests/torch and tests/wheel, which the legs of those names run, and no other.
 TORCH_LABEL = "^torch$"
+WHEEL_LABEL = "^wheel$"
+OF_OTHER_LEGS = "^(torch|wheel)$"
 # For the tests of one build folder: about twice what they take on 2 cores. Something hangs in one that takes longer.
 TEST_MINUTES = 25
 # A network that is so slow costs the tests of PyTorch, not the whole run.
@@ -58,11 +60,11 @@ class Context:
         return self.root / "build" / "logs" / f"{leg}.log"
 
 
-def set_up(context, leg="setup", hide_toolkit=False):
+def set_up(context, leg="setup", hide_toolkit=False, options=()):
     environment = dict(os.environ)
     if hide_toolkit:
         environment["SLIPSTREAM_HIDE_CUDA_TOOLKIT"] = "1"
-    result = run([context.root / "tools" / "setup"], context.root, environment, log=context.log(leg))
+    result = run([context.root / "tools" / "setup", *options], context.root, environment, log=context.log(leg))
     if result.status == 2:
         raise NeedsRoot(result.output)
     for line in result.output.splitlines():
@@ -123,7 +125,7 @@ def preset_leg(context, preset):
         return [failure]
     prefix = _randomization_off(context) if preset == "tsan" else []
     return run_tests(folder, context.root, preset, context.jobs, context.name_filter, prefix=prefix,
-                     log=context.log(preset), but_label=TORCH_LABEL, minutes=context.deadline.minutes(TEST_MINUTES))
+                     log=context.log(preset), but_label=OF_OTHER_LEGS, minutes=context.deadline.minutes(TEST_MINUTES))
 
 
 def torch_leg(context):
@@ -146,6 +148,27 @@ def torch_leg(context):
         return [failure]
     return run_tests(folder, context.root, leg, context.jobs, context.name_filter, TORCH_LABEL, log=context.log(leg),
                      minutes=context.deadline.minutes(TEST_MINUTES))
+
+
+def wheel_leg(context):
+    """Builds the wheel, and runs the tests that install it."""
+    leg = "wheel"
+    if failure := _out_of_time(context, leg):
+        return [failure]
+    setup = set_up(context, leg, options=["--wheel"])
+    if setup.outcome == FAILED:
+        return [setup]
+    made = run([context.root / "tools" / "wheel"], context.root, timeout=context.deadline.seconds(), log=context.log(leg))
+    case = Case(leg, "tools/wheel", PASSED if made.status == 0 else FAILED, made.seconds, "" if made.status == 0 else made.tail(80))
+    context.note(f"wheel {made.seconds:.0f} s")
+    if case.outcome == FAILED:
+        return [setup, case]
+    folder = context.root / "build" / "release"
+    failure = _build(context, leg, ["cmake", "--preset", "release"], folder)
+    if failure:
+        return [setup, case, failure]
+    return [setup, case, *run_tests(folder, context.root, leg, context.jobs, context.name_filter, WHEEL_LABEL,
+                                    log=context.log(leg), minutes=context.deadline.minutes(TEST_MINUTES))]
 
 
 def headers_leg(context):
@@ -206,10 +229,11 @@ LEGS = {
     "format": format_leg,
     "release": lambda context: preset_leg(context, "release"),
     "torch": torch_leg,
+    "wheel": wheel_leg,
     "tidy": tidy_leg,
     "headers": headers_leg,
     "asan": lambda context: preset_leg(context, "asan"),
     "tsan": lambda context: preset_leg(context, "tsan"),
 }
-# What tools/test runs unless told otherwise; the others are slower, or bring PyTorch.
+# What tools/test runs unless told otherwise; the others are slower, or bring PyTorch or another compiler.
 EVERYDAY = ("setup", "format", "release")

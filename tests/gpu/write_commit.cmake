@@ -1,7 +1,0 @@
-# cmake -DGIT=... -DSOURCE=... -DOUT=... -P write_commit.cmake: the commit, with -dirty when tracked files are changed.
-execute_process(COMMAND ${GIT} -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude *
-                OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
-if(failed)
-  set(commit unknown)
-endif()
-file(CONFIGURE OUTPUT ${OUT} CONTENT "${commit}\n")

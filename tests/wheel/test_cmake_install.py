@@ -1,0 +1,34 @@
+"""`cmake --install` of a build folder: what is there then, and that it runs from where it is, also when it is moved."""
+
+import os
+import stat
+import unittest
+
+from support import BUILD, WheelTest, tree
+
+FILES = {"bin", "bin/slipstream", "libexec", "libexec/libslipstream.so"}
+
+
+class CMakeInstall(WheelTest):
+    def test_installs_two_files_that_find_each_other(self):
+        prefix = self.scratch / "prefix"
+        self.succeeds("cmake", "--install", BUILD, "--strip", "--prefix", prefix)
+        self.assertEqual(tree(prefix), FILES)
+        self.assertTrue(os.stat(prefix / "bin" / "slipstream").st_mode & stat.S_IXOTH)
+        self.runs(prefix / "bin" / "slipstream")
+        moved = self.scratch / "moved"
+        prefix.rename(moved)
+        self.runs(moved / "bin" / "slipstream")
+
+    def test_into_a_root_of_its_own(self):
+        """As packagers do."""
+        root = self.scratch / "root"
+        environment = dict(os.environ, DESTDIR=str(root))
+        self.succeeds("cmake", "--install", BUILD, "--prefix", "/opt/slipstream", environment=environment)
+        self.assertEqual(tree(root / "opt" / "slipstream"), FILES)
+        self.assertEqual(tree(root) - {f"opt/slipstream/{name}" for name in FILES}, {"opt", "opt/slipstream"})
+        self.runs(root / "opt" / "slipstream" / "bin" / "slipstream")
+
+
+if __name__ == "__main__":
+    unittest.main()
