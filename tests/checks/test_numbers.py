@@ -26,6 +26,16 @@ class Numbers(CheckTest):
         self.write("shim/a.cpp", "// C3\n")
         self.assert_finds(self.check(TESTS.replace("_C3", "")), "no test names C3\n")
 
+    def test_a_complaint_is_in_the_name_of_a_test(self):
+        self.assert_finds(self.check(TESTS.replace("_C3", "") + "// C3\n"), "no test is named for C3\n")
+        self.assert_finds(self.check(TESTS.replace("_C3", "") + "// C3_Works\n"), "no test is named for C3\n")
+        self.assert_fine(self.check(TESTS.replace("S52_C3_Works", "C3_Works") + "// S52\n"))
+        self.assert_fine(self.check(TESTS.replace("TEST(A, S52_C3_Works", "TEST_F(A,\n       S52_C3_Works")))
+        self.write("tests/torch/c.py", "def c03_works():\n    pass\n")
+        self.assert_fine(self.check(TESTS.replace("_C3", "")))
+        self.write("tests/torch/c.py", "def c18_works():\n    pass\n")
+        self.assert_finds(self.check(), "C18 is not defined: tests/torch/c.py\n")
+
     def test_the_rule_itself_is_not_a_test_of_it(self):
         self.assert_finds(self.check(rules=RULES + "- **S53** As S52.\n"), "no test names S53\n")
 

@@ -51,7 +51,7 @@ def strides():
     return len(views)
 
 
-def overwritten_sources():
+def c16_overwritten_sources():
     """What was copied is what was there when the call was made."""
     counted = 0
     for size in (1, 1000, 65537, 1 << 20, LARGE):
@@ -61,6 +61,47 @@ def overwritten_sources():
             on_device = x.to("cuda", non_blocking=non_blocking)
             x.fill_(-1.0)
             expect_same(f"{size} non_blocking={non_blocking}", on_device.cpu(), kept)
+            counted += 1
+    return counted
+
+
+def c16_pinned_buffers():
+    """Two pinned buffers in turn, each filled again once the copy from it is done, and pageable ones at once."""
+    size, steps = 600_000, 12
+    buffers = [torch.empty(size).pin_memory() for _ in range(2)]
+    copied = [torch.cuda.Event() for _ in range(2)]
+    loose = torch.empty(size)
+    on_device = []
+    for step in range(steps):
+        buffer, event = buffers[step % 2], copied[step % 2]
+        if step % 3 == 0:
+            event.synchronize()
+        while not event.query():
+            pass
+        buffer.copy_(values(size, seed=step))
+        loose.copy_(values(size, seed=100 + step))
+        on_device.append((buffer.to("cuda", non_blocking=True), loose.to("cuda", non_blocking=True)))
+        event.record()
+        loose.fill_(-1.0)
+    # Into memory that PyTorch pins, and that is there once the stream has been waited for.
+    back = [[tensor.to("cpu", non_blocking=True) for tensor in pair] for pair in on_device]
+    torch.cuda.current_stream().synchronize()
+    for step, (pinned_one, loose_one) in enumerate(back):
+        expect_same(f"pinned {step}", pinned_one, values(size, seed=step))
+        expect_same(f"pageable {step}", loose_one, values(size, seed=100 + step))
+    return 2 * steps
+
+
+def c16_read_at_once():
+    """A copy to pageable memory is complete when the call returns, whatever it is called with."""
+    counted = 0
+    for size in (1, 1000, 65537, LARGE):
+        y = values(size, seed=size).cuda()
+        for non_blocking in (True, False):
+            y.add_(1)  # does nothing
+            host = torch.full((size,), -1.0)
+            host.copy_(y, non_blocking=non_blocking)
+            expect_same(f"{size} non_blocking={non_blocking}", host, values(size, seed=size))
             counted += 1
     return counted
 
@@ -285,9 +326,9 @@ def errors():
 
 def main():
     torch.manual_seed(1)
-    for part in (round_trips, strides, overwritten_sources, freed_sources, behind_kernels, into_given_memory, pinned,
-                 streams_and_events, reused_device_memory, two_devices, threads, saved, module_and_optimizer, cuda_graph,
-                 errors):
+    for part in (round_trips, strides, c16_overwritten_sources, c16_pinned_buffers, c16_read_at_once, freed_sources,
+                 behind_kernels, into_given_memory, pinned, streams_and_events, reused_device_memory, two_devices, threads,
+                 saved, module_and_optimizer, cuda_graph, errors):
         section(part)
     finish()
 

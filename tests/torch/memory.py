@@ -1,4 +1,4 @@
-"""Memory (C19): PyTorch's own figures, too large allocations and life behind them. The last one is nobody's to catch."""
+"""Memory: PyTorch's own figures, too large allocations and life behind them. The last one is nobody's to catch."""
 
 import sys
 
@@ -16,12 +16,12 @@ def say(what):
           "free", torch.cuda.mem_get_info()[0], flush=True)
 
 
-def blocks():
+def c19_blocks():
     say("at the beginning")
     kept = [torch.empty(mib * MIB, dtype=torch.uint8, device="cuda") for mib in (1, 5, 20, 40)]
     say("four blocks")
     del kept[2]
-    if torch.cuda.get_allocator_backend() == "native":  # elsewhere what is freed may count until its work has run
+    if is_native():  # elsewhere what is freed may count until its work has run
         say("one freed")
     torch.cuda.empty_cache()
     say("cache emptied")
@@ -41,7 +41,7 @@ def blocks():
     return 1
 
 
-def too_large():
+def c19_too_large():
     """More than there is, at once; the same with a device that is nearly full; and a retry that frees."""
     x = values(500_000)
     for gib in (3, 1000):
@@ -70,6 +70,70 @@ def too_large():
     torch.cuda.empty_cache()
     say("empty")
     return 5
+
+
+def is_native():
+    return torch.cuda.get_allocator_backend() == "native"
+
+
+def c19_statistics():
+    """Every figure that PyTorch has; another backend's depend on when what was freed is free."""
+    kept = [torch.empty(mib * MIB, dtype=torch.uint8, device="cuda") for mib in (1, 2, 30)]
+    del kept[1]
+    stats = torch.cuda.memory_stats()
+    expect("figures", len(stats) > 50)
+    if is_native():
+        for key, value in stats.items():
+            print(key, value)
+        print(torch.cuda.memory_summary())
+    else:
+        print(sorted(stats))
+    return 1
+
+
+def refused(ask):
+    """Which backends keep no list of blocks is for PyTorch to say, and it says the same bare."""
+    try:
+        ask()
+    except RuntimeError as error:
+        print("refused:", str(error).splitlines()[0])
+        return True
+    return False
+
+
+def c19_snapshot():
+    """The caching allocator's blocks, where they are and what is free."""
+    kept = [torch.empty(mib * MIB, dtype=torch.uint8, device="cuda") for mib in (3, 30)]
+    is_refused = refused(torch.cuda.memory_snapshot)
+    expect("refused by the native allocator", is_native() != is_refused)
+    if is_refused:
+        return 1
+    segments = torch.cuda.memory_snapshot()
+    states = {block["address"]: block["state"] for segment in segments for block in segment["blocks"]}
+    for tensor in kept:
+        expect(f"of {tensor.nbytes} bytes", states.get(tensor.data_ptr()) == "active_allocated")
+    expect("reserved", sum(segment["total_size"] for segment in segments) == torch.cuda.memory_reserved())
+    for line in sorted(f"segment of {segment['total_size']}, {segment['allocated_size']} allocated: "
+                       f"{[(block['size'], block['state']) for block in segment['blocks']]}" for segment in segments):
+        print(line)
+    return 4
+
+
+def c19_history():
+    """What the allocator did, as people record it for PyTorch's own viewer of memory."""
+    if refused(lambda: torch.cuda.memory._record_memory_history(context=None)):
+        return 1
+    torch.cuda.empty_cache()
+    kept = [torch.empty(mib * MIB, dtype=torch.uint8, device="cuda") for mib in (21, 22)]
+    del kept
+    torch.cuda.empty_cache()
+    is_refused = refused(torch.cuda.memory._snapshot)
+    if not is_refused:
+        for entry in torch.cuda.memory._snapshot()["device_traces"][0]:
+            print(entry["action"], entry["size"])
+    torch.cuda.memory._record_memory_history(enabled=None)
+    expect("refused by the native allocator", is_native() != is_refused)
+    return 1
 
 
 def short_of_memory():
@@ -135,8 +199,11 @@ def turned_over():
 
 
 def main():
-    section(blocks)
-    section(too_large)
+    section(c19_blocks)
+    section(c19_too_large)
+    section(c19_statistics)
+    section(c19_snapshot)
+    section(c19_history)
     section(short_of_memory)
     section(still_in_use)
     section(fraction)

@@ -464,7 +464,7 @@ TEST(CleanTextTest, CommandsAreWhatAShellTakes) {
 }
 
 // More than memory may hold at once: what the export keeps does not grow with the records.
-TEST_F(StrangeSpoolsTest, AMillionRecordsInBoundedMemory) {
+TEST_F(StrangeSpoolsTest, C18_AMillionRecordsInBoundedMemory) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer's own memory grows";
 #else

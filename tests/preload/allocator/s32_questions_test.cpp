@@ -18,7 +18,7 @@ TEST_F(Questions, S32_FreedMemoryIsFree) {
   PARKED(tally, 1);
 }
 
-TEST_F(Questions, S32_NeverMoreThanThereIs) {
+TEST_F(Questions, S32_C12_NeverMoreThanThereIs) {
   for (int i = 0; i < 4; ++i) {
     OK(cudaFree(Malloc(60 * kMiB)));
     size_t free = 0;
@@ -28,8 +28,7 @@ TEST_F(Questions, S32_NeverMoreThanThereIs) {
   }
 }
 
-// C12.
-TEST_F(Questions, S32_NullArguments) {
+TEST_F(Questions, S32_C12_NullArguments) {
   OK(cudaFree(Malloc(8 * kMiB)));
   size_t total = 0;
   size_t free = 0;
@@ -40,8 +39,8 @@ TEST_F(Questions, S32_NullArguments) {
   OK(cudaMemGetInfo(nullptr, nullptr));
 }
 
-// C10. The importer's bytes stay those of the exporter's block, so nothing else may ever live there.
-TEST_F(Questions, S33_AnExportedBlockIsNotUsedAgain) {
+// The importer's bytes stay those of the exporter's block, so nothing else may ever live there.
+TEST_F(Questions, S33_C10_AnExportedBlockIsNotUsedAgain) {
   uint8_t* const memory = Malloc(kBlock);
   const unsigned long long id = IdOf(memory);
   cudaIpcMemHandle_t handle;
@@ -50,7 +49,7 @@ TEST_F(Questions, S33_AnExportedBlockIsNotUsedAgain) {
   EXPECT_NE(IdOf(Malloc(kBlock)), id);
 }
 
-TEST_F(Questions, S33_NorOneThatWasExportedByAnAddressInside) {
+TEST_F(Questions, S33_C10_NorOneThatWasExportedByAnAddressInside) {
   uint8_t* const memory = Malloc(kBlock);
   const unsigned long long id = IdOf(memory);
   cudaIpcMemHandle_t handle;
@@ -59,7 +58,7 @@ TEST_F(Questions, S33_NorOneThatWasExportedByAnAddressInside) {
   EXPECT_NE(IdOf(Malloc(kBlock)), id);
 }
 
-// C11: what a library has registered by its address must stay behind that address. The pool remaps nothing.
+// What a library has registered by its address must stay behind that address. The pool remaps nothing.
 TEST_F(Questions, S33_C11_AReusedBlockIsTheMemoryThatItWas) {
   uint8_t* const before = Malloc(kBlock);
   const unsigned long long id = IdOf(before);
@@ -75,8 +74,8 @@ TEST_F(Questions, S33_C11_AReusedBlockIsTheMemoryThatItWas) {
   EXPECT_EQ(attributes.device, 0);
 }
 
-// C9: freed while another device is current.
-TEST_F(Questions, S35_MemoryStaysOnItsDevice) {
+// Freed while another device is current.
+TEST_F(Questions, S35_C9_MemoryStaysOnItsDevice) {
   uint8_t* const memory = Malloc(kBlock);
   OK(cudaSetDevice(1));
   const size_t before = Free();
@@ -91,7 +90,7 @@ TEST_F(Questions, S35_MemoryStaysOnItsDevice) {
   EXPECT_EQ(attributes.device, 0);
 }
 
-TEST_F(Questions, S35_EachDeviceCountsItsOwn) {
+TEST_F(Questions, S35_C9_EachDeviceCountsItsOwn) {
   uint8_t* const memory = Malloc(64 * kMiB);
   const size_t before = Free();
   OK(cudaSetDevice(1));

@@ -1,4 +1,4 @@
-// S34: frees of what is no live allocation answer as the driver does (C8).
+// S34: frees of what is no live allocation answer as the driver does.
 #include "tests/preload/allocator/pool_test.h"
 
 namespace rules {
@@ -17,7 +17,7 @@ class Pointers : public Pool {
 
 TEST_F(Pointers, S34_Null) { OK(cudaFree(nullptr)); }
 
-TEST_F(Pointers, S34_FreedTwice) {
+TEST_F(Pointers, S34_C8_FreedTwice) {
   uint8_t* const memory = Malloc(kBlock);
   const Tally tally("allocator");
   OK(cudaFree(memory));
@@ -25,7 +25,7 @@ TEST_F(Pointers, S34_FreedTwice) {
   PARKED(tally, 1);
 }
 
-TEST_F(Pointers, S34_FreedTwiceIsNotHandedOutTwice) {
+TEST_F(Pointers, S34_C8_FreedTwiceIsNotHandedOutTwice) {
   uint8_t* const memory = Malloc(kBlock);
   OK(cudaFree(memory));
   (void)cudaFree(memory);
@@ -34,14 +34,14 @@ TEST_F(Pointers, S34_FreedTwiceIsNotHandedOutTwice) {
   EXPECT_NE(Malloc(kBlock), Malloc(kBlock));
 }
 
-TEST_F(Pointers, S34_InsideABlock) {
+TEST_F(Pointers, S34_C8_InsideABlock) {
   uint8_t* const memory = Malloc(kBlock);
   Refused(memory + 512);
   OK(cudaMemset(memory, 0, kBlock));
   OK(cudaFree(memory));
 }
 
-TEST_F(Pointers, S34_NobodysMemory) {
+TEST_F(Pointers, S34_C8_NobodysMemory) {
   int on_stack = 0;
   Refused(&on_stack);
 }
@@ -58,7 +58,7 @@ TEST_F(Pointers, S34_NoPlaceForTheAddress) {
 }
 
 // Memory that comes another way goes its own way back.
-TEST_F(Pointers, S34_MemoryOfOtherCalls) {
+TEST_F(Pointers, S34_C8_MemoryOfOtherCalls) {
   void* pitched = nullptr;
   size_t pitch = 0;
   OK(cudaMallocPitch(&pitched, &pitch, 1000, 10));
@@ -74,7 +74,7 @@ TEST_F(Pointers, S34_MemoryOfOtherCalls) {
 }
 
 // The runtime's memory may be freed by the driver's call, behind the hooks' back.
-TEST_F(Pointers, S34_FreedByTheDriversCall) {
+TEST_F(Pointers, S34_C8_FreedByTheDriversCall) {
   uint8_t* const first = Malloc(kBlock);
   OK(cuMemFree(reinterpret_cast<CUdeviceptr>(first)));
   uint8_t* const second = Malloc(kBlock);
@@ -88,7 +88,7 @@ TEST_F(Pointers, S34_FreedByTheDriversCall) {
 }
 
 // An idle block that the driver's call has freed is not handed out: it is no memory any more.
-TEST_F(Pointers, S34_AnIdleBlockFreedByTheDriversCall) {
+TEST_F(Pointers, S34_C8_AnIdleBlockFreedByTheDriversCall) {
   uint8_t* const memory = Malloc(kBlock);
   FreeWhenIdle(memory);
   (void)cuMemFree(reinterpret_cast<CUdeviceptr>(memory));  // a program's mistake, which bare is refused

@@ -5,6 +5,7 @@
 //   calls N         N allocations by each way, beside N by the runtime
 //   fork            a child uses what its parent was given
 //   early           functions of the driver and of the runtime before there is a context, and on threads that have none
+//   behind LIBRARY  copies of the program's own, behind what a library with a runtime of its own has done before
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -241,6 +242,27 @@ int Early() {
   return 0;
 }
 
+int Behind(const char* library) {
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  auto* const first = handle != nullptr ? reinterpret_cast<void (*)()>(dlsym(handle, "UseCudaFirst")) : nullptr;
+  if (first == nullptr) return 1;
+  first();
+  const std::string bytes(3 << 20, 'x');
+  std::string back(bytes.size(), ' ');
+  void* memory = nullptr;
+  CHECK(cudaMalloc(&memory, bytes.size()));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cudaMemcpyAsync(memory, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, nullptr));
+    CHECK(cudaStreamSynchronize(nullptr));
+  }
+  first();  // once more, beside the program's context
+  CHECK(cudaMemcpy(back.data(), memory, back.size(), cudaMemcpyDeviceToHost));
+  CHECK(cudaFree(memory));
+  CHECK(cudaGetLastError());
+  std::printf("bytes: %s\n", back == bytes ? "equal" : "different");
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -250,6 +272,7 @@ int main(int argc, char** argv) {
   if (what == "calls" && argc > 2) return Calls(std::atoi(argv[2]));
   if (what == "fork") return Fork();
   if (what == "early") return Early();
-  std::fputs("driver_program ways | lookup LIBRARY | calls N | fork | early\n", stderr);
+  if (what == "behind" && argc > 2) return Behind(argv[2]);
+  std::fputs("driver_program ways | lookup LIBRARY | calls N | fork | early | behind LIBRARY\n", stderr);
   return 2;
 }

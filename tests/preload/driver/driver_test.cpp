@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "tests/preload/counts.h"
 #include "tests/support/plain_build.h"
@@ -180,8 +182,28 @@ TEST(DriverTest, S51_AForkedChildPassesThrough) {
   EXPECT_NE(bare.out.find("child: "), std::string::npos);
 }
 
-// Whatever is called before there is a context, as NCCL does, answers as bare: at either level, and with all engines at
-// work.
+// At either level, with all engines at work, recorded and not. Gives the directories of their counters.
+std::map<std::string, std::vector<std::string>> ExpectTheSameAtEitherLevel(const std::vector<std::string>& command,
+                                                                           const std::string& bare) {
+  std::map<std::string, std::vector<std::string>> directories;
+  for (const char* const level : {"runtime", "driver"}) {
+    for (const bool recorded : {false, true}) {
+      directories[level].push_back(NewDirectory());
+      Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directories[level].back());
+      variables["SLIPSTREAM_INTERCEPT_LEVEL"] = level;
+      variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
+      variables["SLIPSTREAM_ALLOCATOR_KEEP_FREE"] = "0";
+      variables["SLIPSTREAM_TRANSFER_START"] = "now";
+      if (recorded) variables["SLIPSTREAM_TRACER_RECORD"] = "on";
+      const Finished hooked = RunProgram(command, variables);
+      EXPECT_EQ(hooked.status, 0) << hooked.err;
+      EXPECT_EQ(hooked.out, bare) << level << (recorded ? ", recorded" : "");
+    }
+  }
+  return directories;
+}
+
+// Whatever is called before there is a context answers as bare.
 TEST(DriverTest, S56_C6_BeforeThereIsAContext) {
   const Finished bare = RunProgram({DRIVER_PROGRAM, "early"});
   ASSERT_EQ(bare.status, 0) << bare.out << bare.err;
@@ -189,17 +211,26 @@ TEST(DriverTest, S56_C6_BeforeThereIsAContext) {
                                  "beside another thread's context, a context: no\n", "bytes: equal\n"}) {
     EXPECT_NE(bare.out.find(each), std::string::npos) << each << bare.out;
   }
-  for (const char* const level : {"runtime", "driver"}) {
-    for (const bool recorded : {false, true}) {
-      Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, NewDirectory());
-      variables["SLIPSTREAM_INTERCEPT_LEVEL"] = level;
-      variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
-      variables["SLIPSTREAM_ALLOCATOR_KEEP_FREE"] = "0";
-      variables["SLIPSTREAM_TRANSFER_START"] = "now";
-      if (recorded) variables["SLIPSTREAM_TRACER_RECORD"] = "on";
-      const Finished hooked = RunProgram({DRIVER_PROGRAM, "early"}, variables);
-      EXPECT_EQ(hooked.status, 0) << hooked.err;
-      EXPECT_EQ(hooked.out, bare.out) << level << (recorded ? ", recorded" : "");
+  (void)ExpectTheSameAtEitherLevel({DRIVER_PROGRAM, "early"}, bare.out);
+}
+
+// The first one to use CUDA in the process is a library with a runtime of its own, as NCCL. Only the driver's hooks see
+// it.
+TEST(DriverTest, S56_C6_ALibraryWithARuntimeOfItsOwnComesFirst) {
+  const std::vector<std::string> command = {DRIVER_PROGRAM, "behind", EARLY_NCCL};
+  const Finished bare = RunProgram(command);
+  ASSERT_EQ(bare.status, 0) << bare.out << bare.err;
+  for (const char* const each : {"nccl, look-up of cuMemCreate: 0, 0\n", "nccl, a context: no\n",
+                                 "nccl, cuDeviceGet: 3\n", "nccl, cuDeviceGet: 0\n", "nccl, cudaHostAlloc: 0\n",
+                                 "nccl, cudaFree, again: 1\n", "nccl, bytes: equal\n", "\nbytes: equal\n"}) {
+    EXPECT_NE(bare.out.find(each), std::string::npos) << each << bare.out;
+  }
+  for (const auto& [level, directories] : ExpectTheSameAtEitherLevel(command, bare.out)) {
+    for (const std::string& directory : directories) {
+      const CallCounts counts = CountsIn(directory);
+      EXPECT_EQ(counts.at("cudaMemcpyAsync"), 3U) << level << ": the program's own";
+      // Twice on each of the two devices, and nobody else allocates so.
+      EXPECT_EQ(counts.count("cuMemHostAlloc") != 0 ? counts.at("cuMemHostAlloc") : 0U, level == "driver" ? 4U : 0U);
     }
   }
 }

@@ -57,7 +57,7 @@ TEST_F(Rule, S01_C16_APageableSourceIsFreeAtReturn) {
 }
 
 // A kernel writes the pinned source, and the copy behind it in the same stream must read what it wrote.
-TEST_F(Rule, S01_APinnedSourceIsReadInStreamOrder) {
+TEST_F(Rule, S01_C16_APinnedSourceIsReadInStreamOrder) {
   const Tally tally("transfer");
   for (const size_t bytes : {kSmall, kLarge}) {
     std::memset(pinned_, 1, kLarge);

@@ -146,7 +146,7 @@ class Whole : public Rule {
   cudaStream_t blocking_ = nullptr;
 };
 
-TEST_F(Whole, S62_ToTheDevice) {
+TEST_F(Whole, S62_C16_ToTheDevice) {
   const Tally tally("transfer");
   uint64_t small = 0;
   uint64_t large = 0;
@@ -179,7 +179,7 @@ TEST_F(Whole, S62_BlockingToTheDevice) {
   NEVER_DECIDED(tally, "h2d.declined");
 }
 
-TEST_F(Whole, S62_ToTheHost) {
+TEST_F(Whole, S62_C16_ToTheHost) {
   const Tally tally("transfer");
   uint64_t fetched = 0;
   for (const bool blocking : {false, true}) {
