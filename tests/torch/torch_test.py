@@ -35,6 +35,7 @@ PROGRAMS = {
     "memory_uncaught": ("memory.py", ["--to-the-end"], 1, {}),
     "memory_expandable": ("memory.py", [], 5, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "memory_async": ("memory.py", [], 5, {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    "steady": ("steady.py", [], 0, {}),
     "profiled": ("profiled.py", [], 0, {}),
     "loader": ("loader.py", [], 0, {}),
     **{f"faulty_{fault}": ("faulty.py", [fault], 0, {"SIMCUDA_MODE": "timed"}) for fault in ("numbers", "fields", "timed", "data")},
