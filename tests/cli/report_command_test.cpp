@@ -3,15 +3,18 @@
 #include "tools/cli/report_command.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/report/report_testing.h"
+#include "tests/support/plain_build.h"
 #include "tests/support/process.h"
 #include "tools/cli/exit_codes.h"
 
@@ -61,6 +64,48 @@ TEST_F(ReportCommandTest, ADirectoryASpoolAndADatabaseSayTheSame) {
   EXPECT_EQ(RunIt({.run = database_}).out, finished.out);
   EXPECT_EQ(Slurp(database_), before);
   EXPECT_EQ(Names(), (std::vector<std::string>{"run", "trace.sqlite"}));
+}
+
+// The trace is read piece by piece, into a database that is on the disk too: neither has to fit into memory.
+TEST_F(ReportCommandTest, C18_AReportOfALongTraceTakesLittleMemory) {
+  NEEDS_NO_SANITIZER("a sanitizer's own memory grows");
+  constexpr uint64_t kCalls = 2'000'000;
+  constexpr uint64_t kStepCalls = 1000;
+  constexpr uint64_t kCallNs = 10;
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    uint64_t at = kBegin;
+    for (uint64_t step = 0; step < kCalls / kStepCalls; ++step) {
+      const uint64_t begin = at;
+      std::vector<tracer::TraceRecord> records;
+      for (uint64_t i = 0; i < kStepCalls; ++i, at += kCallNs) {
+        records.push_back(report::Call(report::kLaunchHook, at, at + kCallNs / 2, report::kLaunchSite));
+      }
+      records.push_back(tracer::StepRecord(begin, at, step));
+      spool.Pass(at);
+      spool.Records(1, records);
+    }
+    spool.End();
+  }
+  ASSERT_GE(std::filesystem::file_size(run_ + "/0.spool"), kCalls * sizeof(tracer::TraceRecord));
+  // A process of its own: this one's peak may be another test's.
+  const Finished finished = InChild([&] {
+    const auto peak_kib = [] {
+      rusage usage{};
+      getrusage(RUSAGE_SELF, &usage);
+      return usage.ru_maxrss;
+    };
+    const long before = peak_kib();
+    if (Report({.run = run_}, "1.2.3") != kSuccess) return 1;
+    // SQLite may keep pages of 64 MiB, and the records alone are 122 MiB.
+    std::fprintf(stderr, "%ld MiB more\n", (peak_kib() - before) >> 10);
+    return peak_kib() - before < 150 << 10 ? 0 : 2;
+  });
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_NE(finished.out.find("2,000,000 CUDA calls"), std::string::npos) << finished.out;
+  EXPECT_NE(finished.out.find("2,000 steps"), std::string::npos) << finished.out;
+  EXPECT_GE(std::filesystem::file_size(Kept()), kCalls * sizeof(tracer::TraceRecord));
 }
 
 // As srun leaves them: a directory a rank.

@@ -849,6 +849,21 @@ TEST_F(ReportTest, StepsThatAnotherProfilerHadAreLeftOut) {
   EXPECT_NE(FormatReport(none).find("another profiler had the devices in every step"), std::string::npos);
 }
 
+// Where it had them from the beginning to the end, there is no time at which they were recorded.
+TEST_F(ReportTest, DevicesThatAnotherProfilerHadAllAlong) {
+  Sample("0.spool", 0);
+  BuildWell();
+  EXPECT_EQ(Make().processes[0].no_devices, "") << "it does not say whether they were to be recorded";
+  Execute(database_, "INSERT INTO SLIPSTREAM_FACTS VALUES (1, 'device_work', 'on')");
+  const Report report = Make();
+  EXPECT_EQ(report.processes[0].no_devices, "another profiler had the devices, or their recording had not begun");
+  EXPECT_NE(FormatReport(report).find("devices: nothing of them was recorded: another profiler had"), std::string::npos)
+      << FormatReport(report);
+  Execute(database_,
+          "INSERT INTO SLIPSTREAM_DEVICE_PERIODS SELECT processId, firstNs, lastNs FROM SLIPSTREAM_PROCESSES");
+  EXPECT_EQ(Make().processes[0].no_devices, "");
+}
+
 // Device work whose call has a library is work that no hook saw.
 TEST_F(ReportTest, LibrariesThatAskPastEveryHook) {
   Sample("0.spool", 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <string>
 
@@ -67,6 +68,30 @@ TEST(CuptiClientTest2, S61_WhenItIsGoneSlipstreamIsBackAndGoesAgain) {
   EXPECT_EQ(kernels.at("before"), 30U);
   EXPECT_EQ(kernels.count("profiled"), 0U);
   EXPECT_GE(kernels.at("after"), 10U);
+}
+
+// What slipstream left to another profiler is not in its report, which says so.
+TEST(CuptiClientTest2, S61_C15_WhatWasLeftToAnotherIsSaid) {
+  Variables more = kNoEngines;
+  more["SLIPSTREAM_TRACER_DEVICE"] = "cupti";
+  const auto report = [&more](const char* how) {
+    const std::string directory = NewDirectory();
+    EXPECT_EQ(RunTraced({CUPTI_CLIENT, how}, directory, more).status, 0) << how;
+    const Finished finished = RunProgram({SLIPSTREAM_COMMAND, "report", directory, "--no-cache"});
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    return std::regex_replace(finished.out, std::regex("\\s+"), " ");  // as if it had no lines
+  };
+  // It was there first, and stays.
+  const std::string nothing = report("first");
+  EXPECT_NE(nothing.find("devices: nothing of them was recorded: another profiler had the devices"), std::string::npos)
+      << nothing;
+  EXPECT_NE(nothing.find("so this is all of it, as the thread"), std::string::npos) << nothing;
+  EXPECT_EQ(nothing.find("tracer.device was off"), std::string::npos) << nothing;
+  // It came later, and stays.
+  const std::string part = report("stays");
+  const std::regex said("so this is [0-9.]+ [mun]?s of [0-9.]+ [mun]?s, in which its devices were recorded, as the");
+  EXPECT_TRUE(std::regex_search(part, said)) << part;
+  EXPECT_EQ(part.find("nothing of them was recorded"), std::string::npos) << part;
 }
 
 // As PyTorch's profiler, which never unsubscribes: slipstream records between its profiles, and each has its own clock.

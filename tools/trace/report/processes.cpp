@@ -211,10 +211,13 @@ void TakeLines(DatabaseReader* reader, ProcessReport* process) {
       are_read ? "no line of the program was seen to begin each of them" : "Python lines: " + process->no_lines;
 }
 
+// It knows by then whether there is a time at which they were recorded.
 void TakeDevices(DatabaseReader* reader, ProcessReport* process) {
   const std::optional<std::string> fact = FactOf(reader, process->process, tracer::kFactDeviceWork);
+  if (!fact || process->devices_recorded) return;
   const std::string_view off = tracer::kDeviceWorkOff;
-  if (fact && fact->starts_with(off)) process->no_devices = fact->substr(off.size());
+  process->no_devices = fact->starts_with(off) ? fact->substr(off.size())
+                                               : "another profiler had the devices, or their recording had not begun";
 }
 
 // Nobody knows steps: the thread with most records, and the whole of the process.
@@ -421,9 +424,9 @@ ProcessTable ReadProcesses(DatabaseReader* reader) {
       if (draft.report.has_steps && !LeaveOutPaused(pauses, &draft.report)) draft.report.has_steps = false;
       if (!draft.report.has_steps) TakeWhole(reader, &draft);
       TakeLines(reader, &draft.report);
-      TakeDevices(reader, &draft.report);
       draft.report.intercept = FactOf(reader, draft.report.process, kFactIntercept).value_or("");
       TakeDropsAndName(reader, pauses, &draft);
+      TakeDevices(reader, &draft.report);
       TakeStart(reader, &draft.report);
     } else {
       Step& whole = draft.report.steps.emplace_back();

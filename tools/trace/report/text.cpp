@@ -121,11 +121,16 @@ std::string Gaps(const ProcessReport& process) {
 std::string Steps(const ProcessReport& process) {
   if (!process.has_steps) {
     const std::string why = process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")";
-    std::string text = Wrapped("", "TIME of " + FullName(process) + ": no steps were found" + why +
-                                       ", so this is all of it, as the thread with most calls spent it");
+    const int64_t whole = process.step_time.total;
+    const int64_t recorded = process.last - process.first;
+    const std::string what = whole >= recorded
+                                 ? "all of it"
+                                 : Time(whole) + " of " + Time(recorded) + ", in which " +
+                                       (process.devices_recorded ? "its devices were" : "it was") + " recorded";
+    std::string text = Wrapped("", "TIME of " + FullName(process) + ": no steps were found" + why + ", so this is " +
+                                       what + ", as the thread with most calls spent it");
     if (process.drops_everywhere) text += "  records were dropped: calls are missing below\n";
     text += PadRight("", kRowLabel) + Figure("time") + PadLeft("share", 9) + "\n";
-    const int64_t whole = process.step_time.total;
     text += WholeRow("  recorded", whole, whole);
     for (size_t i = 0; i < kParts; ++i) {
       text += WholeRow(std::string("    ") + Label(static_cast<Part>(i)), process.parts[i].total, whole);
