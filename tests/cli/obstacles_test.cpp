@@ -61,6 +61,9 @@ TEST_F(ProgramObstaclesTest, WhatIsNoProgramIsSaidByWhoStartsIt) {
   EXPECT_EQ(Of(Written("empty", "")), std::vector<std::string>());
   EXPECT_EQ(Of(Written("cut", good_.substr(0, 20))), std::vector<std::string>());
   EXPECT_EQ(Of(Written("loop", "#!" + (folder_ / "loop") + "\n")), std::vector<std::string>());
+  EXPECT_EQ(Of(folder_.path()), std::vector<std::string>());
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0700), 0);
+  EXPECT_EQ(Of(folder_ / "pipe"), std::vector<std::string>()) << "and nobody waits for what is written into it";
 }
 
 TEST_F(ProgramObstaclesTest, AnotherCLibrary) {
@@ -76,6 +79,14 @@ TEST_F(ProgramObstaclesTest, AnotherCLibrary) {
   ExpectOne(Of(Written("script", "#!" + path + " -x\n")), path + " is linked to musl");
   ExpectOne(Of(Written("env", "#!/usr/bin/env -S A=b " + path + "\n")), path + " is linked to musl");
   ExpectOne(Of(Written("twice", "#!" + (folder_ / "script") + "\n")), path + " is linked to musl");
+  // `slipstream run` does not give it the library either.
+  const std::string why = path + " is linked to musl, which cannot load a library for glibc";
+  EXPECT_EQ(WhyNotPreloaded(path), why);
+  EXPECT_EQ(WhyNotPreloaded(folder_ / "twice"), why);
+  for (const std::string& other : {good_, std::string("text"), std::string()}) {
+    EXPECT_EQ(WhyNotPreloaded(Written("other", other)), "");
+  }
+  EXPECT_EQ(WhyNotPreloaded("no-such-command-anywhere"), "");
 }
 
 TEST_F(ProgramObstaclesTest, NoLoader) {

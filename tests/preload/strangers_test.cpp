@@ -162,6 +162,36 @@ TEST_F(StrangersTest, WhereTheLibrarysPathLeadsNowhere) {
   EXPECT_EQ(dropped.err.find(kNotPreloaded), std::string::npos) << dropped.err;
 }
 
+// It would not start with the library, so `slipstream run` gives it none. This one has the name of musl's loader in it,
+// and glibc's behind that name.
+TEST_F(StrangersTest, ACommandForMuslRunsWithoutTheLibrary) {
+  NEEDS_PLAIN_BUILD();
+  constexpr char kLoader[] = "/lib64/ld-linux-x86-64.so.2";
+  constexpr char kMusl[] = "ld-musl.so.1";  // in the working directory
+  std::string bytes = ReadFile(EXEC_CALLS);
+  const size_t at = bytes.find(kLoader, 0, sizeof(kLoader));
+  ASSERT_NE(at, std::string::npos);
+  bytes.replace(at, sizeof(kLoader), std::string(kMusl) + std::string(sizeof(kLoader) - sizeof(kMusl) + 1, '\0'));
+  const std::string program = folder_ / "for-musl";
+  WriteFile(program, bytes, 0755);
+  std::filesystem::create_symlink(kLoader, folder_ / kMusl);
+  const auto run = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"env", "-C", folder_.path()});
+    return RunProgram(words);
+  };
+  const Finished bare = run({program, "show"});
+  ASSERT_EQ(bare.status, 0) << bare.err;
+  for (const std::string& option : {std::string("--quiet"), "--summary=" + summary_}) {
+    const Finished finished = run({SLIPSTREAM_COMMAND, "run", option, "--", program, "show"});
+    EXPECT_EQ(finished.status, 0);
+    EXPECT_EQ(finished.out, bare.out) << "its variables are those that it has bare";
+    EXPECT_EQ(finished.err, "slipstream: " + program +
+                                " is linked to musl, which cannot load a library for glibc: it runs without "
+                                "slipstream\n");
+    EXPECT_FALSE(std::filesystem::exists(summary_));
+  }
+}
+
 // What docs/children.md says of programs that cannot load the library, with one that is linked to musl.
 TEST_F(StrangersTest, AProgramForMuslNeedsToBeDropped) {
   NEEDS_PLAIN_BUILD();
@@ -171,6 +201,7 @@ TEST_F(StrangersTest, AProgramForMuslNeedsToBeDropped) {
   ASSERT_EQ(RunProgram({"musl-gcc", "-o", program, program + ".c"}).status, 0);
   const Finished bare = RunProgram({program});
   ASSERT_EQ(bare.status, 5) << bare.err;
+  EXPECT_EQ(RunProgram({SLIPSTREAM_COMMAND, "run", "--", program}).out, bare.out);
   EXPECT_EQ(RunShell(program).status, 127);
   ExpectUnseen(RunShell(program, {{"SLIPSTREAM_CHILDREN_DROP", "for-musl"}}), bare);
   const Finished doctor = RunProgram({SLIPSTREAM_COMMAND, "doctor", "--", program});

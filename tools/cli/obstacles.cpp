@@ -16,6 +16,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "policy/environment.h"
 #include "policy/memory_left.h"
@@ -43,7 +44,10 @@ std::string Find(const std::string& name) {
   return std::string(path.view());
 }
 
+// None of what is no file: a pipe's are somebody else's, and may never come.
 std::string FirstBytes(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return {};
   std::string bytes(4096, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -151,6 +155,14 @@ std::vector<std::string> AskLoader(const std::string& path, const std::string& l
   return obstacles;
 }
 
+bool IsForMusl(const Binary& binary) {
+  return std::filesystem::path(binary.loader).filename().string().starts_with("ld-musl");
+}
+
+std::string LinkedToMusl(const std::string& path) {
+  return path + " is linked to musl, which cannot load a library for glibc";
+}
+
 bool Refused(long result) { return result < 0 && (errno == ENOSYS || errno == EPERM); }
 
 }  // namespace
@@ -214,10 +226,13 @@ std::vector<std::string> ProgramObstacles(const std::string& program, const std:
   if (HasOtherRights(path)) {
     return {path + " runs with the rights of another user or group (setuid): the loader ignores LD_PRELOAD there"};
   }
-  if (std::filesystem::path(binary.loader).filename().string().starts_with("ld-musl")) {
-    return {path + " is linked to musl, which cannot load a library for glibc: the command would end with 127"};
-  }
+  if (IsForMusl(binary)) return {LinkedToMusl(path) + ": `slipstream run` runs it without, and a child ends with 127"};
   return AskLoader(path, binary.loader, library);
+}
+
+std::string WhyNotPreloaded(const std::string& program) {
+  const std::string path = BinaryOf(program);
+  return IsForMusl(LookAt(path)) ? LinkedToMusl(path) : "";
 }
 
 }  // namespace slipstream::cli

@@ -22,6 +22,7 @@
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/install.h"
+#include "tools/cli/obstacles.h"
 #include "tools/cli/preload_name.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_state.h"
@@ -301,6 +302,11 @@ int Run(const RunOptions& options) {
   if (preparation.status != kSuccess) return preparation.status;
   const policy::Loaded& loaded = preparation.loaded;
   SayNotes(loaded);
+  if (const std::string why = WhyNotPreloaded(name); !why.empty()) {
+    Complain(why + ": it runs without slipstream");
+    harmless.reset();
+    return ReportStartFailure(name, ExecCommand(options.command, Unchanged()));
+  }
 
   RunState state = StateOf(options, preparation, environment);
   if (options.summary) {
