@@ -92,6 +92,22 @@ def c16_pinned_buffers():
     return 2 * steps
 
 
+def c16_through_pinned_memory():
+    """Pinned memory is written and read in the order of the stream, with nobody waiting in between."""
+    counted = 0
+    for size in (1000, 65537, 600_000):
+        for i in range(4):
+            source = values(size, seed=i).cuda()
+            source.mul_(2)  # does nothing
+            host = torch.full((size,), -1.0).pin_memory()
+            target = torch.empty(size, device="cuda")
+            host.copy_(source, non_blocking=True)
+            target.copy_(host, non_blocking=True)
+            expect_same(f"{size} {i}", target.cpu(), values(size, seed=i))
+            counted += 1
+    return counted
+
+
 def c16_read_at_once():
     """A copy to pageable memory is complete when the call returns, whatever it is called with."""
     counted = 0
@@ -326,9 +342,9 @@ def errors():
 
 def main():
     torch.manual_seed(1)
-    for part in (round_trips, strides, c16_overwritten_sources, c16_pinned_buffers, c16_read_at_once, freed_sources,
-                 behind_kernels, into_given_memory, pinned, streams_and_events, reused_device_memory, two_devices, threads,
-                 saved, module_and_optimizer, cuda_graph, errors):
+    for part in (round_trips, strides, c16_overwritten_sources, c16_pinned_buffers, c16_through_pinned_memory,
+                 c16_read_at_once, freed_sources, behind_kernels, into_given_memory, pinned, streams_and_events,
+                 reused_device_memory, two_devices, threads, saved, module_and_optimizer, cuda_graph, errors):
         section(part)
     finish()
 

@@ -89,9 +89,46 @@ def from_another_process():
     return 3
 
 
+def send_pieces(queue, received, changed, done):
+    """In a process of its own: pieces of blocks that were somebody else's before, with others of the same blocks in between."""
+    before = [values(400_000, seed=seed).cuda() for seed in range(4)]
+    del before
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    tensors = [values(400_000, seed=10 + number).cuda() for number in range(4)]
+    queue.put((tensors[1], tensors[2][1000:2000]))
+    received.wait()
+    tensors[0] = tensors[3] = None
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    tensors += [values(400_000, seed=20 + number).cuda() for number in range(6)]
+    torch.cuda.synchronize()
+    changed.set()
+    done.wait()
+
+
+def c10_pieces_from_another_process():
+    """They have their bytes when they arrive, and still when the other process has given back and taken memory since."""
+    context = torch.multiprocessing.get_context("spawn")
+    queue, received, changed, done = context.Queue(), context.Event(), context.Event(), context.Event()
+    process = context.Process(target=send_pieces, args=(queue, received, changed, done))
+    process.start()
+    whole, piece = queue.get(timeout=120)
+    for when in ("at first", "later"):
+        expect_same(f"whole, {when}", whole.cpu(), values(400_000, seed=11))
+        expect_same(f"piece, {when}", piece.cpu(), values(400_000, seed=12)[1000:2000])
+        received.set()
+        expect(f"changed, {when}", changed.wait(120))
+    del whole, piece
+    done.set()
+    process.join()
+    expect("exit code", process.exitcode == 0)
+    return 7
+
+
 def main():
     torch.ones(1).cuda()
-    parts = (forked, forked_pinned, cuda_in_a_forked_worker, spawned, from_another_process)
+    parts = (forked, forked_pinned, cuda_in_a_forked_worker, spawned, from_another_process, c10_pieces_from_another_process)
     chosen = sys.argv[1:]
     for part in parts:
         if not chosen or part.__name__ in chosen:

@@ -205,7 +205,7 @@ TEST(TraceEndsTest, OutsideThePolicysWindowCallsAreCountedAndNotRecorded) {
   }
 }
 
-TEST(TraceEndsTest, ThePolicyKeepsTheNewest) {
+TEST(TraceEndsTest, C18_ThePolicyKeepsTheNewest) {
   const std::string directory = NewDirectory();
   const Finished traced = RunTraced({TRACED, "calls", "200000"}, directory,
                                     {{"SLIPSTREAM_TRACER_MAX_FILE", "1MiB"}, {"SLIPSTREAM_TRACER_KEEP", "newest"}});
