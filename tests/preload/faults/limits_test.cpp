@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/preload/tracer/trace_testing.h"
+#include "tests/support/memory_cgroup.h"
 #include "tests/support/plain_build.h"
 
 namespace slipstream::test {
@@ -158,6 +159,39 @@ TEST(LimitsTest, AddressSpace) {
   }
   for (const uint64_t more : {256U, 384U, 512U}) {
     SameUnder(limit(least + more), {TYPICAL, "steps", "threads"});
+  }
+}
+
+// Memory of a cgroup that is just enough for the program is enough under slipstream: staging memory, counters and the
+// end of the run take next to nothing of it, or do without.
+TEST(LimitsTest, S67_SmallMemoryCgroups) {
+  NEEDS_ROOM();
+  constexpr size_t kMiB = size_t{1} << 20;
+  for (const size_t mib : {20, 40}) {
+    SCOPED_TRACE(mib);
+    const MemoryCgroup cgroup(mib * kMiB);
+    if (!cgroup.made()) GTEST_SKIP() << "no memory cgroup can be made here";
+    const auto run = [&cgroup](std::vector<std::string> words, const Variables& variables) {
+      const std::vector<std::string> inside = {"sh", "-c", "echo $$ > $0 && exec \"$@\"", cgroup.processes()};
+      words.insert(words.begin(), inside.begin(), inside.end());
+      return RunProgram(words, variables);
+    };
+    const std::vector<std::string> command = {TYPICAL, "steps"};
+    const Finished bare = run(command, BareVariables());
+    ASSERT_EQ(bare.status, 0) << bare.err << ": this limit is too tight for the program itself";
+    for (const char* const start : {"now", "background"}) {
+      Variables variables = BareVariables();
+      variables["SLIPSTREAM_TRANSFER_START"] = start;
+      variables["SLIPSTREAM_RUN_WATCHER"] = "off";  // it would be in the cgroup when that goes
+      const std::string summary = NewDirectory() + "/summary.json";
+      std::vector<std::string> words = {SLIPSTREAM_COMMAND, "run", "--summary", summary, "--"};
+      words.insert(words.end(), command.begin(), command.end());
+      const Finished limited = run(words, variables);
+      EXPECT_EQ(limited.status, bare.status) << start << limited.err;
+      EXPECT_EQ(limited.out, bare.out);
+      EXPECT_NE(limited.err.find(" CUDA calls, "), std::string::npos) << limited.err;
+      EXPECT_NE(ReadFile(summary), "");
+    }
   }
 }
 
