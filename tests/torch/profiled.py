@@ -10,7 +10,7 @@ from checks import expect_same, finish, section, values
 STEPS = 6
 
 
-def kernels_and_copies():
+def c15_kernels_and_copies():
     x = values(300_000)
     y = x.cuda()
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
@@ -28,7 +28,7 @@ def kernels_and_copies():
 
 def main():
     warnings.simplefilter("ignore")
-    section(kernels_and_copies)
+    section(c15_kernels_and_copies)
     finish()
 
 
