@@ -305,8 +305,8 @@ class Legs(CheckTest):
         self.assertEqual((case.outcome, case.text), (SKIPPED, "no PyTorch: the disk is full"))
 
     def test_pytorch_that_does_not_come_in_time_is_skipped(self):
-        self.addCleanup(setattr, legs, "TORCH_FETCH_SECONDS", legs.TORCH_FETCH_SECONDS)
-        legs.TORCH_FETCH_SECONDS = 0.1
+        self.addCleanup(setattr, legs, "FETCH_SECONDS", legs.FETCH_SECONDS)
+        legs.FETCH_SECONDS = 0.1
         (case,) = self.torch_leg("exec tail -f /dev/null")
         self.assertEqual(case.outcome, SKIPPED)
         self.assertIn("tools/setup --torch", case.text)
@@ -318,6 +318,23 @@ class Legs(CheckTest):
         # Set-up is done, and there is nothing to build.
         (case,) = self.torch_leg("exit 0")
         self.assertEqual((case.name, case.outcome), ("configure", FAILED))
+
+    def wheel_leg(self, setup, wheel="exit 0"):
+        for name, script in (("setup", setup), ("wheel", wheel)):
+            self.write(f"tools/{name}", f"#!/bin/sh\n{script}\n").chmod(0o755)
+        return legs.wheel_leg(self.context())
+
+    def test_without_the_compiler_the_leg_of_the_wheel_is_skipped(self):
+        (case,) = self.wheel_leg('[ "$1" = --wheel ] && echo no wheel: no route && exit 3', "exit 0")
+        self.assertEqual((case.outcome, case.text), (SKIPPED, "no wheel: no route"))
+
+    def test_a_wheel_that_cannot_be_made_is_a_failure(self):
+        (case,) = self.wheel_leg("exit 0", "echo it needs glibc 2.36; exit 1")
+        self.assertEqual((case.name, case.outcome), ("tools/wheel", FAILED))
+        self.assertIn("it needs glibc 2.36", case.text)
+        # The wheel is there, and there is nothing to build that its tests need.
+        made, case = self.wheel_leg("exit 0")
+        self.assertEqual((made.outcome, case.name, case.outcome), (PASSED, "configure", FAILED))
 
     def test_a_leg_that_cannot_build_has_failed(self):
         (case,) = legs.preset_leg(self.context(), "release")

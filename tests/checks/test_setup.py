@@ -9,7 +9,7 @@ from support import ROOT, CheckTest
 
 # What the script itself runs, and what a machine has before it.
 _BASE = ("bash env dirname sort head sed uname readlink mktemp rm mv mkdir tail cat chmod g++ cmake ccache git readelf python3 "
-         "clang-format-14 clang-tidy-14 ldconfig grep df").split()
+         "clang-format-14 clang-tidy-14 musl-gcc ldconfig grep df").split()
 
 
 class Setup(CheckTest):
@@ -182,6 +182,29 @@ class Setup(CheckTest):
         self.assertIn("no route to the index", done.stderr)
         self.assertTrue(done.stderr.splitlines()[-1].endswith("the tests trace_export.judge_* will be skipped"), done.stderr)
         self.assertFalse((self.scratch / "build/judges").exists())
+
+    def run_setup_wheel(self, pip):
+        """As above, for what makes wheels."""
+        self.command("ninja", "")
+        self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >>{self.scratch}/pip\n'
+                                f'while [ "$1" != --target ]; do shift; done\n{pip}')
+        done = self.run_setup("--build-only", "--wheel")
+        if done.returncode == 2:
+            self.skipTest("this machine lacks packages: " + done.stdout.strip())
+        return done
+
+    def test_what_makes_wheels_is_brought_once(self):
+        done = self.run_setup_wheel('mkdir -p "$2/ziglang" "$2/auditwheel"; echo >"$2/ziglang/zig"; chmod +x "$2/ziglang/zig"')
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("ziglang==", (self.scratch / "pip").read_text())
+        done = self.run_setup_wheel("echo must not run; exit 9")
+        self.assertEqual((done.returncode, done.stdout), (0, "set-up: everything is there\n"), done.stderr)
+
+    def test_without_a_network_there_is_no_wheel(self):
+        done = self.run_setup_wheel("echo no route to the index; exit 1")
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("set-up: no wheel: pip could not bring ziglang"), done.stderr)
+        self.assertFalse((self.scratch / "build/wheel-tools").exists())
 
     def run_setup_torch(self, pip="exit 1", stand_ins="mkdir -p \"$3\"", free_kib=1 << 30):
         """As above, for PyTorch; `stand_ins` is what a stand-in for the script of that name does, with "$3" its folder."""

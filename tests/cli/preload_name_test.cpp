@@ -77,8 +77,8 @@ TEST_F(PreloadNameTest, TheHomeIsNextAndIsNotMade) {
   EXPECT_FALSE(PreloadName(library_, With("", home)).starts_with(home)) << "there is none";
   EXPECT_FALSE(fs::exists(home));
   fs::create_directories(home);
-  for (const std::string& state : {std::string(), std::string("relative"), spaced_, root_ + "/home/file"}) {
-    if (state.ends_with("/file")) std::ofstream(state) << "in the way";
+  for (const std::string& state : {std::string(), std::string("relative"), spaced_, root_ + "/in-the-way"}) {
+    if (state.ends_with("/in-the-way")) std::ofstream(state) << "in the way";
     const std::string name = PreloadName(library_, With(state, home));
     EXPECT_TRUE(name.starts_with(home + "/.local/state/slipstream/preload/")) << state << ": " << name;
     EXPECT_EQ(Content(name), "the library");

@@ -20,7 +20,6 @@ import tempfile
 
 from support import NOBODY, ROOT, SKIPPED, run, the
 
-MIRROR = "http://deb.debian.org/debian"
 DEMO = ROOT / "build" / "wheel-demo"
 PACKAGES = "python3,python3-venv"
 
@@ -51,7 +50,7 @@ def build_demo():
 def make_root(suite, folder):
     if (folder / "usr" / "bin" / "python3").exists():
         return
-    done = run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, folder, MIRROR)
+    done = run("debootstrap", "--variant=minbase", f"--include={PACKAGES}", suite, folder)
     if done.returncode != 0:
         skip(f"debootstrap could not make {suite}: {done.stdout.splitlines()[-1:]}{done.stderr.splitlines()[-1:]}")
 
@@ -64,10 +63,13 @@ class Inside:
 
     def __call__(self, script):
         return run("chroot", f"--userspec={NOBODY}:{NOBODY}", self._root, "/usr/bin/env", "-i", "PATH=/usr/bin:/bin",
-                   "HOME=/home/u", "LC_ALL=C.UTF-8", "sh", "-c", script)
+                   "HOME=/srv/user", "LC_ALL=C.UTF-8", "sh", "-c", script)
 
     def must(self, script):
         return must(self(script), script)
+
+    def glibc(self):
+        return tuple(map(int, self.must("getconf GNU_LIBC_VERSION").stdout.split()[1].split(".")))
 
 
 def expect(pattern, text, what):
@@ -76,7 +78,7 @@ def expect(pattern, text, what):
 
 
 def try_it(root, wheel):
-    home = root / "home" / "u"
+    home = root / "srv" / "user"
     shutil.rmtree(home, ignore_errors=True)
     shutil.copytree(DEMO / "sim", home / "demo" / "sim")
     shutil.copytree(DEMO / "examples", home / "demo" / "examples", ignore=shutil.ignore_patterns("CMakeFiles"))
@@ -108,6 +110,12 @@ def try_it(root, wheel):
     recorded = inside.must(simulated + "cd && SLIPSTREAM_TRACER_STACKS=full ~/env/bin/slipstream run --record -- "
                                        "~/demo/examples/train_loop && ~/env/bin/slipstream report slipstream-trace-*")
     expect(r"WALL TIME", recorded.stdout, "report")
+    facts = inside.must("cd && env/bin/slipstream export slipstream-trace-* --sqlite facts.sqlite >/dev/null && python3 -c 'import sqlite3; "
+                        "print(*sqlite3.connect(\"facts.sqlite\").execute(\"SELECT * FROM SLIPSTREAM_FACTS\"), sep=chr(10))'").stdout
+    # Without what glibc 2.35 brought native stacks are off, and the trace says so.
+    said = re.search(r"native_stacks', 'off: .*glibc 2\.35", facts)
+    if bool(said) != (inside.glibc() < (2, 35)):
+        raise Wrong(f"of native stacks, the trace says:\n{facts}")
     print(under.stderr, end="")
 
     inside.must("cd && env/bin/pip uninstall --yes slipstream && find env | sort > after")

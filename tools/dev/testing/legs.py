@@ -22,8 +22,8 @@ WHEEL_LABEL = "^wheel$"
 OF_OTHER_LEGS = "^(torch|wheel)$"
 # For the tests of one build folder: about twice what they take on 2 cores. Something hangs in one that takes longer.
 TEST_MINUTES = 25
-# A network that is so slow costs the tests of PyTorch, not the whole run.
-TORCH_FETCH_SECONDS = 300
+# A network that is so slow costs the tests of what it was to bring, not the whole run.
+FETCH_SECONDS = 300
 _OF_CUDA = re.compile(r"cuda|cupti|nvtx|nvToolsExt", re.IGNORECASE)
 
 
@@ -60,11 +60,11 @@ class Context:
         return self.root / "build" / "logs" / f"{leg}.log"
 
 
-def set_up(context, leg="setup", hide_toolkit=False, options=()):
+def set_up(context, leg="setup", hide_toolkit=False):
     environment = dict(os.environ)
     if hide_toolkit:
         environment["SLIPSTREAM_HIDE_CUDA_TOOLKIT"] = "1"
-    result = run([context.root / "tools" / "setup", *options], context.root, environment, log=context.log(leg))
+    result = run([context.root / "tools" / "setup"], context.root, environment, log=context.log(leg))
     if result.status == 2:
         raise NeedsRoot(result.output)
     for line in result.output.splitlines():
@@ -128,47 +128,48 @@ def preset_leg(context, preset):
                      log=context.log(preset), but_label=OF_OTHER_LEGS, minutes=context.deadline.minutes(TEST_MINUTES))
 
 
-def torch_leg(context):
-    """Real PyTorch on the simulated device: brought where it can be, else one skipped case that says why not."""
-    leg = "torch"
-    setup = run([context.root / "tools" / "setup", "--torch"], context.root, timeout=TORCH_FETCH_SECONDS,
-                log=context.log(leg))
-    lines = setup.output.splitlines() or ["tools/setup --torch said nothing"]
+def _bring(context, leg, option, what):
+    """None, or the case that says why what `option` of tools/setup brings is not here."""
+    setup = run([context.root / "tools" / "setup", option], context.root, timeout=FETCH_SECONDS, log=context.log(leg))
+    lines = setup.output.splitlines() or [f"tools/setup {option} said nothing"]
     if setup.timed_out:
-        text = f"PyTorch was not there after {TORCH_FETCH_SECONDS / 60:g} minutes; tools/setup --torch brings it"
-        return [Case(leg, "setup", SKIPPED, setup.seconds, text)]
+        text = f"{what} was not there after {FETCH_SECONDS / 60:g} minutes; tools/setup {option} brings it"
+        return Case(leg, "setup", SKIPPED, setup.seconds, text)
     if setup.status == 3:
-        return [Case(leg, "setup", SKIPPED, setup.seconds, lines[-1])]
+        return Case(leg, "setup", SKIPPED, setup.seconds, lines[-1])
     if setup.status != 0:
-        return [Case(leg, "setup", FAILED, setup.seconds, setup.tail())]
+        return Case(leg, "setup", FAILED, setup.seconds, setup.tail())
     context.note(f"set-up {setup.seconds:.0f} s")
+    return None
+
+
+def _labeled_leg(context, leg, label):
+    """The release build's tests that other legs leave out."""
     folder = context.root / "build" / "release"
     failure = _build(context, leg, ["cmake", "--preset", "release"], folder)
     if failure:
         return [failure]
-    return run_tests(folder, context.root, leg, context.jobs, context.name_filter, TORCH_LABEL, log=context.log(leg),
+    return run_tests(folder, context.root, leg, context.jobs, context.name_filter, label, log=context.log(leg),
                      minutes=context.deadline.minutes(TEST_MINUTES))
+
+
+def torch_leg(context):
+    """Real PyTorch on the simulated device: brought where it can be, else one skipped case that says why not."""
+    missing = _bring(context, "torch", "--torch", "PyTorch")
+    return [missing] if missing else _labeled_leg(context, "torch", TORCH_LABEL)
 
 
 def wheel_leg(context):
     """Builds the wheel, and runs the tests that install it."""
     leg = "wheel"
-    if failure := _out_of_time(context, leg):
-        return [failure]
-    setup = set_up(context, leg, options=["--wheel"])
-    if setup.outcome == FAILED:
-        return [setup]
+    missing = _out_of_time(context, leg) or _bring(context, leg, "--wheel", "the compiler for it")
+    if missing:
+        return [missing]
     made = run([context.root / "tools" / "wheel"], context.root, timeout=context.deadline.seconds(), log=context.log(leg))
-    case = Case(leg, "tools/wheel", PASSED if made.status == 0 else FAILED, made.seconds, "" if made.status == 0 else made.tail(80))
+    if made.status != 0:
+        return [Case(leg, "tools/wheel", FAILED, made.seconds, made.tail(80))]
     context.note(f"wheel {made.seconds:.0f} s")
-    if case.outcome == FAILED:
-        return [setup, case]
-    folder = context.root / "build" / "release"
-    failure = _build(context, leg, ["cmake", "--preset", "release"], folder)
-    if failure:
-        return [setup, case, failure]
-    return [setup, case, *run_tests(folder, context.root, leg, context.jobs, context.name_filter, WHEEL_LABEL,
-                                    log=context.log(leg), minutes=context.deadline.minutes(TEST_MINUTES))]
+    return [Case(leg, "tools/wheel", PASSED, made.seconds), *_labeled_leg(context, leg, WHEEL_LABEL)]
 
 
 def headers_leg(context):
