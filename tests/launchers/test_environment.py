@@ -1,5 +1,6 @@
 """Containers and pods, and slipstream by variables alone: what docs/launchers.md has of them, without a container."""
 
+import json
 import os
 import re
 import shutil
@@ -139,7 +140,7 @@ class Containers(LauncherTest):
 
 
 class Document(LauncherTest):
-    """docs/launchers.md is true of itself: its policy and its pages in YAML and shell can be read."""
+    """docs/launchers.md: policies are valid, lines of a shell and of JSON can be read, and variables exist."""
 
     def setUp(self):
         super().setUp()
@@ -161,6 +162,10 @@ class Document(LauncherTest):
         for block in self.blocks("sh"):
             ended = self.run_command(["bash", "-n", "-c", block])
             self.assertEqual(ended.status, 0, ended.everything)
+
+    def test_kernelspec(self):
+        for block in self.blocks("json"):
+            self.assertEqual(json.loads(block)["argv"][:2], ["slipstream", "run"])
 
     def test_variables(self):
         """Each variable that the page names is one of a key's, or another that the reference of policies knows."""

@@ -9,8 +9,8 @@ import sys
 from launching import LauncherTest, main, needs, wait_until
 
 
+@needs("sudo")
 class Sudo(LauncherTest):
-    @needs("sudo")
     def test_resets_the_environment(self):
         """In front of sudo nothing is seen, and the summary says so; behind it all is. Here: for root, without a password."""
         libraries = f"LD_LIBRARY_PATH={self.environment['LD_LIBRARY_PATH']}"
@@ -27,7 +27,7 @@ class Sudo(LauncherTest):
         self.assertEqual(inside.summaries, 1)
 
 
-class Multiplexers(LauncherTest):
+class Multiplexer(LauncherTest):
     """The server is started by the first call and keeps that one's environment. So slipstream belongs inside."""
 
     def look(self, start, stop):
@@ -42,29 +42,35 @@ class Multiplexers(LauncherTest):
         self.assertEqual((place / "status").read_text(), "0\n", (place / "out").read_text())
         self.assertEqual(len(json.loads((place / "summary.json").read_text())["processes"]), 1)
 
-    @needs("tmux")
-    def test_tmux(self):
+
+@needs("tmux")
+class Tmux(Multiplexer):
+    def test_server_is_there(self):
         tmux = ["tmux", "-S", self.folder / "socket", "-f", "/dev/null"]
         place = self.place()
         # A server that was started before, by somebody without slipstream.
         self.finish(self.start([*tmux, "new-session", "-d", "-s", "first", "sh"], place), place)
         self.look(lambda line: [*tmux, "new-window", "-d", line], [*tmux, "kill-server"])
 
-    @needs("screen")
-    def test_screen(self):
+
+@needs("screen")
+class Screen(Multiplexer):
+    def test_window(self):
         self.environment["SCREENDIR"] = str(self.folder / "screens")
         (self.folder / "screens").mkdir(mode=0o700)
         self.look(lambda line: ["screen", "-dmS", "slipstream", "sh", "-c", line], ["screen", "-S", "slipstream", "-X", "quit"])
 
 
-class Debuggers(LauncherTest):
-    @needs("strace")
-    def test_strace(self):
+@needs("strace")
+class Strace(LauncherTest):
+    def test_status(self):
         self.both_ways(lambda program: ["strace", "-f", "-o", "calls", "-e", "trace=openat", *program], status=3,
                        arguments=["--fail", "3"])
 
-    @needs("gdb")
-    def test_gdb(self):
+
+@needs("gdb")
+class Gdb(LauncherTest):
+    def test_run(self):
         """gdb starts the program by a shell; `run` in it has the library either way."""
         command = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "run", "-ex",
                    "print $_exitcode", "--args"]
@@ -75,7 +81,9 @@ class Debuggers(LauncherTest):
         self.assertIn("rank 0 of 1: good", front.out)
         self.assert_seen(front, 1)
 
-    def test_python_debugger(self):
+
+class PythonDebugger(LauncherTest):
+    def test_run(self):
         """pdb in front of the program, as `python -m pdb`; commands come from its arguments."""
         self.train[1:1] = ["-m", "pdb", "-c", "continue", "-c", "quit"]
         bare = self.run_command(self.train)
@@ -127,8 +135,8 @@ class Notebooks(LauncherTest):
         self.assertEqual(len(json.loads(summary.read_text())["processes"]), 1)
 
 
+@needs("uv")
 class Uv(LauncherTest):
-    @needs("uv")
     def test_run(self):
         self.environment["UV_CACHE_DIR"] = str(self.folder / "uv")
         self.both_ways(lambda program: ["uv", "run", "--no-project", "--offline", "--python", sys.executable, *program], status=3,

@@ -56,9 +56,12 @@ class Small(LauncherTest):
         # A shell does not send SIGTERM on: it goes to all.
         self.ended_by_signals(lambda program: ["bash", "-c", '"$@"; exit', "bash", *program], ranks=[0], to_launcher=False)
 
-    @needs("xargs")
-    def test_xargs(self):
-        """Three at a time; 123 where one fails. xargs closes standard error as timeout does."""
+
+@needs("xargs")
+class Xargs(LauncherTest):
+    """Three at a time; 123 where one fails. xargs closes standard error as timeout does."""
+
+    def test_three_at_a_time(self):
         def launcher(program):
             return ["xargs", "-a", self.numbers, "-P", "3", "-I", "{}", *program]
 
@@ -68,8 +71,10 @@ class Small(LauncherTest):
         # Where one failed it leaves by _exit(), and closes nothing.
         self.both_ways(launcher, status=123, processes=3, arguments=["--fail", "3"])
 
-    @needs("parallel")
-    def test_parallel(self):
+
+@needs("parallel")
+class Parallel(LauncherTest):
+    def test_two_at_a_time(self):
         def launcher(values):
             return lambda program: ["parallel", "--will-cite", "-j", "2", shlex.join(program), ":::", *values]
 
