@@ -4,7 +4,9 @@
 //
 // exit() and a return from main come here by on_exit, which is behind every handler of the program's and every
 // destructor of its libraries'; _exit() by its hook, because shells such as dash end that way; and what kills itself by
-// a signal, as Python and shells do behind a Ctrl-C, by the hooks of kill() and raise(). A root that others kill, that
+// a signal, as Python and shells do behind a Ctrl-C, by the hooks of kill() and raise(). A root that closes standard
+// error in a handler of its own, as timeout, xargs and other GNU tools do, lends the command the copy that is made when
+// exit() begins: the C library runs the destructors of the thread before all handlers. A root that others kill, that
 // crashes, or that executes a program without this library, ends its run by the watcher (tools/cli/watcher.h).
 //
 // Every other process compares one number, and a process outside of a run finds no variable.
@@ -37,6 +39,11 @@
 #include "policy/environment.h"
 #include "policy/run_variable.h"
 
+// Has `function(object)` called when the calling thread ends, or first of all when it calls exit() or returns from
+// main. `place` is any address of the library that `function` is in. 0: registered.
+extern "C" [[gnu::visibility("default")]] int AtThreadEnd(void (*function)(void*), void* object, void* place) noexcept
+    asm("__cxa_thread_atexit_impl");
+
 // The C library's own, which `stdout` names until the program has put another stream there.
 // NOLINTNEXTLINE(misc-non-copyable-objects): it is that object, and is not copied.
 extern "C" [[gnu::visibility("default")]] FILE standard_output asm("_IO_2_1_stdout_");
@@ -62,6 +69,7 @@ struct Root {
   std::atomic<bool> ended{false};
 };
 constinit Root g_root{};
+constinit std::atomic<int> g_error_output{-1};  // standard error as it was when exit() began; -1: none
 constinit std::atomic<Exit*> g_exit{nullptr};
 constinit std::atomic<Kill*> g_kill{nullptr};
 constinit std::atomic<Raise*> g_raise{nullptr};
@@ -107,6 +115,10 @@ int BecomeCommand(void* status) {
   }
   const uint64_t none = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof(none));
+  const int error_output = g_error_output.load(std::memory_order_relaxed);
+  if (error_output >= 0 && syscall(SYS_fcntl, STDERR_FILENO, F_GETFD) < 0) {
+    syscall(SYS_dup3, error_output, STDERR_FILENO, 0);
+  }
   char end[] = "end-of-run";
   char* const arguments[] = {g_root.command, end, g_root.directory, static_cast<char*>(status), nullptr};
   char* const variables[] = {g_root.libraries[0] != '\0' ? g_root.libraries : nullptr, nullptr};
@@ -139,6 +151,12 @@ void End(int status) {
   errno = error;
 }
 
+// One descriptor more, until the process ends a moment later. No program that a handler executes has it.
+void KeepErrorOutput(void*) {
+  if (g_root.pid == 0 || Self() != g_root.pid) return;
+  g_error_output.store(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), std::memory_order_relaxed);
+}
+
 void AtExit(int status, void*) {
   if (g_root.pid == 0 || Self() != g_root.pid) return;
   FlushOutput();
@@ -165,6 +183,7 @@ void AtExit(int status, void*) {
   g_root.started = root.started;
   g_root.pid = static_cast<pid_t>(root.pid);
   if (on_exit(AtExit, nullptr) != 0) g_root.pid = 0;
+  AtThreadEnd(KeepErrorOutput, nullptr, &g_root);  // fails: no summary where a handler closes standard error
 }
 
 // Whether the signal ends this process when the calling thread sends it. Where another thread takes a signal that this

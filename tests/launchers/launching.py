@@ -133,29 +133,26 @@ class LauncherTest(unittest.TestCase):
     def assert_same(self, bare, other):
         self.assertEqual(bare.outcome(), other.outcome(), other.everything)
 
-    def assert_seen(self, ended, processes, *, printed=True):
+    def assert_seen(self, ended, processes):
         """One summary for all, with so many processes that made CUDA calls."""
-        self.assertEqual(ended.summaries, 1 if printed else 0, ended.everything)
+        self.assertEqual(ended.summaries, 1, ended.everything)
         self.assertEqual(len(ended.summary["processes"]), processes, ended.everything)
         for process in ended.summary["processes"]:
             self.assertGreaterEqual(sum(function["calls"] for function in process["functions"]), CALLS)
 
-    def both_ways(self, launcher, *, status=0, processes=1, arguments=(), printed=True):
-        """`launcher` makes a command of the program's words. Equal bare, in front and inside; every process is seen.
-
-        A launcher that closes its standard error before it ends has no summary printed (printed=False).
-        """
+    def both_ways(self, launcher, *, status=0, processes=1, arguments=()):
+        """`launcher` makes a command of the program's words. Equal bare, in front and inside; every process is seen."""
         program = [*self.train, *arguments]
         bare = self.run_command(launcher(program))
         self.assertEqual(bare.status, status, bare.everything)
         self.assertEqual(len([line for line in bare.out if line.endswith(": good")]), processes, bare.everything)
-        self.in_front(launcher(program), bare, processes, printed)
+        self.in_front(launcher(program), bare, processes)
         self.inside(launcher([*self.run_words(), *program]), bare, processes)
 
-    def in_front(self, command, bare, processes, printed=True):
+    def in_front(self, command, bare, processes):
         ended = self.run_command([*self.run_words("--summary", "summary.json"), *command])
         self.assert_same(bare, ended)
-        self.assert_seen(ended, processes, printed=printed)
+        self.assert_seen(ended, processes)
 
     def inside(self, command, bare, processes):
         """Each `slipstream run` prints a summary of its own."""

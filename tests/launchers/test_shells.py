@@ -43,11 +43,13 @@ class Small(LauncherTest):
                 self.both_ways(lambda program, words=launcher: [*words, *program], status=3, arguments=["--fail", "3"])
 
     def test_timeout(self):
-        """It stays, and closes standard error before it ends: in a pipe its summary would have no way."""
+        """It stays, and closes standard error before it ends; the summary is printed all the same."""
         for options in ([], ["--foreground"]):
             with self.subTest(options=options):
                 self.both_ways(lambda program, words=options: ["timeout", *words, "60", *program], status=3,
-                               arguments=["--fail", "3"], printed=False)
+                               arguments=["--fail", "3"])
+        late = self.run_command([*self.run_words(), "timeout", "1", *self.train, "--wait"])
+        self.assertEqual((late.status, late.summaries), (124, 1), late.everything)
         # timeout sends Ctrl-C on, so that the program has it twice: what Python says of that is different each time.
         self.ended_by_signals(lambda program: ["timeout", "60", *program], ranks=[0], say_the_same=False)
 
@@ -67,8 +69,7 @@ class Xargs(LauncherTest):
 
         self.numbers = self.folder / "numbers"
         self.numbers.write_text("1\n2\n3\n")
-        self.both_ways(launcher, processes=3, printed=False)
-        # Where one failed it leaves by _exit(), and closes nothing.
+        self.both_ways(launcher, processes=3)
         self.both_ways(launcher, status=123, processes=3, arguments=["--fail", "3"])
 
 
