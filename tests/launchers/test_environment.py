@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 from launching import HERE, OPTIONS, LauncherTest, has, main, needs
 
@@ -162,6 +163,30 @@ class Document(LauncherTest):
         for block in self.blocks("sh"):
             ended = self.run_command(["bash", "-n", "-c", block])
             self.assertEqual(ended.status, 0, ended.everything)
+
+    def test_lines(self):
+        """Those whose launchers are here and need no other machine, window, device or PyTorch run as they stand."""
+        names = self.folder / "bin"
+        names.mkdir()
+        (names / "python").symlink_to(sys.executable)
+        self.environment["PATH"] += f"{os.pathsep}{names}"
+        lines = [line for line in self.blocks("sh")[0].splitlines() if line.startswith("slipstream run -- ")]
+        tried = 0
+        for line in lines:
+            launcher = re.search(r" -- (\S+)", line)[1]
+            if launcher not in ("python", "bash", "timeout", "gdb") or (launcher != "python" and not has(launcher)):
+                continue
+            with self.subTest(line=line):
+                place = self.place()
+                for name in ("train.py", "package/train.py"):
+                    (place / name).parent.mkdir(exist_ok=True)
+                    shutil.copy(self.train[1], place / name)
+                line = re.sub(r"gdb --args", "gdb -q -nx -batch -iex 'set debuginfod enabled off' -ex run --args", line)
+                ended = self.finish(self.start(["bash", "-c", line], place), place)
+                self.assertEqual((ended.status, ended.summaries), (0, 1), ended.everything)
+                self.assertIn("rank 0 of 1: good", ended.out)
+                tried += 1
+        self.assertGreaterEqual(tried, 3)
 
     def test_kernelspec(self):
         for block in self.blocks("json"):
