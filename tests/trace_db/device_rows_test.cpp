@@ -42,6 +42,8 @@ TEST(DeviceClockTest, AClockThatStandsStillOrGoesBackIsNotBelieved) {
 
 TEST(KernelNamesTest, AsTheExportHasThem) {
   EXPECT_EQ(DemangledName("_Z6hookedIfEvPT_"), "void hooked<float>(float*)");
+  // As GCC's tools and PyTorch's profiler spell it; LLVM's demangler has no space there.
+  EXPECT_EQ(DemangledName("_ZN1aIN1bIiEEE1cEv"), "a<b<int> >::c()");
   EXPECT_EQ(DemangledName("fill"), "fill");
   EXPECT_EQ(DemangledName("_Znonsense"), "_Znonsense");
   EXPECT_EQ(ShortName("void hooked<float>(float*)"), "hooked");

@@ -139,6 +139,7 @@ def main():
     folder = options.keep or pathlib.Path(tempfile.mkdtemp(prefix="slipstream-root-"))
     try:
         make_root(options.suite, folder)
+        folder.chmod(0o755)
         for name, target in (("proc", "/proc"), ("dev", "/dev")):
             must(run("mount", "--rbind", target, folder / name), "mount")
         try:

@@ -24,7 +24,7 @@ set(CMAKE_CXX_COMPILER ${CMAKE_BINARY_DIR}/manylinux/c++)
 
 set(_headers ${CMAKE_BINARY_DIR}/manylinux/include)
 file(MAKE_DIRECTORY ${_headers})
-foreach(_header CLI curses.h fmt gelf.h libelf.h ncurses_dll.h nlohmann protozero spdlog sqlite3.h toml++ unctrl.h zconf.h zlib.h)
+foreach(_header CLI curses.h fmt gelf.h libelf.h libiberty ncurses_dll.h nlohmann protozero spdlog sqlite3.h toml++ unctrl.h zconf.h zlib.h)
   foreach(_folder /usr/local/include /usr/include /usr/include/x86_64-linux-gnu)
     if(EXISTS ${_folder}/${_header})
       file(CREATE_LINK ${_folder}/${_header} ${_headers}/${_header} SYMBOLIC)

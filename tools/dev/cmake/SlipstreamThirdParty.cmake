@@ -41,6 +41,8 @@ slipstream_header(slipstream_protozero protozero/pbf_writer.hpp libprotozero-dev
 slipstream_archive(slipstream_sqlite sqlite3.h libsqlite3-dev libsqlite3.a SLIPSTREAM_SQLITE_LIBRARY)
 target_link_libraries(slipstream_sqlite INTERFACE m ${CMAKE_DL_LIBS} Threads::Threads)
 slipstream_archive(slipstream_zlib zlib.h zlib1g-dev libz.a SLIPSTREAM_ZLIB_LIBRARY)
+# The same: names of kernels as GCC's tools, and so PyTorch's profiler, have them. LLVM's demangler has other spaces and brackets.
+slipstream_archive(slipstream_iberty libiberty/demangle.h libiberty-dev libiberty.a SLIPSTREAM_IBERTY_LIBRARY)
 
 # The same: the terminal of `slipstream top`, which prints plain text where this is not there.
 find_path(SLIPSTREAM_DIR_OF_curses_h curses.h)

@@ -1,6 +1,6 @@
 #include "tools/trace/db/kernel_names.h"
 
-#include <cxxabi.h>
+#include <libiberty/demangle.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,10 +11,9 @@ namespace slipstream::trace_db {
 
 std::string DemangledName(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+  const std::unique_ptr<char, void (*)(void*)> text(cplus_demangle_v3(name.c_str(), DMGL_PARAMS | DMGL_TYPES),
                                                     std::free);
-  return status == 0 && text != nullptr ? text.get() : name;
+  return text != nullptr ? text.get() : name;
 }
 
 std::string ShortName(const std::string& demangled) {
