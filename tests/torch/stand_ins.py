@@ -18,7 +18,7 @@ import tempfile
 
 # What begins like this is looked for; all else comes from the system.
 _NVIDIA = re.compile(r"lib(cu|nccl|nv)\w*\.so\.\d+$")
-_SIMULATED = {"libcuda.so.1", "libcudart.so.13", "libcupti.so.13"}  # tests/sim
+_SIMULATED = {"libcuda.so.1", "libcudart.so.12", "libcudart.so.13", "libcupti.so.13"}  # tests/sim
 
 _HEAD = """\
 #include <stdlib.h>

@@ -23,7 +23,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 TIMEOUT_S = 280
-RUNTIME = "libcudart.so.13"
+RUNTIME = "libcudart.so.13"  # unless the folder of PyTorch names another one in its file "runtime" (versions.py)
 
 OFF = {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off", "SLIPSTREAM_ALLOCATOR_MODE": "off"}
 
@@ -54,6 +54,7 @@ class Configuration:
     environment: dict = dataclasses.field(default_factory=dict)
     options: tuple = ()
     checks: tuple = ()
+    says_more: bool = False  # a line of slipstream's own about the trace may stand on stderr
     slack: int = 0  # what is reserved and what is free may differ from the bare run's by so many bytes
 
 
@@ -66,6 +67,7 @@ class Run:
     counts: list  # one for every process that the simulator has counted in
     folder: pathlib.Path
     build: pathlib.Path
+    runtime: str
 
     def decisions(self, beginning):
         """Calls that the decisions of this name, or whose names go on from it, were made about."""
@@ -89,7 +91,7 @@ def bound(run):
         raise Wrong("the summary has no process")
     for process in run.summary["processes"]:
         paths = [runtime["path"] for runtime in process["runtimes"]]
-        if paths != [str(run.build / "sim" / RUNTIME)]:
+        if paths != [str(run.build / "sim" / run.runtime)]:
             raise Wrong(f"bound to {paths}")
     if run.calls().get("cudaMemcpyAsync", 0) == 0:
         raise Wrong("no copy was seen")
@@ -122,7 +124,7 @@ def every_call(run):
     ours = hooked(run.build / "libslipstream.so")
     device = {}
     for counted in run.counts:
-        for name, calls in counted.get(RUNTIME, {}).items():
+        for name, calls in counted.get(run.runtime, {}).items():
             if name in ours:
                 device[name] = device.get(name, 0) + calls
     seen = {name: calls for name, calls in run.calls().items() if calls}
@@ -233,6 +235,8 @@ CONFIGURATIONS = {
     "stream_ordered_driver": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered", "SLIPSTREAM_INTERCEPT_LEVEL": "driver"},
                                            checks=(HEAPS,), slack=4 << 20),
     "any": Configuration(),
+    # Whether the trace has lines is for versions.py to say, and so is what a Python without them prints.
+    "record_any": Configuration(options=("--record",), checks=(TRANSFER,), says_more=True),
     "transfer_off": Configuration({name: value for name, value in OFF.items() if "TRANSFER" in name},
                                   checks=(none("transfer"), some("allocator"))),
     "driver": Configuration({"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}, checks=(TRANSFER,)),
@@ -291,19 +295,27 @@ def run_program(options, program, configuration, folder):
         raise Wrong(f"not done after {TIMEOUT_S} s; so far {stdout!r} and {stderr!r}") from error
     counts = [json.loads(pathlib.Path(path).read_text()) for path in glob.glob(str(folder / "counts.*.json"))]
     summary = folder / "summary.json"
+    runtime = options.torch / "runtime"
     return Run(process.returncode, stdout, stderr, json.loads(summary.read_text()) if summary.exists() else {"processes": []},
-               counts, folder, options.build)
+               counts, folder, options.build, runtime.read_text().strip() if runtime.exists() else RUNTIME)
 
 
 def check_bare(run, expected_status):
     if run.status != expected_status:
         raise Wrong(f"exit status {run.status}, not {expected_status}")
-    if not any(counted.get(RUNTIME, {}).get("cudaMemcpyAsync") for counted in run.counts):
+    if not any(counted.get(run.runtime, {}).get("cudaMemcpyAsync") for counted in run.counts):
         raise Wrong("no copy reached the simulated device")
 
 
 # torch.profiler warns of a kernel's name, with the time of day, when the machine is busy: bare too, and not each time.
 NOW_AND_THEN = re.compile(r"^\[W\d+ [\d:.]+ collection\.cpp:\d+\] Warning: .*\n?", re.MULTILINE)
+
+
+# The time of day in front of a message of PyTorch's own log.
+TIME_OF_DAY = re.compile(r"^\[([A-Z])\d{4} [\d:.]+ ", re.MULTILINE)
+
+
+ABOUT_THE_TRACE = re.compile(r"^slipstream: trace: .*; (.*)\n", re.MULTILINE)
 
 
 # In front of the figures (of memory.py) that another allocator may change.
@@ -318,11 +330,13 @@ def near(mine, other, slack):
     return all(abs(int(a) - int(b)) <= slack for (_, a), (_, b) in pairs)
 
 
-def check_same(run, bare, slack):
+def check_same(run, bare, slack, says_more=False):
     for what in ("status", "stdout", "stderr"):
         mine, other = getattr(run, what), bare[what]
+        if what == "stderr" and says_more:
+            mine = ABOUT_THE_TRACE.sub("", mine)
         if what == "stderr":
-            mine, other = (NOW_AND_THEN.sub("", text) for text in (mine, other))
+            mine, other = (TIME_OF_DAY.sub(r"[\1 ", NOW_AND_THEN.sub("", text)) for text in (mine, other))
         if mine != other and not (slack and what == "stdout" and near(mine, other, slack)):
             raise Wrong(f"{what} differs from the bare run's, which was\n{other}")
 
@@ -352,7 +366,7 @@ def main(arguments):
         else:
             if not kept.exists():
                 raise Wrong(f"there is no bare run to compare with; run \"{options.program} bare\" first")
-            check_same(run, json.loads(kept.read_text()), configuration.slack)
+            check_same(run, json.loads(kept.read_text()), configuration.slack, configuration.says_more)
             for check in (bound, *configuration.checks):
                 check(run)
     except Wrong as wrong:

@@ -1,0 +1,143 @@
+"""One release of PyTorch with one interpreter: brings the wheel, runs the programs of this folder, and says what came of them."""
+
+import argparse
+import contextlib
+import io
+import json
+import shutil
+
+import stand_ins
+import torch_test
+from versions_package import CannotTry, bring, of_build, parsed_version_file, python_facts, soname_runtime
+from versions_python import READ, recorded_fact
+
+# What `import torch` needs, and torchrun, in one release or another. NumPy is in none of the programs.
+NEEDED = ("typing-extensions>=4.8", "filelock", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "setuptools")
+# (program, configurations behind the bare run). Those with lines are for a Python whose lines are read.
+QUICK = (
+    ("copies", ("record_any", "default", "off", "record")),
+    ("ordering", ("default", "seed0")),
+    ("memory", ("memory",)),
+)
+FULL = (
+    ("copies", ("record_any", "default", "stream_ordered", "off", "verify", "record", "record_full", "driver", "driver_record")),
+    ("ordering", ("default", "seed0", "tight", "tight0", "driver", "stream_ordered")),
+    ("memory", ("memory", "allocator_off")),
+    ("memory_uncaught", ("any",)),
+    ("memory_expandable", ("own_allocator",)),
+    ("memory_async", ("own_allocator", "stream_ordered")),
+    ("loader", ("any", "off")),
+    ("workers", ("workers_python",)),
+    ("programs", ("programs_all",)),
+)
+# The simulated CUPTI is that of CUDA 13; the stand-in for another one aborts a profiler.
+WITH_CUPTI = (("profiled", ("any", "record_device")),)
+NEEDS_LINES = {"record", "record_full"}
+
+
+def plan(quick, runtime, has_lines):
+    """[(program, configuration)], the bare run of each program first."""
+    programs = QUICK if quick else FULL + (WITH_CUPTI if runtime == torch_test.RUNTIME else ())
+    return [(program, configuration) for program, configurations in programs for configuration in ("bare", *configurations)
+            if has_lines or configuration not in NEEDS_LINES]
+
+
+def outcome(status, output):
+    """("same" or "differs", the reason) of one run of torch_test.py, by its exit status and what it printed."""
+    if status == 0:
+        return "same", ""
+    lines = [line for line in output.splitlines() if line.strip()]
+    return "differs", next((line for line in reversed(lines) if ": " in line), f"exit status {status}")[:400]
+
+
+def run(options, folder, out, program, configuration):
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        status = torch_test.main(["--build", str(options.build), "--torch", str(folder), "--out", str(out), program, configuration])
+    (out / f"{program}.{configuration}.said").write_text(said.getvalue())
+    return {"program": program, "configuration": configuration, "outcome": outcome(status, said.getvalue())[0],
+            "why": outcome(status, said.getvalue())[1]}
+
+
+def decided(out, program, configuration):
+    """{decision: calls} of a run, from its summary."""
+    path = out / f"{program}.{configuration}" / "summary.json"
+    if not path.exists():
+        return {}
+    found = {}
+    for process in json.loads(path.read_text())["processes"]:
+        for name, decision in process["decisions"].items():
+            found[name] = found.get(name, 0) + decision["count"]
+    return found
+
+
+def counts(decisions):
+    """What the table shows of them."""
+    def of(*names):
+        return sum(count for name, count in decisions.items() if any(name == one or name.startswith(one + ".") for one in names))
+    return {"promoted": of("transfer.h2d.promoted", "transfer.d2h.promoted"), "skipped": of("transfer.sync.skipped"),
+            "reused": of("allocator.reused")}
+
+
+def unpack(options, folder, python):
+    """Brings the wheel and all that stands around it; returns (version of PyTorch, its CUDA, SONAME of its runtime)."""
+    minor = ".".join(python["version"].split(".")[:2])
+    packages = [f"torch=={options.version}", *NEEDED]
+    bring(folder / "site-packages", packages, minor, folder / "tmp", python["free_threaded"])
+    shutil.rmtree(folder / "tmp", ignore_errors=True)
+    version, cuda = parsed_version_file((folder / "site-packages/torch/version.py").read_text())
+    if cuda is None:
+        raise CannotTry(f"PyTorch {version} is without CUDA")
+    with contextlib.redirect_stdout(io.StringIO()):
+        stand_ins.main([str(folder / "site-packages/torch/lib"), str(folder / "stand-ins")])
+    (folder / "python").write_text(python["path"] + "\n")
+    (folder / "runtime").write_text(soname_runtime(cuda) + "\n")
+    return version, cuda, soname_runtime(cuda)
+
+
+def row(options: argparse.Namespace):
+    """The row of the table. `wrong` has what differed, or what slipstream did not do."""
+    python = python_facts(options.python)
+    name = f"torch-{options.version}-python-{python['version']}{'t' if python['free_threaded'] else ''}"
+    folder, out = options.work / name, options.work / f"{name}.out"
+    for path in (folder, out):
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+    try:
+        version, cuda, runtime = unpack(options, folder, python)
+        runs, lines = [], None
+        has_lines, broken = True, set()
+        for program, configuration in plan(options.quick, runtime, True):
+            if program in broken or not has_lines and configuration in NEEDS_LINES:
+                continue
+            done = run(options, folder, out, program, configuration)
+            print(f"{name}: {program} {configuration}: {done['outcome']} {done['why']}", flush=True)
+            runs.append(done)
+            if configuration == "bare" and done["outcome"] != "same":
+                # The program does not do what it should without slipstream: nothing to compare with.
+                done["outcome"] = "not comparable"
+                broken.add(program)
+            if configuration == "record_any":
+                lines = recorded_fact(options.build, out / f"{program}.{configuration}", "python_lines")
+                has_lines = bool(lines) and lines.startswith(READ)
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return {
+        "pytorch": version.partition("+")[0], "cuda": cuda, "runtime": runtime,
+        "python": python["version"], "free_threaded": python["free_threaded"],
+        "lines": lines, **counts(decided(out, "copies", "default")), **of_build(options.build),
+        "runs": runs, "wrong": wrong(version, python["version"], runs, lines, counts(decided(out, "copies", "default"))),
+    }
+
+
+def wrong(version, python, runs, lines, counted):
+    """Sentences about what should not be."""
+    where = f"PyTorch {version} with Python {python}"
+    found = [f"{where}: {one['program']} {one['configuration']}: {one['why']}" for one in runs if one["outcome"] == "differs"]
+    for what in ("promoted", "skipped", "reused"):
+        if not counted[what]:
+            found.append(f"{where}: nothing was {what}")
+    if lines is None:
+        found.append(f"{where}: the trace does not say whether it has lines")
+    return found
