@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes stand-ins for the libraries of NVIDIA's that PyTorch is linked to and that a test of copies does not need.
 
-    stand_ins.py TORCH_LIB OUT
+    stand_ins.py TORCH_LIB OUT [--simulated DIR]
 
 For every library of NVIDIA's that those in TORCH_LIB need and that is neither there nor simulated: a shared library in
 OUT with its SONAME, its symbol versions and the functions that PyTorch looks up in it. They spare a download of several
@@ -69,8 +69,12 @@ def symbols(library):
     return lacks, has
 
 
-def plan(torch_lib):
-    """{SONAME: {version or None: [functions]}} of the stand-ins to make."""
+def plan(torch_lib, simulated=None):
+    """{SONAME: {version or None: [functions]}} of the stand-ins to make.
+
+    What a newer PyTorch looks up in a library of the folder `simulated` and what that does not have gets a place in one of
+    them: the loader goes by the version of a symbol, and takes it from any library that has it.
+    """
     present = _SIMULATED | {path.name for path in torch_lib.glob("lib*.so*")}
     wanted, lacking, defined = {}, {}, set()
     for library in sorted(torch_lib.glob("lib*.so*")):
@@ -89,6 +93,12 @@ def plan(torch_lib):
             begins = name[3:].split(".")[0].lower()
             if version in versions and (version is not None or function.lower().startswith(begins)):
                 versions[version].append(function)
+    versioned = sorted(name for name, versions in made.items() if None not in versions)
+    for library in sorted(simulated.glob("lib*.so.*")) if simulated and versioned else ():
+        has = symbols(library)[1]
+        missing = [function for function, version in sorted(lacking.items()) if version == library.name and function not in has]
+        if missing:
+            made[versioned[0]][library.name] = missing
     return made
 
 
@@ -110,10 +120,11 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("torch_lib", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--simulated", type=pathlib.Path, help="the simulated libraries; what they lack is made too")
     parser.add_argument("--compiler", default="cc")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
-    for soname, versions in plan(options.torch_lib).items():
+    for soname, versions in plan(options.torch_lib, options.simulated).items():
         make(options.out, soname, versions, options.compiler)
         print(soname, sum(map(len, versions.values())))
     return 0

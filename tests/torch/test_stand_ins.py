@@ -72,6 +72,19 @@ class StandIns(unittest.TestCase):
         self.assertEqual(made, {"libcublas.so.13": {"libcublas.so.13": ["cublasCreate_v2"]},
                                 "libcufile.so.0": {None: ["cuFileRead"]}})
 
+    def test_what_a_simulated_library_lacks_is_in_a_stand_in(self):
+        """The simulated libcudart is older than the one that PyTorch was linked to."""
+        (self.scratch / "simulated").mkdir()
+        self.library("simulated/libcudart.so.13", "int cudaFree() { return 0; }", "libcudart.so.13 { global: cuda*; };")
+        self.assertIn("undefined symbol: cudaMalloc", self.made_and_called("out"))
+        self.assertEqual(self.made_and_called("more", "--simulated", str(self.scratch / "simulated")), "")
+
+    def made_and_called(self, out, *options):
+        stand_ins.main([str(self.scratch / "lib"), str(self.scratch / out), *options])
+        shutil.rmtree(self.scratch / "nvidia")
+        (self.scratch / "nvidia").mkdir()
+        return self.call("Copy", "simulated", out).stderr
+
 
 if __name__ == "__main__":
     unittest.main()

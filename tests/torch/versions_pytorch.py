@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import io
 import json
+import re
 import shutil
 
 import stand_ins
@@ -15,9 +16,10 @@ from versions_python import READ, recorded_fact
 NEEDED = ("typing-extensions>=4.8", "filelock", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec", "setuptools")
 # (program, configurations behind the bare run). Those with lines are for a Python whose lines are read.
 QUICK = (
-    ("copies", ("record_any", "default", "off", "record")),
+    ("copies", ("record_any", "default", "off", "record", "driver")),
     ("ordering", ("default", "seed0")),
     ("memory", ("memory",)),
+    ("workers", ("workers_python",)),
 )
 FULL = (
     ("copies", ("record_any", "default", "stream_ordered", "off", "verify", "record", "record_full", "driver", "driver_record")),
@@ -79,8 +81,15 @@ def counts(decisions):
             "reused": of("allocator.reused")}
 
 
+def glibc_of(tag):
+    """The oldest glibc that a wheel's tag promises to run with; None for a tag without one."""
+    old = {"manylinux1": "2.5", "manylinux2010": "2.12", "manylinux2014": "2.17"}
+    match = re.search(r"-manylinux_(\d+)_(\d+)_|-(manylinux\d+)_", tag)
+    return None if match is None else old.get(match[3]) if match[3] else f"{match[1]}.{match[2]}"
+
+
 def unpack(options, folder, python):
-    """Brings the wheel and all that stands around it; returns (version of PyTorch, its CUDA, SONAME of its runtime)."""
+    """Brings the wheel and all that stands around it; returns (version of PyTorch, its CUDA, SONAME of its runtime, glibc)."""
     minor = ".".join(python["version"].split(".")[:2])
     packages = [f"torch=={options.version}", *NEEDED]
     bring(folder / "site-packages", packages, minor, folder / "tmp", python["free_threaded"])
@@ -89,10 +98,11 @@ def unpack(options, folder, python):
     if cuda is None:
         raise CannotTry(f"PyTorch {version} is without CUDA")
     with contextlib.redirect_stdout(io.StringIO()):
-        stand_ins.main([str(folder / "site-packages/torch/lib"), str(folder / "stand-ins")])
+        stand_ins.main([str(folder / "site-packages/torch/lib"), str(folder / "stand-ins"), "--simulated", str(options.build / "sim")])
     (folder / "python").write_text(python["path"] + "\n")
     (folder / "runtime").write_text(soname_runtime(cuda) + "\n")
-    return version, cuda, soname_runtime(cuda)
+    (wheel,) = (folder / "site-packages").glob("torch-*.dist-info/WHEEL")
+    return version, cuda, soname_runtime(cuda), glibc_of(wheel.read_text())
 
 
 def row(options: argparse.Namespace):
@@ -104,7 +114,7 @@ def row(options: argparse.Namespace):
         shutil.rmtree(path, ignore_errors=True)
         path.mkdir(parents=True)
     try:
-        version, cuda, runtime = unpack(options, folder, python)
+        version, cuda, runtime, glibc = unpack(options, folder, python)
         runs, lines = [], None
         has_lines, broken = True, set()
         for program, configuration in plan(options.quick, runtime, True):
@@ -124,7 +134,7 @@ def row(options: argparse.Namespace):
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return {
-        "pytorch": version.partition("+")[0], "cuda": cuda, "runtime": runtime,
+        "pytorch": version.partition("+")[0], "cuda": cuda, "runtime": runtime, "glibc": glibc,
         "python": python["version"], "free_threaded": python["free_threaded"],
         "lines": lines, **counts(decided(out, "copies", "default")), **of_build(options.build),
         "runs": runs, "wrong": wrong(version, python["version"], runs, lines, counts(decided(out, "copies", "default"))),
