@@ -71,6 +71,15 @@ class PyTorch(unittest.TestCase):
                  "transfer.sync.skipped": 5, "allocator.reused": 6}
         self.assertEqual(versions_pytorch.counts(found), {"promoted": 9, "skipped": 5, "reused": 6})
 
+    def test_what_is_looked_up_is_judged_by_the_tables(self):
+        wanted = {"cudaMalloc": "libcudart.so.12", "cudaKnown": "libcudart.so.12", "cudaOdd": "libcudart.so.12", "printf": "GLIBC_2.2.5",
+                  "cudaFree": "libcudart.so.13"}
+        table = [versions_cuda.hooks.Hook(name, "g", frozenset({12, 13})) for name in ("cudaMalloc", "cudaFree")]
+        self.assertEqual(versions_pytorch.looked_up(wanted, "libcudart.so.12", table, ["cudaKnown"], {"cudaMalloc", "cudaKnown"}),
+                         {"functions": 3, "hooked": 1, "unknown": ["cudaOdd"], "in_stand_in": ["cudaOdd"]})
+        good = {"promoted": 1, "skipped": 1, "reused": 1}
+        self.assertEqual(len(versions_pytorch.wrong("2.4.1", "3.9.18", [], "read: x", good, ["cudaOdd"])), 1)
+
     def test_what_should_not_be_is_said(self):
         good = {"promoted": 1, "skipped": 1, "reused": 1}
         differs = {"program": "copies", "configuration": "off", "outcome": "differs", "why": "stderr"}

@@ -75,11 +75,19 @@ def lines_text(fact):
     return "read" if kind == "read" else text
 
 
+def lookups(found):
+    """How many functions, and how many are known."""
+    if not found:
+        return "not counted"
+    known = "all known" if not found["unknown"] else f"unknown: {', '.join(found['unknown'])}"
+    return f"{found['functions']}, {found['hooked']} hooked, {known}"
+
+
 def pytorch_table(results, _):
     return table(
-        ("PyTorch", "CUDA", "Python", "runs under slipstream beside bare ones", "copies promoted", "synchronizations skipped",
+        ("PyTorch", "CUDA", "Python", "functions of CUDA's runtime that it looks up", "runs under slipstream beside bare ones", "copies promoted", "synchronizations skipped",
          "blocks reused", "Python lines in a trace", "date, commit"),
-        [(row["pytorch"], row["cuda"], row["python"] + ("t" if row["free_threaded"] else ""), outcome_of(row["runs"]), row["promoted"],
+        [(row["pytorch"], row["cuda"], row["python"] + ("t" if row["free_threaded"] else ""), lookups(row.get("looks_up")), outcome_of(row["runs"]), row["promoted"],
           row["skipped"], row["reused"], lines_text(row["lines"]), measured_on(row)) for row in results.get("pytorch", [])])
 
 

@@ -9,6 +9,7 @@ import shutil
 
 import stand_ins
 import torch_test
+from versions_cuda import ROOT, hook_table, hooks
 from versions_package import CannotTry, bring, of_build, parsed_version_file, python_facts, soname_runtime
 from versions_python import READ, recorded_fact
 
@@ -88,6 +89,23 @@ def glibc_of(tag):
     return None if match is None else old.get(match[3]) if match[3] else f"{match[1]}.{match[2]}"
 
 
+def looked_up(wanted, soname, table, unhooked, simulated):
+    """What PyTorch looks up in CUDA's runtime: how much, how much of it is hooked, what slipstream knows nothing of, and
+    what the simulated runtime does not have, so that it is in a stand-in. `wanted`: {function: version of its symbol}."""
+    functions = {function for function, version in wanted.items() if version == soname}
+    hooked = {hook.name for hook in table}
+    return {"functions": len(functions), "hooked": len(functions & hooked), "unknown": sorted(functions - hooked - set(unhooked)),
+            "in_stand_in": sorted(functions - simulated)}
+
+
+def uses(torch_lib, soname, build):
+    wanted = {}
+    for library in torch_lib.glob("lib*.so*"):
+        wanted.update(stand_ins.symbols(library)[0])
+    unhooked, _ = hook_table.read_unhooked(ROOT / "shim/unhooked.def")
+    return looked_up(wanted, soname, hooks.read_hooks(ROOT / "shim/hooks.def"), unhooked, stand_ins.symbols(build / "sim" / soname)[1])
+
+
 def unpack(options, folder, python):
     """Brings the wheel and all that stands around it; returns (version of PyTorch, its CUDA, SONAME of its runtime, glibc)."""
     minor = ".".join(python["version"].split(".")[:2])
@@ -115,6 +133,7 @@ def row(options: argparse.Namespace):
         path.mkdir(parents=True)
     try:
         version, cuda, runtime, glibc = unpack(options, folder, python)
+        used = uses(folder / "site-packages/torch/lib", runtime, options.build)
         runs, lines = [], None
         has_lines, broken = True, set()
         for program, configuration in plan(options.quick, runtime, True):
@@ -134,17 +153,19 @@ def row(options: argparse.Namespace):
         if not options.keep:
             shutil.rmtree(folder, ignore_errors=True)
     return {
-        "pytorch": version.partition("+")[0], "cuda": cuda, "runtime": runtime, "glibc": glibc,
+        "pytorch": version.partition("+")[0], "cuda": cuda, "runtime": runtime, "glibc": glibc, "looks_up": used,
         "python": python["version"], "free_threaded": python["free_threaded"],
         "lines": lines, **counts(decided(out, "copies", "default")), **of_build(options.build),
-        "runs": runs, "wrong": wrong(version, python["version"], runs, lines, counts(decided(out, "copies", "default"))),
+        "runs": runs,
+        "wrong": wrong(version, python["version"], runs, lines, counts(decided(out, "copies", "default")), used["unknown"]),
     }
 
 
-def wrong(version, python, runs, lines, counted):
+def wrong(version, python, runs, lines, counted, unknown=()):
     """Sentences about what should not be."""
     where = f"PyTorch {version} with Python {python}"
     found = [f"{where}: {one['program']} {one['configuration']}: {one['why']}" for one in runs if one["outcome"] == "differs"]
+    found += [f"{where}: {name} is looked up, and slipstream knows nothing of it" for name in unknown]
     for what in ("promoted", "skipped", "reused"):
         if not counted[what]:
             found.append(f"{where}: nothing was {what}")

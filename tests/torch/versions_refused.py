@@ -10,6 +10,7 @@ import sys
 from versions_package import of_build
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 TIMEOUT_S = 120
 # A program that an older glibc loads, whatever glibc it is linked with: it needs the library and no function of it.
 WITHOUT_VERSIONS = ("-nostartfiles", "-Wl,-e,main,--no-as-needed")
@@ -60,6 +61,13 @@ def programs(options, folder):
     yield "a program for aarch64", asked(program)
 
 
+def build_for_aarch64(folder):
+    """What CMake says to a build on such a machine, in a few words."""
+    text = output(["cmake", "-S", ROOT, "-B", folder / "cmake", "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"])
+    match = re.search(r"CMake Error at CMakeLists\.txt.*\n +(\S.*)$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
 def runtimes(options):
     """(what, sentence) of what the engines leave alone."""
     def ran(runtime, **variables):
@@ -78,6 +86,7 @@ def rows(options):
     folder.mkdir(parents=True)
     found = [(what, "`slipstream doctor -- PROGRAM`", says) for what, says in programs(options, folder)]
     found += [(what, "the summary", says) for what, says in runtimes(options)]
+    found.append(("a build on aarch64", "CMake", build_for_aarch64(folder)))
     for what, _, says in found:
         print(f"{what}: {says}", flush=True)
     return [{"what": what, "who": who, "says": says, "wrong": [] if says else [f"{what}: nothing says so"], **of_build(options.build)}
