@@ -95,11 +95,13 @@ class Python(unittest.TestCase):
 
     def test_places_are_read_and_compared(self):
         self.assertEqual(versions_python.said_places("cudaMemset /p.py:9 __init__\n"), self.SAID[1:])
-        recorded = versions_python.recorded_places([("cudaMalloc_v3020", "/a b.py", 7, "allocate"), ("cudaMemset_v3020", "/p.py", 9, "M.__init__")])
+        recorded = versions_python.recorded_places(
+            [("cudaMalloc_v3020", "/a b.py", 7, "allocate"), ("cudaMemset_v3020", "/p.py", 9, "M.__init__")])
         self.assertEqual(recorded, self.SAID)
         self.assertIsNone(versions_python.compared(self.SAID, recorded, True))
         self.assertIn("/p.py", versions_python.compared(self.SAID, recorded, False))
-        self.assertIsNone(versions_python.compared(self.SAID, [("cudaMalloc", None, None, None), ("cudaMemset", None, None, None)], False))
+        no_lines = [(function, None, None, None) for function in ("cudaMalloc", "cudaMemset")]
+        self.assertIsNone(versions_python.compared(self.SAID, no_lines, False))
         moved = [self.SAID[0], ("cudaMemset", "/p.py", 10, "__init__")]
         self.assertIn("10", versions_python.compared(self.SAID, moved, True))
         self.assertIsNotNone(versions_python.compared([], [], True))
@@ -119,10 +121,12 @@ class Cuda(unittest.TestCase):
         bare = {"status": 0, "stdout": "", "stderr": ""}
         good = {"release": "12.1.105", "unknown": [], "calls": 3, "same": True, "served": True}
         self.assertEqual(versions_cuda.wrong(good, bare, bare, {"cudaFree": 2}, {"cudaFree": 2}, 3), [])
-        for change, seen, expected, calls in (({"unknown": ["cudaOdd"]}, {"cudaFree": 2}, {"cudaFree": 2}, 3), ({"same": False}, {"cudaFree": 2}, {"cudaFree": 2}, 3),
-                                              ({"served": False}, {"cudaFree": 2}, {"cudaFree": 2}, 3), ({}, {"cudaFree": 1}, {"cudaFree": 2}, 3),
-                                              ({}, {}, {}, 3), ({}, {"cudaFree": 2}, {"cudaFree": 2}, 4)):
-            self.assertEqual(len(versions_cuda.wrong({**good, **change}, bare, bare, seen, expected, calls)), 1, (change, seen, calls))
+        twice = {"cudaFree": 2}
+        for change, seen, expected, calls in (({"unknown": ["cudaOdd"]}, twice, twice, 3), ({"same": False}, twice, twice, 3),
+                                              ({"served": False}, twice, twice, 3), ({}, {"cudaFree": 1}, twice, 3),
+                                              ({}, {}, {}, 3), ({}, twice, twice, 4)):
+            found = versions_cuda.wrong({**good, **change}, bare, bare, seen, expected, calls)
+            self.assertEqual(len(found), 1, (change, seen, calls))
 
     def test_packages_and_errors(self):
         self.assertEqual(versions_cuda.package("12.1.105"), "nvidia-cuda-runtime-cu12==12.1.105")
@@ -149,7 +153,8 @@ class Page(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         self.page = self.folder / "versions.md"
-        self.page.write_text("by hand\n" + "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in versions_page.SECTIONS) + "last\n")
+        sections = "".join(f"<!-- {name}:begin -->\nold\n<!-- {name}:end -->\n" for name in versions_page.SECTIONS)
+        self.page.write_text(f"by hand\n{sections}last\n")
         (self.folder / "results").mkdir()
         (self.folder / "results/gpu.json").write_text(json.dumps({"versions": {"torch": "2.11.0+cu130", "python": "3.12.3"}}))
         self.file = self.folder / "versions.json"

@@ -114,9 +114,11 @@ def none(*names):
 
 
 def hooked(library):
-    """The functions of CUDA that the library exports and counts. It only looks at what start-up code registers."""
+    """The functions of CUDA that the library exports and counts. It only looks at what start-up code registers, and at who asks
+    for a function of the driver."""
     listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True).stdout
-    return {name for name in re.findall(r" T (_*cu\w+)", listing) if "Register" not in name or "Host" in name}
+    return {name for name in re.findall(r" T (_*cu\w+)", listing)
+            if ("Register" not in name or "Host" in name) and not name.startswith("cudaGetDriverEntryPoint")}
 
 
 def every_call(run):

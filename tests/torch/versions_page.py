@@ -26,7 +26,8 @@ def merged(kept, rows, keys):
     def name(row):
         return tuple(row[key] for key in keys)
     names = {name(row) for row in rows}
-    return sorted([row for row in kept if name(row) not in names] + rows, key=lambda row: tuple(natural(str(part)) for part in name(row)))
+    return sorted([row for row in kept if name(row) not in names] + rows,
+                  key=lambda row: tuple(natural(str(part)) for part in name(row)))
 
 
 def as_text(results):
@@ -85,10 +86,11 @@ def lookups(found):
 
 def pytorch_table(results, _):
     return table(
-        ("PyTorch", "CUDA", "Python", "functions of CUDA's runtime that it looks up", "runs under slipstream beside bare ones", "copies promoted", "synchronizations skipped",
-         "blocks reused", "Python lines in a trace", "date, commit"),
-        [(row["pytorch"], row["cuda"], row["python"] + ("t" if row["free_threaded"] else ""), lookups(row.get("looks_up")), outcome_of(row["runs"]), row["promoted"],
-          row["skipped"], row["reused"], lines_text(row["lines"]), measured_on(row)) for row in results.get("pytorch", [])])
+        ("PyTorch", "CUDA", "Python", "functions of CUDA's runtime that it looks up", "runs under slipstream beside bare ones",
+         "copies promoted", "synchronizations skipped", "blocks reused", "Python lines in a trace", "date, commit"),
+        [(row["pytorch"], row["cuda"], row["python"] + ("t" if row["free_threaded"] else ""), lookups(row.get("looks_up")),
+          outcome_of(row["runs"]), row["promoted"], row["skipped"], row["reused"], lines_text(row["lines"]), measured_on(row))
+         for row in results.get("pytorch", [])])
 
 
 def matrix(results, gpu):
@@ -139,7 +141,8 @@ def absent_list(results, _):
     for (runtime, function), releases in first.items():
         groups.setdefault((runtime, releases[-1]), []).append(function)
     return table(("not yet in", "functions"),
-                 [(f"`{runtime}` of {last}" + ("" if last.endswith(".0") else " and earlier"), ", ".join(f"`{name}`" for name in sorted(functions)))
+                 [(f"`{runtime}` of {last}" + ("" if last.endswith(".0") else " and earlier"),
+                   ", ".join(f"`{name}`" for name in sorted(functions)))
                   for (runtime, last), functions in sorted(groups.items(), key=lambda item: natural(item[0][1]))])
 
 

@@ -72,7 +72,8 @@ def runtimes(options):
     """(what, sentence) of what the engines leave alone."""
     def ran(runtime, **variables):
         program = [sys.executable, "-B", HERE / "python_lines.py", runtime]
-        return engines(output([options.build / "slipstream", "run", "--", *program], LD_LIBRARY_PATH=str(options.build / "sim"), **variables))
+        return engines(output([options.build / "slipstream", "run", "--", *program], LD_LIBRARY_PATH=str(options.build / "sim"),
+                              **variables))
 
     sim = options.build / "sim"
     yield "a CUDA runtime with functions that slipstream does not know", ran(sim / "newer/libcudart.so.13")
