@@ -313,10 +313,9 @@ def check_bare(run, expected_status):
 NOW_AND_THEN = re.compile(r"^\[W\d+ [\d:.]+ collection\.cpp:\d+\] Warning: .*\n?", re.MULTILINE)
 
 
-# The time of day in front of a message of PyTorch's own log.
-TIME_OF_DAY = re.compile(r"^\[([A-Z])\d{4} [\d:.]+ ", re.MULTILINE)
-
-
+# The time of day in front of a message of PyTorch's own log, or of its profiler's (with the process and the thread).
+TIME_OF_DAY = re.compile(r"^(?:\[([A-Z])\d{4} [\d:.]+|([A-Z]+):\d{4}-\d\d-\d\d [\d:]+ \d+:\d+) ", re.MULTILINE)
+# What is said of a trace, behind what the program says.
 ABOUT_THE_TRACE = re.compile(r"^slipstream: trace: .*; (.*)\n", re.MULTILINE)
 
 
@@ -338,7 +337,7 @@ def check_same(run, bare, slack, says_more=False):
         if what == "stderr" and says_more:
             mine = ABOUT_THE_TRACE.sub("", mine)
         if what == "stderr":
-            mine, other = (TIME_OF_DAY.sub(r"[\1 ", NOW_AND_THEN.sub("", text)) for text in (mine, other))
+            mine, other = (TIME_OF_DAY.sub(r"[\1\2 ", NOW_AND_THEN.sub("", text)) for text in (mine, other))
         if mine != other and not (slack and what == "stdout" and near(mine, other, slack)):
             raise Wrong(f"{what} differs from the bare run's, which was\n{other}")
 

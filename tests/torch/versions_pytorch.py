@@ -45,12 +45,13 @@ def plan(quick, runtime, has_lines):
             if has_lines or configuration not in NEEDS_LINES]
 
 
-def outcome(status, output):
-    """("same" or "differs", the reason) of one run of torch_test.py, by its exit status and what it printed."""
+def outcome(status, output, name):
+    """("same" or "differs", the reason) of one run of torch_test.py, by its exit status and what it printed. Its own line
+    about the run begins with the name: "copies default"."""
     if status == 0:
         return "same", ""
-    lines = [line for line in output.splitlines() if line.strip()]
-    return "differs", next((line for line in reversed(lines) if ": " in line), f"exit status {status}")[:400]
+    lines = [line[len(name) + 2:] for line in output.splitlines() if line.startswith(f"{name}: ")]
+    return "differs", (lines[-1] if lines else f"exit status {status}")[:400]
 
 
 def run(options, folder, out, program, configuration):
@@ -58,8 +59,8 @@ def run(options, folder, out, program, configuration):
     with contextlib.redirect_stdout(said):
         status = torch_test.main(["--build", str(options.build), "--torch", str(folder), "--out", str(out), program, configuration])
     (out / f"{program}.{configuration}.said").write_text(said.getvalue())
-    return {"program": program, "configuration": configuration, "outcome": outcome(status, said.getvalue())[0],
-            "why": outcome(status, said.getvalue())[1]}
+    word, why = outcome(status, said.getvalue(), f"{program} {configuration}")
+    return {"program": program, "configuration": configuration, "outcome": word, "why": why}
 
 
 def decided(out, program, configuration):
