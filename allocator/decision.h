@@ -23,6 +23,9 @@ namespace slipstream::allocator {
   ROW(kPassedContext, "passed.context", kOutcome,                                                                      \
       "allocations left to the program's call: a context or a runtime that is not served",                             \
       "in a context of the program's own")                                                                             \
+  ROW(kPassedDriver, "passed.driver", kOutcome,                                                                        \
+      "allocations left to the program's call: the driver is older than CUDA 12.5",                                    \
+      "because the driver is older than CUDA 12.5")                                                                    \
   ROW(kPassedMemory, "passed.memory", kOutcome,                                                                        \
       "allocations left to the program's call: the driver has no memory left", "with no memory left in the driver")    \
   ROW(kParked, "parked", kOutcome, "frees that waited for nothing and kept the block", "kept")                         \
@@ -71,6 +74,9 @@ namespace slipstream::allocator {
   ROW(kStreamPassedContext, "stream.passed.context", kOutcome,                                                         \
       "stream-ordered allocations left to the program's call: a context or a runtime that is not served",              \
       "in a context of the program's own")                                                                             \
+  ROW(kStreamPassedDriver, "stream.passed.driver", kOutcome,                                                           \
+      "stream-ordered allocations left to the program's call: the driver is older than CUDA 12.5",                     \
+      "because the driver is older than CUDA 12.5")                                                                    \
   ROW(kStreamPassedMemory, "stream.passed.memory", kOutcome,                                                           \
       "stream-ordered allocations left to the program's call: there is no memory left", "with no memory left")         \
   ROW(kStreamFreed, "stream.freed", kOutcome, "frees in a stream's order", "in their stream's order")                  \

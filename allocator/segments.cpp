@@ -225,7 +225,11 @@ void Segments::Report(DevicePool& pool, bool at_once) {
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
 // has got back what is idle here.
 void* Segments::Take(size_t bytes) {
-  if (!Alive() || !contexts_.Find()) return nullptr;
+  if (!Alive()) return nullptr;
+  if (!contexts_.Find()) {
+    if (contexts_.driver_is_old()) Count(Decision::kPassedDriver, bytes);
+    return nullptr;
+  }
   DevicePool* const pool = PoolOfCurrent();
   if (pool == nullptr || contexts_.others()) {
     Count(Decision::kPassedContext, bytes);

@@ -165,7 +165,11 @@ bool StreamOrdered::Capturing(CUstream stream, bool unless_known) {
 // ---- allocations and frees
 
 void* StreamOrdered::Take(size_t bytes, cudaStream_t stream, bool per_thread, cudaMemPool_t pool) {
-  if (!Alive() || !contexts_.Find()) return nullptr;
+  if (!Alive()) return nullptr;
+  if (!contexts_.Find()) {
+    if (contexts_.driver_is_old()) Count(Decision::kStreamPassedDriver, bytes);
+    return nullptr;
+  }
   const CUstream handle = cuda::Explicit(stream, per_thread);
   Decision how = Decision::kStreamPassedCapture;
   CUdeviceptr address = 0;

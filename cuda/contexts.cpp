@@ -11,7 +11,11 @@ bool Contexts::Find() {
   const std::unique_lock lock(find_mutex_, std::try_to_lock);
   if (!lock) return there();
   if (there_.load(std::memory_order_relaxed)) return true;
-  if (!LoadDriver(&driver_) || !HasContextEvents(driver_)) return false;
+  if (!LoadDriver(&driver_)) return false;
+  if (!HasContextEvents(driver_)) {
+    driver_is_old_.store(true, std::memory_order_relaxed);
+    return false;
+  }
   if (driver_.cuDeviceGetCount(&device_count_) != CUDA_SUCCESS) return false;
   if (device_count_ > static_cast<int>(kMostDevices)) return false;
   there_.store(true, std::memory_order_release);

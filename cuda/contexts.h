@@ -44,6 +44,8 @@ class Contexts {
   // no.
   bool there() const { return there_.load(std::memory_order_acquire); }
   bool Find();
+  // Whether Find failed because the driver has no events of a whole context (CUDA 12.5).
+  bool driver_is_old() const { return driver_is_old_.load(std::memory_order_relaxed); }
   // Filled once there() is true.
   const Driver& driver() const { return driver_; }
   int device_count() const { return device_count_; }
@@ -77,6 +79,7 @@ class Contexts {
 
   std::atomic<bool> there_{false};
   std::atomic<bool> others_{false};
+  std::atomic<bool> driver_is_old_{false};
   std::mutex find_mutex_;
   Driver driver_;
   int device_count_ = 0;  // written before there_

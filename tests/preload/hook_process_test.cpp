@@ -69,6 +69,29 @@ TEST(HookProcessTest, S30_AContextOfTheProgramsOwnBeforeThePrimaryOne) {
   }
 }
 
+// A driver that does not tell its version counts as an old one, which has no events of a whole context.
+TEST(HookProcessTest, AllocationsThatAnOldDriverLeavesAloneAreNamed) {
+  const auto decisions = [](const std::vector<std::string>& command, const char* mode) {
+    const std::string directory = NewDirectory();
+    const Finished hooked = Hooked(
+        command, directory, {{"SLIPSTREAM_ALLOCATOR_MODE", mode}, {"SIMCUDA_FAIL", "own:cuDriverGetVersion:1@1+"}});
+    EXPECT_EQ(hooked.status, 0) << hooked.err << hooked.out;
+    std::vector<std::string> problems;
+    std::map<std::string, uint64_t> decided;
+    for (const auto& process : tracer::ReadRunDirectory(directory, &problems)) {
+      for (const auto& decision : process.decisions) decided[decision.name] += decision.count;
+    }
+    EXPECT_TRUE(problems.empty());
+    return decided;
+  };
+  auto pooled = decisions({PROGRAM, "workload", "3"}, "segments");
+  EXPECT_GE(pooled["allocator.passed.driver"], 3U) << "one of each step, and the first one if the driver is there";
+  EXPECT_EQ(pooled["allocator.grown"] + pooled["allocator.parked"], 0U) << "served";
+  auto ordered = decisions({TRACED, "blocks"}, "stream_ordered");
+  EXPECT_EQ(ordered["allocator.stream.passed.driver"], 1U);
+  EXPECT_EQ(ordered["allocator.stream.grown"], 0U) << "served";
+}
+
 TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {
   const Finished bare = RunProgram({PROGRAM, "fork"});
   const std::string directory = NewDirectory();
