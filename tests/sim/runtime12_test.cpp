@@ -1,4 +1,7 @@
 // libcudart.so.12: its signatures, where they differ from those in the headers of CUDA 13.
+#include <array>
+#include <cstring>
+
 #include "tests/sim/sim_test.h"
 
 // As cuda_runtime_api.h of CUDA 12 declares them.
@@ -10,6 +13,7 @@ cudaError_t Batch12(void**, void**, size_t*, size_t, cudaMemcpyAttributes*, size
 cudaError_t Info12(cudaStream_t, cudaStreamCaptureStatus*, unsigned long long*) __asm__("cudaStreamGetCaptureInfo");
 cudaError_t ThreadSynchronize12() __asm__("cudaThreadSynchronize");
 cudaError_t Properties12(void*, int) __asm__("cudaGetDeviceProperties_v2");
+cudaError_t Attributes12(void*, const void*) __asm__("cudaPointerGetAttributes");
 }
 
 namespace simtest {
@@ -35,6 +39,18 @@ TEST_F(Runtime12Test, ManagedHintsTakeADeviceNumber) {
   OK(Prefetch12(managed, 64, cudaCpuDeviceId, a_));
   OK(cudaMemRangeGetAttribute(&where, sizeof where, cudaMemRangeAttributeLastPrefetchLocation, managed, 64));
   EXPECT_EQ(where, cudaCpuDeviceId);
+}
+
+// Those of CUDA 13 have 64 bytes more; a program of CUDA 12 has other things there.
+TEST_F(Runtime12Test, AttributesOfAPointerEndWithTheHostPointer) {
+  constexpr size_t kBytes12 = 24;
+  std::array<unsigned char, 128> memory;
+  memory.fill(0x5A);
+  OK(Attributes12(memory.data(), device_));
+  cudaMemoryType type = cudaMemoryTypeUnregistered;
+  std::memcpy(&type, memory.data(), sizeof type);
+  EXPECT_EQ(type, cudaMemoryTypeDevice);
+  for (size_t i = kBytes12; i < memory.size(); ++i) ASSERT_EQ(memory[i], 0x5A) << "byte " << i;
 }
 
 TEST_F(Runtime12Test, BatchHasAFailIndexBeforeTheStream) {

@@ -1,4 +1,5 @@
 // Allocation, pinned memory, pointers, managed memory.
+#include <cstddef>
 #include <cstring>
 
 #include "tests/sim/runtime/entry.h"
@@ -113,7 +114,10 @@ SIM_RT(cudaPointerGetAttributes, (cudaPointerAttributes * attributes, const void
                                  CU_POINTER_ATTRIBUTE_HOST_POINTER};
   void* data[] = {&type, &device, &managed, &device_pointer, &host_pointer};
   SIM_RT_TRY(CU(cuPointerGetAttributes, 7000, 5u, which, data, Address(ptr)))
-  std::memset(attributes, 0, sizeof *attributes);
+  // Up to CUDA 12 the structure ends with hostPointer: what CUDA 13 has behind it would be the program's own memory.
+  constexpr size_t kBytes =
+      SIM_CUDART == 12 ? offsetof(cudaPointerAttributes, hostPointer) + sizeof(void*) : sizeof(cudaPointerAttributes);
+  std::memset(attributes, 0, kBytes);
   attributes->device = device;
   attributes->devicePointer = device_pointer;
   attributes->hostPointer = host_pointer;
