@@ -100,7 +100,8 @@ def matrix(results, gpu):
     rows = results.get("pytorch", [])
     bad = {(minor(row["pytorch"]), minor(row["python"])) for row in rows if row["wrong"]}
     good = {(minor(row["pytorch"]), minor(row["python"])) for row in rows} - bad
-    wheels = {minor(row["pytorch"]): (row["cuda"], row["glibc"]) for row in rows if row.get("glibc")}
+    wheels = {minor(row["pytorch"]): (row["cuda"], row.get("glibc") or "not noted")
+              for row in sorted(rows, key=lambda row: bool(row.get("glibc")))}
     releases = sorted({pytorch for pytorch, _ in published}, key=natural)
 
     def cell(pair):
