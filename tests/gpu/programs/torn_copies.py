@@ -10,28 +10,33 @@ import threading
 import torch
 
 COPIED_MIB = 4096  # in each direction and of each size, but a few copies at least
+KERNELS = 4  # so many must have run beside them; on a busy host the other thread may come late
 
 
 def torn(value):
     return bool(value.min() != value.max())
 
 
-def beside(work, copies):
-    """Runs work() on a thread of its own, again and again, while copies() run here."""
+def beside(work, copy, rounds):
+    """Runs work() on a thread of its own, again and again, while copy(0), copy(1), ... run here."""
     going = True
+    rounds_of_work = 0
 
     def loop():
-        rounds = 0
+        nonlocal rounds_of_work
         while going:
             work()
-            rounds += 1
-            if rounds % 16 == 0:  # so that the stream does not run away from the copies
+            rounds_of_work += 1
+            if rounds_of_work % 16 == 0:  # so that the stream does not run away from the copies
                 torch.cuda.current_stream().synchronize()
 
     thread = threading.Thread(target=loop)
     thread.start()
     try:
-        copies()
+        done = 0
+        while done < rounds or (rounds_of_work < KERNELS and done < 8 * rounds):
+            copy(done)
+            done += 1
     finally:
         going = False
         thread.join()
@@ -47,11 +52,7 @@ def to_the_device(count, rounds):
         snapshot = device.clone()
         seen.append((snapshot.amin(), snapshot.amax()))
 
-    def copies():
-        for k in range(rounds):
-            device.copy_(hosts[k % 3])
-
-    beside(look, copies)
+    beside(look, lambda k: device.copy_(hosts[k % 3]), rounds)
     return sum(low.item() != high.item() for low, high in seen), len(seen) >= 3
 
 
@@ -60,12 +61,11 @@ def to_the_host(count, rounds):
     kept = torch.empty(count)
     wrong = 0
 
-    def copies():
+    def copy(k):
         nonlocal wrong
-        for k in range(rounds):
-            wrong += torn(device.cpu() if k % 2 else kept.copy_(device))
+        wrong += torn(device.cpu() if k % 2 else kept.copy_(device))
 
-    beside(lambda: device.add_(1.0), copies)
+    beside(lambda: device.add_(1.0), copy, rounds)
     return wrong, device[0].item() >= 3
 
 
