@@ -2,6 +2,7 @@
 // of anything.
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "tests/preload/transfer/rule_test.h"
@@ -58,7 +59,8 @@ TEST_P(Steady, S55_C17_NothingIsPinnedInTheMiddleOfTraining) {
     Step(++step);
   }
   const uint64_t before = CallsThatPin();
-  if (Engine()) {
+  // "now" may have been before this test: at the driver's level the first call of the process starts the engine.
+  if (Engine() && std::string_view(GetParam()) == "background") {
     EXPECT_GE(before - at_first, 2U) << "memory for small copies, and for long ones";
   }
   const Tally tally("transfer");
