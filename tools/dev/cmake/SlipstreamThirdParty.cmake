@@ -43,6 +43,7 @@ target_link_libraries(slipstream_sqlite INTERFACE m ${CMAKE_DL_LIBS} Threads::Th
 slipstream_archive(slipstream_zlib zlib.h zlib1g-dev libz.a SLIPSTREAM_ZLIB_LIBRARY)
 # The same: names of kernels as GCC's tools, and so PyTorch's profiler, have them. LLVM's demangler has other spaces and brackets.
 slipstream_archive(slipstream_iberty libiberty/demangle.h libiberty-dev libiberty.a SLIPSTREAM_IBERTY_LIBRARY)
+target_compile_definitions(slipstream_iberty INTERFACE HAVE_DECL_BASENAME=1)  # else its header declares it in its own way
 
 # The same: the terminal of `slipstream top`, which prints plain text where this is not there.
 find_path(SLIPSTREAM_DIR_OF_curses_h curses.h)
