@@ -20,7 +20,7 @@
 #include "tracer/base/clock.h"
 
 // Weak: older than glibc 2.32 has none.
-extern "C" [[gnu::weak]] const char* sigabbrev_np(int number) noexcept;
+extern "C" [[gnu::weak]] const char* sigabbrev_np(int number) noexcept;  // NOLINT(readability-redundant-declaration)
 
 namespace slipstream::cli {
 namespace {

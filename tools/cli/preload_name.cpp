@@ -63,7 +63,7 @@ std::string PreloadName(const std::string& library, const policy::Environment& e
   char name[17];  // one for each place of installation
   std::snprintf(name, sizeof(name), "%016zx", std::hash<std::string>{}(library));
   for (const std::string& own : OwnFolders(environment)) {
-    const std::string link = fs::path(own) / "preload" / name / fs::path(library).filename();
+    std::string link = fs::path(own) / "preload" / name / fs::path(library).filename();
     if (!FitsPreload(link)) continue;
     std::error_code error;
     fs::create_directories(own, error);

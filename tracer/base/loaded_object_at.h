@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 // Weak: a glibc without it still loads what is linked to it.
+// NOLINTNEXTLINE(readability-redundant-declaration): that is what makes it weak.
 extern "C" [[gnu::weak]] int _dl_find_object(void* address, dl_find_object* result) noexcept;
 
 namespace slipstream::tracer {
