@@ -155,12 +155,16 @@ class Setup(CheckTest):
 
     def run_setup_for_tests(self, pip):
         """As above, where only what judges the exports is missing."""
-        self.command("ninja", "")
         for header in ("build/cuda12-headers/nvidia/cuda_runtime/include/cuda_runtime_api.h", "build/cuda13-latest/nvidia/cu13/include/cuda_runtime_api.h"):
             self.write(header, "")
+        return self.run_setup_with_pip(pip)
+
+    def run_setup_with_pip(self, pip, *arguments):
+        """`pip` is what a stand-in for pip does, with "$2" the folder that it is to fill."""
+        self.command("ninja", "")
         self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >>{self.scratch}/pip\n'
                                 f'while [ "$1" != --target ]; do shift; done\n{pip}')
-        done = self.run_setup()
+        done = self.run_setup(*arguments)
         if done.returncode == 2:
             self.skipTest("this machine lacks packages: " + done.stdout.strip())
         return done
@@ -184,14 +188,7 @@ class Setup(CheckTest):
         self.assertFalse((self.scratch / "build/judges").exists())
 
     def run_setup_wheel(self, pip):
-        """As above, for what makes wheels."""
-        self.command("ninja", "")
-        self.command("python3", f'case "$*" in *--version*) exit 0;; esac; echo "$@" >>{self.scratch}/pip\n'
-                                f'while [ "$1" != --target ]; do shift; done\n{pip}')
-        done = self.run_setup("--build-only", "--wheel")
-        if done.returncode == 2:
-            self.skipTest("this machine lacks packages: " + done.stdout.strip())
-        return done
+        return self.run_setup_with_pip(pip, "--build-only", "--wheel")
 
     def test_what_makes_wheels_is_brought_once(self):
         done = self.run_setup_wheel('mkdir -p "$2/ziglang" "$2/auditwheel"; echo >"$2/ziglang/zig"; chmod +x "$2/ziglang/zig"')
