@@ -103,7 +103,8 @@ CallRecorder* CallRecorder::Start(RecorderOptions options, Stacks what, SpoolFai
   NativeFrames* const native =
       what == Stacks::kFull && stacks != nullptr ? NativeFrames::Create({}, NativeFrames::Own::kLeaveOut) : nullptr;
   if (what == Stacks::kFull && native == nullptr) {
-    constexpr char kWhy[] = "off: there is no memory for them, or no way to read them on this machine (x86-64 and glibc 2.35 have it)";
+    constexpr char kWhy[] =
+        "off: there is no memory for them, or no way to read them on this machine (x86-64 and glibc 2.35 have it)";
     options.facts.emplace_back(kFactNativeStacks, kWhy);
     policy::LogWarn(std::string("native stacks: ") + kWhy);
   }

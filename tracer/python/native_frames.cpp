@@ -80,7 +80,8 @@ NativeFrames* NativeFrames::Create(const Limits& limits, Own own) {
 #if !defined(__x86_64__)
   return nullptr;
 #endif
-  if (!CanFindLoadedObjects() || limits.addresses < 2 || limits.modules < 2 || limits.addresses > 1U << 24) return nullptr;
+  if (!CanFindLoadedObjects() || limits.addresses < 2 || limits.modules < 2 || limits.addresses > 1U << 24)
+    return nullptr;
   const size_t slots = std::bit_ceil(size_t{limits.addresses} * 2);
   const size_t places_at = slots * sizeof(Slot);
   const size_t entries_at = places_at + limits.addresses * sizeof(Place);

@@ -36,8 +36,8 @@ class NativeFrames {
   };
   enum class Own : uint8_t { kLeaveOut, kKeep };
 
-  // Null when there is no memory, or this is no machine whose stacks can be read (x86-64, glibc 2.35). `own`: whether frames of the module
-  // that this code is in have numbers, too.
+  // Null when there is no memory, or this is no machine whose stacks can be read (x86-64, glibc 2.35). `own`: whether
+  // frames of the module that this code is in have numbers, too.
   static NativeFrames* Create(const Limits& limits, Own own);
   ~NativeFrames();
   NativeFrames(const NativeFrames&) = delete;
