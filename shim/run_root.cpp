@@ -151,7 +151,8 @@ void End(int status) {
   errno = error;
 }
 
-// One descriptor more, until the process ends a moment later. No program that a handler executes has it.
+// One descriptor more until the process ends: a moment later, unless its main thread ended before the others. No
+// program that a handler executes has it.
 void KeepErrorOutput(void*) {
   if (g_root.pid == 0 || Self() != g_root.pid) return;
   g_error_output.store(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), std::memory_order_relaxed);

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
-#include <string_view>
 #include <system_error>
 #include <vector>
 

@@ -11,7 +11,8 @@ namespace slipstream::cli {
 // separates the entries of LD_PRELOAD by those, and nothing escapes them. The link is in
 // $XDG_STATE_HOME/slipstream/preload, else in ~/.local/state, else in /tmp/slipstream-UID, each only where it is the
 // user's alone, and stays there: programs that outlive the run still start others.
-// Errors: returns `library` where no link can be made, which MakePreloadEnvironment refuses. Makes no folder for a home that is not there.
+// Errors: returns `library` where no link can be made, which MakePreloadEnvironment refuses. Makes no folder for a home
+//   that is not there.
 std::string PreloadName(const std::string& library, const policy::Environment& environment);
 
 // Whether LD_PRELOAD can name it.

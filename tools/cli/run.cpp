@@ -163,8 +163,7 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   if (!FitsPreload(request.library)) {
     result.error = "LD_PRELOAD cannot name " + request.library +
                    ": its path holds a space or a colon, and no link to it could be made in XDG_STATE_HOME, "
-                   "~/.local/state or /tmp. "
-                   "Install slipstream in another place";
+                   "~/.local/state or /tmp. Install slipstream in another place";
     return result;
   }
   std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());

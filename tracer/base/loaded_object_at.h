@@ -1,8 +1,8 @@
 // Which loaded file an address is in, without the dynamic linker's lock.
 //
 // Threading: any thread, lock-free, no allocation; also inside a constructor of a library that is being loaded.
-// Errors: false for an address in no file, and for every one where the C library is older than glibc 2.35: everything that
-//   it has to ask with takes the lock, which another thread may hold for as long as a library's constructors run.
+// Errors: false for an address in no file, and for every one where the C library is older than glibc 2.35: all that it
+//   has to ask with takes the lock, which another thread may hold for as long as a library's constructors run.
 #pragma once
 
 #include <dlfcn.h>

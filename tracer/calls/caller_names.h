@@ -3,7 +3,8 @@
 //
 // Threading: any thread, lock-free, no allocation, and not the loader's lock either (base/loaded_object_at.h).
 // Ownership: destroyed only where nobody has a number of it.
-// Errors: RangeNames::kUnknown for an address in no file of the process, for every one with a glibc before 2.35, or if there is no room for the path.
+// Errors: RangeNames::kUnknown for an address in no file of the process, for every one with a glibc before 2.35, or if
+//   there is no room for the path.
 // Hazard: a library that is loaded where another one was unloaded may be taken for that one.
 #pragma once
 
