@@ -120,7 +120,9 @@ TEST(CompareCommandTest, BareIsBare) {
   EXPECT_EQ(finished.status, kPartial) << finished.err;
   const std::string bare = "||\n";
   const std::string under = std::string(SLIPSTREAM_LIBRARY) + "|false|\n";
-  EXPECT_EQ(ReadFile(place + "/seen"), bare + under + bare + under + under + bare);
+  // The side that has slipstream in it is looked at for steps first, and has none.
+  EXPECT_EQ(ReadFile(place + "/seen"), under + bare + bare + under + under + bare);
+  EXPECT_TRUE(Has(finished.out, "because its steps were not")) << finished.out;
   EXPECT_TRUE(Has(finished.out, "SLIPSTREAM_TRACER_NVTX.")) << "said to be in force\n" << finished.out;
 }
 
@@ -259,23 +261,27 @@ TEST(CompareCommandTest, WithoutStepsItIsWallTimeAndSaysSo) {
 }
 
 // A training loop in Python on the simulated device.
+constexpr char kTrain[] =
+    "import ctypes\n"
+    "ctypes.CDLL('libcudart.so.13', ctypes.RTLD_GLOBAL)\n"
+    "cuda = ctypes.CDLL(None)\n"
+    "host = (ctypes.c_char * 4096)()\n"
+    "device = ctypes.c_void_p()\n"
+    "assert cuda.cudaMalloc(ctypes.byref(device), 4096) == 0\n"
+    "for step in range(40):\n"
+    "    cuda.cudaMemcpy(device, host, ctypes.c_size_t(4096), 1)\n"
+    "    cuda.cudaMemset(device, 0, ctypes.c_size_t(64))\n"
+    "    cuda.cudaDeviceSynchronize()\n"
+    "print('loss', 1.5)\n";
+
+bool HasCtypes() { return RunProgram({"python3", "-c", "import ctypes"}).status == 0; }
+
 TEST(CompareCommandTest, Steps) {
   NEEDS_PLAIN_BUILD();
-  if (RunProgram({"python3", "-c", "import ctypes"}).status != 0) GTEST_SKIP() << "no python3 with ctypes";
+  if (!HasCtypes()) GTEST_SKIP() << "no python3 with ctypes";
   const std::string place = NewDirectory();
-  WriteFile(place + "/train.py",
-            "import ctypes\n"
-            "ctypes.CDLL('libcudart.so.13', ctypes.RTLD_GLOBAL)\n"
-            "cuda = ctypes.CDLL(None)\n"
-            "host = (ctypes.c_char * 4096)()\n"
-            "device = ctypes.c_void_p()\n"
-            "assert cuda.cudaMalloc(ctypes.byref(device), 4096) == 0\n"
-            "for step in range(40):\n"
-            "    cuda.cudaMemcpy(device, host, ctypes.c_size_t(4096), 1)\n"
-            "    cuda.cudaMemset(device, 0, ctypes.c_size_t(64))\n"
-            "    cuda.cudaDeviceSynchronize()\n"
-            "print('loss', 1.5)\n");
-  const Finished finished = RunCompare({"-n", "3", "--by", "steps", "--json"}, {"python3", place + "/train.py"},
+  WriteFile(place + "/train.py", kTrain);
+  const Finished finished = RunCompare({"-n", "3", "--json"}, {"python3", place + "/train.py"},
                                        {{"LD_LIBRARY_PATH", SIMULATED_CUDA}, {"TMPDIR", place}});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   const auto json = nlohmann::json::parse(finished.out);
@@ -288,9 +294,59 @@ TEST(CompareCommandTest, Steps) {
       EXPECT_LT(side["figures"][i], side["wall_seconds"][i]);
     }
   }
+  // Nobody asked for steps; what the whole command took stands beside them.
+  EXPECT_EQ(json["why_no_steps"], nullptr);
+  EXPECT_GT(json["whole_command"]["value"], 0);
+  EXPECT_EQ(json["whole_command"]["confidence"], 0.99);
   EXPECT_GT(json["sides"][1]["cuda_calls"], 100);
   EXPECT_EQ(json["results"]["verdict"], "same");
   EXPECT_EQ(test::NamesIn(place), std::vector<std::string>{"train.py"});
+}
+
+// Not where wall time was asked for: then the bare side is bare.
+TEST(CompareCommandTest, WallTimeWhereItIsAskedFor) {
+  NEEDS_PLAIN_BUILD();
+  if (!HasCtypes()) GTEST_SKIP() << "no python3 with ctypes";
+  const std::string place = NewDirectory();
+  WriteFile(place + "/train.py", kTrain);
+  const Finished finished = RunCompare({"-n", "1", "--by", "wall", "--json"}, {"python3", place + "/train.py"},
+                                       {{"LD_LIBRARY_PATH", SIMULATED_CUDA}, {"TMPDIR", place}});
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["measured"], "wall");
+  EXPECT_EQ(json["whole_command"], nullptr);
+  EXPECT_EQ(json["why_no_steps"], nullptr) << "nobody looked";
+  EXPECT_EQ(json["sides"][0]["detail"], kBareDetail);
+}
+
+TEST(CompareCommandTest, TwoCommands) {
+  NEEDS_PLAIN_BUILD();
+  const std::string script = "echo libraries $(echo \"$LD_PRELOAD\" | grep -c libslipstream); echo speed ";
+  const Finished finished =
+      RunCompare({"-n", "3", "--json", "--commands", "--metric", "speed ([0-9.]+)", "--higher-is-better"},
+                 {"sh", "-c", script + "10.00", "--", "sh", "-c", script + "12.50"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_NEAR(json["speed_ratio"]["value"], 1.25, 1e-9);
+  EXPECT_TRUE(Has(json["sides"][0]["detail"], "10.00, under slipstream, policy: ")) << json["sides"][0]["detail"];
+  EXPECT_TRUE(Has(json["sides"][1]["detail"], "12.50, under slipstream, policy: ")) << json["sides"][1]["detail"];
+  EXPECT_EQ(json["results"]["verdict"], "same") << json["results"];
+  EXPECT_EQ(json["results"]["numbers"], 1) << "both have the library: " << json["results"];
+  for (const std::vector<std::string>& one : std::vector<std::vector<std::string>>{
+           {"sh", "-c", "true"}, {"sh", "-c", "true", "--"}, {"--", "sh", "-c", "true"}}) {
+    EXPECT_EQ(RunCompare({"--commands"}, one).status, kUsage);
+  }
+}
+
+// As many pairs as fit, and that is not too few of anything.
+TEST(CompareCommandTest, ATimeInsteadOfANumber) {
+  NEEDS_PLAIN_BUILD();
+  const Finished finished = CompareScript({"--time", "0.5s", "--by", "wall", "--json"}, "true");
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["asked_pairs"], nullptr);
+  EXPECT_EQ(json["stopped"], nullptr);
+  EXPECT_GE(json["pairs"].size(), 1U);
+  EXPECT_EQ(CompareScript({"--time", "5x"}, "true").status, kUsage);
+  EXPECT_EQ(CompareScript({"--time", "-5"}, "true").status, kUsage);
 }
 
 TEST(CompareCommandTest, TheCommandLine) {
@@ -346,7 +402,8 @@ TEST(CompareSidesTest, EnginesAreOffWhereABareCommandIsRecorded) {
   side.bare = true;
   side.prepared.library = "/a/libslipstream.so";
   side.prepared.loaded = policy::LoadText(
-      "version = 1\n[tracer]\nstacks = \"none\"\nmax_file = \"1MiB\"\nmax_threads = 7\n[environment]\nFRUIT = "
+      "version = 1\n[tracer]\nstacks = \"none\"\nmax_file = \"1MiB\"\nmax_threads = 7\nwindow = \"steps "
+      "2-\"\n[environment]\nFRUIT = "
       "\"apple\"\n[[transfer.rule]]\npromote = true\n",
       "policy.toml", environment);
   ASSERT_TRUE(side.prepared.loaded.ok()) << side.prepared.loaded.problems[0].Format();
@@ -375,7 +432,10 @@ TEST(CompareSidesTest, EnginesAreOffWhereABareCommandIsRecorded) {
   EXPECT_FALSE(loaded.policy.transfer.unmap_in_background);
   EXPECT_TRUE(loaded.policy.transfer.rules.empty());
   EXPECT_EQ(loaded.policy.tracer.record, policy::Record::kOn);
-  EXPECT_EQ(loaded.policy.tracer.stacks, side.prepared.loaded.policy.tracer.stacks);
+  // Steps need lines, of all of the run, and nothing else.
+  EXPECT_EQ(loaded.policy.tracer.stacks, policy::Stacks::kLine);
+  EXPECT_EQ(loaded.policy.tracer.device, policy::DeviceWork::kOff);
+  EXPECT_EQ(loaded.policy.tracer.window, "");
   EXPECT_EQ(loaded.policy.tracer.max_file, int64_t{1} << 20);
   EXPECT_EQ(loaded.policy.tracer.max_threads, 7);
 

@@ -55,7 +55,7 @@ TEST_F(TuneCommandTest, FindsWhatIsFaster) {
   const Finished finished =
       Tune(With("SLIPSTREAM_TRANSFER_THREADS", "1", "s=120") + "; " + With("SLIPSTREAM_TRANSFER_D2H", "off", "s=80"));
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
-  EXPECT_TRUE(Has(finished.out, "FASTER: 1.200 times as fast (95 %: 1.189 to 1.211, 3 pairs)")) << finished.out;
+  EXPECT_TRUE(Has(finished.out, "FASTER: 1.200 times as fast (99 %: 1.189 to 1.211, 3 pairs)")) << finished.out;
   EXPECT_TRUE(Has(finished.out, "transfer.d2h = \"off\"                  slower         0.800\n")) << finished.out;
   EXPECT_TRUE(Has(finished.err, "transfer.threads = 1: kept, ")) << finished.err;
   const policy::Loaded written = Written();

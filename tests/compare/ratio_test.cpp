@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <functional>
 #include <random>
+#include <utility>
 
 namespace slipstream::compare {
 namespace {
@@ -26,11 +29,11 @@ TEST(RatioTest, WhichWayIsFaster) {
   EXPECT_GT(times.low, 1);
 }
 
-// By hand: mean ln 1.25, standard deviation 0.02, t of two degrees 4.302653.
+// By hand: mean ln 1.25, standard deviation 0.02, t of two degrees 9.924843.
 TEST(RatioTest, TheInterval) {
   const double middle = std::log(1.25);
   const Estimate estimate = EstimateRatio(Pairs({middle - 0.02, middle + 0.02, middle}), false);
-  const double half = 4.302653 * 0.02 / std::sqrt(3);
+  const double half = 9.924843 * 0.02 / std::sqrt(3);
   EXPECT_EQ(estimate.pairs, 3U);
   EXPECT_NEAR(estimate.ratio, 1.25, 1e-12);
   EXPECT_NEAR(estimate.median, 1.25, 1e-12);
@@ -39,8 +42,11 @@ TEST(RatioTest, TheInterval) {
   EXPECT_TRUE(estimate.different);
   // t of two degrees, one-sided 80 %: 1.060660
   EXPECT_NEAR(estimate.seen, std::expm1(half + 1.060660 * 0.02 / std::sqrt(3)), 1e-6);
-  // 1.96 * 0.02 / sqrt(n) = ln 1.01 at n = 15.5; Student's t asks for two more.
-  EXPECT_EQ(estimate.pairs_for_aim, 18U);
+  // t * 0.02 / sqrt(n) <= ln 1.01 = 0.00995: 2.7564 of 29 degrees gives 0.01007, 2.7500 of 30 gives 0.00988.
+  EXPECT_EQ(estimate.pairs_for_aim, 31U);
+  // (t + t80) * 0.02 / sqrt(n) <= ln 1.03 = 0.02956: (3.7074 + 0.9057) of 6 degrees gives 0.03487, (3.4995 + 0.8960)
+  // of 7 gives 0.03108, (3.3554 + 0.8889) of 8 gives 0.02830.
+  EXPECT_EQ(estimate.pairs_to_see[0], 9U);
 }
 
 TEST(RatioTest, AFactorOnBothRunsOfAPairFallsOut) {
@@ -86,22 +92,66 @@ TEST(RatioTest, APairFarFromTheOthersIsNamedAndCounted) {
   EXPECT_TRUE(EstimateRatio(Pairs({0.010, 0.011, 0.5}), false).far.empty()) << "of three, who is to say which";
 }
 
-// What "95 %" promises: of many comparisons with this truth, so many intervals hold it. Seeded.
-TEST(RatioTest, TheIntervalHoldsTheTruthAsOftenAsItSays) {
+// What "99 %" promises: of many comparisons with this truth, so many intervals hold it. Seeded.
+double ShareThatHolds(size_t pairs, double confidence, const std::function<double()>& noise) {
   constexpr int kComparisons = 3000;
   constexpr double kTruth = 0.03;
-  std::mt19937 random(1);
-  std::normal_distribution<double> noise(kTruth, 0.02);
-  for (const size_t pairs : {3U, 6U}) {
-    int held = 0;
-    for (int i = 0; i < kComparisons; ++i) {
-      std::vector<double> logs(pairs);
-      for (double& value : logs) value = noise(random);
-      const Estimate estimate = EstimateRatio(Pairs(logs), false);
-      held += estimate.low <= std::exp(kTruth) && std::exp(kTruth) <= estimate.high ? 1 : 0;
-    }
-    EXPECT_NEAR(static_cast<double>(held) / kComparisons, 0.95, 0.012) << pairs;
+  int held = 0;
+  for (int i = 0; i < kComparisons; ++i) {
+    std::vector<double> logs(pairs);
+    for (double& value : logs) value = kTruth + noise();
+    const Estimate estimate = EstimateRatio(Pairs(logs), false, confidence);
+    held += estimate.low <= std::exp(kTruth) && std::exp(kTruth) <= estimate.high ? 1 : 0;
   }
+  return static_cast<double>(held) / kComparisons;
+}
+
+TEST(RatioTest, TheIntervalHoldsTheTruthAsOftenAsItSays) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal(0, 0.02);
+  const auto noise = [&] { return normal(random); };
+  EXPECT_NEAR(ShareThatHolds(3, 0.95, noise), 0.95, 0.012);
+  EXPECT_NEAR(ShareThatHolds(8, 0.99, noise), 0.99, 0.006);
+  // Ranks are steps: at most what is said may lie outside, and little less.
+  for (const size_t pairs : {10U, 24U}) EXPECT_NEAR(ShareThatHolds(pairs, 0.99, noise), 0.9915, 0.0055) << pairs;
+}
+
+// A shared host: of one run in ten a neighbor takes half of the speed, on whichever side it falls.
+TEST(RatioTest, ItHoldsOnANoisyHostAndRanksAreNarrowerThere) {
+  std::mt19937 random(2);
+  std::normal_distribution<double> normal(0, 0.01);
+  std::bernoulli_distribution disturbed(0.1);
+  const auto run = [&] { return normal(random) + (disturbed(random) ? std::log(2.0) : 0); };
+  const auto noise = [&] { return run() - run(); };
+  for (const size_t pairs : {8U, 12U}) EXPECT_GE(ShareThatHolds(pairs, 0.99, noise), 0.985) << pairs;
+  // Twenty-four pairs that are 3 % apart, four of them ruined: two on each side.
+  std::vector<double> logs;
+  for (int i = 0; i < 24; ++i) logs.push_back(0.03 + normal(random));
+  logs[3] += 0.7, logs[9] -= 0.7, logs[15] += 0.7, logs[21] -= 0.7;
+  const Estimate estimate = EstimateRatio(Pairs(logs), false);
+  EXPECT_TRUE(estimate.different) << estimate.low << " to " << estimate.high;
+  EXPECT_NEAR(estimate.ratio, std::exp(0.03), 0.01);
+}
+
+// Of the published tables of Wilcoxon's signed ranks, two-sided 1 %: the largest sum that is still beyond, and one
+// value more lies beyond than that sum says.
+TEST(RatioTest, RanksBeyondAreThoseOfTheTables) {
+  const std::vector<std::pair<size_t, size_t>> table = {{8, 0},   {9, 1},   {10, 3},  {12, 7},
+                                                        {15, 15}, {20, 37}, {25, 68}, {50, 373}};
+  for (const auto& [count, sum] : table) EXPECT_EQ(RanksBeyond(count, 0.99), sum) << count;
+  // Where the approximation begins it goes on from what is exact.
+  const std::array<size_t, 3> near = {RanksBeyond(59, 0.99), RanksBeyond(60, 0.99), RanksBeyond(61, 0.99)};
+  EXPECT_NEAR(static_cast<double>(near[2] - near[1]), static_cast<double>(near[1] - near[0]), 3);
+}
+
+// By hand: ten pairs; the interval ends at the fourth of the sorted means of every two.
+TEST(RatioTest, TheIntervalOfRanks) {
+  const std::vector<double> logs = {0.00, 0.10, 0.20, 0.30, 0.40, 0.50, 0.60, 0.70, 0.80, 0.90};
+  const Estimate estimate = EstimateRatio(Pairs(logs), false);
+  // Means: 0, 0.05, 0.10 (of 0 and 0.2), 0.10 (itself), ...
+  EXPECT_NEAR(std::log(estimate.low), 0.10, 1e-9);
+  EXPECT_NEAR(std::log(estimate.high), 0.80, 1e-9);
+  EXPECT_NEAR(std::log(estimate.ratio), 0.45, 1e-9);
 }
 
 TEST(RatioTest, Spreads) {

@@ -35,12 +35,27 @@ using text::HumanBytes;
 
 constexpr char kCommand[] = "compare";
 
+// Of each side.
+std::array<std::vector<std::string>, 2> CommandsOf(const CompareOptions& options) {
+  if (!options.two_commands) return {options.command, options.command};
+  const auto between = std::find(options.command.begin(), options.command.end(), "--");
+  const auto second = between == options.command.end() ? between : between + 1;
+  return {std::vector<std::string>{options.command.begin(), between}, {second, options.command.end()}};
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
 class Comparer {
  public:
   Comparer(const CompareOptions& options, std::string version, const policy::Environment& environment)
       : options_(options),
         version_(std::move(version)),
         environment_(environment),
+        commands_(CommandsOf(options)),
         tmpdir_(environment.Get("TMPDIR").value_or("")) {}
 
   // Why the yardstick cannot be used; empty: it can.
@@ -55,22 +70,21 @@ class Comparer {
     made_.metric = options_.yardstick.metric.value_or("");
     made_.pick = yardstick_.pick();
     recorded_ = made_.ruler == Ruler::kSteps;
-    if (recorded_ && sides_[0].bare) {
-      made_.sides[0].detail =
-          "the command with slipstream loaded and every engine off, because something has to record its steps; what "
-          "recording costs is in both sides";
-    }
-    made_.asked_pairs = options_.pairs;
+    if (recorded_) SayRecorded();
+    probes_ = yardstick_.looks_for_steps() && options_.warm_ups != 0;
+    if (!options_.pairs && options_.budget == 0) made_.asked_pairs = kPairs;
+    if (options_.pairs) made_.asked_pairs = *options_.pairs;
     // Whether there are steps has to be seen before anything is measured by them.
     made_.warm_ups = recorded_ ? std::max<size_t>(options_.warm_ups, 1) : options_.warm_ups;
-    all_runs_ = 2 * (made_.warm_ups + options_.pairs);
+    all_runs_ = 2 * (made_.warm_ups + made_.asked_pairs);
     begin_ns_ = tracer::NowNs();
 
     for (size_t i = 0; i < made_.warm_ups && GoesOn(); ++i) RunPair(i, true);
     if (GoesOn() && recorded_) LookForSteps();
-    for (size_t i = 0; i < options_.pairs && GoesOn(); ++i) {
+    const size_t most = made_.asked_pairs != 0 ? made_.asked_pairs : compare::kMostPairs;
+    for (size_t i = 0; i < most && GoesOn(); ++i) {
       if (!compare::FitsBudget(options_.budget, Elapsed(), done_runs_, run_seconds_)) {
-        made_.stopped = Stopped("the budget of " + About(options_.budget) + " is used up");
+        if (made_.asked_pairs != 0) made_.stopped = Stopped("the budget of " + About(options_.budget) + " is used up");
         break;
       }
       RunPair(i, false);
@@ -110,19 +124,26 @@ class Comparer {
 
   double Elapsed() const { return static_cast<double>(tracer::NowNs() - begin_ns_) / 1e9; }
   bool GoesOn() const { return !IsStopped() && made_.failures.empty() && !cannot_start_; }
+  std::string OfAsked() const { return made_.asked_pairs == 0 ? "" : " of " + std::to_string(made_.asked_pairs); }
   std::string Stopped(const std::string& why) const {
-    return why + ", with " + std::to_string(made_.pairs.size()) + " of " + std::to_string(options_.pairs) +
-           " pairs measured.";
+    return why + ", with " + std::to_string(made_.pairs.size()) + OfAsked() + " pairs measured.";
   }
 
   std::string Where(size_t side, size_t index, bool warm_up) const {
-    return (warm_up ? "warm-up" : "pair " + std::to_string(index + 1) + " of " + std::to_string(options_.pairs)) +
-           ", " + made_.sides[side].name;
+    return (warm_up ? "warm-up" : "pair " + std::to_string(index + 1) + OfAsked()) + ", " + made_.sides[side].name;
+  }
+
+  // Seconds, after so many of the run that goes on; 0: not known.
+  double SecondsLeft(double seconds) const {
+    if (made_.asked_pairs == 0) return std::max(0.0, options_.budget - Elapsed());
+    const double left = compare::SecondsLeft(done_runs_, run_seconds_, all_runs_, seconds);
+    return options_.budget == 0 ? left : std::min(left, std::max(0.0, options_.budget - Elapsed()));
   }
 
   void RunPair(size_t index, bool warm_up) {
     compare::PairOfRuns pair;
-    const std::array<size_t, 2> order = compare::OrderOf(index);
+    // The side that slipstream is loaded in anyway tells first whether there are steps: a bare side stays bare if not.
+    const std::array<size_t, 2> order = probes_ ? std::array<size_t, 2>{1, 0} : compare::OrderOf(index);
     pair.first = order[0];
     bool good = true;
     // The other side of a run that failed is run too: it tells whose fault it is.
@@ -131,6 +152,7 @@ class Comparer {
       const OneRun run = RunSide(side, index, warm_up);
       pair.runs[side] = run.figures;
       good = good && run.good;
+      if (std::exchange(probes_, false) && run.good) TakeProbe();
     }
     if (!warm_up && good && !IsStopped()) made_.pairs.push_back(pair);
   }
@@ -139,19 +161,19 @@ class Comparer {
     OneRun one;
     RunDirectory directory;
     const std::string where = Where(side, index, warm_up);
-    MeasuredCommand what = {.whose = kCommand, .command = &options_.command};
+    MeasuredCommand what = {.whose = kCommand, .command = &commands_[side]};
     what.measure.limit_seconds = options_.yardstick.timeout;
     if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCommand);
     bool is_new = true;
     if (line_->shown()) {
       what.measure.tick = [&](double seconds) {
-        const double left = compare::SecondsLeft(done_runs_, run_seconds_, all_runs_, seconds);
+        const double left = SecondsLeft(seconds);
         line_->Show(where + ": " + About(seconds) + (left > 0 ? "; about " + About(left) + " left" : ""), is_new);
         is_new = false;
       };
     }
     what.variables = [&](RunDirectory* place) {
-      return PrepareSide(kCommand, sides_[side], environment_, recorded_, tmpdir_, place);
+      return PrepareSide(kCommand, sides_[side], environment_, recorded_ || probes_, tmpdir_, place);
     };
     const RunOnceResult result = RunMeasured(what, &directory);
     const MeasuredRun& run = result.run;
@@ -190,7 +212,7 @@ class Comparer {
         start_up_of_ = run.seconds;
       }
     }
-    if (recorded_) {
+    if (recorded_ || probes_) {
       one->steps = ReadSteps(kCommand, directory.path(), version_);
       if (!one->steps.problem.empty()) {
         steps_problem_ = said.name + ": " + one->steps.problem;
@@ -216,11 +238,30 @@ class Comparer {
     return "";
   }
 
+  void SayRecorded() {
+    if (!sides_[0].bare) return;
+    made_.sides[0].detail =
+        "the command with slipstream loaded and every engine off, because something has to record its steps; what "
+        "recording costs is in both sides (--by wall has nothing of slipstream in this one)";
+  }
+
+  // Nobody asked for steps: they are the better ruler, if there are any.
+  void TakeProbe() {
+    if (steps_problem_.empty()) {
+      made_.ruler = Ruler::kSteps;
+      recorded_ = true;
+      SayRecorded();
+    } else {
+      made_.no_steps = std::exchange(steps_problem_, "");
+    }
+  }
+
   // Behind the warm-up: where there are no steps, time is taken of whole runs, with nothing recorded.
   void LookForSteps() {
     if (steps_problem_.empty()) return;
-    FallBack("Not by steps, as was asked: " + steps_problem_ + ". Wall time is compared instead.");
+    FallBack("Not by steps, as was " + Wanted() + ": " + steps_problem_ + ". Wall time is compared instead.");
     recorded_ = false;
+    steps_problem_.clear();
     made_.step_line.clear();
     if (sides_[0].bare) made_.sides[0].detail = kBareDetail;
   }
@@ -228,7 +269,7 @@ class Comparer {
   // At the end: the figures of some runs may be no steps'.
   void CheckSteps() {
     if (!steps_problem_.empty()) {
-      FallBack("Not by steps, as was asked: in one run they were not found (" + steps_problem_ +
+      FallBack("Not by steps, as was " + Wanted() + ": in one run they were not found (" + steps_problem_ +
                "). Wall time is compared instead, of runs that were recorded.");
       for (compare::PairOfRuns& pair : made_.pairs) {
         for (compare::RunFigures& run : pair.runs) run.figure = {run.wall_seconds, 0};
@@ -240,6 +281,8 @@ class Comparer {
                             " and " + std::to_string(step_counts_[1]) + ".");
     }
   }
+
+  std::string Wanted() const { return yardstick_.by_steps() ? "asked" : "begun"; }
 
   void FallBack(const std::string& why) {
     made_.ruler = Ruler::kWall;
@@ -269,6 +312,7 @@ class Comparer {
   const CompareOptions& options_;
   const std::string version_;
   const policy::Environment& environment_;
+  const std::array<std::vector<std::string>, 2> commands_;
   const std::string tmpdir_;
   Comparison made_;
   std::array<CompareSide, 2> sides_;
@@ -276,6 +320,7 @@ class Comparer {
   compare::OutputMatch match_ = yardstick_.NewMatch();
   std::unique_ptr<ProgressLine> line_;
   bool recorded_ = false;
+  bool probes_ = false;  // the next run tells whether there are steps
   std::array<size_t, 2> step_counts_{};
   std::string steps_problem_;
   double start_up_ = 0;  // seconds before the first CUDA call of the last run that was counted
@@ -308,7 +353,10 @@ int StatusOf(Outcome outcome) {
 // What is wrong with the command line; empty: nothing.
 std::string MistakeOf(const CompareOptions& options) {
   if (options.policies.size() > 2) return "--policy can be given twice, for two policies that are compared";
-  if (options.pairs < 1) return "-n: at least one pair";
+  if (options.pairs && *options.pairs < 1) return "-n: at least one pair";
+  if (const auto commands = CommandsOf(options); options.two_commands && (commands[0].empty() || commands[1].empty())) {
+    return "--commands needs two of them, with -- between:  slipstream compare --commands -- COMMAND... -- COMMAND...";
+  }
   return MistakeOf(options.yardstick);
 }
 
@@ -331,9 +379,14 @@ int Compare(const CompareOptions& options, const std::string& version) {
     return kUsage;
   }
   Comparison& made = *comparer.comparison();
-  for (const std::string& word : options.command) made.command += (made.command.empty() ? "" : " ") + word;
+  const auto commands = CommandsOf(options);
+  made.command = Joined(commands[0]);
+  if (options.two_commands) made.command += " -- " + Joined(commands[1]);
   int status = kSuccess;
-  if (!MakeSides(options.policies, environment, comparer.sides(), &made, &status)) return status;
+  if (!MakeSides(options.policies, options.two_commands, environment, comparer.sides(), &made, &status)) return status;
+  for (size_t i = 0; options.two_commands && i < commands.size(); ++i) {
+    made.sides[i].detail = Joined(commands[i]) + ", " + made.sides[i].detail;
+  }
   {
     const EndingSignals signals;
     if (const std::optional<int> cannot = comparer.RunAll()) return *cannot;

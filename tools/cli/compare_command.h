@@ -18,14 +18,17 @@ namespace slipstream::cli {
 
 struct CompareOptions {
   std::vector<std::string> policies;  // none: bare and the policy in force; one: bare and this; two: both of them
-  size_t pairs = 6;
+  std::optional<size_t> pairs{};      // nothing: kPairs, or as many as the budget allows
   size_t warm_ups = 1;
   YardstickOptions yardstick{};
-  double budget = 0;  // seconds; 0: none
+  double budget = 0;          // seconds; 0: none
+  bool two_commands = false;  // `command` holds both, "--" between them, which run under slipstream
   bool json = false;
   bool verbose = false;
   std::vector<std::string> command;  // never empty
 };
+
+inline constexpr size_t kPairs = 8;
 
 int Compare(const CompareOptions& options, const std::string& version);
 

@@ -98,7 +98,14 @@ PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environmen
     return bare;
   }
   Preparation prepared = side.prepared;
-  prepared.loaded.policy.tracer.record = recorded ? policy::Record::kOn : policy::Record::kOff;
+  policy::Tracer& tracer = prepared.loaded.policy.tracer;
+  tracer.record = recorded ? policy::Record::kOn : policy::Record::kOff;
+  // Calls and their lines are all that steps need, and what devices did is the dearest part of a trace.
+  if (recorded) {
+    tracer.device = policy::DeviceWork::kOff;
+    tracer.stacks = policy::Stacks::kLine;
+    tracer.window.clear();
+  }
   TensorAllocator told;
   if (side.bare) {
     SwitchEnginesOff(&prepared.loaded.policy);
@@ -110,6 +117,11 @@ PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environmen
   }
   Variables variables(environment.variables().begin(), environment.variables().end());
   variables["SLIPSTREAM_TRACER_RECORD"] = recorded ? "on" : "off";
+  if (recorded) {
+    variables["SLIPSTREAM_TRACER_DEVICE"] = "off";
+    variables["SLIPSTREAM_TRACER_STACKS"] = "line";
+    variables["SLIPSTREAM_TRACER_WINDOW"] = "";
+  }
   return EnvironmentOf(prepared, policy::Environment(variables), run_directory, &told);
 }
 
@@ -127,14 +139,13 @@ std::vector<std::string> PrepareSide(const char* whose, const CompareSide& side,
   return {};
 }
 
-bool MakeSides(const std::vector<std::string>& policies, const policy::Environment& environment,
+bool MakeSides(const std::vector<std::string>& policies, bool both_under, const policy::Environment& environment,
                std::array<CompareSide, 2>* sides, compare::Comparison* comparison, int* status) {
-  const bool two = policies.size() == 2;
+  const bool two = both_under || policies.size() == 2;
   for (size_t i = 0; i < sides->size(); ++i) {
     CompareSide& side = (*sides)[i];
     side.bare = i == 0 && !two;
-    if (two) side.policy = policies[i];
-    if (!two && !policies.empty()) side.policy = policies.front();
+    if (!policies.empty()) side.policy = policies.size() == 2 ? policies[i] : policies.front();
     side.prepared = PrepareRun(side.policy, environment);
     *status = side.prepared.status;
     if (*status != kSuccess) return false;

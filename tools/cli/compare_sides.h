@@ -26,7 +26,8 @@ struct CompareSide {
 
 // False, with the exit status in *status, if a side cannot be made; the reason has then been printed on standard error.
 // Fills what `comparison` says of its sides.
-bool MakeSides(const std::vector<std::string>& policies, const policy::Environment& environment,
+// `both_under`: no side is bare, though fewer than two policies are named.
+bool MakeSides(const std::vector<std::string>& policies, bool both_under, const policy::Environment& environment,
                std::array<CompareSide, 2>* sides, compare::Comparison* comparison, int* status);
 
 // The variables of a command that knows nothing of slipstream: without those named SLIPSTREAM_..., and without its
@@ -34,7 +35,8 @@ bool MakeSides(const std::vector<std::string>& policies, const policy::Environme
 std::vector<std::pair<std::string, std::string>> BareVariables(const policy::Environment& environment);
 
 // What a run of a side gets. `run_directory`: for counters and traces; not for a bare side without `recorded`.
-// `recorded`: with a trace; a bare side then has the library too, with every engine off. Else without a trace.
+// `recorded`: with a trace of calls, which is what steps are found in; a bare side then has the library too, with every
+// engine off. Else without a trace.
 PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environment& environment, bool recorded,
                                const std::string& run_directory);
 

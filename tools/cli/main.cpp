@@ -5,6 +5,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -250,9 +251,9 @@ void AddAdvise(CommandLine* line) {
 void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options) {
   command
       ->add_option("--by", options->by,
-                   "What to measure: wall, the time of the whole command (default), or steps, those of the training "
-                   "loop, which is recorded for that")
-      ->check(CLI::IsMember({"wall", "steps"}))
+                   "What to measure: wall, the time of the whole command; steps, those of the training loop, which is "
+                   "recorded for that; auto (default): of `compare`, steps where there are any; of `tune`, wall")
+      ->check(CLI::IsMember({"auto", "wall", "steps"}))
       ->type_name("WHAT");
   command
       ->add_option("--metric", options->metric,
@@ -282,14 +283,15 @@ void AddCompare(CommandLine* line) {
                                "  slipstream compare -- python train.py --epochs 1\n"
                                "  slipstream compare --metric '([0-9.]+) samples/s' --higher-is-better \\\n"
                                "      -- python train.py\n"
-                               "  slipstream compare --by steps --policy old.toml --policy new.toml \\\n"
-                               "      -- python train.py\n"
+                               "  slipstream compare --policy old.toml --policy new.toml -- python train.py\n"
+                               "  slipstream compare --time 10m --commands \\\n"
+                               "      -- python train.py -- python train.py --workers 8\n"
                                "Exit status: 0 compared, whatever the ratio; 1 the sides print different\n"
                                "results, or one alone fails; 2 the command line is wrong; 3 too few pairs for an\n"
                                "interval; 4 COMMAND fails on both sides; 125 a policy is refused; 126 COMMAND\n"
                                "cannot be executed; 127 it was not found; the signal that stopped it.\n"
                                "docs/compare.md says what is measured and how.");
-  command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs (6)")
+  command.app->add_option("-n,--pairs", options->pairs, "Pairs of runs (8; with --time alone, as many as fit)")
       ->check(CLI::Range(1, 10000))
       ->type_name("N");
   command.app->add_option("--warmup", options->warm_ups, "Runs of each side first that do not count (1)")
@@ -301,9 +303,13 @@ void AddCompare(CommandLine* line) {
       ->allow_extra_args(false)
       ->type_name("FILE");
   AddYardstick(command.app, &options->yardstick);
-  command.app->add_option("--budget", options->budget, "Begin no pair that would not end within so many seconds")
+  command.app
+      ->add_option("--time,--budget", options->budget, "Begin no pair that would not end within this time: 90, 5m, 2h")
+      ->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS");
+      ->type_name("TIME");
+  command.app->add_flag("--commands", options->two_commands,
+                        "COMMAND holds two, with -- between them; both run under slipstream");
   command.app->add_flag("--json", options->json, kJsonHelp);
   command.app->add_flag("-v,--verbose", options->verbose, "Show what the command prints, on standard error");
   command.takes_command = command.needs_command = true;

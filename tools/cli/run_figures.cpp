@@ -6,6 +6,7 @@
 
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_input.h"
+#include "tools/compare/blocks.h"
 #include "tools/compare/metric.h"
 #include "tools/text/text.h"
 #include "tools/trace/report/report.h"
@@ -40,7 +41,11 @@ StepFigures ReadSteps(const char* command, const std::string& directory, const s
   } else {
     steps.measured = process.measured_steps;
     steps.all = process.steps.size();
-    steps.seconds = process.step_time.mean() / 1e9;
+    std::vector<double> times;
+    for (const report::Step& step : process.steps) {
+      if (step.use == report::StepUse::kMeasured) times.push_back(static_cast<double>(step.time()) / 1e9);
+    }
+    steps.seconds = compare::TypicalStep(times);
     steps.line = process.step_site;
   }
   return steps;

@@ -15,7 +15,7 @@ namespace slipstream::cli {
 struct StepFigures {
   size_t measured = 0;
   size_t all = 0;
-  double seconds = 0;   // of a measured one, mean
+  double seconds = 0;   // of one (compare/blocks.h)
   std::string line;     // where one begins
   std::string problem;  // empty: there are steps
 };

@@ -17,7 +17,7 @@ namespace slipstream::cli {
 
 // As the command line has it.
 struct YardstickOptions {
-  std::string by = "wall";            // or "steps"
+  std::string by = "auto";            // "wall", "steps"; "auto": steps where `slipstream compare` finds them
   std::optional<std::string> metric;  // then `by` is not looked at
   std::string of = "last";            // which match of `metric`: last, median, mean
   bool higher_is_better = false;
@@ -36,6 +36,8 @@ class Yardstick {
   // Why a pattern cannot be used; empty: all can.
   const std::string& error() const { return error_; }
   bool by_steps() const { return !metric_ && options_.by == "steps"; }
+  // If there are any; else by wall time.
+  bool looks_for_steps() const { return !metric_ && options_.by == "auto"; }
   bool higher_is_better() const { return metric_ && options_.higher_is_better; }
   // Null: none was named.
   const compare::Pattern* metric() const { return metric_ ? &*metric_ : nullptr; }

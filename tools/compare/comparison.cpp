@@ -8,6 +8,13 @@ void MakeEstimate(Comparison* comparison) {
   std::vector<FigurePair> figures;
   for (const PairOfRuns& pair : comparison->pairs) figures.push_back({pair.runs[0].figure, pair.runs[1].figure});
   comparison->estimate = EstimateRatio(figures, comparison->higher_is_better);
+  comparison->whole.reset();
+  if (comparison->ruler != Ruler::kSteps) return;
+  for (size_t i = 0; i < figures.size(); ++i) {
+    const std::array<RunFigures, 2>& runs = comparison->pairs[i].runs;
+    figures[i] = {Figure{runs[0].wall_seconds}, Figure{runs[1].wall_seconds}};
+  }
+  comparison->whole = EstimateRatio(figures, /*higher_is_better=*/false);
 }
 
 Outcome OutcomeOf(const Comparison& comparison) {

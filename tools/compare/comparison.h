@@ -3,6 +3,7 @@
 //
 //   schedule.h      which side runs when
 //   metric.h        the number that a program prints about itself
+//   blocks.h        the time of a step that stands for a run
 //   ratio.h         the ratio of the sides, its interval, and what could have been seen
 //   student_t.h     the distribution behind the interval
 //   output_match.h  whether both sides print the same results; output_lines.h takes their lines apart
@@ -27,7 +28,7 @@ namespace slipstream::compare {
 // What is measured of a run.
 enum class Ruler : uint8_t {
   kWall,    // seconds from the start of the command to its end
-  kSteps,   // seconds of a step, mean of the measured ones, from a trace
+  kSteps,   // seconds of a step, from a trace (TypicalStep in blocks.h)
   kMetric,  // what the command prints
 };
 
@@ -77,15 +78,17 @@ struct Comparison {
   size_t metric_matches = 0;  // in the last run
   std::string step_line;      // where a step begins; empty: not known
   size_t steps = 0;           // measured ones of the last run
+  std::string no_steps;       // kWall: steps were looked for, and this is why they are not the ruler
 
-  size_t asked_pairs = 0;
-  size_t warm_ups = 0;  // of each side
+  size_t asked_pairs = 0;  // 0: as many as the time allows
+  size_t warm_ups = 0;     // of each side
   std::vector<PairOfRuns> pairs;
   std::array<size_t, 2> runs{};  // that came to an end by themselves, warm-ups included
   std::vector<Failure> failures;
   std::string stopped;  // why there are fewer pairs than were asked for; empty: there are not
 
   Estimate estimate;
+  std::optional<Estimate> whole;  // kSteps: of the wall time of the same runs
   MatchResult results;
   std::vector<std::string> notes;  // what else a reader has to know, a sentence each
 };

@@ -30,18 +30,22 @@ Json SideJson(const Comparison& comparison, size_t index) {
           {"cuda_calls", side.counted && comparison.runs[index] != 0 ? Json(side.calls) : Json(nullptr)}};
 }
 
-Json EstimateJson(const Comparison& comparison) {
-  const Estimate& estimate = comparison.estimate;
+Json EstimateJson(const Estimate& estimate) {
   if (estimate.pairs == 0) return nullptr;
+  Json to_see = Json::array();
+  for (size_t i = 0; i < kWorthSeeing.size(); ++i) {
+    to_see.push_back({{"difference", kWorthSeeing[i]}, {"pairs", OrNull(estimate.pairs_to_see[i])}});
+  }
   const auto if_known = [&](const auto& value) { return estimate.has_interval ? Json(value) : Json(nullptr); };
   return {{"value", estimate.ratio},
           {"low", if_known(estimate.low)},
           {"high", if_known(estimate.high)},
-          {"confidence", if_known(kConfidence)},
+          {"confidence", if_known(estimate.confidence)},
           {"different", if_known(estimate.different)},
           {"median", estimate.median},
           {"difference_seen_four_in_five", if_known(estimate.seen)},
-          {"pairs_for_one_percent", OrNull(estimate.pairs_for_aim)}};
+          {"pairs_for_one_percent", OrNull(estimate.pairs_for_aim)},
+          {"pairs_to_see", if_known(to_see)}};
 }
 
 Json ResultsJson(const MatchResult& results) {
@@ -94,12 +98,14 @@ std::string ComparisonJson(const Comparison& comparison, int exit_status) {
                      {"of_several", is_metric ? Json(NameOf(comparison.pick)) : Json(nullptr)},
                      {"higher_is_better", comparison.higher_is_better},
                      {"step_line", OrNull(comparison.step_line)},
-                     {"asked_pairs", comparison.asked_pairs},
+                     {"why_no_steps", OrNull(comparison.no_steps)},
+                     {"asked_pairs", comparison.asked_pairs == 0 ? Json(nullptr) : Json(comparison.asked_pairs)},
                      {"warm_ups", comparison.warm_ups},
                      {"stopped", OrNull(comparison.stopped)},
                      {"sides", Json::array({SideJson(comparison, 0), SideJson(comparison, 1)})},
                      {"pairs", std::move(pairs)},
-                     {"speed_ratio", EstimateJson(comparison)},
+                     {"speed_ratio", EstimateJson(comparison.estimate)},
+                     {"whole_command", comparison.whole ? EstimateJson(*comparison.whole) : Json(nullptr)},
                      {"results", ResultsJson(comparison.results)},
                      {"failures", std::move(failures)},
                      {"notes", comparison.notes}};

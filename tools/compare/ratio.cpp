@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tools/compare/student_t.h"
 
@@ -13,23 +14,62 @@ namespace {
 constexpr double kFar = 5 * 1.4826;
 constexpr size_t kLeastForFar = 5;
 
-double HalfWidth(double deviation, size_t pairs, double rounding) {
-  return StudentQuantile(kConfidence, pairs - 1) * deviation / std::sqrt(static_cast<double>(pairs)) + rounding;
+// Logarithms of ratios.
+struct Band {
+  double middle = 0;
+  double low = 0;
+  double high = 0;
+};
+
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// The fewest pairs whose interval is as narrow as is aimed at.
-std::optional<size_t> PairsForAim(double deviation, double rounding) {
-  const double aim = std::log1p(kAimedWidth);
-  const auto narrow = [&](size_t pairs) { return HalfWidth(deviation, pairs, rounding) <= aim; };
-  if (!narrow(kMostPairs)) return std::nullopt;
-  size_t low = kLeastPairs - 1;  // not enough
-  size_t high = kMostPairs;      // enough
+double DeviationOf(const std::vector<double>& values) {
+  const double mean = MeanOf(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / static_cast<double>(values.size() - 1));
+}
+
+double HalfOfStudent(double deviation, size_t pairs, double confidence) {
+  return StudentQuantile(confidence, pairs - 1) * deviation / std::sqrt(static_cast<double>(pairs));
+}
+
+Band StudentBand(const std::vector<double>& logs, double confidence) {
+  const double mean = MeanOf(logs);
+  const double half = HalfOfStudent(DeviationOf(logs), logs.size(), confidence);
+  return {mean, mean - half, mean + half};
+}
+
+// The means of every two values, a value with itself among them, in order: their median is Hodges' and Lehmann's
+// estimate, and an interval of Wilcoxon's ends at two of them.
+Band RanksBand(const std::vector<double>& logs, double confidence) {
+  std::vector<double> means;
+  means.reserve(logs.size() * (logs.size() + 1) / 2);
+  for (size_t i = 0; i < logs.size(); ++i) {
+    for (size_t j = i; j < logs.size(); ++j) means.push_back((logs[i] + logs[j]) / 2);
+  }
+  std::sort(means.begin(), means.end());
+  const size_t beyond = RanksBeyond(logs.size(), confidence);
+  return {SpreadOf(means).median, means[beyond], means[means.size() - 1 - beyond]};
+}
+
+// The fewest pairs, from kLeastPairs to kMostPairs, that are enough.
+template <typename Enough>
+std::optional<size_t> FewestPairs(const Enough& enough) {
+  if (!enough(kMostPairs)) return std::nullopt;
+  size_t low = kLeastPairs - 1;
+  size_t high = kMostPairs;
   while (low + 1 < high) {
     const size_t middle = (low + high) / 2;
-    (narrow(middle) ? high : low) = middle;
+    (enough(middle) ? high : low) = middle;
   }
   return high;
 }
+
+// How much further out than the end of the interval a difference must lie to be seen in kPower of all comparisons.
+double Reach(double deviation, size_t pairs) { return HalfOfStudent(deviation, pairs, 2 * kPower - 1); }
 
 std::vector<size_t> FarPairs(const std::vector<double>& logs) {
   std::vector<size_t> far;
@@ -50,37 +90,63 @@ double SpeedRatio(const FigurePair& pair, bool higher_is_better) {
   return higher_is_better ? pair[1].value / pair[0].value : pair[0].value / pair[1].value;
 }
 
-Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_better) {
+size_t RanksBeyond(size_t count, double confidence) {
+  const double most = (1 - confidence) / 2;
+  const auto n = static_cast<double>(count);
+  if (count > kMostExactRanks) {
+    const double deviation = std::sqrt(n * (n + 1) * (2 * n + 1) / 24);
+    constexpr size_t kNormal = 10000;  // degrees of freedom: as good as the normal distribution
+    const double edge = n * (n + 1) / 4 - StudentQuantile(confidence, kNormal) * deviation - 0.5;
+    return edge > 0 ? static_cast<size_t>(edge) : 0;
+  }
+  // Of all 2^count choices of signs, the share in which the ranks of one sign add up to each sum.
+  std::vector<double> share(count * (count + 1) / 2 + 1, 0.0);
+  share[0] = 1;
+  for (size_t rank = 1; rank <= count; ++rank) {
+    for (size_t sum = share.size(); sum-- > 0;) {
+      share[sum] = (share[sum] + (sum >= rank ? share[sum - rank] : 0)) / 2;
+    }
+  }
+  double below = 0;
+  size_t beyond = 0;
+  while (below + share[beyond] <= most) below += share[beyond++];
+  return beyond == 0 ? 0 : beyond - 1;
+}
+
+Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_better, double confidence) {
   Estimate estimate;
   estimate.pairs = pairs.size();
+  estimate.confidence = confidence;
   if (pairs.empty()) return estimate;
-  const auto count = static_cast<double>(pairs.size());
+  const size_t count = pairs.size();
   std::vector<double> logs;
-  double mean = 0;
   double rounding = 0;
   for (const FigurePair& pair : pairs) {
     logs.push_back(std::log(SpeedRatio(pair, higher_is_better)));
-    mean += logs.back() / count;
     // The worst that rounding can do, to every pair alike: a program rounds the same figure the same way each time.
-    for (const Figure& figure : pair) rounding += figure.rounding / figure.value / count;
+    for (const Figure& figure : pair) rounding += figure.rounding / figure.value / static_cast<double>(count);
   }
-  estimate.ratio = std::exp(mean);
+  estimate.ratio = std::exp(MeanOf(logs));
   estimate.median = std::exp(SpreadOf(logs).median);
-  if (pairs.size() < kLeastPairs) return estimate;
+  if (count < kLeastPairs) return estimate;
 
-  double squares = 0;
-  for (const double value : logs) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / (count - 1));
-  const double half = HalfWidth(deviation, pairs.size(), rounding);
+  const Band band = count < kLeastForRanks ? StudentBand(logs, confidence) : RanksBand(logs, confidence);
   estimate.has_interval = true;
-  estimate.low = std::exp(mean - half);
-  estimate.high = std::exp(mean + half);
+  estimate.ratio = std::exp(band.middle);
+  estimate.low = std::exp(band.low - rounding);
+  estimate.high = std::exp(band.high + rounding);
   estimate.different = estimate.low > 1 || estimate.high < 1;
-  // Further out than the interval ends, so that chance hides it in 1 - kPower of all cases only.
-  const double reach = StudentQuantile(2 * kPower - 1, pairs.size() - 1) * deviation / std::sqrt(count);
-  estimate.seen = std::expm1(half + reach);
-  estimate.pairs_for_aim = PairsForAim(deviation, rounding);
-  estimate.coarse = 2 * rounding > half;
+  // The deviation for which Student's interval would be as wide: what more pairs would do to either is about the same.
+  const double half = std::max(band.high - band.middle, band.middle - band.low);
+  const double deviation = half / HalfOfStudent(1, count, confidence);
+  estimate.seen = std::expm1(half + rounding + Reach(deviation, count));
+  const auto width = [&](size_t n) { return HalfOfStudent(deviation, n, confidence) + rounding; };
+  estimate.pairs_for_aim = FewestPairs([&](size_t n) { return width(n) <= std::log1p(kAimedWidth); });
+  for (size_t i = 0; i < kWorthSeeing.size(); ++i) {
+    estimate.pairs_to_see[i] =
+        FewestPairs([&](size_t n) { return width(n) + Reach(deviation, n) <= std::log1p(kWorthSeeing[i]); });
+  }
+  estimate.coarse = rounding > half;
   estimate.far = FarPairs(logs);
   return estimate;
 }

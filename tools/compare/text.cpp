@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "policy/text.h"
+#include "tools/compare/blocks.h"
 #include "tools/text/text.h"
 
 namespace slipstream::compare {
@@ -23,11 +24,10 @@ std::string Printed(int decimals, double value) {
   return buffer;
 }
 
+std::string Percent(double share, int decimals) { return Printed(decimals, 100 * share) + " %"; }
+
 // A share: "0.42 %", "12.3 %".
-std::string Percent(double share) {
-  const double percent = 100 * share;
-  return Printed(percent >= 99.5 ? 0 : percent >= 9.95 ? 1 : 2, percent) + " %";
-}
+std::string Percent(double share) { return Percent(share, share >= 0.995 ? 0 : share >= 0.0995 ? 1 : 2); }
 
 std::string Ratio(double ratio) { return Printed(3, ratio); }
 
@@ -82,10 +82,15 @@ std::string Head(const Comparison& comparison) {
   switch (comparison.ruler) {
     case Ruler::kWall:
       measured = "wall time of the whole command, imports and start-up included";
+      if (!comparison.no_steps.empty())
+        measured += ", because its steps were not found: " + Escape(comparison.no_steps);
       break;
     case Ruler::kSteps:
-      measured = "time of a step, mean of the " + text::WithThousands(comparison.steps) +
-                 " measured ones of a run, from traces of both sides" +
+      measured = "time of a step, from traces of both sides: of the " + text::WithThousands(comparison.steps) +
+                 " measured ones of a run " +
+                 (comparison.steps < kBlocks * kLeastInBlock
+                      ? "the mean"
+                      : "in " + std::to_string(kBlocks) + " blocks, the median of the blocks' means") +
                  (comparison.step_line.empty() ? "" : "; a step begins at " + Escape(comparison.step_line));
       break;
     case Ruler::kMetric:
@@ -99,7 +104,8 @@ std::string Head(const Comparison& comparison) {
   }
   text += Wrapped("  " + PadRight("measured:", 12), std::string(14, ' '), measured);
   std::string runs = Count(comparison.pairs.size(), "pair", "pairs");
-  if (comparison.pairs.size() != comparison.asked_pairs) runs += " of " + std::to_string(comparison.asked_pairs);
+  if (comparison.asked_pairs != 0 && comparison.pairs.size() != comparison.asked_pairs)
+    runs += " of " + std::to_string(comparison.asked_pairs);
   if (comparison.warm_ups != 0) {
     runs += ", after " + Count(comparison.warm_ups, "warm-up", "warm-ups") + " of each side that " +
             (comparison.warm_ups == 1 ? "does" : "do") + " not count";
@@ -142,18 +148,50 @@ std::string Table(const Comparison& comparison) {
   return text;
 }
 
+constexpr char kCoarse[] =
+    "The number is printed with so few digits that more pairs would not narrow the interval much: have the command "
+    "print more of them.";
+
+// "about 9 more pairs (-n 15)"
+std::string MorePairs(const Estimate& estimate, size_t pairs) {
+  return "about " + Count(pairs - estimate.pairs, "more pair", "more pairs") + " (-n " + std::to_string(pairs) + ")";
+}
+
+// Of an interval that tells the sides apart: what would narrow it.
 std::string PairsForAim(const Estimate& estimate) {
-  if (estimate.has_interval && estimate.pairs_for_aim && *estimate.pairs_for_aim <= estimate.pairs) return "";
-  if (estimate.coarse) {
-    return "The number is printed with so few digits that more pairs would not narrow the interval much: have the "
-           "command print more of them.";
-  }
+  if (estimate.pairs_for_aim && *estimate.pairs_for_aim <= estimate.pairs) return "";
+  if (estimate.coarse) return kCoarse;
   if (!estimate.pairs_for_aim) {
     return "The pairs are so far apart that no number of them up to " + text::WithThousands(kMostPairs) +
            " would give an interval of +-1 %.";
   }
-  return "For an interval of +-1 %: about " + Count(*estimate.pairs_for_aim, "pair", "pairs") + " (-n " +
-         std::to_string(*estimate.pairs_for_aim) + "), if they spread as these do.";
+  return "For an interval of +-1 %: " + MorePairs(estimate, *estimate.pairs_for_aim) + ", if they spread as these do.";
+}
+
+// Of one that does not: what it would take.
+std::string PairsToSee(const Estimate& estimate) {
+  std::string text;
+  for (size_t i = 0; i < kWorthSeeing.size(); ++i) {
+    const std::optional<size_t>& pairs = estimate.pairs_to_see[i];
+    if (pairs && *pairs <= estimate.pairs) continue;
+    if (estimate.coarse) return kCoarse;
+    text += (text.empty() ? "To see one of " : ", one of ") + Percent(kWorthSeeing[i], 0) + ": " +
+            (pairs ? MorePairs(estimate, *pairs) : "more than " + text::WithThousands(kMostPairs) + " pairs");
+    if (!pairs) break;  // and the smaller ones take more
+  }
+  return text.empty() ? "" : text + ", if they spread as these do.";
+}
+
+std::string IntervalOf(const Estimate& estimate) {
+  return Printed(0, 100 * estimate.confidence) + " % interval " + Interval(estimate);
+}
+
+// What the same runs took from their start to their end.
+std::string Whole(const Comparison& comparison) {
+  if (!comparison.whole || !comparison.whole->has_interval) return "";
+  const Estimate& whole = *comparison.whole;
+  return Sentence("The whole command, start-up and recording included, has " + Ratio(whole.ratio) +
+                  " times the speed (" + IntervalOf(whole) + ").");
 }
 
 std::string Verdict(const Comparison& comparison) {
@@ -172,17 +210,18 @@ std::string Verdict(const Comparison& comparison) {
                     (estimate.pairs == 0 ? "" : "; ratio so far " + Ratio(estimate.ratio)));
   }
   const std::string ratio =
-      b + " has " + Ratio(estimate.ratio) + " times the speed of " + a + " (95 % interval " + Interval(estimate) + ")";
+      b + " has " + Ratio(estimate.ratio) + " times the speed of " + a + " (" + IntervalOf(estimate) + ")";
   std::string text;
   if (estimate.different) {
     text = Sentence((estimate.ratio > 1 ? "FASTER: " : "SLOWER: ") + ratio);
+    if (const std::string more = PairsForAim(estimate); !more.empty()) text += Sentence(more);
   } else {
     text = Sentence("NO DIFFERENCE FOUND: " + ratio);
     text += Sentence("Had there been one of " + Percent(estimate.seen) +
                      " or more, four in five such comparisons would have shown it.");
+    if (const std::string more = PairsToSee(estimate); !more.empty()) text += Sentence(more);
   }
-  if (const std::string more = PairsForAim(estimate); !more.empty()) text += Sentence(more);
-  return text;
+  return text + Whole(comparison);
 }
 
 std::string Place(const Failure& failure) {

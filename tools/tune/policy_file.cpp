@@ -130,8 +130,8 @@ std::string NotKept(const Search& search, const std::vector<NotTried>& not_tried
 std::string Worth(const compare::Estimate& estimate) {
   char text[96];
   if (estimate.has_interval) {
-    std::snprintf(text, sizeof(text), "%.3f times as fast (95 %%: %.3f to %.3f, %zu pairs)", estimate.ratio,
-                  estimate.low, estimate.high, estimate.pairs);
+    std::snprintf(text, sizeof(text), "%.3f times as fast (%.0f %%: %.3f to %.3f, %zu pairs)", estimate.ratio,
+                  100 * estimate.confidence, estimate.low, estimate.high, estimate.pairs);
   } else {
     std::snprintf(text, sizeof(text), "%.3f times as fast (%zu %s)", estimate.ratio, estimate.pairs,
                   estimate.pairs == 1 ? "pair" : "pairs");

@@ -59,8 +59,13 @@ void Search::Advance() {
   Begin({.stage = Stage::kInAll, .incumbent = {}, .challenger = best_});
 }
 
+compare::Estimate Search::Estimated() const {
+  return compare::EstimateRatio(pairs_, options_.higher_is_better,
+                                next_->stage == Stage::kInAll ? compare::kConfidence : kTrialConfidence);
+}
+
 Search::Verdict Search::Judge() const {
-  const compare::Estimate estimate = compare::EstimateRatio(pairs_, options_.higher_is_better);
+  const compare::Estimate estimate = Estimated();
   const bool trying = next_->stage == Stage::kTrying;
   const bool last = pairs_.size() >= options_.most_pairs;
   if (!trying && !last) return Verdict::kOpen;  // looked at once: an interval that is looked at often holds less
@@ -108,7 +113,7 @@ Tried* Search::KeptChange(const std::string& key) {
 }
 
 void Search::Decide(Fate fate, const std::string& why) {
-  const compare::Estimate estimate = compare::EstimateRatio(pairs_, options_.higher_is_better);
+  const compare::Estimate estimate = Estimated();
   const Contest contest = *next_;
   if (contest.stage == Stage::kTrying) {
     // A better value of the same key takes the place of the one before.

@@ -63,6 +63,10 @@ struct SearchOptions {
   size_t most_pairs = 6;      // of a contest
 };
 
+// Of the intervals of the first two stages: a change that wins by chance has to win again, and in all of the last
+// stage, which is judged as `slipstream compare` judges.
+inline constexpr double kTrialConfidence = 0.95;
+
 class Search {
  public:
   Search(std::vector<Knob> knobs, const SearchOptions& options);
@@ -91,6 +95,7 @@ class Search {
   enum class Verdict { kOpen, kWins, kLoses, kNoDifference };
 
   Verdict Judge() const;
+  compare::Estimate Estimated() const;
   void Decide(Fate fate, const std::string& why);
   void Advance();
   void Begin(Contest contest);
