@@ -38,6 +38,7 @@ ON_REQUEST = (
     "samples",
     "soak",
     "steady",
+    "tuned",
     "workloads",
 )
 SCHEMA = "slipstream-gpu-results-1"
