@@ -8,11 +8,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "tools/cli/advise_command.h"
 #include "tools/cli/compare_command.h"
+#include "tools/cli/compare_runs_command.h"
 #include "tools/cli/doctor.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/export.h"
@@ -275,10 +277,26 @@ void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options)
       ->type_name("SECONDS");
 }
 
+// The names of the options and words that were given, but for these.
+std::vector<std::string> GivenBeside(const CLI::App& app, const std::set<std::string>& known) {
+  std::vector<std::string> names;
+  for (const CLI::Option* const option : app.get_options()) {
+    if (option->count() != 0 && !known.contains(option->get_name())) names.push_back(option->get_name());
+  }
+  return names;
+}
+
+void AddTwoRuns(CLI::App* command, slipstream::cli::CompareRunsOptions* options) {
+  command->add_option("RUN", options->runs,
+                      "Instead of a command: two recorded runs, each a directory, a spool file or a database");
+  command->add_option("--rank", options->rank, "Of two recorded runs: the processes of this rank")->type_name("N");
+}
+
 void AddCompare(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::CompareOptions>();
-  Command& command = line->Add("compare", "[OPTIONS] -- COMMAND [ARGUMENT...]",
-                               "Run a command bare and under slipstream in turn, and say how much faster one is",
+  Command& command = line->Add("compare", "[OPTIONS] -- COMMAND [ARGUMENT...] | RUN RUN",
+                               "Run a command bare and under slipstream in turn, and say how much faster one is; or "
+                               "say what got slower between two recorded runs",
                                "Examples:\n"
                                "  slipstream compare -- python train.py --epochs 1\n"
                                "  slipstream compare --metric '([0-9.]+) samples/s' --higher-is-better \\\n"
@@ -286,6 +304,7 @@ void AddCompare(CommandLine* line) {
                                "  slipstream compare --policy old.toml --policy new.toml -- python train.py\n"
                                "  slipstream compare --time 10m --commands \\\n"
                                "      -- python train.py -- python train.py --workers 8\n"
+                               "  slipstream compare slipstream-trace-before slipstream-trace-after\n"
                                "Exit status: 0 compared, whatever the ratio; 1 the sides print different\n"
                                "results, or one alone fails; 2 the command line is wrong; 3 too few pairs for an\n"
                                "interval; 4 COMMAND fails on both sides; 125 a policy is refused; 126 COMMAND\n"
@@ -312,8 +331,15 @@ void AddCompare(CommandLine* line) {
                         "COMMAND holds two, with -- between them; both run under slipstream");
   command.app->add_flag("--json", options->json, kJsonHelp);
   command.app->add_flag("-v,--verbose", options->verbose, "Show what the command prints, on standard error");
-  command.takes_command = command.needs_command = true;
-  command.run = [options](const std::vector<std::string>& words) {
+  const auto runs = std::make_shared<slipstream::cli::CompareRunsOptions>();
+  AddTwoRuns(command.app, runs.get());
+  command.takes_command = true;
+  command.run = [options, runs, app = command.app](const std::vector<std::string>& words) {
+    runs->json = options->json;
+    runs->verbose = options->verbose;
+    runs->has_command = !words.empty();
+    runs->others = GivenBeside(*app, {"RUN", "--rank", "--json", "--verbose"});
+    if (const std::optional<int> status = slipstream::cli::CompareRuns(*runs, kVersion)) return *status;
     options->command = words;
     return slipstream::cli::Compare(*options, kVersion);
   };

@@ -28,7 +28,7 @@ ALLOWED_FILES = {"tools": {"shim/hooks.def", "allocator/decision.h", "transfer/d
 ROOMS_OF_TOOLS = {
     "text": set(),
     "trace": {"text"},
-    "compare": {"text"},
+    "compare": {"text", "trace"},
     "tune": {"compare"},
     "cli": {"text", "trace", "compare", "tune"},
     "dev": {"trace"},

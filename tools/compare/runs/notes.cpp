@@ -1,0 +1,183 @@
+#include "tools/compare/runs/notes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tools/text/text.h"
+#include "tools/trace/report/format.h"
+
+namespace slipstream::compare {
+namespace {
+
+using report::Counted;
+using report::ProcessReport;
+
+constexpr int64_t kHostToDevice = 1;  // of ENUM_CUDA_MEMCPY_OPER
+constexpr double kSeen = 0.01;        // a share from which on a difference is worth a line
+
+class Notes {
+ public:
+  Notes(const RecordedRun& first, const RecordedRun& second) : a_(first), b_(second) {}
+
+  std::vector<Note> Make() {
+    Steps();
+    Machine();
+    Recording();
+    Facts();
+    Rest();
+    std::stable_sort(notes_.begin(), notes_.end(),
+                     [](const Note& a, const Note& b) { return a.unsound && !b.unsound; });
+    return std::move(notes_);
+  }
+
+ private:
+  void Say(bool unsound, const std::string& text) { notes_.push_back({.text = text, .unsound = unsound}); }
+  // Where both are known and differ.
+  void Differ(bool unsound, const std::string& what, const std::string& first, const std::string& second) {
+    if (first.empty() || second.empty() || first == second) return;
+    Say(unsound, what + " differ: " + first + " in the first run, " + second + " in the second");
+  }
+  static std::string Number(const std::optional<int64_t>& number) { return number ? std::to_string(*number) : ""; }
+  std::string Fact(const RecordedRun& run, const std::string& key) const {
+    const auto at = run.facts.find(key);
+    return at == run.facts.end() ? "" : at->second;
+  }
+
+  void Steps();
+  void Machine();
+  void Recording();
+  void Missing(const RecordedRun& run, const std::string& which);
+  void Facts();
+  void Rest();
+
+  const RecordedRun& a_;
+  const RecordedRun& b_;
+  std::vector<Note> notes_;
+};
+
+void Notes::Steps() {
+  if (!a_.HasSteps() || !b_.HasSteps()) return;
+  const std::string& first = a_.of().step_site;
+  const std::string& second = b_.of().step_site;
+  if (first == second) return;
+  const auto begins = [](const std::string& site) {
+    return site.empty() ? std::string("where the program says so") : "at " + site;
+  };
+  if (!first.empty() && WithoutLine(first) == WithoutLine(second)) {
+    Say(false, "steps begin at " + first + " in the first run, at " + second + " in the second");
+  } else {
+    Say(true, "steps begin " + begins(first) + " in the first run, " + begins(second) +
+                  " in the second: a step may not be the same work");
+  }
+}
+
+void Notes::Machine() {
+  const report::DeviceReport* const first = a_.Device();
+  const report::DeviceReport* const second = b_.Device();
+  if (first != nullptr && second != nullptr) {
+    Differ(true, "GPUs", first->name, second->name);
+    if (first->name == second->name) Differ(true, "SMs of the GPUs", Number(first->sms), Number(second->sms));
+    Differ(false, "numbers of GPUs that the process uses", std::to_string(a_.of().devices.size()),
+           std::to_string(b_.of().devices.size()));
+  }
+  Differ(true, "numbers of ranks (world size)", Number(a_.of().world_size), Number(b_.of().world_size));
+  Differ(true, "ranks of the processes", Number(a_.of().rank), Number(b_.of().rank));
+  Differ(false, "hosts", a_.of().host, b_.of().host);
+  Differ(false, "processors that the process may use", Fact(a_, "processors"), Fact(b_, "processors"));
+}
+
+void Notes::Missing(const RecordedRun& run, const std::string& which) {
+  const ProcessReport& process = run.of();
+  if (run.partial) Say(true, which + " could not be read to its end: calls are missing in it");
+  if (process.drops_everywhere) {
+    Say(true, which + " lost records in every step: what they took counts as time outside CUDA calls");
+  } else if (process.dropped != 0) {
+    Say(true, which + " lost " + Counted(process.dropped, "record", "records") + ": " +
+                  Counted(process.dropped_steps, "step", "steps") + " without them " +
+                  (process.dropped_steps == 1 ? "is" : "are") + " left out");
+  }
+}
+
+void Notes::Recording() {
+  Missing(a_, "the first run");
+  Missing(b_, "the second run");
+  if ((a_.Device() == nullptr) != (b_.Device() == nullptr)) {
+    Say(true, std::string("only the ") + (a_.Device() != nullptr ? "first" : "second") +
+                  " run knows what devices did: recording that takes time by itself, and the parts are those of the "
+                  "host");
+  } else if (a_.Device() != nullptr && a_.report.device_copies_recorded != b_.report.device_copies_recorded) {
+    Say(true, std::string("only the ") + (a_.report.device_copies_recorded ? "first" : "second") +
+                  " run has the devices' copies: they count as idle time in the other");
+  }
+  Differ(true, "intercepted interfaces", a_.of().intercept, b_.of().intercept);
+}
+
+// What the processes noted about themselves.
+void Notes::Facts() {
+  struct Known {
+    const char* key;
+    const char* what;
+    bool unsound;
+    bool first_word;  // of the value; a path stands behind it
+  };
+  constexpr std::array<Known, 9> kKnown = {{{"policy", "policies", true, false},
+                                            {"allocator", "allocators", true, false},
+                                            {"transfer", "transfer engines", true, false},
+                                            {"driver", "driver versions", true, false},
+                                            {"runtime", "CUDA runtimes", true, true},
+                                            {"pytorch", "PyTorch versions", true, false},
+                                            {"torch", "PyTorch versions", true, false},
+                                            {"cudnn", "cuDNN versions", true, false},
+                                            {"python_lines", "Pythons", true, false}}};
+  for (const Known& known : kKnown) {
+    std::string first = Fact(a_, known.key);
+    std::string second = Fact(b_, known.key);
+    if (known.first_word) {
+      first.resize(std::min(first.size(), first.find(' ')));
+      second.resize(std::min(second.size(), second.find(' ')));
+    }
+    Differ(known.unsound, known.what, first, second);
+  }
+}
+
+void Notes::Rest() {
+  const auto uploaded = [](const ProcessReport& process) {
+    double bytes = 0;
+    const auto sizes = process.device_copies.find(kHostToDevice);
+    if (sizes == process.device_copies.end()) return bytes;
+    for (const auto& [exponent, size] : sizes->second) bytes += static_cast<double>(size.bytes);
+    return bytes / process.divisor();
+  };
+  const auto bytes = [](double of) {
+    return text::HumanBytes(static_cast<uint64_t>(std::llround(std::min(of, 9e18))));
+  };
+  const double first = uploaded(a_.of());
+  const double second = uploaded(b_.of());
+  if (a_.HasSteps() && b_.HasSteps() && a_.Device() != nullptr && b_.Device() != nullptr &&
+      std::abs(second - first) > kSeen * std::max(first, second)) {
+    Say(false, "a step uploads " + bytes(first) + " in the first run, " + bytes(second) +
+                   " in the second: if the batch is not the same, neither is the work");
+  }
+  const double pause = a_.of().pause_time.mean();
+  const double other_pause = b_.of().pause_time.mean();
+  if (a_.HasSteps() && b_.HasSteps() && std::abs(other_pause - pause) > kSeen * a_.of().step_time.mean()) {
+    Say(false, "between two steps, which is in none, pass " + report::Time(pause) + " in the first run, " +
+                   report::Time(other_pause) + " in the second");
+  }
+  Differ(false, "commands", a_.of().command, b_.of().command);
+}
+
+}  // namespace
+
+std::vector<Note> NotesOn(const RecordedRun& first, const RecordedRun& second) { return Notes(first, second).Make(); }
+
+std::string WithoutLine(const std::string& step_site) {
+  const size_t function = step_site.rfind(" (");
+  const size_t end = std::min(function, step_site.size());
+  const size_t colon = step_site.rfind(':', end);
+  if (colon == std::string::npos) return step_site;
+  return step_site.substr(0, colon) + step_site.substr(end);
+}
+
+}  // namespace slipstream::compare
