@@ -127,6 +127,7 @@ bool Tracer::StartTrace(const policy::Tracer& policy, const std::string& run_dir
     *problem = "tracer.record is \"paused\", and without tracer.counters nobody can turn it on";
     return false;
   }
+  options.samples_tasks = true;
   options.turned_off = policy.record == policy::Record::kPaused;
   options.control = file_ != nullptr ? file_->record_control() : nullptr;
   options.window = *window;

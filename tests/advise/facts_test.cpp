@@ -128,6 +128,79 @@ TEST_F(FactsTest, WhatTheMachineHas) {
   EXPECT_EQ(facts_.processors, std::nullopt);
 }
 
+// Looks while the measured steps ran count, and times of looks that reach into them.
+TEST_F(FactsTest, WhatIsAtWork) {
+  Sample("0.spool", 0);
+  Sample("1.spool", 1);
+  BuildWell();
+  const int64_t begin = FirstMeasured();
+  const int64_t end = begin + static_cast<int64_t>(kSteps * kStep);
+  const auto look = [&](int64_t start, int64_t at, int process, int kind, const std::string& rest) {
+    report::Execute(database_,
+                    "INSERT INTO SLIPSTREAM_TASKS (start, end, processId, kind, thread, count, busy, ranNs, "
+                    "waitedNs, throttled, throttledNs) VALUES (" +
+                        std::to_string(start) + ", " + std::to_string(at) + ", " + std::to_string(process) + ", " +
+                        std::to_string(kind) + ", " + rest + ")");
+  };
+  Read();
+  EXPECT_FALSE(facts_.tasks.workers) << "an older trace";
+  EXPECT_FALSE(facts_.tasks.threads);
+  ASSERT_EQ(facts_.machine.size(), 2U);
+  look(begin - 900, begin - 500, 1, 0, "NULL, 99, 9, 9999, 9999, 9, 9");  // before
+  look(begin - 500, begin + 500, 1, 0, "NULL, 20, 3, 2500, 500, 1, 70");
+  look(begin + 500, end, 1, 0, "NULL, 30, 3, 5000, 1000, 2, 30");
+  look(end, end + 1000, 1, 0, "NULL, 90, 3, 1000, 1000, 0, 0");  // begins as they end
+  look(begin - 500, begin + 500, 1, 1, "NULL, 4, NULL, NULL, NULL, NULL, NULL");
+  look(begin + 500, end, 1, 1, "NULL, 6, 2, 7500, 7500, NULL, NULL");
+  look(end, end + 1000, 1, 1, "NULL, 0, 0, 0, 0, NULL, NULL");
+  look(begin + 500, end, 1, 2, "1, 1, 1, 1000, 750, NULL, NULL");
+  look(begin + 500, end, 1, 2, "2, 1, 1, 77, 77, NULL, NULL");  // of another thread than the steps'
+  look(end, end + 1000, 2, 1, "NULL, 8, 0, 0, 0, NULL, NULL");
+  Read();
+  ASSERT_TRUE(facts_.tasks.threads);
+  EXPECT_EQ(facts_.tasks.threads->most, 30);
+  EXPECT_EQ(facts_.tasks.threads->time, 1000 + 7500 + 1000);
+  EXPECT_EQ(facts_.tasks.threads->ran, 2500 + 5000 + 1000);
+  EXPECT_EQ(facts_.tasks.threads->waited, 500 + 1000 + 1000);
+  EXPECT_EQ(facts_.tasks.throttled, 3);
+  EXPECT_EQ(facts_.tasks.throttled_time, 100);
+  ASSERT_TRUE(facts_.tasks.workers);
+  EXPECT_EQ(facts_.tasks.workers->most, 6);
+  EXPECT_EQ(facts_.tasks.workers->time, 7500 + 1000);
+  EXPECT_DOUBLE_EQ(facts_.tasks.workers->wanted(), 15000.0 / 8500);
+  ASSERT_TRUE(facts_.tasks.step_thread);
+  EXPECT_DOUBLE_EQ(facts_.tasks.step_thread->waiting(), 0.1);
+  ASSERT_EQ(facts_.machine.size(), 2U);
+  EXPECT_EQ(facts_.machine[0].threads->most, 30);
+  EXPECT_FALSE(facts_.machine[1].workers) << "nobody looked while that one's steps ran";
+  report::Execute(database_, "DROP TABLE SLIPSTREAM_TASKS");
+  Read();
+  EXPECT_FALSE(facts_.tasks.workers);
+}
+
+TEST_F(FactsTest, ALimitOfProcessors) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    spool.Facts({{"processors", "6"}, {"processor_limit", "2500"}});
+    spool.Pass(kBegin);
+    spool.Records(1, {report::Call(report::kLaunchHook, kBegin, kBegin + 10, report::kLaunchSite)});
+    spool.End();
+  }
+  BuildWell();
+  Read();
+  EXPECT_EQ(facts_.processor_limit, 2.5);
+  EXPECT_EQ(facts_.ProcessorsToUse(), 2.5);
+  EXPECT_EQ(ProcessorsText(*facts_.ProcessorsToUse()), "2.50 processors");
+  facts_.processor_limit = 12;
+  EXPECT_EQ(facts_.ProcessorsToUse(), 6);
+  facts_.processors.reset();
+  EXPECT_EQ(facts_.ProcessorsToUse(), 12);
+  facts_.processor_limit.reset();
+  EXPECT_EQ(facts_.ProcessorsToUse(), std::nullopt);
+  EXPECT_EQ(ProcessorsText(1), "1 processor");
+}
+
 TEST_F(FactsTest, OfADatabaseWithoutLines) {
   Sample("0.spool", 0);
   BuildWell();

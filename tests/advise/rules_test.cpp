@@ -92,6 +92,17 @@ class RulesTest : public ::testing::Test {
     group.time = static_cast<int64_t>(kSteps) * time;
     group.least = group.most = bytes;
   }
+  // Of this process, which is alone on its machine: in a second of looks, so many processors' worth of time.
+  void Workers(int64_t most, double ran = 0, double waited = 0) { facts_.tasks.workers = Tasks(most, ran, waited); }
+  void Threads(int64_t most, double ran, double waited = 0) { facts_.tasks.threads = Tasks(most, ran, waited); }
+  void StepThread(double waited) { facts_.tasks.step_thread = Tasks(1, 0.5, waited); }
+  static TaskSum Tasks(int64_t most, double ran, double waited) {
+    constexpr double kSecond = 1e9;
+    return {.most = most,
+            .time = static_cast<int64_t>(kSecond),
+            .ran = static_cast<int64_t>(ran * kSecond),
+            .waited = static_cast<int64_t>(waited * kSecond)};
+  }
   report::MemoryReport& Pool(int64_t live, int64_t idle) {
     report::MemoryReport& pool = process().memory.emplace_back();
     pool.peak_live = live;
@@ -103,7 +114,9 @@ class RulesTest : public ::testing::Test {
 
   Verdict Of(std::string_view rule) {
     for (const Rule& one : Rules()) {
-      if (one.name == rule) return one.look(facts_);
+      if (one.name != rule) continue;
+      facts_.machine = {facts_.tasks};
+      return one.look(facts_);
     }
     ADD_FAILURE() << rule << " is no rule";
     return Verdict::Nothing();
@@ -281,8 +294,68 @@ TEST_F(RulesTest, LoaderWait) {
   ExpectAbstains("loader-wait");
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
   ExpectAdvice("loader-wait", 3 * kMs);
+  const std::string both = Of("loader-wait").advice.change;
+  EXPECT_NE(both.find("if there are none"), std::string::npos) << both;
+  ExpectAbstains("loader-in-process");
   process().sites[0].gap = 0;
   ExpectNothing("loader-wait");
+  ExpectNothing("loader-in-process");
+}
+
+TEST_F(RulesTest, TheLoaderRunsInTheProcess) {
+  Site(kUpload, 3 * kMs);
+  ExpectAbstains("loader-in-process");
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Workers(0);
+  facts_.processors = 5;
+  ExpectAdvice("loader-in-process", 3 * kMs);
+  ExpectNothing("loader-wait");
+  EXPECT_NE(Of("loader-in-process").advice.snippet.find("num_workers=4,"), std::string::npos);
+  EXPECT_EQ(Of("loader-in-process").advice.places, std::vector<Place>{kUpload});
+  Workers(3);
+  ExpectNothing("loader-in-process");
+  ExpectAdvice("loader-wait", 3 * kMs);
+  EXPECT_NE(Of("loader-wait").advice.evidence.back().find("3 worker processes"), std::string::npos);
+  EXPECT_NE(Of("loader-wait").advice.snippet.find("num_workers=6,"), std::string::npos);
+  // Where each processor has a worker already, more of them are no advice.
+  Workers(5);
+  EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
+}
+
+// The thread that makes the steps has no processor for a tenth of the time.
+TEST_F(RulesTest, TooManyWorkers) {
+  ExpectAbstains("too-many-workers");
+  Workers(16, 6.0, 3.0);
+  ExpectAbstains("too-many-workers");
+  facts_.processors = 8;
+  StepThread(0.1);
+  ExpectAdvice("too-many-workers", kMs);
+  ExpectNothing("cpu-oversubscribed");
+  // Few enough, and nobody waits.
+  StepThread(0.01);
+  ExpectNothing("too-many-workers");
+  Workers(7, 6.0, 0.0);
+  ExpectNothing("too-many-workers");
+  // Few enough, and yet the training waits for them.
+  StepThread(0.2);
+  ExpectAdvice("too-many-workers", 2 * kMs);
+  // The training's own threads are to blame.
+  Threads(20, 9.0);
+  ExpectNothing("too-many-workers");
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+}
+
+// Of workers that share processors, and whose batches come late, nobody knows how much sooner they would come.
+TEST_F(RulesTest, TooManyWorkersThatAreWaitedFor) {
+  Workers(16, 6.0, 3.0);
+  facts_.processor_limit = 8;
+  StepThread(0);
+  ExpectNothing("too-many-workers");
+  Site(kUpload, 3 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectStake("too-many-workers", 3 * kMs);
+  Workers(8, 6.0, 3.0);
+  ExpectNothing("too-many-workers");
 }
 
 // What the loader is to blame for is not said of Python too.
@@ -439,6 +512,33 @@ TEST_F(RulesTest, FewProcessors) {
   ExpectNothing("cpu-oversubscribed");
   facts_.processors = 1;
   ExpectStake("cpu-oversubscribed", 0);
+}
+
+// With the threads' own times in the trace, the number of processors alone says nothing.
+TEST_F(RulesTest, ThreadsThatWaitForProcessors) {
+  facts_.processors = 1;
+  Threads(20, 0.5);
+  StepThread(0.02);
+  ExpectNothing("cpu-oversubscribed");
+  Threads(64, 30.0);
+  StepThread(0.25);
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs + kMs / 2);
+  const std::string evidence = Of("cpu-oversubscribed").advice.evidence[0];
+  EXPECT_NE(evidence.find("30 threads and workers of 1 process"), std::string::npos) << evidence;
+  EXPECT_EQ(Of("cpu-oversubscribed").advice.confidence, Confidence::kMedium);
+}
+
+TEST_F(RulesTest, ALimitThatStopsAllThreads) {
+  Threads(4, 3.0);
+  facts_.processors = 64;
+  facts_.processor_limit = 2;
+  facts_.tasks.throttled = 0;
+  ExpectNothing("cpu-oversubscribed");
+  facts_.tasks.throttled = 12;
+  ExpectStake("cpu-oversubscribed", 0);
+  EXPECT_EQ(Of("cpu-oversubscribed").advice.confidence, Confidence::kHigh);
+  StepThread(0.3);
+  ExpectAdvice("cpu-oversubscribed", 3 * kMs);
 }
 
 TEST_F(RulesTest, SmallSharedMemory) {

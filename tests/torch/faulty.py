@@ -69,7 +69,7 @@ def data():
     for step in range(STEPS):
         for _ in range(30):
             text = hashlib.sha256(text).digest() * 3000
-        batch = torch.full((256, 1024), step).cuda()  # data: loader-wait
+        batch = torch.full((256, 1024), step).cuda()  # data: loader-in-process
         model.forward(batch[:64, :64])
 
 

@@ -59,6 +59,7 @@ CHANGES = (
     ("SLIPSTREAM_DEVICE_WORK", "kernels", True),
     ("SLIPSTREAM_DEVICE_CLOCKS", "deviceNs", False),
     ("SLIPSTREAM_DEVICE_PERIODS", "end", False),
+    ("SLIPSTREAM_TASKS", "count", False),
     ("SLIPSTREAM_COUNTERS", "bytes", False),
 )
 

@@ -2,10 +2,10 @@
 
 import re
 
-from spools import ALLOCATED, CALL, COPY, DECISION, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, WAIT_FOR
+from spools import ALLOCATED, CALL, COPY, DECISION, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, TASKS, WAIT_FOR
 from traces import DRIVER_LIBRARIES, DRIVER_NAMES, FUNCTIONS, KERNEL_NAMES, LIBRARY_NAMES, LINES, OUTCOMES
 
-EVERYTHING = (*range(1, 13), KERNEL, COPY, SET, WAIT_FOR)
+EVERYTHING = (*range(1, 13), TASKS, KERNEL, COPY, SET, WAIT_FOR)
 
 
 def plain(function):
@@ -30,7 +30,8 @@ class Times:
 
     @staticmethod
     def first(process):
-        starts = [fields["start"] for _, fields in process.rows(*EVERYTHING)]
+        # A look at what is at work may begin before all that was recorded.
+        starts = [fields["end" if fields["kind"] == TASKS else "start"] for _, fields in process.rows(*EVERYTHING)]
         starts += [before for before, _, _ in process.clocks]
         starts += [before for before, _, _ in process.device or []]
         return min(starts)
@@ -180,6 +181,20 @@ class OneProcess:
                     (m.get("decision", 0) << 16 | m.get("hook", 0)) << 10 if m.get("flags", 0) & 2 else None,
                 )
                 for _, m in self.process.rows(MEMORY)
+            ],
+        )
+        self.compare(
+            "tasks",
+            self.query(
+                "SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs FROM SLIPSTREAM_TASKS WHERE processId = ?"
+            ),
+            [
+                (
+                    *(self.at(t["start"]), self.at(t["end"]), t["hook"], t["status"] if t["hook"] == 2 else None, t["stack"]),
+                    *((t["site"], t["bytes"], t["stream"]) if t["flags"] & 1 else (None,) * 3),
+                    *((t["correlation"], t["number"]) if t["flags"] & 2 else (None,) * 2),
+                )
+                for _, t in self.process.rows(TASKS)
             ],
         )
         rows = self.query("SELECT start, thread, value, siteId FROM SLIPSTREAM_MARKS WHERE processId = ?")
@@ -354,7 +369,7 @@ class OneProcess:
         times = []
         for _, fields in process.rows(*EVERYTHING):
             by_device = fields["kind"] in (KERNEL, COPY, SET, WAIT_FOR)
-            times += [self.worked_at(fields[key]) if by_device else self.at(fields[key]) for key in ("start", "end")]
+            times += [self.worked_at(fields[key]) if by_device else self.at(fields[key]) for key in ("start", "end")[fields["kind"] == TASKS :]]
         times += [self.at(time) for reading in process.clocks for time in reading[:2]]
         times += [self.at(time) for reading in process.device or [] for time in reading[:2]]
         ring = process.iterations[-1][1] if process.dropped_without_ring else None

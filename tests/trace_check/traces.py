@@ -9,7 +9,7 @@ named and to be found, decisions in calls and outside of them, kernels, copies a
 import random
 
 import spools
-from spools import ALLOCATED, CALL, CLOCK, COPY, DECISION, DEVICE_CLOCK, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, STEP, WAIT_FOR
+from spools import ALLOCATED, CALL, CLOCK, COPY, DECISION, DEVICE_CLOCK, DRIVER_CALL, DROP, FREED, KERNEL, MARK, MEMORY, RANGE, SET, STEP, TASKS, WAIT_FOR
 
 FUNCTIONS = (
     "cudaMemcpyAsync",
@@ -351,6 +351,9 @@ class Process:
         self.add(1, dict(kind=MEMORY, start=at, end=at, bytes=draw.randrange(1 << 36), stream=idle, number=draw.randrange(idle + 1), site=draw.randrange(9),
                          correlation=draw.randrange(4), device=draw.randrange(self.pools), flags=draw.randrange(4), stack=draw.randrange(1 << 32), status=draw.randrange(32),
                          hook=draw.randrange(1 << 16), decision=draw.randrange(1 << 10)))  # fmt: skip
+        self.add(1, dict(kind=TASKS, start=at - draw.randrange(2) * draw.randrange(500), end=at, bytes=draw.randrange(1 << 40), stream=draw.randrange(1 << 40),
+                         number=draw.randrange(1 << 40), stack=draw.randrange(1 << 10), site=draw.randrange(99), correlation=draw.randrange(99), status=draw.randrange(3),
+                         hook=draw.randrange(3), flags=draw.randrange(4)))  # fmt: skip
         return max(at, other, begin + 1)
 
     def memory_call(self, at):

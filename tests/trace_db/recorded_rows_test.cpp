@@ -202,6 +202,66 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_SITES"), "4");
 }
 
+TEST_F(RecordedRowsTest, WhatIsAtWork) {
+  const uint64_t begin = 1'000'000;
+  {
+    HandSpool spool(run_, "0.spool");
+    spool.Facts({{"pid", "7"}, {"host", "node"}});
+    spool.Thread(1, 70, "main");
+    spool.Pass(begin);
+    // The first look comes 400 ns before the call, and has nothing before it.
+    spool.Records(0, {tracer::RecordOf(tracer::TaskSample{.start_ns = begin, .end_ns = begin, .count = 12})});
+    spool.Records(1, {{.start_ns = begin + 400, .end_ns = begin + 500, .kind = tracer::RecordKind::kCall}});
+    spool.Records(0, {tracer::RecordOf(tracer::TaskSample{.start_ns = begin,
+                                                          .end_ns = begin + 900,
+                                                          .count = 13,
+                                                          .busy = 2,
+                                                          .has_times = true,
+                                                          .ran_ns = uint64_t{1} << 40,
+                                                          .waited_ns = 77,
+                                                          .has_throttled = true,
+                                                          .throttled = 3,
+                                                          .throttled_ns = uint64_t{1} << 35}),
+                      tracer::RecordOf(tracer::TaskSample{
+                          .start_ns = begin, .end_ns = begin + 900, .of = tracer::TasksOf::kWorkers, .count = 4}),
+                      tracer::RecordOf(tracer::TaskSample{.start_ns = begin,
+                                                          .end_ns = begin + 900,
+                                                          .of = tracer::TasksOf::kThread,
+                                                          .thread = 1,
+                                                          .count = 1,
+                                                          .busy = 1,
+                                                          .has_times = true,
+                                                          .ran_ns = 500,
+                                                          .waited_ns = 5})});
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(Query("SELECT start, end, kind, thread, count, busy, ranNs, waitedNs, throttled, throttledNs "
+                  "FROM SLIPSTREAM_TASKS ORDER BY end, kind"),
+            (Rows{{"0", "0", "0", "NULL", "12", "NULL", "NULL", "NULL", "NULL", "NULL"},
+                  {"0", "900", "0", "NULL", "13", "2", Number(uint64_t{1} << 40), "77", "3", Number(uint64_t{1} << 35)},
+                  {"0", "900", "1", "NULL", "4", "NULL", "NULL", "NULL", "NULL", "NULL"},
+                  {"0", "900", "2", "1", "1", "1", "500", "5", "NULL", "NULL"}}));
+}
+
+// A look reaches back to the one before, which may be in front of all that was kept.
+TEST_F(RecordedRowsTest, ALookDoesNotMakeTheTraceLonger) {
+  const uint64_t begin = 9'000'000;
+  {
+    HandSpool spool(run_, "0.spool");
+    spool.Facts({{"pid", "7"}, {"host", "node"}});
+    spool.Thread(1, 70, "main");
+    spool.Pass(begin);
+    spool.Records(1, {{.start_ns = begin, .end_ns = begin + 10, .kind = tracer::RecordKind::kCall}});
+    spool.Records(0,
+                  {tracer::RecordOf(tracer::TaskSample{.start_ns = begin - 5000, .end_ns = begin + 20, .count = 1})});
+    spool.End();
+  }
+  BuildWell();
+  EXPECT_EQ(Query("SELECT firstNs, lastNs FROM SLIPSTREAM_PROCESSES"), (Rows{{"0", "20"}}));
+  EXPECT_EQ(Query("SELECT start, end FROM SLIPSTREAM_TASKS"), (Rows{{"-5000", "20"}}));
+}
+
 TEST_F(RecordedRowsTest, OtherKindsOfRecords) {
   tracer::RecorderOptions options = {.directory = run_};
   options.facts = {{"policy", "defaults"}};
@@ -378,6 +438,7 @@ TEST_F(RecordedRowsTest, TheFileIsPrivateAndOfTheExpectedLayout) {
                                                            "SLIPSTREAM_SITES",
                                                            "SLIPSTREAM_STACKS",
                                                            "SLIPSTREAM_STEPS",
+                                                           "SLIPSTREAM_TASKS",
                                                            "SLIPSTREAM_THREADS",
                                                            "StringIds",
                                                            "TARGET_INFO_SESSION_START_TIME",

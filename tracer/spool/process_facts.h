@@ -28,7 +28,9 @@ inline constexpr char kFactStartTicks[] = "process_start_ticks";  // since boot,
 inline constexpr char kFactExecutable[] = "executable";           // its path
 inline constexpr char kFactCommandLine[] =
     "command_line";  // NUL behind every argument; at most kMaxSpoolText bytes; if asked for
-inline constexpr char kFactProcessors[] = "processors";       // that the process may use
+inline constexpr char kFactProcessors[] = "processors";  // that the process may use
+// That its control group lets it use, in thousandths; left out if there is no limit. Known once the recording runs.
+inline constexpr char kFactProcessorLimit[] = "processor_limit";
 inline constexpr char kFactSharedMemory[] = "shared_memory";  // bytes that /dev/shm has in all
 inline constexpr char kFactLauncher[] = "launcher";           // these four as in JobIdentity; left out when not known
 inline constexpr char kFactJob[] = "job";

@@ -222,6 +222,7 @@ Recorder::State Recorder::Write() {
                       .counters = options_.counters},
                      options_.calls, options_.max_file_bytes, options_.max_rings);
   if (options_.keep_newest) writer.KeepNewest();
+  if (options_.samples_tasks) writer.SampleTasks();
   failure_ = writer.Open(options_.directory, options_.job, options_.facts, options_.decisions);
   if (failure_.problem != SpoolProblem::kNone) return kRefused;
   cannot_keep_newest_ = writer.cannot_keep_newest();

@@ -51,6 +51,7 @@ struct RecorderOptions {
   uint32_t max_rings = 256;                       // threads that record at once; 1 to 4096
   uint64_t max_file_bytes = uint64_t{256} << 20;  // at least 64 KiB
   bool keep_newest = false;                       // at the limit the oldest records make room
+  bool samples_tasks = false;                     // what the process has at work is recorded too (task_sampler.h)
   bool turned_off = false;                        // until somebody asks for it
   RecordControl* control = nullptr;               // who does; null: nobody can. For as long as the process lives
   policy::RecordWindow window = {};               // what is recorded; of steps, whoever sees them says so

@@ -95,6 +95,10 @@ SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& 
   chunks_.SetPass(NowNs());
   WriteFacts(ProcessFacts(job));
   WriteFacts(more);
+  if (samples_tasks_) {
+    tasks_.emplace();
+    if (const auto limit = tasks_->LimitThousandths()) WriteFacts({{kFactProcessorLimit, std::to_string(*limit)}});
+  }
   if (keep_newest_) {
     const std::string why = "first: the file cannot be given back in parts (errno ";
     WriteFacts({{kFactKeep, cannot_keep_newest_ == 0 ? "newest" : why + std::to_string(cannot_keep_newest_) + ")"}});
@@ -173,6 +177,16 @@ void SpoolWriter::WriteSwitch(const RecordSwitch::Change& change) {
   paused_ = !change.on;
   was_paused_ = true;
   WriteOwn(SwitchRecord(change.at_ns, change.on));
+}
+
+void SpoolWriter::WriteTasks(uint64_t now_ns) {
+  std::vector<TaskSampler::Thread> threads;
+  for (uint32_t i = 0; i < sources_.rings->mapped() && threads.size() < kMostSampledThreads; ++i) {
+    const RecordRing::Owner* const owner = sources_.rings->ring(i)->owner();
+    if (owner != nullptr) threads.push_back({.number = owner->number, .tid = owner->thread});
+  }
+  for (const TaskSample& sample : tasks_->Look(now_ns, threads)) WriteOwn(RecordOf(sample));
+  next_tasks_ns_ = now_ns + tasks_->PeriodNs();
 }
 
 // As thread 0, because the threads that a profiler delivers on are nobody's.
@@ -496,6 +510,7 @@ bool SpoolWriter::Pass(bool last) {
   said_without_ring_at_ns_ = now;
   WriteWhatHadNoRoom();
   if (last && stopped() == EndReason::kFinished) WriteCounters();
+  if (tasks_ && !paused_ && (last || now >= next_tasks_ns_)) WriteTasks(NowNs());
   if (last || now >= next_clock_ns_) WriteClock();
   chunks_.Flush();
   return stopped() == EndReason::kFinished;

@@ -30,6 +30,7 @@
 #include "tracer/spool/record_switch.h"
 #include "tracer/spool/spool_file.h"
 #include "tracer/spool/spool_format.h"
+#include "tracer/spool/task_sampler.h"
 
 namespace slipstream::tracer {
 
@@ -62,6 +63,8 @@ class SpoolWriter {
 
   // Before Open: at the limit the oldest records make room (chunk_writer.h), where the file system lets them.
   void KeepNewest() { keep_newest_ = true; }
+  // Before Open: what the process has at work is written too.
+  void SampleTasks() { samples_tasks_ = true; }
   // Why they cannot, an errno: then the recording ends at the limit. 0: they can, or need not.
   int cannot_keep_newest() const { return cannot_keep_newest_; }
 
@@ -87,6 +90,8 @@ class SpoolWriter {
  private:
   // The time between two looks for unloaded libraries; rounds are more frequent.
   static constexpr uint64_t kLookPeriodNs = 50'000'000;
+  // More threads that call CUDA are not looked at one by one.
+  static constexpr size_t kMostSampledThreads = 64;
   // Clocks drift apart by some microseconds in this time.
   static constexpr uint64_t kClockPeriodNs = 10'000'000'000;
 
@@ -107,6 +112,7 @@ class SpoolWriter {
   uint64_t Refused(std::string_view key) const;
   void WriteOwn(const TraceRecord& record);
   void WriteSwitch(const RecordSwitch::Change& change);
+  void WriteTasks(uint64_t now_ns);
   void WriteDeviceWork();
   void CountUnwrittenDeviceWork();
   uint64_t DroppedWithoutRing() const;
@@ -156,6 +162,9 @@ class SpoolWriter {
   CounterTotals counted_surely_;  // before it ended
   uint64_t next_clock_ns_ = 0;
   uint64_t next_look_ns_ = 0;
+  bool samples_tasks_ = false;
+  std::optional<TaskSampler> tasks_;
+  uint64_t next_tasks_ns_ = 0;
 };
 
 }  // namespace slipstream::tracer

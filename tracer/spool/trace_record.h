@@ -37,11 +37,12 @@ enum class RecordKind : uint8_t {
   kFreed = 11,
   kDecision = 12,  // an engine decided something
   kSwitch = 13,    // from here on nothing is recorded, or everything again
+  kTasks = 14,     // task_record.h: what the process has at work
   // What a device did, as readers hand it out (SpoolRecord::activity). In a file it is in chunks of its own, never
   // among records of this layout.
   kActivity = 255,
 };
-inline constexpr uint8_t kLastRecordKind = 13;
+inline constexpr uint8_t kLastRecordKind = 14;
 
 // Bits of a call's flags.
 // No line of the program is on the thread's stack, and it is one of PyTorch's autograd: the site is the line that
@@ -62,7 +63,7 @@ inline constexpr uint8_t kKnownBits = 3;
 // Whether a missing record of this kind counts as lost. Records that the recorder itself adds do not.
 constexpr bool IsTold(RecordKind kind) {
   return kind != RecordKind::kDrop && kind != RecordKind::kClock && kind != RecordKind::kDeviceClock &&
-         kind != RecordKind::kSwitch;
+         kind != RecordKind::kSwitch && kind != RecordKind::kTasks;
 }
 
 // Times are nanoseconds of CLOCK_MONOTONIC (tracer/base/clock.h).

@@ -10,8 +10,10 @@
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
+#include "tools/trace/report/format.h"
 #include "tools/trace/report/steps.h"
 #include "tracer/spool/process_facts.h"
+#include "tracer/spool/task_record.h"
 
 namespace slipstream::advise {
 namespace {
@@ -36,6 +38,11 @@ class Measured {
   size_t at_ = 0;
 };
 
+// `kind` of SLIPSTREAM_TASKS.
+constexpr auto kAllThreads = static_cast<int64_t>(tracer::TasksOf::kProcess);
+constexpr auto kWorkers = static_cast<int64_t>(tracer::TasksOf::kWorkers);
+constexpr auto kOneThread = static_cast<int64_t>(tracer::TasksOf::kThread);
+
 template <typename Group>
 void Count(int64_t bytes, int64_t time, uint64_t* count, Group* group) {
   group->least = *count == 0 ? bytes : std::min(group->least, bytes);
@@ -43,6 +50,48 @@ void Count(int64_t bytes, int64_t time, uint64_t* count, Group* group) {
   ++*count;
   report::AddTo(&group->bytes, bytes);
   report::AddTo(&group->time, time);
+}
+
+// Times are those of all looks that overlap the measured steps. Counts are of looks that were taken meanwhile: what is
+// at work before the loop or behind it says nothing.
+TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& process) {
+  TasksOfProcess tasks;
+  if (!reader->HasTable("SLIPSTREAM_TASKS")) return tasks;
+  std::vector<Interval> measured = report::MeasuredTime(process.steps);
+  if (!process.has_steps) measured = {{process.first, process.last + 1}};
+  if (measured.empty()) return tasks;
+  Question row(*reader,
+               "SELECT start, \"end\", kind, thread, count, ranNs, waitedNs, throttled, throttledNs "
+               "FROM SLIPSTREAM_TASKS WHERE processId = ?1 AND \"end\" >= ?2 AND start <= ?3 ORDER BY \"end\"");
+  bool counted_workers = false;
+  row.Bind(1, process.process).Bind(2, measured.front().start).Bind(3, measured.back().end);
+  while (row.Next()) {
+    const int64_t kind = row.Number(2);
+    const int64_t start = trace_db::BoundedTime(row.Number(0));
+    const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
+    const bool meanwhile = end <= measured.back().end;
+    if (kind == kOneThread && (!process.has_steps || row.Number(3) != process.step_thread)) continue;
+    std::optional<TaskSum>& sum = kind == kAllThreads ? tasks.threads
+                                  : kind == kWorkers  ? tasks.workers
+                                                      : tasks.step_thread;
+    if (!sum) sum.emplace();
+    if (meanwhile) {
+      sum->most = std::max(sum->most, trace_db::BoundedCount(row.Number(4)));
+      counted_workers = counted_workers || kind == kWorkers;
+    }
+    if (row.NumberIfKnown(5) && row.NumberIfKnown(6)) {
+      report::AddTo(&sum->time, end - start);
+      report::AddTo(&sum->ran, trace_db::BoundedCount(row.Number(5)));
+      report::AddTo(&sum->waited, trace_db::BoundedCount(row.Number(6)));
+    }
+    if (const auto throttled = row.NumberIfKnown(7); throttled && kind == kAllThreads) {
+      if (!tasks.throttled) tasks.throttled = 0;
+      report::AddTo(&*tasks.throttled, trace_db::BoundedCount(*throttled));
+      report::AddTo(&tasks.throttled_time, trace_db::BoundedCount(row.Number(8)));
+    }
+  }
+  if (!counted_workers) tasks.workers.reset();
+  return tasks;
 }
 
 class Reading {
@@ -151,6 +200,16 @@ std::optional<int64_t> Facts::IdlePerStep() const {
   return least ? std::optional(PerStep(*least)) : std::nullopt;
 }
 
+std::string ProcessorsText(double processors) {
+  return report::Number(processors) + (processors == 1 ? " processor" : " processors");
+}
+
+std::optional<double> Facts::ProcessorsToUse() const {
+  if (!processors) return processor_limit;
+  const auto may_use = static_cast<double>(*processors);
+  return processor_limit ? std::min(may_use, *processor_limit) : may_use;
+}
+
 namespace {
 
 std::optional<int64_t> CountIn(std::string_view text) {
@@ -187,8 +246,17 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
     Question row(*reader, "SELECT key, value FROM SLIPSTREAM_FACTS WHERE processId = ?1");
     for (row.Bind(1, facts.process->process); row.Next();) {
       if (row.Text(0) == tracer::kFactProcessors) facts.processors = CountIn(row.Text(1));
+      if (row.Text(0) == tracer::kFactProcessorLimit) {
+        if (const auto limit = CountIn(row.Text(1))) facts.processor_limit = static_cast<double>(*limit) / 1000;
+      }
       if (row.Text(0) == tracer::kFactSharedMemory) facts.shared_memory = CountIn(row.Text(1));
     }
+  }
+  facts.tasks = ReadTasks(reader, *facts.process);
+  for (const report::ProcessReport& other : report.processes) {
+    const bool is_this = &other == facts.process;
+    if (!is_this && (!other.has_steps || other.host != facts.process->host)) continue;
+    facts.machine.push_back(is_this ? facts.tasks : ReadTasks(reader, other));
   }
   if (reader->HasTable("TARGET_INFO_GPU") && reader->HasColumn("TARGET_INFO_GPU", "totalMemory")) {
     Question row(*reader, "SELECT max(totalMemory) FROM TARGET_INFO_GPU");

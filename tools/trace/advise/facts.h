@@ -50,16 +50,46 @@ struct WorkGroup {
   int64_t most = 0;
 };
 
+// What was at work while the measured steps ran (SLIPSTREAM_TASKS).
+struct TaskSum {
+  int64_t most = 0;  // at once, of the looks that were taken meanwhile
+  int64_t time = 0;  // over which the times are summed; 0: none are known
+  int64_t ran = 0;   // these two as in the table, ns
+  int64_t waited = 0;
+  // How many wanted a processor, and how many had to wait for one, on average.
+  double wanted() const { return time > 0 ? static_cast<double>(ran + waited) / static_cast<double>(time) : 0; }
+  double waiting() const { return time > 0 ? static_cast<double>(waited) / static_cast<double>(time) : 0; }
+};
+
+// Each one: nothing where the trace does not say.
+struct TasksOfProcess {
+  std::optional<TaskSum> threads;
+  std::optional<TaskSum> workers;
+  std::optional<TaskSum> step_thread;
+  std::optional<int64_t> throttled;  // times that a limit of processors let nothing run
+  int64_t throttled_time = 0;        // ns
+};
+
+// "8 processors", or under a limit "2.50 processors".
+std::string ProcessorsText(double processors);
+
 struct Facts {
   const report::Report* report = nullptr;
   const report::ProcessReport* process = nullptr;
   std::vector<CallGroup> calls;
   std::vector<WorkGroup> work;
-  bool devices_recorded = false;         // kernels of the measured time are in the trace
-  std::optional<int64_t> device_memory;  // bytes of the largest device; nothing: not known
-  std::vector<int64_t> step_times;       // of the measured steps
-  std::optional<int64_t> processors;     // that the process may use
-  std::optional<int64_t> shared_memory;  // bytes of /dev/shm
+  bool devices_recorded = false;          // kernels of the measured time are in the trace
+  std::optional<int64_t> device_memory;   // bytes of the largest device; nothing: not known
+  std::vector<int64_t> step_times;        // of the measured steps
+  std::optional<int64_t> processors;      // that the process may use
+  std::optional<int64_t> shared_memory;   // bytes of /dev/shm
+  std::optional<double> processor_limit;  // of its control group; nothing: none, or not known
+  TasksOfProcess tasks;
+  // Of all processes of the trace that make steps on this machine, this one among them, each over its own steps.
+  std::vector<TasksOfProcess> machine;
+
+  // What there is for all that is at work: the lower of the two; nothing: not known.
+  std::optional<double> ProcessorsToUse() const;
 
   // A count of the measured time, of one step.
   double CountPerStep(uint64_t count) const { return static_cast<double>(count) / process->divisor(); }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -118,26 +119,158 @@ Verdict ExposedCommunication(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-// Each rank wants a processor for the thread that makes the steps, one for autograd's, and more for its loader.
-Verdict FewProcessors(const Facts& facts) {
-  if (!facts.processors) return Verdict::Abstain("how many processors the program may use is not recorded");
+// More of the time than this, ready and without a processor, is no accident.
+constexpr double kWaits = 0.03;
+
+// All processes with steps on this machine.
+struct AtWork {
+  int64_t threads = 0;
+  int64_t workers = 0;
+  double threads_want = 0;  // processors, on average
+  double workers_want = 0;
+  int64_t throttled = 0;
+  bool has_times = false;
+};
+
+AtWork OnThisMachine(const Facts& facts) {
+  AtWork all;
+  for (const TasksOfProcess& tasks : facts.machine) {
+    const TaskSum threads = tasks.threads.value_or(TaskSum());
+    const TaskSum workers = tasks.workers.value_or(TaskSum());
+    report::AddTo(&all.threads, threads.most);
+    report::AddTo(&all.workers, workers.most);
+    report::AddTo(&all.throttled, tasks.throttled.value_or(0));
+    all.threads_want += threads.wanted();
+    all.workers_want += workers.wanted();
+    all.has_times = all.has_times || threads.time > 0;
+  }
+  return all;
+}
+
+// Of one step, the time in which the thread that makes the steps is ready to run and has no processor.
+std::optional<int64_t> WaitsForProcessor(const Facts& facts) {
+  const auto& thread = facts.tasks.step_thread;
+  if (!thread || thread->time == 0 || !facts.process->has_steps) return std::nullopt;
+  return static_cast<int64_t>(thread->waiting() * StepOf(facts));
+}
+
+std::string CountText(int64_t count, const char* one, const char* many) {
+  return report::Counted(static_cast<uint64_t>(std::max<int64_t>(0, count)), one, many);
+}
+
+// Workers want more than the training itself does.
+bool WorkersAreToBlame(const AtWork& all) { return all.workers_want > all.threads_want; }
+
+std::string WaitText(const Facts& facts, int64_t waits) {
+  return "the thread that makes the steps is ready to run and has no processor for " + report::Time(waits) +
+         " of a step (" + report::Percent(ShareOfStep(facts, waits), 1) + ")";
+}
+
+Verdict TooManyWorkers(const Facts& facts) {
+  const auto processors = facts.ProcessorsToUse();
+  if (!facts.tasks.workers) return Verdict::Abstain("how many worker processes there were is not recorded");
+  if (!processors) return Verdict::Abstain("how many processors the program may use is not recorded");
+  const TaskSum& workers = *facts.tasks.workers;
+  const AtWork all = OnThisMachine(facts);
+  const bool more_than_processors = static_cast<double>(workers.most) > *processors;
+  const std::optional<int64_t> waits = WaitsForProcessor(facts);
+  const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaits && WorkersAreToBlame(all);
+  if (workers.most == 0 || (!more_than_processors && !step_waits)) return Verdict::Nothing();
+  Advice advice;
+  advice.finding = "There are more loader workers than processors to run them.";
+  if (!more_than_processors) advice.finding = "The loader's workers take the processors that the training needs.";
+  advice.evidence = {CountText(workers.most, "worker process", "worker processes") + " of this process, " +
+                     ProcessorsText(*processors) + " to use"};
+  if (facts.machine.size() > 1) {
+    advice.evidence.push_back(std::to_string(all.workers) + " worker processes of " +
+                              std::to_string(facts.machine.size()) + " ranks on this machine");
+  }
+  if (workers.time > 0) {
+    advice.evidence.push_back(report::Number(workers.wanted()) + " of them wanted a processor on average, and " +
+                              report::Number(workers.waiting()) + " had to wait for one");
+  }
+  advice.change = "Fewer workers: a processor each, and one or two left for every rank's own threads.";
+  const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
+  const auto fit = static_cast<int64_t>(std::max(1.0, *processors / ranks - 2));
+  advice.snippet = "DataLoader(..., num_workers=" + std::to_string(std::min(fit, workers.most)) + ")";
+  if (step_waits) {
+    advice.evidence.push_back(WaitText(facts, *waits));
+    advice.cost = AtMostIdle(facts, *waits);
+    advice.confidence = Confidence::kMedium;
+    return Verdict::Say(advice);
+  }
+  // Nobody waits for them, and they do not disturb: no time is lost.
+  const int64_t gap = facts.PerStep(GapBefore(facts, UploadLines(facts)));
+  if (waits && ShareOfStep(facts, gap) < 0.05) return Verdict::Nothing();
+  advice.why_unknown = "how much sooner fewer workers would hand over their batches is not in the trace";
+  advice.at_stake = AtMostIdle(facts, gap);
+  advice.confidence = Confidence::kLow;
+  return Verdict::Say(advice);
+}
+
+// Where the trace does not say what waits: each rank wants a processor for the thread that makes the steps, one for
+// autograd's, and more for its loader.
+Verdict FewProcessors(const Facts& facts, double processors) {
   int64_t ranks = 0;
   for (const report::ProcessReport& process : facts.report->processes) {
     ranks += process.has_steps && process.host == facts.process->host ? 1 : 0;
   }
-  if (*facts.processors >= 2 * ranks) return Verdict::Nothing();
+  if (processors >= static_cast<double>(2 * ranks)) return Verdict::Nothing();
   Advice advice;
-  advice.finding = "There are fewer processors than threads that have to run at once.";
-  advice.evidence = {report::Counted(static_cast<uint64_t>(*facts.processors), "processor", "processors") + " for " +
-                     report::Counted(static_cast<uint64_t>(ranks), "process", "processes") +
+  advice.evidence = {ProcessorsText(processors) + " for " + CountText(ranks, "process", "processes") +
                      " that make steps on this machine"};
   advice.why_unknown = "what waits for a processor is not in the trace";
-  advice.change =
-      "Give the job more processors, or fewer ranks a machine; keep libraries from starting a thread for each "
-      "processor.";
-  advice.snippet = "OMP_NUM_THREADS=1 torchrun ...\n#SBATCH --cpus-per-task=8";
   advice.confidence = Confidence::kLow;
   return Verdict::Say(advice);
+}
+
+Verdict OversubscribedByTimes(const Facts& facts, const std::optional<double>& processors, const AtWork& all) {
+  const std::optional<int64_t> waits = WaitsForProcessor(facts);
+  const bool is_throttled = facts.tasks.throttled.value_or(0) > 0;
+  const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaits;
+  if (!step_waits && !is_throttled) return Verdict::Nothing();
+  // That is the rule too-many-workers.
+  if (!is_throttled && facts.tasks.workers && processors && WorkersAreToBlame(all)) return Verdict::Nothing();
+  Advice advice;
+  std::string line = report::Number(all.threads_want + all.workers_want) + " threads and workers of " +
+                     CountText(static_cast<int64_t>(facts.machine.size()), "process", "processes") +
+                     " with steps want to run at once";
+  if (processors) line += ", on " + ProcessorsText(*processors);
+  advice.evidence = {line, CountText(all.threads, "thread", "threads") + " and " +
+                               CountText(all.workers, "worker process", "worker processes") + " are there"};
+  if (is_throttled) {
+    std::string limit = "a limit of processors stopped all of them " +
+                        CountText(*facts.tasks.throttled, "time", "times") + " (nr_throttled of the control group)";
+    if (facts.processor_limit) limit += ": " + ProcessorsText(*facts.processor_limit);
+    advice.evidence.push_back(limit);
+  }
+  if (waits) {
+    advice.evidence.push_back(WaitText(facts, *waits));
+    advice.cost = AtMostIdle(facts, *waits);
+  } else {
+    advice.why_unknown = "how long the thread that makes the steps waited for a processor is not in the trace";
+  }
+  advice.confidence = is_throttled ? Confidence::kHigh : Confidence::kMedium;
+  return Verdict::Say(advice);
+}
+
+Verdict Oversubscribed(const Facts& facts) {
+  const auto processors = facts.ProcessorsToUse();
+  const AtWork all = OnThisMachine(facts);
+  if (!all.has_times && !facts.tasks.throttled && !processors) {
+    return Verdict::Abstain("how many processors the program may use is not recorded");
+  }
+  const bool is_known = all.has_times || facts.tasks.throttled.value_or(0) > 0;
+  Verdict verdict = is_known     ? OversubscribedByTimes(facts, processors, all)
+                    : processors ? FewProcessors(facts, *processors)
+                                 : Verdict::Nothing();
+  if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  verdict.advice.finding = "More threads want to run at once than there are processors.";
+  verdict.advice.change =
+      "Give the job more processors, or fewer ranks a machine; keep libraries from starting a thread for each "
+      "processor.";
+  verdict.advice.snippet = "OMP_NUM_THREADS=1 torchrun ...\n#SBATCH --cpus-per-task=8";
+  return verdict;
 }
 
 // Loader workers hand batches over through /dev/shm: those that wait to be taken have to fit.
@@ -167,7 +300,8 @@ constexpr Rule kRules[] = {
     {"stragglers", "Ranks that the others wait for", "several ranks", Stragglers},
     {"stalls", "Steps that take far longer", "steps", Stalls},
     {"exposed-communication", "Communication that nothing hides", "devices", ExposedCommunication},
-    {"cpu-oversubscribed", "More threads than processors", "the machine", FewProcessors},
+    {"too-many-workers", "More loader workers than processors", "processes", TooManyWorkers},
+    {"cpu-oversubscribed", "More threads than processors", "the machine", Oversubscribed},
     {"small-shared-memory", "/dev/shm too small for the loader", "the machine", SharedMemory},
 };
 

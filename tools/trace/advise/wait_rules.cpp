@@ -91,17 +91,65 @@ Verdict WaitsForTheLoader(const Facts& facts) {
                      ") pass outside CUDA calls right before the upload"};
   advice.places = {{longest->file, longest->line, longest->function}};
   advice.cost = AtMostIdle(facts, gap);
-  advice.change = "More loader workers, less work for each item, or work that is done once and kept.";
+  advice.change = "Loader workers if there are none, or more of them; less work for each item.";
   advice.snippet = "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4)";
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
   return Verdict::Say(advice);
+}
+
+Verdict LoaderInProcess(const Facts& facts) {
+  Verdict verdict = WaitsForTheLoader(facts);
+  if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  if (!facts.tasks.workers) {
+    return Verdict::Abstain("how many worker processes there were is not recorded: see loader-wait");
+  }
+  if (facts.tasks.workers->most > 0) return Verdict::Nothing();
+  Advice& advice = verdict.advice;
+  advice.finding = "The loader runs in the training process: while it makes a batch, nothing else happens.";
+  advice.evidence.emplace_back("no worker process was there while the steps ran");
+  advice.change = "Let worker processes make the batches while the device computes.";
+  const auto processors = facts.ProcessorsToUse();
+  const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
+  const double share = processors.value_or(8) / ranks;
+  if (processors)
+    advice.evidence.push_back(ProcessorsText(*processors) + " to use, for the ranks on this machine together");
+  const auto workers = static_cast<int64_t>(std::clamp(share - 1, 1.0, 8.0));
+  advice.snippet =
+      "DataLoader(..., num_workers=" + std::to_string(workers) + ", persistent_workers=True, prefetch_factor=4)";
+  return verdict;
+}
+
+Verdict LoaderWait(const Facts& facts) {
+  Verdict verdict = WaitsForTheLoader(facts);
+  if (verdict.kind != Verdict::Kind::kAdvice || !facts.tasks.workers) return verdict;
+  const TaskSum& workers = *facts.tasks.workers;
+  if (workers.most == 0) return Verdict::Nothing();  // LoaderInProcess
+  Advice& advice = verdict.advice;
+  advice.finding = "The loop waits for its data: the loader's workers are too slow.";
+  std::string line = report::Counted(static_cast<uint64_t>(workers.most), "worker process", "worker processes");
+  if (workers.time > 0) line += ", of which " + report::Number(workers.wanted()) + " had work on average";
+  advice.evidence.push_back(line);
+  const auto processors = facts.ProcessorsToUse();
+  advice.change = "More loader workers, or less work for each item.";
+  if (processors && static_cast<double>(workers.most) >= *processors) {
+    advice.evidence.push_back("there are " + ProcessorsText(*processors));
+    advice.change =
+        "Less work for each item, or work that is done once and kept: more workers would share the same processors.";
+    advice.snippet =
+        "images = decode_once_and_keep(paths)  # smaller images, uint8, no transform that the device can do";
+  } else {
+    advice.snippet = "DataLoader(..., num_workers=" + std::to_string(2 * workers.most) +
+                     ", persistent_workers=True, prefetch_factor=4)";
+  }
+  return verdict;
 }
 
 constexpr Rule kRules[] = {
     {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes},
     {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes},
     {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
-    {"loader-wait", "The device waits for the loader", "steps", WaitsForTheLoader},
+    {"loader-in-process", "The loader runs in the training process", "steps, processes", LoaderInProcess},
+    {"loader-wait", "The device waits for the loader", "steps", LoaderWait},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "tracer/python/line_table.h"
 #include "tracer/spool/block_record.h"
 #include "tracer/spool/process_facts.h"
+#include "tracer/spool/task_record.h"
 
 namespace slipstream::trace_db {
 namespace {
@@ -72,7 +73,9 @@ std::optional<int64_t> ProcessRows::ThreadOf(const SpoolRecord& record) const {
 void ProcessRows::Add(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
   const bool by_device = record.kind == RecordKind::kActivity;
-  const int64_t start = by_device ? device_.At(record.start_ns) : At(record.start_ns);
+  // A look at what is at work is of its end: it may begin in front of all else that was kept.
+  const uint64_t since_ns = record.kind == RecordKind::kTasks ? record.end_ns : record.start_ns;
+  const int64_t start = by_device ? device_.At(record.start_ns) : At(since_ns);
   const int64_t end = by_device ? device_.At(record.end_ns) : At(record.end_ns);
   exported_.first_ns = std::min(exported_.first_ns.value_or(start), start);
   exported_.last_ns = std::max(exported_.last_ns.value_or(end), end);
@@ -118,6 +121,9 @@ void ProcessRows::Add(const SpoolRecord& spooled) {
       break;
     case RecordKind::kSwitch:
       AddSwitch(tracer::SwitchesOn(record), end);
+      break;
+    case RecordKind::kTasks:
+      AddTasks(record);
       break;
     case RecordKind::kNone:
       break;
@@ -334,6 +340,17 @@ void ProcessRows::AddMemory(const TraceRecord& record) {
                          Size(figures.idle_bytes), Size(figures.parked_bytes), figures.trims, figures.retries,
                          NumberOrNull{figures.device_used.has_value(), Size(figures.device_used.value_or(0))},
                          NumberOrNull{figures.largest_idle.has_value(), Size(figures.largest_idle.value_or(0))});
+}
+
+void ProcessRows::AddTasks(const TraceRecord& record) {
+  const tracer::TaskSample sample = tracer::TasksIn(record);
+  const bool times = sample.has_times;
+  const bool throttled = sample.has_throttled;
+  tables_.own_tasks.Row(At(sample.start_ns), At(sample.end_ns), number_, static_cast<int>(sample.of),
+                        NumberOrNull{sample.of == tracer::TasksOf::kThread, sample.thread}, sample.count,
+                        NumberOrNull{times, sample.busy}, NumberOrNull{times, Size(sample.ran_ns)},
+                        NumberOrNull{times, Size(sample.waited_ns)}, NumberOrNull{throttled, sample.throttled},
+                        NumberOrNull{throttled, Size(sample.throttled_ns)});
 }
 
 int64_t ProcessRows::DecisionId(uint16_t decision) {

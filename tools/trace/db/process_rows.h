@@ -87,6 +87,7 @@ class ProcessRows {
                std::optional<int64_t> site);
   void AddAllocation(const tracer::SpoolRecord& record);
   void AddMemory(const tracer::TraceRecord& record);
+  void AddTasks(const tracer::TraceRecord& record);
   void AddSwitch(bool on, int64_t at);
   // Of either table of names.
   const Function& FunctionOf(tracer::NameTable table, uint16_t number);

@@ -203,6 +203,10 @@ inline constexpr TableLayout kOwnDevicePeriods = {
     "SLIPSTREAM_DEVICE_PERIODS", "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
 inline constexpr TableLayout kOwnPauses = {"SLIPSTREAM_PAUSES",
                                            "processId INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL"};
+inline constexpr TableLayout kOwnTasks = {
+    "SLIPSTREAM_TASKS",
+    "start INTEGER NOT NULL, end INTEGER NOT NULL, processId INTEGER NOT NULL, kind INTEGER NOT NULL, thread INTEGER, "
+    "count INTEGER NOT NULL, busy INTEGER, ranNs INTEGER, waitedNs INTEGER, throttled INTEGER, throttledNs INTEGER"};
 inline constexpr TableLayout kOwnCounters = {
     "SLIPSTREAM_COUNTERS",
     "processId INTEGER NOT NULL, kind INTEGER NOT NULL, nameId INTEGER, calls INTEGER NOT NULL, "

@@ -123,7 +123,10 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
       }
       finder.AddCall(record.thread, lines.LineOf(record.record), copy->second, record.record.start_ns);
     }
-    survey.first_ns = std::min(survey.first_ns.value_or(record.record.start_ns), record.record.start_ns);
+    // As ProcessRows::Add has it.
+    const bool is_look = record.record.kind == tracer::RecordKind::kTasks;
+    const uint64_t since_ns = is_look ? record.record.end_ns : record.record.start_ns;
+    survey.first_ns = std::min(survey.first_ns.value_or(since_ns), since_ns);
     if (survey.records % kRecordsBetweenLooks == 0 && !look(reader->end().read_bytes)) break;
   }
   survey.facts = reader->facts();

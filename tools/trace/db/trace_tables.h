@@ -42,6 +42,7 @@ struct TraceTables {
         own_device_clocks(database, kOwnDeviceClocks),
         own_device_periods(database, kOwnDevicePeriods),
         own_pauses(database, kOwnPauses),
+        own_tasks(database, kOwnTasks),
         own_counters(database, kOwnCounters),
         own_facts(database, kOwnFacts) {}
 
@@ -55,7 +56,7 @@ struct TraceTables {
     for (Table* table :
          {&processes, &own_processes, &own_threads, &own_calls, &own_decisions, &own_decision_events, &own_memory,
           &own_allocations, &own_drops, &own_steps, &own_marks, &own_clocks, &own_device_work, &own_device_clocks,
-          &own_device_periods, &own_pauses, &own_counters, &own_facts}) {
+          &own_device_periods, &own_pauses, &own_tasks, &own_counters, &own_facts}) {
       table->Create();
     }
   }
@@ -100,6 +101,7 @@ struct TraceTables {
   Table own_device_clocks;
   Table own_device_periods;
   Table own_pauses;
+  Table own_tasks;
   Table own_counters;
   Table own_facts;
 
