@@ -1,11 +1,16 @@
 #include "tools/cli/advise_command.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/screen_columns.h"
 #include "tools/cli/trace_build.h"
 #include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/ranks.h"
 #include "tools/trace/advise/text.h"
 #include "tools/trace/report/report.h"
 
@@ -25,11 +30,34 @@ struct Made {
 
 // Its place in the report; nothing: no process has that rank.
 std::optional<size_t> ProcessOf(const report::Report& report, std::optional<int64_t> rank) {
+  if (report.processes.empty()) return std::nullopt;
   if (!rank) return report.shown;
   const auto at = std::find_if(report.processes.begin(), report.processes.end(),
                                [&](const report::ProcessReport& process) { return process.rank == rank; });
   if (at == report.processes.end()) return std::nullopt;
   return static_cast<size_t>(at - report.processes.begin());
+}
+
+std::string OfOne(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
+                  size_t process) {
+  const advise::Facts facts = advise::ReadFacts(database, report, process);
+  const advise::Findings findings = advise::Advise(facts);
+  return options.json ? FindingsJson(facts, findings) : FormatFindings(facts, findings, ScreenColumns());
+}
+
+// The facts of one rank after another: there may be many.
+std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
+                    const std::vector<size_t>& ranks) {
+  ProgressLine line(kCommand);
+  advise::RanksAdvice advice(report);
+  for (const size_t process : ranks) {
+    line.Show(report::NameOf(report.processes[process]));
+    const advise::Facts facts = advise::ReadFacts(database, report, process);
+    if (!database->ok()) return "";
+    advice.Add(facts, advise::Advise(facts));
+  }
+  const advise::RanksFindings findings = advice.Finish();
+  return options.json ? RanksJson(report, findings) : FormatRanks(report, findings, ScreenColumns());
 }
 
 Made Make(const AdviseOptions& options, const std::string& version) {
@@ -47,9 +75,13 @@ Made Make(const AdviseOptions& options, const std::string& version) {
     report = report::MakeReport(input.database.get(), {.progress = line.Calls()});
   }
   const std::string run = Escape(options.run);
-  const auto process = report.processes.empty() ? std::nullopt : ProcessOf(report, options.rank);
-  std::optional<advise::Facts> facts;
-  if (process && input.database->ok()) facts = advise::ReadFacts(input.database.get(), report, *process);
+  const std::optional<size_t> process = ProcessOf(report, options.rank);
+  std::string text;
+  if (process && report.has_own_tables && input.database->ok()) {
+    const std::vector<size_t> ranks = advise::RanksOf(report);
+    text = !options.rank && ranks.size() > 1 ? OfRanks(options, input.database.get(), report, ranks)
+                                             : OfOne(options, input.database.get(), report, *process);
+  }
   made.again = input.IsToBeRebuilt();
   if (made.again) return made;
   if (input.database->stopped() || EndingSignals::stop()->load()) {
@@ -60,12 +92,11 @@ Made Make(const AdviseOptions& options, const std::string& version) {
     Complain(kCommand, run +
                            ": a database that slipstream did not make: no lines and no steps are in it\n  Name a run "
                            "that `slipstream run --record -- COMMAND` recorded.");
-  } else if (!facts) {
+  } else if (!process) {
     Complain(kCommand,
              run + (options.rank ? ": no process of rank " + std::to_string(*options.rank) : ": no process in it"));
   } else {
-    const advise::Findings findings = advise::Advise(*facts);
-    made.text = options.json ? FindingsJson(*facts, findings) : FormatFindings(*facts, findings);
+    made.text = std::move(text);
     made.status = input.partial() ? kPartial : kSuccess;
   }
   return made;
@@ -74,7 +105,7 @@ Made Make(const AdviseOptions& options, const std::string& version) {
 }  // namespace
 
 int Advise(const AdviseOptions& options, const std::string& version) {
-  if (options.list) return Print(kCommand, options.json ? advise::RulesJson() : advise::FormatRules());
+  if (options.list) return Print(kCommand, options.json ? advise::RulesJson() : advise::FormatRules(ScreenColumns()));
   Made made = Make(options, version);
   if (made.again) {
     AdviseOptions rebuilding = options;

@@ -19,7 +19,7 @@ namespace slipstream::cli {
 struct AdviseOptions {
   std::string run;                     // directory with spool files, one of them, or a database
   std::vector<std::string> more = {};  // parts of the run that lie elsewhere
-  std::optional<int64_t> rank = {};    // the process of this rank; else the one that the report shows
+  std::optional<int64_t> rank = {};    // the process of this rank; else all that make steps
   bool list = false;                   // the rules, and nothing else
   bool json = false;
   TraceInputOptions input = {};

@@ -239,7 +239,7 @@ void AddAdvise(CommandLine* line) {
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
                                "run could not be read to its end. docs/advise.md has a section on each rule.");
   AddRuns(command.app, options, kRunHelp);
-  command.app->add_option("--rank", options->rank, "The process of this rank; else the one that the report is of")
+  command.app->add_option("--rank", options->rank, "The process of this rank alone; else all that make steps")
       ->type_name("N");
   command.app->add_flag("--list", options->list, "Print the rules, and what each needs of a trace");
   command.app->add_flag("--json", options->json, kJsonHelp);

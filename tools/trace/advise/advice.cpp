@@ -44,13 +44,12 @@ Verdict Weighed(const Facts& facts, Verdict verdict) {
   return static_cast<double>(*cost) < kLeastShare * step ? Verdict::Nothing() : verdict;
 }
 
-// What decides on the order, in ns of a step. What nobody can put a number to counts as half of what it is about, or
-// where it is a guess, a quarter.
+}  // namespace
+
+// What nobody can put a number to counts as half of what it is about, or where it is a guess, a quarter.
 int64_t WeightOf(const Advice& advice) {
   return advice.cost.value_or(advice.at_stake / (advice.confidence == Confidence::kLow ? 4 : 2));
 }
-
-}  // namespace
 
 Findings Advise(const Facts& facts) {
   Findings findings;

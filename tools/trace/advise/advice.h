@@ -3,7 +3,8 @@
 //   facts.h    what is looked at
 //   rules.h    the rules, each a pure function of the facts
 //   advice.h   what they say, in the order in which it counts
-//   text.h, json.h   how it is shown
+//   ranks.h    what several ranks have in common, and how they stand beside each other
+//   text.h     how it is shown
 //
 // A rule finds something, or finds nothing, or says why it cannot tell. It never guesses: it gives a number for what a
 // change would save only if the trace has it. That number is at most the time in which the fault shows.
@@ -68,5 +69,8 @@ struct Findings {
 };
 
 Findings Advise(const Facts& facts);
+
+// What decides on the order, in ns of a step.
+int64_t WeightOf(const Advice& advice);
 
 }  // namespace slipstream::advise

@@ -1,3 +1,6 @@
+#include <utility>
+#include <vector>
+
 #include "tools/text/json_text.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/text.h"
@@ -16,36 +19,105 @@ Json PlacesJson(const std::vector<Place>& places) {
   return list;
 }
 
+Json AdviceJson(const Rule& rule, const Advice& advice) {
+  return {{"rule", rule.name},
+          {"finding", advice.finding},
+          {"cost_per_step_ns", OrNull(advice.cost)},
+          {"cost_unknown_because", OrNull(advice.why_unknown)},
+          {"at_stake_per_step_ns", advice.at_stake},
+          {"confidence", NameOf(advice.confidence)},
+          {"evidence", advice.evidence},
+          {"places", PlacesJson(advice.places)},
+          {"change", advice.change},
+          {"snippet", advice.snippet}};
+}
+
+Json NamesJson(const std::vector<const Rule*>& rules) {
+  Json names = Json::array();
+  for (const Rule* const rule : rules) names.push_back(rule->name);
+  return names;
+}
+
+// Rank numbers, null where a process has none.
+Json RankNumbers(const report::Report& report, const RanksFindings& findings, const std::vector<size_t>& ranks) {
+  Json numbers = Json::array();
+  for (const size_t rank : ranks) numbers.push_back(OrNull(report.processes[findings.ranks[rank].process].rank));
+  return numbers;
+}
+
+Json ProcessNumbers(const report::Report& report, const RanksFindings& findings, const std::vector<size_t>& ranks) {
+  Json numbers = Json::array();
+  for (const size_t rank : ranks) numbers.push_back(report.processes[findings.ranks[rank].process].process);
+  return numbers;
+}
+
+Json RowJson(const report::ProcessReport& process, const RankRow& row) {
+  return {{"process", process.process},
+          {"rank", OrNull(process.rank)},
+          {"host", OrNull(process.host)},
+          {"steps", process.measured_steps},
+          {"step_time_median_ns", process.step_time.median},
+          {"idle_per_step_ns", OrNull(row.idle)},
+          {"communication_wait_per_step_ns", OrNull(row.communication_wait)},
+          {"step_time_without_wait_ns", row.work},
+          {"first_finding", row.first == nullptr ? Json(nullptr) : Json(row.first->name)}};
+}
+
+Json SlowestJson(const report::Report& report) {
+  if (!report.slowest) return nullptr;
+  const report::ProcessReport& process = report.processes[report.slowest->process];
+  return {{"process", process.process},
+          {"rank", OrNull(process.rank)},
+          {"difference_per_step_ns", report.slowest->difference}};
+}
+
 }  // namespace
 
 std::string FindingsJson(const Facts& facts, const Findings& findings) {
   Json advice = Json::array();
-  for (const RuleVerdict& found : findings.advice) {
-    const Advice& one = found.verdict.advice;
-    advice.push_back({{"rule", found.rule->name},
-                      {"finding", one.finding},
-                      {"cost_per_step_ns", OrNull(one.cost)},
-                      {"cost_unknown_because", OrNull(one.why_unknown)},
-                      {"at_stake_per_step_ns", one.at_stake},
-                      {"confidence", NameOf(one.confidence)},
-                      {"evidence", one.evidence},
-                      {"places", PlacesJson(one.places)},
-                      {"change", one.change},
-                      {"snippet", one.snippet}});
-  }
+  for (const RuleVerdict& found : findings.advice) advice.push_back(AdviceJson(*found.rule, found.verdict.advice));
   Json abstained = Json::array();
   for (const RuleVerdict& one : findings.abstained) {
     abstained.push_back({{"rule", one.rule->name}, {"why", one.verdict.why}});
   }
-  Json nothing = Json::array();
-  for (const Rule* const rule : findings.nothing) nothing.push_back(rule->name);
   return text::JsonText({{"schema", kAdviseSchema},
                          {"process", facts.process->process},
                          {"steps", facts.process->measured_steps},
                          {"step_time_median_ns", facts.process->step_time.median},
                          {"advice", std::move(advice)},
                          {"cannot_be_told", std::move(abstained)},
-                         {"nothing_found", std::move(nothing)}});
+                         {"nothing_found", NamesJson(findings.nothing)}});
+}
+
+std::string RanksJson(const report::Report& report, const RanksFindings& findings) {
+  const report::ProcessReport& shown = report.processes[report.shown];
+  Json ranks = Json::array();
+  for (const RankRow& row : findings.ranks) ranks.push_back(RowJson(report.processes[row.process], row));
+  Json advice = Json::array();
+  for (const RankFinding& found : findings.advice) {
+    Json one = AdviceJson(*found.rule, found.advice);
+    one["ranks"] = RankNumbers(report, findings, found.ranks);
+    one["processes"] = ProcessNumbers(report, findings, found.ranks);
+    one["figures_of_process"] = report.processes[findings.ranks[found.rank].process].process;
+    advice.push_back(std::move(one));
+  }
+  Json abstained = Json::array();
+  for (const RankAbstention& one : findings.abstained) {
+    abstained.push_back({{"rule", one.rule->name},
+                         {"why", one.why},
+                         {"ranks", RankNumbers(report, findings, one.ranks)},
+                         {"processes", ProcessNumbers(report, findings, one.ranks)}});
+  }
+  return text::JsonText({{"schema", kAdviseSchema},
+                         {"process", shown.process},
+                         {"steps", shown.measured_steps},
+                         {"step_time_median_ns", shown.step_time.median},
+                         {"ranks", std::move(ranks)},
+                         {"slowest", SlowestJson(report)},
+                         {"imbalance", findings.imbalance()},
+                         {"advice", std::move(advice)},
+                         {"cannot_be_told", std::move(abstained)},
+                         {"nothing_found", NamesJson(findings.nothing)}});
 }
 
 std::string RulesJson() {

@@ -7,64 +7,108 @@
 
 #include "policy/text.h"
 #include "tools/text/text.h"
+#include "tools/trace/advise/ranks_text.h"
 #include "tools/trace/advise/rules.h"
-#include "tools/trace/advise/sums.h"
+#include "tools/trace/report/format.h"
 
 namespace slipstream::advise {
 namespace {
 
 using policy::Escape;
+using report::ProcessReport;
+using text::Wrapped;
 
-constexpr size_t kColumns = 110;
+constexpr size_t kTitle = 80;
 
-// Behind `indent` spaces, and behind as many in the lines that it goes on in.
-std::string Wrapped(size_t indent, const std::string& text) {
-  std::string lines;
-  std::string left = text;
-  while (left.size() > kColumns - indent) {
-    const size_t space = left.rfind(' ', kColumns - indent);
-    if (space == std::string::npos || space == 0) break;
-    lines += std::string(indent, ' ') + left.substr(0, space) + "\n";
-    left = left.substr(space + 1);
-  }
-  return lines + std::string(indent, ' ') + left + "\n";
+std::string Title(const ProcessReport& process, size_t columns) {
+  const std::string name = Escape(process.command.empty() ? report::NameOf(process) : process.command);
+  constexpr std::string_view kFront = "slipstream advise: ";
+  return std::string(kFront) + text::Cut(name, std::min(kTitle, columns - kFront.size())) + "\n";
 }
 
-std::string LabelOf(const Place& place) {
+std::string LabelOf(const Place& place, size_t columns) {
   report::SiteReport site;
   site.known = true;
   site.file = place.file;
   site.line = place.line;
   site.function = place.function;
-  return report::SiteLabel(site, kColumns - 12);
+  return report::SiteLabel(site, columns);
 }
 
-std::string Snippet(const std::string& snippet) {
+std::string Snippet(const std::string& snippet, size_t columns) {
   std::string text;
   for (size_t at = 0; at < snippet.size();) {
     const size_t end = std::min(snippet.find('\n', at), snippet.size());
-    text += "        " + snippet.substr(at, end - at) + "\n";
+    text += Wrapped(snippet.substr(at, end - at), columns, 8, 12);
     at = end + 1;
   }
   return text;
 }
 
-std::string Cost(const Facts& facts, const Advice& advice) {
-  const std::string per = facts.process->has_steps ? " per step" : "";
-  if (advice.cost) {
-    return "up to " + report::Time(*advice.cost) + per + " (" + report::Percent(ShareOfStep(facts, *advice.cost), 1) +
-           ")";
+std::string Cost(const ProcessReport& process, const Advice& advice) {
+  const std::string per = process.has_steps ? " per step" : "";
+  if (!advice.cost) {
+    return "gain not known" + (advice.at_stake != 0 ? ", about " + report::Time(advice.at_stake) + per : "");
   }
-  return "gain not known" + (advice.at_stake != 0 ? ", about " + report::Time(advice.at_stake) + per : "");
+  const int64_t whole = process.has_steps ? process.step_time.median : process.measured_time;
+  return "up to " + report::Time(*advice.cost) + per + " (" +
+         report::Percent(static_cast<double>(*advice.cost), static_cast<double>(whole)) + ")";
+}
+
+// `whose`: a line on the ranks that it is of; empty: there is one process.
+std::string FindingText(size_t number, const Rule& rule, const Advice& advice, const ProcessReport& process,
+                        const std::string& whose, size_t columns) {
+  constexpr std::string_view kAt = "      at ";
+  std::string text = "\n" + Wrapped(text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " +
+                                        Cost(process, advice) + ", confidence " + NameOf(advice.confidence),
+                                    columns, 0, 4);
+  if (!whose.empty()) text += Wrapped(whose, columns, 4, 6);
+  text += Wrapped(advice.finding, columns, 4, 4);
+  for (const std::string& line : advice.evidence) text += Wrapped(Escape(line), columns, 6, 8);
+  for (const Place& place : advice.places) {
+    text += std::string(kAt) + LabelOf(place, columns - kAt.size()) + "\n";
+  }
+  if (!advice.cost) text += Wrapped("not known: " + advice.why_unknown, columns, 6, 8);
+  return text + Wrapped(advice.change, columns, 4, 4) + Snippet(advice.snippet, columns);
+}
+
+// What several lack is said once.
+class CannotBeTold {
+ public:
+  void Add(const std::string& name, const std::string& why) {
+    const auto at = std::find_if(by_why_.begin(), by_why_.end(), [&](const auto& one) { return one.first == why; });
+    if (at == by_why_.end()) {
+      by_why_.emplace_back(why, name);
+    } else {
+      at->second += ", " + name;
+    }
+  }
+  std::string Text(size_t columns) const {
+    std::string text = by_why_.empty() ? "" : "\nCANNOT BE TOLD\n";
+    for (const auto& [why, names] : by_why_) text += Wrapped(names + ": " + Escape(why), columns, 2, 4);
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> by_why_;
+};
+
+std::string NothingText(const std::vector<const Rule*>& rules, size_t columns) {
+  std::string names;
+  for (const Rule* const rule : rules) names += (names.empty() ? "" : ", ") + std::string(rule->name);
+  return names.empty() ? "" : "\n" + Wrapped("Nothing found by: " + names, columns, 0, 2);
+}
+
+std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
+  std::string text = "Nothing worth changing was found: " + report::Counted(rules, "rule", "rules") + " looked";
+  if (untold != 0) text += ", and " + std::to_string(untold) + " of them cannot tell, as is said below";
+  return Wrapped(text + ".", columns, 2, 4);
 }
 
 }  // namespace
 
-std::string FormatFindings(const Facts& facts, const Findings& findings) {
-  const report::ProcessReport& process = *facts.process;
-  std::string text = "slipstream advise: " +
-                     report::Cut(Escape(process.command.empty() ? report::NameOf(process) : process.command), 80) +
-                     "\n";
+std::string FormatFindings(const Facts& facts, const Findings& findings, size_t columns) {
+  const ProcessReport& process = *facts.process;
   const size_t rules = findings.advice.size() + findings.abstained.size() + findings.nothing.size();
   std::string about = report::Counted(rules, "rule", "rules") + " looked at ";
   about += process.has_steps
@@ -73,42 +117,50 @@ std::string FormatFindings(const Facts& facts, const Findings& findings) {
                : report::FullName(process) + ", in which no steps were found" +
                      (process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")") +
                      ": times are of all of it";
-  text += Wrapped(2, about);
-  if (findings.advice.empty()) text += "  Nothing was found that a change would gain.\n";
+  std::string text = Title(process, columns) + Wrapped(about, columns, 2, 4);
+  if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
-    const Advice& advice = found.verdict.advice;
-    text += "\n" + text::PadLeft(std::to_string(++number), 2) + ". " + found.rule->name + ": " + Cost(facts, advice) +
-            ", confidence " + NameOf(advice.confidence) + "\n";
-    text += Wrapped(4, advice.finding);
-    for (const std::string& line : advice.evidence) text += Wrapped(6, Escape(line));
-    for (const Place& place : advice.places) text += "      at " + LabelOf(place) + "\n";
-    if (!advice.cost) text += Wrapped(6, "not known: " + advice.why_unknown);
-    text += Wrapped(4, advice.change) + Snippet(advice.snippet);
+    text += FindingText(++number, *found.rule, found.verdict.advice, process, "", columns);
   }
-  if (!findings.abstained.empty()) text += "\nCANNOT BE TOLD\n";
-  // What several lack is said once.
-  std::vector<std::pair<std::string, std::string>> by_why;
-  for (const RuleVerdict& one : findings.abstained) {
-    const auto at =
-        std::find_if(by_why.begin(), by_why.end(), [&](const auto& why) { return why.first == one.verdict.why; });
-    if (at == by_why.end()) {
-      by_why.emplace_back(one.verdict.why, one.rule->name);
-    } else {
-      at->second += std::string(", ") + one.rule->name;
-    }
-  }
-  for (const auto& [why, names] : by_why) text += Wrapped(2, names + ": " + why);
-  std::string nothing;
-  for (const Rule* const rule : findings.nothing) nothing += (nothing.empty() ? "" : ", ") + std::string(rule->name);
-  if (!nothing.empty()) text += "\n" + Wrapped(0, "Nothing found by: " + nothing);
-  return text;
+  CannotBeTold untold;
+  for (const RuleVerdict& one : findings.abstained) untold.Add(one.rule->name, one.verdict.why);
+  return text + untold.Text(columns) + NothingText(findings.nothing, columns);
 }
 
-std::string FormatRules() {
+std::string FormatRanks(const report::Report& report, const RanksFindings& findings, size_t columns) {
+  const size_t rules = Rules().size();
+  std::string text = Title(report.processes[report.shown], columns) +
+                     Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
+                                 report::Counted(findings.ranks.size(), "process", "processes"),
+                             columns, 2, 4) +
+                     RanksText(report, findings, columns);
+  CannotBeTold untold;
+  std::vector<const Rule*> who;
+  for (const RankAbstention& one : findings.abstained) {
+    const bool all = one.ranks.size() == findings.ranks.size();
+    untold.Add(one.rule->name + (all ? "" : " (" + RankNames(report, findings, one.ranks) + ")"), one.why);
+    if (who.empty() || who.back() != one.rule) who.push_back(one.rule);
+  }
+  if (findings.advice.empty()) text += NothingToChange(rules, who.size(), columns);
+  size_t number = 0;
+  for (const RankFinding& found : findings.advice) {
+    const ProcessReport& most = report.processes[findings.ranks[found.rank].process];
+    std::string whose = RankNames(report, findings, found.ranks);
+    whose += found.ranks.size() == 1 ? " only"
+                                     : "; what follows is of " + report::ShortName(most) + ", where it counts most";
+    text += FindingText(++number, *found.rule, found.advice, most, whose, columns);
+  }
+  return text + untold.Text(columns) + NothingText(findings.nothing, columns);
+}
+
+std::string FormatRules(size_t columns) {
+  size_t names = 0;
+  for (const Rule& rule : Rules()) names = std::max(names, text::Columns(rule.name));
   std::string text;
   for (const Rule& rule : Rules()) {
-    text += text::PadRight(rule.name, 26) + text::PadRight(rule.title, 44) + "needs " + rule.needs + "\n";
+    const std::string name = text::PadRight(rule.name, names + 2);
+    text += Wrapped(name + rule.title + "; needs " + rule.needs, columns, 0, name.size());
   }
   return text;
 }

@@ -1,20 +1,28 @@
-// Findings as people read them, 110 columns wide at most, and as JSON.
+// Findings as people read them, and as JSON.
 //
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
+#include "tools/text/columns.h"
 #include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/ranks.h"
 
 namespace slipstream::advise {
 
 inline constexpr char kAdviseSchema[] = "slipstream-advise-1";
 
-std::string FormatFindings(const Facts& facts, const Findings& findings);
+// No line is longer than `columns`. What is cut is whole in the JSON; a place keeps its line.
+std::string FormatFindings(const Facts& facts, const Findings& findings, size_t columns = text::kLeastColumns);
 std::string FindingsJson(const Facts& facts, const Findings& findings);
+// Of several ranks: a table of them in front.
+std::string FormatRanks(const report::Report& report, const RanksFindings& findings,
+                        size_t columns = text::kLeastColumns);
+std::string RanksJson(const report::Report& report, const RanksFindings& findings);
 // `advise --list`.
-std::string FormatRules();
+std::string FormatRules(size_t columns = text::kLeastColumns);
 std::string RulesJson();
 
 }  // namespace slipstream::advise

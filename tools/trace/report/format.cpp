@@ -19,6 +19,14 @@ using text::HumanTime;
 using text::PadLeft;
 using text::WithThousands;
 
+namespace {
+
+// Columns of a file name that is left, and of "...".
+constexpr size_t kLeastFile = 4;
+constexpr size_t kDots = 3;
+
+}  // namespace
+
 std::string Figure(const std::string& text) { return PadLeft(text, kFigure); }
 
 std::string Time(double ns) {
@@ -76,29 +84,18 @@ const char* HostLabel(size_t host) {
   return kLabels[host];
 }
 
-std::string Cut(const std::string& text, size_t columns) {
-  // Of UTF-8, a character is a column here.
-  size_t shown = 0;
-  size_t at = 0;
-  size_t end = text.size();  // where there is still room for the dots
-  while (at < text.size()) {
-    if (shown + 3 == columns) end = at;
-    if (shown == columns) return text.substr(0, end) + "...";
-    at += std::max<size_t>(1, policy::Utf8CharacterLength(std::string_view(text).substr(at)));
-    ++shown;
-  }
-  return text;
-}
-
 std::string SiteLabel(const SiteReport& site, size_t columns) {
   if (!site.known) return site.of_step_thread ? "(no line known)" : "(other threads, no line known)";
-  std::string place;
-  if (site.line) place += ":" + std::to_string(*site.line);
-  if (!site.function.empty()) place += " (" + site.function + ")";
-  if (!site.of_step_thread) place += " [other threads]";
-  std::string whole = Escape(site.file + place);
-  if (whole.size() <= columns) return whole;
-  return Cut(Escape(std::filesystem::path(site.file).filename().string() + place), columns);
+  const std::string line = site.line ? ":" + std::to_string(*site.line) : "";
+  std::string behind = site.function.empty() ? "" : " (" + site.function + ")";
+  if (!site.of_step_thread) behind += " [other threads]";
+  std::string whole = Escape(site.file + line + behind);
+  if (text::Columns(whole) <= columns) return whole;
+  // The line stays, whatever has to go.
+  const std::string file = Escape(std::filesystem::path(site.file).filename().string());
+  std::string place = text::CutFront(file, std::max(columns, line.size() + kLeastFile) - line.size()) + line;
+  if (text::Columns(place) + kDots > columns) return place;
+  return Cut(place + Escape(behind), columns);
 }
 
 std::string PlaceLabel(const Place& place, size_t columns) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "tools/text/columns.h"
 #include "tools/trace/report/report.h"
 
 namespace slipstream::report {
@@ -35,7 +36,8 @@ std::string Wrapped(const std::string& first, const std::string& rest);
 const char* Label(Part part);
 // Of Sweep's host states.
 const char* HostLabel(size_t host);
-// "train.py:42 (step)", of at most `columns`; the file without its folders where it is longer.
+// "train.py:42 (step)", of at most `columns`: where it is longer, the file without its folders, with less of the
+// function, without the beginning of its name. The line stays.
 std::string SiteLabel(const SiteReport& site, size_t columns);
 // "before train.py:42 (step)", likewise.
 std::string PlaceLabel(const Place& place, size_t columns);
@@ -45,8 +47,7 @@ std::string HolderLabel(const HolderReport& holder, size_t columns);
 std::string StreamLabel(int64_t handle);
 // "cudaMemcpyAsync, cudaStreamSynchronize, 2 more"
 std::string FunctionsLabel(const SiteReport& site, size_t columns);
-// At most `columns`, with "..." where something is cut off.
-std::string Cut(const std::string& text, size_t columns);
+using text::Cut;
 // "python3 (pid 7, rank 3)"
 std::string FullName(const ProcessReport& process);
 // "rank 3", else as above.

@@ -191,31 +191,7 @@ std::string RankRow(const Report& report, const ProcessReport& process) {
 
 std::string SlowestText(const Report& report) {
   if (!report.spread) return "";
-  if (!report.slowest) {
-    return Wrapped("  ", "slowest: none: ranks differ by less than their own steps do");
-  }
-  const Slowest& slowest = *report.slowest;
-  const std::string name = ShortName(report.processes[slowest.process]);
-  const ProcessReport& than = report.processes[slowest.than];
-  const std::string by = Time(slowest.difference) + " a step";
-  std::string text;
-  switch (slowest.by) {
-    case Slowest::By::kCommunication:
-      text = "waiting: " + ShortName(than) + " is " + by + " longer in kernels that communicate than " + name +
-             ", which is there last: the others wait for it";
-      break;
-    case Slowest::By::kStepTime:
-      text = "slowest: " + name + ", " + by + " (" +
-             Percent(static_cast<double>(slowest.difference), static_cast<double>(than.step_time.median)) +
-             ") behind " + ShortName(than) + " in the median";
-      break;
-    case Slowest::By::kOutsideWaits:
-      text = "slowest: " + name + ", as it waits least: steps are alike, and it is " + by +
-             " longer outside copies and synchronizations than " + ShortName(than) +
-             " (what the devices did was not recorded)";
-      break;
-  }
-  return Wrapped("  ", text + "; what follows is of it");
+  return Wrapped("  ", SlowestSentence(report) + (report.slowest ? "; what follows is of it" : ""));
 }
 
 std::string Ranks(const Report& report) {

@@ -167,6 +167,28 @@ std::string VerdictSentence(const Report& report, const Verdict& verdict) {
   return Before(report, verdict) + Bottleneck(report, report.processes[verdict.process], verdict);
 }
 
+std::string SlowestSentence(const Report& report) {
+  if (!report.slowest) return "slowest: none: ranks differ by less than their own steps do";
+  const Slowest& slowest = *report.slowest;
+  const std::string name = ShortName(report.processes[slowest.process]);
+  const ProcessReport& than = report.processes[slowest.than];
+  const std::string by = Time(slowest.difference) + " a step";
+  switch (slowest.by) {
+    case Slowest::By::kCommunication:
+      return "waiting: " + ShortName(than) + " is " + by + " longer in kernels that communicate than " + name +
+             ", which is there last: the others wait for it";
+    case Slowest::By::kStepTime:
+      return "slowest: " + name + ", " + by + " (" +
+             Percent(static_cast<double>(slowest.difference), static_cast<double>(than.step_time.median)) +
+             ") behind " + ShortName(than) + " in the median";
+    case Slowest::By::kOutsideWaits:
+      break;
+  }
+  return "slowest: " + name + ", as it waits least: steps are alike, and it is " + by +
+         " longer outside copies and synchronizations than " + ShortName(than) +
+         " (what the devices did was not recorded)";
+}
+
 std::string VerdictText(const Report& report) {
   const std::optional<Verdict> verdict = VerdictOf(report);
   return verdict ? Wrapped("VERDICT: ", VerdictSentence(report, *verdict)) : "";

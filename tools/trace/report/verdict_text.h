@@ -1,4 +1,4 @@
-// The verdict of a report, for people.
+// The verdict of a report and its slowest rank, for people.
 //
 // Threading: pure functions.
 #pragma once
@@ -12,6 +12,9 @@ namespace slipstream::report {
 
 // One sentence, without a line break and without a full stop.
 std::string VerdictSentence(const Report& report, const Verdict& verdict);
+
+// Which rank holds the others up and how that shows, without a full stop: "slowest: rank 3, ...". There is a spread.
+std::string SlowestSentence(const Report& report);
 
 // "VERDICT: ...", of lines of at most kColumns; empty where there is none.
 std::string VerdictText(const Report& report);
