@@ -7,8 +7,16 @@ from torch import nn
 import loop
 
 
+def clip_by_hand(parameters):
+    squares = 0.0
+    for parameter in parameters:
+        squares += parameter.grad.norm().item() ** 2  # fault: item-synchronize
+    if squares > 1.0:
+        torch._foreach_mul_([parameter.grad for parameter in parameters], squares**-0.5)
+
+
 def main():
-    args = loop.options(__doc__, steps=40, width=1024, layers=60, batch=4096)
+    args = loop.options(__doc__, steps=60, width=1024, layers=60, batch=4096)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]
@@ -24,11 +32,10 @@ def main():
             loss = F.cross_entropy(model(x).float(), y)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        squares = 0.0
-        for parameter in model.parameters():
-            squares += parameter.grad.norm().item() ** 2  # fault: item-synchronize
-        if squares > 1.0:
-            torch._foreach_mul_([parameter.grad for parameter in model.parameters()], squares**-0.5)
+        if args.fixed:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0, foreach=True)
+        else:
+            clip_by_hand(list(model.parameters()))
         optimizer.step()
         total += loss.detach()
     print(f"loss {total.item() / args.steps:.3f}")

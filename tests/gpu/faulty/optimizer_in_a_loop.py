@@ -1,4 +1,4 @@
-"""Trains a deep, narrow network with an optimizer that was written by hand, one parameter after the other."""
+"""Trains a deep network with an optimizer that was written by hand, one parameter after the other."""
 
 import torch
 import torch.nn.functional as F
@@ -24,13 +24,26 @@ class Momentum:
             parameter.grad = None
 
 
+class MomentumOfAll(Momentum):
+    """The same, of all parameters at once."""
+
+    @torch.no_grad()
+    def step(self):
+        gradients = torch._foreach_add([p.grad for p in self.parameters], self.parameters, alpha=self.decay)
+        torch._foreach_mul_(self.velocities, self.momentum)
+        torch._foreach_add_(self.velocities, gradients)
+        torch._foreach_add_(self.parameters, self.velocities, alpha=-self.rate)
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
 def main():
-    args = loop.options(__doc__, width=512, layers=150, batch=4096)
+    args = loop.options(__doc__, width=512, layers=100, batch=16384)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.LayerNorm(args.width))]
     model = nn.Sequential(*layers, nn.Linear(args.width, 10)).to(device)
-    optimizer = Momentum(model.parameters(), 1e-3)
+    optimizer = (MomentumOfAll if args.fixed else Momentum)(model.parameters(), 1e-3)
     features = torch.randn(args.batch, args.width, device=device)
     labels = torch.randint(10, (args.batch,), device=device)
     total = torch.zeros((), device=device)

@@ -8,20 +8,25 @@ import loop
 
 
 def main():
-    args = loop.options(__doc__, steps=40, fields=40, samples=24, width=256)
+    args = loop.options(__doc__, steps=80, fields=24, samples=24, width=2048, layers=10)
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     device = torch.device(args.device)
-    model = nn.Sequential(nn.Linear(args.fields * 8, args.width), nn.ReLU(), nn.Linear(args.width, 4)).to(device)
+    widths = [args.fields * 8, *[args.width] * args.layers]
+    hidden = [layer for pair in zip(widths, widths[1:]) for layer in (nn.Linear(*pair), nn.ReLU())]
+    model = nn.Sequential(*hidden, nn.Linear(args.width, 4)).to(device)
+    people = [[torch.rand(8, generator=generator) for _ in range(args.fields)] for _ in range(1000)]
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device.type == "cuda")
     total = torch.zeros((), device=device)
-    for _ in range(args.steps):
-        rows = []
-        for _ in range(args.samples):
-            fields = [torch.rand(8, generator=generator) for _ in range(args.fields)]
-            rows.append(torch.cat([field.to(device) for field in fields]))  # fault: many-small-copies
+    for step in range(args.steps):
+        chosen = [people[(step * args.samples + number) % len(people)] for number in range(args.samples)]
+        if args.fixed:
+            rows = torch.stack([torch.cat(fields) for fields in chosen]).to(device)
+        else:
+            rows = torch.stack([torch.cat([field.to(device) for field in fields]) for fields in chosen])  # fault: many-small-copies
         labels = torch.randint(4, (args.samples,), generator=generator).to(device)
-        loss = F.cross_entropy(model(torch.stack(rows)), labels)
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(rows), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()

@@ -8,7 +8,7 @@ import loop
 
 
 def main():
-    args = loop.options(__doc__, steps=25, width=1024, layers=4, batch=8, length=512)
+    args = loop.options(__doc__, steps=60, width=1024, layers=4, batch=8, length=512)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layer = nn.TransformerEncoderLayer(args.width, 16, 4 * args.width, dropout=0.0, batch_first=True, norm_first=True)
@@ -20,8 +20,9 @@ def main():
     total = torch.zeros((), device=device)
     for step in range(args.steps):
         batch = tokens[step % len(tokens)]
-        hidden = model["body"](model["words"](batch[:, :-1]))
-        loss = F.cross_entropy(model["head"](hidden).flatten(0, 1), batch[:, 1:].flatten())
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.fixed):
+            hidden = model["body"](model["words"](batch[:, :-1]))
+            loss = F.cross_entropy(model["head"](hidden).flatten(0, 1), batch[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # fault: no-tensor-cores
         optimizer.step()
