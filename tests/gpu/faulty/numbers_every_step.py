@@ -16,7 +16,7 @@ def clip_by_hand(parameters):
 
 
 def main():
-    args = loop.options(__doc__, steps=60, width=1024, layers=60, batch=4096)
+    args = loop.options(__doc__, steps=80, width=1024, layers=30, batch=8192)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]

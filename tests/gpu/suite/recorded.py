@@ -11,7 +11,7 @@ ENVIRONMENT = {"SLIPSTREAM_TRACER_DEVICE": "cupti", "PYTHONWARNINGS": "ignore"}
 # What a well-tuned training may be told that it could win, as a part of its step.
 LEAST_TO_WIN = 0.03
 # A trace is kept where it is no longer than this, compressed.
-MOST_KEPT = 4 << 20
+MOST_KEPT = 8 << 20
 
 
 def run_in(folder):
