@@ -61,7 +61,7 @@ Read ReadOnce(const CompareRunsOptions& options, const std::string& name, const 
   read.run.partial = input.partial();
   {
     ProgressLine line(kCommand);
-    read.run.report = report::MakeReport(input.database.get(), {.progress = line.Calls()});
+    read.run.report = report::MakeReport(input.database.get(), {.all_kernels = true, .progress = line.Calls()});
   }
   const std::optional<size_t> process = ProcessOf(read.run.report, options.rank);
   if (process) {

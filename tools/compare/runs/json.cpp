@@ -1,3 +1,7 @@
+#include <array>
+#include <utility>
+#include <vector>
+
 #include "tools/compare/ratio.h"
 #include "tools/compare/runs/text.h"
 #include "tools/text/json_text.h"
@@ -49,6 +53,54 @@ Json PartsJson(const RunsComparison& comparison) {
   return parts;
 }
 
+Json ChangeJson(const std::array<double, 2>& times) {
+  return {{"first_ns", times[0]}, {"second_ns", times[1]}, {"difference_ns", times[1] - times[0]}};
+}
+
+Json OnlyIn(bool in_first, bool in_second) {
+  return in_first && in_second ? Json(nullptr) : Json(in_first ? "first" : "second");
+}
+
+Json LinesJson(const RunsComparison& comparison) {
+  Json lines = Json::array();
+  for (const LineChange& change : comparison.lines) {
+    const auto times = [&](LineMeasure measure, bool is_known) {
+      return is_known ? ChangeJson(change.times[static_cast<size_t>(measure)]) : Json(nullptr);
+    };
+    lines.push_back({{"file", OrNull(change.line.file)},
+                     {"line", OrNull(change.line.line)},
+                     {"function", OrNull(change.line.function)},
+                     {"of_step_thread", change.line.of_step_thread},
+                     {"was_file", OrNull(change.was_file)},
+                     {"was_line", OrNull(change.was_line)},
+                     {"only_in", OnlyIn(change.in_first, change.in_second)},
+                     {"device_idle", times(LineMeasure::kIdle, comparison.by_device)},
+                     {"in_calls", times(LineMeasure::kInCalls, true)},
+                     {"outside_before", times(LineMeasure::kBefore, true)},
+                     {"kernels", times(LineMeasure::kKernels, comparison.lines_of_kernels)}});
+  }
+  return lines;
+}
+
+Json WorkJson(const RunsComparison& comparison, const std::vector<WorkChange>& changes, const char* name,
+              bool with_bytes) {
+  if (!comparison.by_device || !comparison.step) return nullptr;
+  Json list = Json::array();
+  for (const WorkChange& change : changes) {
+    Json work = {{name, change.name},
+                 {"only_in", OnlyIn(change.counts[0] != 0, change.counts[1] != 0)},
+                 {"first_count", change.counts[0]},
+                 {"second_count", change.counts[1]}};
+    work.update(ChangeJson(change.times));
+    if (with_bytes) {
+      work["first_bytes"] = change.bytes[0];
+      work["second_bytes"] = change.bytes[1];
+    }
+    list.push_back(std::move(work));
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string RunsComparisonJson(const RunsComparison& comparison, int exit_status) {
@@ -62,9 +114,9 @@ std::string RunsComparisonJson(const RunsComparison& comparison, int exit_status
   root["step_time"] = StepJson(comparison.step);
   root["parts_of"] = comparison.by_device ? "device" : "host";
   root["parts"] = PartsJson(comparison);
-  root["lines"] = Json::array();
-  root["kernels"] = Json::array();
-  root["copies"] = Json::array();
+  root["lines"] = LinesJson(comparison);
+  root["kernels"] = WorkJson(comparison, comparison.kernels, "name", false);
+  root["copies"] = WorkJson(comparison, comparison.copies, "kind", true);
   root["notes"] = std::move(notes);
   return text::JsonText(root);
 }

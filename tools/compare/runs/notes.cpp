@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 #include "tools/text/text.h"
 #include "tools/trace/report/format.h"
@@ -64,7 +66,10 @@ void Notes::Steps() {
   const auto begins = [](const std::string& site) {
     return site.empty() ? std::string("where the program says so") : "at " + site;
   };
-  if (!first.empty() && WithoutLine(first) == WithoutLine(second)) {
+  const StepSite a = SiteOf(first);
+  const StepSite b = SiteOf(second);
+  const auto name = [](const std::string& file) { return std::filesystem::path(file).filename(); };
+  if (!first.empty() && a.function == b.function && name(a.file) == name(b.file)) {
     Say(false, "steps begin at " + first + " in the first run, at " + second + " in the second");
   } else {
     Say(true, "steps begin " + begins(first) + " in the first run, " + begins(second) +
@@ -172,12 +177,13 @@ void Notes::Rest() {
 
 std::vector<Note> NotesOn(const RecordedRun& first, const RecordedRun& second) { return Notes(first, second).Make(); }
 
-std::string WithoutLine(const std::string& step_site) {
-  const size_t function = step_site.rfind(" (");
-  const size_t end = std::min(function, step_site.size());
+StepSite SiteOf(const std::string& step_site) {
+  const size_t end = std::min(step_site.rfind(" ("), step_site.size());
   const size_t colon = step_site.rfind(':', end);
-  if (colon == std::string::npos) return step_site;
-  return step_site.substr(0, colon) + step_site.substr(end);
+  if (colon == std::string::npos) return {.file = step_site, .function = ""};
+  std::string function = step_site.substr(end);
+  if (function.starts_with(" (") && function.ends_with(")")) function = function.substr(2, function.size() - 3);
+  return {.file = step_site.substr(0, colon), .function = std::move(function)};
 }
 
 }  // namespace slipstream::compare

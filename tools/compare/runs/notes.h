@@ -14,7 +14,11 @@ namespace slipstream::compare {
 // The unsound ones first.
 std::vector<Note> NotesOn(const RecordedRun& first, const RecordedRun& second);
 
-// "train.py (step)" of "train.py:8 (step)", the line that steps begin at: what stays when lines are put in above it.
-std::string WithoutLine(const std::string& step_site);
+// The line that steps begin at, "train.py:8 (step)", without its number: that changes where lines are put in above.
+struct StepSite {
+  std::string file;
+  std::string function;
+};
+StepSite SiteOf(const std::string& step_site);
 
 }  // namespace slipstream::compare

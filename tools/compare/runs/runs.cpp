@@ -1,10 +1,11 @@
 #include "tools/compare/runs/runs.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
+#include "tools/compare/runs/lines.h"
 #include "tools/compare/runs/notes.h"
+#include "tools/compare/runs/work.h"
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/steps.h"
 
@@ -99,6 +100,12 @@ RunsComparison CompareRecorded(const RecordedRun& first, const RecordedRun& seco
   comparison.by_device = first.Device() != nullptr && second.Device() != nullptr;
   if (first.HasSteps() && second.HasSteps()) {
     comparison.step = CompareSteps(TimesOf(first.of()), TimesOf(second.of()));
+    comparison.lines = CompareLines(first, second);
+    if (comparison.by_device) {
+      comparison.lines_of_kernels = !first.Device()->kernel_lines.empty() && !second.Device()->kernel_lines.empty();
+      comparison.kernels = CompareKernels(first, second);
+      comparison.copies = CompareCopies(first, second);
+    }
     comparison.parts = comparison.by_device ? DeviceParts(first, second) : HostParts(first.of(), second.of());
   }
   comparison.notes = NotesOn(first, second);

@@ -1,6 +1,8 @@
 // Two recorded runs, compared: what of a step got longer or shorter. Start reading here.
 //
 //   step_difference.h   how much longer a step is, and how sure that is
+//   lines.h             lines of the program, found again where they have moved
+//   work.h              kernels and copies
 //   notes.h             what makes the comparison unsound
 //   text.h              what is made of a RunsComparison, as text and as JSON
 //
@@ -11,6 +13,7 @@
 // Times are ns of a step: sums over the measured steps, divided by their number.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -54,6 +57,38 @@ struct Note {
   bool unsound = false;  // what is compared may not be the same work, or not measured alike
 };
 
+// What a line of the program has of a step.
+enum class LineMeasure : uint8_t {
+  kIdle,     // the device was idle while the host was in its calls, or before one of them
+  kInCalls,  // on the host, in its calls
+  kBefore,   // on the host, outside all calls, before one of its own
+  kKernels,  // durations of the kernels that it launched, summed up
+};
+inline constexpr size_t kLineMeasures = 4;
+
+// A line, in both runs.
+struct LineChange {
+  report::LineReport line;          // as the second run has it; else as the first one does
+  std::string was_file;             // in the first run; empty: the same
+  std::optional<int64_t> was_line;  // likewise
+  bool in_first = false;
+  bool in_second = false;
+  std::array<std::array<double, 2>, kLineMeasures> times{};  // by measure and run
+
+  double Of(LineMeasure measure, size_t run) const { return times[static_cast<size_t>(measure)][run]; }
+  double Difference(LineMeasure measure) const { return Of(measure, 1) - Of(measure, 0); }
+};
+
+// Kernels of one name, or copies of one kind, in both runs.
+struct WorkChange {
+  std::string name;
+  std::array<double, 2> counts{};  // of a step; 0: only the other run has some
+  std::array<double, 2> bytes{};   // of copies
+  std::array<double, 2> times{};   // their durations, summed up
+
+  double difference() const { return times[1] - times[0]; }
+};
+
 struct RunsComparison {
   const RecordedRun* first = nullptr;
   const RecordedRun* second = nullptr;
@@ -61,6 +96,11 @@ struct RunsComparison {
   std::optional<StepDifference> step;  // nothing: a run has no measured steps, and what follows is empty
   bool by_device = false;              // the parts are what a device was at; else what the host's step thread was
   std::vector<PartChange> parts;       // those that there are in one of the runs; they add up to the step
+  std::vector<LineChange> lines;       // by the largest of their changes
+  bool lines_of_kernels = false;       // both runs know which line launched what
+  // Of the device, by their changes; empty where parts are the host's.
+  std::vector<WorkChange> kernels;
+  std::vector<WorkChange> copies;
 };
 
 // Both runs, which have that process, must outlive the comparison.

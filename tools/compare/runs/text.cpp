@@ -1,8 +1,10 @@
 #include "tools/compare/runs/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "policy/text.h"
 #include "tools/compare/blocks.h"
@@ -119,6 +121,132 @@ std::string Parts(const RunsComparison& comparison) {
   return text + Row("a step, mean", comparison.step->first, comparison.step->second);
 }
 
+constexpr size_t kShown = 10;
+
+// What `Put` makes of the first kShown of them, and a row for the others.
+template <typename Change, typename Put>
+std::string Table(const std::string& what, const std::vector<Change>& changes, const Put& put) {
+  std::string text = Heading(what);
+  std::array<double, 2> rest{};
+  size_t shown = 0;
+  for (const Change& change : changes) {
+    const bool differs = std::abs(change.times[1] - change.times[0]) >= 0.5;
+    if (differs && shown < kShown) {
+      text += put(change);
+      ++shown;
+      continue;
+    }
+    for (size_t i = 0; i < rest.size(); ++i) rest[i] += change.times[i];
+  }
+  if (shown == 0) text += "  none differs\n";
+  if (changes.size() > shown) {
+    text += Row(Counted(changes.size() - shown, shown == 0 ? "in all" : "more", shown == 0 ? "in all" : "more"),
+                rest[0], rest[1]);
+  }
+  return text;
+}
+
+// Of one measure.
+struct LineTime {
+  const LineChange* line = nullptr;
+  std::array<double, 2> times{};
+};
+
+std::string Marks(const LineChange& line) {
+  if (!line.in_first) return " [new]";
+  if (!line.in_second) return " [gone]";
+  std::string was;
+  if (line.was_line) was = " [was line " + std::to_string(*line.was_line) + "]";
+  return line.was_file.empty() || line.was_line ? was : " [moved]";
+}
+
+std::string LineLabel(const LineChange& line, size_t columns) {
+  report::SiteReport site;
+  site.known = line.line.known;
+  site.of_step_thread = line.line.of_step_thread;
+  site.file = line.line.file;
+  site.line = line.line.line;
+  site.function = line.line.function;
+  const std::string marks = Marks(line);
+  return report::SiteLabel(site, columns - std::min(columns / 2, marks.size())) + marks;
+}
+
+std::string LineRow(const LineTime& of) { return Row(LineLabel(*of.line, kLabel), of.times[0], of.times[1]); }
+
+std::string LineTable(const RunsComparison& comparison, const std::string& what, LineMeasure measure) {
+  std::vector<LineTime> lines;
+  for (const LineChange& line : comparison.lines) {
+    const LineTime of = {.line = &line, .times = {line.Of(measure, 0), line.Of(measure, 1)}};
+    if (of.times[0] != 0 || of.times[1] != 0) lines.push_back(of);
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const LineTime& a, const LineTime& b) {
+    return std::abs(a.times[1] - a.times[0]) > std::abs(b.times[1] - b.times[0]);
+  });
+  return Table(what, lines, LineRow);
+}
+
+std::string Lines(const RunsComparison& comparison) {
+  std::string text;
+  if (comparison.by_device) text += LineTable(comparison, "LINES: GPU idle there or before", LineMeasure::kIdle);
+  text += LineTable(comparison, "LINES: host in their CUDA calls", LineMeasure::kInCalls);
+  if (!comparison.by_device) text += LineTable(comparison, "LINES: host outside, before them", LineMeasure::kBefore);
+  if (comparison.lines_of_kernels) {
+    text += LineTable(comparison, "LINES: kernels they launched", LineMeasure::kKernels);
+  }
+  return text;
+}
+
+// "30 x", "30 -> 12 x"
+std::string Counts(const WorkChange& work) {
+  const std::string first = report::Number(work.counts[0]);
+  const std::string second = report::Number(work.counts[1]);
+  return first == second ? first + " x" : first + " -> " + second + " x";
+}
+
+std::string WorkRow(const WorkChange& work) {
+  const char* const marks = work.counts[0] == 0 ? " [new]" : work.counts[1] == 0 ? " [gone]" : "";
+  const std::string behind = "  " + Counts(work) + marks;
+  const size_t room = kLabel - std::min(kLabel - 8, behind.size());
+  return Row(PadRight(Cut(Escape(work.name), room), room) + behind, work.times[0], work.times[1]);
+}
+
+std::string Work(const RunsComparison& comparison) {
+  if (!comparison.by_device) return "";
+  return Table("KERNELS, by name: sum of durations", comparison.kernels, WorkRow) +
+         Table("COPIES AND SETS of device memory", comparison.copies, WorkRow);
+}
+
+// What changed most the way the step did; null: nothing.
+template <typename Change, typename Get>
+const Change* MostOf(const std::vector<Change>& changes, double direction, const Get& get) {
+  const Change* most = nullptr;
+  for (const Change& change : changes) {
+    if (direction * get(change) > (most == nullptr ? 0 : direction * get(*most))) most = &change;
+  }
+  return most;
+}
+
+// The part with most of the difference, and what of it.
+std::string Mostly(const RunsComparison& comparison) {
+  if (!comparison.step || !comparison.step->different) return "";
+  const double direction = comparison.step->difference() > 0 ? 1 : -1;
+  const PartChange* const part =
+      MostOf(comparison.parts, direction, [](const PartChange& of) { return of.difference(); });
+  if (part == nullptr) return "";
+  std::string text = "Most of it: " + part->label + ", " + Difference(part->difference());
+  if (part->name.starts_with("idle_")) {
+    const auto idle = [](const LineChange& of) { return of.Difference(LineMeasure::kIdle); };
+    const LineChange* const line = MostOf(comparison.lines, direction, idle);
+    if (line != nullptr) text += "; of lines " + LineLabel(*line, kWidth - 30) + ", " + Difference(idle(*line));
+  } else if (part->name == "computes") {
+    const auto time = [](const WorkChange& of) { return of.difference(); };
+    const WorkChange* const kernel = MostOf(comparison.kernels, direction, time);
+    if (kernel != nullptr)
+      text += "; of kernels " + Cut(Escape(kernel->name), kWidth - 30) + ", " + Difference(time(*kernel));
+  }
+  return Sentence(text);
+}
+
 }  // namespace
 
 std::string FormatRunsComparison(const RunsComparison& comparison) {
@@ -126,12 +254,12 @@ std::string FormatRunsComparison(const RunsComparison& comparison) {
   for (const Note& note : comparison.notes) {
     if (note.unsound) text += Sentence("CAUTION: " + Escape(note.text) + ".");
   }
-  text += Verdict(comparison);
+  text += Verdict(comparison) + Mostly(comparison);
   text += Runs(comparison);
   for (const Note& note : comparison.notes) {
     if (!note.unsound) text += Wrapped("  note:   ", "          ", Escape(note.text));
   }
-  if (comparison.step) text += Parts(comparison);
+  if (comparison.step) text += Parts(comparison) + Lines(comparison) + Work(comparison);
   return text;
 }
 

@@ -539,7 +539,7 @@ void Pass::FinishDevices(ProcessSum* sum) {
     std::sort(device.top.begin(), device.top.end(), [](const KernelReport& a, const KernelReport& b) {
       return a.time != b.time ? a.time > b.time : a.name < b.name;
     });
-    if (device.top.size() > kKernelsKept) device.top.resize(kKernelsKept);
+    if (!options_.all_kernels && device.top.size() > kKernelsKept) device.top.resize(kKernelsKept);
     for (const auto& [kind, copies] : from.copies) {
       DeviceCopyReport& one = device.copies.emplace_back(copies);
       copy_name.Again();

@@ -438,7 +438,8 @@ struct Report {
 };
 
 struct ReportOptions {
-  bool timeline = false;  // asks once more about one step, memory over time, and time by stack
+  bool timeline = false;     // asks once more about one step, memory over time, and time by stack
+  bool all_kernels = false;  // DeviceReport::top has every name, else no more than a screen or a page shows
   std::function<void(uint64_t calls, uint64_t all_calls)> progress = {};
 };
 
