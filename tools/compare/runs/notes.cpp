@@ -98,9 +98,8 @@ void Notes::Missing(const RecordedRun& run, const std::string& which) {
   if (process.drops_everywhere) {
     Say(true, which + " lost records in every step: what they took counts as time outside CUDA calls");
   } else if (process.dropped != 0) {
-    Say(true, which + " lost " + Counted(process.dropped, "record", "records") + ": " +
-                  Counted(process.dropped_steps, "step", "steps") + " without them " +
-                  (process.dropped_steps == 1 ? "is" : "are") + " left out");
+    Say(true, which + " lost " + Counted(process.dropped, "record", "records") + ", and " +
+                  Counted(process.dropped_steps, "step with such a gap is", "steps with such gaps are") + " left out");
   }
 }
 
