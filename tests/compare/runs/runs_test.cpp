@@ -191,8 +191,7 @@ TEST(NotesTest, WhatIsNotTheSame) {
   RecordedRun second = RunOf("b", 10, 1000);
   AddDevice(&first, 400);
   AddDevice(&second, 400).name = "NVIDIA H200";
-  ProcessOf(&first).world_size = 1;
-  ProcessOf(&second).world_size = 8;
+  ProcessOf(&second).world_size = 8;  // the first knows of none
   ProcessOf(&first).host = "one";
   ProcessOf(&second).host = "other";
   first.facts = {{"policy", "defaults"}, {"runtime", "13000 /a/libcudart.so"}, {"pid", "7"}};
@@ -204,6 +203,17 @@ TEST(NotesTest, WhatIsNotTheSame) {
   EXPECT_EQ(Texts(notes, false), (Words{"hosts differ: one in the first run, other in the second"}));
   EXPECT_TRUE(notes[0].unsound);
   EXPECT_FALSE(notes.back().unsound);
+}
+
+TEST(NotesTest, SeveralDevicesOfAProcess) {
+  RecordedRun first = RunOf("a", 10, 1000);
+  RecordedRun second = RunOf("b", 10, 1000);
+  AddDevice(&first, 400);
+  AddDevice(&first, 300);
+  AddDevice(&second, 400);
+  EXPECT_EQ(Texts(NotesOn(first, second), false),
+            (Words{"numbers of GPUs that the process uses differ: 2 in the first run, 1 in the second",
+                   "of several GPUs of a process, the one that computes most is compared"}));
 }
 
 TEST(NotesTest, StepsThatBeginElsewhere) {

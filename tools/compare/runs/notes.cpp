@@ -83,10 +83,15 @@ void Notes::Machine() {
   if (first != nullptr && second != nullptr) {
     Differ(true, "GPUs", first->name, second->name);
     if (first->name == second->name) Differ(true, "SMs of the GPUs", Number(first->sms), Number(second->sms));
-    Differ(false, "numbers of GPUs that the process uses", std::to_string(a_.of().devices.size()),
-           std::to_string(b_.of().devices.size()));
+    const size_t devices = a_.of().devices.size();
+    const size_t others = b_.of().devices.size();
+    Differ(false, "numbers of GPUs that the process uses", std::to_string(devices), std::to_string(others));
+    if (std::max(devices, others) > 1)
+      Say(false, "of several GPUs of a process, the one that computes most is compared");
   }
-  Differ(true, "numbers of ranks (world size)", Number(a_.of().world_size), Number(b_.of().world_size));
+  // A process without a launcher knows of none.
+  Differ(true, "numbers of ranks (world size)", std::to_string(a_.of().world_size.value_or(1)),
+         std::to_string(b_.of().world_size.value_or(1)));
   Differ(true, "ranks of the processes", Number(a_.of().rank), Number(b_.of().rank));
   Differ(false, "hosts", a_.of().host, b_.of().host);
   Differ(false, "processors that the process may use", Fact(a_, "processors"), Fact(b_, "processors"));
