@@ -142,7 +142,11 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Call, typename 
   if ((recording & kRouteEngines) == recording) return MakeKnown<kGroup, kId>(recording, call, arguments...);
   const uint64_t nvtx_bytes = recording & tracer::kRecordNvtx ? detail().bytes : 0;
   tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
+  // What copies carry is of use to a trace alone.
+  const bool wants_fingerprints = kGroup == tracer::HookGroup::kCopy && (recording & tracer::kRecordTrace) != 0;
+  if (wants_fingerprints) transfer::Engine::WantFingerprints(true);
   const cudaError_t result = MakeKnown<kGroup, kId>(recording, call, arguments...);
+  if (wants_fingerprints) transfer::Engine::WantFingerprints(false);
   const bool failed = IsFailure(kGroup, result);
   tracer::CallDetail done = failed ? tracer::CallDetail() : detail();
   if constexpr (IsAboutMemory(kGroup)) done.caller = caller;

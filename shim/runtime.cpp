@@ -119,14 +119,17 @@ std::array<const char*, kDecisions> DecisionNames() {
   return names;
 }
 
-void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, tracer::CallShare share) {
+void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, tracer::CallShare share, uint64_t contents = 0) {
   if (tracer::Tracer* const tracer = g_tracer.load(std::memory_order_acquire)) {
-    tracer->CountDecision(index, bytes, time_ns, share);
+    tracer->CountDecision(index, bytes, time_ns, share, contents);
   }
 }
 
 void CountTransfer(transfer::Decision decision, uint64_t bytes, uint64_t time_ns) {
-  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns, ShareOf(decision));
+  const bool promoted =
+      decision == transfer::Decision::kH2dPromotedSmall || decision == transfer::Decision::kH2dPromotedLarge;
+  CountDecision(kTransferDecisions + static_cast<size_t>(decision), bytes, time_ns, ShareOf(decision),
+                promoted ? transfer::Engine::Fingerprint() : 0);
 }
 
 // The debts of skipped synchronizations are the ledger's, and stand in the list of the engine that skips them.

@@ -224,8 +224,8 @@ void Tracer::RecordMemory(const MemoryFigures& figures) {
 
 bool Tracer::WantsDeviceUse(int32_t device) { return trace_ != nullptr && trace_->WantsDeviceUse(device); }
 
-void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share) {
-  if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns);
+void Tracer::CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share, uint64_t contents) {
+  if (trace_ != nullptr) trace_->Decided(index, share, bytes, time_ns, contents);
   if (file_ != nullptr && index < file_->decision_count()) {
     ThreadBlock* const block = BlockOfThisThread();
     DecisionCounter& counter = block->decisions[index];

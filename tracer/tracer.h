@@ -104,8 +104,9 @@ class Tracer {
   // What an engine decides, by name. Once, before any count; more than kMaxDecisions are left out.
   void NameDecisions(std::span<const char* const> names);
   // Counts one decision on the calling thread, and notes it in the record and the NVTX range of the call that the
-  // thread is in. Lock-free; nothing without a counter file, a trace or a tool.
-  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share);
+  // thread is in. Lock-free; nothing without a counter file, a trace or a tool. `contents`: a fingerprint of what the
+  // copy carries, for the trace; 0: not known.
+  void CountDecision(size_t index, uint64_t bytes, uint64_t time_ns, CallShare share, uint64_t contents = 0);
   // What the pool of a device holds now. Lock-free; nothing without a counter file or a trace.
   void RecordMemory(const MemoryFigures& figures);
   // CallRecorder::WantsDeviceUse; false: there is no trace.

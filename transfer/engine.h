@@ -71,6 +71,12 @@ class Engine {
   cudaError_t Copy(RealCopy* real, void* destination, const void* source, size_t bytes, cudaMemcpyKind kind,
                    bool per_thread);
 
+  // Whether copies that the calling thread makes from here on get a fingerprint (fingerprint.h), where they are
+  // promoted: then the engine has read their bytes itself.
+  static void WantFingerprints(bool wanted) { State().wants_fingerprints = wanted; }
+  // Of the copy whose promotion is being counted; 0: it has none.
+  static uint64_t Fingerprint() { return State().fingerprint; }
+
   // -- synchronizations
   // Whether the call is to return success without being made.
   bool SkipStreamSynchronize(cudaStream_t stream, bool per_thread);
@@ -173,6 +179,7 @@ class Engine {
   static Delivery::To ToOf(const Request& request) {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
+  static void TakeFingerprint(const char* memory, size_t bytes);
   bool PromoteSmall(const Request& request, cuda::FenceRef* fence);
   bool PromoteLarge(const Request& request, cuda::FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);

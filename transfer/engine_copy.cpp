@@ -7,6 +7,7 @@
 #include "cuda/clock.h"
 #include "cuda/own_work.h"
 #include "transfer/engine.h"
+#include "transfer/fingerprint.h"
 #include "transfer/pieces.h"
 
 namespace slipstream::transfer {
@@ -171,6 +172,12 @@ Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destinati
   return ledger_.MayBeWritten(source) ? Decision::kH2dDeclinedHostEffect : kPromote;
 }
 
+// Of a copy's source, all of which has just been read.
+void Engine::TakeFingerprint(const char* memory, size_t bytes) {
+  ThreadState& thread = State();
+  thread.fingerprint = thread.wants_fingerprints ? FingerprintOf(memory, bytes) : 0;
+}
+
 bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
   const auto take = [&, thread = ledger_.ThreadId()] {
     return small_.Take(request.in.context, request.key, thread, State().small_page, request.bytes);
@@ -196,6 +203,7 @@ bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
   // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
   // it is, gets no synchronization skipped.
   if (*fence) small_.Commit(place, *fence);
+  TakeFingerprint(request.source, request.bytes);
   Count(Decision::kH2dPromotedSmall, request.bytes);
   return true;
 }
@@ -269,6 +277,7 @@ bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
     return false;
   }
   if (busy && lease != 0) Count(Decision::kH2dAhead, request.bytes);
+  TakeFingerprint(request.source, request.bytes);
   Count(Decision::kH2dPromotedLarge, request.bytes);
   return true;
 }

@@ -22,6 +22,8 @@ struct Candidate {
 struct ThreadState {
   Candidate candidate;
   uint32_t small_page = 0;  // of SmallStaging, that it used last
+  bool wants_fingerprints = false;
+  uint64_t fingerprint = 0;  // of the copy that was promoted last; 0: it has none
 };
 
 }  // namespace slipstream::transfer

@@ -128,6 +128,36 @@ TEST_F(FactsTest, WhatTheMachineHas) {
   EXPECT_EQ(facts_.processors, std::nullopt);
 }
 
+// In each step one decision at line 10, and one at line 30.
+TEST_F(FactsTest, UploadsOfTheSameBytes) {
+  Sample("0.spool", 0);
+  BuildWell();
+  Read();
+  EXPECT_EQ(facts_.fingerprinted, 0U);
+  const std::string events = "UPDATE SLIPSTREAM_DECISION_EVENTS SET ";
+  const std::string of = " WHERE decisionId = (SELECT id FROM StringIds WHERE value = 'transfer.sync.";
+  report::Execute(database_, events + "contents = -77, bytes = 4096" + of + "skipped')");
+  report::Execute(database_, events + "contents = rowid, bytes = 4096" + of + "settled.query')");
+  Read();
+  EXPECT_EQ(facts_.fingerprinted, 2 * kSteps);
+  ASSERT_EQ(facts_.same_uploads.size(), 1U);
+  const SameUpload& upload = facts_.same_uploads[0];
+  EXPECT_EQ(upload.place.line, 10);
+  EXPECT_EQ(upload.bytes, 4096);
+  EXPECT_EQ(upload.copies, kSteps);
+  EXPECT_EQ(upload.steps, kSteps);
+  EXPECT_EQ(upload.time, static_cast<int64_t>(50 * kSteps));
+  // The same bytes, and another size in one step of eight: that is less than nine of ten.
+  report::Execute(database_, events +
+                                 "bytes = 5 WHERE rowid = (SELECT max(rowid) FROM SLIPSTREAM_DECISION_EVENTS "
+                                 "WHERE contents = -77)");
+  Read();
+  EXPECT_TRUE(facts_.same_uploads.empty());
+  report::Execute(database_, "ALTER TABLE SLIPSTREAM_DECISION_EVENTS DROP COLUMN contents");
+  Read();
+  EXPECT_EQ(facts_.fingerprinted, 0U) << "an older database";
+}
+
 // Looks while the measured steps ran count, and times of looks that reach into them.
 TEST_F(FactsTest, WhatIsAtWork) {
   Sample("0.spool", 0);

@@ -92,6 +92,14 @@ class RulesTest : public ::testing::Test {
     group.time = static_cast<int64_t>(kSteps) * time;
     group.least = group.most = bytes;
   }
+  // Of every step: so many copies of the same bytes.
+  void Same(const Place& place, uint64_t copies, int64_t bytes, int64_t time) {
+    facts_.same_uploads.push_back({.place = place,
+                                   .bytes = bytes,
+                                   .copies = copies * kSteps,
+                                   .steps = kSteps,
+                                   .time = static_cast<int64_t>(copies * kSteps) * time});
+  }
   // Of this process, which is alone on its machine: in a second of looks, so many processors' worth of time.
   void Workers(int64_t most, double ran = 0, double waited = 0) { facts_.tasks.workers = Tasks(most, ran, waited); }
   void Threads(int64_t most, double ran, double waited = 0) { facts_.tasks.threads = Tasks(most, ran, waited); }
@@ -261,6 +269,56 @@ TEST_F(RulesTest, ExposedCopies) {
   ExpectAdvice("exposed-copies", kMs);
   report_.device_copies_recorded = false;
   ExpectAbstains("exposed-copies");
+}
+
+// A mask of 4 MiB, which takes 200 us of the host and, without a kernel beside, 300 us of the device.
+TEST_F(RulesTest, SameDataAgain) {
+  ExpectAbstains("same-data-again");
+  facts_.fingerprinted = 2 * kSteps;
+  ExpectNothing("same-data-again");
+  Upload(4 * kMiB, 300 * kUs);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 400 * kUs;
+  ExpectAdvice("exposed-copies", 400 * kUs);
+  Same(kUpload, 1, 4 * kMiB, 200 * kUs);
+  ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
+  EXPECT_EQ(Of("same-data-again").advice.places, std::vector<Place>{kUpload});
+  EXPECT_NE(Of("same-data-again").advice.evidence[1].find("samples"), std::string::npos);
+  ExpectNothing("exposed-copies");
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 700 * kUs;
+  ExpectAdvice("exposed-copies", 400 * kUs);
+  EXPECT_TRUE(Of("exposed-copies").advice.places.empty()) << "what need not be copied is not said twice";
+  // Of a line that uploads as much again that differs, half of the device's time counts: of 600 us.
+  Upload(4 * kMiB, 300 * kUs);
+  ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
+  facts_.step_times.assign(4, 10 * kMs);
+  ExpectAbstains("same-data-again");
+}
+
+TEST_F(RulesTest, ALittleOfTheSameIsNotWorthAChange) {
+  facts_.fingerprinted = kSteps;
+  Same(kUpload, 1, (64 << 10) - 1, 20 * kUs);
+  ExpectNothing("same-data-again");
+  Same(kUpload, 1, 4, 20 * kUs);
+  ExpectAdvice("same-data-again", 40 * kUs);
+}
+
+TEST_F(RulesTest, OneLineHasOneFinding) {
+  facts_.fingerprinted = kSteps;
+  constexpr int64_t kImages = 32 * 3 * 224 * 224 * 4;
+  Upload(kImages, kMs);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
+  ExpectAdvice("float-images", kMs * 3 / 4);
+  Same(kUpload, 1, kImages, 50 * kUs);
+  ExpectNothing("float-images");
+  // Eight lines that build something on the host, of which one makes the same 20 times.
+  for (int64_t line = 100; line < 108; ++line) Calls("cudaMemcpyAsync", {"/job/train.py", line, "main"}, 1, 8, kUs);
+  ExpectAdvice("built-on-the-host", 8 * kUs);
+  const Place small = {"/job/train.py", 107, "main"};
+  Calls("cudaMemcpyAsync", small, 20, 4096, kUs);
+  ExpectAdvice("many-small-copies", 28 * kUs);
+  Same(small, 20, 4096, kUs);
+  ExpectNothing("built-on-the-host");
+  ExpectNothing("many-small-copies");
 }
 
 TEST_F(RulesTest, ItemSynchronize) {

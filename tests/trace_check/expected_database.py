@@ -137,7 +137,7 @@ class OneProcess:
         ]
         self.compare("calls decided about", [(start, self.strings.get(id), *rest) for start, id, *rest in rows], expected)
         rows = self.query(
-            "SELECT time, thread, decisionId, d.bytes, timeNs, savedNs, savedIsKnown, r.start FROM SLIPSTREAM_DECISION_EVENTS d "
+            "SELECT time, thread, decisionId, d.bytes, timeNs, savedNs, savedIsKnown, d.contents, r.start FROM SLIPSTREAM_DECISION_EVENTS d "
             "LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) WHERE processId = ?"
         )
         calls = {}  # by thread: what the next call that is recorded is
@@ -164,6 +164,7 @@ class OneProcess:
             fields.get("stream", 0),
             fields["saved"],
             fields["known"],
+            fields["status"] << 32 | fields["correlation"] or None,
             call,
         )
 

@@ -150,6 +150,7 @@ class Process:
                         decision=decision,
                         call=self.numbers + 1,
                         known=1 if lost else 0,
+                        **self.contents(),
                     )
                 )
         if not self.has_events:
@@ -345,6 +346,7 @@ class Process:
                     decision=self.decision("allocator.parked"),
                     call=0,
                     known=0,
+                    **self.contents(),
                 ),
             )
         idle = draw.randrange(1 << 30)
@@ -355,6 +357,11 @@ class Process:
                          number=draw.randrange(1 << 40), stack=draw.randrange(1 << 10), site=draw.randrange(99), correlation=draw.randrange(99), status=draw.randrange(3),
                          hook=draw.randrange(3), flags=draw.randrange(4)))  # fmt: skip
         return max(at, other, begin + 1)
+
+    def contents(self):
+        """The two halves of a fingerprint of what a copy carried, or none."""
+        known = self.random.randrange(3) != 0
+        return dict(correlation=self.random.randrange(1 << 32) * known, status=self.random.randrange(-(1 << 31), 1 << 31) * known)
 
     def memory_call(self, at):
         draw = self.random
@@ -532,7 +539,7 @@ class Process:
                 for fields, _ in group:
                     if fields["kind"] == kind:
                         calls, errors, size, time = counted.get(fields[number], (0, 0, 0, 0))
-                        errors += fields.get("status", 0) not in (0, 600)
+                        errors += kind == CALL and fields.get("status", 0) not in (0, 600)
                         time += fields.get("stream", 0) if kind == DECISION else fields["end"] - fields["start"]
                         counted[fields[number]] = (calls + 1, errors, size + fields.get("bytes", 0), time)
         return counted

@@ -244,6 +244,19 @@ TEST_F(RecordedRowsTest, WhatIsAtWork) {
                   {"0", "900", "2", "1", "1", "1", "500", "5", "NULL", "NULL"}}));
 }
 
+TEST_F(RecordedRowsTest, WhatCopiesCarry) {
+  constexpr uint64_t kContents = 0xfedcba9876543210;
+  auto recorder = tracer::StartRecorder({.directory = run_});
+  ASSERT_NE(recorder, nullptr);
+  const uint64_t now = tracer::NowNs();
+  recorder->Record(RecordOf(tracer::DecisionMade{.at_ns = now, .decision = 1, .bytes = 5, .contents = kContents}));
+  recorder->Record(RecordOf(tracer::DecisionMade{.at_ns = now + 1, .decision = 1, .bytes = 6}));
+  ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
+  BuildWell();
+  EXPECT_EQ(Query("SELECT bytes, contents FROM SLIPSTREAM_DECISION_EVENTS ORDER BY bytes"),
+            (Rows{{"5", Number(kContents)}, {"6", "NULL"}}));
+}
+
 // A look reaches back to the one before, which may be in front of all that was kept.
 TEST_F(RecordedRowsTest, ALookDoesNotMakeTheTraceLonger) {
   const uint64_t begin = 9'000'000;

@@ -319,7 +319,7 @@ void CallRecorder::LeaveDriver(uint16_t function, uint32_t correlation, int32_t 
   t_driver = {};
 }
 
-void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns) {
+void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns, uint64_t contents) {
   if (!recorder_.recording()) return;
   CurrentCall& call = t_call;
   const auto decision = static_cast<uint16_t>(index + 1);
@@ -331,7 +331,8 @@ void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64
                                          .time_ns = time_ns,
                                          .saved_ns = waited ? -static_cast<int64_t>(time_ns) : 0,
                                          .known = waited ? Known::kMeasured : Known::kNot,
-                                         .call = call.open ? call.number : 0}));
+                                         .call = call.open ? call.number : 0,
+                                         .contents = contents}));
   if (!call.open) return;
   if (call.decision != 0 && share < call.share) return;
   call.decision = decision;

@@ -81,8 +81,8 @@ class CallRecorder {
   void End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status);
 
   // The decision of that number in the options' list was made: in the calling thread's call, if it is in one. `bytes`,
-  // `time_ns`: as the counters have them.
-  void Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns);
+  // `time_ns`: as the counters have them; `contents`: DecisionMade's.
+  void Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns, uint64_t contents = 0);
 
   // CUPTI says that the calling thread enters a function of the driver, and leaves it. Of those that make work the
   // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at. A

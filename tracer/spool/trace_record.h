@@ -94,7 +94,8 @@ struct DecisionMade {
   uint64_t time_ns = 0;
   int64_t saved_ns = 0;  // host time against the program's own call; below 0 it was lost
   Known known = Known::kNot;
-  uint64_t call = 0;  // number of the hooked call that it was made in; 0: in none that is recorded
+  uint64_t call = 0;      // number of the hooked call that it was made in; 0: in none that is recorded
+  uint64_t contents = 0;  // of a copy, a fingerprint of its bytes by samples of them; 0: not known
 };
 
 inline TraceRecord RecordOf(const DecisionMade& made) {
@@ -105,6 +106,8 @@ inline TraceRecord RecordOf(const DecisionMade& made) {
           .number = static_cast<uint64_t>(made.saved_ns),
           .stack = static_cast<uint32_t>(made.call),
           .site = static_cast<uint32_t>(made.call >> 32),
+          .correlation = static_cast<uint32_t>(made.contents),
+          .status = static_cast<int32_t>(static_cast<uint32_t>(made.contents >> 32)),
           .decision = made.decision,
           .kind = RecordKind::kDecision,
           .flags = static_cast<uint8_t>(made.known)};
@@ -116,7 +119,8 @@ inline DecisionMade DecisionOf(const TraceRecord& record) {
           .time_ns = record.stream,
           .saved_ns = static_cast<int64_t>(record.number),
           .known = static_cast<Known>(record.flags & kKnownBits),
-          .call = uint64_t{record.site} << 32 | record.stack};
+          .call = uint64_t{record.site} << 32 | record.stack,
+          .contents = uint64_t{static_cast<uint32_t>(record.status)} << 32 | record.correlation};
 }
 
 // `value` is the owner's; it stands in bytes.

@@ -4,6 +4,7 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda_runtime_api.h>
 #include <glob.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +73,38 @@ int Details() {
   Say("cudaMemcpyAsync", 0, one, cudaMemcpyAsync(device, nullptr, 4096, cudaMemcpyHostToDevice, one));
   Say("cudaStreamDestroy", 0, one, cudaStreamDestroy(one));
   Say("cudaFree", 0, nullptr, cudaFree(device));
+  return 0;
+}
+
+// Copies in pairs: of the same bytes, and of bytes of which one differs. And one of pinned memory, which nobody may
+// read before its stream comes to it.
+int Contents() {
+  constexpr size_t kLarge = 1 << 20;
+  void* device = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaMalloc(&device, kLarge);
+  cudaStreamCreate(&stream);
+  std::vector<char> host(kLarge, 'x');
+  const auto copy = [&](const void* from, size_t bytes) {
+    Say("cudaMemcpyAsync", bytes, stream, cudaMemcpyAsync(device, from, bytes, cudaMemcpyHostToDevice, stream));
+    cudaStreamSynchronize(stream);
+  };
+  for (const size_t bytes : {size_t{4096}, kLarge}) {
+    copy(host.data(), bytes);
+    copy(std::vector<char>(host).data(), bytes);
+    host[bytes - 1] = 'y';
+    copy(host.data(), bytes);
+    host[bytes - 1] = 'x';
+    copy(host.data(), bytes);
+  }
+  void* const pinned = mmap(nullptr, kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  cudaHostRegister(pinned, kLarge, 0);
+  mprotect(pinned, kLarge, PROT_NONE);
+  Say("cudaMemcpyAsync", kLarge, stream, cudaMemcpyAsync(device, pinned, kLarge, cudaMemcpyHostToDevice, stream));
+  mprotect(pinned, kLarge, PROT_READ | PROT_WRITE);
+  cudaStreamSynchronize(stream);
+  cudaHostUnregister(pinned);
+  cudaFree(device);
   return 0;
 }
 
@@ -265,6 +298,7 @@ int main(int argc, char** argv) {
   const auto number = [&](int at) { return argc > at ? std::atoi(argv[at]) : 0; };
   if (what == "details") return Details();
   if (what == "blocks") return Blocks();
+  if (what == "contents") return Contents();
   if (what == "calls") {
     Calls(number(2));
     return 0;

@@ -268,6 +268,34 @@ TEST(TraceCallsTest, TheDecisionAboutACallStandsInItsRecord) {
   }
 }
 
+// Of each copy that was promoted, in order; of others there is none.
+TEST(TraceCallsTest, WhatCopiesCarry) {
+  const std::string directory = NewDirectory();
+  const Finished traced = RunTraced({TRACED, "contents"}, directory);
+  EXPECT_EQ(traced.status, 0) << traced.err;
+  const std::vector<Expected> copies = ExpectedOf(traced.out);
+  ASSERT_EQ(copies.size(), 9U) << traced.out << traced.err;
+  for (const Expected& copy : copies) EXPECT_EQ(copy.status, 0);
+  const Trace trace = ReadOnlyTrace(directory);
+  std::vector<uint64_t> contents;
+  for (const TraceRecord& record : trace.Of(RecordKind::kDecision)) {
+    const tracer::DecisionMade made = tracer::DecisionOf(record);
+    if (trace.DecisionOf(record).starts_with("transfer.h2d.promoted")) {
+      contents.push_back(made.contents);
+    } else {
+      EXPECT_EQ(made.contents, 0U) << trace.DecisionOf(record);
+    }
+  }
+  ASSERT_EQ(contents.size(), 8U) << "the copy of pinned memory is the program's own";
+  for (const size_t first : {size_t{0}, size_t{4}}) {
+    EXPECT_NE(contents[first], 0U);
+    EXPECT_EQ(contents[first + 1], contents[first]) << "the same bytes elsewhere";
+    EXPECT_NE(contents[first + 2], contents[first]) << "the last one differs";
+    EXPECT_EQ(contents[first + 3], contents[first]);
+  }
+  EXPECT_NE(contents[4], contents[0]);
+}
+
 // Whatever else was decided in the same call, and what was decided in none: as the counters have it, to the byte and to
 // the nanosecond.
 TEST(TraceCallsTest, EveryDecisionHasARecord) {

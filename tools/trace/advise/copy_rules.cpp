@@ -76,9 +76,51 @@ int64_t SmallCopyTime(const Facts& facts) {
   return time;
 }
 
+// Less than this of a step is not worth a change, nor fewer steps a proof.
+constexpr int64_t kLeastSame = 64 << 10;
+constexpr size_t kLeastSteps = 5;
+
+// By line, what costs most first: lines that upload the same 64 KiB or more in each step.
+std::vector<PlaceSum> SameDataLines(const Facts& facts) {
+  if (facts.step_times.size() < kLeastSteps) return {};
+  std::vector<PlaceSum> sums;
+  for (const SameUpload& upload : facts.same_uploads) {
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == upload.place; });
+    if (at == sums.end()) at = sums.insert(sums.end(), PlaceSum{upload.place});
+    at->count += upload.copies;
+    report::AddTo(&at->bytes, upload.bytes * static_cast<int64_t>(upload.copies));
+    report::AddTo(&at->time, upload.time);
+  }
+  std::erase_if(sums, [&](const PlaceSum& sum) { return facts.PerStep(sum.bytes) < kLeastSame; });
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  return sums;
+}
+bool UploadsTheSame(const Facts& facts, const Place& place) {
+  const auto sums = SameDataLines(facts);
+  return std::any_of(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == place; });
+}
+
+// Time of the devices in those copies: of a line's copies, the part of its bytes that is the same.
+int64_t SameDataTime(const Facts& facts) {
+  double time = 0;
+  for (const PlaceSum& same : SameDataLines(facts)) {
+    double all_time = 0;
+    double all_bytes = 0;
+    for (const WorkGroup& group : facts.work) {
+      if (!group.kernel.empty() || group.copy_kind != kHostToDevice || !(group.place == same.place)) continue;
+      all_time += static_cast<double>(group.time);
+      all_bytes += static_cast<double>(group.bytes);
+    }
+    if (all_bytes > 0) time += all_time * std::min(1.0, static_cast<double>(same.bytes) / all_bytes);
+  }
+  return static_cast<int64_t>(time);
+}
+
 Verdict ManySmallCopies(const Facts& facts) {
-  const auto sums = SmallCopyLines(facts);
-  if (sums.empty()) return Verdict::Nothing();
+  constexpr double kMany = 20;  // a step; SmallCopyLines
+  auto sums = SmallCopyLines(facts);
+  std::erase_if(sums, [&](const PlaceSum& sum) { return UploadsTheSame(facts, sum.place); });
+  if (facts.CountPerStep(SumOf(sums).count) < kMany) return Verdict::Nothing();
   const PlaceSum all = SumOf(sums);
   const int64_t copying = facts.PerStep(all.time);
   const int64_t between = facts.PerStep(GapBefore(facts, PlacesOf(sums, SIZE_MAX)));
@@ -105,6 +147,7 @@ Verdict FloatImages(const Facts& facts) {
   for (const WorkGroup& group : facts.work) {
     if (!group.kernel.empty() || group.copy_kind != kHostToDevice || group.least != group.most || group.most < kLeast)
       continue;
+    if (UploadsTheSame(facts, group.place)) continue;
     if (largest == nullptr || group.time > largest->time) largest = &group;
   }
   if (largest == nullptr) return Verdict::Nothing();
@@ -133,12 +176,14 @@ Verdict ExposedCopies(const Facts& facts) {
   if (!facts.report->device_copies_recorded || !facts.devices_recorded) {
     return Verdict::Abstain(kNeedsDevices);
   }
-  // What many small copies are to blame for has a rule of its own.
+  // What many small copies are to blame for has a rule of its own, and so has what need not be copied.
   const int64_t small = SmallCopyLines(facts).empty() ? 0 : SmallCopyTime(facts);
-  const int64_t per_step = facts.PerStep(std::max<int64_t>(0, CopiesAlone(facts) - small));
+  const int64_t others = CopiesAlone(facts) - small - SameDataTime(facts);
+  const int64_t per_step = facts.PerStep(std::max<int64_t>(0, others));
   if (ShareOfStep(facts, per_step) < 0.02) return Verdict::Nothing();
-  const auto sums = ByPlace(facts.work, [](const WorkGroup& group) {
-    return group.kernel.empty() && (group.copy_kind == kHostToDevice || group.copy_kind == kDeviceToHost);
+  const auto sums = ByPlace(facts.work, [&](const WorkGroup& group) {
+    return group.kernel.empty() && (group.copy_kind == kHostToDevice || group.copy_kind == kDeviceToHost) &&
+           !UploadsTheSame(facts, group.place);
   });
   Advice advice;
   advice.finding = "The device copies while it computes nothing: the copies hide behind no kernel.";
@@ -152,15 +197,43 @@ Verdict ExposedCopies(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-Verdict SameDataAgain(const Facts&) {
-  return Verdict::Abstain("what copies carry is not recorded, so that two with the same bytes look like any other two");
+// By samples of the bytes: of copies that slipstream promoted, which it has read itself.
+Verdict SameDataAgain(const Facts& facts) {
+  if (facts.step_times.size() < kLeastSteps) return Verdict::Abstain("there are fewer than five measured steps");
+  if (facts.fingerprinted == 0) {
+    return Verdict::Abstain(
+        "what copies carried is not known: none of pageable memory was promoted, or the trace is old");
+  }
+  const auto sums = SameDataLines(facts);
+  if (sums.empty()) return Verdict::Nothing();
+  const PlaceSum all = SumOf(sums);
+  uint64_t steps = UINT64_MAX;
+  for (const SameUpload& upload : facts.same_uploads) {
+    if (Has(PlacesOf(sums, SIZE_MAX), upload.place)) steps = std::min(steps, upload.steps);
+  }
+  const int64_t copying = facts.PerStep(all.time);
+  const int64_t exposed = facts.PerStep(std::min(SameDataTime(facts), CopiesAlone(facts)));
+  Advice advice;
+  advice.finding = "The same bytes are uploaded again in every step.";
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies, " + Bytes(facts.PerStep(all.bytes)) +
+                         ", carry what they carried in the step before, in at least " + std::to_string(steps) + " of " +
+                         std::to_string(facts.step_times.size()) + " steps",
+                     "samples of the bytes were compared, 1 KiB of each copy, not all of them",
+                     report::Time(copying) + " of host time in these copies per step"};
+  if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
+  advice.places = PlacesOf(sums);
+  advice.cost = AtMostIdle(facts, copying) + exposed;
+  advice.change = "Upload it once, before the loop, and keep it on the device.";
+  advice.snippet = "mask = mask.to(\"cuda\")  # before the loop\nself.register_buffer(\"mask\", mask)  # of a module";
+  advice.confidence = Confidence::kMedium;
+  return Verdict::Say(advice);
 }
 
 Verdict BuiltOnTheHost(const Facts& facts) {
   constexpr size_t kLines = 8;
-  const auto sums = ByPlace(facts.calls, [](const CallGroup& group) {
+  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy && group.of_step_thread &&
-           group.place.known();
+           group.place.known() && !UploadsTheSame(facts, group.place);
   });
   if (sums.size() < kLines) return Verdict::Nothing();
   const PlaceSum all = SumOf(sums);

@@ -50,6 +50,16 @@ struct WorkGroup {
   int64_t most = 0;
 };
 
+// Uploads of the same bytes at one line in nine of ten measured steps or more, by their fingerprints (`contents` of
+// SLIPSTREAM_DECISION_EVENTS).
+struct SameUpload {
+  Place place;
+  int64_t bytes = 0;    // of one
+  uint64_t copies = 0;  // of the measured steps
+  uint64_t steps = 0;   // in which there was one
+  int64_t time = 0;     // of the calls on the host, ns
+};
+
 // What was at work while the measured steps ran (SLIPSTREAM_TASKS).
 struct TaskSum {
   int64_t most = 0;  // at once, of the looks that were taken meanwhile
@@ -84,6 +94,8 @@ struct Facts {
   std::optional<int64_t> processors;      // that the process may use
   std::optional<int64_t> shared_memory;   // bytes of /dev/shm
   std::optional<double> processor_limit;  // of its control group; nothing: none, or not known
+  std::vector<SameUpload> same_uploads;
+  uint64_t fingerprinted = 0;  // copies of the measured steps of which it is known what they carried
   TasksOfProcess tasks;
   // Of all processes of the trace that make steps on this machine, this one among them, each over its own steps.
   std::vector<TasksOfProcess> machine;

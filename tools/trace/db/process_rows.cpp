@@ -240,7 +240,8 @@ void ProcessRows::AddDecisionRow(const SpoolRecord& spooled, const std::optional
   const tracer::DecisionMade made = tracer::DecisionOf(spooled.record);
   tables_.own_decision_events.Row(At(made.at_ns), number_, spooled.thread, ThreadOf(spooled), correlation,
                                   DecisionId(made.decision), Size(made.bytes), Size(made.time_ns), made.saved_ns,
-                                  static_cast<int>(made.known));
+                                  static_cast<int>(made.known),
+                                  NumberOrNull{made.contents != 0, static_cast<int64_t>(made.contents)});
 }
 
 int64_t ProcessRows::LibraryId(NameTable table, uint32_t library) {

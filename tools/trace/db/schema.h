@@ -148,7 +148,7 @@ inline constexpr TableLayout kOwnDecisionEvents = {
     "SLIPSTREAM_DECISION_EVENTS",
     "time INTEGER NOT NULL, processId INTEGER NOT NULL, thread INTEGER NOT NULL, globalTid INTEGER, "
     "correlationId INTEGER, decisionId INTEGER NOT NULL, bytes INTEGER NOT NULL, timeNs INTEGER NOT NULL, "
-    "savedNs INTEGER NOT NULL, savedIsKnown INTEGER NOT NULL"};
+    "savedNs INTEGER NOT NULL, savedIsKnown INTEGER NOT NULL, contents INTEGER"};
 inline constexpr TableLayout kOwnSites = {
     "SLIPSTREAM_SITES",
     "siteId INTEGER NOT NULL PRIMARY KEY, file TEXT NOT NULL, line INTEGER, function TEXT NOT NULL, "
