@@ -64,7 +64,7 @@ class TaskSamplerTest : public SpoolTest {
   static int64_t Workers(TaskSampler* sampler, uint64_t now_ns = kBegin) {
     const std::vector<TaskSample> samples = sampler->Look(now_ns, {});
     const TaskSample* const workers = Of(samples, TasksOf::kWorkers);
-    return workers != nullptr ? workers->count : -1;
+    return workers != nullptr ? int64_t{workers->count} : -1;
   }
 };
 
