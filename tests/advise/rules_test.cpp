@@ -395,8 +395,12 @@ TEST_F(RulesTest, TooManyWorkers) {
   Workers(7, 6.0, 0.0);
   ExpectNothing("too-many-workers");
   // Few enough, and yet the training waits for them.
+  Workers(7, 7.5, 0.0);
   StepThread(0.2);
   ExpectAdvice("too-many-workers", 2 * kMs);
+  // Or for something else: they leave processors free.
+  Workers(7, 5.0, 0.0);
+  ExpectNothing("too-many-workers");
   // The training's own threads are to blame.
   Threads(20, 9.0);
   ExpectNothing("too-many-workers");
@@ -580,10 +584,19 @@ TEST_F(RulesTest, ThreadsThatWaitForProcessors) {
   ExpectNothing("cpu-oversubscribed");
   Threads(64, 30.0);
   StepThread(0.25);
+  EXPECT_NE(Of("cpu-oversubscribed").advice.finding.find("More threads"), std::string::npos);
   ExpectAdvice("cpu-oversubscribed", 2 * kMs + kMs / 2);
   const std::string evidence = Of("cpu-oversubscribed").advice.evidence[0];
   EXPECT_NE(evidence.find("30 threads and workers of 1 process"), std::string::npos) << evidence;
   EXPECT_EQ(Of("cpu-oversubscribed").advice.confidence, Confidence::kMedium);
+  // What the loader is waited for is the loader's.
+  Site(kUpload, 4 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+  // With processors left, it is something else that has them.
+  facts_.processors = 64;
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+  EXPECT_NE(Of("cpu-oversubscribed").advice.finding.find("something else"), std::string::npos);
 }
 
 TEST_F(RulesTest, ALimitThatStopsAllThreads) {

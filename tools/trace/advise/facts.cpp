@@ -52,8 +52,8 @@ void Count(int64_t bytes, int64_t time, uint64_t* count, Group* group) {
   report::AddTo(&group->time, time);
 }
 
-// Times are those of all looks that overlap the measured steps. Counts are of looks that were taken meanwhile: what is
-// at work before the loop or behind it says nothing.
+// Times are those of looks of which the measured steps are half or more, counts those of looks that were taken
+// meanwhile: what is at work before the loop or behind it says nothing.
 TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& process) {
   TasksOfProcess tasks;
   if (!reader->HasTable("SLIPSTREAM_TASKS")) return tasks;
@@ -70,6 +70,8 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
     const int64_t start = trace_db::BoundedTime(row.Number(0));
     const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
     const bool meanwhile = end <= measured.back().end;
+    const int64_t common = std::min(end, measured.back().end) - std::max(start, measured.front().start);
+    const bool is_of_steps = 2 * common >= end - start;
     if (kind == kOneThread && (!process.has_steps || row.Number(3) != process.step_thread)) continue;
     std::optional<TaskSum>& sum = kind == kAllThreads ? tasks.threads
                                   : kind == kWorkers  ? tasks.workers
@@ -79,12 +81,12 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
       sum->most = std::max(sum->most, trace_db::BoundedCount(row.Number(4)));
       counted_workers = counted_workers || kind == kWorkers;
     }
-    if (row.NumberIfKnown(5) && row.NumberIfKnown(6)) {
+    if (is_of_steps && row.NumberIfKnown(5) && row.NumberIfKnown(6)) {
       report::AddTo(&sum->time, end - start);
       report::AddTo(&sum->ran, trace_db::BoundedCount(row.Number(5)));
       report::AddTo(&sum->waited, trace_db::BoundedCount(row.Number(6)));
     }
-    if (const auto throttled = row.NumberIfKnown(7); throttled && kind == kAllThreads) {
+    if (const auto throttled = row.NumberIfKnown(7); throttled && is_of_steps && kind == kAllThreads) {
       if (!tasks.throttled) tasks.throttled = 0;
       report::AddTo(&*tasks.throttled, trace_db::BoundedCount(*throttled));
       report::AddTo(&tasks.throttled_time, trace_db::BoundedCount(row.Number(8)));

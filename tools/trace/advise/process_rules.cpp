@@ -130,6 +130,10 @@ struct AtWork {
   double workers_want = 0;
   int64_t throttled = 0;
   bool has_times = false;
+  // Nearly all processors: what runs beside this job's threads is then its own.
+  bool Fills(const std::optional<double>& processors) const {
+    return processors && threads_want + workers_want >= 0.9 * *processors;
+  }
 };
 
 AtWork OnThisMachine(const Facts& facts) {
@@ -158,6 +162,15 @@ std::string CountText(int64_t count, const char* one, const char* many) {
   return report::Counted(static_cast<uint64_t>(std::max<int64_t>(0, count)), one, many);
 }
 
+// The time before uploads is what the loader's rules are about, and what they say of it holds for all of it.
+int64_t AtMostOtherIdle(const Facts& facts, int64_t per_step) {
+  const int64_t gap = facts.PerStep(GapBefore(facts, UploadLines(facts)));
+  const bool is_loaders = ShareOfStep(facts, gap) >= 0.05;
+  const auto idle = facts.IdlePerStep();
+  const int64_t most = idle ? *idle : static_cast<int64_t>(StepOf(facts));
+  return std::clamp<int64_t>(per_step, 0, std::max<int64_t>(0, is_loaders ? most - gap : most));
+}
+
 // Workers want more than the training itself does.
 bool WorkersAreToBlame(const AtWork& all) { return all.workers_want > all.threads_want; }
 
@@ -174,7 +187,8 @@ Verdict TooManyWorkers(const Facts& facts) {
   const AtWork all = OnThisMachine(facts);
   const bool more_than_processors = static_cast<double>(workers.most) > *processors;
   const std::optional<int64_t> waits = WaitsForProcessor(facts);
-  const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaits && WorkersAreToBlame(all);
+  const bool step_waits =
+      waits && ShareOfStep(facts, *waits) >= kWaits && WorkersAreToBlame(all) && all.Fills(processors);
   if (workers.most == 0 || (!more_than_processors && !step_waits)) return Verdict::Nothing();
   Advice advice;
   advice.finding = "There are more loader workers than processors to run them.";
@@ -195,7 +209,7 @@ Verdict TooManyWorkers(const Facts& facts) {
   advice.snippet = "DataLoader(..., num_workers=" + std::to_string(std::min(fit, workers.most)) + ")";
   if (step_waits) {
     advice.evidence.push_back(WaitText(facts, *waits));
-    advice.cost = AtMostIdle(facts, *waits);
+    advice.cost = AtMostOtherIdle(facts, *waits);
     advice.confidence = Confidence::kMedium;
     return Verdict::Say(advice);
   }
@@ -229,9 +243,15 @@ Verdict OversubscribedByTimes(const Facts& facts, const std::optional<double>& p
   const bool is_throttled = facts.tasks.throttled.value_or(0) > 0;
   const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaits;
   if (!step_waits && !is_throttled) return Verdict::Nothing();
+  const bool fills = all.Fills(processors);
   // That is the rule too-many-workers.
-  if (!is_throttled && facts.tasks.workers && processors && WorkersAreToBlame(all)) return Verdict::Nothing();
+  if (!is_throttled && facts.tasks.workers && fills && WorkersAreToBlame(all)) return Verdict::Nothing();
   Advice advice;
+  if (!is_throttled && processors && !fills) {
+    advice.finding = "The training waits for processors that something else on this machine has.";
+    advice.change = "Look at what else runs there, and give the job processors of its own.";
+    advice.snippet = "top  # on the machine\n#SBATCH --exclusive";
+  }
   std::string line = report::Number(all.threads_want + all.workers_want) + " threads and workers of " +
                      CountText(static_cast<int64_t>(facts.machine.size()), "process", "processes") +
                      " with steps want to run at once";
@@ -246,7 +266,7 @@ Verdict OversubscribedByTimes(const Facts& facts, const std::optional<double>& p
   }
   if (waits) {
     advice.evidence.push_back(WaitText(facts, *waits));
-    advice.cost = AtMostIdle(facts, *waits);
+    advice.cost = AtMostOtherIdle(facts, *waits);
   } else {
     advice.why_unknown = "how long the thread that makes the steps waited for a processor is not in the trace";
   }
@@ -265,6 +285,7 @@ Verdict Oversubscribed(const Facts& facts) {
                     : processors ? FewProcessors(facts, *processors)
                                  : Verdict::Nothing();
   if (verdict.kind != Verdict::Kind::kAdvice) return verdict;
+  if (!verdict.advice.finding.empty()) return verdict;
   verdict.advice.finding = "More threads want to run at once than there are processors.";
   verdict.advice.change =
       "Give the job more processors, or fewer ranks a machine; keep libraries from starting a thread for each "

@@ -111,8 +111,10 @@ Verdict LoaderInProcess(const Facts& facts) {
   const auto processors = facts.ProcessorsToUse();
   const auto ranks = static_cast<double>(std::max<size_t>(1, facts.machine.size()));
   const double share = processors.value_or(8) / ranks;
-  if (processors)
-    advice.evidence.push_back(ProcessorsText(*processors) + " to use, for the ranks on this machine together");
+  if (processors) {
+    advice.evidence.push_back(ProcessorsText(*processors) + " to use" +
+                              (ranks > 1 ? ", for the ranks on this machine together" : ""));
+  }
   const auto workers = static_cast<int64_t>(std::clamp(share - 1, 1.0, 8.0));
   advice.snippet =
       "DataLoader(..., num_workers=" + std::to_string(workers) + ", persistent_workers=True, prefetch_factor=4)";
