@@ -1,0 +1,181 @@
+// Rules that need what was at work on the host, and what copies carried.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/advise/rules_testing.h"
+
+namespace slipstream::advise {
+namespace {
+
+TEST_F(RulesTest, LoaderWait) {
+  Site(kUpload, 3 * kMs);
+  ExpectAbstains("loader-wait");
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectAdvice("loader-wait", 3 * kMs);
+  const std::string both = Of("loader-wait").advice.change;
+  EXPECT_NE(both.find("if there are none"), std::string::npos) << both;
+  ExpectAbstains("loader-in-process");
+  process().sites[0].gap = 0;
+  ExpectNothing("loader-wait");
+  ExpectNothing("loader-in-process");
+}
+
+TEST_F(RulesTest, TheLoaderRunsInTheProcess) {
+  Site(kUpload, 3 * kMs);
+  ExpectAbstains("loader-in-process");
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Workers(0);
+  facts_.processors = 5;
+  ExpectAdvice("loader-in-process", 3 * kMs);
+  ExpectNothing("loader-wait");
+  EXPECT_NE(Of("loader-in-process").advice.snippet.find("num_workers=4,"), std::string::npos);
+  EXPECT_EQ(Of("loader-in-process").advice.places, std::vector<Place>{kUpload});
+  Workers(3);
+  ExpectNothing("loader-in-process");
+  ExpectAdvice("loader-wait", 3 * kMs);
+  EXPECT_NE(Of("loader-wait").advice.evidence.back().find("3 worker processes"), std::string::npos);
+  EXPECT_NE(Of("loader-wait").advice.snippet.find("num_workers=6,"), std::string::npos);
+  // Where each processor has a worker already, more of them are no advice.
+  Workers(5);
+  EXPECT_EQ(Of("loader-wait").advice.snippet.find("num_workers"), std::string::npos);
+}
+
+// The thread that makes the steps has no processor for a tenth of the time.
+TEST_F(RulesTest, TooManyWorkers) {
+  ExpectAbstains("too-many-workers");
+  Workers(16, 6.0, 3.0);
+  ExpectAbstains("too-many-workers");
+  facts_.processors = 8;
+  StepThread(0.1);
+  ExpectAdvice("too-many-workers", kMs);
+  ExpectNothing("cpu-oversubscribed");
+  // Few enough, and nobody waits.
+  StepThread(0.01);
+  ExpectNothing("too-many-workers");
+  Workers(7, 6.0, 0.0);
+  ExpectNothing("too-many-workers");
+  // Few enough, and yet the training waits for them.
+  Workers(7, 7.5, 0.0);
+  StepThread(0.2);
+  ExpectAdvice("too-many-workers", 2 * kMs);
+  // Or for something else: they leave processors free.
+  Workers(7, 5.0, 0.0);
+  ExpectNothing("too-many-workers");
+  // The training's own threads are to blame.
+  Threads(20, 9.0);
+  ExpectNothing("too-many-workers");
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+}
+
+// Of workers that share processors, and whose batches come late, nobody knows how much sooner they would come.
+TEST_F(RulesTest, TooManyWorkersThatAreWaitedFor) {
+  Workers(16, 6.0, 3.0);
+  facts_.processor_limit = 8;
+  StepThread(0);
+  ExpectNothing("too-many-workers");
+  Site(kUpload, 3 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectStake("too-many-workers", 3 * kMs);
+  Workers(8, 6.0, 3.0);
+  ExpectNothing("too-many-workers");
+}
+
+TEST_F(RulesTest, FewProcessors) {
+  ExpectAbstains("cpu-oversubscribed");
+  facts_.processors = 2;
+  ExpectNothing("cpu-oversubscribed");
+  facts_.processors = 1;
+  ExpectStake("cpu-oversubscribed", 0);
+}
+
+// With the threads' own times in the trace, the number of processors alone says nothing.
+TEST_F(RulesTest, ThreadsThatWaitForProcessors) {
+  facts_.processors = 1;
+  Threads(20, 0.5);
+  StepThread(0.02);
+  ExpectNothing("cpu-oversubscribed");
+  Threads(64, 30.0);
+  StepThread(0.25);
+  EXPECT_NE(Of("cpu-oversubscribed").advice.finding.find("More threads"), std::string::npos);
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs + kMs / 2);
+  const std::string evidence = Of("cpu-oversubscribed").advice.evidence[0];
+  EXPECT_NE(evidence.find("30 threads and workers of 1 process"), std::string::npos) << evidence;
+  EXPECT_EQ(Of("cpu-oversubscribed").advice.confidence, Confidence::kMedium);
+  // What the loader is waited for is the loader's.
+  Site(kUpload, 4 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+  // With processors left, it is something else that has them.
+  facts_.processors = 64;
+  ExpectAdvice("cpu-oversubscribed", 2 * kMs);
+  EXPECT_NE(Of("cpu-oversubscribed").advice.finding.find("something else"), std::string::npos);
+}
+
+TEST_F(RulesTest, ALimitThatStopsAllThreads) {
+  Threads(4, 3.0);
+  facts_.processors = 64;
+  facts_.processor_limit = 2;
+  facts_.tasks.throttled = 0;
+  ExpectNothing("cpu-oversubscribed");
+  facts_.tasks.throttled = 12;
+  ExpectStake("cpu-oversubscribed", 0);
+  EXPECT_EQ(Of("cpu-oversubscribed").advice.confidence, Confidence::kHigh);
+  StepThread(0.3);
+  ExpectAdvice("cpu-oversubscribed", 3 * kMs);
+}
+
+// A mask of 4 MiB, which takes 200 us of the host and, without a kernel beside, 300 us of the device.
+TEST_F(RulesTest, SameDataAgain) {
+  ExpectAbstains("same-data-again");
+  facts_.fingerprinted = 2 * kSteps;
+  ExpectNothing("same-data-again");
+  Upload(4 * kMiB, 300 * kUs);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 400 * kUs;
+  ExpectAdvice("exposed-copies", 400 * kUs);
+  Same(kUpload, 1, 4 * kMiB, 200 * kUs);
+  ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
+  EXPECT_EQ(Of("same-data-again").advice.places, std::vector<Place>{kUpload});
+  EXPECT_NE(Of("same-data-again").advice.evidence[1].find("samples"), std::string::npos);
+  ExpectNothing("exposed-copies");
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * 700 * kUs;
+  ExpectAdvice("exposed-copies", 400 * kUs);
+  EXPECT_TRUE(Of("exposed-copies").advice.places.empty()) << "what need not be copied is not said twice";
+  // Of a line that uploads as much again that differs, half of the device's time counts: of 600 us.
+  Upload(4 * kMiB, 300 * kUs);
+  ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
+  facts_.step_times.assign(4, 10 * kMs);
+  ExpectAbstains("same-data-again");
+}
+
+TEST_F(RulesTest, ALittleOfTheSameIsNotWorthAChange) {
+  facts_.fingerprinted = kSteps;
+  Same(kUpload, 1, (64 << 10) - 1, 20 * kUs);
+  ExpectNothing("same-data-again");
+  Same(kUpload, 1, 4, 20 * kUs);
+  ExpectAdvice("same-data-again", 40 * kUs);
+}
+
+TEST_F(RulesTest, OneLineHasOneFinding) {
+  facts_.fingerprinted = kSteps;
+  constexpr int64_t kImages = 32 * 3 * 224 * 224 * 4;
+  Upload(kImages, kMs);
+  device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
+  ExpectAdvice("float-images", kMs * 3 / 4);
+  Same(kUpload, 1, kImages, 50 * kUs);
+  ExpectNothing("float-images");
+  // Eight lines that build something on the host, of which one makes the same 20 times.
+  for (int64_t line = 100; line < 108; ++line) Calls("cudaMemcpyAsync", {"/job/train.py", line, "main"}, 1, 8, kUs);
+  ExpectAdvice("built-on-the-host", 8 * kUs);
+  const Place small = {"/job/train.py", 107, "main"};
+  Calls("cudaMemcpyAsync", small, 20, 4096, kUs);
+  ExpectAdvice("many-small-copies", 28 * kUs);
+  Same(small, 20, 4096, kUs);
+  ExpectNothing("built-on-the-host");
+  ExpectNothing("many-small-copies");
+}
+
+}  // namespace
+}  // namespace slipstream::advise
