@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <string_view>
 
 #include "tracer/base/clock.h"
@@ -179,13 +180,21 @@ void SpoolWriter::WriteSwitch(const RecordSwitch::Change& change) {
   WriteOwn(SwitchRecord(change.at_ns, change.on));
 }
 
+// Without memory for it the recording goes on, and nobody looks any more.
 void SpoolWriter::WriteTasks(uint64_t now_ns) {
-  std::vector<TaskSampler::Thread> threads;
-  for (uint32_t i = 0; i < sources_.rings->mapped() && threads.size() < kMostSampledThreads; ++i) {
-    const RecordRing::Owner* const owner = sources_.rings->ring(i)->owner();
-    if (owner != nullptr) threads.push_back({.number = owner->number, .tid = owner->thread});
+  std::vector<TaskSample> samples;
+  try {
+    std::vector<TaskSampler::Thread> threads;
+    for (uint32_t i = 0; i < sources_.rings->mapped() && threads.size() < kMostSampledThreads; ++i) {
+      const RecordRing::Owner* const owner = sources_.rings->ring(i)->owner();
+      if (owner != nullptr) threads.push_back({.number = owner->number, .tid = owner->thread});
+    }
+    samples = tasks_->Look(now_ns, threads);
+  } catch (const std::bad_alloc&) {
+    tasks_.reset();
+    return;
   }
-  for (const TaskSample& sample : tasks_->Look(now_ns, threads)) WriteOwn(RecordOf(sample));
+  for (const TaskSample& sample : samples) WriteOwn(RecordOf(sample));
   next_tasks_ns_ = now_ns + tasks_->PeriodNs();
 }
 

@@ -1,8 +1,8 @@
 // Looks at what this process has at work, in /proc, and at what its control group lets it have.
 //
-// A look reads a file for each of its threads and three for each of its children, which takes 10 us a file: with 50
-// threads and 8 children 1 ms, by a thread of ours. It never looks at more than kMostThreads and kMostChildren; of a
-// process that has more, it says how many threads there are and nothing else.
+// A look reads two files for each of its threads and four for each of its children, by a thread of ours: 0.6 ms with
+// 100 threads and 16 children. It never looks at more than kMostThreads and kMostChildren: of a process that has more,
+// it says how many threads there are and nothing else.
 //
 // Threading: an object belongs to one thread, which is none of the program's.
 // Errors: what cannot be read is not known. Out of memory throws.
