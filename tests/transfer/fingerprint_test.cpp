@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <set>
 #include <vector>
 
