@@ -143,16 +143,32 @@ TEST_F(FactsTest, UploadsOfTheSameBytes) {
   ASSERT_EQ(facts_.same_uploads.size(), 1U);
   const SameUpload& upload = facts_.same_uploads[0];
   EXPECT_EQ(upload.place.line, 10);
-  EXPECT_EQ(upload.bytes, 4096);
-  EXPECT_EQ(upload.copies, kSteps);
   EXPECT_EQ(upload.steps, kSteps);
-  EXPECT_EQ(upload.time, static_cast<int64_t>(50 * kSteps));
+  EXPECT_EQ(upload.known_steps, kSteps);
+  EXPECT_EQ(upload.share, 1);
   // The same bytes, and another size in one step of eight: that is less than nine of ten.
   report::Execute(database_, events +
                                  "bytes = 5 WHERE rowid = (SELECT max(rowid) FROM SLIPSTREAM_DECISION_EVENTS "
                                  "WHERE contents = -77)");
   Read();
   EXPECT_TRUE(facts_.same_uploads.empty());
+  // A copy of which nothing is known is neither for it nor against it.
+  report::Execute(database_, events + "contents = NULL WHERE bytes = 5");
+  Read();
+  ASSERT_EQ(facts_.same_uploads.size(), 1U);
+  EXPECT_EQ(facts_.same_uploads[0].steps, kSteps - 1);
+  EXPECT_EQ(facts_.same_uploads[0].known_steps, kSteps - 1);
+  // One in each step of either kind, of a quarter and three quarters of the line's bytes.
+  report::Execute(database_,
+                  "UPDATE SLIPSTREAM_CALLS SET siteId = (SELECT siteId FROM SLIPSTREAM_SITES WHERE line = 10)");
+  report::Execute(database_, events + "bytes = 12288" + of + "settled.query')");
+  report::Execute(database_, events + "contents = -77" + of + "skipped')");
+  Read();
+  ASSERT_EQ(facts_.same_uploads.size(), 0U) << "the size of one of them is still another";
+  report::Execute(database_, events + "bytes = 4096" + of + "skipped')");
+  Read();
+  ASSERT_EQ(facts_.same_uploads.size(), 1U);
+  EXPECT_EQ(facts_.same_uploads[0].share, 0.25);
   report::Execute(database_, "ALTER TABLE SLIPSTREAM_DECISION_EVENTS DROP COLUMN contents");
   Read();
   EXPECT_EQ(facts_.fingerprinted, 0U) << "an older database";

@@ -90,13 +90,9 @@ class RulesTest : public ::testing::Test {
     group.time = static_cast<int64_t>(kSteps) * time;
     group.least = group.most = bytes;
   }
-  // Of every step: so many copies of the same bytes.
-  void Same(const Place& place, uint64_t copies, int64_t bytes, int64_t time) {
-    facts_.same_uploads.push_back({.place = place,
-                                   .bytes = bytes,
-                                   .copies = copies * kSteps,
-                                   .steps = kSteps,
-                                   .time = static_cast<int64_t>(copies * kSteps) * time});
+  // Of what the line uploads, this share is the same in every step.
+  void Same(const Place& place, double share = 1) {
+    facts_.same_uploads.push_back({.place = place, .steps = kSteps, .known_steps = kSteps, .share = share});
   }
   // Of this process, which is alone on its machine: in a second of looks, so many processors' worth of time.
   void Workers(int64_t most, double ran = 0, double waited = 0) { facts_.tasks.workers = Tasks(most, ran, waited); }

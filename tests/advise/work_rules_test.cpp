@@ -133,9 +133,12 @@ TEST_F(RulesTest, SameDataAgain) {
   facts_.fingerprinted = 2 * kSteps;
   ExpectNothing("same-data-again");
   Upload(4 * kMiB, 300 * kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 4 * kMiB, 200 * kUs, "transfer.h2d.promoted.large");
+  Calls("cudaMemcpyAsync", kUpload, 1, 4 * kMiB, 900 * kUs, "transfer.d2h.promoted");  // no upload
   device().times.copies_alone = static_cast<int64_t>(kSteps) * 400 * kUs;
   ExpectAdvice("exposed-copies", 400 * kUs);
-  Same(kUpload, 1, 4 * kMiB, 200 * kUs);
+  ExpectNothing("same-data-again");
+  Same(kUpload);
   ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
   EXPECT_EQ(Of("same-data-again").advice.places, std::vector<Place>{kUpload});
   EXPECT_NE(Of("same-data-again").advice.evidence[1].find("samples"), std::string::npos);
@@ -143,18 +146,26 @@ TEST_F(RulesTest, SameDataAgain) {
   device().times.copies_alone = static_cast<int64_t>(kSteps) * 700 * kUs;
   ExpectAdvice("exposed-copies", 400 * kUs);
   EXPECT_TRUE(Of("exposed-copies").advice.places.empty()) << "what need not be copied is not said twice";
-  // Of a line that uploads as much again that differs, half of the device's time counts: of 600 us.
+  // A line that uploads as much again that differs, also where the program's own call was made.
   Upload(4 * kMiB, 300 * kUs);
-  ExpectAdvice("same-data-again", 200 * kUs + 300 * kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 4 * kMiB, 400 * kUs, "transfer.h2d.declined.full");
+  facts_.same_uploads[0].share = 0.5;
+  ExpectAdvice("same-data-again", 300 * kUs + 300 * kUs);
+  // What is known of a quarter of the steps is enough.
+  facts_.same_uploads[0].steps = facts_.same_uploads[0].known_steps = 25;
+  ExpectAdvice("same-data-again", 300 * kUs + 300 * kUs);
+  facts_.same_uploads[0].known_steps = 24;
+  ExpectNothing("same-data-again");
   facts_.step_times.assign(4, 10 * kMs);
   ExpectAbstains("same-data-again");
 }
 
 TEST_F(RulesTest, ALittleOfTheSameIsNotWorthAChange) {
   facts_.fingerprinted = kSteps;
-  Same(kUpload, 1, (64 << 10) - 1, 20 * kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, (64 << 10) - 1, 20 * kUs);
+  Same(kUpload);
   ExpectNothing("same-data-again");
-  Same(kUpload, 1, 4, 20 * kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 4, 20 * kUs);
   ExpectAdvice("same-data-again", 40 * kUs);
 }
 
@@ -162,9 +173,10 @@ TEST_F(RulesTest, OneLineHasOneFinding) {
   facts_.fingerprinted = kSteps;
   constexpr int64_t kImages = 32 * 3 * 224 * 224 * 4;
   Upload(kImages, kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, kImages, 50 * kUs);
   device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;
   ExpectAdvice("float-images", kMs * 3 / 4);
-  Same(kUpload, 1, kImages, 50 * kUs);
+  Same(kUpload);
   ExpectNothing("float-images");
   // Eight lines that build something on the host, of which one makes the same 20 times.
   for (int64_t line = 100; line < 108; ++line) Calls("cudaMemcpyAsync", {"/job/train.py", line, "main"}, 1, 8, kUs);
@@ -172,7 +184,7 @@ TEST_F(RulesTest, OneLineHasOneFinding) {
   const Place small = {"/job/train.py", 107, "main"};
   Calls("cudaMemcpyAsync", small, 20, 4096, kUs);
   ExpectAdvice("many-small-copies", 28 * kUs);
-  Same(small, 20, 4096, kUs);
+  Same(small);
   ExpectNothing("built-on-the-host");
   ExpectNothing("many-small-copies");
 }

@@ -78,48 +78,69 @@ int64_t SmallCopyTime(const Facts& facts) {
 
 // Less than this of a step is not worth a change, nor fewer steps a proof.
 constexpr int64_t kLeastSame = 64 << 10;
-constexpr size_t kLeastSteps = 5;
+constexpr uint64_t kLeastSteps = 5;
 
-// By line, what costs most first: lines that upload the same 64 KiB or more in each step.
-std::vector<PlaceSum> SameDataLines(const Facts& facts) {
-  if (facts.step_times.size() < kLeastSteps) return {};
-  std::vector<PlaceSum> sums;
+bool IsUpload(const CallGroup& group) {
+  return IsCopyCall(group) && group.bytes > 0 && !group.decision.starts_with("transfer.d2h");
+}
+bool IsUpload(const WorkGroup& group) { return group.kernel.empty() && group.copy_kind == kHostToDevice; }
+
+// A line that uploads the same bytes in each step. Of a copy without a fingerprint, as of one that found no staging
+// memory, the same holds as of the line's others.
+struct SameLine {
+  PlaceSum calls;    // their part of the line's
+  int64_t work = 0;  // and of the devices' time, ns
+  uint64_t steps = 0;
+  uint64_t known_steps = 0;
+};
+
+std::vector<SameLine> SameLines(const Facts& facts) {
+  std::vector<SameLine> lines;
+  std::vector<double> shares;
   for (const SameUpload& upload : facts.same_uploads) {
-    auto at = std::find_if(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == upload.place; });
-    if (at == sums.end()) at = sums.insert(sums.end(), PlaceSum{upload.place});
-    at->count += upload.copies;
-    report::AddTo(&at->bytes, upload.bytes * static_cast<int64_t>(upload.copies));
-    report::AddTo(&at->time, upload.time);
-  }
-  std::erase_if(sums, [&](const PlaceSum& sum) { return facts.PerStep(sum.bytes) < kLeastSame; });
-  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
-  return sums;
-}
-bool UploadsTheSame(const Facts& facts, const Place& place) {
-  const auto sums = SameDataLines(facts);
-  return std::any_of(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == place; });
-}
-
-// Time of the devices in those copies: of a line's copies, the part of its bytes that is the same.
-int64_t SameDataTime(const Facts& facts) {
-  double time = 0;
-  for (const PlaceSum& same : SameDataLines(facts)) {
-    double all_time = 0;
-    double all_bytes = 0;
-    for (const WorkGroup& group : facts.work) {
-      if (!group.kernel.empty() || group.copy_kind != kHostToDevice || !(group.place == same.place)) continue;
-      all_time += static_cast<double>(group.time);
-      all_bytes += static_cast<double>(group.bytes);
+    if (upload.known_steps < kLeastSteps || 4 * upload.known_steps < facts.step_times.size()) continue;
+    const auto at = std::find_if(lines.begin(), lines.end(),
+                                 [&](const SameLine& line) { return line.calls.place == upload.place; });
+    if (at == lines.end()) {
+      lines.push_back({.calls = {upload.place}, .steps = upload.steps, .known_steps = upload.known_steps});
+      shares.push_back(upload.share);
+      continue;
     }
-    if (all_bytes > 0) time += all_time * std::min(1.0, static_cast<double>(same.bytes) / all_bytes);
+    at->steps = std::min(at->steps, upload.steps);
+    shares[static_cast<size_t>(at - lines.begin())] += upload.share;
   }
-  return static_cast<int64_t>(time);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const double share = std::min(1.0, shares[i]);
+    const auto part = [&](auto whole) { return static_cast<decltype(whole)>(share * static_cast<double>(whole)); };
+    PlaceSum& sum = lines[i].calls;
+    for (const CallGroup& group : facts.calls) {
+      if (!IsUpload(group) || !(group.place == sum.place)) continue;
+      sum.count += part(group.calls);
+      report::AddTo(&sum.bytes, part(group.bytes));
+      report::AddTo(&sum.time, part(group.time));
+    }
+    for (const WorkGroup& group : facts.work) {
+      if (IsUpload(group) && group.place == sum.place) report::AddTo(&lines[i].work, part(group.time));
+    }
+  }
+  std::erase_if(lines, [&](const SameLine& line) { return facts.PerStep(line.calls.bytes) < kLeastSame; });
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const SameLine& a, const SameLine& b) { return a.calls.time + a.work > b.calls.time + b.work; });
+  return lines;
+}
+bool UploadsTheSame(const std::vector<SameLine>& lines, const Place& place) {
+  return std::any_of(lines.begin(), lines.end(), [&](const SameLine& line) { return line.calls.place == place; });
+}
+int64_t WorkOf(const std::vector<SameLine>& lines) {
+  int64_t time = 0;
+  for (const SameLine& line : lines) report::AddTo(&time, line.work);
+  return time;
 }
 
 Verdict ManySmallCopies(const Facts& facts) {
   constexpr double kMany = 20;  // a step; SmallCopyLines
   auto sums = SmallCopyLines(facts);
-  std::erase_if(sums, [&](const PlaceSum& sum) { return UploadsTheSame(facts, sum.place); });
+  std::erase_if(sums, [same = SameLines(facts)](const PlaceSum& sum) { return UploadsTheSame(same, sum.place); });
   if (facts.CountPerStep(SumOf(sums).count) < kMany) return Verdict::Nothing();
   const PlaceSum all = SumOf(sums);
   const int64_t copying = facts.PerStep(all.time);
@@ -143,11 +164,12 @@ Verdict FloatImages(const Facts& facts) {
   if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
   constexpr int64_t kLeast = 8 << 20;  // of one copy
   constexpr std::array<int64_t, 9> kSides = {224, 256, 299, 320, 384, 448, 512, 640, 1024};
+  const auto same = SameLines(facts);
   const WorkGroup* largest = nullptr;
   for (const WorkGroup& group : facts.work) {
     if (!group.kernel.empty() || group.copy_kind != kHostToDevice || group.least != group.most || group.most < kLeast)
       continue;
-    if (UploadsTheSame(facts, group.place)) continue;
+    if (UploadsTheSame(same, group.place)) continue;
     if (largest == nullptr || group.time > largest->time) largest = &group;
   }
   if (largest == nullptr) return Verdict::Nothing();
@@ -178,12 +200,13 @@ Verdict ExposedCopies(const Facts& facts) {
   }
   // What many small copies are to blame for has a rule of its own, and so has what need not be copied.
   const int64_t small = SmallCopyLines(facts).empty() ? 0 : SmallCopyTime(facts);
-  const int64_t others = CopiesAlone(facts) - small - SameDataTime(facts);
+  const auto same = SameLines(facts);
+  const int64_t others = CopiesAlone(facts) - small - WorkOf(same);
   const int64_t per_step = facts.PerStep(std::max<int64_t>(0, others));
   if (ShareOfStep(facts, per_step) < 0.02) return Verdict::Nothing();
   const auto sums = ByPlace(facts.work, [&](const WorkGroup& group) {
     return group.kernel.empty() && (group.copy_kind == kHostToDevice || group.copy_kind == kDeviceToHost) &&
-           !UploadsTheSame(facts, group.place);
+           !UploadsTheSame(same, group.place);
   });
   Advice advice;
   advice.finding = "The device copies while it computes nothing: the copies hide behind no kernel.";
@@ -204,21 +227,24 @@ Verdict SameDataAgain(const Facts& facts) {
     return Verdict::Abstain(
         "what copies carried is not known: none of pageable memory was promoted, or the trace is old");
   }
-  const auto sums = SameDataLines(facts);
-  if (sums.empty()) return Verdict::Nothing();
-  const PlaceSum all = SumOf(sums);
-  uint64_t steps = UINT64_MAX;
-  for (const SameUpload& upload : facts.same_uploads) {
-    if (Has(PlacesOf(sums, SIZE_MAX), upload.place)) steps = std::min(steps, upload.steps);
+  const auto lines = SameLines(facts);
+  if (lines.empty()) return Verdict::Nothing();
+  std::vector<PlaceSum> sums;
+  const SameLine* least = lines.data();
+  for (const SameLine& line : lines) {
+    sums.push_back(line.calls);
+    if (line.steps < least->steps) least = &line;
   }
+  const PlaceSum all = SumOf(sums);
   const int64_t copying = facts.PerStep(all.time);
-  const int64_t exposed = facts.PerStep(std::min(SameDataTime(facts), CopiesAlone(facts)));
+  const int64_t exposed = facts.PerStep(std::min(WorkOf(lines), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "The same bytes are uploaded again in every step.";
   advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies, " + Bytes(facts.PerStep(all.bytes)) +
-                         ", carry what they carried in the step before, in at least " + std::to_string(steps) + " of " +
-                         std::to_string(facts.step_times.size()) + " steps",
-                     "samples of the bytes were compared, 1 KiB of each copy, not all of them",
+                         ", carry what they carried in the step before",
+                     "so it was in at least " + std::to_string(least->steps) + " of " +
+                         std::to_string(least->known_steps) +
+                         " steps; samples of the bytes were compared (1 KiB of each copy), not all of them",
                      report::Time(copying) + " of host time in these copies per step"};
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
@@ -231,9 +257,10 @@ Verdict SameDataAgain(const Facts& facts) {
 
 Verdict BuiltOnTheHost(const Facts& facts) {
   constexpr size_t kLines = 8;
+  const auto same = SameLines(facts);
   const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy && group.of_step_thread &&
-           group.place.known() && !UploadsTheSame(facts, group.place);
+           group.place.known() && !UploadsTheSame(same, group.place);
   });
   if (sums.size() < kLines) return Verdict::Nothing();
   const PlaceSum all = SumOf(sums);

@@ -139,15 +139,20 @@ class Reading {
       if (step.use == report::StepUse::kMeasured) steps.push_back({step.start, step.end});
     }
     struct Seen {
-      uint64_t copies = 0;
       uint64_t steps = 0;
       size_t last_step = SIZE_MAX;
-      int64_t time = 0;
+      int64_t bytes = 0;
+      void Add(size_t step, int64_t more) {
+        steps += last_step != step ? 1 : 0;
+        last_step = step;
+        report::AddTo(&bytes, more);
+      }
     };
-    std::map<std::tuple<int64_t, int64_t, int64_t>, Seen> seen;  // site, bytes, contents
+    std::map<int64_t, Seen> lines;                              // by site
+    std::map<std::tuple<int64_t, int64_t, int64_t>, Seen> one;  // by site, bytes and contents
     size_t at = 0;
     Question row(reader_,
-                 "SELECT r.start, r.\"end\", c.siteId, e.bytes, e.contents FROM SLIPSTREAM_DECISION_EVENTS e "
+                 "SELECT r.start, c.siteId, e.bytes, e.contents FROM SLIPSTREAM_DECISION_EVENTS e "
                  "JOIN SLIPSTREAM_CALLS c ON c.correlationId = e.correlationId "
                  "JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = e.correlationId "
                  "WHERE e.processId = ?1 AND e.contents IS NOT NULL ORDER BY r.start");
@@ -155,27 +160,27 @@ class Reading {
       const int64_t start = trace_db::BoundedTime(row.Number(0));
       while (at < steps.size() && steps[at].end <= start) ++at;
       if (at == steps.size()) break;
-      if (start < steps[at].start) continue;
+      const int64_t site = row.Number(1);
+      if (start < steps[at].start || site == 0) continue;
       ++facts_.fingerprinted;
-      const auto key = std::make_tuple(row.Number(2), trace_db::BoundedCount(row.Number(3)), row.Number(4));
-      auto one = seen.find(key);
-      if (one == seen.end()) {
-        if (10 * at > steps.size()) continue;
-        one = seen.emplace(key, Seen()).first;
+      const int64_t bytes = trace_db::BoundedCount(row.Number(2));
+      Seen& line = lines[site];
+      line.Add(at, bytes);
+      const auto key = std::make_tuple(site, bytes, row.Number(3));
+      auto copy = one.find(key);
+      if (copy == one.end()) {
+        if (10 * (line.steps - 1) > steps.size()) continue;
+        copy = one.emplace(key, Seen()).first;
       }
-      Seen& copy = one->second;
-      ++copy.copies;
-      copy.steps += copy.last_step != at ? 1 : 0;
-      copy.last_step = at;
-      report::AddTo(&copy.time, trace_db::BoundedEnd(start, row.Number(1)) - start);
+      copy->second.Add(at, bytes);
     }
-    for (const auto& [key, copy] : seen) {
-      if (std::get<0>(key) == 0 || 10 * copy.steps < 9 * steps.size()) continue;
+    for (const auto& [key, copy] : one) {
+      const Seen& line = lines[std::get<0>(key)];
+      if (10 * copy.steps < 9 * line.steps || line.bytes == 0) continue;
       facts_.same_uploads.push_back({.place = PlaceOf(std::get<0>(key)),
-                                     .bytes = std::get<1>(key),
-                                     .copies = copy.copies,
                                      .steps = copy.steps,
-                                     .time = copy.time});
+                                     .known_steps = line.steps,
+                                     .share = static_cast<double>(copy.bytes) / static_cast<double>(line.bytes)});
     }
   }
 

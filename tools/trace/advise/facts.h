@@ -50,14 +50,13 @@ struct WorkGroup {
   int64_t most = 0;
 };
 
-// Uploads of the same bytes at one line in nine of ten measured steps or more, by their fingerprints (`contents` of
-// SLIPSTREAM_DECISION_EVENTS).
+// Uploads of the same bytes at one line, by their fingerprints (`contents` of SLIPSTREAM_DECISION_EVENTS): in nine of
+// ten measured steps or more of those in which the line's uploads have any.
 struct SameUpload {
   Place place;
-  int64_t bytes = 0;    // of one
-  uint64_t copies = 0;  // of the measured steps
-  uint64_t steps = 0;   // in which there was one
-  int64_t time = 0;     // of the calls on the host, ns
+  uint64_t steps = 0;        // in which there was one
+  uint64_t known_steps = 0;  // in which the line's uploads have fingerprints
+  double share = 0;          // of the bytes that these carry
 };
 
 // What was at work while the measured steps ran (SLIPSTREAM_TASKS).
