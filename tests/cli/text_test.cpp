@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tools/text/columns.h"
+
 namespace slipstream::text {
 namespace {
 
@@ -42,6 +44,45 @@ TEST(TextTest, Padding) {
   EXPECT_EQ(PadRight("ab", 4), "ab  ");
   EXPECT_EQ(PadLeft("abcdef", 4), "abcdef");
   EXPECT_EQ(PadRight("abcdef", 4), "abcdef");
+  EXPECT_EQ(PadLeft("\xc3\xa4", 3), "  \xc3\xa4");
+  EXPECT_EQ(PadRight("\xc3\xa4", 3), "\xc3\xa4  ");
+}
+
+TEST(ColumnsTest, HowWideATextMayBe) {
+  EXPECT_EQ(ColumnsFor(nullptr, 0), 80U);
+  EXPECT_EQ(ColumnsFor(nullptr, 132), 132U);
+  EXPECT_EQ(ColumnsFor(nullptr, 40), 80U);
+  EXPECT_EQ(ColumnsFor(nullptr, 400), 160U);
+  EXPECT_EQ(ColumnsFor("100", 132), 100U);
+  EXPECT_EQ(ColumnsFor("100", 0), 100U);
+  for (const char* const none : {"", "wide", "-1", "100x"}) EXPECT_EQ(ColumnsFor(none, 132), 132U) << none;
+}
+
+TEST(ColumnsTest, ACharacterIsAColumn) {
+  EXPECT_EQ(Columns(""), 0U);
+  EXPECT_EQ(Columns("a\xc3\xa4\xe2\x82\xac"), 3U);
+  EXPECT_EQ(Columns("a\xff"), 2U) << "what is no character";
+}
+
+TEST(ColumnsTest, WhatIsCutSaysSo) {
+  EXPECT_EQ(Cut("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(Cut("abcdefghi", 8), "abcde...");
+  EXPECT_EQ(CutFront("abcdefghi", 8), "...efghi");
+  EXPECT_EQ(CutMiddle("abcdefghi", 8), "ab...ghi");
+  EXPECT_EQ(CutMiddle("abcdefgh", 8), "abcdefgh");
+  EXPECT_EQ(CutFront("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac", 4), "...\xe2\x82\xac");
+  EXPECT_EQ(CutMiddle("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac\xc3\xa4", 5), "\xc3\xa4...\xc3\xa4");
+}
+
+TEST(ColumnsTest, LinesBreakAtSpaces) {
+  EXPECT_EQ(Wrapped("one two three", 20, 2, 4), "  one two three\n");
+  EXPECT_EQ(Wrapped("one two three four five", 20, 2, 4), "  one two three four\n    five\n");
+  EXPECT_EQ(Wrapped("  one two three four five", 20, 0, 6), "  one two three four\n      five\n");
+  EXPECT_EQ(Wrapped("", 20, 2, 4), "  \n");
+  EXPECT_EQ(Wrapped("abcdefghijklmnopqrstuvwxyz", 20, 2, 10), "  abcdefghijklmnopqr\n          stuvwxyz\n");
+  EXPECT_EQ(Wrapped("it took about 12.5 ms in all", 20, 0, 2), "it took about\n  12.5 ms in all\n");
+  EXPECT_EQ(Wrapped("\xc3\xa4\xc3\xa4\xc3\xa4 \xc3\xa4\xc3\xa4\xc3\xa4 bb", 10, 0, 0),
+            "\xc3\xa4\xc3\xa4\xc3\xa4 \xc3\xa4\xc3\xa4\xc3\xa4 bb\n");
 }
 
 }  // namespace

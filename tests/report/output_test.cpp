@@ -341,7 +341,7 @@ TEST_F(OutputTest, NoLineIsTooLong) {
           "'; UPDATE SLIPSTREAM_DECISIONS SET savedNs = 123456789012; UPDATE SLIPSTREAM_DECISION_EVENTS SET savedNs = "
           "123456789012");
   for (const std::string& line : Split(FormatReport(Make()))) {
-    EXPECT_LE(line.size(), kColumns) << line;
+    EXPECT_LE(line.size(), kPageColumns) << line;
   }
 }
 

@@ -238,7 +238,7 @@ TEST(VerdictTest, WhatIsSaidFirst) {
   EXPECT_EQ(VerdictOf(report).value().bottleneck, VerdictKind::kNothing);
   EXPECT_TRUE(Say(report).ends_with("no time was measured")) << Say(report);
   EXPECT_EQ(Say(Report{}), "none");
-  EXPECT_EQ(VerdictText(Report{}), "");
+  EXPECT_EQ(VerdictText(Report{}, kPageColumns), "");
 }
 
 TEST(VerdictTest, OfSeveralProcessesTheShownOne) {
@@ -292,7 +292,7 @@ TEST_F(VerdictReportTest, TheFirstLineSaysWhatTheTablesSay) {
       "GPU busy 30.0 % of a step of 1.00 us; idle for 250 ns (25.0 %) while the host was outside CUDA calls (Python, "
       "PyTorch or the loader), 150 ns of it before /job/train.py:20 (step)";
   EXPECT_TRUE(flat.starts_with("VERDICT: " + sentence + "\nslipstream report: train.py\n")) << flat;
-  for (const std::string& line : test::Split(text)) EXPECT_LE(line.size(), kColumns) << line;
+  for (const std::string& line : test::Split(text)) EXPECT_LE(line.size(), kPageColumns) << line;
   const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false));
   const nlohmann::json& verdict = json["verdict"];
   const nlohmann::json& device = json["processes"][0]["devices"][0];

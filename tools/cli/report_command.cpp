@@ -2,15 +2,19 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/screen_columns.h"
 #include "tools/cli/trace_build.h"
+#include "tools/text/columns.h"
 #include "tools/trace/check/counter_check.h"
 #include "tools/trace/db/new_file.h"
 #include "tools/trace/report/html.h"
@@ -72,6 +76,17 @@ bool WritePage(const ReportCommandOptions& options, const report::Report& report
   return false;
 }
 
+// Lines that were made for no width.
+std::string Wrapped(const std::string& lines, size_t columns) {
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size());
+    text += text::Wrapped(std::string_view(lines).substr(at, end - at), columns, 0, 6);
+    at = end + 1;
+  }
+  return text;
+}
+
 struct Made {
   int status = kFailed;
   bool stopped = false;
@@ -131,11 +146,12 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
   }
   if (made.stopped) return EndingSignals::EndStopped(kCommand);
   if (made.status != kSuccess) return made.status;
-  std::string text = options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report);
+  std::string text =
+      options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report, ScreenColumns());
   if (options.json) {
     std::fputs(made.warnings.c_str(), stderr);
   } else {
-    text += made.warnings;
+    text += Wrapped(made.warnings, ScreenColumns());
   }
   if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
   const int printed = Print(kCommand, text);

@@ -1,6 +1,7 @@
 #include "tools/text/columns.h"
 
 #include <algorithm>
+#include <array>
 
 #include "policy/number.h"
 #include "policy/text.h"
@@ -24,6 +25,27 @@ size_t BytesOf(std::string_view text, size_t columns) {
 std::string_view LastColumns(std::string_view text, size_t columns) {
   const size_t all = Columns(text);
   return text.substr(BytesOf(text, all - std::min(all, columns)));
+}
+
+// Whether the space at `at` is between a figure and its unit.
+bool IsBeforeUnit(std::string_view text, size_t at) {
+  constexpr std::array<std::string_view, 12> kUnits = {"ns",  "us",  "ms",  "s",   "%", "x",
+                                                       "KiB", "MiB", "GiB", "TiB", "B", "steps"};
+  if (at == 0 || text[at - 1] < '0' || text[at - 1] > '9') return false;
+  std::string_view word = text.substr(at + 1);
+  word = word.substr(0, word.find(' '));
+  word = word.substr(0, word.find_last_not_of(".,;:)") + 1);
+  return std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
+}
+
+// Where a line ends that may have so many bytes and does not hold all of `text`.
+size_t EndOfLine(std::string_view text, size_t fits) {
+  const size_t last = text.rfind(' ', fits);
+  if (last == std::string_view::npos || last == 0) return fits;
+  for (size_t space = last; space != std::string_view::npos && space != 0; space = text.rfind(' ', space - 1)) {
+    if (!IsBeforeUnit(text, space)) return space;
+  }
+  return last;
 }
 
 }  // namespace
@@ -64,8 +86,7 @@ std::string Wrapped(std::string_view text, size_t columns, size_t indent, size_t
     const size_t room = columns > margin.size() + kLeastRoom ? columns - margin.size() : kLeastRoom;
     const size_t fits = BytesOf(text, room);
     if (fits == text.size()) return lines + margin + std::string(text) + "\n";
-    const size_t space = text.rfind(' ', fits);
-    const size_t end = space == std::string_view::npos || space == 0 ? fits : space;
+    const size_t end = EndOfLine(text, fits);
     lines += margin + std::string(text.substr(0, end)) + "\n";
     text.remove_prefix(end);
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));

@@ -26,7 +26,8 @@ std::string CutFront(std::string_view text, size_t columns);
 std::string CutMiddle(std::string_view text, size_t columns);
 
 // Lines of at most `columns`, each with its end, that break at spaces: the first behind `indent` spaces and those that
-// the text has in front, the others behind `hanging`. A word that is longer than a line is broken where that ends.
+// the text has in front, the others behind `hanging`. A figure keeps its unit. A word that is longer than a line is
+// broken where that ends.
 std::string Wrapped(std::string_view text, size_t columns, size_t indent, size_t hanging);
 
 }  // namespace slipstream::text

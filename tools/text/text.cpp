@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "policy/text.h"
+#include "tools/text/columns.h"
 #include "tracer/base/python_lines.h"
 
 namespace slipstream::text {
@@ -43,15 +44,13 @@ std::string HumanBytes(uint64_t bytes) { return Scaled<6>(bytes, 1024.0, {"B", "
 std::string HumanTime(uint64_t ns) { return Scaled<4>(ns, 1000.0, {"ns", "us", "ms", "s"}); }
 
 std::string PadLeft(const std::string& text, size_t width) {
-  std::string padded(text.size() >= width ? 0 : width - text.size(), ' ');
-  padded += text;
-  return padded;
+  const size_t columns = Columns(text);
+  return std::string(columns >= width ? 0 : width - columns, ' ') + text;
 }
 
 std::string PadRight(const std::string& text, size_t width) {
-  std::string padded = text;
-  padded.resize(text.size() >= width ? text.size() : width, ' ');
-  return padded;
+  const size_t columns = Columns(text);
+  return text + std::string(columns >= width ? 0 : width - columns, ' ');
 }
 
 std::string PythonLinesText(std::string_view fact) {

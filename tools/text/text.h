@@ -16,6 +16,7 @@ std::string HumanBytes(uint64_t bytes);
 // Nanoseconds, three digits: "0 ns", "1.23 us", "45.6 ms", "7.89 s".
 std::string HumanTime(uint64_t ns);
 
+// To so many columns, each a character of UTF-8.
 std::string PadLeft(const std::string& text, size_t width);
 std::string PadRight(const std::string& text, size_t width);
 

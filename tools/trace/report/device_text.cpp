@@ -8,7 +8,6 @@
 #include "tools/text/text.h"
 #include "tools/trace/report/format.h"
 #include "tools/trace/report/lines_text.h"
-#include "tools/trace/report/text.h"
 
 namespace slipstream::report {
 namespace {
@@ -20,13 +19,22 @@ using text::WithThousands;
 
 constexpr size_t kKernelsShown = 5;
 
-std::string DeviceRow(const std::string& label, int64_t time, const ProcessReport& process) {
-  return PadRight(label, kRowLabel) + Figure(Time(static_cast<double>(time) / process.divisor())) +
-         PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) + "\n";
-}
+// Rows of time, of what a process and a screen are.
+class TimeRows {
+ public:
+  TimeRows(const ProcessReport& process, size_t columns) : process_(process), columns_(columns) {}
+  std::string Of(const std::string& label, int64_t time) const {
+    return Labeled(label, RowLabel(columns_)) + Figure(Time(static_cast<double>(time) / process_.divisor())) +
+           PadLeft(Percent(static_cast<double>(time), static_cast<double>(process_.measured_time)), 9) + "\n";
+  }
+
+ private:
+  const ProcessReport& process_;
+  size_t columns_;
+};
 
 // Copies that slipstream made in the place of the program's, or beside them.
-std::string OwnCopies(const DeviceReport& device, const ProcessReport& process) {
+std::string OwnCopies(const DeviceReport& device, const ProcessReport& process, size_t columns) {
   uint64_t all = 0;
   uint64_t own = 0;
   int64_t time = 0;
@@ -36,86 +44,91 @@ std::string OwnCopies(const DeviceReport& device, const ProcessReport& process) 
     AddTo(&time, copies.own_time);
   }
   if (own == 0) return "";
-  return Wrapped("  ", WithThousands(own) + " of " + Counted(all, "copy", "copies") +
-                           " were asked for by slipstream, in the place of the program's or beside them: " +
-                           Time(static_cast<double>(time) / process.divisor()) + (process.has_steps ? " a step" : "") +
-                           ", beside kernels or not");
+  return Wrapped(columns, "  " + WithThousands(own) + " of " + Counted(all, "copy", "copies") +
+                              " were asked for by slipstream, in the place of the program's or beside them: " +
+                              Time(static_cast<double>(time) / process.divisor()) +
+                              (process.has_steps ? " a step" : "") + ", beside kernels or not");
 }
 
-std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device) {
+std::string Device(const Report& report, const ProcessReport& process, const DeviceReport& device, size_t columns) {
+  const TimeRows rows(process, columns);
   const DeviceTimes& times = device.times;
   std::string text = "GPU " + std::to_string(device.device);
   if (!device.name.empty()) text += ", " + Cut(Escape(device.name), 50);
   if (device.sms) text += ", " + Counted(static_cast<uint64_t>(*device.sms), "SM", "SMs");
-  text += process.has_steps ? ": mean of a step\n" : ": all of the recorded time\n";
+  text = Wrapped(columns, text + (process.has_steps ? ": mean of a step" : ": all of the recorded time"));
   if (!report.kernels_recorded) {
-    text += "  no kernels were recorded: when it was busy is not known, only its copies are\n";
-    return text + DeviceRow("  copying or setting memory", times.copies, process);
+    text += Wrapped(columns, "  no kernels were recorded: when it was busy is not known, only its copies are");
+    return text + rows.Of("  copying or setting memory", times.copies);
   }
-  text += DeviceRow("  running kernels (utilization)", times.kernels, process);
+  text += rows.Of("  running kernels (utilization)", times.kernels);
   if (times.copies > times.copies_alone) {
-    text += DeviceRow("    of it, with copies or sets beside", times.copies - times.copies_alone, process);
+    text += rows.Of("    of it, with copies or sets beside", times.copies - times.copies_alone);
   }
   if (times.communication != 0) {
-    text += DeviceRow("    of it, computing only", times.computing_only(), process);
-    text += DeviceRow("    of it, communicating", times.communication, process);
-    text += DeviceRow("      and computing beside it", times.communication_overlapped(), process);
-    text += DeviceRow("      and computing nothing", times.communication_alone, process);
+    text += rows.Of("    of it, computing only", times.computing_only());
+    text += rows.Of("    of it, communicating", times.communication);
+    text += rows.Of("      and computing beside it", times.communication_overlapped());
+    text += rows.Of("      and computing nothing", times.communication_alone);
   }
   if (report.device_copies_recorded) {
-    text += DeviceRow("  only copying or setting memory", times.copies_alone, process);
+    text += rows.Of("  only copying or setting memory", times.copies_alone);
   }
   int64_t idle = 0;
   for (const int64_t time : times.idle) AddTo(&idle, time);
-  text += DeviceRow("  idle", idle, process);
+  text += rows.Of("  idle", idle);
   for (size_t host = 0; host < kHostStates; ++host) {
     if (times.idle[host] != 0) {
-      text += DeviceRow(std::string("    while the host was ") + HostLabel(host), times.idle[host], process) +
-              IdleLinesText(process, device, host);
+      text += rows.Of(std::string("    while the host was ") + HostLabel(host), times.idle[host]) +
+              IdleLinesText(process, device, host, columns);
     }
   }
-  text += OwnCopies(device, process);
+  text += OwnCopies(device, process, columns);
   const auto of_time = [&](size_t host) {
     return Percent(static_cast<double>(times.idle[host]), static_cast<double>(process.measured_time)) + " of the time";
   };
   text += Wrapped(
-      "  ", "launch-bound (idle while the host was launching): " + of_time(static_cast<size_t>(CallKind::kLaunch)) +
-                "; host-bound (idle while it was outside CUDA calls: Python, a data loader): " + of_time(kHostOutside));
+      columns,
+      "  launch-bound (idle while the host was launching): " + of_time(static_cast<size_t>(CallKind::kLaunch)) +
+          "; host-bound (idle while it was outside CUDA calls: Python, a data loader): " + of_time(kHostOutside));
   const auto share = [](const std::optional<double>& of) {
     return of ? Percent(*of, 1) : std::string("not known (the database does not have the device's limits)");
   };
-  text +=
-      Wrapped("  ", "est. SM efficiency " + share(device.sm_efficiency) + "; est. achieved occupancy " +
-                        share(device.achieved_occupancy) + "; tensor cores, by kernels' names, about " +
-                        Percent(static_cast<double>(device.tensor_core_time), static_cast<double>(device.kernel_time)) +
-                        " of kernel time");
-  if (!report.device_copies_recorded) text += "  no copies of the device were recorded: idle time includes them\n";
+  text += Wrapped(columns,
+                  "  est. SM efficiency " + share(device.sm_efficiency) + "; est. achieved occupancy " +
+                      share(device.achieved_occupancy) + "; tensor cores, by kernels' names, about " +
+                      Percent(static_cast<double>(device.tensor_core_time), static_cast<double>(device.kernel_time)) +
+                      " of kernel time");
+  if (!report.device_copies_recorded) {
+    text += Wrapped(columns, "  no copies of the device were recorded: idle time includes them");
+  }
   const double divisor = process.divisor();
   for (size_t i = 0; i < device.top.size() && i < kKernelsShown; ++i) {
     const KernelReport& kernel = device.top[i];
     text += "  " + Figure(Time(static_cast<double>(kernel.time) / divisor)) +
             PadLeft(Percent(static_cast<double>(kernel.time), static_cast<double>(device.kernel_time)), 9) +
             PadLeft(Number(static_cast<double>(kernel.launches) / divisor) + " x", 10) + "  " +
-            Cut(Escape(kernel.name), kColumns - 33) + "\n";
+            text::CutMiddle(Escape(kernel.name), columns - 33) + "\n";
   }
   if (device.kernel_names > kKernelsShown) {
     text += PadRight("", 33) + Counted(device.kernel_names - kKernelsShown, "more kernel", "more kernels") + "\n";
   }
-  return text + KernelLinesText(process, device);
+  return text + KernelLinesText(process, device, columns);
 }
 
 }  // namespace
 
-std::string DevicesText(const Report& report, const ProcessReport& process) {
+std::string DevicesText(const Report& report, const ProcessReport& process, size_t columns) {
   if (!report.kernels_recorded && !report.device_copies_recorded) {
-    return "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known\n";
+    return Wrapped(columns,
+                   "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known");
   }
   if (process.unwatched_everywhere) {
-    return "GPU: another profiler had the devices in every step, so how busy they were is not known\n";
+    return Wrapped(columns, "GPU: another profiler had the devices in every step, so how busy they were is not known");
   }
   if (process.devices.empty()) return "GPU: none of its kernels or copies are in this database\n";
   std::string text;
-  for (const DeviceReport& device : process.devices) text += Device(report, process, device);
+  for (const DeviceReport& device : process.devices) text += Device(report, process, device, columns);
   return text;
 }
 

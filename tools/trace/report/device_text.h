@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tools/trace/report/report.h"
@@ -10,6 +11,6 @@
 namespace slipstream::report {
 
 // A section each device; a line that says why where nothing is known of any. Never empty.
-std::string DevicesText(const Report& report, const ProcessReport& process);
+std::string DevicesText(const Report& report, const ProcessReport& process, size_t columns);
 
 }  // namespace slipstream::report

@@ -9,7 +9,6 @@
 
 #include "policy/text.h"
 #include "tools/text/text.h"
-#include "tools/trace/report/text.h"
 
 namespace slipstream::report {
 
@@ -17,6 +16,7 @@ using policy::Escape;
 using text::HumanBytes;
 using text::HumanTime;
 using text::PadLeft;
+using text::PadRight;
 using text::WithThousands;
 
 namespace {
@@ -24,6 +24,7 @@ namespace {
 // Columns of a file name that is left, and of "...".
 constexpr size_t kLeastFile = 4;
 constexpr size_t kDots = 3;
+constexpr size_t kLeastFunction = 8;
 
 }  // namespace
 
@@ -55,16 +56,22 @@ std::string Counted(uint64_t count, const char* one, const char* many) {
   return WithThousands(count) + " " + (count == 1 ? one : many);
 }
 
-std::string Wrapped(const std::string& first, const std::string& rest) {
-  std::string text;
-  std::string left = first + rest;
-  while (left.size() > kColumns) {
-    const size_t space = left.rfind(' ', kColumns);
-    if (space == std::string::npos || space < 8) break;
-    text += left.substr(0, space) + "\n";
-    left = "      " + left.substr(space + 1);
-  }
-  return text + left + "\n";
+std::string Wrapped(size_t columns, const std::string& text) { return text::Wrapped(text, columns, 0, 6); }
+
+std::string Labeled(const std::string& label, size_t width) {
+  if (text::Columns(label) <= width) return PadRight(label, width);
+  return label + "\n" + std::string(width, ' ');
+}
+
+std::string Described(const std::string& figures, const std::string& text, size_t columns) {
+  constexpr size_t kGap = 3;
+  constexpr size_t kLeastRoom = 34;
+  constexpr size_t kBelow = 12;
+  const size_t margin = text::Columns(figures) + kGap;
+  const size_t room = columns > margin ? columns - margin : 0;
+  if (text::Columns(text) <= room) return figures + std::string(kGap, ' ') + text + "\n";
+  if (room < kLeastRoom) return figures + "\n" + text::Wrapped(text, columns, kBelow, kBelow);
+  return figures + text::Wrapped(text, columns, margin, margin).substr(margin - kGap);
 }
 
 const char* Label(Part part) {
@@ -75,6 +82,12 @@ const char* Label(Part part) {
                                            "other CUDA calls",
                                            "outside, other thread in a CUDA call",
                                            "outside CUDA calls"};
+  return kLabels[static_cast<size_t>(part)];
+}
+
+const char* ShortLabel(Part part) {
+  constexpr const char* kLabels[kParts] = {"copies",           "synchronizations",     "allocations, frees", "launches",
+                                           "other CUDA calls", "other thread in CUDA", "outside CUDA calls"};
   return kLabels[static_cast<size_t>(part)];
 }
 
@@ -135,7 +148,8 @@ std::string FunctionsLabel(const SiteReport& site, size_t columns) {
     const size_t left = site.functions.size() - i - 1;
     const std::string rest = left == 0 ? "" : ", " + std::to_string(left) + " more";
     const std::string next = (text.empty() ? "" : ", ") + Escape(site.functions[i].name);
-    if (!text.empty() && text.size() + next.size() + rest.size() > columns) {
+    if (text::Columns(text + next + rest) > columns) {
+      if (text.empty()) return Cut(next, std::max(columns, rest.size() + kLeastFunction) - rest.size()) + rest;
       return text + ", " + std::to_string(left + 1) + " more";
     }
     text += next;

@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,9 +13,12 @@
 
 namespace slipstream::report {
 
-// Columns of a table: of what a row is about, where figures follow it, and of a figure.
-inline constexpr size_t kRowLabel = 41;
+// Columns of a figure in a table.
 inline constexpr size_t kFigure = 10;
+// And of what a row is about, where figures follow it.
+constexpr size_t RowLabel(size_t columns) {
+  return std::clamp<size_t>(columns - std::min<size_t>(columns, 69), 41, 60);
+}
 
 // To the right of its column.
 std::string Figure(const std::string& text);
@@ -29,11 +33,18 @@ std::string Percent(double part, double whole);
 // "1 step", "7 steps"
 std::string Counted(uint64_t count, const char* one, const char* many);
 
-// A line that goes on in the next one behind six spaces; each of at most kColumns, and with its end.
-std::string Wrapped(const std::string& first, const std::string& rest);
+// A line that goes on in the next one behind six spaces; each of at most `columns`, and with its end.
+std::string Wrapped(size_t columns, const std::string& text);
+// In a column of so many; where it is longer, it stands on a line of its own.
+std::string Labeled(const std::string& label, size_t width);
+// Figures and what they are about, with the end of the line: behind them, in lines below each other; where there is
+// little room, below.
+std::string Described(const std::string& figures, const std::string& text, size_t columns);
 
 // "copies", "outside CUDA calls"
 const char* Label(Part part);
+// Of at most 20 columns.
+const char* ShortLabel(Part part);
 // Of Sweep's host states.
 const char* HostLabel(size_t host);
 // "train.py:42 (step)", of at most `columns`: where it is longer, the file without its folders, with less of the
@@ -45,7 +56,7 @@ std::string PlaceLabel(const Place& place, size_t columns);
 std::string HolderLabel(const HolderReport& holder, size_t columns);
 // "default stream", "stream 0x55d0"
 std::string StreamLabel(int64_t handle);
-// "cudaMemcpyAsync, cudaStreamSynchronize, 2 more"
+// "cudaMemcpyAsync, cudaStreamSynchronize, 2 more"; with room for one name at least.
 std::string FunctionsLabel(const SiteReport& site, size_t columns);
 using text::Cut;
 // "python3 (pid 7, rank 3)"

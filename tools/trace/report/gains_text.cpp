@@ -18,11 +18,11 @@ std::string Times(const ProcessReport& process, const std::optional<int64_t>& su
          (process.has_steps ? Figure(Time(static_cast<double>(*sum) / process.divisor())) : std::string());
 }
 
-std::string RowText(const ProcessReport& process, GainKind kind) {
+std::string RowText(const ProcessReport& process, GainKind kind, size_t columns) {
   const GainRow& row = process.gains.Of(kind);
   std::string text = Figure(WithThousands(row.measured_calls));
   if (process.has_steps) text += PadLeft(Number(static_cast<double>(row.measured_calls) / process.divisor()), 9);
-  return text + Times(process, row.measured) + Times(process, row.estimated) + "   " + LabelOf(kind) + "\n";
+  return Described(text + Times(process, row.measured) + Times(process, row.estimated), LabelOf(kind), columns);
 }
 
 std::string BoundText(const ProcessReport& process) {
@@ -39,7 +39,7 @@ std::string BoundText(const ProcessReport& process) {
 
 }  // namespace
 
-std::string GainsText(const ProcessReport& process) {
+std::string GainsText(const ProcessReport& process, size_t columns) {
   const GainsReport& gains = process.gains;
   if (std::all_of(gains.rows.begin(), gains.rows.end(), [](const GainRow& row) { return row.calls == 0; })) return "";
   const bool steps = process.has_steps;
@@ -49,17 +49,17 @@ std::string GainsText(const ProcessReport& process) {
                      (steps ? PadLeft("a step", 9) : "") + Figure("measured") + a_step + Figure("estimated") + a_step +
                      "   what\n";
   for (size_t i = 0; i < kGainKinds; ++i) {
-    if (gains.rows[i].calls != 0) text += RowText(process, static_cast<GainKind>(i));
+    if (gains.rows[i].calls != 0) text += RowText(process, static_cast<GainKind>(i), columns);
   }
   text += Figure("") + (steps ? PadLeft("", 9) : "") + Times(process, gains.measured) +
           Times(process, gains.estimated) + "   in all\n";
   for (size_t i = 0; i < kGainKinds; ++i) {
     const GainRow& row = gains.rows[i];
     if (row.measured_calls == 0 || row.not_known.empty()) continue;
-    text += Wrapped("  ", std::string("not known: ") + LabelOf(static_cast<GainKind>(i)) + ": " + row.not_known);
+    text += Wrapped(columns, std::string("  not known: ") + LabelOf(static_cast<GainKind>(i)) + ": " + row.not_known);
   }
-  return text + Wrapped("  ",
-                        "What is estimated is no measurement, and is not added to what was measured. Host time "
+  return text + Wrapped(columns,
+                        "  What is estimated is no measurement, and is not added to what was measured. Host time "
                         "is not by how much a step is shorter, which `slipstream compare` measures." +
                             BoundText(process));
 }

@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tools/trace/report/report.h"
@@ -10,6 +11,6 @@
 namespace slipstream::report {
 
 // Empty: it decided nothing that could gain or lose.
-std::string GainsText(const ProcessReport& process);
+std::string GainsText(const ProcessReport& process, size_t columns);
 
 }  // namespace slipstream::report

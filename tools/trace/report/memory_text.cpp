@@ -15,7 +15,9 @@ namespace {
 using text::HumanBytes;
 using text::PadRight;
 
-constexpr size_t kColumnsLabel = 40;
+constexpr size_t kMostLabel = 40;
+constexpr size_t kLeastLabel = 16;
+constexpr std::string_view kPeak = "^ peak";
 // From nothing to all: anything at all shows.
 constexpr std::string_view kLevels = " .:-=+*#%@";
 
@@ -32,8 +34,10 @@ std::string ColumnsOf(const MemoryColumns::Row& row, int64_t most) {
   return columns;
 }
 
-std::string ColumnsRow(const std::string& label, const std::string& columns) {
-  return "  " + PadRight(label, kColumnsLabel) + columns + "\n";
+// Where there is no room behind the mark, the word stands before it.
+std::string PeakMark(size_t peak, size_t room) {
+  if (peak + kPeak.size() <= room || peak + 1 < kPeak.size()) return std::string(peak, ' ') + std::string(kPeak);
+  return std::string(peak + 1 - kPeak.size(), ' ') + "peak ^";
 }
 
 std::string ShortageText(const ProcessReport& process, const Fragmentation& found) {
@@ -56,7 +60,7 @@ std::string ShortageText(const ProcessReport& process, const Fragmentation& foun
 
 }  // namespace
 
-std::string DeviceUseText(const ProcessReport& process, const HeldReport& held) {
+std::string DeviceUseText(const ProcessReport& process, const HeldReport& held, size_t columns) {
   if (!held.use) return "";
   const DeviceUse& use = *held.use;
   std::string text = "in use of the device, as the driver said " +
@@ -64,16 +68,17 @@ std::string DeviceUseText(const ProcessReport& process, const HeldReport& held) 
                      Bytes(use.used) + " = " + Bytes(use.blocks) + " in the program's blocks + " + Bytes(use.idle) +
                      " idle in the pool ";
   if (use.rest < 0) {
-    return Wrapped("  ", text + "- " + Bytes(-use.rest) +
-                             ": blocks are counted that were not there any more, so what else was in use is not known");
+    return Wrapped(columns,
+                   "  " + text + "- " + Bytes(-use.rest) +
+                       ": blocks are counted that were not there any more, so what else was in use is not known");
   }
-  return Wrapped("  ",
-                 text + "+ " + Bytes(use.rest) +
+  return Wrapped(columns,
+                 "  " + text + "+ " + Bytes(use.rest) +
                      " the rest (CUDA contexts, modules, libraries past every hook such as NCCL and cuBLAS, other "
                      "processes, rounding)");
 }
 
-std::string FragmentationText(const ProcessReport& process, const MemoryReport& pool) {
+std::string FragmentationText(const ProcessReport& process, const MemoryReport& pool, size_t columns) {
   std::vector<std::string> parts;
   if (pool.peak_point.idle != 0) {
     std::string part = Percent(static_cast<double>(pool.peak_point.idle), static_cast<double>(pool.peak)) +
@@ -94,19 +99,24 @@ std::string FragmentationText(const ProcessReport& process, const MemoryReport& 
     const std::string shortage = ShortageText(process, *pool.fragmentation);
     text += text.empty() ? shortage.substr(std::min<size_t>(shortage.size(), 2)) : shortage;
   }
-  return text.empty() ? "" : Wrapped("  ", "fragmentation: " + text);
+  return text.empty() ? "" : Wrapped(columns, "  fragmentation: " + text);
 }
 
-std::string MemoryColumnsText(const HeldReport& held) {
-  const MemoryColumns& columns = held.columns;
-  if (columns.all.highest.empty() || held.peak == 0) return "";
-  std::string text = "  over time, " + std::to_string(columns.all.highest.size()) + " parts of " +
-                     Time(columns.length) + " each, from nothing ( ) to the peak (@)\n";
-  text += ColumnsRow("all blocks", ColumnsOf(columns.all, held.peak));
-  for (size_t i = 0; i < columns.of.size() && i < held.holders.size(); ++i) {
-    text += ColumnsRow(HolderLabel(held.holders[i], kColumnsLabel - 2), ColumnsOf(columns.of[i], held.peak));
+std::string MemoryColumnsText(const HeldReport& held, size_t columns) {
+  const MemoryColumns& over_time = held.columns;
+  if (over_time.all.highest.empty() || held.peak == 0) return "";
+  const size_t parts = over_time.all.highest.size();
+  const size_t label = std::clamp(columns - std::min(columns, parts + 2), kLeastLabel, kMostLabel);
+  const auto row = [&](const std::string& name, const std::string& drawn) {
+    return "  " + PadRight(name, label) + drawn + "\n";
+  };
+  std::string text = Wrapped(columns, "  over time, " + std::to_string(parts) + " parts of " + Time(over_time.length) +
+                                          " each, from nothing ( ) to the peak (@)");
+  text += row("all blocks", ColumnsOf(over_time.all, held.peak));
+  for (size_t i = 0; i < over_time.of.size() && i < held.holders.size(); ++i) {
+    text += row(HolderLabel(held.holders[i], label - 2), ColumnsOf(over_time.of[i], held.peak));
   }
-  return text + ColumnsRow("", std::string(columns.peak, ' ') + "^ peak");
+  return text + row("", PeakMark(over_time.peak, columns - 2 - label));
 }
 
 std::string WorkspaceOf(const std::string& library) {

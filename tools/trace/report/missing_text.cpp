@@ -1,5 +1,6 @@
 #include "tools/trace/report/missing_text.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,29 +18,31 @@ using text::WithThousands;
 
 constexpr size_t kErrorsShown = 3;
 constexpr size_t kLibrariesShown = 5;
+// Of a row of a library, without its name.
+constexpr size_t kOfLibrary = 54;
 
 }  // namespace
 
-std::string MissingText(const Report& report) {
+std::string MissingText(const Report& report, size_t columns) {
   std::string gaps;
   std::string kept;
   for (const ProcessReport& process : report.processes) {
     const std::string missing = Missing(process);
-    if (!missing.empty()) gaps += Wrapped("  ", "incomplete: " + FullName(process) + ": " + missing);
+    if (!missing.empty()) gaps += Wrapped(columns, "  incomplete: " + FullName(process) + ": " + missing);
     if (process.pauses != 0) {
-      kept += Wrapped("  ", "recorded in part: " + FullName(process) + ": paused for " + Time(process.paused_time) +
-                                " in " + Counted(process.pauses, "pause", "pauses") +
-                                ", as it was wanted (tracer.window, slipstream record)");
+      kept += Wrapped(columns, "  recorded in part: " + FullName(process) + ": paused for " +
+                                   Time(process.paused_time) + " in " + Counted(process.pauses, "pause", "pauses") +
+                                   ", as it was wanted (tracer.window, slipstream record)");
     }
     if (process.given_up_records != 0) {
       const std::string up_to = process.kept_from ? WallTime(report.start_unix_ns + *process.kept_from) : "";
-      kept += Wrapped("  ", "kept the newest: " + FullName(process) + ": its first " +
-                                Counted(process.given_up_records, "record", "records") +
-                                (up_to.empty() ? "" : ", up to " + up_to + ",") +
-                                " were given up (tracer.keep = \"newest\")");
+      kept += Wrapped(columns, "  kept the newest: " + FullName(process) + ": its first " +
+                                   Counted(process.given_up_records, "record", "records") +
+                                   (up_to.empty() ? "" : ", up to " + up_to + ",") +
+                                   " were given up (tracer.keep = \"newest\")");
     }
   }
-  for (const std::string& why : report.unreadable) gaps += Wrapped("  ", "left out: " + Cut(Escape(why), 300));
+  for (const std::string& why : report.unreadable) gaps += Wrapped(columns, "  left out: " + Cut(Escape(why), 300));
   if (!report.has_own_tables) {
     return "  not a database of slipstream's: no lines, no steps and no decisions are known\n";
   }
@@ -47,9 +50,9 @@ std::string MissingText(const Report& report) {
   return kept + gaps;
 }
 
-std::string NotSeenText(const Report& report, const ProcessReport& process) {
+std::string NotSeenText(const Report& report, const ProcessReport& process, size_t columns) {
   std::string text = "NOT SEEN\n";
-  const auto say = [&](const std::string& line) { text += Wrapped("  ", line); };
+  const auto say = [&](const std::string& line) { text += Wrapped(columns, "  " + line); };
   if (report.has_own_tables && !process.sees_driver()) {
     say(process.devices_recorded ? "libraries with a CUDA runtime of their own (cuBLAS, cuDNN, NCCL): of their calls, "
                                    "those that make work or wait for it are "
@@ -71,12 +74,13 @@ std::string NotSeenText(const Report& report, const ProcessReport& process) {
   if (!process.libraries.empty()) {
     say("by no hook, in the whole run: " + WithThousands(kernels) + " of " + WithThousands(process.all_kernels) +
         " kernels and " + Counted(copies, "copy or set", "copies and sets") + ", asked for by");
+    const size_t names = std::clamp<size_t>(columns - kOfLibrary, 20, 46);
     for (size_t i = 0; i < process.libraries.size() && i < kLibrariesShown; ++i) {
       const LibraryReport& library = process.libraries[i];
       const std::string file = library.path.substr(library.path.rfind('/') + 1);
-      text += "    " + PadRight(Cut(library.path.empty() ? "unknown" : Escape(file), 44), 46) +
-              PadLeft(WithThousands(library.kernels), 9) + " kernels" + PadLeft(WithThousands(library.copies), 9) +
-              " copies, sets" + Figure(Time(library.time)) + "\n";
+      const std::string name = text::CutMiddle(library.path.empty() ? "unknown" : Escape(file), names - 2);
+      text += "    " + PadRight(name, names) + PadLeft(WithThousands(library.kernels), 9) + " kernels" +
+              PadLeft(WithThousands(library.copies), 9) + " copies, sets" + Figure(Time(library.time)) + "\n";
       if (library.synchronizations != 0) {
         text += "      it synchronized " + Counted(library.synchronizations, "time", "times") + ", in " +
                 Time(library.synchronizing_time) + " of the host\n";

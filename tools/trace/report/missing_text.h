@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tools/trace/report/report.h"
@@ -10,9 +11,9 @@
 namespace slipstream::report {
 
 // Lines of what was recorded in part, incomplete or left out, of all processes; one that says so where nothing is.
-std::string MissingText(const Report& report);
+std::string MissingText(const Report& report, size_t columns);
 
 // What nobody recorded of a process, and what failed in it.
-std::string NotSeenText(const Report& report, const ProcessReport& process);
+std::string NotSeenText(const Report& report, const ProcessReport& process, size_t columns);
 
 }  // namespace slipstream::report

@@ -1,4 +1,4 @@
-// A report for people: one screen of at most kColumns columns.
+// A report for people.
 //
 // Threading: pure functions.
 #pragma once
@@ -10,8 +10,10 @@
 
 namespace slipstream::report {
 
-inline constexpr size_t kColumns = 110;
+// Of the page, which is as wide everywhere.
+inline constexpr size_t kPageColumns = 110;
 
-std::string FormatReport(const Report& report);
+// No line is longer than `columns`, which is 80 or more. The JSON has whole what is cut; a place keeps its line.
+std::string FormatReport(const Report& report, size_t columns = kPageColumns);
 
 }  // namespace slipstream::report

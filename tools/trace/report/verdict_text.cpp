@@ -189,9 +189,9 @@ std::string SlowestSentence(const Report& report) {
          " (what the devices did was not recorded)";
 }
 
-std::string VerdictText(const Report& report) {
+std::string VerdictText(const Report& report, size_t columns) {
   const std::optional<Verdict> verdict = VerdictOf(report);
-  return verdict ? Wrapped("VERDICT: ", VerdictSentence(report, *verdict)) : "";
+  return verdict ? Wrapped(columns, "VERDICT: " + VerdictSentence(report, *verdict)) : "";
 }
 
 }  // namespace slipstream::report

@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tools/trace/report/report.h"
@@ -16,7 +17,7 @@ std::string VerdictSentence(const Report& report, const Verdict& verdict);
 // Which rank holds the others up and how that shows, without a full stop: "slowest: rank 3, ...". There is a spread.
 std::string SlowestSentence(const Report& report);
 
-// "VERDICT: ...", of lines of at most kColumns; empty where there is none.
-std::string VerdictText(const Report& report);
+// "VERDICT: ..."; empty where there is none.
+std::string VerdictText(const Report& report, size_t columns);
 
 }  // namespace slipstream::report

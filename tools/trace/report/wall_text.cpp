@@ -1,5 +1,8 @@
 #include "tools/trace/report/wall_text.h"
 
+#include <algorithm>
+
+#include "tools/text/columns.h"
 #include "tools/text/text.h"
 #include "tools/trace/report/format.h"
 
@@ -9,11 +12,22 @@ namespace {
 using text::PadLeft;
 using text::PadRight;
 
-constexpr size_t kLabel = 36;
+constexpr size_t kMostLabel = 36;
 constexpr size_t kShare = 9;
+constexpr size_t kGap = 3;
+// Where a line has room for less than this much more, a row is as narrow as it can be.
 constexpr size_t kPlace = 50;
 // Of a step, what is less between two of them is not worth a word.
 constexpr int64_t kSeen = 20;
+// Where the part of a slow step stands, and its line below.
+constexpr size_t kPartColumn = 33;
+
+size_t LabelColumns(const WallReport& wall, size_t columns) {
+  if (columns >= kMostLabel + kFigure + kShare + kGap + kPlace) return kMostLabel;
+  size_t most = 0;
+  for (const WallPartReport& part : wall.parts) most = std::max(most, 2 + text::Columns(Label(part.part, part.count)));
+  return std::min(most, kMostLabel);
+}
 
 std::string Times(const char* what, uint64_t count) {
   return std::string(what) + ", " + Counted(count, "time", "times");
@@ -53,18 +67,20 @@ std::string Label(WallPart part, uint64_t count) {
   return "";
 }
 
-std::string WallText(const ProcessReport& process) {
+std::string WallText(const ProcessReport& process, size_t columns) {
   const WallReport& wall = process.wall;
   if (wall.parts.empty() || (!process.has_steps && wall.parts.size() == 1)) return "";
   const int64_t whole = wall.end - wall.begin;
   std::string text =
-      Wrapped("", "WALL TIME: " + Time(whole) + " from the " +
-                      (wall.from_process_start ? "start of the process" : "first record") + " to the last record");
-  text += PadRight("", kLabel) + Figure("time") + PadLeft("share", kShare) + "   most of it\n";
+      Wrapped(columns, "WALL TIME: " + Time(whole) + " from the " +
+                           (wall.from_process_start ? "start of the process" : "first record") + " to the last record");
+  const size_t label = LabelColumns(wall, columns);
+  const size_t place = columns - label - kFigure - kShare - kGap;
+  text += PadRight("", label) + Figure("time") + PadLeft("share", kShare) + "   most of it\n";
   for (const WallPartReport& part : wall.parts) {
-    text += PadRight("  " + Label(part.part, part.count), kLabel) + Figure(Time(part.time)) +
+    text += Labeled("  " + Label(part.part, part.count), label) + Figure(Time(part.time)) +
             PadLeft(Percent(static_cast<double>(part.time), static_cast<double>(whole)), kShare);
-    if (part.most) text += "   " + PlaceLabel(*part.most, kPlace);
+    if (part.most) text += "   " + PlaceLabel(*part.most, place);
     text += "\n";
   }
   return text;
@@ -77,19 +93,19 @@ std::string PauseText(const ProcessReport& process) {
          " between two of them: one every " + Time(process.pace.mean());
 }
 
-std::string SlowStepsText(const ProcessReport& process) {
+std::string SlowStepsText(const ProcessReport& process, size_t columns) {
   if (process.slow_steps.empty()) return "";
   const bool all = process.slow_step_count == process.slow_steps.size();
-  std::string text =
-      Wrapped("  ", Counted(process.slow_step_count, "step", "steps") + " took more than 1.5 times the median" +
-                        (all ? "" : "; the longest " + std::to_string(process.slow_steps.size())) +
-                        ", and what was longer than usual in " + (process.slow_step_count == 1 ? "it:" : "them:"));
+  std::string text = Wrapped(
+      columns, "  " + Counted(process.slow_step_count, "step", "steps") + " took more than 1.5 times the median" +
+                   (all ? "" : "; the longest " + std::to_string(process.slow_steps.size())) +
+                   ", and what was longer than usual in " + (process.slow_step_count == 1 ? "it:" : "them:"));
   for (const SlowStep& step : process.slow_steps) {
     text += PadRight("    step " + std::to_string(step.number), 20) + Figure(Time(step.time));
     if (step.part) text += "   " + std::string(Label(*step.part)) + " +" + Time(step.grew);
     if (step.place) {
-      // At 80 columns the line stands below.
-      text += "\n" + PadRight("", 33) + PlaceLabel(*step.place, kPlace) + " +" + Time(step.place->time);
+      const std::string grew = " +" + Time(step.place->time);
+      text += "\n" + PadRight("", kPartColumn) + PlaceLabel(*step.place, columns - kPartColumn - grew.size()) + grew;
     }
     text += "\n";
   }
