@@ -50,8 +50,9 @@ std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* data
                     const std::vector<size_t>& ranks) {
   ProgressLine line(kCommand);
   advise::RanksAdvice advice(report);
-  for (const size_t process : ranks) {
-    line.Show(report::NameOf(report.processes[process]));
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const size_t process = ranks[i];
+    line.Show("process " + std::to_string(i + 1) + " of " + std::to_string(ranks.size()), i, ranks.size());
     const advise::Facts facts = advise::ReadFacts(database, report, process);
     if (!database->ok()) return "";
     advice.Add(facts, advise::Advise(facts));

@@ -301,8 +301,9 @@ void Exporter::MakeTrace(Exports::Trace* trace) {
   ProgressLine line(kCommand);
   ExportRequest request = trace->request;
   request.progress = [&](uint64_t done, uint64_t total) {
-    line.Show("writing " + std::to_string(total == 0 ? 100 : done * 100 / total) + " % of " + WithThousands(total) +
-              " rows");
+    line.Show(
+        "writing " + std::to_string(total == 0 ? 100 : done * 100 / total) + " % of " + WithThousands(total) + " rows",
+        done, total);
     return !stop->load();
   };
   trace->outcome = trace_export::ExportTrace(*input_.database, request);

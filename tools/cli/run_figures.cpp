@@ -1,6 +1,5 @@
 #include "tools/cli/run_figures.h"
 
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -63,12 +62,6 @@ std::vector<std::string> LastLines(const MeasuredRun& run) {
   return lines;
 }
 
-std::string About(double seconds) {
-  const auto whole = static_cast<uint64_t>(std::llround(seconds));
-  if (whole < 90) return std::to_string(whole) + " s";
-  const uint64_t minutes = (whole + 30) / 60;
-  return minutes < 90 ? std::to_string(minutes) + " min"
-                      : std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
-}
+std::string About(double seconds) { return text::AboutTime(seconds); }
 
 }  // namespace slipstream::cli

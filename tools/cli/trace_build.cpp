@@ -76,6 +76,10 @@ void ProgressLine::Show(const std::string& text, bool is_new) {
   std::fflush(stderr);
 }
 
+void ProgressLine::Show(const std::string& text, uint64_t done, uint64_t all) {
+  if (shown_) Show(text + left_.At(done, all, tracer::NowNs()));
+}
+
 void ProgressLine::Show(const BuildProgress& progress) {
   const bool is_new = progress.phase != phase_;
   phase_ = progress.phase;
@@ -87,12 +91,16 @@ void ProgressLine::Show(const BuildProgress& progress) {
     text = phase_ == BuildProgress::Phase::kReading ? "reading " : "writing ";
     text += std::to_string(percent) + " % of " + HumanBytes(progress.total_bytes);
     if (progress.records != 0) text += ", " + WithThousands(progress.records) + " records";
+    text += left_.At(progress.done_bytes, progress.total_bytes, tracer::NowNs());
   }
   Show(text, is_new);
 }
 
 std::function<void(uint64_t, uint64_t)> ProgressLine::Calls() {
-  return [this](uint64_t calls, uint64_t all) { Show("calls " + WithThousands(calls) + " of " + WithThousands(all)); };
+  return [this](uint64_t calls, uint64_t all) {
+    Show("reading " + std::to_string(all == 0 ? 100 : calls * 100 / all) + " % of " + WithThousands(all) + " calls",
+         calls, all);
+  };
 }
 
 void Complain(const std::string& command, const std::string& text) {

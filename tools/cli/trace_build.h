@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 
+#include "tools/cli/time_left.h"
 #include "tools/trace/db/trace_db.h"
 
 namespace slipstream::cli {
@@ -50,8 +51,10 @@ class ProgressLine {
   bool shown() const { return shown_; }
   // At once where `is_new`, and the first; else not more often than ten times a second.
   void Show(const std::string& text, bool is_new = false);
+  // The same, with the time that is left of work of which so much is done.
+  void Show(const std::string& text, uint64_t done, uint64_t all);
   void Show(const trace_db::BuildProgress& progress);
-  // Shows how many calls of a database have been read.
+  // Shows how much of a database's calls has been read.
   std::function<void(uint64_t calls, uint64_t all)> Calls();
 
  private:
@@ -59,6 +62,7 @@ class ProgressLine {
   const bool shown_;
   bool drawn_ = false;
   uint64_t last_ns_ = 0;
+  TimeLeft left_;
   trace_db::BuildProgress::Phase phase_ = trace_db::BuildProgress::Phase::kReading;
 };
 

@@ -1,6 +1,7 @@
 #include "tools/text/text.h"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 
 #include "policy/text.h"
@@ -42,6 +43,14 @@ std::string WithThousands(uint64_t number) {
 std::string HumanBytes(uint64_t bytes) { return Scaled<6>(bytes, 1024.0, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"}); }
 
 std::string HumanTime(uint64_t ns) { return Scaled<4>(ns, 1000.0, {"ns", "us", "ms", "s"}); }
+
+std::string AboutTime(double seconds) {
+  const auto whole = static_cast<uint64_t>(std::llround(seconds));
+  if (whole < 90) return std::to_string(whole) + " s";
+  const uint64_t minutes = (whole + 30) / 60;
+  return minutes < 90 ? std::to_string(minutes) + " min"
+                      : std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
 
 std::string PadLeft(const std::string& text, size_t width) {
   const size_t columns = Columns(text);

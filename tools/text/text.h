@@ -16,6 +16,9 @@ std::string HumanBytes(uint64_t bytes);
 // Nanoseconds, three digits: "0 ns", "1.23 us", "45.6 ms", "7.89 s".
 std::string HumanTime(uint64_t ns);
 
+// A duration that nobody knows exactly: "42 s", "7 min", "2 h 5 min".
+std::string AboutTime(double seconds);
+
 // To so many columns, each a character of UTF-8.
 std::string PadLeft(const std::string& text, size_t width);
 std::string PadRight(const std::string& text, size_t width);
