@@ -1,0 +1,124 @@
+// Findings at several widths: no line is longer, nothing is lost, and what there is not is said.
+
+#include "tools/trace/advise/text.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <regex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/process.h"
+#include "tools/text/columns.h"
+#include "tools/trace/advise/rules.h"
+
+namespace slipstream::advise {
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+const std::string kLongFile = "/data/training/" + std::string(90, 'd') + "/a_module_with_a_long_name_of_its_own.py";
+
+class AdviceTextTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    report::ProcessReport& process = report_.processes.emplace_back();
+    process.pid = 4711;
+    process.executable = "/usr/bin/python3";
+    process.command = "python train.py " + std::string(200, 'c');
+    process.has_steps = true;
+    process.measured_steps = 1234;
+    process.step_time.median = 10 * kMs;
+    facts_.report = &report_;
+    facts_.process = &process;
+  }
+  // Of every second rule, with and without a cost.
+  static Findings Many() {
+    Findings findings;
+    for (size_t i = 0; i < Rules().size(); ++i) {
+      if (i % 2 == 0) {
+        Advice advice;
+        advice.finding = "What was found, in a sentence that is so long that it does not fit into a line of a hundred.";
+        advice.evidence = {std::to_string(101 + i) +
+                               " copies per step of 12.3 MiB, 4.56 ms in all, of which 78.9 % were "
+                               "waited for; the longest took 1.23 ms, the shortest 45.6 us",
+                           "a kernel: " + std::string(150, 'k')};
+        advice.places = {{kLongFile, static_cast<int64_t>(5000 + i), "train_of_größere_model_and_more_than_that"},
+                         {"/data/train.py", 7, "main"}};
+        if (i % 4 == 0) {
+          advice.cost = static_cast<int64_t>(i + 1) * kMs / 10;
+        } else {
+          advice.why_unknown =
+              "how much faster it would be is not in the trace, and nothing in it tells how to guess it";
+          advice.at_stake = 3 * kMs;
+        }
+        advice.change = "What to do about it, in a sentence that takes more than a line of eighty columns as well.";
+        advice.snippet =
+            "model = DistributedDataParallel(model, bucket_cap_mb=50, gradient_as_bucket_view=True)\nx = y";
+        findings.advice.push_back({&Rules()[i], Verdict::Say(std::move(advice))});
+      } else if (i % 3 == 0) {
+        findings.abstained.push_back(
+            {&Rules()[i], Verdict::Abstain("what it needs was not recorded in any of 7 runs")});
+      } else {
+        findings.nothing.push_back(&Rules()[i]);
+      }
+    }
+    return findings;
+  }
+  static std::map<std::string, int> Words(const std::string& text) {
+    std::map<std::string, int> words;
+    const std::regex word("[^\\s]+");
+    for (std::sregex_iterator at(text.begin(), text.end(), word); at != std::sregex_iterator(); ++at)
+      ++words[at->str()];
+    return words;
+  }
+
+  report::Report report_;
+  Facts facts_;
+};
+
+TEST_F(AdviceTextTest, NoLineIsLongerThanTheScreen) {
+  for (const size_t columns : {80, 93, 100, 160}) {
+    for (const std::string& text : {FormatFindings(facts_, Many(), columns), FormatRules(columns)}) {
+      for (const std::string& line : test::Split(text)) EXPECT_LE(text::Columns(line), columns) << line;
+    }
+  }
+}
+
+TEST_F(AdviceTextTest, ANarrowScreenHasTheFiguresAndTheLinesOfAWideOne) {
+  const std::string narrow = FormatFindings(facts_, Many(), 80);
+  const std::map<std::string, int> words = Words(narrow);
+  const std::regex figure("[(]?[0-9][0-9.,]*[),;:]?");
+  for (const auto& [word, count] : Words(FormatFindings(facts_, Many(), 160))) {
+    if (!std::regex_match(word, figure)) continue;
+    const auto at = words.find(word);
+    EXPECT_EQ(at == words.end() ? 0 : at->second, count) << word << "\n" << narrow;
+  }
+  for (size_t i = 0; i < Rules().size(); i += 2) {
+    EXPECT_NE(narrow.find("a_module_with_a_long_name_of_its_own.py:" + std::to_string(5000 + i)), std::string::npos)
+        << narrow;
+  }
+  EXPECT_NE(FormatRules(80).find(std::string("\n") + Rules()[1].name + " "), std::string::npos);
+}
+
+TEST_F(AdviceTextTest, NothingToChange) {
+  Findings findings = Many();
+  for (RuleVerdict& found : findings.advice) findings.nothing.push_back(found.rule);
+  findings.advice.clear();
+  const std::string text = FormatFindings(facts_, findings);
+  EXPECT_NE(text.find("  Nothing worth changing was found: " + std::to_string(Rules().size()) + " rules looked, and " +
+                      std::to_string(findings.abstained.size()) + " of"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("CANNOT BE TOLD\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("what it needs was not recorded"), std::string::npos) << text;
+  findings.abstained.clear();
+  const std::string sure = FormatFindings(facts_, findings);
+  EXPECT_NE(sure.find(" rules looked.\n"), std::string::npos) << sure;
+  EXPECT_EQ(sure.find("CANNOT BE TOLD"), std::string::npos) << sure;
+}
+
+}  // namespace
+}  // namespace slipstream::advise
