@@ -236,6 +236,7 @@ void AddAdvise(CommandLine* line) {
                                "Examples:\n"
                                "  SLIPSTREAM_TRACER_DEVICE=cupti slipstream run --record -- python train.py\n"
                                "  slipstream advise slipstream-trace-...\n"
+                               "  slipstream advise slipstream-trace-20260101-*  # of srun: all ranks at once\n"
                                "Exit status: 0 done; 1 it could not be made; 2 the command line is wrong; 3 the\n"
                                "run could not be read to its end. docs/advise.md has a section on each rule.");
   AddRuns(command.app, options, kRunHelp);
