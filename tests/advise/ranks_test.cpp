@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -159,6 +160,21 @@ TEST_F(RanksTest, WhatSeveralHaveStandsOnce) {
   EXPECT_EQ(root["advice"][1]["ranks"], json::array({3}));
   EXPECT_EQ(root["advice"][1]["processes"], json::array({14}));
   EXPECT_EQ(root["cannot_be_told"][1]["ranks"], json::array({1}));
+}
+
+// It compares them: everybody is told the same, and it is nobody's own.
+TEST_F(RanksTest, WhatIsOfTheRunIsOfNoRank) {
+  size_t of_run = 0;
+  while (std::string_view(Rules()[of_run].name) != "stragglers") ++of_run;
+  Ranks({0, 0});
+  const RanksFindings findings = Merge({Of({Finds(of_run, 2 * kMs), Finds(0, kMs)}), Of({Finds(of_run, 2 * kMs)})});
+  EXPECT_EQ(findings.ranks[0].first, &Rules()[0]);
+  EXPECT_EQ(findings.ranks[1].first, nullptr);
+  ASSERT_EQ(findings.advice.size(), 2U);
+  EXPECT_EQ(findings.advice[0].ranks, (std::vector<size_t>{0, 1}));
+  const std::string text = FormatRanks(report_, findings);
+  EXPECT_EQ(text.find("ranks 0-1"), std::string::npos) << text;
+  EXPECT_NE(text.find("    rank 0 only\n"), std::string::npos) << text;
 }
 
 TEST_F(RanksTest, OfARunWithNothingToChange) {

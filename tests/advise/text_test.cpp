@@ -103,6 +103,23 @@ TEST_F(AdviceTextTest, ANarrowScreenHasTheFiguresAndTheLinesOfAWideOne) {
   EXPECT_NE(FormatRules(80).find(std::string("\n") + Rules()[1].name + " "), std::string::npos);
 }
 
+TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {
+  Findings findings;
+  Advice advice;
+  advice.cost = kMs;
+  advice.snippet =
+      "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched\nx = y  # short";
+  findings.advice.push_back({Rules().data(), Verdict::Say(std::move(advice))});
+  EXPECT_NE(FormatFindings(facts_, findings, 80)
+                .find("\n        # before the step on x is launched\n"
+                      "        next_x = next_x.to(\"cuda\", non_blocking=True)\n"
+                      "        x = y  # short\n"),
+            std::string::npos)
+      << FormatFindings(facts_, findings, 80);
+  EXPECT_NE(FormatFindings(facts_, findings, 100).find("non_blocking=True)  # before the step on x is launched\n"),
+            std::string::npos);
+}
+
 TEST_F(AdviceTextTest, NothingToChange) {
   Findings findings = Many();
   for (RuleVerdict& found : findings.advice) findings.nothing.push_back(found.rule);

@@ -1,6 +1,7 @@
 #include "tools/trace/advise/ranks.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "tools/trace/advise/rules.h"
@@ -29,6 +30,8 @@ size_t PlaceOf(const Rule* rule) {
 
 }  // namespace
 
+bool IsOfTheRun(const Rule& rule) { return std::string_view(rule.needs) == "several ranks"; }
+
 std::vector<size_t> RanksOf(const report::Report& report) {
   std::vector<size_t> ranks;
   for (size_t i = 0; i < report.processes.size(); ++i) {
@@ -44,7 +47,9 @@ void RanksAdvice::Add(const Facts& facts, const Findings& findings) {
   row.idle = facts.IdlePerStep();
   row.communication_wait = WaitOf(report_, *facts.process);
   row.work = std::max<int64_t>(facts.process->step_time.median - row.communication_wait.value_or(0), 0);
-  if (!findings.advice.empty()) row.first = findings.advice.front().rule;
+  const auto first = std::find_if(findings.advice.begin(), findings.advice.end(),
+                                  [](const RuleVerdict& found) { return !IsOfTheRun(*found.rule); });
+  if (first != findings.advice.end()) row.first = first->rule;
 
   for (const RuleVerdict& found : findings.advice) {
     auto at = std::find_if(findings_.advice.begin(), findings_.advice.end(),

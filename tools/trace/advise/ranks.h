@@ -25,7 +25,7 @@ struct RankRow {
   // until the last rank is there. Nothing: it does not communicate, or nobody else does.
   std::optional<int64_t> communication_wait;
   int64_t work = 0;             // the median step, without that wait
-  const Rule* first = nullptr;  // its most costly finding; null: it has none
+  const Rule* first = nullptr;  // its most costly finding, without those of the run; null: it has none
 };
 
 // `ranks`: indices of RanksFindings::ranks, ascending.
@@ -54,6 +54,9 @@ struct RanksFindings {
     return work_median > 0 ? static_cast<double>(work_max) / static_cast<double>(work_median) : 1;
   }
 };
+
+// Whether it compares the ranks: what one of them is told is then said of all.
+bool IsOfTheRun(const Rule& rule);
 
 // Indices of the processes that make steps.
 std::vector<size_t> RanksOf(const report::Report& report);

@@ -124,8 +124,8 @@ std::string RanksText(const report::Report& report, const RanksFindings& finding
   const std::string host =
       widths.host == 0 && report.hosts.size() == 1 ? " on " + text::CutMiddle(Escape(report.hosts.front()), 40) : "";
   std::string text =
-      "\n" + Wrapped("RANKS" + host + ": the median of a step; idle time, and wait in communication, of a step",
-                     columns, 0, 6);
+      "\n" +
+      Wrapped("RANKS" + host + ": the median step; idle time and wait in communication, of a step", columns, 0, 6);
   text += std::string(widths.label, ' ') + PadLeft("steps", kSteps) + PadLeft("step", kTime) + PadLeft("idle", kTime) +
           PadLeft("comm. wait", kWait) + "  ";
   if (widths.host != 0) text += PadRight("host", widths.host) + "  ";

@@ -35,12 +35,20 @@ std::string LabelOf(const Place& place, size_t columns) {
   return report::SiteLabel(site, columns);
 }
 
+// Where a line of code has no room, its comment stands above it: one that goes on in the next line would be code.
 std::string Snippet(const std::string& snippet, size_t columns) {
+  constexpr size_t kIndent = 8;
   std::string text;
   for (size_t at = 0; at < snippet.size();) {
     const size_t end = std::min(snippet.find('\n', at), snippet.size());
-    text += Wrapped(snippet.substr(at, end - at), columns, 8, 12);
+    std::string line = snippet.substr(at, end - at);
     at = end + 1;
+    const size_t comment = line.find("  # ");
+    if (comment != std::string::npos && kIndent + text::Columns(line) > columns) {
+      text += Wrapped(line.substr(comment + 2), columns, kIndent, kIndent);
+      line.resize(comment);
+    }
+    text += Wrapped(line, columns, kIndent, kIndent + 4);
   }
   return text;
 }
@@ -149,6 +157,7 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
     std::string whose = RankNames(report, findings, found.ranks);
     whose += found.ranks.size() == 1 ? " only"
                                      : "; what follows is of " + report::ShortName(most) + ", where it counts most";
+    if (IsOfTheRun(*found.rule)) whose.clear();
     text += FindingText(++number, *found.rule, found.advice, most, whose, columns);
   }
   return text + untold.Text(columns) + NothingText(findings.nothing, columns);
