@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "tests/tracer/spool_testing.h"
 
@@ -84,17 +86,45 @@ TEST_F(FindRunTest, WhatIsNotThereIsSaid) {
   EXPECT_EQ(Find(Run(1)).directories, std::vector<std::string>{Run(1)});
 }
 
-TEST_F(FindRunTest, TheOnlyRunNeedsNoName) {
-  EXPECT_NE(FindOnlyRun(ProcFiles(root_)).error.find("no run of this user is here"), std::string::npos);
-  Process(12, 11, Variables(1));
+TEST_F(FindRunTest, AllRunsOfTheMachine) {
+  EXPECT_TRUE(FindAll(ProcFiles(root_)).runs.empty());
+  Process(11, 1, "HOME=/x", "bash");
+  Process(12, 20, Variables(1));  // numbers have begun anew: 20 started it
   Process(13, 12, Variables(1));
   Process(14, 1, Variables(2), "python3", 'Z');
-  EXPECT_EQ(FindOnlyRun(ProcFiles(root_)).directories, std::vector<std::string>{Run(1)});
-  Process(20, 1, Variables(2), "train");
-  const std::string error = FindOnlyRun(ProcFiles(root_)).error;
-  EXPECT_TRUE(error.starts_with("2 runs of this user are here.")) << error;
-  EXPECT_NE(error.find("\n  slipstream top 12   python3, 2 processes, " + Run(1)), std::string::npos) << error;
-  EXPECT_NE(error.find("\n  slipstream top 20   train, " + Run(2)), std::string::npos) << error;
+  Process(20, 11, Variables(1), "train");
+  Process(21, 1, Variables(2), "other");
+  Process(22, 1, "LD_PRELOAD=/opt/libslipstream.so");
+  Process(23, 1, "SLIPSTREAM_RUN_DIRECTORY=" + directory_ + "/gone");
+  const RunsHere here = FindAll(ProcFiles(root_));
+  ASSERT_EQ(here.runs.size(), 2U);
+  EXPECT_EQ(here.runs[0].directory, Run(1));
+  EXPECT_EQ(here.runs[0].first, 20);
+  EXPECT_EQ(here.runs[0].owner, geteuid());
+  EXPECT_EQ(here.runs[1].directory, Run(2));
+  EXPECT_EQ(here.runs[1].first, 21);
+  EXPECT_EQ(here.uncounted, std::vector<int32_t>{22});
+}
+
+// A shell, what it runs, and a worker of that.
+TEST_F(FindRunTest, WhatStandsForAProcessThatMakesNoCalls) {
+  Process(10, 1, Variables(1), "bash");
+  Process(11, 10, Variables(1), "python3");
+  Process(12, 11, Variables(1), "worker");
+  Process(13, 1, Variables(1), "other");
+  const ProcFiles processes(root_);
+  EXPECT_EQ(ShownFor(processes, 11, {11, 13}), 11);
+  EXPECT_EQ(ShownFor(processes, 10, {13, 11}), 11);
+  EXPECT_EQ(ShownFor(processes, 12, {13, 11}), 11);
+  EXPECT_EQ(ShownFor(processes, 10, {13}), std::nullopt);
+}
+
+TEST_F(FindRunTest, WhatAProcessWasStartedWith) {
+  using namespace std::string_literals;
+  Process(10, 1, "");
+  EXPECT_TRUE(ProcFiles(root_).CommandOf(10).empty());
+  tracer::Spit(root_ + "/10/cmdline", "python3\0train.py\0\0--lr=1\0"s);
+  EXPECT_EQ(ProcFiles(root_).CommandOf(10), (std::vector<std::string>{"python3", "train.py", "", "--lr=1"}));
 }
 
 TEST_F(FindRunTest, ARunIsInUseWhileAProcessHasIt) {

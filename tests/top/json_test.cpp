@@ -19,7 +19,13 @@ TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
   view.processes[1].trace = SampleTrace();
   view.processes[0].counters.reset();
   view.processes[0].executable = "\xff";
-  view.slowest = 1;
+  view.processes[1].slowest = true;
+  view.processes[1].command = "train.py --lr 1";
+  view.processes[1].user = "me";
+  view.processes[1].directory = "/run";
+  view.processes[1].recording = tracer::RecordState::kTurnedOff;
+  view.processes[1].trace->steps->trend_ns = {5, 6};
+  view.uncounted = {99};
   const std::string text = ViewJson(view);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
   const auto json = nlohmann::json::parse(text);
@@ -32,6 +38,15 @@ TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
   EXPECT_TRUE(json["processes"][0]["rank"].is_null());
   const auto& process = json["processes"][1];
   EXPECT_EQ(process["rank"], 1);
+  EXPECT_EQ(process["command"], "train.py --lr 1");
+  EXPECT_EQ(process["user"], "me");
+  EXPECT_EQ(process["directory"], "/run");
+  EXPECT_EQ(process["recording"], "off");
+  EXPECT_EQ(process["slowest"], true);
+  EXPECT_EQ(process["trace"]["steps"]["trend_ns"], (std::vector<uint64_t>{5, 6}));
+  EXPECT_TRUE(json["processes"][0]["command"].is_null());
+  EXPECT_TRUE(json["processes"][0]["recording"].is_null());
+  EXPECT_EQ(json["uncounted_pids"], std::vector<int32_t>{99});
   EXPECT_EQ(process["counters"]["all"]["calls"], 2000);
   EXPECT_EQ(process["counters"]["copies"][0]["direction"], "host_to_device");
   EXPECT_EQ(process["counters"]["functions"][1]["waits"], true);
@@ -40,6 +55,9 @@ TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
   EXPECT_TRUE(process["trace"]["lines"][1]["file"].is_null());
   EXPECT_EQ(process["trace"]["devices"][0]["busy"], 0.873);
   EXPECT_EQ(process["memory"][0]["live_bytes"], uint64_t{3} << 30);
+  // Each of two runs has a slowest rank: none of them is the slowest.
+  view.processes[0].slowest = true;
+  EXPECT_TRUE(nlohmann::json::parse(ViewJson(view))["slowest_pid"].is_null());
   view.processes[1].trace = TraceView{};
   const auto empty = nlohmann::json::parse(ViewJson(view))["processes"][1]["trace"];
   EXPECT_TRUE(empty["steps"].is_null());

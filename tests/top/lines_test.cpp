@@ -123,7 +123,7 @@ TEST_F(LinesTest, RanksSideBySideWithTheSlowestMarked) {
   }
   view_.processes[2].alive = false;
   view_.processes[2].counters.reset();
-  view_.slowest = 1;
+  view_.processes[1].slowest = true;
   const std::string text = Text({.keys = true, .selected = 1});
   EXPECT_TRUE(
       text.starts_with("slipstream top  3 processes  up 1 min 05 s  00:01:06\n"

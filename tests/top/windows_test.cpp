@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "tools/trace/top/busy_time.h"
 #include "tools/trace/top/saved_watch.h"
 #include "tools/trace/top/step_history.h"
@@ -50,6 +52,16 @@ TEST(StepHistoryTest, MedianAndRanksOfTheLastSteps) {
   EXPECT_EQ(view->last_ns, 200U);
   EXPECT_EQ(view->median_ns, 169U);
   EXPECT_EQ(view->p95_ns, 197U);
+  // Six parts, of 10 and 11 steps: 137 to 146, 147 to 157, 158 to 168, 169 to 178, 179 to 189, 190 to 200.
+  EXPECT_EQ(view->trend_ns, (std::vector<uint64_t>{142, 152, 163, 174, 184, 195}));
+}
+
+TEST(StepHistoryTest, FewStepsHaveNoTrend) {
+  StepHistory steps;
+  for (uint64_t i = 0; i < 11; ++i) steps.Add(10 * i, 10 * i + 5);
+  EXPECT_TRUE(steps.Look()->trend_ns.empty());
+  steps.Add(200, 205);
+  EXPECT_EQ(steps.Look()->trend_ns, std::vector<uint64_t>(6, 5));
 }
 
 TEST(StepHistoryTest, StepsInAWindowByParts) {

@@ -402,15 +402,16 @@ void AddRecord(CommandLine* line) {
 
 void AddTop(CommandLine* line) {
   const auto options = std::make_shared<slipstream::cli::TopOptions>();
-  Command& command = line->Add("top", "[OPTIONS] [RUN]", "Show what a running program does, while it runs",
+  Command& command = line->Add("top", "[OPTIONS] [PID|RUN]", "Show what running programs do, while they run",
                                "Examples:\n"
+                               "  slipstream top\n"
                                "  slipstream top 12345\n"
-                               "  slipstream top --once --json\n"
+                               "  slipstream top --once --json | jq '.processes[].trace.steps.median_ns'\n"
                                "Exit status: 0 done; 1 there is nothing to show; 2 the command line is wrong.\n"
                                "docs/top.md says what each figure is.");
   command.app->add_option("RUN", options->run,
-                          "The number of a process of the run or of what started it, or the run's directory; default: "
-                          "the only run of yours that is here");
+                          "The number of a process under slipstream or of what started it, or a run's directory; "
+                          "default: all processes under slipstream on this machine that are yours (of root: all)");
   command.app->add_flag("--once", options->once, "Print one look as text, and end");
   command.app->add_flag("--json", options->json, "Print one JSON object a look, each in a line");
   command.app->add_option("--interval", options->interval_s, "Seconds from one look to the next; default: 1")

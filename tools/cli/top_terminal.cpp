@@ -43,6 +43,8 @@ class CursesTerminal : public TopTerminal {
   size_t columns() const override { return static_cast<size_t>(std::max(1, getmaxx(stdscr))); }
   size_t rows() const override { return static_cast<size_t>(std::max(1, getmaxy(stdscr))); }
 
+  bool is_utf8() const override { return is_utf8_; }
+
   void Paint(const std::vector<top::Line>& lines) override {
     erase();
     for (size_t row = 0; row < std::min(lines.size(), rows()); ++row) {
@@ -115,8 +117,9 @@ class CursesTerminal : public TopTerminal {
       case '\r':
       case '\n':
       case KEY_ENTER:
-      case kEscape:
         return Key::kEnter;
+      case kEscape:
+        return Key::kBack;
       case KEY_RESIZE:
         return Key::kResize;
       default:

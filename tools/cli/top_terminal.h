@@ -20,6 +20,7 @@ enum class Key : uint8_t {
   kUp,
   kDown,
   kEnter,
+  kBack,
   kQuit,
   kPause,
   kSort,
@@ -38,6 +39,7 @@ class TopTerminal {
 
   virtual size_t columns() const = 0;
   virtual size_t rows() const = 0;
+  virtual bool is_utf8() const = 0;
   virtual void Paint(const std::vector<top::Line>& lines) = 0;
   virtual Key Wait(int timeout_ms) = 0;
 

@@ -153,6 +153,7 @@ bool ReadCounterFile(int fd, const std::string& path, ProcessCounts* counts, std
   counts->rank = header.rank;
   counts->local_rank = header.local_rank;
   counts->start_unix_ns = header.start_unix_ns;
+  counts->record_state = static_cast<RecordState>(header.record.state.load(std::memory_order_relaxed));
   counts->executable = std::string(header.executable, strnlen(header.executable, sizeof(header.executable)));
   const size_t facts_used = std::min<size_t>(header.facts_used.load(std::memory_order_relaxed), kFactsBytes);
   ParseFacts(std::string_view(raw.data() + FactsOffset(hooks), facts_used), &counts->facts);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tracer/base/memory_figures.h"
+#include "tracer/base/record_control.h"
 #include "tracer/counters/counter_layout.h"
 
 namespace slipstream::tracer {
@@ -58,6 +59,7 @@ struct ProcessCounts {
   int32_t local_rank = -1;
   uint64_t start_unix_ns = 0;
   std::string executable;
+  RecordState record_state = RecordState::kNone;
   std::vector<Fact> facts;
   std::vector<FunctionCounts> functions;  // every hook, called or not, in the table's order
   std::vector<CopyCounts> copies;

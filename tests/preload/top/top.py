@@ -79,6 +79,30 @@ class Run:
         return status
 
 
+class State:
+    """What can be seen of a process from outside, while it does nothing."""
+
+    def __init__(self, pid):
+        place = pathlib.Path("/proc") / pid
+        # It has said that it is done, and goes to wait for the next byte.
+        while (place / "stat").read_text().rpartition(")")[2].split()[0] != "S":
+            pass
+        self.descriptors = {name.name: os.readlink(name) for name in (place / "fd").iterdir()}
+        self.reads_and_writes = (place / "io").read_text()
+        self.threads = {}
+        for task in (place / "task").iterdir():
+            lines = (task / "status").read_text().splitlines()
+            kept = ("TracerPid:", "SigPnd:", "ShdPnd:", "voluntary_ctxt_switches:")
+            self.threads[task.name] = [line for line in lines if line.startswith(kept)]
+        self.maps = (place / "maps").read_text()
+        [self.run] = [word[len("SLIPSTREAM_RUN_DIRECTORY="):] for word in (place / "environ").read_text().split("\0")
+                      if word.startswith("SLIPSTREAM_RUN_DIRECTORY=")]
+        self.files = {entry.name: (entry.stat().st_size, entry.stat().st_mtime_ns, entry.stat().st_mode) for entry in os.scandir(self.run)}
+
+    def tracers(self):
+        return {line for lines in self.threads.values() for line in lines if line.startswith("TracerPid:")}
+
+
 def top(*arguments, **more):
     return subprocess.run([SLIPSTREAM, "top", *arguments], env=variables(**more), stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=LIMIT_S)
@@ -169,6 +193,63 @@ class Top(unittest.TestCase):
         self.assertEqual(rest[-1]["processes"][0]["counters"]["total_calls"], 5 * CALLS)
         self.assertEqual(sum(look["processes"][0]["counters"]["all"]["calls"] for look in rest if look["processes"][0]["alive"] or look is rest[-1]), CALLS)
 
+    def test_all_processes_of_the_machine(self):
+        runs = [self.run_program(["--quiet", "--summary", f"{name}.json"], [TRACED, "steps", name]) for name in ("one", "two")]
+        for run in runs:
+            run.work()
+        look = top("--once", "--json", "--interval", "0.1")
+        self.assertEqual((look.returncode, look.stderr), (0, ""))
+        view = json.loads(look.stdout)
+        self.assertEqual(view["schema"], "slipstream-top-1")
+        self.assertFalse(view["ended"])
+        # Other tests may run programs under slipstream at the same time.
+        mine = {str(process["pid"]): process for process in view["processes"]}
+        for run, name in zip(runs, ("one", "two")):
+            process = mine[run.pid]
+            self.assertEqual(process["command"], f"preload_traced steps {name}")
+            self.assertEqual(process["counters"]["total_calls"], CALLS)
+            self.assertEqual(process["recording"], "none")
+            self.assertIn(process["directory"], view["directories"])
+        self.assertNotEqual(mine[runs[0].pid]["directory"], mine[runs[1].pid]["directory"])
+        look = top("--once", "--interval", "0.1")
+        self.assertEqual((look.returncode, look.stderr), (0, ""))
+        for run in runs:
+            self.assertRegex(look.stdout, rf"(?m)^ +{run.pid} ")
+        self.assertIn("not recorded: slipstream run --record", look.stdout)
+        self.assertLessEqual(max(map(len, look.stdout.splitlines())), 80)
+        self.assertNotIn("\x1b", look.stdout)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own thread wakes up now and then")
+    # Somebody looks, and looks again: the program, which does nothing, does not so much as wake up.
+    def test_the_program_does_not_notice(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        before = State(run.pid)
+        for arguments in ((), (run.pid,)):
+            watch = subprocess.Popen([SLIPSTREAM, "top", "--json", "--interval", "0.1", *arguments], env=variables(), stdout=subprocess.PIPE)
+            for _ in range(3):
+                self.assertIn(run.pid, [str(process["pid"]) for process in json.loads(watch.stdout.readline())["processes"]])
+            opened = []
+            for number in pathlib.Path(f"/proc/{watch.pid}/fd").iterdir():
+                try:
+                    path, flags = os.readlink(number), pathlib.Path(f"/proc/{watch.pid}/fdinfo/{number.name}").read_text()
+                except FileNotFoundError:
+                    continue  # of /proc: it is closed again
+                if path.startswith(before.run):
+                    opened.append(path)
+                    self.assertEqual(int(re.search(r"flags:\s*(\d+)", flags)[1], 8) & os.O_ACCMODE, os.O_RDONLY, path)
+            self.assertEqual(len(opened), 1, "the counters")
+            self.assertEqual([line for line in pathlib.Path(f"/proc/{watch.pid}/maps").read_text().splitlines() if before.run in line], [])
+            while_looked_at = State(run.pid)
+            watch.kill()
+            watch.stdout.close()
+            watch.wait(LIMIT_S)
+            self.assertEqual(vars(while_looked_at), vars(before))
+            self.assertEqual(before.tracers(), {"TracerPid:\t0"})
+        # What is compared would show it.
+        run.work()
+        self.assertNotEqual(vars(State(run.pid)), vars(before))
+
     def test_a_look_as_text(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
@@ -252,6 +333,22 @@ class Top(unittest.TestCase):
         terminal.resize(30, 100)
         terminal.read_until(r"\x1b\[30[;d]")  # something is written in the new last row
         self.assertNotEqual(termios.tcgetattr(terminal.slave), terminal.before)
+        terminal.press("q")
+        self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
+
+    @unittest.skipIf(WITHOUT_TERMINAL, "this build has no ncurses")
+    def test_the_machine_on_a_terminal(self):
+        run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
+        run.work()
+        terminal = Terminal()
+        terminal.read_until(run.pid)
+        terminal.read_until("detail")
+        terminal.press("\r")
+        terminal.read_until("esc")
+        terminal.press("\x1b")
+        terminal.read_until("detail")
+        terminal.resize(30, 160)
+        terminal.read_until("hottest line")
         terminal.press("q")
         self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
 

@@ -51,7 +51,7 @@ FoundRun FindByPid(const ProcFiles& processes, int32_t pid) {
   FoundRun found;
   const std::string name = "process " + std::to_string(pid);
   if (!processes.Exists(pid)) {
-    found.error = "no " + name + " is here\n  slipstream top without a number lists the runs of this user.";
+    found.error = "no " + name + " is here\n  slipstream top without a number shows all processes under slipstream.";
     return found;
   }
   const ProcFiles::Variables own = processes.VariablesOf(pid);
@@ -74,7 +74,7 @@ FoundRun FindByPid(const ProcFiles& processes, int32_t pid) {
   if (!directories.empty()) {
     found.error = name + ": " + Gone(*directories.begin());
   } else if (!own.readable) {
-    found.error = name + " belongs to another user\n  Only its own user can look at it.";
+    found.error = name + " belongs to another user\n  Only its own user and root can look at it.";
   } else if (has_library) {
     found.error =
         name +
@@ -102,42 +102,46 @@ FoundRun FindRun(const ProcFiles& processes, const std::string& name) {
   } else {
     found.error = Escape(name) + ": " + (error ? error.message() : "No such file or directory") +
                   "\n  Name the number of a process of the run, or its directory. Without either, slipstream top\n"
-                  "  lists the runs of this user.";
+                  "  shows all processes under slipstream.";
   }
   return found;
 }
 
-FoundRun FindOnlyRun(const ProcFiles& processes) {
-  struct Run {
-    int32_t first = 0;  // the process that the others come from, by its number
-    size_t processes = 0;
-  };
-  std::map<std::string, Run> runs;
+RunsHere FindAll(const ProcFiles& processes) {
+  RunsHere found;
+  std::map<std::string, size_t> known;
   for (const int32_t pid : processes.All()) {
     const ProcFiles::Variables variables = processes.VariablesOf(pid);
-    if (variables.run_directory.empty() || !processes.IsAlive(pid) || !IsDirectory(variables.run_directory)) continue;
-    const auto [run, is_new] = runs.try_emplace(variables.run_directory, Run{.first = pid});
-    const auto parent = processes.ParentOf(run->second.first);
-    // Numbers begin anew: whoever started the first one so far was there before it.
-    if (parent == pid) run->second.first = pid;
-    ++run->second.processes;
-  }
-  FoundRun found;
-  if (runs.size() == 1) {
-    found.directories = {runs.begin()->first};
-  } else if (runs.empty()) {
-    found.error =
-        "no run of this user is here\n  Start one with: slipstream run -- COMMAND\n"
-        "  One that was started with --quiet and without --summary keeps no counters.";
-  } else {
-    found.error = std::to_string(runs.size()) + " runs of this user are here. Name one by its process:";
-    for (const auto& [directory, run] : runs) {
-      found.error += "\n  slipstream top " + std::to_string(run.first) + "   " + Escape(processes.NameOf(run.first)) +
-                     (run.processes == 1 ? "" : ", " + std::to_string(run.processes) + " processes") + ", " +
-                     Escape(directory);
+    if (variables.run_directory.empty() && !variables.has_library) continue;
+    if (!processes.IsAlive(pid)) continue;
+    if (variables.run_directory.empty()) {
+      found.uncounted.push_back(pid);
+      continue;
+    }
+    if (!IsDirectory(variables.run_directory)) continue;
+    const auto [run, is_new] = known.try_emplace(variables.run_directory, found.runs.size());
+    if (is_new) {
+      found.runs.push_back({.directory = variables.run_directory, .first = pid, .owner = processes.OwnerOf(pid)});
+    } else if (processes.ParentOf(found.runs[run->second].first) == pid) {
+      // Numbers begin anew: whoever started the first one so far was there before it.
+      found.runs[run->second].first = pid;
     }
   }
   return found;
+}
+
+std::optional<int32_t> ShownFor(const ProcFiles& processes, int32_t pid, const std::vector<int32_t>& shown) {
+  const auto is_shown = [&](int32_t each) { return std::find(shown.begin(), shown.end(), each) != shown.end(); };
+  if (is_shown(pid)) return pid;
+  for (const int32_t child : DescendantsOf(processes, pid)) {
+    if (is_shown(child)) return child;
+  }
+  std::optional<int32_t> parent = processes.ParentOf(pid);
+  for (int depth = 0; depth < kDeepest && parent; ++depth) {
+    if (is_shown(*parent)) return parent;
+    parent = processes.ParentOf(*parent);
+  }
+  return std::nullopt;
 }
 
 bool IsInUse(const ProcFiles& processes, const std::string& directory) {

@@ -1,5 +1,6 @@
 #include "tools/trace/top/json.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tools/text/json_text.h"
@@ -47,13 +48,10 @@ Json CountersJson(const CounterView& counters) {
 }
 
 Json StepsJson(const StepsView& steps) {
-  return {{"seen", steps.seen},
-          {"of", steps.of},
-          {"last_ns", steps.last_ns},
-          {"median_ns", steps.median_ns},
-          {"p95_ns", steps.p95_ns},
-          {"per_second", steps.per_second},
-          {"since_last_ns", text::OrNull(steps.since_last_ns)},
+  return {{"seen", steps.seen},         {"of", steps.of},
+          {"last_ns", steps.last_ns},   {"median_ns", steps.median_ns},
+          {"p95_ns", steps.p95_ns},     {"per_second", steps.per_second},
+          {"trend_ns", steps.trend_ns}, {"since_last_ns", text::OrNull(steps.since_last_ns)},
           {"how", CleanText(steps.how)}};
 }
 
@@ -92,6 +90,22 @@ Json TraceJson(const TraceView& trace) {
           {"saved", std::move(saved)}};
 }
 
+const char* RecordingName(tracer::RecordState state) {
+  switch (state) {
+    case tracer::RecordState::kOn:
+      return "on";
+    case tracer::RecordState::kTurnedOff:
+      return "off";
+    case tracer::RecordState::kOutsideWindow:
+      return "outside_window";
+    case tracer::RecordState::kEnded:
+      return "ended";
+    case tracer::RecordState::kNone:
+      break;
+  }
+  return "none";
+}
+
 Json ProcessJson(const ProcessView& process) {
   Json memory = Json::array();
   for (const tracer::MemoryFigures& figures : process.memory) {
@@ -105,6 +119,11 @@ Json ProcessJson(const ProcessView& process) {
   return {{"pid", process.pid},
           {"rank", process.rank >= 0 ? Json(process.rank) : Json(nullptr)},
           {"executable", CleanText(process.executable)},
+          {"command", text::OrNull(CleanText(process.command))},
+          {"user", text::OrNull(CleanText(process.user))},
+          {"directory", text::OrNull(CleanText(process.directory))},
+          {"recording", process.recording ? Json(RecordingName(*process.recording)) : Json(nullptr)},
+          {"slowest", process.slowest},
           {"host", process.host.empty() ? Json(nullptr) : Json(CleanText(process.host))},
           {"start_unix_ns", process.start_unix_ns},
           {"alive", process.alive},
@@ -122,14 +141,19 @@ std::string ViewJson(const View& view) {
   for (const std::string& directory : view.directories) directories.push_back(CleanText(directory));
   Json problems = Json::array();
   for (const std::string& problem : view.problems) problems.push_back(CleanText(problem));
+  // Of several runs each has its own.
   Json slowest = nullptr;
-  if (view.slowest) slowest = view.processes[*view.slowest].pid;
+  const auto marked = [](const ProcessView& process) { return process.slowest; };
+  if (std::count_if(view.processes.begin(), view.processes.end(), marked) == 1) {
+    slowest = std::find_if(view.processes.begin(), view.processes.end(), marked)->pid;
+  }
   const Json root = {{"schema", kTopSchema},
                      {"unix_ns", view.unix_ns},
                      {"ended", view.ended},
                      {"directories", std::move(directories)},
                      {"problems", std::move(problems)},
                      {"slowest_pid", std::move(slowest)},
+                     {"uncounted_pids", view.uncounted},
                      {"processes", std::move(processes)}};
   return root.dump() + "\n";
 }

@@ -1,16 +1,14 @@
 #include "tools/trace/top/lines.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <cstdio>
-#include <ctime>
 #include <string_view>
 
 #include "policy/text.h"
 #include "tools/text/decisions.h"
 #include "tools/text/text.h"
+#include "tools/trace/top/list.h"
 #include "tools/trace/top/spool_tail.h"
+#include "tools/trace/top/words.h"
 
 namespace slipstream::top {
 namespace {
@@ -25,86 +23,6 @@ constexpr size_t kLabel = 9;
 constexpr size_t kFigure = 13;
 // Without a terminal to fill.
 constexpr size_t kRowsShown = 10;
-
-constexpr const char* kSortNames[kSorts] = {"rank", "step", "waiting", "calls"};
-
-std::string Three(double value) {
-  if (!(value > 0)) return "0";
-  if (value >= 999.5) return WithThousands(static_cast<uint64_t>(std::llround(std::min(value, 1e18))));
-  char text[32];
-  const int decimals = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  std::snprintf(text, sizeof(text), "%.*f", decimals, value);
-  return text;
-}
-
-std::string PerSecond(uint64_t count, double seconds) { return Three(static_cast<double>(count) / seconds); }
-std::string BytesPerSecond(uint64_t bytes, double seconds) {
-  return HumanBytes(static_cast<uint64_t>(static_cast<double>(bytes) / seconds));
-}
-std::string Percent(double share) {
-  if (std::fabs(share) < 0.0005) return "0.0 %";
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.*f %%", std::fabs(share) >= 0.9995 ? 0 : 1, share * 100);
-  return text;
-}
-double Share(uint64_t ns, double seconds) { return static_cast<double>(ns) / 1e9 / seconds; }
-
-// "2 h 05 min", "3 min 07 s", "42 s"
-std::string Duration(uint64_t ns) {
-  const uint64_t seconds = ns / 1'000'000'000;
-  char text[64];
-  if (seconds >= 3600) {
-    std::snprintf(text, sizeof(text), "%llu h %02llu min", static_cast<unsigned long long>(seconds / 3600),
-                  static_cast<unsigned long long>(seconds / 60 % 60));
-  } else if (seconds >= 60) {
-    std::snprintf(text, sizeof(text), "%llu min %02llu s", static_cast<unsigned long long>(seconds / 60),
-                  static_cast<unsigned long long>(seconds % 60));
-  } else {
-    std::snprintf(text, sizeof(text), "%llu s", static_cast<unsigned long long>(seconds));
-  }
-  return text;
-}
-
-std::string ClockTime(uint64_t unix_ns) {
-  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
-  std::tm local{};
-  char text[16];
-  if (localtime_r(&seconds, &local) == nullptr || std::strftime(text, sizeof(text), "%H:%M:%S", &local) == 0) return "";
-  return text;
-}
-
-// The beginning, of at most `columns`, with "..." where something is cut off.
-std::string CutTo(const std::string& text, size_t columns) {
-  if (Columns(text) <= columns) return text;
-  const size_t wanted = columns > 3 ? columns - 3 : columns;
-  size_t bytes = 0;
-  for (size_t taken = 0; taken < wanted && bytes < text.size(); ++taken) {
-    bytes += std::max<size_t>(1, policy::Utf8CharacterLength(std::string_view(text).substr(bytes)));
-  }
-  return text.substr(0, bytes) + (columns > 3 ? "..." : "");
-}
-
-std::string PadTo(const std::string& text, size_t columns) {
-  const size_t used = Columns(text);
-  return used >= columns ? text : text + std::string(columns - used, ' ');
-}
-
-std::string NameOf(const ProcessView& process) {
-  std::string name = process.executable.empty() ? "" : Escape(process.executable) + " ";
-  name += "(pid " + std::to_string(process.pid);
-  if (process.rank >= 0) name += ", rank " + std::to_string(process.rank);
-  if (!process.host.empty()) name += ", " + Escape(process.host);
-  return name + ")";
-}
-
-// "train.py:42 (step)"; the file without its folders where it would be too long.
-std::string LineLabel(const LineView& line, size_t columns) {
-  if (line.file.empty()) return "no line known";
-  const std::string place = ":" + std::to_string(line.line) + (line.function.empty() ? "" : " (" + line.function + ")");
-  std::string whole = Escape(line.file + place);
-  if (Columns(whole) <= columns) return whole;
-  return CutTo(Escape(line.file.substr(line.file.rfind('/') + 1) + place), columns);
-}
 
 std::string InWords(std::string name) {
   std::replace(name.begin(), name.end(), '_', ' ');
@@ -156,6 +74,9 @@ bool HasLines(const TraceView& trace) {
   return std::any_of(trace.lines.begin(), trace.lines.end(), [](const LineView& line) { return !line.file.empty(); });
 }
 
+// Whether it is recorded: it has made no CUDA call.
+bool IsNotKnownYet(const ProcessView& process) { return !process.recording && !process.counters; }
+
 Line Unknown(const std::string& label, const std::string& why) { return Labeled(label, {{why, Style::kDim}}); }
 
 // A heading and its rows; what does not fit is left out from the end.
@@ -205,7 +126,7 @@ class Drawing {
 
   void Title(const ProcessView* selected, size_t processes);
   void Table(const std::vector<size_t>& order, size_t at);
-  Line TableRow(const ProcessView& process, bool is_selected, bool is_slowest) const;
+  Line TableRow(const ProcessView& process, bool is_selected) const;
   void Summary(const ProcessView& process);
   void Steps(const ProcessView& process);
   void Devices(const ProcessView& process);
@@ -251,16 +172,13 @@ void Drawing::Title(const ProcessView* selected, size_t processes) {
   Add(std::move(title));
 }
 
-Line Drawing::TableRow(const ProcessView& process, bool is_selected, bool is_slowest) const {
+Line Drawing::TableRow(const ProcessView& process, bool is_selected) const {
   const auto cell = [](const std::string& text, size_t columns) { return PadLeft(text, columns); };
   std::string row = is_selected && picture_.keys ? "> " : "  ";
   row += cell(process.rank < 0 ? "-" : std::to_string(process.rank), 4) + cell(std::to_string(process.pid), 9);
   const bool has_steps = process.trace && process.trace->steps;
   row += cell(has_steps ? HumanTime(process.trace->steps->median_ns) : "-", 10);
-  double busy = -1;
-  if (process.trace) {
-    for (const DeviceView& device : process.trace->devices) busy = std::max(busy, device.busy);
-  }
+  const double busy = BusiestShare(process);
   row += cell(busy < 0 ? "-" : Percent(busy), 8);
   if (const auto& counters = process.counters) {
     uint64_t to_device = 0;
@@ -273,7 +191,7 @@ Line Drawing::TableRow(const ProcessView& process, bool is_selected, bool is_slo
     row += cell("-", 9) + cell("-", 9) + cell("-", 13) + cell("-", 8);
   }
   Line line = {{row, is_selected && picture_.keys ? Style::kSelected : process.alive ? Style::kPlain : Style::kDim}};
-  if (is_slowest) line.push_back({" slowest", Style::kWarning});
+  if (process.slowest) line.push_back({" slowest", Style::kWarning});
   if (!process.alive) line.push_back({" ended", Style::kDim});
   return line;
 }
@@ -285,7 +203,7 @@ void Drawing::Table(const std::vector<size_t>& order, size_t at) {
   const size_t shown = std::min(order.size(), room);
   const size_t first = at < shown ? 0 : at - shown + 1;
   for (size_t i = first; i < first + shown; ++i) {
-    Add(TableRow(view_.processes[order[i]], i == at, view_.slowest == order[i]));
+    Add(TableRow(view_.processes[order[i]], i == at));
   }
   if (shown < order.size()) {
     Add({{"    " + std::to_string(order.size() - shown) + " more", Style::kDim}});
@@ -316,10 +234,18 @@ void Drawing::Summary(const ProcessView& process) {
 }
 
 void Drawing::Steps(const ProcessView& process) {
-  if (!process.trace) {
-    Add(Unknown("steps", "not recorded; start with: slipstream run --record -- COMMAND"));
+  const std::string turn_on = "slipstream record " + std::to_string(process.pid) + " on";
+  const bool is_off = process.alive && process.recording == tracer::RecordState::kTurnedOff;
+  if (!process.trace && IsNotKnownYet(process)) {
+    Add(Unknown("steps", "not known yet"));
     return;
   }
+  if (!process.trace) {
+    Add(Unknown("steps", is_off ? "its recording is off; turn it on with: " + turn_on
+                                : "not recorded; start with: slipstream run --record -- COMMAND"));
+    return;
+  }
+  if (is_off) Add(Labeled("trace", {{"its recording is off; on with: " + turn_on, Style::kWarning}}));
   const auto& steps = process.trace->steps;
   if (!steps) {
     if (!process.trace->no_lines.empty()) {
@@ -347,6 +273,10 @@ void Drawing::Steps(const ProcessView& process) {
 }
 
 void Drawing::Devices(const ProcessView& process) {
+  if (!process.trace && IsNotKnownYet(process)) {
+    Add(Unknown("GPU busy", "not known yet"));
+    return;
+  }
   if (!process.trace || !process.trace->has_device_work) {
     Add(Unknown("GPU busy", process.trace ? "not recorded: tracer.device is off, or CUPTI was not there"
                                           : "not recorded; --record does that"));
@@ -541,7 +471,8 @@ void Drawing::Help() {
            {"q", "quit (Ctrl-C too)"},
            {"p, space", "pause: the figures stand still, the program goes on"},
            {"j k, arrows", "select another process"},
-           {"enter", "only the selected process, and back"},
+           {"enter", "only the selected process"},
+           {"esc", "back to all of them"},
            {"s", "sort by rank, step time, waiting or calls"},
            {"h, ?", "this, and back"}}) {
     Add({{"  " + PadTo(key, 14), Style::kFigure}, {what}});
@@ -563,35 +494,28 @@ std::vector<Line> Drawing::Finish() {
     if (picture_.keys) {
       Line keys = {
           {" q", Style::kFigure}, {" quit  "}, {"p", Style::kFigure}, {picture_.paused ? " go on  " : " pause  "}};
-      if (view_.processes.size() > 1) {
+      if (!picture_.help && (view_.processes.size() > 1 || picture_.has_list)) {
         keys.insert(keys.end(), {{"j k", Style::kFigure},
                                  {" select  "},
-                                 {"enter", Style::kFigure},
+                                 {picture_.has_list ? "esc" : "enter", Style::kFigure},
                                  {picture_.only_selected ? " all  " : " one  "},
                                  {"s", Style::kFigure},
-                                 {std::string(" sorted by ") + kSortNames[static_cast<size_t>(picture_.sort)] + "  "}});
+                                 {std::string(" sorted by ") + SortName(picture_.sort) + "  "}});
       }
       keys.push_back({"h", Style::kFigure});
       keys.push_back({picture_.help ? " back" : " help"});
       lines_.push_back(std::move(keys));
     }
   }
-  for (Line& line : lines_) {
-    size_t left = picture_.columns;
-    for (Span& span : line) {
-      span.text = CutTo(span.text, left);
-      left -= std::min(left, Columns(span.text));
-    }
-    std::erase_if(line, [](const Span& span) { return span.text.empty(); });
-  }
+  FitTo(&lines_, picture_.columns);
   return std::move(lines_);
 }
 
 }  // namespace
 
-size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
+const char* SortName(SortBy sort) {
+  constexpr const char* kNames[kSorts] = {"rank", "step", "waiting", "calls"};
+  return kNames[static_cast<size_t>(sort)];
 }
 
 std::vector<size_t> Order(const View& view, SortBy sort) {
@@ -615,7 +539,10 @@ std::vector<size_t> Order(const View& view, SortBy sort) {
   return order;
 }
 
-std::vector<Line> Draw(const View& view, const Picture& picture) { return Drawing(view, picture).Draw(); }
+std::vector<Line> Draw(const View& view, const Picture& picture) {
+  if (picture.list && !picture.help) return DrawList(view, picture);
+  return Drawing(view, picture).Draw();
+}
 
 std::string PlainText(const std::vector<Line>& lines) {
   std::string text;

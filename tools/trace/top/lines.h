@@ -32,6 +32,7 @@ using Line = std::vector<Span>;
 
 enum class SortBy : uint8_t { kRank, kStep, kWaiting, kCalls };
 inline constexpr size_t kSorts = 4;
+const char* SortName(SortBy sort);
 
 // How it is looked at.
 struct Picture {
@@ -40,8 +41,11 @@ struct Picture {
   bool keys = false;    // somebody can press them: a last line says which
   size_t selected = 0;  // of Order()
   bool only_selected = false;
+  bool list = false;      // all processes, a row each, and no figures of one of them
+  bool has_list = false;  // there is such a list to go back to
   bool paused = false;
   bool help = false;
+  bool utf8 = false;  // the terminal shows more than ASCII
   SortBy sort = SortBy::kRank;
 };
 

@@ -1,5 +1,7 @@
 #include "tools/trace/top/proc_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -70,6 +72,23 @@ std::string ProcFiles::NameOf(int32_t pid) const {
   std::string name = Read(pid, "comm").value_or("");
   while (!name.empty() && name.back() == '\n') name.pop_back();
   return name;
+}
+
+std::vector<std::string> ProcFiles::CommandOf(int32_t pid) const {
+  const std::string text = Read(pid, "cmdline").value_or("");
+  std::vector<std::string> words;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\0', at), text.size());
+    words.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return words;
+}
+
+std::optional<uid_t> ProcFiles::OwnerOf(int32_t pid) const {
+  struct stat facts {};
+  if (stat((root_ + "/" + std::to_string(pid)).c_str(), &facts) != 0) return std::nullopt;
+  return facts.st_uid;
 }
 
 ProcFiles::Variables ProcFiles::VariablesOf(int32_t pid) const {

@@ -5,6 +5,8 @@
 // Errors: what cannot be read is missing; a process may end between two questions.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +30,9 @@ class ProcFiles {
   bool IsAlive(int32_t pid) const;
   std::optional<int32_t> ParentOf(int32_t pid) const;
   std::string NameOf(int32_t pid) const;  // "python3"; empty: not known
+  // What it was started with; empty: not known.
+  std::vector<std::string> CommandOf(int32_t pid) const;
+  std::optional<uid_t> OwnerOf(int32_t pid) const;
 
   struct Variables {
     bool readable = false;      // else it is another user's

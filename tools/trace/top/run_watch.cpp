@@ -47,21 +47,22 @@ uint64_t UnixNs() {
 uint64_t Apart(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
 
 // In a job whose ranks wait for each other all steps take as long as the slowest one's, or nearly.
-std::optional<size_t> Slowest(const std::vector<ProcessView>& processes) {
-  std::optional<size_t> slowest;
+void MarkSlowest(std::vector<ProcessView>* processes) {
+  ProcessView* slowest = nullptr;
+  uint64_t slowest_ns = 0;
   uint64_t fastest_ns = std::numeric_limits<uint64_t>::max();
   size_t known = 0;
-  for (size_t i = 0; i < processes.size(); ++i) {
-    const ProcessView& process = processes[i];
+  for (ProcessView& process : *processes) {
     if (!process.alive || !process.trace || !process.trace->steps) continue;
     ++known;
     const uint64_t median = process.trace->steps->median_ns;
     fastest_ns = std::min(fastest_ns, median);
-    if (!slowest || median > processes[*slowest].trace->steps->median_ns) slowest = i;
+    if (slowest != nullptr && median <= slowest_ns) continue;
+    slowest = &process;
+    slowest_ns = median;
   }
-  if (known < 2) return std::nullopt;
-  const uint64_t slowest_ns = processes[*slowest].trace->steps->median_ns;
-  return static_cast<double>(slowest_ns) > static_cast<double>(fastest_ns) * kSlower ? slowest : std::nullopt;
+  if (known < 2 || slowest == nullptr) return;
+  slowest->slowest = static_cast<double>(slowest_ns) > static_cast<double>(fastest_ns) * kSlower;
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ bool RunWatch::IsOurs(const std::string& path, const struct stat& facts, bool di
     Complain(path + ": not a " + (directory ? "directory" : "file") + "; left out");
     return false;
   }
-  if (facts.st_uid == geteuid() || facts.st_uid == 0) return true;
+  if (facts.st_uid == options_.owner.value_or(geteuid()) || facts.st_uid == 0) return true;
   Complain(path + ": belongs to another user; left out");
   return false;
 }
@@ -228,6 +229,7 @@ bool RunWatch::ReadOn() {
 
 ProcessView RunWatch::LookAt(const Process& process, uint64_t now_ns) const {
   ProcessView view = {.pid = process.pid, .start_unix_ns = process.start_unix_ns, .alive = process.alive};
+  view.directory = process.directory;
   if (!process.is_here) view.host = process.tail->Fact(tracer::kFactHost);
   if (process.tail != nullptr) {
     view.rank = process.tail->rank();
@@ -243,6 +245,7 @@ ProcessView RunWatch::LookAt(const Process& process, uint64_t now_ns) const {
   }
   view.rank = process.now->rank;
   view.executable = process.now->executable;
+  view.recording = process.now->record_state;
   const std::vector<tracer::MemoryCounts> memory = process.now->LastMemory();
   if (!memory.empty()) view.memory.clear();
   for (const tracer::MemoryCounts& sample : memory) view.memory.push_back(sample.figures);
@@ -255,14 +258,14 @@ ProcessView RunWatch::LookAt(const Process& process, uint64_t now_ns) const {
   return view;
 }
 
-View RunWatch::Look(uint64_t now_ns) const {
+View RunWatch::Look(uint64_t now_ns) {
   View view = {.unix_ns = UnixNs(), .directories = options_.directories, .problems = problems_, .ended = ended_};
   for (const auto& process : processes_) view.processes.push_back(LookAt(*process, now_ns));
   std::stable_sort(view.processes.begin(), view.processes.end(), [](const ProcessView& a, const ProcessView& b) {
     if (a.alive != b.alive) return a.alive;
     return std::tie(a.rank, a.start_unix_ns, a.pid) < std::tie(b.rank, b.start_unix_ns, b.pid);
   });
-  view.slowest = Slowest(view.processes);
+  MarkSlowest(&view.processes);
   return view;
 }
 

@@ -1,7 +1,7 @@
 // Watches a run: reads the counter files of its processes, reads on in their traces, and says what happened since the
 // last reading.
 //
-// It only reads, and locks nothing: the program does not notice. Files of users other than this one and root are
+// It only reads, and locks nothing: the program does not notice. Files of users other than the owner and root are
 // refused. Files that vanish or are damaged are no reason to stop.
 //
 // Threading: an object belongs to one thread.
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <functional>
@@ -20,29 +21,32 @@
 
 #include "tools/trace/top/spool_tail.h"
 #include "tools/trace/top/view.h"
+#include "tools/trace/top/watch.h"
 #include "tracer/counters/counter_reader.h"
 
 namespace slipstream::top {
 
 struct RunWatchOptions {
   std::vector<std::string> directories;
+  // Whose files are read, besides root's. Nothing: this user's.
+  std::optional<uid_t> owner{};
   // Of a process of this host.
   std::function<bool(int32_t pid)> is_alive;
   // Whether a process that lives belongs to the run of this directory.
   std::function<bool(const std::string& directory)> is_in_use;
 };
 
-class RunWatch {
+class RunWatch : public Watch {
  public:
   explicit RunWatch(RunWatchOptions options);
 
   // A reading of all files at `now_ns` of CLOCK_MONOTONIC; of traces as much as ReadOn takes in one go.
-  void Read(uint64_t now_ns);
+  void Read(uint64_t now_ns) override;
   // Reads on in traces. True: up to the end of all of them.
-  bool ReadOn();
+  bool ReadOn() override;
 
   // What happened between the last two readings, and in the last seconds of the traces.
-  View Look(uint64_t now_ns) const;
+  View Look(uint64_t now_ns) override;
 
  private:
   // Closed with it.

@@ -20,6 +20,14 @@ std::optional<StepsView> StepHistory::Look() const {
   view.last_ns = steps_.back().end - steps_.back().start;
   std::vector<uint64_t> times;
   for (size_t i = steps_.size() - view.of; i < steps_.size(); ++i) times.push_back(steps_[i].end - steps_[i].start);
+  if (times.size() >= 2 * kTrendParts) {
+    for (size_t i = 0; i < kTrendParts; ++i) {
+      std::vector<uint64_t> part(times.begin() + static_cast<std::ptrdiff_t>(times.size() * i / kTrendParts),
+                                 times.begin() + static_cast<std::ptrdiff_t>(times.size() * (i + 1) / kTrendParts));
+      std::sort(part.begin(), part.end());
+      view.trend_ns.push_back(part[part.size() / 2]);
+    }
+  }
   std::sort(times.begin(), times.end());
   view.median_ns = times[times.size() / 2];
   view.p95_ns = times[(times.size() * 95 + 99) / 100 - 1];  // nearest rank

@@ -13,6 +13,7 @@
 namespace slipstream::top {
 
 inline constexpr size_t kStepsShown = 64;
+inline constexpr size_t kTrendParts = 6;  // of them, where each has two steps
 
 class StepHistory {
  public:

@@ -1,5 +1,6 @@
-// What `slipstream top` shows, as figures: what the processes of a run did between two readings of their counter files,
-// and in the last seconds of their traces. view.h holds them, run_watch.h fills them in, lines.h draws them.
+// What `slipstream top` shows, as figures: what the processes of a run, or of all runs of the machine, did between two
+// readings of their counter files, and in the last seconds of their traces. view.h holds them, run_watch.h and
+// machine_watch.h fill them in, lines.h and list.h draw them.
 //
 // What is not known is missing (std::optional), never 0. Times are nanoseconds, sizes bytes.
 //
@@ -15,6 +16,7 @@
 
 #include "tools/trace/report/call_kind.h"
 #include "tracer/base/memory_figures.h"
+#include "tracer/base/record_control.h"
 
 namespace slipstream::top {
 
@@ -65,6 +67,7 @@ struct StepsView {
   uint64_t p95_ns = 0;
   size_t of = 0;  // that many
   double per_second = 0;
+  std::vector<uint64_t> trend_ns{};         // medians of parts of them, the oldest first; empty: too few
   std::optional<uint64_t> since_last_ns{};  // that the last one ended; of a process that runs on this host
   std::string how{};                        // "each from train.py:7", "NVTX ranges", "recorded"
 };
@@ -110,21 +113,27 @@ struct ProcessView {
   int32_t pid = 0;
   int32_t rank = -1;  // -1: none
   std::string executable{};
-  std::string host{};  // empty: this one, or not known
+  std::string host{};       // empty: this one, or not known
+  std::string directory{};  // of its run
+  std::string user{};       // whose it is; empty: not asked for
+  std::string command{};    // "train.py --epochs 3"; empty: not asked for
+  // Nothing: not known.
+  std::optional<tracer::RecordState> recording{};
   uint64_t start_unix_ns = 0;
   bool alive = false;
   std::optional<CounterView> counters{};
   std::string no_counters{};  // why there are none
   std::optional<TraceView> trace{};
   std::vector<tracer::MemoryFigures> memory{};  // the newest of each device
+  bool slowest = false;                         // of the ranks of its run: by median step, where that says something
 };
 
 struct View {
   uint64_t unix_ns = 0;
   std::vector<std::string> directories{};
   std::vector<ProcessView> processes{};  // by rank, then by start
-  std::optional<size_t> slowest{};       // of processes: by median step, where that says something
   std::vector<std::string> problems{};   // files that cannot be read, and why
+  std::vector<int32_t> uncounted{};      // processes under slipstream that keep no counters; of a view of the machine
   bool ended = false;                    // nothing more will come
 };
 
