@@ -151,7 +151,7 @@ TEST_F(TuneCommandTest, GoesOnWhereItWasInterrupted) {
 
   finished = Tune(script);
   EXPECT_EQ(finished.status, kFailed);
-  EXPECT_TRUE(Has(finished.err, "of a search that was interrupted")) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "of a search that is not over")) << finished.err;
   finished = Tune(script + "; true", {"--resume"});
   EXPECT_EQ(finished.status, kFailed);
   EXPECT_TRUE(Has(finished.err, "of another command, policy or way to measure")) << finished.err;
@@ -187,6 +187,44 @@ TEST_F(TuneCommandTest, EndsInTime) {
   EXPECT_EQ(finished.status, kSuccess) << finished.err;
   EXPECT_TRUE(Has(finished.out, "was over before everything had been tried")) << finished.out;
   EXPECT_EQ(Written().policy, policy::Policy{});
+}
+
+// A file is there, and what there was no time for is tried when there is.
+TEST_F(TuneCommandTest, TriesTheRestWhenThereIsTime) {
+  NEEDS_PLAIN_BUILD();
+  const std::string script = With("SLIPSTREAM_TRANSFER_THREADS", "1", "s=120");
+  Finished finished = Tune(script, {"--budget", "0.001", "--json"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_EQ(json["stopped_early"], true);
+  EXPECT_EQ(json["journal"], file_ + ".journal");
+  EXPECT_TRUE(json["tried"].empty());
+  EXPECT_TRUE(HasJournal());
+
+  finished = Tune(script);
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "--resume tries what there was no time for.")) << finished.err;
+
+  finished = Tune(script, {"--resume"});
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "goes on behind 0 measurements, with what there was no time for")) << finished.err;
+  EXPECT_EQ(Written().policy.transfer.threads, 1);
+  EXPECT_FALSE(HasJournal());
+}
+
+TEST_F(TuneCommandTest, DoesNotGoOnFromMeasurementsOfAnotherMachine) {
+  NEEDS_PLAIN_BUILD();
+  ASSERT_EQ(Tune("true", {"--budget", "0.001"}).status, kSuccess);
+  std::string journal = ReadFile(file_ + ".journal");
+  const size_t host = journal.find("\"host\":\"");
+  ASSERT_NE(host, std::string::npos);
+  journal.insert(host + 8, "not-");
+  WriteFile(file_ + ".journal", journal);
+  const Finished finished = Tune("true", {"--resume"});
+  EXPECT_EQ(finished.status, kFailed);
+  EXPECT_TRUE(Has(finished.err, "measured on the machine not-")) << finished.err;
+  EXPECT_TRUE(Has(finished.err, "--force begins anew.")) << finished.err;
+  EXPECT_EQ(ReadFile(file_ + ".journal"), journal);
 }
 
 TEST_F(TuneCommandTest, MistakesOfTheCommandLine) {

@@ -76,6 +76,83 @@ TEST(JournalTest, NotFromAnotherSearch) {
   }
 }
 
+// What was measured elsewhere says nothing about this machine.
+TEST(JournalTest, NotFromAnotherMachine) {
+  const Place here = {.host = "node1", .devices = "2 x NVIDIA H200", .driver = "580.95", .slipstream = "1.0"};
+  Subject subject = TheSubject();
+  subject.place = here;
+  const std::string text = SubjectLine(subject);
+  const auto error_of = [&](const Place& place) {
+    Subject other = TheSubject();
+    other.place = place;
+    Search search(other.knobs, {});
+    return Replay(text, other, &search).error;
+  };
+  EXPECT_EQ(error_of(here), "");
+  Place place = here;
+  place.host = "node2";
+  EXPECT_EQ(error_of(place), "line 1: measured on the machine node1, and this is node2");
+  place = here;
+  place.devices = "NVIDIA H200";
+  EXPECT_EQ(error_of(place), "line 1: measured with the GPU 2 x NVIDIA H200, and here it is NVIDIA H200");
+  place = here;
+  place.driver = "";
+  EXPECT_EQ(error_of(place), "line 1: measured with the driver 580.95, and here it is an unknown one");
+  place = here;
+  place.slipstream = "1.1";
+  EXPECT_EQ(error_of(place), "line 1: measured by slipstream 1.0, and this is 1.1");
+  Search search(kKnobs, {});
+  EXPECT_EQ(Replay("{\"schema\":\"slipstream-tune-journal-1\"}\n", subject, &search).error,
+            "line 1: not of this version of slipstream");
+}
+
+// The time was over: what had been confirmed then is forgotten, and the rest is tried.
+TEST(JournalTest, GoesOnTryingBehindTheEndOfItsTime) {
+  const auto event = [](const Contest& contest) {
+    return EventLine(&contest, {.figures = {compare::Figure{10, 0}, compare::Figure{9, 0}}});
+  };
+  Search search({{"a", {"1"}}, {"b", {"1"}}}, {});
+  std::string text = SubjectLine(TheSubject());
+  while (search.next()->key == "a") {
+    text += event(*search.next());
+    search.Add({compare::Figure{10, 0}, compare::Figure{9, 0}});
+  }
+  const size_t tried = text.size();
+  text += EventLine(&*search.next(), {.kind = Event::Kind::kStopped});
+  search.StopTrying();
+  while (search.next()) {
+    text += event(*search.next());
+    search.Add({compare::Figure{10, 0}, compare::Figure{9, 0}});
+  }
+  EXPECT_TRUE(search.stopped_early());
+  ASSERT_EQ(search.best(), (Settings{{"a", "1"}}));
+
+  Search again({{"a", {"1"}}, {"b", {"1"}}}, {});
+  const Replayed replayed = Replay(text, TheSubject(), &again);
+  EXPECT_EQ(replayed.error, "");
+  EXPECT_TRUE(replayed.stopped);
+  EXPECT_EQ(replayed.bytes, tried);
+  EXPECT_FALSE(again.stopped_early());
+  ASSERT_TRUE(again.next());
+  EXPECT_EQ(again.next()->stage, Stage::kTrying);
+  EXPECT_EQ(again.next()->key, "b");
+  EXPECT_EQ(again.next()->incumbent, (Settings{{"a", "1"}}));
+}
+
+TEST(JournalTest, SaysWhatWasTried) {
+  const auto knobs = KnobsOf(SubjectLine(TheSubject()) + "more");
+  ASSERT_TRUE(knobs);
+  ASSERT_EQ(knobs->size(), kKnobs.size());
+  for (size_t i = 0; i < knobs->size(); ++i) {
+    EXPECT_EQ((*knobs)[i].key, kKnobs[i].key);
+    EXPECT_EQ((*knobs)[i].values, kKnobs[i].values);
+  }
+  for (const char* const text : {"", "{}", "[]\n", "{}\n", "{\"knobs\":1}\n", "{\"knobs\":[{}]}\n",
+                                 "{\"knobs\":[{\"key\":\"a\",\"values\":[1]}]}\n"}) {
+    EXPECT_FALSE(KnobsOf(text)) << text;
+  }
+}
+
 TEST(JournalTest, WhatIsNoJournalIsRefused) {
   const std::string first = SubjectLine(TheSubject());
   const std::string good = R"({"contest":{"stage":"trying","key":"a","value":"1","pair":0},)";

@@ -66,6 +66,38 @@ TEST_F(KnobsTest, NoMoreThreadsThanProcessors) {
   EXPECT_EQ(Find(Make(kAll, {2, 0}), "allocator.pre_reserve"), nullptr) << "the device's memory is not known";
 }
 
+// As much as the program comes to, and half of it, in blocks of 20 MiB; where that is not known, parts of the device.
+TEST_F(KnobsTest, MemoryInAdvanceIsWhatTheProgramUses) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const auto values = [&](uint64_t peak, uint64_t memory) {
+    Traffic traffic = kAll;
+    traffic.pool_peak = peak;
+    const std::vector<Knob> knobs = Make(traffic, {8, memory});
+    const Knob* const knob = Find(knobs, "allocator.pre_reserve");
+    return knob == nullptr ? std::vector<std::string>() : knob->values;
+  };
+  using Values = std::vector<std::string>;
+  EXPECT_EQ(values(0, 81920 * kMiB), (Values{"\"10240MiB\"", "\"2560MiB\""}));
+  EXPECT_EQ(values(3077 * kMiB, 81920 * kMiB), (Values{"\"3060MiB\"", "\"1520MiB\""}));
+  // Not more than the pool keeps idle: a quarter of the device.
+  EXPECT_EQ(values(3077 * kMiB, 4096 * kMiB), (Values{"\"1020MiB\""}));
+  base_.allocator.max_idle = 45 * kMiB;
+  EXPECT_EQ(values(3077 * kMiB, 4096 * kMiB), (Values{"\"40MiB\""}));
+
+  const auto why = [&] {
+    const auto at = std::find_if(not_tried_.begin(), not_tried_.end(),
+                                 [](const NotTried& one) { return one.key == "allocator.pre_reserve"; });
+    return at == not_tried_.end() ? "" : at->why;
+  };
+  EXPECT_TRUE(values(19 * kMiB, 4096 * kMiB).empty());
+  EXPECT_EQ(why(), "the pool never holds a block of it");
+  EXPECT_TRUE(values(0, 0).empty());
+  EXPECT_EQ(why(), "the device's memory is not known");
+  base_.allocator.mode = policy::AllocatorMode::kOff;
+  EXPECT_TRUE(values(3077 * kMiB, 4096 * kMiB).empty());
+  EXPECT_EQ(why(), "there is no pool of segments to fill");
+}
+
 // What changes numbers is the user's to name; nothing else is ever set.
 TEST_F(KnobsTest, VariablesAreTriedWhereTheyAreNamed) {
   for (const Knob& knob : Make()) EXPECT_FALSE(knob.key.starts_with("environment.")) << knob.key;

@@ -362,7 +362,9 @@ void AddTune(CommandLine* line) {
   command.app->add_option("-o,--out", options->out, "The policy file to write (slipstream-tuned.toml)")
       ->type_name("FILE");
   command.app->add_flag("--force", options->force, kForceHelp);
-  command.app->add_flag("--resume", options->resume, "Go on with a search that was interrupted (FILE.journal)");
+  command.app->add_flag("--resume", options->resume,
+                        "Go on with a search that was interrupted, or whose time was over "
+                        "(FILE.journal)");
   command.app->add_option("--policy", options->policy, "Policy file (TOML) to begin with; default: the one in force")
       ->type_name("FILE");
   command.app->add_option("--budget", options->budget, "Seconds that all of it may take (1800)")

@@ -1,16 +1,11 @@
 #include "tools/cli/tune_command.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <ctime>
 #include <deque>
 #include <filesystem>
@@ -26,17 +21,18 @@
 #include "policy/text.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/journal_file.h"
 #include "tools/cli/measured_run.h"
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_figures.h"
 #include "tools/cli/text_file.h"
 #include "tools/cli/trace_build.h"
+#include "tools/cli/tune_machine.h"
+#include "tools/cli/tune_text.h"
 #include "tools/compare/metric.h"
 #include "tools/compare/output_match.h"
 #include "tools/compare/schedule.h"
 #include "tools/compare/text.h"
-#include "tools/text/json_text.h"
-#include "tools/text/text.h"
 #include "tools/tune/journal.h"
 #include "tools/tune/policy_file.h"
 #include "tools/tune/search.h"
@@ -47,17 +43,17 @@ namespace slipstream::cli {
 namespace {
 
 using policy::Escape;
-using text::Json;
-using text::PadRight;
 using tune::Contest;
 using tune::Fate;
 using tune::Settings;
 using tune::Stage;
 
 constexpr char kCommand[] = "tune";
-constexpr char kSchema[] = "slipstream-tune-1";
 constexpr size_t kKeptOutputs = 4;  // of runs of policies that were accepted, to compare results with
 constexpr char kEnvironment[] = "environment.";
+constexpr char kPreReserve[] = "allocator.pre_reserve";
+// Of the first run, where a run leaves no trace else: devices stand behind its first calls.
+constexpr char kTraceOfFirst[] = "4MiB";
 
 std::string WithoutQuotes(std::string_view literal) {
   if (literal.size() < 2 || literal.front() != '"') return std::string(literal);
@@ -90,46 +86,6 @@ std::string Utc() {
   return text;
 }
 
-std::string Host() {
-  char name[256] = {};
-  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
-}
-
-// Lines behind those that are there already, each written at once.
-class JournalFile {
- public:
-  explicit JournalFile(std::string path) : path_(std::move(path)) {}
-  ~JournalFile() {
-    if (fd_ >= 0) close(fd_);
-  }
-  JournalFile(const JournalFile&) = delete;
-  JournalFile& operator=(const JournalFile&) = delete;
-
-  // Keeps the first `bytes`. Why it cannot be written; empty: it can.
-  std::string Open(size_t bytes) {
-    fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(bytes)) != 0 || lseek(fd_, 0, SEEK_END) < 0) {
-      return std::strerror(errno);
-    }
-    return "";
-  }
-  // A full disk costs what would have been gone on from, and nothing else.
-  void Append(std::string_view line) {
-    while (fd_ >= 0 && !line.empty()) {
-      const ssize_t count = write(fd_, line.data(), line.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return;
-      line.remove_prefix(static_cast<size_t>(count));
-    }
-  }
-  bool open() const { return fd_ >= 0; }
-  void Remove() const { unlink(path_.c_str()); }
-
- private:
-  const std::string path_;
-  int fd_ = -1;
-};
-
 // What one run of the command came to.
 struct OneRun {
   compare::Figure figure;
@@ -138,6 +94,7 @@ struct OneRun {
   std::string errors;
   std::vector<std::string> last_lines;
   std::vector<tracer::ProcessCounts> processes;  // that called CUDA
+  DevicesSeen devices;                           // of the first run
 };
 
 class Tuner {
@@ -147,8 +104,7 @@ class Tuner {
         version_(std::move(version)),
         environment_(environment),
         tmpdir_(environment.Get("TMPDIR").value_or("")),
-        journal_path_(options.out + ".journal"),
-        journal_(journal_path_) {}
+        journal_(options.out + ".journal") {}
 
   // Why the yardstick cannot be used; empty: it can.
   const std::string& error() const { return yardstick_.error(); }
@@ -168,7 +124,7 @@ class Tuner {
       return kFailed;
     }
     // Not counted: it warms what can be warm, and tells what the program does.
-    const OneRun first = RunOnce({}, "a run first, which does not count");
+    const OneRun first = RunOnce({}, "a run first, which does not count", true);
     if (cannot_go_on_) return cannot_go_on_;
     if (IsStopped()) return std::nullopt;
     if (!first.trouble.empty()) return Fails(first);
@@ -190,11 +146,12 @@ class Tuner {
   int Finish() {
     if (IsStopped()) {
       Complain(kCommand, journal_.open()
-                             ? "interrupted; --resume with the same options goes on (" + Escape(journal_path_) + ")"
+                             ? "interrupted; --resume with the same options goes on (" + Escape(journal_.path()) + ")"
                              : "interrupted");
       return 128 + (signal_ != 0 ? signal_ : SIGTERM);
     }
-    tune::Account account = {.command = Command(), .when = Utc(), .where = Host(), .ruler = RulerText()};
+    tune::Account account = {
+        .command = JoinedWords(options_.command), .when = Utc(), .where = WhereText(), .ruler = RulerText()};
     account.notes = notes_;
     const std::string text = tune::PolicyFileText(*search_, base_.loaded, not_tried_, account);
     if (const std::string error = WriteTextFile(options_.out, text, options_.force || options_.resume);
@@ -202,18 +159,13 @@ class Tuner {
       Complain(kCommand, Escape(options_.out) + ": " + error);
       return kFailed;
     }
-    journal_.Remove();
-    return Print(kCommand, options_.json ? JsonText() : Screen());
+    // What was not tried for want of time can still be.
+    if (!search_->stopped_early()) journal_.Remove();
+    return Print(kCommand, options_.json ? TuneJson(Outcome()) : TuneText(Outcome()));
   }
 
  private:
   double Elapsed() const { return static_cast<double>(tracer::NowNs() - begin_ns_) / 1e9; }
-
-  std::string Command() const {
-    std::string text;
-    for (const std::string& word : options_.command) text += (text.empty() ? "" : " ") + word;
-    return text;
-  }
 
   std::string RulerText() const {
     if (yardstick_.metric() != nullptr) {
@@ -227,14 +179,15 @@ class Tuner {
   std::string LookAtFiles() const {
     std::error_code error;
     const bool out = std::filesystem::exists(std::filesystem::symlink_status(options_.out, error));
-    const bool journal = std::filesystem::exists(std::filesystem::symlink_status(journal_path_, error));
-    if (options_.resume && !journal) return Escape(journal_path_) + ": there is no search to go on with";
+    const bool journal = std::filesystem::exists(std::filesystem::symlink_status(journal_.path(), error));
+    if (options_.resume && !journal) return Escape(journal_.path()) + ": there is no search to go on with";
     if (out && !options_.force && !options_.resume) {
-      return Escape(options_.out) + ": exists\n  --force replaces it, -o FILE writes another one.";
+      return Escape(options_.out) + ": exists\n  --force replaces it, -o FILE writes another one" +
+             (journal ? ", --resume tries what there was no time for." : ".");
     }
     if (journal && !options_.resume && !options_.force) {
-      return Escape(journal_path_) +
-             ": of a search that was interrupted\n  --resume goes on with it, --force begins "
+      return Escape(journal_.path()) +
+             ": of a search that is not over\n  --resume goes on with it, --force begins "
              "anew.";
     }
     return "";
@@ -271,12 +224,40 @@ class Tuner {
       const std::string executable = std::filesystem::path(process.executable).filename().string();
       traffic.uses_pytorch = traffic.uses_pytorch || executable.starts_with("python");
     }
+    traffic.pool_peak = PoolPeakOf(first.processes);
     std::vector<tune::Knob> knobs =
-        KnobsFor(base_.loaded.policy, traffic, {ProcessorsHere(), 0}, options_.environment, &not_tried_);
+        KnobsFor(base_.loaded.policy, traffic, {ProcessorsHere(), first.devices.smallest_memory}, options_.environment,
+                 &not_tried_);
     std::erase_if(knobs, [&](const tune::Knob& knob) { return IsSetOutside(knob); });
-    subject_ = {options_.command, PolicyText(), RulerText(), knobs};
+    if (options_.resume) TakeSizes(&knobs);
+    subject_ = {options_.command, PolicyText(), RulerText(), knobs, PlaceHere(first.devices.names, version_)};
     search_.emplace(std::move(knobs), tune::SearchOptions{.higher_is_better = yardstick_.higher_is_better(),
                                                           .most_pairs = options_.pairs});
+  }
+
+  // What a program's memory comes to differs a little from run to run: the sizes that were tried are tried again.
+  void TakeSizes(std::vector<tune::Knob>* knobs) {
+    journal_text_ = ReadJournal();
+    const auto is_it = [](const tune::Knob& knob) { return knob.key == kPreReserve; };
+    const auto before = tune::KnobsOf(journal_text_).value_or(std::vector<tune::Knob>());
+    const auto then = std::find_if(before.begin(), before.end(), is_it);
+    const auto now = std::find_if(knobs->begin(), knobs->end(), is_it);
+    if (then != before.end() && now != knobs->end()) now->values = then->values;
+  }
+
+  std::string ReadJournal() const {
+    std::ifstream file(journal_.path());
+    std::ostringstream read;
+    read << file.rdbuf();
+    return read.str();
+  }
+
+  std::string WhereText() const {
+    const tune::Place& place = subject_.place;
+    std::string text = place.host;
+    if (!place.devices.empty()) text += (text.empty() ? "" : ", ") + place.devices;
+    if (!place.driver.empty()) text += (text.empty() ? "driver " : ", driver ") + place.driver;
+    return text + (text.empty() ? "slipstream " : ", slipstream ") + version_;
   }
 
   // Variables are stronger than the file that is to be written.
@@ -300,25 +281,19 @@ class Tuner {
   }
 
   std::optional<int> Replay() {
-    std::string text;
-    if (options_.resume) {
-      std::ifstream file(journal_path_);
-      std::ostringstream read;
-      read << file.rdbuf();
-      text = read.str();
-    }
-    const tune::Replayed replayed = tune::Replay(text, subject_, &*search_);
+    const tune::Replayed replayed = tune::Replay(journal_text_, subject_, &*search_);
     if (!replayed.error.empty()) {
-      Complain(kCommand, Escape(journal_path_) + ": " + replayed.error + "\n  --force begins anew.");
+      Complain(kCommand, Escape(journal_.path()) + ": " + replayed.error + "\n  --force begins anew.");
       return kFailed;
     }
     if (const std::string error = journal_.Open(replayed.bytes); !error.empty()) {
-      Complain(kCommand, Escape(journal_path_) + ": cannot be written: " + error);
+      Complain(kCommand, Escape(journal_.path()) + ": cannot be written: " + error);
       return kFailed;
     }
     if (replayed.bytes == 0) journal_.Append(tune::SubjectLine(subject_));
-    if (replayed.events != 0) {
-      Complain(kCommand, "goes on behind " + std::to_string(replayed.events) + " measurements");
+    if (replayed.events != 0 || replayed.stopped) {
+      Complain(kCommand, "goes on behind " + std::to_string(replayed.events) + " measurements" +
+                             (replayed.stopped ? ", with what there was no time for" : ""));
     }
     return std::nullopt;
   }
@@ -334,9 +309,16 @@ class Tuner {
     return policy::Environment(variables);
   }
 
-  OneRun RunOnce(const Settings& settings, const std::string& where) {
+  // `first`: the run that does not count; it leaves a trace whatever the others do.
+  OneRun RunOnce(const Settings& settings, const std::string& where, bool first = false) {
     OneRun one;
-    const policy::Environment environment = With(settings);
+    policy::Environment environment = With(settings);
+    if (first && !recorded_) {
+      std::map<std::string, std::string> variables(environment.variables().begin(), environment.variables().end());
+      variables["SLIPSTREAM_TRACER_MAX_FILE"] = kTraceOfFirst;
+      variables["SLIPSTREAM_TRACER_KEEP"] = "first";
+      environment = policy::Environment(variables);
+    }
     CompareSide side;
     side.policy = options_.policy;
     side.prepared = PrepareRun(options_.policy, environment);
@@ -350,13 +332,12 @@ class Tuner {
     bool is_new = true;
     if (line_->shown()) {
       what.measure.tick = [&](double seconds) {
-        const double left = options_.budget - Elapsed();
-        line_->Show(where + ": " + About(seconds) + (left > 0 ? "; at most " + About(left) + " left" : ""), is_new);
+        line_->Show(where + ": " + About(seconds) + LeftText(), is_new);
         is_new = false;
       };
     }
     what.variables = [&](RunDirectory* place) {
-      return PrepareSide(kCommand, side, environment, recorded_, tmpdir_, place);
+      return PrepareSide(kCommand, side, environment, recorded_ || first, tmpdir_, place);
     };
     RunDirectory directory;
     RunOnceResult result = RunMeasured(what, &directory);
@@ -367,6 +348,7 @@ class Tuner {
     run_seconds_ = std::max(run_seconds_, run.seconds);
     one.trouble = TroubleOf(run, what.measure);
     if (one.trouble.empty()) TakeFigure(directory, run, &one);
+    if (first && !directory.path().empty()) one.devices = DevicesOf(directory.path());
     one.last_lines = LastLines(run);
     one.output = std::move(run.output);
     one.errors = std::move(run.errors);
@@ -395,6 +377,17 @@ class Tuner {
       one->trouble = read.problem;
     }
     if (one->trouble.empty() && one->figure.value <= 0) one->trouble = "a figure that is not above 0";
+  }
+
+  // All that is tried and confirmed takes no more than that, nor than the budget while anything is tried.
+  std::string LeftText() const {
+    double left = options_.budget - Elapsed();
+    if (search_) {
+      const double pairs = static_cast<double>(search_->PairsToConfirm() + search_->MostPairsToTry());
+      const double all = pairs * 2 * run_seconds_;
+      left = search_->MostPairsToTry() == 0 ? all : std::min(left, all);
+    }
+    return left > 0 ? "; at most " + About(left) + " left" : "";
   }
 
   // One pair of the contest that comes next.
@@ -471,7 +464,8 @@ class Tuner {
   }
 
   void SayTried(const tune::Tried& tried) {
-    if (!line_->shown()) Complain(kCommand, tried.key + " = " + tried.value + ": " + FateText(tried));
+    if (line_->shown()) return;
+    Complain(kCommand, tried.key + " = " + tried.value + ": " + FateText(tried) + LeftText());
   }
 
   static std::string FateText(const tune::Tried& tried) {
@@ -479,86 +473,28 @@ class Tuner {
                                      : tune::Reason(tried);
   }
 
-  static constexpr size_t kSetting = 38;
-  static constexpr size_t kOutcome = 15;
-
-  // 80 columns, but for what was refused and why.
-  static std::string Row(const tune::Tried& tried) {
-    constexpr std::array<const char*, 5> kWords = {"kept", "slower", "no difference", "refused", "not confirmed"};
-    const compare::Estimate& estimate = tried.confirmed ? *tried.confirmed : tried.estimate;
-    const char* const outcome = kWords[static_cast<size_t>(tried.fate)];
-    const std::string text = "  " + PadRight(tried.key + " = " + tried.value, kSetting - 1) + " ";
-    if (tried.fate == Fate::kRefused) return text + outcome + "\n      " + Escape(tried.why) + "\n";
-    char speed[48];
-    if (estimate.has_interval) {
-      std::snprintf(speed, sizeof(speed), "%.3f (%.3f to %.3f)", estimate.ratio, estimate.low, estimate.high);
-    } else {
-      std::snprintf(speed, sizeof(speed), "%.3f", estimate.ratio);
-    }
-    return text + PadRight(outcome, kOutcome) + speed + "\n";
-  }
-
-  std::string Screen() const {
-    std::string text = "slipstream tune: " + Escape(Command()) + "\n";
-    text += "  compared: " + Escape(RulerText()) + "\n";
-    text += "  " + PadRight("tried", kSetting) + PadRight("", kOutcome) + "speed, 95 %\n";
-    for (const tune::Tried& tried : search_->tried()) text += Row(tried);
-    for (const tune::NotTried& one : not_tried_) {
-      text += "  " + PadRight(one.key, kSetting) + "not tried\n      " + one.why + "\n";
-    }
-    for (const std::string& note : notes_) text += "  " + Escape(note) + "\n";
-    if (search_->best().empty()) {
-      text += "NOTHING FASTER WAS FOUND.\n";
-    } else if (search_->in_all()) {
-      text += "FASTER: " + tune::Worth(*search_->in_all()) + "\n  as before; measured once more at the end.\n";
-    }
-    return text + "Wrote " + Escape(options_.out) + ":  slipstream run --policy " + Escape(options_.out) + " -- ...\n";
-  }
-
-  static Json EstimateJson(const std::optional<compare::Estimate>& estimate) {
-    if (!estimate || estimate->pairs == 0) return nullptr;
-    return {{"value", estimate->ratio},
-            {"low", estimate->has_interval ? Json(estimate->low) : nullptr},
-            {"high", estimate->has_interval ? Json(estimate->high) : nullptr},
-            {"pairs", estimate->pairs}};
-  }
-
-  std::string JsonText() const {
-    Json tried = Json::array();
-    for (const tune::Tried& one : search_->tried()) {
-      tried.push_back({{"key", one.key},
-                       {"value", one.value},
-                       {"outcome", NameOf(one.fate)},
-                       {"why", text::OrNull(one.why)},
-                       {"speed_ratio", EstimateJson(one.estimate)},
-                       {"confirmed_speed_ratio", EstimateJson(one.confirmed)}});
-    }
-    Json not_tried = Json::array();
-    for (const tune::NotTried& one : not_tried_) not_tried.push_back({{"key", one.key}, {"why", one.why}});
-    const Json json = {{"schema", kSchema},
-                       {"command", options_.command},
-                       {"policy_file", options_.out},
-                       {"compared", RulerText()},
-                       {"settings", search_->best()},
-                       {"speed_ratio", search_->best().empty() ? Json(nullptr) : EstimateJson(search_->in_all())},
-                       {"tried", std::move(tried)},
-                       {"not_tried", std::move(not_tried)},
-                       {"stopped_early", search_->stopped_early()},
-                       {"notes", notes_}};
-    return text::JsonText(json);
+  TuneOutcome Outcome() const {
+    return {.search = *search_,
+            .command = options_.command,
+            .ruler = RulerText(),
+            .not_tried = not_tried_,
+            .notes = notes_,
+            .place = subject_.place,
+            .out = options_.out,
+            .journal = search_->stopped_early() ? journal_.path() : ""};
   }
 
   const TuneOptions& options_;
   const std::string version_;
   const policy::Environment& environment_;
   const std::string tmpdir_;
-  const std::string journal_path_;
   JournalFile journal_;
   Preparation base_;
   const Yardstick yardstick_{options_.yardstick};
   const bool recorded_ = yardstick_.by_steps();
   std::optional<tune::Search> search_;
   tune::Subject subject_;
+  std::string journal_text_;  // of the search that this one goes on with
   std::vector<tune::NotTried> not_tried_;
   std::vector<std::string> notes_;
   std::deque<std::pair<std::string, std::string>> outputs_;

@@ -1,6 +1,8 @@
 #include "tools/tune/journal.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace slipstream::tune {
 namespace {
@@ -40,6 +42,34 @@ bool ReadEvent(const Json& json, Event* event) {
          ReadFigure(json["incumbent"], event->figures.data()) && ReadFigure(json["challenger"], &event->figures[1]);
 }
 
+// Why a search of this subject cannot go on from measurements of the one of this line.
+std::string WhyAnother(std::string_view line, const Subject& subject) {
+  const Json was = Json::parse(line, nullptr, false);
+  const Json is = Json::parse(SubjectLine(subject));
+  if (!was.is_object() || !was.contains("schema") || was["schema"] != is["schema"]) {
+    return "not of this version of slipstream";
+  }
+  struct Part {
+    const char* key;
+    const char* where;
+    const char* what;
+  };
+  constexpr std::array<Part, 4> kPlace = {{{"host", "on the machine ", "this is "},
+                                           {"devices", "with the GPU ", "here it is "},
+                                           {"driver", "with the driver ", "here it is "},
+                                           {"slipstream", "by slipstream ", "this is "}}};
+  const auto text = [](const Json& json, const char* key) {
+    const std::string found = json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
+    return found.empty() ? std::string("an unknown one") : found;
+  };
+  for (const Part& part : kPlace) {
+    const std::string then = text(was, part.key);
+    const std::string now = text(is, part.key);
+    if (then != now) return std::string("measured ") + part.where + then + ", and " + part.what + now;
+  }
+  return "of another command, policy or way to measure";
+}
+
 }  // namespace
 
 std::string SubjectLine(const Subject& subject) {
@@ -49,7 +79,32 @@ std::string SubjectLine(const Subject& subject) {
                {"command", subject.command},
                {"policy", subject.policy},
                {"ruler", subject.ruler},
-               {"knobs", std::move(knobs)}});
+               {"knobs", std::move(knobs)},
+               {"host", subject.place.host},
+               {"devices", subject.place.devices},
+               {"driver", subject.place.driver},
+               {"slipstream", subject.place.slipstream}});
+}
+
+std::optional<std::vector<Knob>> KnobsOf(std::string_view text) {
+  const size_t end = text.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  const Json json = Json::parse(text.substr(0, end), nullptr, false);
+  if (!json.is_object() || !json.contains("knobs") || !json["knobs"].is_array()) return std::nullopt;
+  std::vector<Knob> knobs;
+  for (const Json& one : json["knobs"]) {
+    if (!one.is_object() || !one.contains("key") || !one["key"].is_string() || !one.contains("values") ||
+        !one["values"].is_array()) {
+      return std::nullopt;
+    }
+    Knob knob = {.key = one["key"].get<std::string>(), .values = {}};
+    for (const Json& value : one["values"]) {
+      if (!value.is_string()) return std::nullopt;
+      knob.values.push_back(value.get<std::string>());
+    }
+    knobs.push_back(std::move(knob));
+  }
+  return knobs;
 }
 
 std::string EventLine(const Contest* contest, const Event& event) {
@@ -81,7 +136,7 @@ Replayed Replay(std::string_view text, const Subject& subject, Search* search) {
     const std::string where = "line " + std::to_string(number) + ": ";
     if (number == 1) {
       if (line != SubjectLine(subject)) {
-        replayed.error = where + "of another command, policy or way to measure";
+        replayed.error = where + WhyAnother(line, subject);
         return replayed;
       }
       replayed.bytes = at;
@@ -98,9 +153,12 @@ Replayed Replay(std::string_view text, const Subject& subject, Search* search) {
       replayed.error = where + "not the measurement that comes next: of another version of slipstream";
       return replayed;
     }
+    if (event.kind == Event::Kind::kStopped) {
+      replayed.stopped = true;
+      return replayed;
+    }
     if (event.kind == Event::Kind::kPair) search->Add(event.figures);
     if (event.kind == Event::Kind::kRefused) search->Refuse(event.why);
-    if (event.kind == Event::Kind::kStopped) search->StopTrying();
     ++replayed.events;
     replayed.bytes = at;
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,7 +16,15 @@
 
 namespace slipstream::tune {
 
-inline constexpr char kJournalSchema[] = "slipstream-tune-journal-1";
+inline constexpr char kJournalSchema[] = "slipstream-tune-journal-2";
+
+// Where it is measured. Empty: not known.
+struct Place {
+  std::string host{};
+  std::string devices{};     // "2 x NVIDIA H200"
+  std::string driver{};      // its version
+  std::string slipstream{};  // the same
+};
 
 // What must be the same for a search to go on from its measurements.
 struct Subject {
@@ -23,6 +32,7 @@ struct Subject {
   std::string policy;  // every value of it, as text
   std::string ruler;   // what is compared, and how
   std::vector<Knob> knobs;
+  Place place{};
 };
 
 struct Event {
@@ -36,12 +46,17 @@ std::string SubjectLine(const Subject& subject);
 // `contest`: that it is about, as it was.
 std::string EventLine(const Contest* contest, const Event& event);
 
+// The knobs that a journal is about; nothing: it does not say, or is none.
+std::optional<std::vector<Knob>> KnobsOf(std::string_view text);
+
 struct Replayed {
   size_t events = 0;
-  size_t bytes = 0;   // of the text that was read; what is behind them is cut off before more is written
-  std::string error;  // empty: the search stands where the other one was
+  bool stopped = false;  // the time was over, and not everything had been tried
+  size_t bytes = 0;      // of the text that was read; what is behind them is cut off before more is written
+  std::string error;     // empty: the search stands where the other one was
 };
-// Feeds the search what the text holds.
+// Feeds the search what the text holds. A search that was stopped because its time was over goes on trying: what had
+// been measured to confirm the policy of then is left out.
 Replayed Replay(std::string_view text, const Subject& subject, Search* search);
 
 }  // namespace slipstream::tune

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "policy/options.h"
 
@@ -48,6 +49,25 @@ std::string Quoted(std::string_view text) {
 
 std::string Size(uint64_t bytes) { return bytes == 0 ? "\"0B\"" : Quoted(std::to_string(bytes / kMiB) + "MiB"); }
 
+// Memory to take in advance: all that the program comes to, and half of it, in whole blocks, and no more than the pool
+// keeps idle. Where nobody knows what it comes to, parts of the device.
+std::vector<std::string> InAdvance(const policy::Allocator& allocator, const Traffic& traffic, const Machine& machine) {
+  if (machine.device_memory == 0) return {};
+  const uint64_t block = (allocator.pre_reserve_block + kMiB - 1) / kMiB * kMiB;
+  const uint64_t most = allocator.max_idle != 0 ? allocator.max_idle : machine.device_memory / 4;
+  const bool known = traffic.pool_peak != 0;
+  std::vector<std::string> values;
+  for (const uint64_t wanted : {known ? traffic.pool_peak : machine.device_memory / 8,
+                                known ? traffic.pool_peak / 2 : machine.device_memory / 32}) {
+    const uint64_t bytes = std::min(wanted, most) / block * block;
+    if (bytes == 0) continue;
+    if (std::string value = Size(bytes); std::find(values.begin(), values.end(), value) == values.end()) {
+      values.push_back(std::move(value));
+    }
+  }
+  return values;
+}
+
 }  // namespace
 
 std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, const Machine& machine,
@@ -74,11 +94,12 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
                   {Size(2048 * kMiB), Size(1024 * kMiB), Size(256 * kMiB)});
   knobs.TryUnless(!traffic.copies_to_device, "the program copies nothing to a device", "transfer.unmap_in_background",
                   {"true", "false"});
+  const std::vector<std::string> in_advance = InAdvance(base.allocator, traffic, machine);
   const bool has_pool = base.allocator.mode == policy::AllocatorMode::kSegments;
-  if (machine.device_memory != 0) {
-    knobs.TryUnless(!traffic.allocates || !has_pool, "there is no pool of segments to fill", "allocator.pre_reserve",
-                    {Size(machine.device_memory / 8), Size(machine.device_memory / 32)});
-  }
+  const char* const why = !traffic.allocates || !has_pool ? "there is no pool of segments to fill"
+                          : machine.device_memory == 0    ? "the device's memory is not known"
+                                                          : "the pool never holds a block of it";
+  knobs.TryUnless(!traffic.allocates || !has_pool || in_advance.empty(), why, "allocator.pre_reserve", in_advance);
   knobs.TryUnless(!traffic.allocates, "the program allocates no memory of a device", "allocator.decay", {"30"});
   for (const std::string& setting : environment) {
     const size_t equals = setting.find('=');

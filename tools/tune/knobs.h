@@ -25,6 +25,7 @@ struct Traffic {
   bool copies_to_host = false;
   bool allocates = false;     // memory of a device
   bool uses_pytorch = false;  // whose allocator can be told to ask for stream-ordered memory
+  uint64_t pool_peak = 0;     // the most that the pool of a device held, in bytes; 0: not known
 };
 
 struct Machine {
