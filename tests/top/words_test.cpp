@@ -30,6 +30,19 @@ TEST(TopWordsTest, ACommandIsWhatPythonRuns) {
   for (const auto& [words, label] : cases) EXPECT_EQ(CommandLabel(words), label);
 }
 
+// Japanese characters take two columns, an umlaut one.
+TEST(TopWordsTest, ColumnsOfWideCharacters) {
+  EXPECT_EQ(Columns("abc"), 3U);
+  EXPECT_EQ(Columns("\xc3\xa4"), 1U);
+  EXPECT_EQ(Columns("\xe8\xa8\x93\xe7\xb7\xb4"), 4U);
+  EXPECT_EQ(Columns("\xf0\x9f\x9a\x80"), 2U);
+  EXPECT_EQ(Columns("\xe2\x96\x85"), 1U);
+  EXPECT_EQ(CutTo("\xe8\xa8\x93\xe7\xb7\xb4\xe8\xa8\x93", 6), "\xe8\xa8\x93\xe7\xb7\xb4\xe8\xa8\x93");
+  EXPECT_EQ(CutTo("\xe8\xa8\x93\xe7\xb7\xb4\xe8\xa8\x93", 5), "\xe8\xa8\x93...");
+  EXPECT_EQ(CutTo("\xe8\xa8\x93\xe7\xb7\xb4", 3), "\xe8\xa8\x93");
+  EXPECT_EQ(CutTo("abcdef", 5), "ab...");
+}
+
 TEST(TopWordsTest, TimesAndSizesInFewColumns) {
   EXPECT_EQ(ShortDuration(59 * kSecond), "59s");
   EXPECT_EQ(ShortDuration(60 * kSecond), "1m00s");

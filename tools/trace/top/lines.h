@@ -58,7 +58,7 @@ std::vector<Line> Draw(const View& view, const Picture& picture);
 // Without styles; each line ends with a newline.
 std::string PlainText(const std::vector<Line>& lines);
 
-// Characters that take a place each, of UTF-8.
+// That a terminal needs for UTF-8.
 size_t Columns(std::string_view text);
 
 }  // namespace slipstream::top

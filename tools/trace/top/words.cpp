@@ -16,9 +16,42 @@ using policy::Escape;
 using text::HumanBytes;
 using text::WithThousands;
 
+namespace {
+
+// Of the character that `text` begins with; a byte that begins none is one.
+size_t BytesOfFirst(std::string_view text) { return std::max<size_t>(1, policy::Utf8CharacterLength(text)); }
+
+// Characters that terminals draw twice as wide (Unicode Standard Annex 11: wide and fullwidth), in large ranges: what
+// is too narrow for its place does no harm.
+size_t ColumnsOf(std::string_view character) {
+  uint32_t code = static_cast<unsigned char>(character[0]);
+  if (character.size() > 1) code &= 0xFFU >> (character.size() + 1);
+  for (const char byte : character.substr(1)) code = code << 6U | (static_cast<unsigned char>(byte) & 0x3FU);
+  constexpr std::array<std::array<uint32_t, 2>, 10> kWide = {{{0x1100, 0x115F},
+                                                              {0x231A, 0x231B},
+                                                              {0x2E80, 0xA4CF},
+                                                              {0xA960, 0xA97F},
+                                                              {0xAC00, 0xD7A3},
+                                                              {0xF900, 0xFAFF},
+                                                              {0xFE30, 0xFE6F},
+                                                              {0xFF00, 0xFF60},
+                                                              {0x1F300, 0x1FAFF},
+                                                              {0x20000, 0x3FFFD}}};
+  const bool wide = std::any_of(kWide.begin(), kWide.end(),
+                                [code](const auto& range) { return code >= range[0] && code <= range[1]; });
+  return wide ? 2 : 1;
+}
+
+}  // namespace
+
 size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }));
+  size_t columns = 0;
+  while (!text.empty()) {
+    const size_t bytes = BytesOfFirst(text);
+    columns += ColumnsOf(text.substr(0, bytes));
+    text.remove_prefix(bytes);
+  }
+  return columns;
 }
 
 std::string Three(double value) {
@@ -94,8 +127,12 @@ std::string CutTo(const std::string& text, size_t columns) {
   if (Columns(text) <= columns) return text;
   const size_t wanted = columns > 3 ? columns - 3 : columns;
   size_t bytes = 0;
-  for (size_t taken = 0; taken < wanted && bytes < text.size(); ++taken) {
-    bytes += std::max<size_t>(1, policy::Utf8CharacterLength(std::string_view(text).substr(bytes)));
+  for (size_t taken = 0; bytes < text.size();) {
+    const std::string_view left = std::string_view(text).substr(bytes);
+    const std::string_view first = left.substr(0, BytesOfFirst(left));
+    taken += ColumnsOf(first);
+    if (taken > wanted) break;
+    bytes += first.size();
   }
   return text.substr(0, bytes) + (columns > 3 ? "..." : "");
 }
