@@ -235,7 +235,7 @@ class Top(unittest.TestCase):
                     path, flags = os.readlink(number), pathlib.Path(f"/proc/{watch.pid}/fdinfo/{number.name}").read_text()
                 except FileNotFoundError:
                     continue  # of /proc: it is closed again
-                if path.startswith(before.run):
+                if path.startswith(before.run + "/"):
                     opened.append(path)
                     self.assertEqual(int(re.search(r"flags:\s*(\d+)", flags)[1], 8) & os.O_ACCMODE, os.O_RDONLY, path)
             self.assertEqual(len(opened), 1, "the counters")
@@ -341,14 +341,13 @@ class Top(unittest.TestCase):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
         terminal = Terminal()
-        terminal.read_until(run.pid)
-        terminal.read_until("detail")
+        terminal.read_until(rf"(?s)\b{run.pid}\b.*detail")
         terminal.press("\r")
         terminal.read_until("esc")
         terminal.press("\x1b")
         terminal.read_until("detail")
         terminal.resize(30, 160)
-        terminal.read_until("hottest line")
+        terminal.read_until("hottest")
         terminal.press("q")
         self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
 
