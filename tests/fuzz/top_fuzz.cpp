@@ -22,10 +22,12 @@ void Show(const top::SpoolTail& tail) {
   view.directories = {"run"};
   view.processes = {process, process};
   for (const size_t rows : {0, 24}) {
-    const auto lines = top::Draw(view, {.columns = 80, .rows = rows, .keys = true});
-    Must(rows == 0 || lines.size() == rows, "the lines fit");
-    for (const char byte : top::PlainText(lines)) {
-      Must(byte == '\n' || (static_cast<unsigned char>(byte) >= 0x20 && byte != 0x7f), "a terminal gets text only");
+    for (const bool list : {false, true}) {
+      const auto lines = top::Draw(view, {.columns = 160, .rows = rows, .keys = true, .list = list});
+      Must(rows == 0 || lines.size() == rows, "the lines fit");
+      for (const char byte : top::PlainText(lines)) {
+        Must(byte == '\n' || (static_cast<unsigned char>(byte) >= 0x20 && byte != 0x7f), "a terminal gets text only");
+      }
     }
   }
   Must(top::ViewJson(view).ends_with("}\n"), "one object in one line");
