@@ -1,14 +1,13 @@
 """The ladder of the tuning guides (tests/gpu/train_ladder.py): every rung bare and under slipstream, and what
-`slipstream advise` says on it, which must name the next one.
+`slipstream advise` says on it, which must name the next one first.
 
 Speeds are of runs in turn, and are reported. The last rung is what slipstream does by itself, so there is nothing to name
-on the one below.
+on the one below, and nothing on the last.
 """
 
-import glob
-import json
 import re
 
+from . import recorded
 from .harness import GPU_TESTS, Failed, needs_gpu
 
 GROUP = "ladder"
@@ -23,6 +22,8 @@ NEXT = {
     "pinned": (None, set()),
 }
 RUNGS = tuple(NEXT)
+# Rules about what slipstream does by itself.
+DONE_BY_SLIPSTREAM = {"pageable-copies", "blocking-copies"}
 SPEED = re.compile(r"([0-9.]+) samples/s$", re.MULTILINE)
 TURNS = 2
 REHEARSED = "--device cpu --samples 8 --small-batch 4 --large-batch 8 --few-workers 1 --size 32"
@@ -41,8 +42,11 @@ def named(findings, rung):
         return "no steps were found"
     rules = [one["rule"] for one in findings["advice"]]
     following, wanted = NEXT[rung]
-    if following and not wanted & set(rules):
-        return f"none of {', '.join(sorted(wanted))}, which would name {following}, in {', '.join(rules) or 'nothing'}"
+    if following:
+        if not rules or rules[0] not in wanted:
+            return f"none of {', '.join(sorted(wanted))}, which would name {following}, stands first"
+    elif costly := recorded.costly(findings, DONE_BY_SLIPSTREAM):
+        return f"told to change {', '.join(costly)}"
     if "pageable-copies" in rules:
         return "pageable copies are left, which slipstream takes care of"
     return None
@@ -63,7 +67,7 @@ def run(suite, rung, prefix, log, *options, env=None):
     if suite.rehearsal:
         argv += REHEARSED.split()
     folder = suite.scratch(f"{GROUP}/{rung}")
-    env = {"PYTHONWARNINGS": "ignore"} | (env or {})
+    env = {"PYTHONWARNINGS": "ignore", **(env or {})}
     return folder, suite.command(log, argv, env=env, timeout=150, cwd=folder).expect_success(f"{rung} {log}")
 
 
@@ -88,20 +92,16 @@ def speeds(suite):
 def advice(suite, rung):
     def check(data):
         prefix = suite.run_prefix("--quiet", "--record")
-        env = {"SLIPSTREAM_TRACER_DEVICE": "cupti"}
-        folder, _ = run(suite, rung, prefix, f"{GROUP}.{rung}", "--samples", "2048", env=env)
+        log = f"{GROUP}.{rung}"
+        folder, _ = run(suite, rung, prefix, log, "--samples", "2048", env=recorded.ENVIRONMENT)
         if suite.rehearsal:
             return "a rehearsal: it trains, and there is no trace"
-        runs = glob.glob(str(folder / "slipstream-trace-*"))
-        if len(runs) != 1:
-            raise Failed(f"{len(runs)} folders with traces, not one")
-        argv = [suite.slipstream, "advise", runs[0], "--json"]
-        answer = suite.command(f"{GROUP}.{rung}", argv, timeout=60).expect_success("slipstream advise")
-        data["findings"] = findings = json.loads(answer.stdout)
-        text = f"{findings['steps']} steps: {', '.join(one['rule'] for one in findings['advice']) or 'nothing'}"
+        trace = recorded.run_in(folder)
+        recorded.keep(suite, trace, f"{GROUP}-{rung}")
+        data["findings"] = findings = recorded.advise(suite, trace, log)
         if problem := named(findings, rung):
-            raise Failed(f"{problem}; {text}")
-        return text
+            raise Failed(f"{problem}; {recorded.shown(findings)}")
+        return recorded.shown(findings)
 
     return check
 

@@ -19,7 +19,7 @@ import pathlib
 import re
 import sys
 
-from . import chart, checks, copies, pool, targets, training
+from . import advice, chart, checks, copies, pool, targets, training
 from .markdown import Unusable, table
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
@@ -28,7 +28,7 @@ PAGE, CHART = "README.md", "speedup.svg"
 FILES = "files"
 TARGETS = "targets"
 # In their order on the page: what writes a table, and the variants of benchmarks that it shows.
-TABLES = (*pool.TABLES, *training.THROUGHPUT_TABLES, *copies.TABLES, *training.STEP_TABLES, *checks.TABLES)
+TABLES = (*pool.TABLES, *training.THROUGHPUT_TABLES, *copies.TABLES, *training.STEP_TABLES, *advice.TABLES, *checks.TABLES)
 
 
 @dataclasses.dataclass(frozen=True)
