@@ -95,6 +95,11 @@ def all_records(found):
     return [record for kind, _, _, payload in found if kind == spools.RECORDS for record in records(payload)[1]]
 
 
+def is_call(record):
+    """Others may have something else where a call has its correlation."""
+    return record[KIND_AT] in (spools.CALL, spools.DRIVER_CALL)
+
+
 def is_device_clock(record):
     return record[KIND_AT] == spools.DEVICE_CLOCK
 
@@ -195,17 +200,17 @@ class Output:
 def cut(data, until=None):
     """The file with what began before `until` (ns of the trace's time; None: all of it)."""
     found = chunks(data)
-    calls = all_records(found)
-    if not calls:
+    everything = all_records(found)
+    if not everything:
         raise Unusable("the file has no records")
     whole = until is None
     until = 1 << 62 if whole else until
     # The trace's time begins at the first record of all.
-    limit = min(map(begin, calls)) + until
+    limit = min(map(begin, everything)) + until
     device_limit = on_device(found, limit)
     # All readings of the device's clock: the times of its work are by them.
     stays = lambda record: begin(record) < limit or is_device_clock(record)
-    kept = {correlation(spools.RECORDS, record) for record in calls if stays(record)} - {0}
+    kept = {correlation(spools.RECORDS, record) for record in everything if is_call(record) and stays(record)} - {0}
     # What a device does of a call may begin much later than the call.
     work_stays = lambda work: begin(work) < device_limit or correlation(spools.ACTIVITIES, work) in kept
     out = Output(data[:HEADER_BYTES])

@@ -83,7 +83,7 @@ def problems_of_rules(manifest, all_rules, all_findings):
     """Rules without traces, and traces that are not what is said of them. `all_findings`: by the trace's file."""
     problems = []
     known, without = manifest["rules"], manifest["without_trace"]
-    problems += [f"there is no rule {rule}" for rule in sorted({*known, *without} - set(all_rules))]
+    problems += [f"there is no rule {rule}" for rule in sorted(set(known) - set(all_rules))]
     for rule in all_rules:
         traces = known.get(rule, {})
         positive, negative = traces.get("positive"), traces.get("negative")
