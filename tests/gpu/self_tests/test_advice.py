@@ -1,6 +1,5 @@
 """Scripts with a fault name it once, and what `slipstream advise` and `slipstream compare` say of them is judged."""
 
-import os
 import pathlib
 import tempfile
 import unittest
@@ -163,9 +162,9 @@ class Traces(unittest.TestCase):
             (run / "a.spool").write_bytes(b"abc")
             recorded.keep(suite, run, "advice-a")
             self.assertTrue((suite.out / "advice-a.spool.gz").exists())
-            (run / "b.spool").write_bytes(os.urandom(10))
-            recorded.keep(suite, run, "advice-b")
-            self.assertFalse((suite.out / "advice-b.spool.gz").exists())
+            (run / "b.spool").write_bytes(b"abc")
+            recorded.keep(suite, run, "advice-a")
+            self.assertFalse((suite.out / "advice-a.spool.gz").exists())
 
 
 if __name__ == "__main__":

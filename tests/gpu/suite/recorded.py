@@ -24,10 +24,11 @@ def run_in(folder):
 
 def keep(suite, run, name):
     """The trace beside the results as NAME.spool.gz, where it is one file and short."""
+    packed = suite.out / f"{name}.spool.gz"
+    packed.unlink(missing_ok=True)  # of an earlier run of the suite
     spools = glob.glob(f"{run}/*.spool")
     if len(spools) != 1:
         return
-    packed = suite.out / f"{name}.spool.gz"
     with open(spools[0], "rb") as source, gzip.open(packed, "wb") as target:
         shutil.copyfileobj(source, target)
     if packed.stat().st_size > MOST_KEPT:
