@@ -42,7 +42,7 @@ def run(slipstream, *words):
 
 def rules(slipstream):
     """All rules that there are."""
-    return [line.split()[0] for line in run(slipstream, "advise", "--list").stdout.splitlines() if line.strip()]
+    return [one["rule"] for one in json.loads(run(slipstream, "advise", "--list", "--json").stdout)["rules"]]
 
 
 def findings(slipstream, data):

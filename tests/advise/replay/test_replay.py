@@ -173,6 +173,10 @@ class Cut(Folder):
         self.assertLess((self.folder / "a.spool.xz").stat().st_size, 200)
 
     @needs_slipstream
+    def test_slipstream_names_its_rules(self):
+        self.assertIn("item-synchronize", kept.rules(SLIPSTREAM))
+
+    @needs_slipstream
     def test_slipstream_reads_the_same_of_what_is_left(self):
         whole, until = spool(), 1000 + 20 * STEP_NS
         made = cut_spool.cut(whole, until)
@@ -255,8 +259,8 @@ STAND_IN = """#!{python}
 import json, struct, sys
 sys.path.insert(0, {here!r})
 import cut_spool
-if sys.argv[1:] == ["advise", "--list"]:
-    print("explicit-synchronize     Synchronizations in the loop   needs calls\\nstalls     Steps   needs steps")
+if sys.argv[1:] == ["advise", "--list", "--json"]:
+    print(json.dumps({{"rules": [{{"rule": "explicit-synchronize"}}, {{"rule": "stalls"}}]}}))
     sys.exit(0)
 spool = [word for word in sys.argv[2:] if word.endswith(".spool")][0]
 chunks = cut_spool.chunks(cut_spool.read(spool))
