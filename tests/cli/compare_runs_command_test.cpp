@@ -43,7 +43,7 @@ class CompareRunsTest : public report::ReportTest {
 
   // The directory of its spool.
   std::string Record(const std::string& name, const Planted& planted) {
-    const std::string folder = directory_ + "/" + name;
+    std::string folder = directory_ + "/" + name;
     std::filesystem::create_directory(folder);
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
     trace_db::HandSpool spool(folder, "0.spool");
@@ -75,7 +75,7 @@ class CompareRunsTest : public report::ReportTest {
 
   // A database of it, with what the device did.
   std::string Watched(const std::string& name, const Planted& planted) {
-    const std::string database = directory_ + "/" + name + ".sqlite";
+    std::string database = directory_ + "/" + name + ".sqlite";
     EXPECT_EQ(trace_db::BuildTraceDatabase({.run = Record(name, planted), .database = database}).problem,
               trace_db::BuildProblem::kNone);
     const int64_t begin = std::stoll(trace_db::One(database, "SELECT min(start) FROM SLIPSTREAM_STEPS"));

@@ -252,8 +252,8 @@ TEST(NotesTest, OtherDataAndLongerPauses) {
   RecordedRun second = RunOf("b", 20, 1000);
   AddDevice(&first, 400);
   AddDevice(&second, 400);
-  ProcessOf(&first).device_copies[1][10] = {.calls = 10, .bytes = 10 * 2048, .time = 1};
-  ProcessOf(&second).device_copies[1][11] = {.calls = 20, .bytes = 20 * 4096, .time = 1};
+  ProcessOf(&first).device_copies[1][10] = {.calls = 10, .bytes = 20'480, .time = 1};
+  ProcessOf(&second).device_copies[1][11] = {.calls = 20, .bytes = 81'920, .time = 1};
   ProcessOf(&first).pause_time = report::DistributionOf({100, 100});
   ProcessOf(&second).pause_time = report::DistributionOf({300, 300});
   const Words notes = Texts(NotesOn(first, second), false);
@@ -271,7 +271,9 @@ TEST(FormatRunsComparisonTest, TheVerdictComesFirst) {
                   .starts_with("SLOWER: a step 10.00 ms -> 12.50 ms, +2.500 ms, +25.0 % (99 % interval +2.500 ms\n  to "
                                "+2.500 ms)\n"))
       << FormatRunsComparison(CompareRecorded(first, second));
-  const std::string text = FormatRunsComparison(CompareRecorded(second, first));
+  const RecordedRun& slow = second;
+  const RecordedRun& fast = first;
+  const std::string text = FormatRunsComparison(CompareRecorded(slow, fast));
   EXPECT_TRUE(text.starts_with("FASTER: a step 12.50 ms -> 10.00 ms, -2.500 ms, -20.0 % ")) << text;
   EXPECT_TRUE(Has(text, "\nMost of it: GPU idle, host outside CUDA calls, -2.500 ms\n")) << text;
   EXPECT_TRUE(Has(text, "One run of each: ")) << text;
@@ -319,9 +321,9 @@ TEST(FormatRunsComparisonTest, ManyLongNames) {
   RecordedRun second = RunOf("b", 30, 1000);
   report::DeviceReport& a = AddDevice(&first, 400);
   report::DeviceReport& b = AddDevice(&second, 400);
-  for (int i = 0; i < 25; ++i) {
+  for (int64_t i = 0; i < 25; ++i) {
     const std::string name = "\x1b[31m" + std::to_string(i) + std::string(200, 'x');
-    const auto launches = static_cast<uint64_t>(123'456'789 + i);
+    const uint64_t launches = 123'456'789 + static_cast<uint64_t>(i);
     a.top.push_back({.name = name, .launches = 30 * launches, .time = 30 * (1000 + i)});
     b.top.push_back({.name = name, .launches = 90 * launches, .time = 30 * (2000 + i)});
     AddSite(&first, 10 + i, std::string(100, 'f'), "cudaLaunchKernel", 1, 5);
