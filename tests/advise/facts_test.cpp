@@ -9,6 +9,10 @@
 
 #include "tests/report/report_testing.h"
 #include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/changes.h"
+#include "tools/trace/advise/replay.h"
+#include "tools/trace/advise/replay_reader.h"
+#include "tools/trace/advise/sums.h"
 #include "tools/trace/advise/text.h"
 
 namespace slipstream::advise {
@@ -68,6 +72,7 @@ TEST_F(FactsTest, WorkOfTheDevices) {
   AddDevices(/*limits=*/true);
   Read();
   EXPECT_TRUE(facts_.devices_recorded);
+  EXPECT_EQ(facts_.compute_capability, 90);
   uint64_t kernels = 0;
   uint64_t copies = 0;
   for (const WorkGroup& group : facts_.work) {
@@ -89,6 +94,103 @@ TEST_F(FactsTest, WorkOfTheDevices) {
   EXPECT_EQ(facts_.process->communication_alone(), static_cast<int64_t>(150 * kSteps));
 }
 
+// Steps of 1000, with the calls of ReportTest::AddStep.
+TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
+  Sample("0.spool", 0);
+  BuildWell();
+  Read();
+  EXPECT_EQ(facts_.replay, nullptr) << "nobody knows what the device did";
+  AddDevices(/*limits=*/true);
+  Read();
+  ASSERT_NE(facts_.replay, nullptr);
+  WhatIf none_of_it;
+  ShrinkWork(
+      facts_, [](const WorkGroup&) { return true; }, 0, &none_of_it);
+  EXPECT_EQ(facts_.replay->Saved(none_of_it), 0) << "a call before the steps asked for it";
+  // Now nobody knows which call it was.
+  for (const char* const table : {"KERNEL", "MEMCPY", "MEMSET"}) {
+    report::Execute(database_, std::string("UPDATE CUPTI_ACTIVITY_KIND_") + table + " SET correlationId = 987654321");
+  }
+  Read();
+  ASSERT_NE(facts_.replay, nullptr);
+  EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kStep));
+  const auto at_line = [](int64_t line) {
+    return [line](const CallGroup& group) { return group.place.line.value_or(0) == line; };
+  };
+  WhatIf no_launches;
+  ChangeCalls(
+      facts_, [&](const CallGroup& group) { return at_line(20)(group) && IsLaunchCall(group); }, CallChange::kGone,
+      &no_launches);
+  EXPECT_EQ(facts_.replay->Saved(no_launches), 40);
+  WhatIf no_gap;
+  TakeGaps(facts_, at_line(30), &no_gap);
+  EXPECT_EQ(facts_.replay->Saved(no_gap), 200) << "from 500, where the other thread's call ends, to 700";
+  WhatIf nobody_else;
+  ChangeCalls(
+      facts_, [](const CallGroup& group) { return !group.of_step_thread; }, CallChange::kGone, &nobody_else);
+  EXPECT_EQ(facts_.replay->Saved(nobody_else), 100);
+  WhatIf shorter;
+  ShrinkWork(
+      facts_, [](const WorkGroup& group) { return group.kernel == "elementwise"; }, 0.5, &shorter);
+  EXPECT_EQ(facts_.replay->Saved(shorter), 0) << "the host waits for none of them";
+  // The kernel from 500 on goes on until 850, and the synchronization of line 30 from 700 until 900.
+  report::Execute(database_, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + 200 WHERE shortName = 900003");
+  Read();
+  EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kStep));
+  EXPECT_EQ(facts_.replay->Saved(shorter), 150) << "over at 675, the call takes its last 50";
+}
+
+// Kernels of names that ran before the measured time only, beside those of convolutions that go on.
+TEST_F(FactsTest, ASearchForConvolutions) {
+  Sample("0.spool", 0);
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  report::Execute(
+      database_,
+      "UPDATE StringIds SET value = 'implicit_convolve_sgemm' WHERE id = 900002;"
+      "INSERT INTO StringIds VALUES (900010, 'winograd_a'), (900011, 'winograd_b'), (900012, 'cutlass_fprop'), "
+      "(900013, 'elementwise_once')");
+  const auto before = [this](int64_t name) {
+    const std::string at = std::to_string(FirstMeasured() - 1000);
+    report::Execute(database_, "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL SELECT " + at + ", " + at +
+                                   " + 10, 0, 7, 1, globalPid, " + std::to_string(name) + ", " + std::to_string(name) +
+                                   ", 1, 1, 1, 32, 1, 1, 32, 0, 0 FROM SLIPSTREAM_PROCESSES WHERE processId = 1");
+  };
+  Read();
+  EXPECT_FALSE(facts_.convolutions.begin_recorded);
+  EXPECT_EQ(facts_.convolutions.tried, 0U);
+  before(900002);
+  before(900013);
+  Read();
+  EXPECT_TRUE(facts_.convolutions.begin_recorded);
+  EXPECT_EQ(facts_.convolutions.tried, 0U);
+  for (const int64_t name : {900010, 900011, 900012}) before(name);
+  Read();
+  EXPECT_EQ(facts_.convolutions.tried, 3U);
+}
+
+TEST_F(FactsTest, HowCallsWait) {
+  const auto waits = [](const std::string& function, const std::string& decision = "") {
+    CallGroup group;
+    group.function = function;
+    group.decision = decision;
+    return WaitsOf(group);
+  };
+  EXPECT_EQ(waits("cudaDeviceSynchronize"), Replay::Waits::kForTheDevice);
+  EXPECT_EQ(waits("cuCtxSynchronize"), Replay::Waits::kForTheDevice);
+  EXPECT_EQ(waits("cudaStreamSynchronize"), Replay::Waits::kForItsStream);
+  EXPECT_EQ(waits("cudaStreamSynchronize", "transfer.sync.kept.event"), Replay::Waits::kForItsStream);
+  EXPECT_EQ(waits("cudaStreamSynchronize", "transfer.sync.skipped"), Replay::Waits::kNever);
+  EXPECT_EQ(waits("cudaEventSynchronize"), Replay::Waits::kForAnEvent);
+  EXPECT_EQ(waits("cudaMemcpyAsync"), Replay::Waits::kForItsOwnWork);
+  EXPECT_EQ(waits("cudaMemcpyAsync", "transfer.h2d.promoted.small"), Replay::Waits::kNever);
+  EXPECT_EQ(waits("cudaMemcpyAsync", "transfer.d2h.promoted"), Replay::Waits::kForItsOwnWork);
+  EXPECT_EQ(waits("cudaFree"), Replay::Waits::kForTheDevice);
+  EXPECT_EQ(waits("cudaFree", "allocator.parked"), Replay::Waits::kNever);
+  EXPECT_EQ(waits("cudaLaunchKernel"), Replay::Waits::kNever);
+  EXPECT_EQ(waits("cudaStreamWaitEvent"), Replay::Waits::kNever);
+}
+
 TEST_F(FactsTest, DeviceWorkWhoseCallIsNotInTheTrace) {
   Sample("0.spool", 0);
   Sample("1.spool", 1);
@@ -106,6 +208,7 @@ TEST_F(FactsTest, DeviceWorkWhoseCallIsNotInTheTrace) {
   };
   Read();
   EXPECT_EQ(kernels(), 2 * kSteps);
+  EXPECT_EQ(facts_.compute_capability, std::nullopt);
   Read(1);
   EXPECT_EQ(kernels(), 0U) << "of the other process";
 }

@@ -1,18 +1,20 @@
-// Each rule on facts that it is about, and on facts that differ in what matters.
+// Each rule on facts that it is about, and on facts that differ in what matters; those about devices are in
+// device_rules_test.cpp.
 
 #include "tools/trace/advise/rules.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/advise/rules_testing.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/text.h"
+#include "tools/trace/report/report.h"
 
 namespace slipstream::advise {
 namespace {
@@ -56,6 +58,24 @@ TEST_F(RulesTest, PageableCopies) {
   Calls("cudaMemcpyAsync", kUpload, 2, 32 * kMiB, kMs, "transfer.d2h.declined.off");
   ExpectAdvice("pageable-copies", 2 * kMs);
   EXPECT_EQ(Of("pageable-copies").advice.places, std::vector<Place>{kUpload});
+}
+
+// With the transfer engine switched off nothing is decided, and the devices' records say of which memory copies are.
+TEST_F(RulesTest, PageableCopiesWithoutADecision) {
+  Calls("cudaMemcpyAsync", kUpload, 1, kMiB, kMs);
+  Upload(kMiB, 100 * kUs);
+  ExpectNothing("pageable-copies");  // from pinned memory
+  facts_.work.back().pageable = true;
+  ExpectAdvice("pageable-copies", kMs);
+  EXPECT_EQ(Of("pageable-copies").advice.places, std::vector<Place>{kUpload});
+  // A small one to the device does not wait.
+  facts_.work.back().most = 64 << 10;
+  ExpectNothing("pageable-copies");
+  facts_.work.back().copy_kind = 2;
+  ExpectAdvice("pageable-copies", kMs);
+  // What was decided is known better.
+  facts_.calls.back().decision = "transfer.h2d.promoted.large";
+  ExpectNothing("pageable-copies");
 }
 
 // The host's time is no loss while the device is at work.
@@ -149,71 +169,15 @@ TEST_F(RulesTest, CopyThenSynchronize) {
   ExpectNothing("explicit-synchronize");
 }
 
-// What the loader is to blame for is not said of Python too.
-TEST_F(RulesTest, HostBound) {
-  Site(kStep, kMs);
-  ExpectAdvice("host-bound", 2 * kMs);
-  Site(kUpload, 2 * kMs);
-  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
-  ExpectNothing("host-bound");
-  facts_.devices_recorded = false;
-  device().kernels = 0;
-  ExpectAbstains("host-bound");
-}
-
-TEST_F(RulesTest, LaunchBound) {
-  ExpectNothing("launch-bound");  // kernels of 100 us
-  device().kernels = 400 * kSteps;
-  ExpectAdvice("launch-bound", 4 * kMs);
-  device().times.idle.fill(0);
-  ExpectNothing("launch-bound");
-}
-
-TEST_F(RulesTest, NoTensorCores) {
-  Kernels("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x64x64_stage3_warpsize2x2x1_tensor16x8x8", kStep, 1,
-          4 * kMs);
-  ExpectNothing("no-tensor-cores");
-  Kernels("ampere_sgemm_128x64_tn", kLoss, 2, kMs);
-  ExpectStake("no-tensor-cores", 2 * kMs);
-  EXPECT_EQ(Of("no-tensor-cores").advice.places, std::vector<Place>{kLoss});
-}
-
-TEST_F(RulesTest, UnfusedPointwise) {
-  Kernels("vectorized_elementwise_kernel", kStep, 100, 10 * kUs);
-  ExpectNothing("unfused-pointwise");
-  Kernels("unrolled_elementwise_kernel", kLoss, 100, 10 * kUs);
-  ExpectStake("unfused-pointwise", 2 * kMs);
-}
-
-TEST_F(RulesTest, LoopOverTensors) {
-  Kernels("vectorized_elementwise_kernel", kStep, 500, 4 * kUs);
-  Calls("cudaLaunchKernel", kStep, 500, 0, 5 * kUs);
-  ExpectAdvice("loop-over-tensors", 2500 * kUs);
-  ExpectNothing("unfused-pointwise");
-  Site(kStep, kMs);
-  ExpectAdvice("loop-over-tensors", 3500 * kUs);
-  ExpectAdvice("host-bound", kMs);
-  facts_.work[0].kernel = "multi_tensor_apply_kernel";
-  ExpectNothing("loop-over-tensors");
-}
-
-TEST_F(RulesTest, ZeroGradMemsets) {
-  Calls("cudaMemsetAsync", kStep, 29, kMiB, 10 * kUs);
-  ExpectNothing("zero-grad-memsets");
-  Calls("cudaMemsetAsync", kStep, 1, kMiB, 10 * kUs);
-  ExpectAdvice("zero-grad-memsets", 300 * kUs);
-}
-
-TEST_F(RulesTest, IdleSms) {
-  Pool(10 * kGiB, 0);
-  device().times.kernels = static_cast<int64_t>(kSteps) * 8 * kMs;
-  ExpectNothing("idle-sms");
-  device().sm_efficiency = 0.25;
-  ExpectStake("idle-sms", 6 * kMs);
-  process().memory[0].peak = 60 * kGiB;
-  ExpectNothing("idle-sms");
-  device().sm_efficiency.reset();
-  ExpectAbstains("idle-sms");
+// Through staging memory: the copy is over when it returns.
+TEST_F(RulesTest, CopiesToTheHostThatWaitThemselves) {
+  Calls("cudaMemcpyAsync", kLoss, 1, 8 * kMiB, 2 * kMs, "transfer.d2h.promoted");
+  Calls("cudaStreamSynchronize", kLoss, 1, 0, kUs, "transfer.sync.skipped");
+  ExpectAdvice("copy-then-synchronize", 2 * kMs);
+  const WhatIf what_if = Of("copy-then-synchronize").advice.what_if;
+  EXPECT_EQ(what_if.calls, (std::vector<CallChange>{CallChange::kGone, CallChange::kStays}));
+  facts_.calls[0].decision = "transfer.h2d.promoted.large";
+  ExpectNothing("copy-then-synchronize");
 }
 
 TEST_F(RulesTest, NearTheLimit) {
@@ -233,6 +197,19 @@ TEST_F(RulesTest, Fragmentation) {
   ExpectNothing("fragmentation");
   Pool(10 * kGiB, 3 * kGiB);
   ExpectStake("fragmentation", 0);
+  EXPECT_TRUE(Of("fragmentation").advice.places.empty());
+  report::HeldReport& held = process().held.emplace_back();
+  held.device = 0;
+  report::HolderReport& holder = held.holders.emplace_back();
+  holder.known = true;
+  holder.file = kLoss.file;
+  holder.line = kLoss.line;
+  holder.function = kLoss.function;
+  holder.sum.bytes = 4 * kGiB;
+  held.holders.emplace_back();  // of no line
+  EXPECT_EQ(Of("fragmentation").advice.places, std::vector<Place>{kLoss});
+  held.device = 1;
+  EXPECT_TRUE(Of("fragmentation").advice.places.empty());
 }
 
 TEST_F(RulesTest, MallocInSteadyState) {
@@ -259,7 +236,9 @@ TEST_F(RulesTest, DataParallel) {
   process().devices[1].device = 1;
   ExpectAbstains("data-parallel");
   Kernels("ncclDevKernel_Broadcast_RING_LL", kStep, 2, kMs);
+  Kernels("ncclDevKernel_AllReduce_Sum_f32_RING_LL", kLoss, 2, kMs);
   ExpectAdvice("data-parallel", kMs);
+  EXPECT_EQ(Of("data-parallel").advice.places, std::vector<Place>{kStep});
   process().world_size = 2;
   ExpectNothing("data-parallel");
 }
@@ -280,6 +259,24 @@ TEST_F(RulesTest, Stragglers) {
   ExpectNothing("stragglers");
 }
 
+// Where its time is more than the other's: not where it waits, and not where both spend the same.
+TEST_F(RulesTest, WhereAStragglerIsLate) {
+  Site(kUpload, kMs);
+  Site(kStep, 2 * kMs).time = static_cast<int64_t>(kSteps) * kMs;
+  report_.processes.push_back(process());
+  facts_.process = report_.processes.data();
+  report::ProcessReport& late = report_.processes[1];
+  late.sites[0].gap += static_cast<int64_t>(kSteps) * 2 * kMs;
+  late.sites[1].time += static_cast<int64_t>(kSteps) * kMs;
+  Site(kLoss, 0).time = static_cast<int64_t>(kSteps) * 5 * kMs;  // of the one that waits
+  report_.spread = report::Spread{.shortest = 0, .longest = 1, .difference = 3 * kMs};
+  ExpectAdvice("stragglers", 3 * kMs);
+  EXPECT_EQ(Of("stragglers").advice.places, (std::vector<Place>{kUpload, kStep}));
+  // A wait for the others is not what the others wait for.
+  late.sites[1].waiting = 1;
+  EXPECT_EQ(Of("stragglers").advice.places, std::vector<Place>{kUpload});
+}
+
 TEST_F(RulesTest, Stalls) {
   ExpectNothing("stalls");
   facts_.step_times[7] = 110 * kMs;
@@ -295,6 +292,24 @@ TEST_F(RulesTest, ExposedCommunication) {
   ExpectAdvice("exposed-communication", kMs);
   facts_.devices_recorded = false;
   ExpectAbstains("exposed-communication");
+}
+
+// A rank that waits for another in such kernels: 2 ms of the 3 are the late one's.
+TEST_F(RulesTest, WaitingForALateRankIsCountedOnce) {
+  Kernels("ncclDevKernel_AllReduce_Sum_f32_RING_LL", kStep, 4, kMs);
+  device().times.communication_alone = static_cast<int64_t>(kSteps) * 3 * kMs;
+  device().times.idle.fill(0);
+  report_.processes.push_back(process());
+  report_.spread = report::Spread{.shortest = 0, .longest = 1, .difference = 0};
+  report_.communication = report::Communication{.waited_for = 0, .waits_most = 1, .wait = 2 * kMs};
+  facts_.process = &report_.processes[1];
+  ExpectAdvice("stragglers", 2 * kMs);
+  ExpectAdvice("exposed-communication", 3 * kMs);
+  std::map<std::string, int64_t> costs;
+  for (const RuleVerdict& found : Advise(facts_).advice) {
+    costs[found.rule->name] = found.verdict.advice.cost.value_or(0);
+  }
+  EXPECT_EQ(costs, (std::map<std::string, int64_t>{{"stragglers", 2 * kMs}, {"exposed-communication", kMs}}));
 }
 
 TEST_F(RulesTest, SmallSharedMemory) {

@@ -2,12 +2,16 @@
 //
 //   facts.h    what is looked at
 //   rules.h    the rules, each a pure function of the facts
+//   replay.h   what a step would take with a change
+//   costs.h    what each finding is worth, and all of them together
 //   advice.h   what they say, in the order in which it counts
 //   ranks.h    what several ranks have in common, and how they stand beside each other
 //   text.h     how it is shown
 //
 // A rule finds something, or finds nothing, or says why it cannot tell. It never guesses: it gives a number for what a
-// change would save only if the trace has it. That number is at most the time in which the fault shows.
+// change would save only if the trace has it. Where the trace has what the devices did, that number is what a replay of
+// the steps with that change gains; else it is at most the time in which the fault shows. What two findings would both
+// gain is counted once.
 //
 // Threading: pure functions.
 #pragma once
@@ -18,24 +22,43 @@
 #include <vector>
 
 #include "tools/trace/advise/facts.h"
+#include "tools/trace/advise/replay.h"
 
 namespace slipstream::advise {
 
 enum class Confidence : uint8_t { kLow, kMedium, kHigh };
 const char* NameOf(Confidence confidence);
 
+// Of two findings that would gain the same time, it is counted under the more specific one.
+enum class Scope : uint8_t {
+  kRest,      // what is left of the host's time
+  kGeneral,   // where time goes that no other rule explains
+  kUsual,     // one fault
+  kSpecific,  // a fault that another rule sees a part of
+};
+
+// What the time that a finding would gain is taken from, where no replay says it.
+enum class Gains : uint8_t {
+  kIdle,       // the device's idle time: the host's is no loss while the device is busy
+  kBusy,       // the time of its work
+  kSlowSteps,  // time above the median of steps: none of the time that others are about
+};
+
 struct Advice {
   std::string finding;                // one sentence
   std::vector<std::string> evidence;  // numbers, a line each
   std::vector<Place> places;          // where, what costs most first
   // The most that would be saved of a step, in ns. Nothing: `why_unknown` says why it is not known, and `at_stake` how
-  // much of a step it is about.
+  // much of a step it is about. Rules give the time in which the fault shows; Advise() limits it (costs.h).
   std::optional<int64_t> cost = {};
   std::string why_unknown = {};
   int64_t at_stake = 0;
   std::string change;   // what to do, in a sentence
   std::string snippet;  // a line or two of the program, or of a policy
   Confidence confidence = Confidence::kMedium;
+  WhatIf what_if = {};  // the change; empty: none that a replay can make
+  Gains gains = Gains::kIdle;
+  Scope scope = Scope::kUsual;
 };
 
 // The outcome of a rule.

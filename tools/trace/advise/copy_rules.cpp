@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "tools/text/decisions.h"
+#include "tools/trace/advise/changes.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
 
@@ -12,11 +14,29 @@ namespace {
 constexpr int64_t kHostToDevice = 1;  // copyKind
 constexpr int64_t kDeviceToHost = 2;
 
-// Copies that slipstream left as they were, from memory that the device does not reach by itself.
+// Lines whose copies are of pageable memory by the devices' records. Small ones to the device do not wait: the driver
+// keeps their bytes (kMayReturnEarly of call_kind.h).
+std::vector<Place> PageableLines(const Facts& facts) {
+  return PlacesOf(ByPlace(facts.work,
+                          [](const WorkGroup& group) {
+                            const int64_t least = group.copy_kind == kHostToDevice ? kSmallCopy : kScalar;
+                            return IsCopy(group) && group.pageable && group.most > least;
+                          }),
+                  SIZE_MAX);
+}
+
+// Copies that slipstream left as they were, from memory that the device does not reach by itself; or about which it
+// decided nothing, being switched off.
 Verdict PageableCopies(const Facts& facts) {
-  const auto left = [](const CallGroup& group) {
+  const std::vector<Place> pageable = PageableLines(facts);
+  const auto undecided = [&](const CallGroup& group) {
+    return IsCopyCall(group) && group.decision.empty() && group.of_step_thread && group.most > kScalar &&
+           Has(pageable, group.place);
+  };
+  const auto left = [&](const CallGroup& group) {
     return IsCopyCall(group) && group.bytes > 0 &&
-           (group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept"));
+           (group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept") ||
+            undecided(group));
   };
   const auto sums = ByPlace(facts.calls, left);
   const PlaceSum all = SumOf(sums);
@@ -27,12 +47,22 @@ Verdict PageableCopies(const Facts& facts) {
   advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies of pageable memory, " +
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
   for (const CallGroup& group : facts.calls) {
-    if (left(group) && group.time > all.time / 4) {
+    if (left(group) && !undecided(group) && group.time > all.time / 4) {
       advice.evidence.push_back("left alone by slipstream: " + std::string(text::DecisionMeaning(group.decision)));
     }
   }
+  if (std::any_of(facts.calls.begin(), facts.calls.end(), undecided)) {
+    advice.evidence.emplace_back(
+        "the devices' records say that their memory is pageable, and slipstream decided nothing about them");
+  }
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
+  // From pinned memory nobody waits for them any more.
+  const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
+  ChangeCalls(facts, left, CallChange::kReturns, &advice.what_if);
+  ChangeCalls(
+      facts, [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); },
+      CallChange::kReturns, &advice.what_if);
   advice.change = "Give the loader pinned memory and copy without waiting.";
   advice.snippet = "DataLoader(..., pin_memory=True)\nx = x.to(\"cuda\", non_blocking=True)";
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;
@@ -54,6 +84,7 @@ Verdict BlockingCopies(const Facts& facts) {
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
+  ChangeCalls(facts, blocking, CallChange::kReturns, &advice.what_if);
   advice.change = "Use asynchronous copies from pinned memory, on a stream.";
   advice.snippet = "x = x.pin_memory().to(\"cuda\", non_blocking=True)";
   advice.confidence = Confidence::kMedium;
@@ -90,6 +121,7 @@ bool IsUpload(const WorkGroup& group) { return group.kernel.empty() && group.cop
 struct SameLine {
   PlaceSum calls;    // their part of the line's
   int64_t work = 0;  // and of the devices' time, ns
+  double share = 0;  // of the line's
   uint64_t steps = 0;
   uint64_t known_steps = 0;
 };
@@ -111,6 +143,7 @@ std::vector<SameLine> SameLines(const Facts& facts) {
   }
   for (size_t i = 0; i < lines.size(); ++i) {
     const double share = std::min(1.0, shares[i]);
+    lines[i].share = share;
     const auto part = [&](auto whole) { return static_cast<decltype(whole)>(share * static_cast<double>(whole)); };
     PlaceSum& sum = lines[i].calls;
     for (const CallGroup& group : facts.calls) {
@@ -154,6 +187,18 @@ Verdict ManySmallCopies(const Facts& facts) {
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying + between) + exposed;
+  // One copy is left, of the few that are enough.
+  const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
+  const auto small = [&](const CallGroup& group) {
+    return Has(lines, group.place) &&
+           (HoldsTheStep(group) || (IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy));
+  };
+  ChangeCalls(facts, small, CallChange::kGone, &advice.what_if);
+  TakeGaps(facts, small, &advice.what_if);
+  ShrinkWork(
+      facts,
+      [&](const WorkGroup& group) { return IsCopy(group) && group.most <= kSmallCopy && Has(lines, group.place); }, 0,
+      &advice.what_if);
   advice.change = "Put what belongs together into one tensor and copy that.";
   advice.snippet = "batch = torch.stack(items).to(\"cuda\", non_blocking=True)";
   return Verdict::Say(advice);
@@ -188,6 +233,9 @@ Verdict FloatImages(const Facts& facts) {
   int64_t alone = 0;
   for (const report::DeviceReport& device : facts.process->devices) report::AddTo(&alone, device.times.copies_alone);
   advice.cost = std::min(facts.PerStep(largest->time), facts.PerStep(alone)) * 3 / 4;
+  ShrinkWork(
+      facts, [&](const WorkGroup& group) { return &group == largest; }, 0.25, &advice.what_if);
+  advice.gains = Gains::kBusy;
   advice.change = "Send uint8 and convert on the device; the loader has less to do as well.";
   advice.snippet = "x = x.to(\"cuda\", non_blocking=True).float().div_(255)  # x is uint8";
   advice.confidence = Confidence::kLow;
@@ -214,6 +262,16 @@ Verdict ExposedCopies(const Facts& facts) {
                      report::Percent(ShareOfStep(facts, per_step), 1) + ")"};
   advice.places = PlacesOf(sums);
   advice.cost = per_step;
+  const auto crosses = [](const WorkGroup& group) {
+    return group.kernel.empty() && (group.copy_kind == kHostToDevice || group.copy_kind == kDeviceToHost);
+  };
+  const int64_t crossing = facts.PerStep(SumOf(sums).time);
+  if (crossing > 0) {
+    ShrinkWork(facts, crosses, 1 - std::min(1.0, static_cast<double>(per_step) / static_cast<double>(crossing)),
+               &advice.what_if);
+  }
+  advice.gains = Gains::kBusy;
+  advice.scope = Scope::kGeneral;
   advice.change = "Copy the next batch while the present one is computed: from pinned memory, without waiting.";
   advice.snippet = "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched";
   advice.confidence = Confidence::kHigh;
@@ -249,6 +307,18 @@ Verdict SameDataAgain(const Facts& facts) {
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying) + exposed;
+  for (const SameLine& line : lines) {
+    const auto here = [&](const auto& group) { return group.place == line.calls.place; };
+    // With others at the line, these calls stay.
+    if (line.share > 0.9) {
+      ChangeCalls(
+          facts, [&](const CallGroup& group) { return here(group) && (IsUpload(group) || HoldsTheStep(group)); },
+          CallChange::kGone, &advice.what_if);
+    }
+    ShrinkWork(
+        facts, [&](const WorkGroup& group) { return here(group) && IsUpload(group); }, 1 - line.share, &advice.what_if);
+  }
+  advice.scope = Scope::kSpecific;
   advice.change = "Upload it once, before the loop, and keep it on the device.";
   advice.snippet = "mask = mask.to(\"cuda\")  # before the loop\nself.register_buffer(\"mask\", mask)  # of a module";
   advice.confidence = Confidence::kMedium;
@@ -270,6 +340,14 @@ Verdict BuiltOnTheHost(const Facts& facts) {
                      report::Time(facts.PerStep(all.time)) + " of host time per step"};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
+  const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
+  ChangeCalls(
+      facts,
+      [&](const CallGroup& group) {
+        return group.of_step_thread && Has(lines, group.place) &&
+               (HoldsTheStep(group) || (IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy));
+      },
+      CallChange::kGone, &advice.what_if);
   advice.change = "Make them where they are used.";
   advice.snippet = "mask = torch.zeros(n, device=\"cuda\")  # not torch.zeros(n).cuda()";
   advice.confidence = Confidence::kLow;

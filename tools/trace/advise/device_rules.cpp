@@ -1,8 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "tools/trace/advise/changes.h"
+#include "tools/trace/advise/convolutions.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
 #include "tools/trace/report/kernel_name.h"
@@ -18,12 +23,37 @@ const report::DeviceReport* Busiest(const Facts& facts) {
   return busiest;
 }
 
+// What a kernel takes that has nothing to do.
+constexpr int64_t kKernelFloor = 2 * kMicrosecond;
+
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
 bool IsMatrixWork(const WorkGroup& group) {
   constexpr std::array<std::string_view, 7> kNames = {"gemm", "Gemm", "conv", "sgemm", "xmma", "cutlass", "nvjet"};
   return !IsPointwise(group.kernel) &&
          std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) { return Contains(group.kernel, name); });
+}
+
+// By its name, of 32-bit floats all through: what TF32 is for.
+bool IsSinglePrecision(const WorkGroup& group) {
+  constexpr std::array<std::string_view, 3> kNames = {"sgemm", "ffma", "f32f32_f32f32"};
+  return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) { return Contains(group.kernel, name); });
+}
+
+// Devices whose tensor cores do at least seven times as many products of TF32 as the rest does of 32-bit floats:
+// docs/advise.md has the figures.
+bool HasFastTf32(const Facts& facts) {
+  const int64_t capability = facts.compute_capability.value_or(0);
+  return capability == 80 || capability == 90 || capability == 100;
+}
+
+// The share of its time that a matrix product of 32-bit floats keeps with TF32; docs/advise.md has the reasons.
+double ShareWithTf32(const WorkGroup& group) {
+  constexpr double kShare = 0.25;
+  constexpr double kShortest = 5 * kMicrosecond;
+  if (group.count == 0 || group.time <= 0) return 1;
+  const double mean = static_cast<double>(group.time) / static_cast<double>(group.count);
+  return std::min(1.0, std::max(kShare, kShortest / mean));
 }
 
 // The device waits for a host that is between two calls.
@@ -55,6 +85,9 @@ Verdict HostBound(const Facts& facts) {
                               report::SiteLabel(*sites[i], 60));
   }
   advice.cost = per_step;
+  TakeGaps(
+      facts, [&](const CallGroup& group) { return !Has(others, group.place); }, &advice.what_if);
+  advice.scope = Scope::kGeneral;
   advice.change = "Give the device more to do for each line of Python: compile the model, or a larger batch.";
   advice.snippet = "model = torch.compile(model)";
   advice.confidence = Confidence::kHigh;
@@ -62,6 +95,7 @@ Verdict HostBound(const Facts& facts) {
 }
 
 Verdict LaunchBound(const Facts& facts) {
+  constexpr int64_t kBetweenLaunches = 200 * kMicrosecond;
   constexpr int64_t kShort = 20 * kMicrosecond;
   const report::DeviceReport* const device = Busiest(facts);
   if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
@@ -74,6 +108,12 @@ Verdict LaunchBound(const Facts& facts) {
       PerStepText(facts.CountPerStep(device->kernels)) + " kernels, " + report::Time(mean) + " each on average",
       "idle for " + report::Time(per_step) + " per step while the host was launching"};
   advice.cost = per_step;
+  advice.scope = Scope::kGeneral;
+  ChangeCalls(facts, IsLaunchCall, CallChange::kGone, &advice.what_if);
+  // What PyTorch does between two launches is gone with them; what the program does for longer is not.
+  TakeGaps(facts, IsLaunchCall, &advice.what_if, kBetweenLaunches);
+  const auto launches = ByPlace(facts.calls, [](const CallGroup& group) { return IsLaunchCall(group); });
+  advice.places = PlacesOf(launches);
   advice.change = "Launch the step as one graph.";
   advice.snippet =
       "model = torch.compile(model, mode=\"reduce-overhead\")  # CUDA graphs; not with backend:cudaMallocAsync";
@@ -82,6 +122,7 @@ Verdict LaunchBound(const Facts& facts) {
 }
 
 Verdict NoTensorCores(const Facts& facts) {
+  constexpr double kMostOfThem = 0.8;
   if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
   const auto without = [](const WorkGroup& group) {
     return !group.kernel.empty() && IsMatrixWork(group) && !report::NamesTensorCores(group.kernel);
@@ -100,8 +141,28 @@ Verdict NoTensorCores(const Facts& facts) {
                          ") whose names say matrix product or convolution and no tensor core",
                      "the longest: " + report::Cut(longest->kernel, 60)};
   advice.places = PlacesOf(sums);
-  advice.why_unknown = "how much faster they are with tensor cores depends on their shapes";
   advice.at_stake = per_step;
+  advice.gains = Gains::kBusy;
+  const PlaceSum single =
+      SumOf(ByPlace(facts.work, [&](const WorkGroup& group) { return without(group) && IsSinglePrecision(group); }));
+  if (!facts.compute_capability) {
+    advice.why_unknown = "the trace does not say which device it is";
+  } else if (!HasFastTf32(facts)) {
+    advice.why_unknown = "how much faster they are on tensor cores of this device depends on their shapes and types";
+  } else if (static_cast<double>(single.time) < kMostOfThem * static_cast<double>(all.time)) {
+    advice.why_unknown = "the names of these kernels do not say of which type the products are";
+  } else {
+    double gained = 0;
+    advice.what_if.work.resize(facts.work.size(), 1.0);
+    for (size_t i = 0; i < facts.work.size(); ++i) {
+      const WorkGroup& group = facts.work[i];
+      if (!without(group) || !IsSinglePrecision(group)) continue;
+      advice.what_if.work[i] = ShareWithTf32(group);
+      gained += static_cast<double>(group.time) * (1 - advice.what_if.work[i]);
+    }
+    advice.cost = facts.PerStep(static_cast<int64_t>(gained));
+    advice.evidence.push_back("with TF32 they take about a quarter of the time on this device, and at least 5 us each");
+  }
   advice.change = "Allow TF32, or compute in 16 bits. Both change the numbers a little.";
   advice.snippet =
       "torch.set_float32_matmul_precision(\"high\")\nwith torch.autocast(\"cuda\", dtype=torch.bfloat16): ...";
@@ -138,7 +199,7 @@ Verdict LoopOverTensors(const Facts& facts) {
   const PlaceSum all = SumOf(sums);
   const std::vector<Place> places = PlacesOf(sums, SIZE_MAX);
   const auto calls = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return group.of_step_thread && group.function.find("Launch") != std::string::npos && Has(places, group.place);
+    return group.of_step_thread && IsLaunchCall(group) && Has(places, group.place);
   });
   const int64_t launching = facts.PerStep(SumOf(calls).time);
   const int64_t between = facts.PerStep(GapBefore(facts, places));
@@ -150,6 +211,13 @@ Verdict LoopOverTensors(const Facts& facts) {
                      report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, launching + between);
+  const auto launched = [&](const CallGroup& group) { return IsLaunchCall(group) && Has(places, group.place); };
+  ChangeCalls(facts, launched, CallChange::kGone, &advice.what_if);
+  TakeGaps(facts, launched, &advice.what_if);
+  const double mean = static_cast<double>(all.time) / static_cast<double>(all.count);
+  ShrinkWork(
+      facts, [&](const WorkGroup& group) { return IsPointwise(group.kernel) && Has(places, group.place); },
+      std::max(0.0, 1 - static_cast<double>(kKernelFloor) / mean), &advice.what_if);
   advice.change = "Where it is the optimizer, let it do all tensors at once.";
   advice.snippet = "optimizer = torch.optim.AdamW(model.parameters(), fused=True)";
   advice.confidence = Confidence::kMedium;
@@ -170,6 +238,14 @@ Verdict ZeroGradSets(const Facts& facts) {
                        report::Time(facts.PerStep(sum.time)) + " of host time"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(sum.time));
+    ChangeCalls(
+        facts,
+        [&](const CallGroup& group) { return group.function.starts_with("cudaMemset") && group.place == sum.place; },
+        CallChange::kGone, &advice.what_if);
+    ShrinkWork(
+        facts,
+        [&](const WorkGroup& group) { return group.kernel.empty() && !IsCopy(group) && group.place == sum.place; }, 0,
+        &advice.what_if);
     advice.change = "Let gradients go instead of clearing them.";
     advice.snippet = "optimizer.zero_grad(set_to_none=True)";
     return Verdict::Say(advice);
@@ -194,6 +270,8 @@ Verdict IdleSms(const Facts& facts) {
   advice.finding = "Kernels leave SMs idle, and there is memory for a larger batch.";
   advice.evidence = {"estimated SM efficiency " + report::Percent(*device->sm_efficiency, 1),
                      Bytes(used) + " of " + Bytes(*facts.device_memory) + " at the peak"};
+  advice.places = PlacesOf(ByPlace(
+      facts.work, [&](const WorkGroup& group) { return !group.kernel.empty() && group.device == device->device; }));
   advice.why_unknown = "samples per second at another batch size are for a run to show";
   advice.at_stake = static_cast<int64_t>(static_cast<double>(busy) * (1 - *device->sm_efficiency));
   advice.change = "Try a larger batch. It changes the training.";
@@ -202,13 +280,45 @@ Verdict IdleSms(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
+// Whether all uploads of the steps have one size at each line; nothing: there are none.
+std::optional<bool> UploadsAreAlike(const Facts& facts) {
+  std::optional<bool> alike;
+  for (const CallGroup& group : facts.calls) {
+    if (!IsCopyCall(group) || !group.of_step_thread || group.most < kSmallCopy) continue;
+    alike = alike.value_or(true) && group.least == group.most;
+  }
+  return alike;
+}
+
+// Whether a search would find something else is not known; that there was none, and that one would pay off, is.
 Verdict CudnnHeuristics(const Facts& facts) {
+  constexpr size_t kSearch = 3;  // names of kernels that are not seen again
+  constexpr double kLeast = 0.05;
   if (Busiest(facts) == nullptr) return Verdict::Abstain(kNeedsDevices);
-  const bool convolves = std::any_of(facts.work.begin(), facts.work.end(), [](const WorkGroup& group) {
-    return Contains(group.kernel, "conv") || Contains(group.kernel, "cudnn") || Contains(group.kernel, "xmma_fprop");
-  });
-  if (!convolves) return Verdict::Nothing();
-  return Verdict::Abstain("which algorithms cuDNN would find with torch.backends.cudnn.benchmark is for a run to show");
+  const auto sums = ByPlace(facts.work, [](const WorkGroup& group) { return IsConvolution(group.kernel); });
+  const PlaceSum all = SumOf(sums);
+  const int64_t per_step = facts.PerStep(all.time);
+  if (all.count == 0 || ShareOfStep(facts, per_step) < kLeast) return Verdict::Nothing();
+  if (facts.convolutions.tried >= kSearch) return Verdict::Nothing();
+  const std::optional<bool> alike = UploadsAreAlike(facts);
+  if (!alike) return Verdict::Abstain("no line uploads batches: whether shapes stay the same is not known");
+  if (!*alike) return Verdict::Nothing();
+  if (!facts.convolutions.begin_recorded) {
+    return Verdict::Abstain("the first steps are not recorded: whether algorithms were searched for is not known");
+  }
+  Advice advice;
+  advice.finding = "Shapes stay the same, and cuDNN was not asked to search for the fastest algorithms.";
+  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " convolutions, " + report::Time(per_step) + " (" +
+                         report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)",
+                     "uploads have one size at each line, and the first steps tried no other kernels"};
+  advice.places = PlacesOf(sums);
+  advice.why_unknown = "whether a search finds faster ones is for a run to show";
+  advice.at_stake = per_step;
+  advice.gains = Gains::kBusy;
+  advice.change = "Have cuDNN try its algorithms once for each shape.";
+  advice.snippet = "torch.backends.cudnn.benchmark = True";
+  advice.confidence = Confidence::kLow;
+  return Verdict::Say(advice);
 }
 
 constexpr Rule kRules[] = {
@@ -219,7 +329,7 @@ constexpr Rule kRules[] = {
     {"loop-over-tensors", "A kernel for each of many tensors", "devices", LoopOverTensors},
     {"zero-grad-memsets", "Gradients that are cleared", "calls", ZeroGradSets},
     {"idle-sms", "Idle SMs and room in memory", "devices", IdleSms},
-    {"cudnn-heuristics", "cuDNN's choice of algorithms", "a second run", CudnnHeuristics},
+    {"cudnn-heuristics", "cuDNN's choice of algorithms", "devices", CudnnHeuristics},
 };
 
 }  // namespace

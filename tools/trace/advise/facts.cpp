@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policy/number.h"
+#include "tools/trace/advise/replay_reader.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/distribution.h"
@@ -127,6 +128,7 @@ class Reading {
       group.place = PlaceOf(std::get<1>(key));
       group.decision = TextOf(std::get<2>(key));
       group.of_step_thread = std::get<3>(key);
+      group.ids = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
       facts_.calls.push_back(std::move(group));
     }
   }
@@ -210,6 +212,7 @@ class Reading {
       group.copy_kind = std::get<2>(key);
       group.pageable = std::get<3>(key);
       group.place = PlaceOf(std::get<4>(key));
+      group.ids = {std::get<1>(key), std::get<4>(key)};
       facts_.work.push_back(std::move(group));
     }
   }
@@ -318,6 +321,16 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
     Question row(*reader, "SELECT max(totalMemory) FROM TARGET_INFO_GPU");
     if (row.Next()) facts.device_memory = row.NumberIfKnown(0);
   }
+  if (reader->HasColumn("TARGET_INFO_GPU", "computeMajor") && reader->HasColumn("TARGET_INFO_GPU", "computeMinor")) {
+    Question row(*reader,
+                 "SELECT min(computeMajor * 10 + computeMinor), max(computeMajor * 10 + computeMinor) "
+                 "FROM TARGET_INFO_GPU");
+    if (row.Next() && row.Number(0) == row.Number(1)) facts.compute_capability = row.NumberIfKnown(0);
+  }
+  if (facts.devices_recorded) facts.step_idle = ReadIdleOfSteps(reader, *facts.process);
+  facts.slow_steps = ReadSlowSteps(reader, *facts.process);
+  facts.convolutions = ReadConvolutions(reader, *facts.process);
+  facts.replay = ReadReplay(reader, facts);
   return facts;
 }
 

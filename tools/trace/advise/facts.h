@@ -4,15 +4,21 @@
 // Threading, errors: as the reader.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/trace/advise/convolutions.h"
+#include "tools/trace/advise/slow_step_facts.h"
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/report.h"
 
 namespace slipstream::advise {
+
+class Replay;
 
 // A line of the program; none: not known.
 struct Place {
@@ -34,6 +40,7 @@ struct CallGroup {
   int64_t time = 0;   // on the host
   int64_t least = 0;  // bytes of one
   int64_t most = 0;
+  std::array<int64_t, 3> ids{};  // of the database: function, site, decision
 };
 
 // Kernels, copies (copyKind of ENUM_CUDA_MEMCPY_OPER) and sets (-1) of the devices, by the line that asked for them.
@@ -48,6 +55,7 @@ struct WorkGroup {
   int64_t time = 0;
   int64_t least = 0;
   int64_t most = 0;
+  std::array<int64_t, 2> ids{};  // of the database: name, site
 };
 
 // Uploads of the same bytes at one line, by their fingerprints (`contents` of SLIPSTREAM_DECISION_EVENTS): in nine of
@@ -87,14 +95,20 @@ struct Facts {
   const report::ProcessReport* process = nullptr;
   std::vector<CallGroup> calls;
   std::vector<WorkGroup> work;
-  bool devices_recorded = false;          // kernels of the measured time are in the trace
-  std::optional<int64_t> device_memory;   // bytes of the largest device; nothing: not known
-  std::vector<int64_t> step_times;        // of the measured steps
+  bool devices_recorded = false;         // kernels of the measured time are in the trace
+  std::optional<int64_t> device_memory;  // bytes of the largest device; nothing: not known
+  std::vector<int64_t> step_times;       // of the measured steps
+  std::vector<int64_t> step_idle;        // of each of them, see ReadIdleOfSteps; empty: not known
+  std::vector<SlowStepFacts> slow_steps;
+  Convolutions convolutions;
   std::optional<int64_t> processors;      // that the process may use
   std::optional<int64_t> shared_memory;   // bytes of /dev/shm
   std::optional<double> processor_limit;  // of its control group; nothing: none, or not known
   std::vector<SameUpload> same_uploads;
   uint64_t fingerprinted = 0;  // copies of the measured steps of which it is known what they carried
+  // Of the devices, major * 10 + minor; nothing: not known, or they differ.
+  std::optional<int64_t> compute_capability;
+  std::shared_ptr<const Replay> replay;  // of the measured steps; null: not known what the devices did (replay.h)
   TasksOfProcess tasks;
   // Of all processes of the trace that make steps on this machine, this one among them, each over its own steps.
   std::vector<TasksOfProcess> machine;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "tools/trace/advise/changes.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
 
@@ -18,6 +19,19 @@ bool ServedByPool(const CallGroup& group) {
   return group.decision.starts_with("allocator.reused") || group.decision == "allocator.parked";
 }
 
+// The lines that asked for most of what the program had of the device at its peak.
+void NameHolders(const Facts& facts, int64_t device, Advice* advice) {
+  for (const report::HeldReport& held : facts.process->held) {
+    if (held.device != device) continue;
+    for (size_t i = 0; i < held.holders.size() && i < 3; ++i) {
+      const report::HolderReport& holder = held.holders[i];
+      if (!holder.known) continue;
+      advice->places.push_back({holder.file, holder.line, holder.function});
+      advice->evidence.push_back(Bytes(holder.sum.bytes) + " asked for at " + report::HolderLabel(holder, 60));
+    }
+  }
+}
+
 Verdict NearTheLimit(const Facts& facts) {
   if (facts.process->memory.empty() || !facts.device_memory) return Verdict::Abstain(kNeedsPools);
   const report::MemoryReport& pool =
@@ -31,15 +45,7 @@ Verdict NearTheLimit(const Facts& facts) {
     advice.evidence.push_back(report::Counted(static_cast<uint64_t>(pool.retries), "allocation", "allocations") +
                               " succeeded only after idle memory had gone back");
   }
-  for (const report::HeldReport& held : facts.process->held) {
-    if (held.device != pool.device) continue;
-    for (size_t i = 0; i < held.holders.size() && i < 3; ++i) {
-      const report::HolderReport& holder = held.holders[i];
-      if (!holder.known) continue;
-      advice.places.push_back({holder.file, holder.line, holder.function});
-      advice.evidence.push_back(Bytes(holder.sum.bytes) + " of it asked for at " + report::HolderLabel(holder, 60));
-    }
-  }
+  NameHolders(facts, pool.device, &advice);
   advice.why_unknown = "what failing costs is no time of a step";
   advice.change = "Compute activations again instead of keeping them, or accumulate gradients over smaller batches.";
   advice.snippet = "out = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)";
@@ -56,6 +62,7 @@ Verdict Fragmentation(const Facts& facts) {
     advice.finding = "Memory is reserved that nothing is in: requests of changing sizes do not fit what is free.";
     advice.evidence = {"at the peak of " + Bytes(pool.peak) + ", " + Bytes(idle) + " (" +
                        report::Percent(static_cast<double>(idle), static_cast<double>(pool.peak)) + ") was idle"};
+    NameHolders(facts, pool.device, &advice);
     advice.why_unknown = "it costs memory, and time only when memory runs out";
     advice.change = "Let slipstream be PyTorch's allocator, or use expandable segments.";
     advice.snippet = "[allocator]\nmode = \"stream_ordered\"";
@@ -66,8 +73,8 @@ Verdict Fragmentation(const Facts& facts) {
 }
 
 Verdict MallocInSteadyState(const Facts& facts) {
-  const auto sums = ByPlace(
-      facts.calls, [](const CallGroup& group) { return (IsMalloc(group) || IsFree(group)) && !ServedByPool(group); });
+  const auto real = [](const CallGroup& group) { return (IsMalloc(group) || IsFree(group)) && !ServedByPool(group); };
+  const auto sums = ByPlace(facts.calls, real);
   const PlaceSum all = SumOf(sums);
   const int64_t per_step = facts.PerStep(all.time);
   // What one step does alone is no habit of the loop.
@@ -79,6 +86,7 @@ Verdict MallocInSteadyState(const Facts& facts) {
                      report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
+  ChangeCalls(facts, real, CallChange::kGone, &advice.what_if);
   advice.change = "Keep it: have slipstream pool it (on by default), and raise what it may keep.";
   advice.snippet = "[allocator]\nmode = \"segments\"";
   advice.confidence = Confidence::kHigh;
@@ -99,6 +107,10 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
                        report::Time(facts.PerStep(again.time)) + " to get memory again"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(report::Sum(sum.time, again.time)));
+    ChangeCalls(
+        facts, [&](const CallGroup& group) { return IsMalloc(group) || (IsFree(group) && group.place == sum.place); },
+        CallChange::kGone, &advice.what_if);
+    advice.scope = Scope::kSpecific;
     advice.change = "Take empty_cache() out of the loop: it makes no memory available to the same program.";
     advice.snippet = "# torch.cuda.empty_cache()";
     advice.confidence = Confidence::kHigh;

@@ -2,8 +2,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "tools/trace/advise/changes.h"
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/stalls.h"
 #include "tools/trace/advise/sums.h"
 #include "tools/trace/report/kernel_name.h"
 
@@ -17,23 +20,68 @@ Verdict DataParallel(const Facts& facts) {
   }
   if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
   if (devices.size() < 2 || facts.process->world_size.value_or(1) > 1) return Verdict::Nothing();
-  uint64_t broadcasts = 0;
-  int64_t time = 0;
-  for (const WorkGroup& group : facts.work) {
-    if (group.kernel.find("ncclDevKernel_Broadcast") == std::string::npos) continue;
-    broadcasts += group.count;
-    report::AddTo(&time, group.time);
-  }
+  const auto is_broadcast = [](const WorkGroup& group) {
+    return group.kernel.find("ncclDevKernel_Broadcast") != std::string::npos;
+  };
+  const auto sums = ByPlace(facts.work, is_broadcast);
+  const auto [place, broadcasts, bytes, time] = SumOf(sums);
   if (broadcasts == 0) return Verdict::Abstain("several devices compute in one process, and nothing tells what for");
   Advice advice;
   advice.finding = "One process drives several devices and copies the model to all of them in each step.";
   advice.evidence = {std::to_string(devices.size()) + " devices in one process",
                      PerStepText(facts.CountPerStep(broadcasts)) + " broadcasts, " + report::Time(facts.PerStep(time))};
+  advice.places = PlacesOf(sums);
   advice.cost = facts.PerStep(time) / static_cast<int64_t>(devices.size());
+  ShrinkWork(facts, is_broadcast, 0, &advice.what_if);
+  advice.gains = Gains::kBusy;
   advice.change = "A process for each device: DistributedDataParallel instead of DataParallel.";
   advice.snippet = "torchrun --nproc-per-node=8 train.py\nmodel = DistributedDataParallel(model)";
   advice.confidence = Confidence::kHigh;
   return Verdict::Say(advice);
+}
+
+bool Communicates(const WorkGroup& group) { return report::NamesCommunication(group.kernel); }
+
+// Kernels that communicate take so much less of a step.
+void ShortenCommunication(const Facts& facts, int64_t less, WhatIf* what_if) {
+  const int64_t all = facts.PerStep(SumOf(ByPlace(facts.work, Communicates)).time);
+  if (all <= 0) return;
+  const double gone = std::min(1.0, static_cast<double>(less) / static_cast<double>(all));
+  ShrinkWork(facts, Communicates, 1 - gone, what_if);
+}
+
+// Where the thread that makes the steps of one rank spends more time of a step than that of another, in calls that do
+// not wait and before calls: the lines, those with most of it first.
+void NameLines(const report::ProcessReport& late, const report::ProcessReport& than, Advice* advice) {
+  struct Line {
+    Place place;
+    double more = 0;  // ns of a step
+  };
+  std::vector<Line> lines;
+  const auto add = [&](const report::ProcessReport& process, double sign) {
+    for (const report::SiteReport& site : process.sites) {
+      if (!site.known || !site.of_step_thread) continue;
+      const Place place = {site.file, site.line, site.function};
+      auto at = std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return line.place == place; });
+      if (at == lines.end()) at = lines.insert(lines.end(), {place});
+      const int64_t time = report::Sum(site.gap, site.waiting == 0 ? site.time : 0);
+      at->more += sign * static_cast<double>(time) / process.divisor();
+    }
+  };
+  add(late, 1);
+  add(than, -1);
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.more > b.more; });
+  for (size_t i = 0; i < lines.size() && i < 3; ++i) {
+    if (lines[i].more < 0.01 * static_cast<double>(late.step_time.median)) break;
+    report::SiteReport site;
+    site.known = true;
+    site.file = lines[i].place.file;
+    site.line = lines[i].place.line;
+    site.function = lines[i].place.function;
+    advice->places.push_back(lines[i].place);
+    advice->evidence.push_back(report::Time(lines[i].more) + " more than there, at and right before " +
+                               report::SiteLabel(site, 50));
+  }
 }
 
 // Ranks that train together end their steps together: whom they wait for shows in kernels that communicate.
@@ -51,7 +99,13 @@ Verdict Stragglers(const Facts& facts) {
                              report::FullName(facts.report->processes[waits->waits_most]),
                          report::Time(static_cast<double>(late.communication()) / late.divisor()) + " of its step of " +
                              report::Time(late.step_time.median)};
+      NameLines(late, facts.report->processes[waits->waits_most], &advice);
       advice.cost = waits->wait;
+      // The late rank itself waits for nobody.
+      if (facts.process == &facts.report->processes[waits->waits_most]) {
+        ShortenCommunication(facts, waits->wait, &advice.what_if);
+      }
+      advice.gains = Gains::kBusy;
       advice.change = "Look at that rank's report: its share of the data, its machine, what else runs there.";
       advice.snippet = "slipstream report RUN  # shows the rank that is waited for";
       advice.confidence = Confidence::kHigh;
@@ -66,44 +120,18 @@ Verdict Stragglers(const Facts& facts) {
   advice.evidence = {report::FullName(slowest) + " takes " + report::Time(slowest.step_time.median) + " for a step, " +
                      report::FullName(facts.report->processes[spread.shortest]) + " " +
                      report::Time(facts.report->processes[spread.shortest].step_time.median)};
+  NameLines(slowest, facts.report->processes[spread.shortest], &advice);
   advice.cost = spread.difference;
+  advice.gains = Gains::kBusy;
   advice.change = "Look at that rank's report: its share of the data, its machine, what else runs there.";
   advice.snippet = "slipstream report RUN  # shows the slowest rank";
   advice.confidence = Confidence::kHigh;
   return Verdict::Say(advice);
 }
 
-// Steps that take far longer than the others: garbage collection, compilation, another program, a hot device.
-Verdict Stalls(const Facts& facts) {
-  if (facts.step_times.size() < 20) return Verdict::Abstain("needs twenty measured steps");
-  const auto median = static_cast<int64_t>(facts.process->step_time.median);
-  uint64_t slow = 0;
-  int64_t lost = 0;
-  for (const int64_t time : facts.step_times) {
-    if (time < median * 3 / 2) continue;
-    ++slow;
-    report::AddTo(&lost, time - median);
-  }
-  const int64_t per_step = lost / static_cast<int64_t>(facts.step_times.size());
-  if (slow == 0 || static_cast<double>(per_step) < 0.02 * static_cast<double>(median)) return Verdict::Nothing();
-  Advice advice;
-  advice.finding = "Some steps take far longer than the rest.";
-  advice.evidence = {std::to_string(slow) + " of " + std::to_string(facts.step_times.size()) +
-                         " steps took more than one and a half times the median of " + report::Time(median),
-                     report::Time(lost) + " in all above it"};
-  advice.cost = per_step;
-  advice.change =
-      "Collect garbage when it suits, compile before the loop (shapes that change compile again), and look at "
-      "what else the machine does.";
-  advice.snippet = "gc.disable()  # and gc.collect() every so many steps";
-  advice.confidence = Confidence::kMedium;
-  return Verdict::Say(advice);
-}
-
 Verdict ExposedCommunication(const Facts& facts) {
   if (!facts.devices_recorded) return Verdict::Abstain(kNeedsDevices);
-  const auto sums =
-      ByPlace(facts.work, [](const WorkGroup& group) { return report::NamesCommunication(group.kernel); });
+  const auto sums = ByPlace(facts.work, Communicates);
   const int64_t exposed = facts.PerStep(facts.process->communication_alone());
   if (ShareOfStep(facts, exposed) < 0.02) return Verdict::Nothing();
   Advice advice;
@@ -112,6 +140,9 @@ Verdict ExposedCommunication(const Facts& facts) {
                      report::Time(exposed) + " of it beside no other kernel"};
   advice.places = PlacesOf(sums);
   advice.cost = exposed;
+  ShortenCommunication(facts, exposed, &advice.what_if);
+  advice.gains = Gains::kBusy;
+  advice.scope = Scope::kGeneral;  // a late rank has a rule of its own
   advice.change =
       "Send gradients while the backward pass still runs, in buckets that suit; where a rank is late, see stragglers.";
   advice.snippet = "DistributedDataParallel(model, bucket_cap_mb=50, gradient_as_bucket_view=True)";

@@ -23,10 +23,14 @@ inline constexpr char kNeedsDevices[] = "they need what the devices did: tracer.
 inline std::string Bytes(int64_t bytes) { return text::HumanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
 inline std::string PerStepText(double number) { return report::Number(number) + " per step"; }
 
-// Of the time of a step, in percent; of all of it where there are no steps.
+// The time of a step, and of all of it where there are no steps. In loops that wait every so many steps most steps are
+// far shorter than the mean, and only that is their pace.
 inline double StepOf(const Facts& facts) {
-  return static_cast<double>(facts.process->has_steps ? facts.process->step_time.median : facts.process->measured_time);
+  const auto measured = static_cast<double>(facts.process->measured_time);
+  if (!facts.process->has_steps) return measured;
+  return std::max(static_cast<double>(facts.process->step_time.median), measured / facts.process->divisor());
 }
+// The share of a step.
 inline double ShareOfStep(const Facts& facts, int64_t per_step) {
   const double step = StepOf(facts);
   return step > 0 ? static_cast<double>(per_step) / step : 0;
@@ -37,6 +41,9 @@ inline int64_t AtMostIdle(const Facts& facts, int64_t per_step) {
   const auto idle = facts.IdlePerStep();
   return idle ? std::min(*idle, per_step) : per_step;
 }
+
+// A step of which another cause than the others' is to blame, by the median of all.
+inline bool IsStall(int64_t median, int64_t time) { return time >= median / 2 * 3; }
 
 struct PlaceSum {
   Place place;
@@ -89,6 +96,9 @@ bool IsPointwise(std::string_view kernel);
 inline bool IsCopyCall(const CallGroup& group) {
   return group.function.starts_with("cudaMemcpy") || group.function.starts_with("cuMemcpy");
 }
+// A copy by a device; sets are none.
+inline bool IsCopy(const WorkGroup& group) { return group.kernel.empty() && group.copy_kind >= 0; }
+inline bool IsLaunchCall(const CallGroup& group) { return group.function.find("Launch") != std::string::npos; }
 inline bool IsWaitCall(const CallGroup& group) {
   return group.function == "cudaStreamSynchronize" || group.function == "cudaDeviceSynchronize" ||
          group.function == "cudaEventSynchronize" || group.function == "cuStreamSynchronize" ||

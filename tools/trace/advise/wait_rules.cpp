@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <string>
+#include <vector>
 
+#include "tools/trace/advise/changes.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
 
@@ -13,9 +15,13 @@ bool HasCopyAt(const Facts& facts, const Place& place, int64_t least, int64_t mo
   });
 }
 
-Advice AboutWaits(const Facts& facts, const std::vector<PlaceSum>& sums, const std::string& what) {
+// `waits`: which they are.
+template <typename Wanted>
+Advice AboutWaits(const Facts& facts, const Wanted& waits, const std::string& what) {
+  const auto sums = ByPlace(facts.calls, waits);
   const PlaceSum all = SumOf(sums);
   Advice advice;
+  ChangeCalls(facts, waits, CallChange::kGone, &advice.what_if);
   advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " " + what + ", " +
                      report::Time(facts.PerStep(all.time)) + " of waiting"};
   if (const auto idle = facts.IdlePerStep()) {
@@ -32,13 +38,23 @@ Advice AboutWaits(const Facts& facts, const std::vector<PlaceSum>& sums, const s
 Verdict ItemSynchronizes(const Facts& facts) {
   const std::vector<Place> lines = ScalarLines(facts);
   if (lines.empty()) return Verdict::Nothing();
-  const auto sums =
-      ByPlace(facts.calls, [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); });
+  const auto waits = [&](const CallGroup& group) { return HoldsTheStep(group) && Has(lines, group.place); };
   const auto copies = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place);
   });
-  Advice advice = AboutWaits(facts, sums, "waits for a scalar (.item(), float(), print of a tensor, an if on one)");
-  advice.cost = AtMostIdle(facts, facts.PerStep(SumOf(sums).time) + facts.PerStep(SumOf(copies).time));
+  Advice advice = AboutWaits(facts, waits, "waits for a scalar (.item(), float(), print of a tensor, an if on one)");
+  advice.cost =
+      AtMostIdle(facts, facts.PerStep(SumOf(ByPlace(facts.calls, waits)).time) + facts.PerStep(SumOf(copies).time));
+  const auto at_lines = [&](const auto& group) { return Has(lines, group.place); };
+  ChangeCalls(
+      facts,
+      [&](const CallGroup& group) {
+        return group.of_step_thread && at_lines(group) && (HoldsTheStep(group) || IsCopyCall(group));
+      },
+      CallChange::kGone, &advice.what_if);
+  ShrinkWork(
+      facts, [&](const WorkGroup& group) { return IsCopy(group) && group.most <= kScalar && at_lines(group); }, 0,
+      &advice.what_if);
   advice.finding = "The host waits for single numbers in the middle of the step, and the device runs dry behind it.";
   advice.change = "Keep the number on the device, and read it every so many steps.";
   advice.snippet = "total += loss.detach()\nif step % 100 == 0: print(total.item())";
@@ -46,12 +62,12 @@ Verdict ItemSynchronizes(const Facts& facts) {
 }
 
 Verdict ExplicitSynchronizes(const Facts& facts) {
-  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
+  const auto waits = [&](const CallGroup& group) {
     return HoldsTheStep(group) && group.place.known() && !HasCopyAt(facts, group.place, 1, INT64_MAX);
-  });
-  const PlaceSum all = SumOf(sums);
+  };
+  const PlaceSum all = SumOf(ByPlace(facts.calls, waits));
   if (all.count == 0 || facts.CountPerStep(all.count) < 0.5) return Verdict::Nothing();
-  Advice advice = AboutWaits(facts, sums, "synchronizations that belong to no copy");
+  Advice advice = AboutWaits(facts, waits, "synchronizations that belong to no copy");
   advice.finding = "The loop synchronizes: the host stands until the device has done everything.";
   advice.change = "Take it out, or time with events.";
   advice.snippet = "start.record(); step(); end.record()  # read start.elapsed_time(end) later";
@@ -59,12 +75,23 @@ Verdict ExplicitSynchronizes(const Facts& facts) {
 }
 
 Verdict CopyThenSynchronize(const Facts& facts) {
-  const auto sums = ByPlace(facts.calls, [&](const CallGroup& group) {
-    return HoldsTheStep(group) && group.place.known() && HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
-  });
+  const auto waits = [&](const CallGroup& group) {
+    if (!group.place.known()) return false;
+    if (HoldsTheStep(group)) return HasCopyAt(facts, group.place, kScalar + 1, INT64_MAX);
+    // Where slipstream brings it to the host through staging memory, the copy itself waits.
+    return IsCopyCall(group) && group.of_step_thread && group.most > kScalar &&
+           group.decision.starts_with("transfer.d2h.promoted");
+  };
+  const auto sums = ByPlace(facts.calls, waits);
   const PlaceSum all = SumOf(sums);
   if (all.count == 0 || facts.PerStep(all.time) < 50 * kMicrosecond) return Verdict::Nothing();
-  Advice advice = AboutWaits(facts, sums, "waits right behind a copy of the same line");
+  Advice advice = AboutWaits(facts, waits, "waits for a copy, at its line");
+  // Without the wait, a copy that itself waits must not either.
+  const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
+  ChangeCalls(
+      facts,
+      [&](const CallGroup& group) { return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place); },
+      CallChange::kReturns, &advice.what_if);
   advice.finding = "Copies are waited for where they are made.";
   advice.change = "Copy without waiting; where the host needs the bytes, wait just before it reads them.";
   advice.snippet = "x = x.to(\"cuda\", non_blocking=True)";
@@ -91,6 +118,9 @@ Verdict WaitsForTheLoader(const Facts& facts) {
                      ") pass outside CUDA calls right before the upload"};
   advice.places = {{longest->file, longest->line, longest->function}};
   advice.cost = AtMostIdle(facts, gap);
+  TakeGaps(
+      facts, [&](const CallGroup& group) { return group.of_step_thread && group.place == advice.places[0]; },
+      &advice.what_if);
   advice.change = "Loader workers if there are none, or more of them; less work for each item.";
   advice.snippet = "DataLoader(..., num_workers=8, persistent_workers=True, prefetch_factor=4)";
   advice.confidence = facts.devices_recorded ? Confidence::kHigh : Confidence::kMedium;

@@ -1,0 +1,153 @@
+// Each rule about devices on facts that it is about, and on facts that differ in what matters.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/advise/rules_testing.h"
+#include "tools/trace/advise/advice.h"
+#include "tools/trace/advise/convolutions.h"
+#include "tools/trace/report/report.h"
+
+namespace slipstream::advise {
+namespace {
+
+// What the loader is to blame for is not said of Python too.
+TEST_F(RulesTest, HostBound) {
+  Site(kStep, kMs);
+  ExpectAdvice("host-bound", 2 * kMs);
+  Site(kUpload, 2 * kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectNothing("host-bound");
+  facts_.devices_recorded = false;
+  device().kernels = 0;
+  ExpectAbstains("host-bound");
+}
+
+TEST_F(RulesTest, LaunchBound) {
+  ExpectNothing("launch-bound");  // kernels of 100 us
+  device().kernels = 400 * kSteps;
+  Calls("cudaLaunchKernel", kLoss, 10, 0, kUs);
+  Calls("cuLaunchKernelEx", kStep, 390, 0, kUs);
+  Calls("cudaMalloc", kUpload, 1, 0, kMs);
+  ExpectAdvice("launch-bound", 4 * kMs);
+  EXPECT_EQ(Of("launch-bound").advice.places, (std::vector<Place>{kStep, kLoss}));
+  device().times.idle.fill(0);
+  ExpectNothing("launch-bound");
+}
+
+TEST_F(RulesTest, NoTensorCores) {
+  Kernels("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x64x64_stage3_warpsize2x2x1_tensor16x8x8", kStep, 1,
+          4 * kMs);
+  ExpectNothing("no-tensor-cores");
+  Kernels("ampere_sgemm_128x64_tn", kLoss, 2, kMs);
+  ExpectStake("no-tensor-cores", 2 * kMs);
+  EXPECT_EQ(Of("no-tensor-cores").advice.places, std::vector<Place>{kLoss});
+}
+
+// Three quarters of products of 32-bit floats, where the device's tensor cores are that much faster.
+TEST_F(RulesTest, WhatTensorCoresGain) {
+  Kernels("ampere_sgemm_128x64_tn", kLoss, 2, kMs);
+  for (const int64_t capability : {80, 90, 100}) {
+    facts_.compute_capability = capability;
+    ExpectAdvice("no-tensor-cores", 1500 * kUs);
+    EXPECT_EQ(Of("no-tensor-cores").advice.gains, Gains::kBusy);
+  }
+  for (const int64_t capability : {70, 75, 86, 89}) {
+    facts_.compute_capability = capability;
+    ExpectStake("no-tensor-cores", 2 * kMs);
+  }
+  // Some are of another type: a fifth at the most.
+  facts_.compute_capability = 90;
+  Kernels("cutlass_80_simt_dgemm_64x64_8x5_nn_align1", kLoss, 1, kMs / 2);
+  ExpectAdvice("no-tensor-cores", 1500 * kUs);
+  Kernels("cutlass_80_simt_dgemm_64x64_8x5_nn_align1", kLoss, 1, kMs / 4);
+  ExpectStake("no-tensor-cores", 2750 * kUs);
+}
+
+// No kernel takes less than 5 us: of 8, three are gained, and of 4 nothing is.
+TEST_F(RulesTest, ShortProductsGainLessOnTensorCores) {
+  facts_.compute_capability = 90;
+  Kernels("sm80_xmma_gemm_f32f32_f32f32_f32_nn_n_tilesize64x64x8_stage3_warpsize1x4x1_ffma_aligna4_alignc4", kLoss, 100,
+          8 * kUs);
+  ExpectAdvice("no-tensor-cores", 300 * kUs);
+  Kernels("ampere_sgemm_32x32_sliced1x4_tn", kStep, 100, 4 * kUs);
+  ExpectAdvice("no-tensor-cores", 300 * kUs);
+}
+
+TEST_F(RulesTest, UnfusedPointwise) {
+  Kernels("vectorized_elementwise_kernel", kStep, 100, 10 * kUs);
+  ExpectNothing("unfused-pointwise");
+  Kernels("unrolled_elementwise_kernel", kLoss, 100, 10 * kUs);
+  ExpectStake("unfused-pointwise", 2 * kMs);
+}
+
+TEST_F(RulesTest, LoopOverTensors) {
+  Kernels("vectorized_elementwise_kernel", kStep, 500, 4 * kUs);
+  Calls("cudaLaunchKernel", kStep, 500, 0, 5 * kUs);
+  ExpectAdvice("loop-over-tensors", 2500 * kUs);
+  ExpectNothing("unfused-pointwise");
+  Site(kStep, kMs);
+  ExpectAdvice("loop-over-tensors", 3500 * kUs);
+  ExpectAdvice("host-bound", kMs);
+  facts_.work[0].kernel = "multi_tensor_apply_kernel";
+  ExpectNothing("loop-over-tensors");
+}
+
+TEST_F(RulesTest, ZeroGradMemsets) {
+  Calls("cudaMemsetAsync", kStep, 29, kMiB, 10 * kUs);
+  ExpectNothing("zero-grad-memsets");
+  Calls("cudaMemsetAsync", kStep, 1, kMiB, 10 * kUs);
+  ExpectAdvice("zero-grad-memsets", 300 * kUs);
+}
+
+TEST_F(RulesTest, IdleSms) {
+  Pool(10 * kGiB, 0);
+  device().times.kernels = static_cast<int64_t>(kSteps) * 8 * kMs;
+  ExpectNothing("idle-sms");
+  device().sm_efficiency = 0.25;
+  Kernels("small_kernel", kLoss, 1, kMs);
+  Kernels("smaller_kernel", kStep, 1, kUs);
+  Kernels("of_another_device", kUpload, 1, 2 * kMs).device = 1;
+  ExpectStake("idle-sms", 6 * kMs);
+  EXPECT_EQ(Of("idle-sms").advice.places, (std::vector<Place>{kLoss, kStep}));
+  process().memory[0].peak = 60 * kGiB;
+  ExpectNothing("idle-sms");
+  device().sm_efficiency.reset();
+  ExpectAbstains("idle-sms");
+}
+
+TEST_F(RulesTest, CudnnHeuristics) {
+  const char* const name = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64";
+  Kernels(name, kStep, 2, kMs / 10);
+  ExpectNothing("cudnn-heuristics");  // 2 % of a step
+  Kernels(name, kStep, 2, kMs);
+  ExpectAbstains("cudnn-heuristics");  // nothing is uploaded
+  CallGroup& upload = Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, kUs);
+  ExpectAbstains("cudnn-heuristics");  // nobody knows what was tried at first
+  facts_.convolutions.begin_recorded = true;
+  facts_.convolutions.tried = 2;
+  ExpectStake("cudnn-heuristics", 2200 * kUs);
+  EXPECT_EQ(Of("cudnn-heuristics").advice.places, std::vector<Place>{kStep});
+  EXPECT_EQ(Of("cudnn-heuristics").advice.confidence, Confidence::kLow);
+  facts_.convolutions.tried = 3;
+  ExpectNothing("cudnn-heuristics");
+  facts_.convolutions.tried = 0;
+  upload.least = 4 * kMiB;  // shapes change
+  ExpectNothing("cudnn-heuristics");
+}
+
+TEST_F(RulesTest, WhatIsAConvolution) {
+  EXPECT_TRUE(IsConvolution("implicit_convolve_sgemm"));
+  EXPECT_TRUE(IsConvolution("sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32"));
+  EXPECT_TRUE(IsConvolution("cudnn_winograd_3x3"));
+  EXPECT_FALSE(IsConvolution("conv_depthwise2d_forward_kernel"));
+  EXPECT_FALSE(IsConvolution("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26"));
+  EXPECT_FALSE(IsConvolution("convert_kernel"));
+  EXPECT_FALSE(IsConvolution("ampere_sgemm_128x64_tn"));
+  EXPECT_FALSE(IsConvolution(""));
+}
+
+}  // namespace
+}  // namespace slipstream::advise

@@ -1,0 +1,240 @@
+// What a step takes with a change, worked out by hand for steps of a few calls. What is too short to tell what is usual
+// has latencies of 8 us and gaps of 1.5 us between pieces of work.
+
+#include "tools/trace/advise/replay.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/advise/replay_testing.h"
+
+namespace slipstream::advise {
+namespace {
+
+using Waits = Replay::Waits;
+constexpr int64_t kUs = kReplayUs;
+// Groups of calls and of work.
+constexpr uint32_t kLaunch = 0;
+constexpr uint32_t kWait = 1;
+constexpr uint32_t kOtherWait = 2;
+constexpr uint32_t kKernel = 0;
+constexpr uint32_t kCopy = 1;
+
+WhatIf Gone(uint32_t call) {
+  WhatIf what_if;
+  what_if.calls.assign(call + 1, CallChange::kStays);
+  what_if.calls[call] = CallChange::kGone;
+  return what_if;
+}
+WhatIf Returns(uint32_t call) {
+  WhatIf what_if = Gone(call);
+  what_if.calls[call] = CallChange::kReturns;
+  return what_if;
+}
+WhatIf NoGap(uint32_t call, int64_t most = 1000 * kUs) {
+  WhatIf what_if;
+  what_if.gaps.assign(call + 1, 0);
+  what_if.gaps[call] = most;
+  return what_if;
+}
+WhatIf Share(uint32_t work, double share) {
+  WhatIf what_if;
+  what_if.work.assign(work + 1, 1.0);
+  what_if.work[work] = share;
+  return what_if;
+}
+
+// A kernel until 500, which is waited for; the host is back at 510, and launches the next one at 700, until 1000.
+StepEvents AWaitInTheStep() {
+  StepEvents step(1000);
+  step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+  step.Call(20, 510, kWait, Waits::kForTheDevice);
+  step.Work(710, 1000, kKernel, step.Call(700, 710, kLaunch));
+  return step;
+}
+
+TEST(ReplayTest, WithoutAChangeItIsWhatWasRecorded) {
+  EXPECT_EQ(AWaitInTheStep().Made().Recorded(), 1000 * kUs);
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(WhatIf{}), 0);
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(Share(kKernel, 1)), 0);
+  EXPECT_EQ(AWaitInTheStep().Made(10).Recorded(), 100 * kUs) << "of ten steps";
+}
+
+// The second kernel is asked for at 210 then, and begins 1.5 us behind the first one's end. So it ends at
+// 500 + 1.5 + 290. It is not the 490 us of the wait that are won.
+TEST(ReplayTest, AWaitIsWorthTheIdleTimeBehindIt) {
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(Gone(kWait)), (1000 - 791) * kUs - kUs / 2);
+  // A call that returns takes ten.
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(Returns(kWait)), (1000 - 791) * kUs - kUs / 2);
+}
+
+// The device has work all the time.
+TEST(ReplayTest, AWaitThatTheDeviceWorksThroughIsWorthNothing) {
+  StepEvents step(1000);
+  step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+  step.Work(500, 1000, kKernel, step.Call(10, 20, kLaunch));
+  step.Call(30, 505, kWait, Waits::kForAnEvent);
+  EXPECT_EQ(step.Made().Saved(Gone(kWait)), 0);
+}
+
+// The host is behind all the time: the wait is nothing, and its own time is saved.
+TEST(ReplayTest, TheTimeBetweenCallsIsWorthWhatTheDeviceWaitsForIt) {
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch)), 190 * kUs);
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch, 190 * kUs)), 190 * kUs);
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kLaunch, 189 * kUs)), 0) << "longer than that";
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(NoGap(kWait)), 0) << "10 us, in which the device is at work";
+}
+
+// The other one waits for the same kernel: each alone moves the wait, and only both end it.
+TEST(ReplayTest, WhatIsNotWaitedForAtOneCallIsAtTheNext) {
+  const auto two_waits = [] {
+    StepEvents step(1000);
+    step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+    step.Call(20, 510, kWait, Waits::kForTheDevice);
+    step.Call(520, 530, kOtherWait, Waits::kForTheDevice);
+    step.Work(710, 1000, kKernel, step.Call(700, 710, kLaunch));
+    return step.Made();
+  };
+  EXPECT_EQ(two_waits().Recorded(), 1000 * kUs);
+  EXPECT_EQ(two_waits().Saved(Gone(kWait)), 30 * kUs) << "back at 500, not at 530";
+  EXPECT_EQ(two_waits().Saved(Gone(kOtherWait)), 10 * kUs);
+  WhatIf both = Gone(kWait);
+  both.Add(Gone(kOtherWait));
+  EXPECT_EQ(two_waits().Saved(both), (1000 - 791) * kUs - kUs / 2);
+}
+
+// Kernels of half the time: the first one is waited for, and behind the second one nothing is.
+TEST(ReplayTest, ShorterKernelsAreWorthWhatTheHostWaitsForThem) {
+  EXPECT_EQ(AWaitInTheStep().Made().Saved(Share(kKernel, 0.5)), 245 * kUs)
+      << "the first one's 245; the host is at its own business until the step's end";
+  // A host that is busy until the end has nothing of it.
+  StepEvents step(1000);
+  step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+  step.Call(990, 1000, kWait);
+  EXPECT_EQ(step.Made().Saved(Share(kKernel, 0.5)), 0);
+}
+
+// Of a stream that is known, only its own work is waited for.
+TEST(ReplayTest, ASynchronizationWaitsForItsStream) {
+  const auto waits_for = [](uint32_t stream) {
+    StepEvents step(1000);
+    step.Work(10, 400, kKernel, step.Call(0, 10, kLaunch), 0);
+    step.Work(20, 500, kCopy, step.Call(10, 20, kLaunch), 1);
+    step.Call(30, 500, kWait, Waits::kForItsStream, stream);
+    step.Call(990, 1000, kLaunch);
+    return step.Made();
+  };
+  EXPECT_EQ(waits_for(1).Saved(Share(kCopy, 0.5)), 240 * kUs);
+  EXPECT_EQ(waits_for(1).Saved(Share(kKernel, 0.5)), 0);
+  EXPECT_EQ(waits_for(Replay::kNone).Saved(Share(kCopy, 0.5)), 240 * kUs) << "which ended as the call did";
+}
+
+// A copy from pageable memory holds the host until its own work is done; an asynchronous one does not.
+TEST(ReplayTest, ACopyWaitsForItself) {
+  const auto copied = [](int64_t end) {
+    StepEvents step(1000);
+    step.Work(10, 500, kCopy, step.Call(0, end, kLaunch, Waits::kForItsOwnWork));
+    step.Call(990, 1000, kWait);
+    return step.Made();
+  };
+  EXPECT_EQ(copied(505).Saved(Share(kCopy, 0.5)), 245 * kUs);
+  EXPECT_EQ(copied(20).Saved(Share(kCopy, 0.5)), 0);
+}
+
+// The driver's call, within the runtime's.
+TEST(ReplayTest, ACopyWaitsForWhatACallWithinItAskedFor) {
+  StepEvents step(1000);
+  step.Call(0, 505, kLaunch, Waits::kForItsOwnWork);
+  step.Work(10, 500, kCopy, step.Call(2, 504, kOtherWait, Waits::kForItsOwnWork));
+  step.Call(990, 1000, kWait);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1000 * kUs);
+  EXPECT_EQ(replay.Saved(Share(kCopy, 0.5)), 245 * kUs);
+  EXPECT_EQ(replay.Saved(Gone(kOtherWait)), 0) << "its time is the other one's";
+}
+
+// A kernel that began as the work of another stream ended waited for it.
+TEST(ReplayTest, WorkWaitsForAnotherStream) {
+  const auto behind = [](int64_t start) {
+    StepEvents step(1000);
+    step.Work(10, 400, kCopy, step.Call(0, 10, kLaunch), 1);
+    step.Work(start, 1000, kKernel, step.Call(10, 20, kLaunch), 0);
+    return step.Made();
+  };
+  EXPECT_EQ(behind(402).Recorded(), 1000 * kUs);
+  // Its host has nothing to do behind 20, but the step is recorded until 1000.
+  EXPECT_EQ(behind(402).Saved(Share(kCopy, 0.5)), 0);
+  StepEvents step(420);
+  step.Work(10, 400, kCopy, step.Call(0, 10, kLaunch), 1);
+  step.Work(402, 1002, kKernel, step.Call(10, 20, kLaunch), 0);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1002 * kUs) << "the work of the step, behind its end";
+  EXPECT_EQ(replay.Saved(Share(kCopy, 0.5)), 195 * kUs);
+}
+
+TEST(ReplayTest, WorkThatIsGoneHoldsNothingUp) {
+  StepEvents step(100);
+  step.Work(10, 500, kCopy, step.Call(0, 10, kLaunch));
+  step.Work(501, 600, kKernel, step.Call(10, 20, kLaunch));
+  EXPECT_EQ(step.Made().Saved(Share(kCopy, 0)), (600 - 117) * kUs) << "asked for at 10, 8 us before it begins";
+}
+
+// While the thread that makes the steps is in no call, another one of its process drives the device.
+TEST(ReplayTest, CallsOfOtherThreadsFillTheTimeBetween) {
+  StepEvents step(1000);
+  step.Call(0, 10, kLaunch);
+  const uint32_t other = step.CallElsewhere(300, 400, kWait);
+  step.CallElsewhere(790, 850, kWait);  // cut off by the next one of the step's thread
+  step.Call(800, 810, kLaunch);
+  step.Work(310, 350, kKernel, other);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1000 * kUs);
+  EXPECT_EQ(replay.Saved(Gone(kWait)), 110 * kUs);
+  EXPECT_EQ(replay.Saved(NoGap(kWait)), (290 + 390) * kUs);
+}
+
+// Launches of 1 us each, of kernels of 10 us each; the last launch lasts until 1000, when the 99th kernel ends. With
+// kernels of half the time it has been asked for at 600 and takes 10.
+TEST(ReplayTest, AFullQueueHoldsTheHost) {
+  const auto launches = [](int64_t number) {
+    StepEvents step(10'000);
+    for (int64_t i = 0; i < number; ++i) {
+      step.Work(10 + 10 * i, 20 + 10 * i, kKernel, step.Call(i, i + 1, kLaunch));
+    }
+    step.Work(10 + 10 * number, 20 + 10 * number, kKernel, step.Call(number, 1000, kLaunch));
+    return step.Made();
+  };
+  EXPECT_EQ(launches(600).Recorded(), 10'000 * kUs);
+  EXPECT_EQ(launches(600).Saved(Share(kKernel, 0.5)), 390 * kUs);
+  // With 400 of them it is no queue that it waits for.
+  EXPECT_EQ(launches(400).Saved(Share(kKernel, 0.5)), 0);
+}
+
+TEST(ReplayTest, ChangesAddUp) {
+  WhatIf all = Returns(0);
+  all.Add(Gone(1));
+  all.Add(Share(0, 0.5));
+  all.Add(Share(0, 0.75));
+  all.Add(NoGap(1));
+  EXPECT_EQ(all.calls, (std::vector<CallChange>{CallChange::kReturns, CallChange::kGone}));
+  all.Add(NoGap(1, 5));
+  EXPECT_EQ(all.gaps, (std::vector<int64_t>{0, 1000 * kUs}));
+  EXPECT_EQ(all.work, (std::vector<double>{0.5}));
+  all.Add(Gone(0));
+  all.Add(Returns(0));
+  EXPECT_EQ(all.calls[0], CallChange::kGone);
+}
+
+TEST(ReplayTest, NothingAtAll) {
+  const Replay replay({}, 0);
+  EXPECT_EQ(replay.Recorded(), 0);
+  EXPECT_EQ(replay.Saved(Gone(0)), 0);
+  StepEvents step(0);
+  step.Work(5, 1, 7, 7);  // nonsense of a damaged trace
+  EXPECT_EQ(step.Made().Saved(Share(9, 0.5)), 0);
+}
+
+}  // namespace
+}  // namespace slipstream::advise

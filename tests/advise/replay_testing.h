@@ -1,0 +1,52 @@
+// Short steps for replays, whose every moment is known.
+//
+// Threading: one thread.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tools/trace/advise/replay.h"
+
+namespace slipstream::advise {
+
+inline constexpr int64_t kReplayUs = 1000;
+
+// A step as its events are added, in us since its start. Groups are small numbers.
+class StepEvents {
+ public:
+  explicit StepEvents(int64_t time) { events_.time = {0, time * kReplayUs}; }
+
+  // In the order of their starts. Its number.
+  uint32_t Call(int64_t start, int64_t end, uint32_t group, Replay::Waits waits = Replay::Waits::kNever,
+                uint32_t stream = Replay::kNone) {
+    events_.calls.push_back({.start = start * kReplayUs,
+                             .end = end * kReplayUs,
+                             .group = group,
+                             .of_step_thread = true,
+                             .waits = waits,
+                             .stream = stream});
+    return static_cast<uint32_t>(events_.calls.size() - 1);
+  }
+  uint32_t CallElsewhere(int64_t start, int64_t end, uint32_t group) {
+    const uint32_t number = Call(start, end, group);
+    events_.calls.back().of_step_thread = false;
+    return number;
+  }
+  void Work(int64_t start, int64_t end, uint32_t group, uint32_t call, uint32_t stream = 0) {
+    events_.work.push_back(
+        {.start = start * kReplayUs, .end = end * kReplayUs, .group = group, .stream = stream, .call = call});
+  }
+  Replay::Events Take() { return std::move(events_); }
+  Replay Made(int64_t steps = 1) {
+    std::vector<Replay::Events> stretches;
+    stretches.push_back(Take());
+    return Replay(std::move(stretches), steps);
+  }
+
+ private:
+  Replay::Events events_;
+};
+
+}  // namespace slipstream::advise

@@ -1,0 +1,330 @@
+#include "tools/trace/advise/replay.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "tools/trace/report/distribution.h"
+
+namespace slipstream::advise {
+namespace {
+
+// Work that begins so soon behind other work waited for it.
+constexpr int64_t kSoon = 10'000;
+// The clocks of host and device agree to this.
+constexpr int64_t kClockError = 3'000;
+// Work that had been asked for so long before had been waiting for the work before it.
+constexpr int64_t kLongAsked = 50'000;
+// A call of that length waited for room, if so much work was pending: the queue holds about twice as much.
+constexpr int64_t kLongCall = 30'000;
+constexpr uint32_t kFullQueue = 500;
+// Of a trace that has too little to tell.
+constexpr int64_t kUsualLatency = 8'000;
+constexpr int64_t kUsualGap = 1'500;
+constexpr size_t kTell = 20;
+
+CallChange OfCall(const WhatIf& what_if, uint32_t group) {
+  return group < what_if.calls.size() ? what_if.calls[group] : CallChange::kStays;
+}
+bool HasGap(const WhatIf& what_if, uint32_t group, int64_t time) {
+  return group >= what_if.gaps.size() || time > what_if.gaps[group];
+}
+double ShareOf(const WhatIf& what_if, uint32_t group) {
+  return group < what_if.work.size() ? std::clamp(what_if.work[group], 0.0, 1.0) : 1.0;
+}
+
+// Of work: when it was asked for.
+int64_t AskedFor(const Replay::Events& events, const Replay::Work& work) {
+  return work.call < events.calls.size() ? std::min(work.start, events.calls[work.call].start) : work.start;
+}
+
+int64_t MedianOr(std::vector<int64_t> values, int64_t otherwise) {
+  return values.size() < kTell ? otherwise : report::DistributionOf(std::move(values)).median;
+}
+
+}  // namespace
+
+void WhatIf::Add(const WhatIf& other) {
+  calls.resize(std::max(calls.size(), other.calls.size()), CallChange::kStays);
+  for (size_t i = 0; i < other.calls.size(); ++i) calls[i] = std::max(calls[i], other.calls[i]);
+  gaps.resize(std::max(gaps.size(), other.gaps.size()), 0);
+  for (size_t i = 0; i < other.gaps.size(); ++i) gaps[i] = std::max(gaps[i], other.gaps[i]);
+  work.resize(std::max(work.size(), other.work.size()), 1.0);
+  for (size_t i = 0; i < other.work.size(); ++i) work[i] = std::min(work[i], other.work[i]);
+}
+
+// Lays the time of the host out: calls of the thread that makes the steps, those of other threads where it is in none,
+// and the time between them.
+class Replay::Host {
+ public:
+  Host(const Events& events, std::vector<Piece>* pieces, std::vector<uint32_t>* piece_of)
+      : events_(events), pieces_(*pieces), piece_of_(*piece_of), now_(events.time.start) {
+    piece_of_.assign(events.calls.size(), kNone);
+  }
+
+  void LayOut() {
+    for (uint32_t i = 0; i < events_.calls.size(); ++i) {
+      const Call& call = events_.calls[i];
+      if (!call.of_step_thread || call.end <= now_ || call.start >= events_.time.end) continue;
+      Others(call.start);
+      Gap(call.start, call.group);
+      InCall(i, events_.time.end);
+    }
+    Others(events_.time.end);
+    Gap(events_.time.end, kNone);
+  }
+
+ private:
+  void Others(int64_t until) {
+    for (; other_ < events_.calls.size() && events_.calls[other_].start < until; ++other_) {
+      const Call& call = events_.calls[other_];
+      if (call.of_step_thread || call.end <= now_) continue;
+      Gap(call.start, call.group);
+      InCall(other_, until);
+    }
+  }
+  void Gap(int64_t to, uint32_t next) {
+    if (to <= now_) return;
+    pieces_.push_back({.start = now_, .time = to - now_, .group = next});
+    now_ = to;
+  }
+  void InCall(uint32_t number, int64_t until) {
+    const Call& call = events_.calls[number];
+    const int64_t end = std::min(call.end, until);
+    if (end <= now_) return;
+    // One that is cut off does not decide when the host goes on.
+    if (end == call.end) piece_of_[number] = static_cast<uint32_t>(pieces_.size());
+    pieces_.push_back({.start = now_, .time = end - now_, .group = call.group, .is_call = true});
+    now_ = end;
+  }
+
+  const Events& events_;
+  std::vector<Piece>& pieces_;
+  std::vector<uint32_t>& piece_of_;  // of each call
+  int64_t now_;
+  uint32_t other_ = 0;
+};
+
+Replay::Replay(std::vector<Events> stretches, int64_t steps) : steps_(std::max<int64_t>(1, steps)) {
+  for (Events& events : stretches) Sort(&events);
+  const Usual usual = UsualOf(stretches);
+  for (const Events& events : stretches) stretches_.push_back(Prepare(events, usual));
+  recorded_ = Run(WhatIf{});
+}
+
+void Replay::Sort(Events* events) {
+  std::stable_sort(events->work.begin(), events->work.end(), [&](const Work& a, const Work& b) {
+    const int64_t asked_a = AskedFor(*events, a);
+    const int64_t asked_b = AskedFor(*events, b);
+    return asked_a != asked_b ? asked_a < asked_b : a.start < b.start;
+  });
+}
+
+// How long work takes to begin that nothing holds up, and that waits for the work before it alone.
+Replay::Usual Replay::UsualOf(const std::vector<Events>& stretches) {
+  std::vector<int64_t> latencies;
+  std::vector<int64_t> gaps;
+  for (const Events& events : stretches) {
+    std::map<uint32_t, int64_t> ends;  // of the last work, by stream
+    for (const Work& work : events.work) {
+      const int64_t asked = AskedFor(events, work);
+      const auto last = ends.find(work.stream);
+      if (last == ends.end() || last->second <= asked) {
+        latencies.push_back(work.start - asked);
+      } else if (work.start >= last->second && work.start - asked > kLongAsked) {
+        gaps.push_back(work.start - last->second);
+      }
+      ends[work.stream] = work.end;
+    }
+  }
+  return {.latency = MedianOr(std::move(latencies), kUsualLatency), .gap = MedianOr(std::move(gaps), kUsualGap)};
+}
+
+// Finds the work that calls wait for. A synchronization waits for all that was asked for before, on its stream or on
+// all of them, though it had ended by then: without an earlier wait it may not have.
+class Replay::Waited {
+ public:
+  Waited(const Events& events, const std::vector<uint32_t>& piece_of, Stretch* stretch)
+      : events_(events), piece_of_(piece_of), stretch_(*stretch), by_end_(stretch->ops.size()) {
+    for (uint32_t i = 0; i < by_end_.size(); ++i) by_end_[i] = i;
+    std::stable_sort(by_end_.begin(), by_end_.end(), [&](uint32_t a, uint32_t b) { return EndOf(a) < EndOf(b); });
+    own_.assign(events.calls.size(), kNone);
+    within_.assign(stretch->pieces.size(), kNone);
+    for (uint32_t i = 0; i < events.work.size(); ++i) {
+      if (events.work[i].call >= own_.size()) continue;
+      own_[events.work[i].call] = i;
+      if (stretch->ops[i].piece < within_.size()) within_[stretch->ops[i].piece] = i;
+    }
+  }
+
+  void Find() {
+    for (uint32_t i = 0; i < events_.calls.size(); ++i) {
+      const Call& call = events_.calls[i];
+      for (; next_ < events_.work.size() && AskedFor(events_, events_.work[next_]) <= call.start; ++next_) {
+        last_[events_.work[next_].stream] = next_;
+      }
+      for (; ended_ < by_end_.size() && EndOf(by_end_[ended_]) <= call.start; ++ended_) continue;
+      if (piece_of_[i] == kNone) continue;
+      Piece& piece = stretch_.pieces[piece_of_[i]];
+      uint32_t work = WorkOf(i);
+      if (work == kNone && piece.time > kLongCall && next_ > ended_ + kFullQueue) {
+        work = EndedIn(call);
+        if (work == kNone) continue;
+        piece.wait = work;
+        piece.tail = call.end - EndOf(work);
+        piece.own = kReturnsAfter;
+        continue;
+      }
+      if (work == kNone) continue;
+      const bool waited = EndOf(work) > call.start;
+      piece.wait = work;
+      piece.tail = waited ? call.end - EndOf(work) : 0;
+      piece.own = waited ? std::clamp<int64_t>(piece.tail, 0, piece.time) : piece.time;
+    }
+  }
+
+ private:
+  int64_t EndOf(uint32_t op) const { return stretch_.ops[op].end; }
+
+  uint32_t WorkOf(uint32_t number) const {
+    const Call& call = events_.calls[number];
+    switch (call.waits) {
+      case Waits::kForTheDevice:
+        return LastOf(call);
+      case Waits::kForItsStream:
+        return call.stream == kNone ? EndedIn(call) : LastOf(call);
+      case Waits::kForAnEvent:
+        return EndedIn(call);
+      case Waits::kForItsOwnWork: {
+        const uint32_t work = own_[number] != kNone ? own_[number] : within_[piece_of_[number]];
+        const bool waited = work != kNone && EndOf(work) > call.start && EndOf(work) <= call.end + kClockError;
+        return waited ? work : kNone;
+      }
+      case Waits::kNever:
+        break;
+    }
+    return kNone;
+  }
+  // The work that ends last, of what was asked for before; kNone: there is none, or some ran on behind the call, which
+  // so did not wait for it.
+  uint32_t LastOf(const Call& call) const {
+    uint32_t last = kNone;
+    for (const auto& [stream, work] : last_) {
+      if (call.waits == Waits::kForItsStream && stream != call.stream) continue;
+      if (EndOf(work) > call.end + kClockError) return kNone;
+      if (last == kNone || EndOf(work) > EndOf(last)) last = work;
+    }
+    return last;
+  }
+  // The work that ended last while the call lasted.
+  uint32_t EndedIn(const Call& call) const {
+    auto at = std::upper_bound(by_end_.begin(), by_end_.end(), call.end + kClockError,
+                               [&](int64_t end, uint32_t op) { return end < EndOf(op); });
+    while (at != by_end_.begin() && EndOf(*--at) > call.start) {
+      if (AskedFor(events_, events_.work[*at]) <= call.start) return *at;
+    }
+    return kNone;
+  }
+
+  const Events& events_;
+  const std::vector<uint32_t>& piece_of_;
+  Stretch& stretch_;
+  std::vector<uint32_t> by_end_;
+  std::vector<uint32_t> own_;          // the last work of each call
+  std::vector<uint32_t> within_;       // and of each piece: calls within its call may have asked for it
+  std::map<uint32_t, uint32_t> last_;  // of what was asked for so far, by stream
+  uint32_t next_ = 0;                  // how much was asked for so far
+  uint32_t ended_ = 0;                 // and how much has ended
+};
+
+Replay::Stretch Replay::Prepare(const Events& events, const Usual& usual) {
+  Stretch stretch;
+  stretch.start = events.time.start;
+  std::vector<uint32_t> piece_of;
+  Host(events, &stretch.pieces, &piece_of).LayOut();
+  std::map<uint32_t, uint32_t> last;  // of the ops, by stream
+  for (const Work& work : events.work) {
+    Op op;
+    op.group = work.group;
+    op.end = work.end;
+    op.time = work.end - work.start;
+    const int64_t asked = std::max(events.time.start, AskedFor(events, work));
+    const auto next = std::upper_bound(stretch.pieces.begin(), stretch.pieces.end(), asked,
+                                       [](int64_t at, const Piece& piece) { return at < piece.start; });
+    op.piece = next == stretch.pieces.begin() ? 0 : static_cast<uint32_t>(next - stretch.pieces.begin() - 1);
+    op.offset = stretch.pieces.empty() ? 0 : asked - stretch.pieces[op.piece].start;
+    op.latency = std::min(work.start - asked, usual.latency);
+    int64_t explained = asked + op.latency;
+    const auto before = last.find(work.stream);
+    if (before != last.end()) {
+      op.before = before->second;
+      op.gap = std::min(work.start - stretch.ops[op.before].end, usual.gap);
+      explained = std::max(explained, stretch.ops[op.before].end + op.gap);
+    }
+    int64_t rest = work.start - explained;
+    if (rest > kSoon) {
+      for (const auto& [stream, number] : last) {
+        const int64_t behind = work.start - stretch.ops[number].end;
+        if (stream == work.stream || behind < 0 || behind > kSoon) continue;
+        if (op.other != kNone && stretch.ops[op.other].end >= stretch.ops[number].end) continue;
+        op.other = number;
+        op.other_gap = behind;
+        rest = 0;
+      }
+    }
+    // What nothing explains is a longer way to an idle device, or a longer change from the work before.
+    if (rest > 0) {
+      const bool was_idle = op.before == kNone || stretch.ops[op.before].end <= asked;
+      (was_idle ? op.latency : op.gap) = work.start - (was_idle ? asked : stretch.ops[op.before].end);
+    }
+    last[work.stream] = static_cast<uint32_t>(stretch.ops.size());
+    stretch.ops.push_back(op);
+  }
+  Waited(events, piece_of, &stretch).Find();
+  return stretch;
+}
+
+int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if) {
+  std::vector<int64_t> ends(stretch.ops.size());
+  int64_t now = stretch.start;
+  int64_t last = stretch.start;
+  size_t next = 0;
+  for (uint32_t i = 0; i < stretch.pieces.size(); ++i) {
+    const Piece& piece = stretch.pieces[i];
+    const CallChange change = piece.is_call ? OfCall(what_if, piece.group) : CallChange::kStays;
+    int64_t time = piece.time;
+    if (!piece.is_call && !HasGap(what_if, piece.group, piece.time)) time = 0;
+    if (change == CallChange::kReturns) time = std::min(time, kReturnsAfter);
+    if (change == CallChange::kGone) time = 0;
+    for (; next < stretch.ops.size() && stretch.ops[next].piece <= i; ++next) {
+      const Op& op = stretch.ops[next];
+      const int64_t asked = now + std::min(op.offset, time);
+      const double share = ShareOf(what_if, op.group);
+      if (share == 0) {
+        ends[next] = op.before != kNone ? ends[op.before] : asked;
+        continue;
+      }
+      int64_t start = asked + op.latency;
+      if (op.before != kNone) start = std::max(start, ends[op.before] + op.gap);
+      if (op.other != kNone) start = std::max(start, ends[op.other] + op.other_gap);
+      const int64_t takes = share < 1 ? static_cast<int64_t>(static_cast<double>(op.time) * share) : op.time;
+      ends[next] = start + takes;
+      last = std::max(last, ends[next]);
+    }
+    const bool waits = piece.wait != kNone && change == CallChange::kStays;
+    now = waits ? std::max(now + piece.own, ends[piece.wait] + piece.tail) : now + time;
+  }
+  return std::max(now, last) - stretch.start;
+}
+
+int64_t Replay::Run(const WhatIf& what_if) const {
+  int64_t sum = 0;
+  for (const Stretch& stretch : stretches_) report::AddTo(&sum, Run(stretch, what_if));
+  return sum;
+}
+
+int64_t Replay::Saved(const WhatIf& what_if) const {
+  return what_if.empty() ? 0 : std::max<int64_t>(0, recorded_ - Run(what_if)) / steps_;
+}
+
+}  // namespace slipstream::advise
