@@ -152,6 +152,17 @@ TEST_F(CostsTest, WithoutANumberItStaysWithoutOne) {
   EXPECT_EQ(CostOf(kSecond), 208 * kUs + kUs / 2);
 }
 
+// What nothing could replay has its part of the idle time, and what is left for the others is the rest.
+TEST_F(CostsTest, WhatIsNotReplayedIsCountedToo) {
+  OneWait();
+  Find(kFirst, kWait, 150 * kUs, Confidence::kHigh).what_if = {};
+  Find(kSecond, kWait, 490 * kUs).scope = Scope::kGeneral;
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 150 * kUs);
+  EXPECT_EQ(CostOf(kSecond), 70 * kUs) << "of 220, though it alone gains 208.5";
+  EXPECT_EQ(AdviceOf(kSecond).evidence.size(), 1U);
+}
+
 TEST_F(CostsTest, WithoutAReplayNoMoreThanTheIdleTime) {
   Find(kFirst, kWait, 150 * kUs, Confidence::kHigh);
   Find(kSecond, kOtherWait, 150 * kUs);

@@ -234,7 +234,7 @@ TEST_F(MemoryReportTest, MemoryOverTime) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(columns.of[i].highest, of[i]) << i;
   EXPECT_EQ(columns.all.highest[columns.peak], held.peak);
 
-  const std::string text = MemoryColumnsText(held);
+  const std::string text = MemoryColumnsText(held, 110);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 1 + 3 + 1) << text;
   const size_t row = text.find("  all blocks");
   ASSERT_NE(row, std::string::npos);

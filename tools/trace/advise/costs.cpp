@@ -114,6 +114,16 @@ class Costs {
       }
     }
     advice.cost = more;
+    // What is left of the host's time is no more than what no replay could take from it either.
+    const int64_t left = left_[Index(advice.gains)];
+    if (advice.scope <= Scope::kGeneral && more > left) {
+      const size_t other = TookMost(i);
+      if (other != i && IsWorth(more - left, kLeastShare)) {
+        advice.evidence.push_back("without what is counted under " + std::string(NameOfRule(other)) + ", up to " +
+                                  report::Time(left));
+      }
+      advice.cost = left;
+    }
     all_ = std::move(with);
     saved_ = std::max(saved_, saved);
     done_.push_back(i);
