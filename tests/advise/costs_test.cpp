@@ -135,6 +135,39 @@ TEST_F(CostsTest, WhatOnlyBothGainIsSaid) {
             std::vector<std::string>{"by itself " + report::Time(10 * kUs) + ": the rest only once first is gone too"});
 }
 
+// By itself each moves the host from one wait to the other: 3 us and 1.
+TEST_F(CostsTest, TwoWaitsThatAreWorthNothingByThemselves) {
+  StepEvents step(1000);
+  step.Work(10, 500, 0, step.Call(0, 10, kLaunch));
+  step.Call(20, 501, kWait, Waits::kForTheDevice);
+  step.Call(502, 503, kOtherWait, Waits::kForTheDevice);
+  step.Work(710, 1000, 0, step.Call(700, 710, kLaunch));
+  facts_.replay = std::make_shared<const Replay>(step.Made());
+  Find(kFirst, kWait, 481 * kUs);
+  Find(kSecond, kOtherWait, kUs);
+  EXPECT_TRUE(ShareOut(facts_, &found_).empty());
+  EXPECT_EQ(CostOf(kFirst), 3 * kUs);
+  EXPECT_EQ(CostOf(kSecond), 205 * kUs + kUs / 2);
+}
+
+// The host is at its own business until the end of the step: kernels of half the time gain nothing, and what the host
+// gains is not more for them.
+TEST_F(CostsTest, ShorterKernelsBehindTheHostAreTakenOut) {
+  StepEvents step(1000);
+  step.Work(110, 610, 0, step.Call(100, 110, kLaunch));
+  step.Call(990, 1000, kWait);
+  facts_.replay = std::make_shared<const Replay>(step.Made());
+  Advice& shorter = Find(kFirst, kOtherWait, 500 * kUs, Confidence::kHigh);
+  shorter.what_if.work.assign(1, 0.5);
+  shorter.gains = Gains::kBusy;
+  Advice& host = Find(kSecond, kOtherWait, 500 * kUs);
+  host.what_if.gaps.assign(facts_.calls.size(), 1000 * kUs);
+  host.scope = Scope::kRest;
+  EXPECT_EQ(ShareOut(facts_, &found_), std::vector<const Rule*>{&kFirst});
+  // The device is idle until 8 us behind the launch then, and at work for 500.
+  EXPECT_EQ(CostOf(kSecond), 220 * kUs) << "of 490, for which the device is not idle";
+}
+
 TEST_F(CostsTest, WhatIsWorthTooLittleIsTakenOut) {
   OneWait();
   Find(kFirst, kWait, 4 * kUs);

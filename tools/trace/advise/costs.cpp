@@ -46,9 +46,14 @@ class Costs {
     }
     kept_.assign(findings_.size(), false);
     counted_.assign(findings_.size(), false);
+    std::vector<size_t> small;
     for (const size_t i : InOrder()) {
       Advice& advice = findings_[i].verdict.advice;
       if (!advice.cost) continue;
+      if (!IsWorth(alone_[i], kLeastShare)) {
+        small.push_back(i);
+        continue;
+      }
       if (IsReplayed(advice)) {
         ShareReplayed(i);
       } else {
@@ -59,6 +64,12 @@ class Costs {
       if (all_are_one && advice.gains != Gains::kSlowSteps) {
         TakeFrom(advice.gains == Gains::kIdle ? Gains::kBusy : Gains::kIdle, *advice.cost);
       }
+    }
+    // Of waits for the same work each may be worth nothing by itself. What is worth nothing of the device's time is
+    // hidden by the host's.
+    for (const size_t i : small) {
+      const Advice& advice = findings_[i].verdict.advice;
+      if (IsReplayed(advice) && advice.gains == Gains::kIdle && advice.scope > Scope::kGeneral) ShareReplayed(i);
     }
     return TakeOut();
   }
@@ -97,7 +108,9 @@ class Costs {
     WhatIf with = all_;
     with.Add(advice.what_if);
     const int64_t saved = facts_.replay->Saved(with);
-    const int64_t more = std::clamp<int64_t>(saved - saved_, 0, step_);
+    // Of what is left for general ones, nothing is theirs that they would not gain by themselves.
+    const int64_t most = advice.scope <= Scope::kGeneral ? alone_[i] : step_;
+    const int64_t more = std::clamp<int64_t>(saved - saved_, 0, most);
     if (IsWorth(alone_[i] - more, kLeastShare)) {
       const size_t other = MostShared(i, /*sign=*/1);
       if (other != i) {

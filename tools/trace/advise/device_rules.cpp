@@ -87,7 +87,7 @@ Verdict HostBound(const Facts& facts) {
   advice.cost = per_step;
   TakeGaps(
       facts, [&](const CallGroup& group) { return !Has(others, group.place); }, &advice.what_if);
-  advice.scope = Scope::kGeneral;
+  advice.scope = Scope::kRest;
   advice.change = "Give the device more to do for each line of Python: compile the model, or a larger batch.";
   advice.snippet = "model = torch.compile(model)";
   advice.confidence = Confidence::kHigh;
