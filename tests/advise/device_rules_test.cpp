@@ -37,6 +37,35 @@ TEST_F(RulesTest, LaunchBound) {
   ExpectNothing("launch-bound");
 }
 
+// With the launches goes what is between them, for up to 200 us; copies, waits and memory are no part of it.
+TEST_F(RulesTest, WhatIsGoneWithLaunches) {
+  device().kernels = 400 * kSteps;
+  Calls("cudaLaunchKernel", kStep, 400, 0, kUs);
+  Calls("cudaGetLastError", kStep, 400, 0, kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, kMiB, kUs);
+  Calls("cudaStreamSynchronize", kUpload, 1, 0, kUs);
+  Calls("cudaMalloc", kUpload, 1, kMiB, kUs);
+  const WhatIf what_if = Of("launch-bound").advice.what_if;
+  constexpr auto kGone = CallChange::kGone;
+  constexpr auto kStays = CallChange::kStays;
+  EXPECT_EQ(what_if.calls, (std::vector<CallChange>{kGone, kGone, kStays, kStays, kStays}));
+  EXPECT_EQ(what_if.gaps, (std::vector<int64_t>{200 * kUs, 200 * kUs, 0, 0, 0}));
+}
+
+// Launches that are one for each tensor, and what belongs to them.
+TEST_F(RulesTest, WhatIsGoneWithALoopOverTensors) {
+  Kernels("vectorized_elementwise_kernel", kStep, 500, 4 * kUs);
+  Calls("cudaLaunchKernel", kStep, 500, 0, 5 * kUs);
+  Calls("cudaGetLastError", kStep, 500, 0, kUs);
+  Calls("cudaLaunchKernel", kLoss, 1, 0, 5 * kUs);
+  const WhatIf what_if = Of("loop-over-tensors").advice.what_if;
+  constexpr auto kGone = CallChange::kGone;
+  EXPECT_EQ(what_if.calls, (std::vector<CallChange>{kGone, kGone, CallChange::kStays}));
+  EXPECT_GT(what_if.gaps[0], 0);
+  EXPECT_EQ(what_if.gaps[2], 0);
+  EXPECT_EQ(what_if.work, std::vector<double>{0.5}) << "2 us of 4";
+}
+
 TEST_F(RulesTest, NoTensorCores) {
   Kernels("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x64x64_stage3_warpsize2x2x1_tensor16x8x8", kStep, 1,
           4 * kMs);

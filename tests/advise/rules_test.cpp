@@ -114,6 +114,25 @@ TEST_F(RulesTest, ManySmallCopies) {
   ExpectAdvice("exposed-copies", kMs);
 }
 
+// All that is done at their line for each copy is gone with it, and the time before; kernels are not.
+TEST_F(RulesTest, WhatIsGoneWithManySmallCopies) {
+  Calls("cudaStreamIsCapturing", kUpload, 40, 0, kUs);
+  Calls("cudaMemcpyAsync", kUpload, 40, 4096, 10 * kUs);
+  Calls("cudaStreamSynchronize", kUpload, 40, 0, 10 * kUs);
+  Calls("cudaLaunchKernel", kUpload, 40, 0, 10 * kUs);
+  Calls("cudaMemcpyAsync", kUpload, 1, kMiB, 10 * kUs);
+  Calls("cudaMemcpyAsync", kLoss, 1, kMiB, 10 * kUs);
+  const WhatIf what_if = Of("many-small-copies").advice.what_if;
+  constexpr auto kGone = CallChange::kGone;
+  constexpr auto kStays = CallChange::kStays;
+  EXPECT_EQ(what_if.calls, (std::vector<CallChange>{kGone, kGone, kGone, kStays, kStays, kStays}));
+  ASSERT_EQ(what_if.gaps.size(), 6U);
+  EXPECT_GT(what_if.gaps[0], 0);
+  EXPECT_GT(what_if.gaps[1], 0);
+  EXPECT_EQ(what_if.gaps[3], 0);
+  EXPECT_EQ(what_if.gaps[5], 0);
+}
+
 TEST_F(RulesTest, ManyScalarsAreNoCopiesToBePutTogether) {
   Calls("cudaMemcpyAsync", kLoss, 40, 4, 5 * kUs);
   ExpectAdvice("many-small-copies", 200 * kUs);

@@ -187,14 +187,14 @@ Verdict ManySmallCopies(const Facts& facts) {
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying + between) + exposed;
-  // One copy is left, of the few that are enough.
+  // The few copies that are enough are not in it, and kernels of the lines stay.
   const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
-  const auto small = [&](const CallGroup& group) {
-    return Has(lines, group.place) &&
-           (HoldsTheStep(group) || (IsCopyCall(group) && group.most > 0 && group.most <= kSmallCopy));
+  const auto to_copy = [&](const CallGroup& group) {
+    const bool large = IsCopyCall(group) && group.most > kSmallCopy;
+    return group.of_step_thread && Has(lines, group.place) && !IsLaunchCall(group) && !large;
   };
-  ChangeCalls(facts, small, CallChange::kGone, &advice.what_if);
-  TakeGaps(facts, small, &advice.what_if);
+  ChangeCalls(facts, to_copy, CallChange::kGone, &advice.what_if);
+  TakeGaps(facts, to_copy, &advice.what_if);
   ShrinkWork(
       facts,
       [&](const WorkGroup& group) { return IsCopy(group) && group.most <= kSmallCopy && Has(lines, group.place); }, 0,

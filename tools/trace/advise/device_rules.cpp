@@ -10,6 +10,7 @@
 #include "tools/trace/advise/convolutions.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
+#include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/kernel_name.h"
 
 namespace slipstream::advise {
@@ -109,9 +110,13 @@ Verdict LaunchBound(const Facts& facts) {
       "idle for " + report::Time(per_step) + " per step while the host was launching"};
   advice.cost = per_step;
   advice.scope = Scope::kGeneral;
-  ChangeCalls(facts, IsLaunchCall, CallChange::kGone, &advice.what_if);
   // What PyTorch does between two launches is gone with them; what the program does for longer is not.
-  TakeGaps(facts, IsLaunchCall, &advice.what_if, kBetweenLaunches);
+  const auto to_launch = [](const CallGroup& group) {
+    const report::CallKind kind = report::KindOf(group.function);
+    return kind == report::CallKind::kLaunch || kind == report::CallKind::kOther;
+  };
+  ChangeCalls(facts, to_launch, CallChange::kGone, &advice.what_if);
+  TakeGaps(facts, to_launch, &advice.what_if, kBetweenLaunches);
   const auto launches = ByPlace(facts.calls, [](const CallGroup& group) { return IsLaunchCall(group); });
   advice.places = PlacesOf(launches);
   advice.change = "Launch the step as one graph.";
@@ -211,9 +216,11 @@ Verdict LoopOverTensors(const Facts& facts) {
                      report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, launching + between);
-  const auto launched = [&](const CallGroup& group) { return IsLaunchCall(group) && Has(places, group.place); };
-  ChangeCalls(facts, launched, CallChange::kGone, &advice.what_if);
-  TakeGaps(facts, launched, &advice.what_if);
+  const auto to_launch = [&](const CallGroup& group) {
+    return group.of_step_thread && Has(places, group.place) && !IsCopyCall(group) && !IsWaitCall(group);
+  };
+  ChangeCalls(facts, to_launch, CallChange::kGone, &advice.what_if);
+  TakeGaps(facts, to_launch, &advice.what_if);
   const double mean = static_cast<double>(all.time) / static_cast<double>(all.count);
   ShrinkWork(
       facts, [&](const WorkGroup& group) { return IsPointwise(group.kernel) && Has(places, group.place); },
