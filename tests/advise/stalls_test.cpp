@@ -100,9 +100,9 @@ TEST_F(StallsTest, AnotherThread) {
 // A wait for kernels that take longer is theirs.
 TEST_F(StallsTest, WaitsAndWhatTheyAreFor) {
   SlowStepFacts& slow = Slow(Part::kSynchronizes);
-  Expect("kernels are no longer than usual", "nvidia-smi pmon");
+  Expect("and not for longer kernels", "nvidia-smi pmon");
   slow.kernels_grew = 49 * kMs;
-  Expect("kernels are no longer than usual", "nvidia-smi pmon");
+  Expect("and not for longer kernels", "nvidia-smi pmon");
   slow.kernels_grew = 50 * kMs;
   Expect("more kernels run in them, or longer ones", "those steps compute");
   slow.kernels_factor = 1.8;
@@ -122,12 +122,14 @@ TEST_F(StallsTest, OnlyIdleTimeIsLost) {
   ASSERT_EQ(Stalls(facts_).kind, Verdict::Kind::kAdvice);
   EXPECT_EQ(Stalls(facts_).advice.cost, 30 * kMs / 100);
   EXPECT_TRUE(Says("30.0 ms of that with an idle device"));
+  // More kernels are no reason for idle time.
+  facts_.slow_steps[0].kernels_grew = 100 * kMs;
+  EXPECT_NE(Stalls(facts_).advice.finding.find("not for longer kernels"), std::string::npos);
   facts_.step_idle[kSlowStep] = 200 * kMs;  // nonsense: no more than the step is longer
   EXPECT_EQ(Stalls(facts_).advice.cost, kMs);
   EXPECT_FALSE(Says("idle device"));
   // Slower kernels are lost time of a busy device.
   facts_.step_idle[kSlowStep] = 2 * kMs;
-  facts_.slow_steps[0].kernels_grew = 100 * kMs;
   facts_.slow_steps[0].kernels_factor = 2;
   facts_.slow_steps[0].all_kernels = true;
   EXPECT_EQ(Stalls(facts_).advice.cost, kMs);
@@ -146,6 +148,14 @@ TEST_F(StallsTest, WhatMostOfTheTimeWentTo) {
 TEST_F(StallsTest, NothingIsSlow) {
   facts_.step_times[kSlowStep] = 10 * kMs;
   Slow(Part::kAllocator);
+  EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kNothing);
+}
+
+// With more than a quarter of them slow, the loop is like that, and its steps are replayed as they are.
+TEST_F(StallsTest, ManySlowStepsAreNoStalls) {
+  for (size_t i = 0; i < 25; ++i) facts_.step_times[i] = 110 * kMs;
+  EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kAdvice);
+  facts_.step_times[25] = 110 * kMs;
   EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kNothing);
 }
 

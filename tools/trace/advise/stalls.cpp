@@ -46,7 +46,7 @@ constexpr std::array<CauseText, kCauses> kTexts = {{
     {"Some steps take far longer than the rest: another thread of the process is in a CUDA call.",
      "Look at that call: the thread that makes the steps waits for it, or is held up by it.",
      "slipstream report RUN  # lines of other threads", Confidence::kMedium},
-    {"Some steps take far longer than the rest: the host waits, and kernels are no longer than usual.",
+    {"Some steps take far longer than the rest: the host waits, and not for longer kernels.",
      "Look at who else uses the device or the bus, and at ranks that come late.", "nvidia-smi pmon",
      Confidence::kMedium},
     {"Some steps take far longer than the rest.",
@@ -54,13 +54,15 @@ constexpr std::array<CauseText, kCauses> kTexts = {{
      "slipstream export RUN --perfetto trace.gz", Confidence::kLow},
 }};
 
-Cause CauseOf(const SlowStepFacts& slow) {
+// `by_idle`: the time that is lost is known to be the device's idle time, for which more work of it is no reason.
+Cause CauseOf(const SlowStepFacts& slow, bool by_idle) {
   if (!slow.step.part) return Cause::kUnknown;
   if (*slow.step.part == Part::kAllocator) return Cause::kMemory;
   // A kernel's code is loaded when it is launched first.
   if (slow.loads > 0 || *slow.step.part == Part::kLaunches) return Cause::kCode;
   if (slow.kernels_grew >= slow.step.grew / 2) {
-    return slow.all_kernels && slow.kernels_factor > 1 ? Cause::kClock : Cause::kKernels;
+    if (slow.all_kernels && slow.kernels_factor > 1) return Cause::kClock;
+    if (!by_idle) return Cause::kKernels;
   }
   switch (*slow.step.part) {
     case Part::kOutside:
@@ -92,11 +94,14 @@ std::string AboutKernels(const SlowStepFacts& slow) {
 }
 
 // What most of the extra time went to, and its place in kTexts.
-Cause MostOf(const std::vector<SlowStepFacts>& steps) {
+Cause MostOf(const std::vector<SlowStepFacts>& steps, bool by_idle) {
   std::array<int64_t, kCauses> times{};
-  for (const SlowStepFacts& slow : steps) report::AddTo(&times[static_cast<size_t>(CauseOf(slow))], slow.step.grew);
+  for (const SlowStepFacts& slow : steps)
+    report::AddTo(&times[static_cast<size_t>(CauseOf(slow, by_idle))], slow.step.grew);
   return static_cast<Cause>(std::max_element(times.begin(), times.end()) - times.begin());
 }
+
+bool KnowsIdle(const Facts& facts) { return facts.step_idle.size() == facts.step_times.size(); }
 
 struct Loss {
   uint64_t slow = 0;   // steps
@@ -108,7 +113,7 @@ struct Loss {
 // is idle, beyond what is usual, or works more slowly.
 Loss LossOf(const Facts& facts, Cause cause) {
   const auto median = static_cast<int64_t>(facts.process->step_time.median);
-  const bool by_idle = cause != Cause::kClock && facts.step_idle.size() == facts.step_times.size();
+  const bool by_idle = cause != Cause::kClock && KnowsIdle(facts);
   const int64_t usual = by_idle ? report::DistributionOf(facts.step_idle).median : 0;
   Loss loss;
   for (size_t i = 0; i < facts.step_times.size(); ++i) {
@@ -127,10 +132,13 @@ Verdict Stalls(const Facts& facts) {
   constexpr size_t kListed = 3;
   if (facts.step_times.size() < 20) return Verdict::Abstain("needs twenty measured steps");
   const auto median = static_cast<int64_t>(facts.process->step_time.median);
-  const Cause cause = facts.slow_steps.empty() ? Cause::kUnknown : MostOf(facts.slow_steps);
+  const bool by_idle = KnowsIdle(facts);
+  const Cause cause = facts.slow_steps.empty() ? Cause::kUnknown : MostOf(facts.slow_steps, by_idle);
   const auto [slow, longer, lost] = LossOf(facts, cause);
   const int64_t per_step = lost / static_cast<int64_t>(facts.step_times.size());
-  if (slow == 0 || ShareOfStep(facts, per_step) < 0.02) return Verdict::Nothing();
+  // What a quarter of the steps do is the loop's own way.
+  if (slow == 0 || 4 * slow > facts.step_times.size()) return Verdict::Nothing();
+  if (ShareOfStep(facts, per_step) < 0.02) return Verdict::Nothing();
   const CauseText& text = kTexts[static_cast<size_t>(cause)];
   Advice advice;
   advice.finding = text.finding;
@@ -142,7 +150,7 @@ Verdict Stalls(const Facts& facts) {
                               " of that with an idle device: the rest is work, which the steps before had left to it");
   }
   for (const SlowStepFacts& one : facts.slow_steps) {
-    if (CauseOf(one) != cause) continue;
+    if (CauseOf(one, by_idle) != cause) continue;
     if (advice.evidence.size() < 2 + kListed) advice.evidence.push_back(Evidence(one, median));
     if (!one.step.place) continue;
     const Place place = {one.step.place->file, one.step.place->line, one.step.place->function};
@@ -150,7 +158,7 @@ Verdict Stalls(const Facts& facts) {
   }
   if (cause == Cause::kClock) {
     const auto one = std::find_if(facts.slow_steps.begin(), facts.slow_steps.end(),
-                                  [](const SlowStepFacts& of) { return CauseOf(of) == Cause::kClock; });
+                                  [&](const SlowStepFacts& of) { return CauseOf(of, by_idle) == Cause::kClock; });
     advice.evidence.push_back(AboutKernels(*one));
   }
   advice.cost = per_step;
