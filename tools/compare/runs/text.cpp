@@ -196,16 +196,17 @@ std::string Lines(const RunsComparison& comparison) {
   return text;
 }
 
-// "30 x", "30 -> 12 x"
+// "30 x", "30 -> 12 x", "12 x [new]"
 std::string Counts(const WorkChange& work) {
   const std::string first = report::Number(work.counts[0]);
   const std::string second = report::Number(work.counts[1]);
+  if (work.counts[0] == 0) return second + " x [new]";
+  if (work.counts[1] == 0) return first + " x [gone]";
   return first == second ? first + " x" : first + " -> " + second + " x";
 }
 
 std::string WorkRow(const WorkChange& work) {
-  const char* const marks = work.counts[0] == 0 ? " [new]" : work.counts[1] == 0 ? " [gone]" : "";
-  const std::string behind = "  " + Counts(work) + marks;
+  const std::string behind = "  " + Counts(work);
   const size_t room = kLabel - std::min(kLabel - 8, behind.size());
   return Row(PadRight(Cut(Escape(work.name), room), room) + behind, work.times[0], work.times[1]);
 }
