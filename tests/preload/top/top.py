@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import time
 import unittest
 
 SLIPSTREAM, TRACED, LIBRARIES = sys.argv[1:4]
@@ -109,11 +110,11 @@ def top(*arguments, **more):
 
 
 class Terminal:
-    """`slipstream top` on a terminal of 80 columns and 24 rows, and what it has written there."""
+    """`slipstream top` on a terminal of 80 columns, and what it has written there."""
 
-    def __init__(self, *arguments, **more):
+    def __init__(self, *arguments, rows=24, **more):
         self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.process = subprocess.Popen([SLIPSTREAM, "top", *arguments], env=variables(TERM="xterm-256color", **more), stdin=slave,
@@ -122,8 +123,9 @@ class Terminal:
 
     def read_until(self, wanted):
         start = len(self.text)
+        until = time.monotonic() + LIMIT_S
         while not re.search(wanted, self.text[start:]):
-            ready, _, _ = select.select([self.master], [], [], LIMIT_S)
+            ready, _, _ = select.select([self.master], [], [], max(0, until - time.monotonic()))
             assert ready, f"{wanted!r} never came: {self.text[start:]!r}"
             self.text += os.read(self.master, 65536).decode(errors="replace")
 
@@ -340,7 +342,7 @@ class Top(unittest.TestCase):
     def test_the_machine_on_a_terminal(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
-        terminal = Terminal()
+        terminal = Terminal(rows=300)  # for every run that tests beside this one have
         terminal.read_until(rf"(?s)\b{run.pid}\b.*detail")
         terminal.press("\r")
         terminal.read_until("esc")
