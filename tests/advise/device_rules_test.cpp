@@ -124,6 +124,16 @@ TEST_F(RulesTest, LoopOverTensors) {
   ExpectNothing("loop-over-tensors");
 }
 
+// A deep network's layers launch as many, and products beside them.
+TEST_F(RulesTest, AForwardPassIsNoLoopOverTensors) {
+  Kernels("vectorized_elementwise_kernel", kStep, 500, 4 * kUs);
+  Calls("cudaLaunchKernel", kStep, 500, 0, 5 * kUs);
+  Kernels("sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64", kStep, 50, 4 * kUs);
+  ExpectAdvice("loop-over-tensors", 2500 * kUs);
+  Kernels("layer_norm_kernel", kStep, 1, 4 * kUs);
+  ExpectNothing("loop-over-tensors");
+}
+
 TEST_F(RulesTest, ZeroGradMemsets) {
   Calls("cudaMemsetAsync", kStep, 29, kMiB, 10 * kUs);
   ExpectNothing("zero-grad-memsets");

@@ -1,4 +1,4 @@
-"""Trains a recurrent network on spectrograms, which workers make of sounds."""
+"""Trains convolutions on spectrograms, which workers make of sounds."""
 
 import torch
 import torch.nn.functional as F
@@ -29,15 +29,17 @@ class Listener(nn.Module):
 
     def __init__(self, width):
         super().__init__()
-        self.layers = nn.GRU(257, width, 2, batch_first=True)
+        channels = [257, width, width, width]
+        layers = [layer for pair in zip(channels, channels[1:]) for layer in (nn.Conv1d(*pair, 5, padding=2), nn.GELU())]
+        self.layers = nn.Sequential(*layers)
         self.head = nn.Linear(width, 30)
 
     def forward(self, spectra):
-        return self.head(self.layers(spectra)[0].mean(1))
+        return self.head(self.layers(spectra.transpose(1, 2)).mean(2))
 
 
 def main():
-    args = loop.options(__doc__, steps=80, samples=16000, batch=96, width=768)
+    args = loop.options(__doc__, steps=80, samples=16000, batch=96, width=512)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"

@@ -27,7 +27,7 @@ class Journal:
 
 
 def main():
-    args = loop.options(__doc__, steps=60, size=96, batch=256, photos=20000)
+    args = loop.options(__doc__, steps=60, size=96, batch=768, photos=100000)
     torch.manual_seed(0)
     device = torch.device(args.device)
     model = torchvision.models.resnet18(num_classes=100).to(device, memory_format=torch.channels_last)

@@ -8,7 +8,7 @@ from networks import UNet
 
 
 def main():
-    args = loop.options(__doc__, steps=60, size=64, batch=128, width=48)
+    args = loop.options(__doc__, steps=60, size=64, batch=256, width=48)
     torch.manual_seed(0)
     device = torch.device(args.device)
     model = UNet(4, 3, args.width).to(device, memory_format=torch.channels_last)
@@ -22,7 +22,7 @@ def main():
         if args.fixed:
             noise = torch.randn(images.shape, device=device)
         else:
-            noise = torch.randn(images.shape).to(device)  # fault: built-on-the-host
+            noise = torch.randn(images.shape).to(device)  # fault: built-on-the-host|loader-in-process
         times = torch.randint(1000, (args.batch,), device=device)
         noisy = kept[times].sqrt() * images + (1 - kept[times]).sqrt() * noise
         levels = (times / 1000).view(-1, 1, 1, 1).expand(-1, 1, args.size, args.size)

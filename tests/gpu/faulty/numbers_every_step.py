@@ -16,17 +16,17 @@ def clip_by_hand(parameters):
 
 
 def main():
-    args = loop.options(__doc__, steps=80, width=1024, layers=30, batch=8192)
+    args = loop.options(__doc__, steps=40, width=512, layers=80, batch=32768)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]
     model = nn.Sequential(*layers, nn.Linear(args.width, 10)).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device.type == "cuda")
-    features = torch.randn(8 * args.batch, args.width, device=device)
-    labels = torch.randint(10, (8 * args.batch,), device=device)
+    features = torch.randn(4 * args.batch, args.width, device=device)
+    labels = torch.randint(10, (4 * args.batch,), device=device)
     total = torch.zeros((), device=device)
     for step in range(args.steps):
-        begin = step % 8 * args.batch
+        begin = step % 4 * args.batch
         x, y = features[begin : begin + args.batch], labels[begin : begin + args.batch]
         with torch.autocast(device.type, dtype=torch.bfloat16):
             loss = F.cross_entropy(model(x).float(), y)

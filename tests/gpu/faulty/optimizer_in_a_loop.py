@@ -38,7 +38,7 @@ class MomentumOfAll(Momentum):
 
 
 def main():
-    args = loop.options(__doc__, steps=80, width=512, layers=20, batch=16384)
+    args = loop.options(__doc__, steps=40, width=512, layers=80, batch=8192)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.LayerNorm(args.width))]

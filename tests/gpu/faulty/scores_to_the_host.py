@@ -10,7 +10,7 @@ from networks import UNet
 
 
 def main():
-    args = loop.options(__doc__, steps=60, size=128, batch=32, classes=21, width=48)
+    args = loop.options(__doc__, steps=40, size=128, batch=96, classes=21, width=48)
     torch.manual_seed(0)
     device = torch.device(args.device)
     model = UNet(3, args.classes, args.width).to(device, memory_format=torch.channels_last)

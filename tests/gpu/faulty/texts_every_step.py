@@ -22,7 +22,7 @@ class Matcher(nn.Module):
 
 
 def main():
-    args = loop.options(__doc__, steps=80, texts=32768, depth=1024, width=2048, layers=8, batch=2048)
+    args = loop.options(__doc__, steps=80, texts=32768, depth=1024, width=2048, layers=8, batch=6144)
     torch.manual_seed(0)
     device = torch.device(args.device)
     texts = F.normalize(torch.randn(args.texts, args.depth), dim=1)

@@ -27,7 +27,7 @@ class Parts:
 
 
 def main():
-    args = loop.options(__doc__, steps=60, size=96, batch=256)
+    args = loop.options(__doc__, steps=60, size=96, batch=512)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"

@@ -29,8 +29,9 @@ def main():
     on_gpu = device.type == "cuda"
     model = LanguageModel(96, args.width, args.layers, args.heads, args.length).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=on_gpu, capturable=on_gpu)
-    text = torch.randint(96, (64, args.batch, args.length + 1), device=device)
-    batch, total = text[0].clone(), torch.zeros((), device=device)
+    text = torch.randint(96, (64, args.batch, args.length + 1))
+    text = text.pin_memory() if on_gpu else text
+    batch, total = text[0].to(device), torch.zeros((), device=device)
 
     def step():
         logits = model(batch[:, :-1])
@@ -42,7 +43,7 @@ def main():
 
     train = in_a_graph(step) if on_gpu and args.fixed else step
     for number in range(args.steps):
-        batch.copy_(text[number % len(text)])
+        batch.copy_(text[number % len(text)], non_blocking=True)
         train()
     print(f"loss {total.item() / args.steps:.3f}")
 

@@ -20,6 +20,7 @@ def findings(*rules, steps=30, step_ms=10.0):
             {
                 "rule": rule,
                 "cost_per_step_ns": None if cost is None else cost * 1e6,
+                "at_stake_per_step_ns": 4e6,
                 "places": [{"file": "/somewhere/script.py", "line": line}],
             }
             for rule, cost, line in rules
@@ -126,6 +127,16 @@ class Gains(unittest.TestCase):
         self.assertIn("no steps", problems(row(4, 4), repaired=findings(steps=0))[0])
         many = findings(("loader-wait", 6, 7), ("host-bound", 5, 9))
         self.assertEqual(["all costs are 11.00 ms, more than a step"], problems(row(4, 4), found=many))
+
+    def test_what_little_a_repair_leaves_is_not_found_again(self):
+        again = lambda before, after: advice.found_again(["loader-wait"], findings(("loader-wait", before, 7)), findings(("loader-wait", after, 7)))
+        self.assertEqual([], again(4, 1.3))  # a third is left
+        self.assertEqual(["loader-wait"], again(4, 1.4))
+        self.assertEqual([], again(0.5, 0.29))  # less than 3 % of a step of 10 ms
+        self.assertEqual(["loader-wait"], again(0.5, 0.31))
+        self.assertEqual(["loader-wait"], again(None, None), "4 ms of a step each time")
+        self.assertEqual(["loader-wait"], again(4, None))
+        self.assertEqual([], advice.found_again(["loader-wait"], findings(("loader-wait", 4, 7)), findings(("host-bound", 4, 7))))
 
     def test_rows_are_a_table(self):
         rows = [row(4, 4, low=3), row(None, 2), row(1, 2, "host-bound")]

@@ -107,9 +107,14 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
                        report::Time(facts.PerStep(again.time)) + " to get memory again"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(report::Sum(sum.time, again.time)));
+    // The line goes, with whatever it calls beside (it waits for the device first) and what it does from one free to
+    // the next.
+    constexpr int64_t kBetweenFrees = 50 * kMicrosecond;
+    const auto here = [&](const CallGroup& group) { return group.of_step_thread && group.place == sum.place; };
     ChangeCalls(
-        facts, [&](const CallGroup& group) { return IsMalloc(group) || (IsFree(group) && group.place == sum.place); },
-        CallChange::kGone, &advice.what_if);
+        facts, [&](const CallGroup& group) { return IsMalloc(group) || here(group); }, CallChange::kGone,
+        &advice.what_if);
+    TakeGaps(facts, here, &advice.what_if, kBetweenFrees);
     advice.scope = Scope::kSpecific;
     advice.change = "Take empty_cache() out of the loop: it makes no memory available to the same program.";
     advice.snippet = "# torch.cuda.empty_cache()";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_map>
@@ -86,6 +87,7 @@ class Reading {
       handles_.resize(stretches_.size());
       handles_[at].emplace_back(row.Number(7), row.Number(5));
     }
+    LeaveOutBystanders();
   }
 
   void Work(const char* table, const std::string& columns, bool is_kernel) {
@@ -153,6 +155,37 @@ class Reading {
   }
 
  private:
+  // Threads beside the one that makes the steps that ask devices for nothing and wait for nothing, such as the one of a
+  // loader that pins batches: what they call is no reason for the host's time.
+  void LeaveOutBystanders() {
+    std::set<int64_t> at_work = {facts_.process->step_thread};
+    for (size_t at = 0; at < handles_.size(); ++at) {
+      for (size_t i = 0; i < handles_[at].size(); ++i) {
+        const Replay::Call& call = stretches_[at].calls[i];
+        if (call.group == Replay::kNone) continue;
+        const CallGroup& group = facts_.calls[call.group];
+        const bool works =
+            IsLaunchCall(group) || IsCopyCall(group) || group.function.find("Memset") != std::string::npos;
+        if (works || call.waits != Replay::Waits::kNever) at_work.insert(handles_[at][i].second);
+      }
+    }
+    std::vector<std::vector<uint32_t>> numbers(handles_.size());  // the new ones, by the old ones
+    for (size_t at = 0; at < handles_.size(); ++at) {
+      uint32_t kept = 0;
+      for (size_t i = 0; i < handles_[at].size(); ++i) {
+        const bool stays = at_work.contains(handles_[at][i].second);
+        numbers[at].push_back(stays ? kept : Replay::kNone);
+        if (!stays) continue;
+        stretches_[at].calls[kept] = stretches_[at].calls[i];
+        handles_[at][kept++] = handles_[at][i];
+      }
+      stretches_[at].calls.resize(kept);
+      handles_[at].resize(kept);
+    }
+    for (auto& [correlation, place] : calls_) {
+      if (place.first != Replay::kNone) place.second = numbers[place.first][place.second];
+    }
+  }
   // Copies may run on a stream of slipstream's.
   bool NamesItsStream(const Replay::Call& call) const {
     if (call.group == Replay::kNone) return false;

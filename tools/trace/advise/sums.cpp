@@ -50,8 +50,15 @@ std::vector<PlaceSum> LoopLines(const Facts& facts) {
   auto sums = ByPlace(facts.work, [](const WorkGroup& group) {
     return IsPointwise(group.kernel) && group.kernel.find("multi_tensor") == std::string::npos && group.place.known();
   });
+  // A line that launches products and convolutions too is a forward or a backward pass.
+  const auto others = ByPlace(facts.work, [](const WorkGroup& group) {
+    return !group.kernel.empty() && !IsPointwise(group.kernel) && group.place.known();
+  });
   std::erase_if(sums, [&](const PlaceSum& sum) {
-    return facts.CountPerStep(sum.count) < kMany || sum.time / static_cast<int64_t>(sum.count) > kShort;
+    const auto same =
+        std::find_if(others.begin(), others.end(), [&](const auto& other) { return other.place == sum.place; });
+    return facts.CountPerStep(sum.count) < kMany || sum.time / static_cast<int64_t>(sum.count) > kShort ||
+           (same != others.end() && same->count * 10 > sum.count);
   });
   return sums;
 }

@@ -159,7 +159,9 @@ Verdict LoaderWait(const Facts& facts) {
   Advice& advice = verdict.advice;
   advice.finding = "The loop waits for its data: the loader's workers are too slow.";
   std::string line = report::Counted(static_cast<uint64_t>(workers.most), "worker process", "worker processes");
-  if (workers.time > 0) line += ", of which " + report::Number(workers.wanted()) + " had work on average";
+  // Those that had ended by the time of a look are not known to have worked before.
+  if (workers.time > 0 && workers.wanted() >= 0.5)
+    line += ", of which " + report::Number(workers.wanted()) + " had work on average";
   advice.evidence.push_back(line);
   const auto processors = facts.ProcessorsToUse();
   advice.change = "More loader workers, or less work for each item.";
