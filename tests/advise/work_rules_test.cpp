@@ -171,7 +171,7 @@ TEST_F(RulesTest, ALittleOfTheSameIsNotWorthAChange) {
 
 TEST_F(RulesTest, OneLineHasOneFinding) {
   facts_.fingerprinted = kSteps;
-  constexpr int64_t kImages = 32 * 3 * 224 * 224 * 4;
+  constexpr int64_t kImages = int64_t{32} * 3 * 224 * 224 * 4;
   Upload(kImages, kMs);
   Calls("cudaMemcpyAsync", kUpload, 1, kImages, 50 * kUs);
   device().times.copies_alone = static_cast<int64_t>(kSteps) * kMs;

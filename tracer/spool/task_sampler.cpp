@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -232,7 +233,7 @@ std::vector<TaskSample> TaskSampler::Look(uint64_t now_ns, std::span<const Threa
 
 std::optional<uint64_t> TaskSampler::LimitThousandths() const {
   if (!quota_) return std::nullopt;
-  return static_cast<uint64_t>(*quota_ * 1000 + 0.5);
+  return static_cast<uint64_t>(std::llround(*quota_ * 1000));
 }
 
 // Processors. cpu.max: "max 100000", or quota and period in us; cpu.cfs_quota_us: -1, or the quota.
