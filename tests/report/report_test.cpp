@@ -976,8 +976,9 @@ TEST_F(ReportTest, EveryDecisionCounts) {
   const std::string skipped = "(SELECT id FROM StringIds WHERE value = 'transfer.sync.skipped')";
   const std::string settled = "(SELECT id FROM StringIds WHERE value = 'transfer.sync.settled.query')";
   Execute(database_, "INSERT INTO SLIPSTREAM_DECISION_EVENTS VALUES (" + in_step + ", 1, 1, 1, NULL, " + skipped +
-                         ", 100, 0, 0, 0, NULL), (" + before + ", 1, 1, 1, NULL, " + skipped + ", 11, 0, 0, 0, NULL), (" + in_step +
-                         ", 1, 1, 1, NULL, " + settled + ", 0, 30, -30, 1, NULL)");
+                         ", 100, 0, 0, 0, NULL), (" + before + ", 1, 1, 1, NULL, " + skipped +
+                         ", 11, 0, 0, 0, NULL), (" + in_step + ", 1, 1, 1, NULL, " + settled +
+                         ", 0, 30, -30, 1, NULL)");
   const Report report = Make();
   EXPECT_EQ(report.processes[0].decisions.size(), 2U);
   const DecisionReport one = of(report, "transfer.sync.skipped");

@@ -268,7 +268,8 @@ TEST_F(RunWatchTest, TracesStandBesideTheCounters) {
     ASSERT_TRUE(process.trace && process.trace->steps);
     EXPECT_EQ(process.trace->steps->seen, 9U);
   }
-  for (const ProcessView& process : view.processes) EXPECT_EQ(process.slowest, process.pid == 100'000'001) << process.pid;
+  for (const ProcessView& process : view.processes)
+    EXPECT_EQ(process.slowest, process.pid == 100'000'001) << process.pid;
 }
 
 }  // namespace

@@ -329,7 +329,8 @@ TEST_F(CheckTest, WhatCannotHaveHappenedSo) {
                   "3, 3, 0)"),
             List{"dropped_sums"});
   const std::string event = "INSERT INTO SLIPSTREAM_DECISION_EVENTS SELECT start + ";
-  const std::string rest = ", 1, 1, 1, correlationId, nameId, 0, 0, 0, 0, NULL FROM CUPTI_ACTIVITY_KIND_RUNTIME LIMIT 1";
+  const std::string rest =
+      ", 1, 1, 1, correlationId, nameId, 0, 0, 0, 0, NULL FROM CUPTI_ACTIVITY_KIND_RUNTIME LIMIT 1";
   EXPECT_EQ(after(event + "100" + rest), List()) << "at its end";
   EXPECT_EQ(after(event + "101" + rest), List{"decisions_outside"});
 }
