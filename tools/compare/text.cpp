@@ -38,27 +38,6 @@ std::string Interval(const Estimate& estimate) {
   return Printed(decimals, estimate.low) + " to " + Printed(decimals, estimate.high);
 }
 
-// Words in lines of kWidth, each line behind `indent`; the first begins with `head`.
-std::string Wrapped(const std::string& head, const std::string& indent, const std::string& text) {
-  std::string result;
-  std::string line = head;
-  bool has_words = false;
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    at = end + 1;
-    if (has_words && line.size() + 1 + word.size() > kWidth) {
-      result += line + "\n";
-      line = indent;
-      has_words = false;
-    }
-    line += (has_words ? " " : "") + word;
-    has_words = true;
-  }
-  return result + line + "\n";
-}
-
 std::string Sentence(const std::string& text) { return Wrapped("  ", "    ", text); }
 
 std::string Count(size_t count, const char* one, const char* more) {
@@ -319,6 +298,26 @@ std::string Seen(const Comparison& comparison) {
 }
 
 }  // namespace
+
+std::string Wrapped(const std::string& head, const std::string& indent, const std::string& text) {
+  std::string result;
+  std::string line = head;
+  bool has_words = false;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (has_words && line.size() + 1 + word.size() > kWidth) {
+      result += line + "\n";
+      line = indent;
+      has_words = false;
+    }
+    line += (has_words ? " " : "") + word;
+    has_words = true;
+  }
+  return result + line + "\n";
+}
 
 std::string FormatSeconds(double seconds) {
   struct Unit {

@@ -16,6 +16,9 @@ std::string FormatFigure(const Comparison& comparison, const Figure& figure);
 // "12.31 s", "8.374 ms"
 std::string FormatSeconds(double seconds);
 
+// Words in lines of 80 columns, each line behind `indent`; the first begins with `head`.
+std::string Wrapped(const std::string& head, const std::string& indent, const std::string& text);
+
 std::string FormatComparison(const Comparison& comparison);
 std::string ComparisonJson(const Comparison& comparison, int exit_status);
 

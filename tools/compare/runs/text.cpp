@@ -26,26 +26,6 @@ constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 12;
 constexpr size_t kLabel = kWidth - 2 - 3 * kColumn;
 
-// Words in lines of kWidth; the first begins with `head`, the others with `indent`.
-std::string Wrapped(const std::string& head, const std::string& indent, const std::string& words) {
-  std::string result;
-  std::string line = head;
-  bool has_words = false;
-  for (size_t at = 0; at < words.size();) {
-    const size_t end = std::min(words.find(' ', at), words.size());
-    const std::string word = words.substr(at, end - at);
-    at = end + 1;
-    if (has_words && line.size() + 1 + word.size() > kWidth) {
-      result += line + "\n";
-      line = indent;
-      has_words = false;
-    }
-    line += (has_words ? " " : "") + word;
-    has_words = true;
-  }
-  return result + line + "\n";
-}
-
 std::string Sentence(const std::string& words) { return Wrapped("", "  ", words); }
 
 // Less than half a nanosecond is none: a difference of sums that are whole ones.
