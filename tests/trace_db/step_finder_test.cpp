@@ -142,6 +142,27 @@ TEST_F(StepFinderTest, BatchesThatAreMadeOnTheDevice) {
   EXPECT_EQ(Found(), kForward);
 }
 
+// Captured into a CUDA graph, the lines of a step run in its warm-up only: three times, or eleven under DDP.
+TEST_F(StepFinderTest, AStepThatWasCaptured) {
+  for (const int warm_up : {4, 12}) {
+    visits_.clear();
+    Train(warm_up);
+    for (int step = 0; step < 1000; ++step) Visit({kWeights, kLayer + 50});
+    EXPECT_EQ(Found(), kWeights) << warm_up;
+  }
+}
+
+// What runs for a short while only is not the program's loop, however regular it is.
+TEST_F(StepFinderTest, ALoopThatSoonEndsIsNoStep) {
+  for (int parameter = 0; parameter < 300; ++parameter) Visit({kWeights, kLayer + 50});
+  uint32_t state = 1;
+  for (int i = 0; i < 3000; ++i) {
+    state = state * 1'664'525 + 1'013'904'223;
+    Visit(kLayer + (state >> 16) % 40);
+  }
+  EXPECT_EQ(Found(), std::nullopt);
+}
+
 TEST_F(StepFinderTest, NoLoop) {
   EXPECT_EQ(Found(), std::nullopt);
   for (uint32_t line = 1; line < 500; ++line) Visit(line);

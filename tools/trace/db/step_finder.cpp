@@ -73,6 +73,24 @@ Periods PeriodsOf(std::span<const LineVisit> visits, const Lines& lines, const L
   return {Median(shares), Median(likenesses)};
 }
 
+// Whether most of what the thread did lies between the first visit of this line and the last.
+bool IsMostOfTheThread(std::span<const LineVisit> visits, const Line& line) {
+  return 2 * (line.visits.back() - line.visits.front()) >= visits.size();
+}
+
+// Lines that are not visited at all while the middle half of this one's visits are: of what comes before the loop or
+// behind it, such as the warm-up of a step that is captured into a CUDA graph, whose own lines never run again.
+std::set<uint32_t> LinesOfOtherTimes(const Lines& lines, const Line& line) {
+  const size_t first = line.visits[line.visits.size() / 4];
+  const size_t last = line.visits[line.visits.size() * 3 / 4];
+  std::set<uint32_t> others;
+  for (const auto& [site, other] : lines) {
+    const auto at = std::lower_bound(other.visits.begin(), other.visits.end(), first);
+    if (at == other.visits.end() || *at > last) others.insert(site);
+  }
+  return others;
+}
+
 // Lines that are in few periods of this one, and in those again and again: of another loop, which runs between two
 // visits of this line now and then, as an evaluation does. What else a step has, seen from a line inside a loop of the
 // step, is in few periods too, but once in each.
@@ -168,22 +186,31 @@ std::optional<uint32_t> FindStepLine(std::span<const LineVisit> visits) {
     return of_a != of_b ? of_a > of_b : a.second->visits[0] < b.second->visits[0];
   });
   if (candidates.size() > kMostCandidates) candidates.resize(kMostCandidates);
-  for (const bool copies : {true, false}) {
-    for (const auto& [site, line] : candidates) {
-      if (copies && !line->copies) continue;
-      const Periods periods = PeriodsOf(visits, lines, *line);
-      const double least = copies ? kLeastShare : kLeastShareWithoutCopies;
-      if (periods.share >= least && periods.likeness >= kLeastLikeness) return site;
-    }
+  const auto begins_a_step = [&](const Line& line, double least_share, const std::set<uint32_t>& others = {}) {
+    const Periods periods = PeriodsOf(visits, lines, line, others);
+    return periods.share >= least_share && periods.likeness >= kLeastLikeness;
+  };
+  std::optional<uint32_t> for_a_while;
+  for (const auto& [site, line] : candidates) {
+    if (!line->copies || !begins_a_step(*line, kLeastShare)) continue;
+    if (IsMostOfTheThread(visits, *line)) return site;
+    if (!for_a_while) for_a_while = site;
+  }
+  // A captured step leaves few lines to its loop, and all its lines to its warm-up.
+  for (const auto& [site, line] : candidates) {
+    if (!line->copies || !IsMostOfTheThread(visits, *line)) continue;
+    if (begins_a_step(*line, kLeastShare, LinesOfOtherTimes(lines, *line))) return site;
+  }
+  if (for_a_while) return for_a_while;
+  for (const auto& [site, line] : candidates) {
+    if (begins_a_step(*line, kLeastShareWithoutCopies)) return site;
   }
   // An evaluation may have as many lines as the training, or more.
   if (candidates.size() > kMostLookedAtAgain) candidates.resize(kMostLookedAtAgain);
   for (const auto& [site, line] : candidates) {
-    if (!line->copies) continue;
+    if (!line->copies || !IsMostOfTheThread(visits, *line)) continue;
     const std::set<uint32_t> others = LinesOfOtherLoops(lines, *line);
-    if (others.empty()) continue;
-    const Periods periods = PeriodsOf(visits, lines, *line, others);
-    if (periods.share >= kLeastShare && periods.likeness >= kLeastLikeness) return site;
+    if (!others.empty() && begins_a_step(*line, kLeastShare, others)) return site;
   }
   return std::nullopt;
 }

@@ -4,8 +4,10 @@
 // between two of its visits most of the lines that come again at all. A line inside a loop over layers does not: the
 // rest of the step is missing between two visits. Of several that do, the most frequent one is taken, and of equally
 // frequent ones the first: neither an epoch nor every tenth step is a step. Where no copy is part of the loop, any line
-// will do that has nearly all others between its visits. If there is none, lines of other loops that run between two of
-// its visits now and then, as an evaluation does, are not asked for.
+// will do that has nearly all others between its visits. Lines that are not visited while the middle half of a line's
+// visits are, as those of a step that was captured into a CUDA graph, and lines of other loops that run between two of
+// its visits now and then, as an evaluation does, are not asked for where that line is at work for most of what the
+// thread did.
 //
 // Limits: of batches whose gradients are added up, each is a step. A loop over layers that copies each layer's weights,
 // and has most of the program's lines in it, is taken for the steps.
