@@ -44,7 +44,7 @@ class Prefetcher:
 
 
 def main():
-    args = loop.options(__doc__, steps=100, size=224, batch=512, width=1024)
+    args = loop.options(__doc__, steps=400, size=224, batch=512, width=1024)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"

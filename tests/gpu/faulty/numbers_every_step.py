@@ -16,7 +16,7 @@ def clip_by_hand(parameters):
 
 
 def main():
-    args = loop.options(__doc__, steps=40, width=512, layers=80, batch=32768)
+    args = loop.options(__doc__, steps=60, width=1024, layers=48, batch=24576)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]

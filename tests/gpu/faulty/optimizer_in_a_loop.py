@@ -1,4 +1,4 @@
-"""Trains a deep network with an optimizer that was written by hand, one parameter after the other."""
+"""Trains an ensemble of networks side by side, with an optimizer that was written by hand, one parameter after the other."""
 
 import torch
 import torch.nn.functional as F
@@ -7,51 +7,65 @@ from torch import nn
 import loop
 
 
-class Momentum:
-    """SGD with momentum and decay, as a textbook has it."""
+class Adam:
+    """As a textbook has it."""
 
-    def __init__(self, parameters, rate, momentum=0.9, decay=1e-4):
+    def __init__(self, parameters, rate, decays=(0.9, 0.999), least=1e-8):
         self.parameters = list(parameters)
-        self.velocities = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.rate, self.momentum, self.decay = rate, momentum, decay
+        self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.rate, self.decays, self.least, self.steps = rate, decays, least, 0
 
     @torch.no_grad()
     def step(self):
-        for parameter, velocity in zip(self.parameters, self.velocities):
-            gradient = parameter.grad.add(parameter, alpha=self.decay)  # fault: loop-over-tensors
-            velocity.mul_(self.momentum).add_(gradient)  # fault: loop-over-tensors
-            parameter.sub_(velocity * self.rate)  # fault: loop-over-tensors
+        self.steps += 1
+        first, second = self.decays
+        for parameter, mean, square in zip(self.parameters, self.means, self.squares):
+            mean.mul_(first).add_(parameter.grad * (1 - first))  # fault: loop-over-tensors
+            square.mul_(second).add_(parameter.grad**2 * (1 - second))  # fault: loop-over-tensors
+            root = (square / (1 - second**self.steps)).sqrt() + self.least  # fault: loop-over-tensors
+            parameter -= mean / (1 - first**self.steps) / root * self.rate  # fault: loop-over-tensors
             parameter.grad = None
 
 
-class MomentumOfAll(Momentum):
-    """The same, of all parameters at once."""
+class Ensemble(nn.Module):
+    """Networks of two layers, each with weights of its own, which the device computes at once."""
 
-    @torch.no_grad()
-    def step(self):
-        gradients = torch._foreach_add([p.grad for p in self.parameters], self.parameters, alpha=self.decay)
-        torch._foreach_mul_(self.velocities, self.momentum)
-        torch._foreach_add_(self.velocities, gradients)
-        torch._foreach_add_(self.parameters, self.velocities, alpha=-self.rate)
-        for parameter in self.parameters:
-            parameter.grad = None
+    def __init__(self, members, width, classes):
+        super().__init__()
+        self.hidden = nn.ModuleList(nn.Linear(width, width) for _ in range(members))
+        self.heads = nn.ModuleList(nn.Linear(width, classes) for _ in range(members))
+
+    @staticmethod
+    def at_once(layers, inputs):
+        weights = torch.stack([layer.weight for layer in layers])
+        biases = torch.stack([layer.bias for layer in layers])
+        return torch.baddbmm(biases.unsqueeze(1), inputs, weights.transpose(1, 2))
+
+    def forward(self, features):
+        inputs = features.expand(len(self.hidden), *features.shape)
+        return self.at_once(self.heads, F.relu(self.at_once(self.hidden, inputs)))
 
 
 def main():
-    args = loop.options(__doc__, steps=40, width=512, layers=80, batch=8192)
+    args = loop.options(__doc__, steps=40, width=256, members=48, batch=512)
     torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
     device = torch.device(args.device)
-    layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.LayerNorm(args.width))]
-    model = nn.Sequential(*layers, nn.Linear(args.width, 10)).to(device)
-    optimizer = (MomentumOfAll if args.fixed else Momentum)(model.parameters(), 1e-3)
+    model = Ensemble(args.members, args.width, 10).to(device)
+    if args.fixed:
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=device.type == "cuda")
+    else:
+        optimizer = Adam(model.parameters(), 1e-3)
     features = torch.randn(args.batch, args.width, device=device)
-    labels = torch.randint(10, (args.batch,), device=device)
+    labels = torch.randint(10, (args.batch,), device=device).repeat(args.members)
     total = torch.zeros((), device=device)
     for _ in range(args.steps):
-        with torch.autocast(device.type, dtype=torch.bfloat16):
-            loss = F.cross_entropy(model(features).float(), labels)
+        loss = F.cross_entropy(model(features).flatten(0, 1), labels)
         loss.backward()
         optimizer.step()
+        if args.fixed:
+            optimizer.zero_grad(set_to_none=True)
         total += loss.detach()
     print(f"loss {total.item() / args.steps:.3f}")
 

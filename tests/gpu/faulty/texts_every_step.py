@@ -22,7 +22,7 @@ class Matcher(nn.Module):
 
 
 def main():
-    args = loop.options(__doc__, steps=80, texts=32768, depth=1024, width=2048, layers=8, batch=6144)
+    args = loop.options(__doc__, steps=60, texts=65536, depth=1024, width=2048, layers=4, batch=3072)
     torch.manual_seed(0)
     device = torch.device(args.device)
     texts = F.normalize(torch.randn(args.texts, args.depth), dim=1)

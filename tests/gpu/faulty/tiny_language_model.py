@@ -22,7 +22,7 @@ def in_a_graph(step):
 
 
 def main():
-    args = loop.options(__doc__, steps=150, width=128, layers=6, heads=4, batch=32, length=64)
+    args = loop.options(__doc__, steps=500, width=128, layers=6, heads=4, batch=32, length=64)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
     device = torch.device(args.device)

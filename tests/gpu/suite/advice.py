@@ -36,7 +36,7 @@ REHEARSED = {
     "nothing_wrong": "--width 32 --layers 1 --batch 2 --length 8",
     "nothing_wrong_photos": "--size 32 --batch 2",
     "numbers_every_step": "--width 16 --layers 2 --batch 8",
-    "optimizer_in_a_loop": "--width 16 --layers 2 --batch 8",
+    "optimizer_in_a_loop": "--width 16 --members 3 --batch 8",
     "sample_by_sample": "--fields 3 --samples 2 --width 16 --layers 1",
     "scores_to_the_host": "--size 16 --batch 2 --width 4 --classes 3",
     "single_precision": "--width 32 --layers 1 --batch 2 --length 8",
