@@ -174,6 +174,17 @@ TEST(ReplayTest, WorkWaitsForAnotherStream) {
   EXPECT_EQ(replay.Saved(Share(kCopy, 0.5)), 195 * kUs);
 }
 
+// A loop that has the next batch copied before it launches: the kernels wait for the copy before the last one.
+TEST(ReplayTest, WorkWaitsForAnotherStreamThatGoesOn) {
+  StepEvents step(420);
+  step.Work(10, 400, kCopy, step.Call(0, 10, kLaunch), 1);
+  step.Work(402, 792, kCopy, step.Call(10, 20, kLaunch), 1);
+  step.Work(412, 1002, kKernel, step.Call(20, 30, kLaunch), 0);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1002 * kUs);
+  EXPECT_EQ(replay.Saved(Share(kCopy, 0.5)), 195 * kUs);
+}
+
 TEST(ReplayTest, WorkThatIsGoneHoldsNothingUp) {
   StepEvents step(100);
   step.Work(10, 500, kCopy, step.Call(0, 10, kLaunch));
