@@ -11,7 +11,7 @@ from networks import UNet
 
 
 def main():
-    args = loop.options(__doc__, steps=60, size=128, batch=48, width=48)
+    args = loop.options(__doc__, steps=60, size=128, batch=72, width=48)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"

@@ -52,7 +52,7 @@ class ByEvents:
 
 
 def main():
-    args = loop.options(__doc__, steps=50, size=128, batch=512)
+    args = loop.options(__doc__, steps=40, size=160, batch=512)
     torch.manual_seed(0)
     device = torch.device(args.device)
     on_gpu = device.type == "cuda"
