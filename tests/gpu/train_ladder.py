@@ -2,7 +2,8 @@
 
 The rungs are those of tuning guides, each with all that is below it: `baseline`; `mixed`, mixed precision; `batch`, a larger
 batch; `uint8`, images as bytes, which the device normalizes; `workers`, as many loader workers as there are processors
-for; `pinned`, pinned batches that are copied without waiting. Prints samples a second, the first steps left out.
+for; `pinned`, pinned batches that are copied without waiting. With `--only` they come one by one, in any order. Prints
+samples a second, the first steps left out.
 """
 
 import argparse
@@ -42,19 +43,23 @@ class SmallImages(torch.utils.data.Dataset):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rung", choices=RUNGS, default="baseline")
+    parser.add_argument("--only", metavar="RUNG,...", help="these, and not all up to --rung; may be empty")
     parser.add_argument("--samples", type=int, default=16384, help="that are measured")
     parser.add_argument("--small-batch", type=int, default=32)
     parser.add_argument("--large-batch", type=int, default=128)
     parser.add_argument("--few-workers", type=int, default=2)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--device", default="cuda")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.taken = RUNGS[1 : RUNGS.index(args.rung) + 1] if args.only is None else args.only.split(",") if args.only else []
+    if unknown := set(args.taken) - set(RUNGS[1:]):
+        parser.error(f"no rung is called {', '.join(sorted(unknown))}")
+    return args
 
 
 def main():
     args = parse()
-    height = RUNGS.index(args.rung)
-    mixed, large, as_bytes, many, pinned = (height >= RUNGS.index(rung) for rung in RUNGS[1:])
+    mixed, large, as_bytes, many, pinned = (rung in args.taken for rung in RUNGS[1:])
     torch.manual_seed(0)
     device = torch.device(args.device)
     batch = args.large_batch if large else args.small_batch
@@ -86,7 +91,7 @@ def main():
         optimizer.step()
     last = loss.item()  # waits for all of it
     seconds = time.perf_counter() - start
-    print(f"{args.rung}: loss {last:.4f}, {(steps - warm_up) * batch / seconds:.1f} samples/s")
+    print(f"{', '.join(args.taken) or RUNGS[0]}: loss {last:.4f}, {(steps - warm_up) * batch / seconds:.1f} samples/s")
 
 
 if __name__ == "__main__":

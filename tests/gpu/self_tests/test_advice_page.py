@@ -59,6 +59,22 @@ class AdvicePage(unittest.TestCase):
             text.splitlines()[4:],
         )
 
+    def test_the_climb(self):
+        climb = [
+            {"rung": "baseline", "bare": 1400.4, "findings": findings(("loader-wait", 6.25))},
+            {"rung": "workers", "bare": 2000.0, "findings": findings()},
+        ]
+        text = advice.climb(results(ladder_climb={"climb": climb, "end": 2150.4, "last_rung": 2180.0}))
+        self.assertEqual(
+            [
+                "| as beginners write it | 1400 | `loader-wait`, 62.5% of a step |",
+                "| a worker a processor | 2000 | nothing |",
+                "| that, under slipstream | 2150 | - |",
+                "| the last rung of the guides, bare | 2180 | - |",
+            ],
+            text.splitlines()[4:],
+        )
+
     def test_other_results_have_no_such_table(self):
         for tables, _ in advice.TABLES:
             self.assertIsNone(tables(results(inert_bash={})))

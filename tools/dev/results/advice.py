@@ -63,4 +63,15 @@ def ladder(results):
     return f"{text}:\n\n" + table(("rung", "bare", "under slipstream", "told first"), rows)
 
 
-TABLES = ((faults, ()), (ladder, ()))
+def climb(results):
+    data = data_of(results, "ladder.climb")
+    if "climb" not in data:
+        return None
+    rows = [(RUNGS[step["rung"]], f"{step['bare']:.0f}", told(step["findings"])) for step in data["climb"]]
+    rows.append(("that, under slipstream", f"{data['end']:.0f}", "-"))
+    rows.append(("the last rung of the guides, bare", f"{data['last_rung']:.0f}", "-"))
+    text = "A climb: each next rung is the first that `slipstream advise` names and that is left; samples a second, and what it says first"
+    return f"{text}:\n\n" + table(("rung", "bare", "told first"), rows)
+
+
+TABLES = ((faults, ()), (ladder, ()), (climb, ()))
