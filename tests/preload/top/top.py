@@ -19,6 +19,8 @@ import termios
 import time
 import unittest
 
+from screen import Screen
+
 SLIPSTREAM, TRACED, LIBRARIES = sys.argv[1:4]
 WITHOUT_TERMINAL = "--without-terminal" in sys.argv
 SANITIZED = "--sanitized" in sys.argv
@@ -110,41 +112,92 @@ def top(*arguments, **more):
 
 
 class Terminal:
-    """`slipstream top` on a terminal of 80 columns, and what it has written there."""
+    """`slipstream top` on a terminal: what it has written there, and what is seen of it."""
 
     def __init__(self, *arguments, rows=24, **more):
-        self.master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
-        self.before = termios.tcgetattr(slave)
-        self.slave = slave
-        self.process = subprocess.Popen([SLIPSTREAM, "top", *arguments], env=variables(TERM="xterm-256color", **more), stdin=slave,
-                                        stdout=slave, stderr=slave, start_new_session=True)
+        self.master, self.slave = pty.openpty()
+        self.screen = Screen(rows, 80)
         self.text = ""
+        self.set_size()
+        self.before = termios.tcgetattr(self.slave)
+        self.process = subprocess.Popen([SLIPSTREAM, "top", *arguments], env=variables(**{"TERM": "xterm-256color", **more}),
+                                        stdin=self.slave, stdout=self.slave, stderr=self.slave, start_new_session=True)
 
-    def read_until(self, wanted):
-        start = len(self.text)
+    def set_size(self):
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", self.screen.rows, self.screen.columns, 0, 0))
+
+    def read(self, timeout_s):
+        """Whether anything came in that time."""
+        ready, _, _ = select.select([self.master], [], [], timeout_s)
+        if ready:
+            data = os.read(self.master, 65536)
+            self.text += data.decode(errors="replace")
+            self.screen.feed(data)
+        return bool(ready)
+
+    def wait_for(self, what, is_shown):
         until = time.monotonic() + LIMIT_S
-        while not re.search(wanted, self.text[start:]):
-            ready, _, _ = select.select([self.master], [], [], max(0, until - time.monotonic()))
-            assert ready, f"{wanted!r} never came: {self.text[start:]!r}"
-            self.text += os.read(self.master, 65536).decode(errors="replace")
+        while not is_shown():
+            left_s = until - time.monotonic()
+            assert left_s > 0 and self.read(left_s), f"{what} was never shown, but\n{self.screen}"
+
+    def shows(self, wanted):
+        """Waits until what is wanted can be found on the screen."""
+        self.wait_for(repr(wanted), lambda: re.search(wanted, str(self.screen)))
 
     def press(self, keys):
         os.write(self.master, keys.encode())
 
     def resize(self, rows, columns):
-        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+        self.set_size()
         self.process.send_signal(signal.SIGWINCH)
+
+    # Of the list of the machine:
+
+    def row_of(self, pid):
+        """The number of its row, or None."""
+        return next((number for number, line in enumerate(self.screen.lines()) if line[1:8] == pid.rjust(7)), None)
+
+    def selected(self):
+        """The number of the row that is in reverse video, or None."""
+        rows = self.screen.reversed_lines()
+        return rows[0] if len(rows) == 1 else None
+
+    def shows_selected(self, pid, keys):
+        """Waits until the row of the process is the selected one, above a last line, which is drawn last, with those keys."""
+        self.wait_for(f"process {pid} as the selected one of a list with {keys!r}",
+                      lambda: self.row_of(pid) is not None and self.selected() == self.row_of(pid) and keys in self.screen.lines()[-1])
+
+    def select(self, pid):
+        """Nothing was selected before, so that the first row is marked, whichever that is."""
+        self.wait_for(f"process {pid}", lambda: self.row_of(pid) is not None)
+        # Others begin and end at any time. In a list that stands still it is known where the keys lead.
+        self.press("p")
+        self.wait_for("PAUSED", lambda: "PAUSED" in self.screen.lines()[0] and "go on" in self.screen.lines()[-1])
+        down = self.row_of(pid) - self.selected()
+        # There is nothing above the first row; yet it is selected then, and not only marked.
+        self.press("j" * down if down != 0 else "k")
+        self.shows_selected(pid, "go on")
+        self.press("p")
+        self.shows_selected(pid, "pause")
 
     def end(self):
         """(exit status, whether the terminal is as it was)"""
-        status = self.process.wait(LIMIT_S)
-        while select.select([self.master], [], [], 0)[0]:
-            self.text += os.read(self.master, 65536).decode(errors="replace")
-        restored = termios.tcgetattr(self.slave) == self.before and self.text.rstrip().endswith(LEAVES)
+        until = time.monotonic() + LIMIT_S
+        # What nobody reads it would wait with.
+        while self.process.poll() is None:
+            assert time.monotonic() < until, f"it does not end:\n{self.screen}"
+            self.read(0.05)
+        while self.read(0):
+            pass
+        return self.process.returncode, termios.tcgetattr(self.slave) == self.before and self.text.rstrip().endswith(LEAVES)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait(LIMIT_S)
         os.close(self.slave)
         os.close(self.master)
-        return status, restored
 
 
 # What an xterm is sent to have its old screen and its cursor keys back, and with it the end of the view.
@@ -161,6 +214,11 @@ class Top(unittest.TestCase):
         run = Run(self.place, options, command)
         self.addCleanup(run.end)
         return run
+
+    def run_top(self, *arguments, **more):
+        terminal = Terminal(*arguments, **more)
+        self.addCleanup(terminal.close)
+        return terminal
 
     def test_calls_are_counted_to_the_last(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
@@ -322,18 +380,17 @@ class Top(unittest.TestCase):
     def test_the_view_on_a_terminal(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
-        terminal = Terminal(run.pid)
-        terminal.read_until("quit")
-        self.assertIn("slipstream top", terminal.text)
+        terminal = self.run_top(run.pid)
+        terminal.shows(r"\Aslipstream top  preload_traced(?s:.)*not recorded(?s:.)* q quit.*\Z")
         self.assertIn("\x1b[36m", terminal.text)  # a color
         terminal.press("h")
-        terminal.read_until(": keys")
+        terminal.shows(r"\Aslipstream top: keys\n(?s:.)* back\Z")
         terminal.press("h")
-        terminal.read_until("not recorded")
+        terminal.shows(r"\Aslipstream top  preload_traced(?s:.)*not recorded(?s:.)* help\Z")
         terminal.press("p")
-        terminal.read_until("PAUSED")
+        terminal.shows(r"\A.* PAUSED\n")
         terminal.resize(30, 100)
-        terminal.read_until(r"\x1b\[30[;d]")  # something is written in the new last row
+        terminal.wait_for("the keys in the last row", lambda: " q quit" in terminal.screen.lines()[29])
         self.assertNotEqual(termios.tcgetattr(terminal.slave), terminal.before)
         terminal.press("q")
         self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
@@ -342,14 +399,16 @@ class Top(unittest.TestCase):
     def test_the_machine_on_a_terminal(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
-        terminal = Terminal(rows=300)  # for every run that tests beside this one have
-        terminal.read_until(rf"(?s)\b{run.pid}\b.*detail")
+        terminal = self.run_top(rows=300)  # for every run that tests beside this one have
+        terminal.select(run.pid)
         terminal.press("\r")
-        terminal.read_until("esc")
+        terminal.shows(rf"\Aslipstream top  preload_traced \(pid {run.pid}\)(?s:.)* esc all .*\Z")
         terminal.press("\x1b")
-        terminal.read_until("detail")
+        terminal.shows_selected(run.pid, "detail")
+        # However few rows there are, the one that is selected is among them.
         terminal.resize(30, 160)
-        terminal.read_until("hottest")
+        terminal.shows(r"\n +pid .* hottest line\n")
+        terminal.shows_selected(run.pid, "detail")
         terminal.press("q")
         self.assertEqual(terminal.end(), (0, True), terminal.text[-200:])
 
@@ -358,8 +417,8 @@ class Top(unittest.TestCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
             run.work()
-            terminal = Terminal(run.pid, NO_COLOR="1")
-            terminal.read_until("quit")
+            terminal = self.run_top(run.pid, NO_COLOR="1")
+            terminal.shows(r"\n q quit")
             terminal.process.send_signal(number)
             self.assertEqual(terminal.end(), (-number, True), terminal.text[-200:])
             self.assertNotIn("\x1b[36m", terminal.text)
@@ -369,10 +428,10 @@ class Top(unittest.TestCase):
     def test_the_end_of_the_run_stays_on_the_screen(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
-        terminal = Terminal("--interval", "0.1", run.pid)
-        terminal.read_until("quit")
+        terminal = self.run_top("--interval", "0.1", run.pid)
+        terminal.shows(r"\n q quit")
         run.end()
-        terminal.read_until("HAS ENDED")
+        terminal.shows(r"\Aslipstream top .* THE RUN HAS ENDED\n")
         self.assertIsNone(terminal.process.poll())
         terminal.press("q")
         self.assertEqual(terminal.end(), (0, True))
@@ -381,13 +440,10 @@ class Top(unittest.TestCase):
     def test_a_terminal_that_nobody_knows(self):
         run = self.run_program(["--quiet", "--summary", "s.json"], [TRACED, "steps"])
         run.work()
-        terminal = Terminal("--interval", "0.1", run.pid)
-        terminal.process.kill()
-        terminal.process.wait()
-        terminal.process = subprocess.Popen([SLIPSTREAM, "top", "--interval", "0.1", run.pid], env=variables(TERM="no-such-terminal"),
-                                            stdin=terminal.slave, stdout=terminal.slave, stderr=terminal.slave)
-        terminal.read_until("text instead")
-        terminal.read_until("not recorded")
+        terminal = self.run_top("--interval", "0.1", run.pid, TERM="no-such-terminal")
+        # What is written so goes up the screen, and away.
+        for wanted in ("text instead", "not recorded"):
+            terminal.wait_for(wanted, lambda: wanted in terminal.text)
         terminal.process.send_signal(signal.SIGINT)
         self.assertEqual(terminal.end()[0], -signal.SIGINT)
 
