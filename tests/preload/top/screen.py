@@ -19,7 +19,9 @@ ATTRIBUTES = {*range(1, 6), 8, *range(21, 26), 28, *range(30, 38), 39, *range(40
 
 
 def columns_of(character):
-    return 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):  # goes on the one before it
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 class Screen:

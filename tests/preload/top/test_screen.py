@@ -31,6 +31,9 @@ class Sequences(unittest.TestCase):
         self.assertEqual(shown("abcdef\bX"), ["abcdXf", "", "", ""])
         self.assertEqual(shown("\x1b[?7labcdefgh\x1b[?7h"), ["abcdeh", "", "", ""])
         self.assertEqual(shown("\x1b[4;1Habcdefg"), ["", "", "abcdef", "g"])
+        # One of two columns has none left; one of none needs none.
+        self.assertEqual(shown("abcde日x"), ["abcde", "日x", "", ""])
+        self.assertEqual(shown("abcdee\u0301\u200d\rx"), ["xbcdee", "", "", ""])
 
     def test_where_the_cursor_goes(self):
         for sequence, expected in (
@@ -45,6 +48,7 @@ class Sequences(unittest.TestCase):
             ("abc\rX\nY", ["Xbc", " Y", "", ""]),
             ("abc\b\bX", ["aXc", "", "", ""]),
             ("\x1b[2;1H\x1bMX", ["X", "", "", ""]),
+            ("\x1b[2;2H\x1b[2;3rX", ["X", "", "", ""]),
             ("\x1b[99;99HX\x1b[99A\x1b[99DY", ["Y", "", "", "     X"]),
         ):
             self.assertEqual(shown(sequence), expected, repr(sequence))
@@ -142,6 +146,12 @@ class Sequences(unittest.TestCase):
         self.assertEqual(screen.lines(), ["bbbbbb", "ccccccxy", ""])
         screen.resize(5, 2)
         self.assertEqual(screen.lines(), ["bb", "cc", "", "", ""])
+        # The cursor stays on it.
+        screen = Screen(4, 6)
+        screen.feed(FULL.encode())
+        screen.resize(2, 3)
+        screen.feed(b"X")
+        self.assertEqual(screen.lines(), ["aaa", "bbX"])
 
 
 class Drawing:
@@ -201,7 +211,8 @@ class Ncurses(unittest.TestCase):
         if not hasattr(curses, "unget_wch"):
             self.skipTest("this Python's curses knows no UTF-8")
         environment = {"TERM": "xterm-256color", "LINES": str(ROWS), "COLUMNS": str(COLUMNS), "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}
-        drawn = subprocess.run([sys.executable, "-B", __file__, "draw"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
+        drawn = subprocess.run([sys.executable, "-B", __file__, "draw"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               check=True)
         pieces = drawn.stdout.split(b"\0")
         self.assertEqual((len(pieces), pieces[-1]), (FRAMES + 1, b""))
         screen, drawing = Screen(ROWS, COLUMNS), Drawing()

@@ -135,11 +135,15 @@ class Terminal:
             self.screen.feed(data)
         return bool(ready)
 
+    def seen(self):
+        """The screen without most of its empty rows."""
+        return re.sub(r"\n{4,}", "\n\n...\n\n", str(self.screen))
+
     def wait_for(self, what, is_shown):
         until = time.monotonic() + LIMIT_S
         while not is_shown():
             left_s = until - time.monotonic()
-            assert left_s > 0 and self.read(left_s), f"{what} was never shown, but\n{self.screen}"
+            assert left_s > 0 and self.read(left_s), f"{what} was never shown, but\n{self.seen()}"
 
     def shows(self, wanted):
         """Waits until what is wanted can be found on the screen."""
@@ -187,7 +191,7 @@ class Terminal:
         until = time.monotonic() + LIMIT_S
         # What nobody reads it would wait with.
         while self.process.poll() is None:
-            assert time.monotonic() < until, f"it does not end:\n{self.screen}"
+            assert time.monotonic() < until, f"it does not end:\n{self.seen()}"
             self.read(0.05)
         while self.read(0):
             pass
