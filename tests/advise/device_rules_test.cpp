@@ -19,6 +19,8 @@ TEST_F(RulesTest, HostBound) {
   ExpectAdvice("host-bound", 2 * kMs);
   Site(kUpload, 2 * kMs);
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectAdvice("host-bound", 2 * kMs);  // the copies stay on the device
+  Upload(8 * kMiB, kUs);
   ExpectNothing("host-bound");
   facts_.devices_recorded = false;
   device().kernels = 0;
@@ -69,6 +71,11 @@ TEST_F(RulesTest, WhatIsGoneWithALoopOverTensors) {
 TEST_F(RulesTest, NoTensorCores) {
   Kernels("sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x64x64_stage3_warpsize2x2x1_tensor16x8x8", kStep, 1,
           4 * kMs);
+  ExpectNothing("no-tensor-cores");
+  // No tensor core does the channels of a convolution one by one.
+  for (const char* const name : {"conv_depthwise2d_backward_kernel", "dgrad2d_c1_k1_nhwc_kernel_specialized_window"}) {
+    Kernels(name, kLoss, 2, kMs);
+  }
   ExpectNothing("no-tensor-cores");
   Kernels("ampere_sgemm_128x64_tn", kLoss, 2, kMs);
   ExpectStake("no-tensor-cores", 2 * kMs);
@@ -164,6 +171,9 @@ TEST_F(RulesTest, CudnnHeuristics) {
   Kernels(name, kStep, 2, kMs);
   ExpectAbstains("cudnn-heuristics");  // nothing is uploaded
   CallGroup& upload = Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, kUs);
+  ExpectAbstains("cudnn-heuristics");  // a copy on the device is no upload
+  EXPECT_NE(Of("cudnn-heuristics").why.find("uploads"), std::string::npos);
+  Upload(8 * kMiB, kUs);
   ExpectAbstains("cudnn-heuristics");  // nobody knows what was tried at first
   facts_.convolutions.begin_recorded = true;
   facts_.convolutions.tried = 2;

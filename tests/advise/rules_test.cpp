@@ -168,6 +168,9 @@ TEST_F(RulesTest, ItemSynchronize) {
   ExpectNothing("item-synchronize");
   Calls("cudaStreamSynchronize", kLoss, 1, 0, 3 * kMs);
   ExpectAdvice("item-synchronize", 3 * kMs + 5 * kUs);  // and the copy
+  Calls("cudaLaunchKernel", kLoss, 1, 0, 5 * kUs);
+  const WhatIf what_if = Of("item-synchronize").advice.what_if;
+  EXPECT_EQ(what_if.gaps, (std::vector<int64_t>{50 * kUs, 0, 50 * kUs, 0})) << "what .item() does before its calls";
   ExpectNothing("explicit-synchronize");
   ExpectNothing("copy-then-synchronize");
 }

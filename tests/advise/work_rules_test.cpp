@@ -14,6 +14,8 @@ TEST_F(RulesTest, LoaderWait) {
   Site(kUpload, 3 * kMs);
   ExpectAbstains("loader-wait");
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  ExpectAbstains("loader-wait");  // the copies stay on the device
+  Upload(8 * kMiB, kUs);
   ExpectAdvice("loader-wait", 3 * kMs);
   const std::string both = Of("loader-wait").advice.change;
   EXPECT_NE(both.find("if there are none"), std::string::npos) << both;
@@ -27,6 +29,7 @@ TEST_F(RulesTest, TheLoaderRunsInTheProcess) {
   Site(kUpload, 3 * kMs);
   ExpectAbstains("loader-in-process");
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
   Workers(0);
   facts_.processors = 5;
   ExpectAdvice("loader-in-process", 3 * kMs);
@@ -78,6 +81,7 @@ TEST_F(RulesTest, TooManyWorkersThatAreWaitedFor) {
   ExpectNothing("too-many-workers");
   Site(kUpload, 3 * kMs);
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
   ExpectStake("too-many-workers", 3 * kMs);
   Workers(8, 6.0, 3.0);
   ExpectNothing("too-many-workers");
@@ -107,6 +111,7 @@ TEST_F(RulesTest, ThreadsThatWaitForProcessors) {
   // What the loader is waited for is the loader's.
   Site(kUpload, 4 * kMs);
   Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
   ExpectAdvice("cpu-oversubscribed", 2 * kMs);
   // With processors left, it is something else that has them.
   facts_.processors = 64;

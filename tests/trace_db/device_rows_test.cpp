@@ -51,6 +51,14 @@ TEST(KernelNamesTest, AsTheExportHasThem) {
   EXPECT_EQ(ShortName("void at::native::(anonymous namespace)::sum<4, std::array<char*, 2ul> >(int)"), "sum");
   EXPECT_EQ(ShortName("a::b::gemm(float const*)"), "gemm");
   EXPECT_EQ(ShortName("<>"), "<>");
+  EXPECT_EQ(
+      ShortName("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(cutlass_80_simt_sgemm_128x256_"
+                "8x4_nt_align1::Params)"),
+      "cutlass_80_simt_sgemm_128x256_8x4_nt_align1");
+  EXPECT_EQ(ShortName("void cutlass::device_kernel<flash::enable_sm90<flash::FlashAttnFwdSm90<64, 64> > >(int)"),
+            "enable_sm90");
+  EXPECT_EQ(ShortName("void f<cutlass::Kernel2<int> >(int)"), "f");
+  EXPECT_EQ(ShortName("void cutlass::Kernel2<>(int)"), "Kernel2");
 }
 
 TEST(DeviceRecordTest, EveryFieldComesBack) {

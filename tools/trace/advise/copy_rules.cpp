@@ -11,9 +11,6 @@
 namespace slipstream::advise {
 namespace {
 
-constexpr int64_t kHostToDevice = 1;  // copyKind
-constexpr int64_t kDeviceToHost = 2;
-
 // Lines whose copies are of pageable memory by the devices' records. Small ones to the device do not wait: the driver
 // keeps their bytes (kMayReturnEarly of call_kind.h).
 std::vector<Place> PageableLines(const Facts& facts) {

@@ -29,10 +29,14 @@ constexpr int64_t kKernelFloor = 2 * kMicrosecond;
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+// What tensor cores could do. A convolution of each channel by itself multiplies no matrices: PyTorch's own, and
+// cuDNN's, whose names say one channel and one filter.
 bool IsMatrixWork(const WorkGroup& group) {
   constexpr std::array<std::string_view, 7> kNames = {"gemm", "Gemm", "conv", "sgemm", "xmma", "cutlass", "nvjet"};
-  return !IsPointwise(group.kernel) &&
-         std::any_of(kNames.begin(), kNames.end(), [&](std::string_view name) { return Contains(group.kernel, name); });
+  constexpr std::array<std::string_view, 2> kOfOneChannel = {"depthwise", "c1_k1"};
+  const auto is_in_name = [&](std::string_view name) { return Contains(group.kernel, name); };
+  return !IsPointwise(group.kernel) && std::any_of(kNames.begin(), kNames.end(), is_in_name) &&
+         std::none_of(kOfOneChannel.begin(), kOfOneChannel.end(), is_in_name);
 }
 
 // By its name, of 32-bit floats all through: what TF32 is for.
@@ -290,8 +294,9 @@ Verdict IdleSms(const Facts& facts) {
 // Whether all uploads of the steps have one size at each line; nothing: there are none.
 std::optional<bool> UploadsAreAlike(const Facts& facts) {
   std::optional<bool> alike;
+  const std::vector<Place> uploads = UploadLines(facts);
   for (const CallGroup& group : facts.calls) {
-    if (!IsCopyCall(group) || !group.of_step_thread || group.most < kSmallCopy) continue;
+    if (!IsCopyCall(group) || !group.of_step_thread || group.most < kSmallCopy || !Has(uploads, group.place)) continue;
     alike = alike.value_or(true) && group.least == group.most;
   }
   return alike;

@@ -15,10 +15,17 @@ bool IsPointwise(std::string_view kernel) {
 }
 
 std::vector<Place> UploadLines(const Facts& facts) {
+  const auto uploads_there = [&](const Place& place) {
+    return std::any_of(facts.work.begin(), facts.work.end(), [&](const WorkGroup& group) {
+      return group.kernel.empty() && group.copy_kind == kHostToDevice && group.place == place;
+    });
+  };
   std::vector<Place> lines;
   for (const CallGroup& group : facts.calls) {
-    const bool uploads = IsCopyCall(group) && group.of_step_thread && group.place.known() && group.most >= kSmallCopy;
-    if (uploads && !Has(lines, group.place)) lines.push_back(group.place);
+    if (!IsCopyCall(group) || !group.of_step_thread || !group.place.known() || group.most < kSmallCopy) continue;
+    if (Has(lines, group.place)) continue;
+    const bool decided = group.decision.starts_with("transfer.h2d");
+    if (decided || !facts.devices_recorded || uploads_there(group.place)) lines.push_back(group.place);
   }
   return lines;
 }

@@ -109,12 +109,17 @@ inline bool HoldsTheStep(const CallGroup& group) {
   return IsWaitCall(group) && group.of_step_thread && !group.decision.starts_with("transfer.sync.skipped");
 }
 
+// Of copies: copyKind of WorkGroup.
+inline constexpr int64_t kHostToDevice = 1;
+inline constexpr int64_t kDeviceToHost = 2;
+
 // Copies of at most this many bytes are small: their cost is their launch.
 inline constexpr int64_t kSmallCopy = 64 << 10;
 // And of at most this many, a number.
 inline constexpr int64_t kScalar = 64;
 
-// Lines at which the thread that makes the steps uploads batches.
+// Lines at which the thread that makes the steps uploads batches: none whose copies are known to stay on the device, or
+// to leave it.
 std::vector<Place> UploadLines(const Facts& facts);
 // Lines of the step thread that copy at most 64 bytes and wait for them, with at least one wait in two steps, all of
 // them together: .item() and its like.

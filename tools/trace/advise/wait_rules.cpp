@@ -46,12 +46,13 @@ Verdict ItemSynchronizes(const Facts& facts) {
   advice.cost =
       AtMostIdle(facts, facts.PerStep(SumOf(ByPlace(facts.calls, waits)).time) + facts.PerStep(SumOf(copies).time));
   const auto at_lines = [&](const auto& group) { return Has(lines, group.place); };
-  ChangeCalls(
-      facts,
-      [&](const CallGroup& group) {
-        return group.of_step_thread && at_lines(group) && (HoldsTheStep(group) || IsCopyCall(group));
-      },
-      CallChange::kGone, &advice.what_if);
+  const auto of_item = [&](const CallGroup& group) {
+    return group.of_step_thread && at_lines(group) && (HoldsTheStep(group) || IsCopyCall(group));
+  };
+  ChangeCalls(facts, of_item, CallChange::kGone, &advice.what_if);
+  // With what .item() does before each of them.
+  constexpr int64_t kBetween = 50 * kMicrosecond;
+  TakeGaps(facts, of_item, &advice.what_if, kBetween);
   ShrinkWork(
       facts, [&](const WorkGroup& group) { return IsCopy(group) && group.most <= kScalar && at_lines(group); }, 0,
       &advice.what_if);
@@ -101,10 +102,9 @@ Verdict CopyThenSynchronize(const Facts& facts) {
 // The step thread is outside CUDA right before the line that uploads the batch, and the device has nothing to do.
 Verdict WaitsForTheLoader(const Facts& facts) {
   const report::SiteReport* longest = nullptr;
+  const std::vector<Place> uploads = UploadLines(facts);
   for (const report::SiteReport& site : facts.process->sites) {
-    if (!site.of_step_thread || !site.known) continue;
-    const Place place = {site.file, site.line, site.function};
-    if (!HasCopyAt(facts, place, 1 << 16, INT64_MAX)) continue;
+    if (!site.of_step_thread || !site.known || !Has(uploads, {site.file, site.line, site.function})) continue;
     if (longest == nullptr || site.gap > longest->gap) longest = &site;
   }
   if (longest == nullptr || !facts.process->has_steps) {

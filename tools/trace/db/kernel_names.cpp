@@ -3,11 +3,30 @@
 #include <libiberty/demangle.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <string_view>
 
 namespace slipstream::trace_db {
+namespace {
+
+// CUTLASS launches all that it computes by one of these, which has what it is as its first template argument.
+constexpr std::array<std::string_view, 3> kLaunchers = {"cutlass::Kernel<", "cutlass::Kernel2<",
+                                                        "cutlass::device_kernel<"};
+
+// Behind the "<" of the launcher; empty: it is none.
+std::string_view LaunchedBy(std::string_view demangled) {
+  for (const std::string_view launcher : kLaunchers) {
+    const size_t at = demangled.find(launcher);
+    if (at == std::string_view::npos || at > demangled.find('<')) continue;
+    const std::string_view arguments = demangled.substr(at + launcher.size());
+    return arguments.substr(0, arguments.find_first_of("<>,("));
+  }
+  return {};
+}
+
+}  // namespace
 
 std::string DemangledName(const std::string& name) {
   if (!name.starts_with("_Z")) return name;
@@ -18,7 +37,8 @@ std::string DemangledName(const std::string& name) {
 
 std::string ShortName(const std::string& demangled) {
   constexpr std::string_view kAnonymous = "(anonymous namespace)::";
-  std::string name = demangled;
+  const std::string_view launched = LaunchedBy(demangled);
+  std::string name = launched.empty() ? demangled : std::string(launched);
   for (size_t at = name.find(kAnonymous); at != std::string::npos; at = name.find(kAnonymous)) {
     name.erase(at, kAnonymous.size());
   }
