@@ -230,7 +230,7 @@ TEST_F(RanksTest, ManyRanksOnSeveralHosts) {
   const std::vector<Findings> none(64);
   const RanksFindings findings = Merge(none);
   for (const size_t columns : {80, 100, 160}) {
-    const std::string text = FormatRanks(report_, findings, columns);
+    const std::string text = FormatRanks(report_, findings, {.columns = columns});
     EXPECT_NE(text.find("and 48 more (--json has all)"), std::string::npos) << text;
     EXPECT_NE(text.find("\n  rank 50 "), std::string::npos) << text;
     EXPECT_EQ(text.find("\n  rank 15 "), std::string::npos) << text;

@@ -81,17 +81,17 @@ class AdviceTextTest : public ::testing::Test {
 
 TEST_F(AdviceTextTest, NoLineIsLongerThanTheScreen) {
   for (const size_t columns : {80, 93, 100, 160}) {
-    for (const std::string& text : {FormatFindings(facts_, Many(), columns), FormatRules(columns)}) {
+    for (const std::string& text : {FormatFindings(facts_, Many(), {.columns = columns}), FormatRules(columns)}) {
       for (const std::string& line : test::Split(text)) EXPECT_LE(text::Columns(line), columns) << line;
     }
   }
 }
 
 TEST_F(AdviceTextTest, ANarrowScreenHasTheFiguresAndTheLinesOfAWideOne) {
-  const std::string narrow = FormatFindings(facts_, Many(), 80);
+  const std::string narrow = FormatFindings(facts_, Many(), {.columns = 80});
   const std::map<std::string, int> words = Words(narrow);
   const std::regex figure("[(]?[0-9][0-9.,]*[),;:]?");
-  for (const auto& [word, count] : Words(FormatFindings(facts_, Many(), 160))) {
+  for (const auto& [word, count] : Words(FormatFindings(facts_, Many(), {.columns = 160}))) {
     if (!std::regex_match(word, figure)) continue;
     const auto at = words.find(word);
     EXPECT_EQ(at == words.end() ? 0 : at->second, count) << word << "\n" << narrow;
@@ -110,14 +110,28 @@ TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {
   advice.snippet =
       "next_x = next_x.to(\"cuda\", non_blocking=True)  # before the step on x is launched\nx = y  # short";
   findings.advice.push_back({Rules().data(), Verdict::Say(std::move(advice))});
-  EXPECT_NE(FormatFindings(facts_, findings, 80)
+  EXPECT_NE(FormatFindings(facts_, findings, {.columns = 80})
                 .find("\n        # before the step on x is launched\n"
                       "        next_x = next_x.to(\"cuda\", non_blocking=True)\n"
                       "        x = y  # short\n"),
             std::string::npos)
-      << FormatFindings(facts_, findings, 80);
-  EXPECT_NE(FormatFindings(facts_, findings, 100).find("non_blocking=True)  # before the step on x is launched\n"),
+      << FormatFindings(facts_, findings, {.columns = 80});
+  EXPECT_NE(FormatFindings(facts_, findings, {.columns = 100})
+                .find("non_blocking=True)  # before the step on x is launched\n"),
             std::string::npos);
+}
+
+// Color changes no character, and ends with each line: a pager may show any of them.
+TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
+  const std::string plain = FormatFindings(facts_, Many());
+  EXPECT_EQ(plain.find('\x1b'), std::string::npos);
+  const std::string colored = FormatFindings(facts_, Many(), {.color = true});
+  EXPECT_EQ(std::regex_replace(colored, std::regex("\x1b\\[[0-9]*m"), ""), plain);
+  EXPECT_NE(colored.find(std::string("\n\x1b[1m 1. ") + Rules()[0].name + ": "), std::string::npos) << colored;
+  EXPECT_NE(colored.find("\n\x1b[1mCANNOT BE TOLD\x1b[0m\n"), std::string::npos) << colored;
+  for (const std::string& line : test::Split(colored)) {
+    EXPECT_TRUE(line.find("\x1b[1m") == std::string::npos || line.ends_with("\x1b[0m")) << line;
+  }
 }
 
 TEST_F(AdviceTextTest, NothingToChange) {

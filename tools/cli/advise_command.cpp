@@ -5,9 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "policy/environment.h"
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/screen_columns.h"
+#include "tools/cli/screen.h"
 #include "tools/cli/trace_build.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/ranks.h"
@@ -38,11 +39,15 @@ std::optional<size_t> ProcessOf(const report::Report& report, std::optional<int6
   return static_cast<size_t>(at - report.processes.begin());
 }
 
+advise::Page PageOfTheScreen() {
+  return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
+}
+
 std::string OfOne(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
                   size_t process) {
   const advise::Facts facts = advise::ReadFacts(database, report, process);
   const advise::Findings findings = advise::Advise(facts);
-  return options.json ? FindingsJson(facts, findings) : FormatFindings(facts, findings, ScreenColumns());
+  return options.json ? FindingsJson(facts, findings) : FormatFindings(facts, findings, PageOfTheScreen());
 }
 
 // The facts of one rank after another: there may be many.
@@ -58,7 +63,7 @@ std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* data
     advice.Add(facts, advise::Advise(facts));
   }
   const advise::RanksFindings findings = advice.Finish();
-  return options.json ? RanksJson(report, findings) : FormatRanks(report, findings, ScreenColumns());
+  return options.json ? RanksJson(report, findings) : FormatRanks(report, findings, PageOfTheScreen());
 }
 
 Made Make(const AdviseOptions& options, const std::string& version) {

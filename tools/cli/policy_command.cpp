@@ -13,6 +13,7 @@
 #include "policy/rule_keys.h"
 #include "policy/text.h"
 #include "tools/cli/policy_output.h"
+#include "tools/cli/screen.h"
 #include "tools/cli/text_file.h"
 #include "tools/text/json_text.h"
 

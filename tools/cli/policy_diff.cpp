@@ -16,6 +16,7 @@
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/policy_output.h"
+#include "tools/cli/screen.h"
 #include "tools/text/json_text.h"
 
 namespace slipstream::cli {

@@ -1,7 +1,5 @@
 #include "tools/cli/policy_output.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -94,12 +92,6 @@ nlohmann::ordered_json LayersJson(const policy::Loaded& loaded) {
                       {"note", text::OrNull(file.note)}});
   }
   return layers;
-}
-
-bool OutputTakesColor(const policy::Environment& env) {
-  if (::isatty(STDOUT_FILENO) == 0) return false;
-  const auto no_color = env.Get("NO_COLOR");
-  return (!no_color || no_color->empty()) && env.Get("TERM") != "dumb";
 }
 
 }  // namespace slipstream::cli

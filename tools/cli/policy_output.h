@@ -45,7 +45,4 @@ std::string LayersText(const policy::Loaded& loaded, std::string_view read);
 // [{"layer": ..., "file": ... or null, "found": ..., "note": ... or null}]
 nlohmann::ordered_json LayersJson(const policy::Loaded& loaded);
 
-// Whether standard output is a terminal that shows colors, and NO_COLOR and TERM=dumb do not forbid them.
-bool OutputTakesColor(const policy::Environment& env);
-
 }  // namespace slipstream::cli

@@ -12,7 +12,7 @@
 
 #include "policy/text.h"
 #include "tools/cli/exit_codes.h"
-#include "tools/cli/screen_columns.h"
+#include "tools/cli/screen.h"
 #include "tools/cli/trace_build.h"
 #include "tools/text/columns.h"
 #include "tools/trace/check/counter_check.h"

@@ -84,11 +84,12 @@ Verdict HostBound(const Facts& facts) {
     if (site.known && site.of_step_thread && site.gap > 0 && !Has(others, place)) sites.push_back(&site);
   }
   std::stable_sort(sites.begin(), sites.end(), [](const auto* a, const auto* b) { return a->gap > b->gap; });
+  std::string before;
   for (size_t i = 0; i < sites.size() && i < 3; ++i) {
     advice.places.push_back({sites[i]->file, sites[i]->line, sites[i]->function});
-    advice.evidence.push_back(report::Time(facts.PerStep(sites[i]->gap)) + " right before " +
-                              report::SiteLabel(*sites[i], 60));
+    before += (before.empty() ? "" : ", ") + report::Time(facts.PerStep(sites[i]->gap));
   }
+  if (!before.empty()) advice.evidence.push_back(before + " right before the lines below");
   advice.cost = per_step;
   TakeGaps(
       facts, [&](const CallGroup& group) { return !Has(others, group.place); }, &advice.what_if);

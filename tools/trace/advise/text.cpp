@@ -26,6 +26,20 @@ std::string Title(const ProcessReport& process, size_t columns) {
   return std::string(kFront) + text::Cut(name, std::min(kTitle, columns - kFront.size())) + "\n";
 }
 
+// Each line by itself: a pager shows some of them.
+std::string InColor(std::string_view color, const std::string& lines, const Page& page) {
+  if (!page.color) return lines;
+  std::string text;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = std::min(lines.find('\n', at), lines.size() - 1);
+    text += std::string(color) + lines.substr(at, end - at) + "\x1b[0m\n";
+    at = end + 1;
+  }
+  return text;
+}
+std::string Bold(const std::string& lines, const Page& page) { return InColor("\x1b[1m", lines, page); }
+std::string Code(const std::string& lines, const Page& page) { return InColor("\x1b[36m", lines, page); }
+
 std::string LabelOf(const Place& place, size_t columns) {
   report::SiteReport site;
   site.known = true;
@@ -65,11 +79,12 @@ std::string Cost(const ProcessReport& process, const Advice& advice) {
 
 // `whose`: a line on the ranks that it is of; empty: there is one process.
 std::string FindingText(size_t number, const Rule& rule, const Advice& advice, const ProcessReport& process,
-                        const std::string& whose, size_t columns) {
+                        const std::string& whose, const Page& page) {
   constexpr std::string_view kAt = "      at ";
-  std::string text = "\n" + Wrapped(text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " +
-                                        Cost(process, advice) + ", confidence " + NameOf(advice.confidence),
-                                    columns, 0, 4);
+  const size_t columns = page.columns;
+  const std::string title = text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " + Cost(process, advice) +
+                            ", confidence " + NameOf(advice.confidence);
+  std::string text = "\n" + Bold(Wrapped(title, columns, 0, 4), page);
   if (!whose.empty()) text += Wrapped(whose, columns, 4, 6);
   text += Wrapped(advice.finding, columns, 4, 4);
   for (const std::string& line : advice.evidence) text += Wrapped(Escape(line), columns, 6, 8);
@@ -77,7 +92,7 @@ std::string FindingText(size_t number, const Rule& rule, const Advice& advice, c
     text += std::string(kAt) + LabelOf(place, columns - kAt.size()) + "\n";
   }
   if (!advice.cost) text += Wrapped("not known: " + advice.why_unknown, columns, 6, 8);
-  return text + Wrapped(advice.change, columns, 4, 4) + Snippet(advice.snippet, columns);
+  return text + Wrapped(advice.change, columns, 4, 4) + Code(Snippet(advice.snippet, columns), page);
 }
 
 // What several lack is said once.
@@ -91,9 +106,9 @@ class CannotBeTold {
       at->second += ", " + name;
     }
   }
-  std::string Text(size_t columns) const {
-    std::string text = by_why_.empty() ? "" : "\nCANNOT BE TOLD\n";
-    for (const auto& [why, names] : by_why_) text += Wrapped(names + ": " + Escape(why), columns, 2, 4);
+  std::string Text(const Page& page) const {
+    std::string text = by_why_.empty() ? "" : "\n" + Bold("CANNOT BE TOLD\n", page);
+    for (const auto& [why, names] : by_why_) text += Wrapped(names + ": " + Escape(why), page.columns, 2, 4);
     return text;
   }
 
@@ -115,7 +130,8 @@ std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
 
 }  // namespace
 
-std::string FormatFindings(const Facts& facts, const Findings& findings, size_t columns) {
+std::string FormatFindings(const Facts& facts, const Findings& findings, const Page& page) {
+  const size_t columns = page.columns;
   const ProcessReport& process = *facts.process;
   const size_t rules = findings.advice.size() + findings.abstained.size() + findings.nothing.size();
   std::string about = report::Counted(rules, "rule", "rules") + " looked at ";
@@ -129,14 +145,15 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, size_t 
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
-    text += FindingText(++number, *found.rule, found.verdict.advice, process, "", columns);
+    text += FindingText(++number, *found.rule, found.verdict.advice, process, "", page);
   }
   CannotBeTold untold;
   for (const RuleVerdict& one : findings.abstained) untold.Add(one.rule->name, one.verdict.why);
-  return text + untold.Text(columns) + NothingText(findings.nothing, columns);
+  return text + untold.Text(page) + NothingText(findings.nothing, columns);
 }
 
-std::string FormatRanks(const report::Report& report, const RanksFindings& findings, size_t columns) {
+std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page) {
+  const size_t columns = page.columns;
   const size_t rules = Rules().size();
   std::string text = Title(report.processes[report.shown], columns) +
                      Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
@@ -158,9 +175,9 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
     whose += found.ranks.size() == 1 ? " only"
                                      : "; what follows is of " + report::ShortName(most) + ", where it counts most";
     if (IsOfTheRun(*found.rule)) whose.clear();
-    text += FindingText(++number, *found.rule, found.advice, most, whose, columns);
+    text += FindingText(++number, *found.rule, found.advice, most, whose, page);
   }
-  return text + untold.Text(columns) + NothingText(findings.nothing, columns);
+  return text + untold.Text(page) + NothingText(findings.nothing, columns);
 }
 
 std::string FormatRules(size_t columns) {

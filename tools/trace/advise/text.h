@@ -14,12 +14,17 @@ namespace slipstream::advise {
 
 inline constexpr char kAdviseSchema[] = "slipstream-advise-1";
 
-// No line is longer than `columns`. What is cut is whole in the JSON; a place keeps its line.
-std::string FormatFindings(const Facts& facts, const Findings& findings, size_t columns = text::kLeastColumns);
+// What the text is to be shown on.
+struct Page {
+  size_t columns = text::kLeastColumns;
+  bool color = false;
+};
+
+// No line is longer than the page. What is cut is whole in the JSON; a place keeps its line.
+std::string FormatFindings(const Facts& facts, const Findings& findings, const Page& page = {});
 std::string FindingsJson(const Facts& facts, const Findings& findings);
 // Of several ranks: a table of them in front.
-std::string FormatRanks(const report::Report& report, const RanksFindings& findings,
-                        size_t columns = text::kLeastColumns);
+std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page = {});
 std::string RanksJson(const report::Report& report, const RanksFindings& findings);
 // `advise --list`.
 std::string FormatRules(size_t columns = text::kLeastColumns);

@@ -143,8 +143,9 @@ class Drawing {
   // A row of a section: a label and figures at the right.
   Line Row(const std::string& label, const std::vector<std::string>& figures, Style style) const;
   size_t LabelColumns(size_t figures) const {
-    const size_t taken = figures * kFigure;
-    return picture_.columns > taken + 12 ? std::min<size_t>(picture_.columns - taken, 90) : 12;
+    // All sections end in the same column.
+    const size_t width = std::min(picture_.columns, 90 + 3 * kFigure);
+    return width > figures * kFigure + 12 ? width - figures * kFigure : 12;
   }
 
   const View& view_;

@@ -1,9 +1,8 @@
-#include "tools/cli/screen_columns.h"
+#include "tools/cli/screen.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "policy/environment.h"
 #include "tools/text/columns.h"
 
 namespace slipstream::cli {
@@ -12,6 +11,11 @@ size_t ScreenColumns() {
   winsize size{};
   const bool known = isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return text::ColumnsFor(policy::EnvironmentValue("COLUMNS"), known ? size.ws_col : 0);
+}
+
+bool OutputTakesColor(const policy::Environment& environment) {
+  if (isatty(STDOUT_FILENO) == 0) return false;
+  return environment.Get("NO_COLOR").value_or("").empty() && environment.Get("TERM") != "dumb";
 }
 
 }  // namespace slipstream::cli

@@ -1,13 +1,18 @@
-// How wide a text on standard output may be.
+// What a text on standard output may look like: how wide it is, and whether in colors.
 //
 // Threading: reads the environment; call from one thread.
 #pragma once
 
 #include <cstddef>
 
+#include "policy/environment.h"
+
 namespace slipstream::cli {
 
 // As the variable COLUMNS says, else as wide as the terminal, else 80; between 80 and 160 (text::ColumnsFor).
 size_t ScreenColumns();
+
+// Whether standard output is a terminal that shows colors, and NO_COLOR and TERM=dumb do not forbid them.
+bool OutputTakesColor(const policy::Environment& environment);
 
 }  // namespace slipstream::cli
