@@ -344,6 +344,26 @@ TEST_F(RulesTest, SmallSharedMemory) {
   ExpectStake("small-shared-memory", 0);
 }
 
+// Where no steps were found, what is found is of all of the time.
+TEST_F(RulesTest, WithoutStepsNothingIsSaidOfAStep) {
+  Calls("cudaDeviceSynchronize", kStep, 1, 0, kMs);
+  Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 3 * kMs, "transfer.d2h.declined.off");
+  Calls("cudaMemcpyAsync", kLoss, 40, 4096, 10 * kUs);
+  Kernels("ampere_sgemm_128x64_tn", kLoss, 4, kMs);
+  device().kernels = 400 * kSteps;
+  Calls("cudaLaunchKernel", kLoss, 10, 0, kUs);
+  const std::string with = FormatFindings(facts_, Advise(facts_));
+  process().has_steps = false;
+  const std::string without = FormatFindings(facts_, Advise(facts_));
+  for (const char* const words : {" per step", " of a step"})
+    EXPECT_EQ(without.find(words), std::string::npos) << without;
+  for (const char* const words :
+       {"4,000 copies of at most 64 KiB in all", "idle for 400 ms in all while the host was"}) {
+    EXPECT_NE(without.find(words), std::string::npos) << without;
+  }
+  EXPECT_NE(with.find("40 copies of at most 64 KiB per step"), std::string::npos) << with;
+}
+
 TEST_F(RulesTest, TheCostlyStandsFirst) {
   Calls("cudaDeviceSynchronize", kStep, 1, 0, kMs);
   Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 3 * kMs, "transfer.d2h.declined.off");

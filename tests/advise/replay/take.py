@@ -3,9 +3,9 @@
 
     take.py OUT --slipstream FILE [--folder FOLDER] [--most BYTES]
 
-Of every script of which the suite has findings, each trace is cut behind as many steps as it may have to be no larger than
---most, packed, as long as `slipstream advise` still says of it what the manifest then has (kept.py). A trace of which it
-does not say that, whole or cut, is left out, with the reason. Traces that are kept already and not in OUT stay.
+Of every script of which the suite has findings, each trace is cut behind as few steps as `slipstream advise` still says
+of it what the manifest then has (kept.py). A trace of which it does not say that, whole or cut to --most, packed, is left
+out, with the reason. Traces that are kept already and not in OUT stay.
 """
 
 import argparse
@@ -17,10 +17,11 @@ import tempfile
 import cut_spool
 import kept
 
-MOST = 150 << 10
+MOST = 300 << 10
 # Fewer are no loop: a quarter of them is warm-up.
 LEAST_STEPS = 12
-TRIES = (1.0, 0.85, 0.7, 0.5, 0.35)
+# Of so many times as many as before.
+MORE_STEPS = 1.5
 
 
 class LeftOut(Exception):
@@ -53,15 +54,14 @@ def entries_of(check):
     return [(name, faulty), (f"{name}-fixed", {**entry, "absent": rules})]
 
 
-def numbers_of_steps(starts, size, most):
-    """How many steps a cut trace may have, the largest number first; None: all of it."""
-    if size <= most:
-        yield None
+def numbers_of_steps(starts):
+    """How many steps a cut trace may have, the smallest number first; None: all of it."""
+    number = LEAST_STEPS
     # The next step begins where the cut is.
-    least, estimate = LEAST_STEPS, (len(starts) - 1) * most / size
-    if len(starts) > least:
-        numbers = {min(len(starts) - 1, max(least, int(estimate * part))) for part in TRIES}
-        yield from sorted(numbers, reverse=True)
+    while number < len(starts):
+        yield number
+        number = int(number * MORE_STEPS)
+    yield None
 
 
 def taken(slipstream, packed, entry, most, scratch):
@@ -74,14 +74,13 @@ def taken(slipstream, packed, entry, most, scratch):
     whole, out = scratch / "whole.spool", scratch / "cut.spool.xz"
     cut_spool.write(whole, data)
     starts = step_starts(slipstream, whole)
-    cut_spool.write(out, cut_spool.cut(data))
-    second, why = None, f"{out.stat().st_size} bytes in {len(starts)} steps"
-    for number in numbers_of_steps(starts, out.stat().st_size, most):
+    second, why = None, None
+    for number in numbers_of_steps(starts):
         made = cut_spool.cut(data, None if number is None else starts[number])
         cut_spool.write(out, made)
         if (size := out.stat().st_size) > most:
-            why = f"{size} bytes with {number} steps"
-            continue
+            why = why or f"{size} bytes with {number or len(starts)} steps"
+            break
         found = kept.findings(slipstream, made)
         if not (problems := kept.problems_of(entry, found)):
             return out.read_bytes(), entry, found
@@ -98,10 +97,14 @@ def taken(slipstream, packed, entry, most, scratch):
 def assign(manifest, all_findings):
     """The traces of each rule, where it has none: found first, found repaired or in a tuned training."""
     entries = {entry["file"]: entry for entry in manifest["traces"]}
-    for traces in manifest["rules"].values():
+    for rule, traces in manifest["rules"].items():
         for what in ("positive", "negative"):
             if traces.get(what) not in entries:
                 traces[what] = None
+        # One that was taken again may be cut to other steps.
+        negative = all_findings.get(traces["negative"])
+        if negative and rule not in negative["nothing_found"]:
+            traces["negative"] = None
     for file, entry in entries.items():
         if entry["first"]:
             traces = manifest["rules"].setdefault(entry["first"], {"positive": None, "negative": None})

@@ -319,7 +319,7 @@ class Taken(Folder):
         self.assertEqual(["timed_by_hand-fixed"], list(left))
         entry = dict(ENTRY, file="timed_by_hand.spool.xz", first="explicit-synchronize", line=self.line, gain_ns=500_000)
         self.assertEqual({entry["file"]: entry}, self.entries())
-        self.assertEqual(cut_spool.cut(spool()), cut_spool.read(self.kept / "traces" / entry["file"]))
+        self.assertEqual(take.LEAST_STEPS * 3, self.calls())
 
     def test_rules_get_their_traces(self):
         self.suite()
@@ -334,17 +334,32 @@ class Taken(Folder):
         self.assertIsNone(manifest["rules"]["stalls"]["positive"])
         self.assertEqual({"stalls": "no reason"}, manifest["without_trace"])
 
-    def test_a_long_trace_is_cut_to_as_many_steps_as_there_is_room_for(self):
+    def test_a_trace_that_is_taken_again_may_show_less(self):
         self.suite(fixed=False)
-        size = (self.folder / "size.spool.xz", cut_spool.cut(spool()))
-        cut_spool.write(*size)
-        most = size[0].stat().st_size - 100
-        self.take(self.stand_in(), most)
-        trace = self.kept / "traces" / "timed_by_hand.spool.xz"
-        self.assertLessEqual(trace.stat().st_size, most)
-        calls = len(list(filter(cut_spool.is_call, cut_spool.all_records(cut_spool.chunks(cut_spool.read(trace))))))
-        self.assertEqual(0, calls % 3)
-        self.assertTrue(take.LEAST_STEPS * 3 <= calls < STEPS * 3, calls)
+        manifest = kept.read_manifest(self.kept)
+        manifest["traces"] = [{**ENTRY, "file": "timed_by_hand.spool.xz"}]
+        manifest["rules"] = {rule: {"positive": None, "negative": "timed_by_hand.spool.xz"} for rule in ("stalls", "explicit-synchronize")}
+        kept.write_manifest(self.kept, manifest)
+        self.take(self.stand_in())
+        rules = kept.read_manifest(self.kept)["rules"]
+        self.assertEqual("timed_by_hand.spool.xz", rules["stalls"]["negative"])
+        self.assertIsNone(rules["explicit-synchronize"]["negative"])
+
+    def calls(self):
+        data = cut_spool.read(self.kept / "traces" / "timed_by_hand.spool.xz")
+        return len(list(filter(cut_spool.is_call, cut_spool.all_records(cut_spool.chunks(data)))))
+
+    def test_a_trace_has_as_few_steps_as_show_it(self):
+        self.suite(fixed=False)
+        self.take(self.stand_in(least=take.LEAST_STEPS * 3 + 1))
+        self.assertEqual(int(take.LEAST_STEPS * take.MORE_STEPS) * 3, self.calls())
+        self.take(self.stand_in(least=STEPS * 3))
+        self.assertEqual(STEPS * 3, self.calls())
+
+    def test_a_trace_that_has_no_room_is_left_out(self):
+        self.suite(fixed=False)
+        self.assertIn(f"bytes with {take.LEAST_STEPS} steps", self.take(self.stand_in(), 1000)["timed_by_hand"])
+        self.assertEqual({}, self.entries())
 
     def test_what_would_not_stand_first_any_more_is_left_out(self):
         self.suite(fixed=False)

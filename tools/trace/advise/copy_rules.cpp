@@ -41,7 +41,7 @@ Verdict PageableCopies(const Facts& facts) {
   if (all.count == 0 || per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Copies from pageable memory make the host wait while the driver stages them.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies of pageable memory, " +
+  advice.evidence = {EachStepText(facts, all.count, "copies of pageable memory") + ", " +
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
   for (const CallGroup& group : facts.calls) {
     if (left(group) && !undecided(group) && group.time > all.time / 4) {
@@ -77,8 +77,8 @@ Verdict BlockingCopies(const Facts& facts) {
   if (per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Blocking copies (cudaMemcpy) hold the thread that makes the steps until they are done.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " blocking copies, " +
-                     Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step)};
+  advice.evidence = {EachStepText(facts, all.count, "blocking copies") + ", " + Bytes(facts.PerStep(all.bytes)) + ", " +
+                     report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
   ChangeCalls(facts, blocking, CallChange::kReturns, &advice.what_if);
@@ -178,9 +178,9 @@ Verdict ManySmallCopies(const Facts& facts) {
   const int64_t exposed = facts.PerStep(std::min(SmallCopyTime(facts), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "Many small copies: each costs its launch, whatever it carries.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies of at most 64 KiB, " +
-                         Bytes(facts.PerStep(all.bytes)) + " in all",
-                     report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
+  advice.evidence = {
+      EachStepText(facts, all.count, "copies of at most 64 KiB") + ", " + Bytes(facts.PerStep(all.bytes)),
+      report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying + between) + exposed;
@@ -225,7 +225,7 @@ Verdict FloatImages(const Facts& facts) {
   advice.finding = "Images seem to cross the bus as 4-byte floats; as bytes they are a quarter of that.";
   advice.evidence = {"each copy is " + Bytes(largest->most) + ", which is " + std::to_string(images) +
                          " float images of 3 x " + std::to_string(side) + " x " + std::to_string(side) + " exactly",
-                     report::Time(facts.PerStep(largest->time)) + " of the bus per step"};
+                     report::Time(facts.PerStep(largest->time)) + " of the bus" + EachStep(facts)};
   advice.places = {largest->place};
   int64_t alone = 0;
   for (const report::DeviceReport& device : facts.process->devices) report::AddTo(&alone, device.times.copies_alone);
@@ -255,7 +255,7 @@ Verdict ExposedCopies(const Facts& facts) {
   });
   Advice advice;
   advice.finding = "The device copies while it computes nothing: the copies hide behind no kernel.";
-  advice.evidence = {report::Time(per_step) + " of a step with copies and no kernel (" +
+  advice.evidence = {report::Time(per_step) + OfAStep(facts) + " with copies and no kernel (" +
                      report::Percent(ShareOfStep(facts, per_step), 1) + ")"};
   advice.places = PlacesOf(sums);
   advice.cost = per_step;
@@ -295,12 +295,12 @@ Verdict SameDataAgain(const Facts& facts) {
   const int64_t exposed = facts.PerStep(std::min(WorkOf(lines), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "The same bytes are uploaded again in every step.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " copies, " + Bytes(facts.PerStep(all.bytes)) +
+  advice.evidence = {EachStepText(facts, all.count, "copies") + ", " + Bytes(facts.PerStep(all.bytes)) +
                          ", carry what they carried in the step before",
                      "so it was in at least " + std::to_string(least->steps) + " of " +
                          std::to_string(least->known_steps) +
                          " steps; samples of the bytes were compared (1 KiB of each copy), not all of them",
-                     report::Time(copying) + " of host time in these copies per step"};
+                     report::Time(copying) + " of host time in these copies" + EachStep(facts)};
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying) + exposed;
@@ -334,7 +334,7 @@ Verdict BuiltOnTheHost(const Facts& facts) {
   Advice advice;
   advice.finding = "Small tensors are made on the host and copied, at many lines.";
   advice.evidence = {std::to_string(sums.size()) + " lines of the loop each copy at most 64 KiB at a time, " +
-                     report::Time(facts.PerStep(all.time)) + " of host time per step"};
+                     report::Time(facts.PerStep(all.time)) + " of host time" + EachStep(facts)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
   const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);

@@ -76,7 +76,7 @@ Verdict HostBound(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.05) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The device waits for Python: it has nothing to do while the host is outside CUDA calls.";
-  advice.evidence = {"idle for " + report::Time(per_step) + " per step (" +
+  advice.evidence = {"idle for " + report::Time(per_step) + EachStep(facts) + " (" +
                      report::Percent(ShareOfStep(facts, per_step), 1) + ") while the host was outside CUDA calls"};
   std::vector<const report::SiteReport*> sites;
   for (const report::SiteReport& site : facts.process->sites) {
@@ -110,9 +110,8 @@ Verdict LaunchBound(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.05 || mean > kShort) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Launching takes longer than the kernels do: the device runs dry while the host launches.";
-  advice.evidence = {
-      PerStepText(facts.CountPerStep(device->kernels)) + " kernels, " + report::Time(mean) + " each on average",
-      "idle for " + report::Time(per_step) + " per step while the host was launching"};
+  advice.evidence = {EachStepText(facts, device->kernels, "kernels") + ", " + report::Time(mean) + " each on average",
+                     "idle for " + report::Time(per_step) + EachStep(facts) + " while the host was launching"};
   advice.cost = per_step;
   advice.scope = Scope::kGeneral;
   // What PyTorch does between two launches is gone with them; what the program does for longer is not.
@@ -146,7 +145,7 @@ Verdict NoTensorCores(const Facts& facts) {
   });
   Advice advice;
   advice.finding = "Matrix products run without tensor cores.";
-  advice.evidence = {report::Time(per_step) + " of kernels per step (" +
+  advice.evidence = {report::Time(per_step) + " of kernels" + EachStep(facts) + " (" +
                          report::Percent(ShareOfStep(facts, per_step), 1) +
                          ") whose names say matrix product or convolution and no tensor core",
                      "the longest: " + report::Cut(longest->kernel, 60)};
@@ -190,8 +189,8 @@ Verdict UnfusedPointwise(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.15) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Much of a step is spent in pointwise kernels, each of which reads and writes all of its tensors.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " pointwise kernels, " + report::Time(per_step) +
-                     " (" + report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)"};
+  advice.evidence = {EachStepText(facts, all.count, "pointwise kernels") + ", " + report::Time(per_step) + " (" +
+                     report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) + ")"};
   advice.places = PlacesOf(sums);
   advice.why_unknown = "how many of them can become one is the compiler's to find out";
   advice.at_stake = per_step;
@@ -215,7 +214,7 @@ Verdict LoopOverTensors(const Facts& facts) {
   const int64_t between = facts.PerStep(GapBefore(facts, places));
   Advice advice;
   advice.finding = "A short kernel is launched for each of many tensors.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " pointwise kernels of " +
+  advice.evidence = {EachStepText(facts, all.count, "pointwise kernels") + " of " +
                          report::Time(all.time / static_cast<int64_t>(all.count)) + " each at " +
                          report::Counted(sums.size(), "line", "lines"),
                      report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
@@ -246,7 +245,7 @@ Verdict ZeroGradSets(const Facts& facts) {
     if (calls < kMany) continue;
     Advice advice;
     advice.finding = "One line sets many tensors to zero.";
-    advice.evidence = {PerStepText(calls) + " memsets, " + Bytes(facts.PerStep(sum.bytes)) + ", " +
+    advice.evidence = {EachStepText(facts, sum.count, "memsets") + ", " + Bytes(facts.PerStep(sum.bytes)) + ", " +
                        report::Time(facts.PerStep(sum.time)) + " of host time"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(sum.time));
@@ -321,8 +320,8 @@ Verdict CudnnHeuristics(const Facts& facts) {
   }
   Advice advice;
   advice.finding = "Shapes stay the same, and cuDNN was not asked to search for the fastest algorithms.";
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " convolutions, " + report::Time(per_step) + " (" +
-                         report::Percent(ShareOfStep(facts, per_step), 1) + " of a step)",
+  advice.evidence = {EachStepText(facts, all.count, "convolutions") + ", " + report::Time(per_step) + " (" +
+                         report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) + ")",
                      "uploads have one size at each line, and the first steps tried no other kernels"};
   advice.places = PlacesOf(sums);
   advice.why_unknown = "whether a search finds faster ones is for a run to show";

@@ -82,7 +82,7 @@ Verdict MallocInSteadyState(const Facts& facts) {
   if (!facts.process->has_steps || calls < 1 || per_step < 100 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The loop takes memory from the driver and gives it back, step after step.";
-  advice.evidence = {PerStepText(calls) + " calls of cudaMalloc and cudaFree that reached the driver, " +
+  advice.evidence = {EachStepText(facts, all.count, "calls of cudaMalloc and cudaFree that reached the driver") + ", " +
                      report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
@@ -103,7 +103,7 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
     const PlaceSum again = SumOf(ByPlace(facts.calls, IsMalloc));
     Advice advice;
     advice.finding = "One line frees many segments in every step, as torch.cuda.empty_cache() does.";
-    advice.evidence = {PerStepText(frees) + " frees, " + report::Time(facts.PerStep(sum.time)) + "; " +
+    advice.evidence = {EachStepText(facts, sum.count, "frees") + ", " + report::Time(facts.PerStep(sum.time)) + "; " +
                        report::Time(facts.PerStep(again.time)) + " to get memory again"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(report::Sum(sum.time, again.time)));

@@ -29,7 +29,7 @@ Verdict DataParallel(const Facts& facts) {
   Advice advice;
   advice.finding = "One process drives several devices and copies the model to all of them in each step.";
   advice.evidence = {std::to_string(devices.size()) + " devices in one process",
-                     PerStepText(facts.CountPerStep(broadcasts)) + " broadcasts, " + report::Time(facts.PerStep(time))};
+                     EachStepText(facts, broadcasts, "broadcasts") + ", " + report::Time(facts.PerStep(time))};
   advice.places = PlacesOf(sums);
   advice.cost = facts.PerStep(time) / static_cast<int64_t>(devices.size());
   ShrinkWork(facts, is_broadcast, 0, &advice.what_if);
@@ -136,8 +136,8 @@ Verdict ExposedCommunication(const Facts& facts) {
   if (ShareOfStep(facts, exposed) < 0.02) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The device waits for other ranks: it communicates while it computes nothing.";
-  advice.evidence = {report::Time(facts.PerStep(SumOf(sums).time)) + " of kernels that communicate per step, " +
-                     report::Time(exposed) + " of it beside no other kernel"};
+  advice.evidence = {report::Time(facts.PerStep(SumOf(sums).time)) + " of kernels that communicate" + EachStep(facts) +
+                     ", " + report::Time(exposed) + " of it beside no other kernel"};
   advice.places = PlacesOf(sums);
   advice.cost = exposed;
   ShortenCommunication(facts, exposed, &advice.what_if);

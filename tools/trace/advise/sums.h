@@ -21,7 +21,13 @@ inline constexpr int64_t kMicrosecond = 1000;
 inline constexpr char kNeedsDevices[] = "they need what the devices did: tracer.device was off, or CUPTI was not there";
 
 inline std::string Bytes(int64_t bytes) { return text::HumanBytes(static_cast<uint64_t>(std::max<int64_t>(0, bytes))); }
-inline std::string PerStepText(double number) { return report::Number(number) + " per step"; }
+// What figures are of: a step, or, where there are none, all of the measured time.
+inline std::string EachStep(const Facts& facts) { return facts.process->has_steps ? " per step" : " in all"; }
+inline std::string OfAStep(const Facts& facts) { return facts.process->has_steps ? " of a step" : " of the time"; }
+// "40 kernels per step".
+inline std::string EachStepText(const Facts& facts, uint64_t count, const std::string& what) {
+  return report::Number(facts.CountPerStep(count)) + " " + what + EachStep(facts);
+}
 
 // The time of a step, and of all of it where there are no steps. In loops that wait every so many steps most steps are
 // far shorter than the mean, and only that is their pace.

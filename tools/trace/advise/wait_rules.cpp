@@ -22,11 +22,11 @@ Advice AboutWaits(const Facts& facts, const Wanted& waits, const std::string& wh
   const PlaceSum all = SumOf(sums);
   Advice advice;
   ChangeCalls(facts, waits, CallChange::kGone, &advice.what_if);
-  advice.evidence = {PerStepText(facts.CountPerStep(all.count)) + " " + what + ", " +
-                     report::Time(facts.PerStep(all.time)) + " of waiting"};
+  advice.evidence = {EachStepText(facts, all.count, what) + ", " + report::Time(facts.PerStep(all.time)) +
+                     " of waiting"};
   if (const auto idle = facts.IdlePerStep()) {
-    advice.evidence.push_back("the device had nothing to do for " + report::Time(*idle) +
-                              " per step: no more than that can be won");
+    advice.evidence.push_back("the device had nothing to do for " + report::Time(*idle) + EachStep(facts) +
+                              ": no more than that can be won");
   }
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, facts.PerStep(all.time));
