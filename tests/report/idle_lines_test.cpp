@@ -81,7 +81,9 @@ const Event* Holder(const std::vector<Event>& events, Event::Sort sort, int64_t 
 
 const Event* NextCall(const std::vector<Event>& events, int64_t t) {
   const auto next = std::find_if(events.begin(), events.end(), [&](const Event& event) {
-    return (event.sort == Event::kOwnCall || event.sort == Event::kOtherCall) && event.start > t;
+    const bool ends_idle_time =
+        event.sort == Event::kOwnCall || (event.sort == Event::kOtherCall && event.kind != CallKind::kOther);
+    return ends_idle_time && event.start > t;
   });
   return next == events.end() ? nullptr : &*next;
 }

@@ -1,5 +1,5 @@
 // Adds up the idle time of a device by the lines of the program: while a thread was in a call, to the line of that
-// call; while none was, to the line of the call that came next.
+// call; while none was, to the line of the call that came next and could end the idle time.
 //
 // Memory: a few numbers for each line.
 // Threading: an object belongs to one thread.

@@ -135,8 +135,12 @@ bool Sweep::Call(bool of_step_thread, int64_t start, int64_t end, CallKind kind,
     ++(of_step_thread ? steps_[i].calls : steps_[i].calls_elsewhere);
   }
   if (!in_step) ++calls_outside_steps_;
-  host_lines_.CallBegins(site);
-  for (Device& device : devices_) device.idle_lines.CallBegins(site);
+  // Of a thread beside that asks devices for nothing and waits for nothing, as a loader's does that pins batches, it is
+  // not the call that ends an idle time.
+  if (of_step_thread || kind != CallKind::kOther) {
+    host_lines_.CallBegins(site);
+    for (Device& device : devices_) device.idle_lines.CallBegins(site);
+  }
   if (!of_step_thread) {
     other_threads_.Add(start, end, {kind, site});
     return measured;
