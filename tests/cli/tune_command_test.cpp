@@ -26,6 +26,19 @@ using test::WriteFile;
 
 const std::vector<std::string> kMetric = {"--metric", "speed ([0-9]+)", "--higher-is-better"};
 
+// A training loop of `steps` steps on the simulated device.
+constexpr char kTrain[] = R"(import ctypes
+ctypes.CDLL('libcudart.so.13', ctypes.RTLD_GLOBAL)
+cuda = ctypes.CDLL(None)
+host = (ctypes.c_char * 4096)()
+device = ctypes.c_void_p()
+assert cuda.cudaMalloc(ctypes.byref(device), 4096) == 0
+for step in range(steps):
+    cuda.cudaMemcpy(device, host, ctypes.c_size_t(4096), 1)
+    cuda.cudaMemset(device, 0, ctypes.c_size_t(64))
+    cuda.cudaDeviceSynchronize()
+)";
+
 class TuneCommandTest : public ::testing::Test {
  protected:
   // A script that sets s, from 100, by the policy, and prints it.
@@ -64,6 +77,57 @@ TEST_F(TuneCommandTest, FindsWhatIsFaster) {
   wanted.transfer.threads = 1;
   EXPECT_EQ(written.policy, wanted);
   EXPECT_FALSE(HasJournal());
+}
+
+// As `compare` judges: by steps where the first run shows some, by the wall time where it does not, or where that is
+// asked for.
+TEST_F(TuneCommandTest, MeasuresStepsWhereThereAreAny) {
+  NEEDS_PLAIN_BUILD();
+  if (RunProgram({"python3", "-c", "import ctypes"}).status != 0) GTEST_SKIP() << "no python3 with ctypes";
+  WriteFile(directory_ + "/train.py", std::string("steps = 40\n") + kTrain);
+  const auto measured = [&](std::vector<std::string> options, std::vector<std::string> command) {
+    std::vector<std::string> words = {SLIPSTREAM_COMMAND, "tune",  "--force", "-o", file_,
+                                      "--budget",         "0.001", "--json"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("--");
+    words.insert(words.end(), command.begin(), command.end());
+    const Finished finished = RunProgram(words, {{"LD_LIBRARY_PATH", SIMULATED_CUDA}, {"TMPDIR", directory_}});
+    EXPECT_EQ(finished.status, kSuccess) << finished.err;
+    return nlohmann::json::parse(finished.out)["compared"].get<std::string>();
+  };
+  const std::vector<std::string> train = {"python3", directory_ + "/train.py"};
+  EXPECT_EQ(measured({}, train), "the mean time of a step, with every call recorded");
+  EXPECT_EQ(measured({"--by", "wall"}, train), "the wall time of the command");
+  EXPECT_EQ(measured({}, {"true"}), "the wall time of the command");
+}
+
+// A run whose steps are not found says nothing of its policy, nor that the command fails.
+TEST_F(TuneCommandTest, ARunWithoutStepsIsMadeAgain) {
+  NEEDS_PLAIN_BUILD();
+  if (RunProgram({"python3", "-c", "import ctypes"}).status != 0) GTEST_SKIP() << "no python3 with ctypes";
+  // The second and the fifth run make one step only.
+  WriteFile(directory_ + "/train.py",
+            "import os\nruns = os.path.dirname(__file__) + '/runs'\n"
+            "open(runs, 'a').write('x')\n"
+            "steps = 1 if os.path.getsize(runs) in (2, 5) else 40\n" +
+                std::string(kTrain));
+  Variables variables = {{"LD_LIBRARY_PATH", SIMULATED_CUDA}, {"TMPDIR", directory_}};
+  // What is set outside is not tried: one key is left.
+  for (const char* const set : {"TRANSFER_H2D=on", "TRANSFER_D2H=on", "TRANSFER_MAX_PINNED=512MiB",
+                                "TRANSFER_DEVICE_STAGING=1GiB", "TRANSFER_UNMAP_IN_BACKGROUND=true",
+                                "ALLOCATOR_MODE=segments", "ALLOCATOR_DECAY=10", "ALLOCATOR_PRE_RESERVE=0"}) {
+    const std::string setting = set;
+    const size_t equals = setting.find('=');
+    variables["SLIPSTREAM_" + setting.substr(0, equals)] = setting.substr(equals + 1);
+  }
+  const Finished finished = RunProgram(
+      {SLIPSTREAM_COMMAND, "tune", "-o", file_, "-n", "3", "--json", "--", "python3", directory_ + "/train.py"},
+      variables);
+  EXPECT_EQ(finished.status, kSuccess) << finished.err;
+  const auto json = nlohmann::json::parse(finished.out);
+  EXPECT_FALSE(json["tried"].empty()) << json;
+  EXPECT_EQ(json.dump().find("its steps"), std::string::npos) << json;
+  EXPECT_EQ(json.dump().find("refused"), std::string::npos) << json;
 }
 
 TEST_F(TuneCommandTest, NothingIsFaster) {

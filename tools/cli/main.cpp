@@ -255,7 +255,7 @@ void AddYardstick(CLI::App* command, slipstream::cli::YardstickOptions* options)
   command
       ->add_option("--by", options->by,
                    "What to measure: wall, the time of the whole command; steps, those of the training loop, which is "
-                   "recorded for that; auto (default): of `compare`, steps where there are any; of `tune`, wall")
+                   "recorded for that; auto (default): steps where there are any")
       ->check(CLI::IsMember({"auto", "wall", "steps"}))
       ->type_name("WHAT");
   command

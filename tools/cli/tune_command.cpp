@@ -49,6 +49,7 @@ using tune::Settings;
 using tune::Stage;
 
 constexpr char kCommand[] = "tune";
+constexpr size_t kMostPairsAgain = 3;
 constexpr size_t kKeptOutputs = 4;  // of runs of policies that were accepted, to compare results with
 constexpr char kEnvironment[] = "environment.";
 constexpr char kPreReserve[] = "allocator.pre_reserve";
@@ -89,7 +90,8 @@ std::string Utc() {
 // What one run of the command came to.
 struct OneRun {
   compare::Figure figure;
-  std::string trouble;  // why there is no figure; empty: there is
+  std::string trouble;        // why there is no figure; empty: there is
+  bool has_no_steps = false;  // is the trouble
   std::string output;
   std::string errors;
   std::vector<std::string> last_lines;
@@ -309,11 +311,13 @@ class Tuner {
     return policy::Environment(variables);
   }
 
-  // `first`: the run that does not count; it leaves a trace whatever the others do.
+  // `first`: the run that does not count; it leaves a trace whatever the others do, a whole one where steps are looked
+  // for.
   OneRun RunOnce(const Settings& settings, const std::string& where, bool first = false) {
     OneRun one;
     policy::Environment environment = With(settings);
-    if (first && !recorded_) {
+    const bool looks_for_steps = first && yardstick_.looks_for_steps();
+    if (first && !recorded_ && !looks_for_steps) {
       std::map<std::string, std::string> variables(environment.variables().begin(), environment.variables().end());
       variables["SLIPSTREAM_TRACER_MAX_FILE"] = kTraceOfFirst;
       variables["SLIPSTREAM_TRACER_KEEP"] = "first";
@@ -347,6 +351,7 @@ class Tuner {
     if (signal_ != 0 || cannot_go_on_) return one;
     run_seconds_ = std::max(run_seconds_, run.seconds);
     one.trouble = TroubleOf(run, what.measure);
+    if (looks_for_steps && one.trouble.empty()) recorded_ = ReadSteps(kCommand, directory.path(), version_).IsThere();
     if (one.trouble.empty()) TakeFigure(directory, run, &one);
     if (first && !directory.path().empty()) one.devices = DevicesOf(directory.path());
     one.last_lines = LastLines(run);
@@ -369,6 +374,7 @@ class Tuner {
       if (one->trouble.empty() && step_line_ != steps.line) {
         one->trouble = "its steps begin at " + steps.line + ", and in another run at " + step_line_;
       }
+      one->has_no_steps = !one->trouble.empty();
     }
     if (yardstick_.metric() != nullptr) {
       const compare::MetricFigure read =
@@ -405,6 +411,8 @@ class Tuner {
       runs[side] = RunOnce(side == 0 ? contest.incumbent : contest.challenger, Label(contest));
       if (IsStopped() || cannot_go_on_) return;
     }
+    // That no steps are found says nothing of a policy: the pair is run once more.
+    if ((runs[0].has_no_steps || runs[1].has_no_steps) && pairs_again_++ < kMostPairsAgain) return;
     if (!runs[0].trouble.empty()) {
       line_.reset();
       cannot_go_on_ = Fails(runs[0]);
@@ -491,7 +499,7 @@ class Tuner {
   JournalFile journal_;
   Preparation base_;
   const Yardstick yardstick_{options_.yardstick};
-  const bool recorded_ = yardstick_.by_steps();
+  bool recorded_ = yardstick_.by_steps();
   std::optional<tune::Search> search_;
   tune::Subject subject_;
   std::string journal_text_;  // of the search that this one goes on with
@@ -502,6 +510,7 @@ class Tuner {
   std::unique_ptr<ProgressLine> line_;
   std::string step_line_;
   double run_seconds_ = 0;  // of the longest
+  size_t pairs_again_ = 0;
   uint64_t begin_ns_ = 0;
   int signal_ = 0;
   std::optional<int> cannot_go_on_;

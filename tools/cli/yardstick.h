@@ -17,7 +17,7 @@ namespace slipstream::cli {
 
 // As the command line has it.
 struct YardstickOptions {
-  std::string by = "auto";            // "wall", "steps"; "auto": steps where `slipstream compare` finds them
+  std::string by = "auto";            // "wall", "steps"; "auto": steps where there are any
   std::optional<std::string> metric;  // then `by` is not looked at
   std::string of = "last";            // which match of `metric`: last, median, mean
   bool higher_is_better = false;
