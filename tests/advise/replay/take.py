@@ -17,7 +17,7 @@ import tempfile
 import cut_spool
 import kept
 
-MOST = 300 << 10
+MOST = 600 << 10
 # Fewer are no loop: a quarter of them is warm-up.
 LEAST_STEPS = 12
 # Of so many times as many as before.

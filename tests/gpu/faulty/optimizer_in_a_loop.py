@@ -48,7 +48,7 @@ class Ensemble(nn.Module):
 
 
 def main():
-    args = loop.options(__doc__, steps=40, width=256, members=48, batch=512)
+    args = loop.options(__doc__, steps=40, width=256, members=32, batch=512)
     torch.manual_seed(0)
     torch.set_float32_matmul_precision("high")
     device = torch.device(args.device)
