@@ -73,8 +73,8 @@ class Scripts(unittest.TestCase):
 
     def test_settings_are_read_from_the_first_words(self):
         path = self.script('"""Trains.\n\nenvironment: A_B=off\n"""\n')
-        self.assertEqual({"A_B": "off"}, advice.settings(path))
-        self.assertEqual({}, advice.settings(self.script("x = 1  # environment: A=b\n")))
+        self.assertEqual({"A_B": "off"}, recorded.settings(path))
+        self.assertEqual({}, recorded.settings(self.script("x = 1  # environment: A=b\n")))
 
 
 class Findings(unittest.TestCase):

@@ -7,12 +7,10 @@ cost what the repair gains, which `slipstream compare` measures. The traces are 
 """
 
 import json
-import os
-import re
 
 from . import recorded
 from .harness import GPU_TESTS, Failed, needs_gpu
-from .recorded import LEAST_TO_WIN, costly, shown
+from .recorded import LEAST_TO_WIN, costly, marks, places, shown
 
 GROUP = "advice"
 SCRIPTS = GPU_TESTS / "faulty"
@@ -22,8 +20,6 @@ WELL_TUNED = {"nothing_wrong", "nothing_wrong_photos"}
 LEAST_RATIO, MOST_RATIO = 0.7, 1.3
 # So many scripts must have a cost, and the right one.
 LEAST_RIGHT = 8
-FAULT = re.compile(r"# fault: ([a-z|-]+)$")
-SETTING = re.compile(r"^environment: (\w+)=(\S+)$", re.MULTILINE)
 REHEARSED = {
     "activation_by_hand": "--width 16 --layers 1 --batch 2 --patches 4",
     "cache_emptied": "--size 16 --batch 2 --width 4",
@@ -52,20 +48,11 @@ def scripts(folder=SCRIPTS):
 
 def faults(script):
     """(the rules that are names of what is wrong, none if nothing is; the lines where it is)."""
-    found = [
-        (number, match[1])
-        for number, line in enumerate(script.read_text(encoding="utf-8").splitlines(), 1)
-        if (match := FAULT.search(line))
-    ]
+    found = marks(script, "fault")
     names = {name for _, name in found}
     if len(names) > 1:
         raise Failed(f"{script.name} has more than one fault: {', '.join(sorted(names))}")
     return (names.pop().split("|") if names else []), [number for number, _ in found]
-
-
-def settings(script):
-    """What the script's first words want in its environment."""
-    return dict(SETTING.findall(script.read_text(encoding="utf-8")))
 
 
 def first_is_wrong(findings, rules, lines, script):
@@ -75,9 +62,8 @@ def first_is_wrong(findings, rules, lines, script):
     advice = findings["advice"]
     if not advice or advice[0]["rule"] not in rules:
         return f"{' or '.join(rules)} does not stand first"
-    places = {(os.path.basename(place["file"] or ""), place["line"]) for place in advice[0]["places"]}
-    if not places & {(script.name, line) for line in lines}:
-        return f"{advice[0]['rule']} without a line of the fault's: {sorted(places, key=str)}"
+    if not places(advice[0]) & {(script.name, line) for line in lines}:
+        return f"{advice[0]['rule']} without a line of the fault's: {sorted(places(advice[0]), key=str)}"
     return None
 
 
@@ -170,20 +156,9 @@ def table(rows):
 
 def record(suite, script, fixed):
     """The recorded run; None in a rehearsal."""
+    options = ["--device", "cpu", "--steps", "2", *REHEARSED[script.stem].split()] if suite.rehearsal else []
     name = f"{script.stem}-fixed" if fixed else script.stem
-    folder = suite.scratch(f"{GROUP}/{name}")
-    argv = [*suite.run_prefix("--quiet", "--record"), suite.python, script]
-    if suite.rehearsal:
-        argv += ["--device", "cpu", "--steps", "2", *REHEARSED[script.stem].split()]
-    if fixed:
-        argv.append("--fixed")
-    env = recorded.ENVIRONMENT | settings(script)
-    suite.command(f"{GROUP}.{name}", argv, env=env, timeout=120, cwd=folder).expect_success(f"{name}")
-    if suite.rehearsal:
-        return None
-    run = recorded.run_in(folder)
-    recorded.keep(suite, run, f"{GROUP}-{name}")
-    return run
+    return recorded.record(suite, f"{GROUP}.{name}", script, options + ["--fixed"] * fixed)
 
 
 def compared(suite, script, runs, data):

@@ -35,6 +35,7 @@ ON_REQUEST = (
     "peers",
     "profilers",
     "replay",
+    "rules",
     "samples",
     "soak",
     "steady",

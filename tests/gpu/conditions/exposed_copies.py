@@ -1,0 +1,34 @@
+"""Trains on tables whose batches are pinned, and copies each of them on the stream that then waits for it."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import loop
+
+
+def main():
+    args = loop.options(__doc__, steps=40, columns=1000, width=4096, batch=8192)
+    torch.manual_seed(0)
+    device = torch.device(args.device)
+    body = [nn.Linear(args.columns, args.width), nn.ReLU(), nn.Linear(args.width, args.width), nn.ReLU()]
+    model = nn.Sequential(*body, nn.Linear(args.width, 10)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    tables = [torch.randn(args.batch, args.columns) for _ in range(4)]
+    if device.type == "cuda":
+        tables = [table.pin_memory() for table in tables]
+    labels = torch.randint(10, (args.batch,), device=device)
+    total = torch.zeros((), device=device)
+    for step in range(args.steps):
+        rows = tables[step % 4].to(device, non_blocking=True)  # shown: exposed-copies
+        with torch.autocast(device.type, dtype=torch.bfloat16):
+            loss = F.cross_entropy(model(rows), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    print(f"loss {total.item() / args.steps:.3f}")
+
+
+if __name__ == "__main__":
+    main()
