@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Asks again about recorded runs that `tools/gpu-suite --only advice` left, with the `slipstream advise` there is now.
+"""Asks again about recorded runs that `tools/gpu-suite --only advice,rules` left, with the `slipstream advise` there is now.
 
     again.py OUT... --slipstream FILE --to FOLDER
 
 FOLDER gets the traces of all OUTs (of a script that several have, the last one's), and a results.json in which each script has
-the findings, the comparison of its two runs and the row that the suite would have made of them; take.py takes from it.
+the findings, the comparison of its two runs (group advice) and the row that the suite would have made of them; take.py takes
+from it.
 Printed: the table, and what is wrong with each. The scripts must be those that were recorded: a fault's line is looked for
 where it is now.
 """
@@ -19,7 +20,7 @@ import tempfile
 
 import kept
 
-advice = kept.advice
+advice, conditions = kept.advice, kept.conditions
 
 
 def asked(slipstream, folder, trace):
@@ -27,7 +28,7 @@ def asked(slipstream, folder, trace):
     spool = folder / trace.name.removesuffix(".gz")
     data = gzip.decompress(trace.read_bytes())
     spool.write_bytes(data)
-    return kept.findings(slipstream, data), spool
+    return kept.findings(slipstream, [data]), spool
 
 
 def check_of(slipstream, folder, script, traces):
@@ -45,6 +46,13 @@ def check_of(slipstream, folder, script, traces):
     return data, "; ".join(filter(None, problems)) or None
 
 
+def again(slipstream, script, traces):
+    """The same of a script of the group rules."""
+    found = kept.findings(slipstream, [gzip.decompress(trace.read_bytes()) for trace in traces])
+    said, problem = conditions.judged(found, script)
+    return {"findings": found, "said": said}, problem
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", nargs="+", type=pathlib.Path)
@@ -53,8 +61,9 @@ def main():
     args = parser.parse_args()
     args.to.mkdir(parents=True, exist_ok=True)
     for out in args.out:
-        for trace in out.glob(f"{advice.GROUP}-*.spool.gz"):
-            shutil.copyfile(trace, args.to / trace.name)
+        for group in (advice.GROUP, conditions.GROUP):
+            for trace in out.glob(f"{group}-*.spool.gz"):
+                shutil.copyfile(trace, args.to / trace.name)
     checks, rows = [], []
     with tempfile.TemporaryDirectory() as folder:
         for script in advice.scripts():
@@ -67,6 +76,13 @@ def main():
             checks.append({"name": f"{advice.GROUP}.{script.stem}", "data": data})
             rows += [data["row"]] if "row" in data else []
             print(f"{script.stem}: {problem or 'as it should be'}; {advice.shown(data['findings'])}")
+    for script in conditions.scripts():
+        if not (traces := kept.recorded_in(args.to, conditions.GROUP, script.stem)):
+            print(f"{script.stem}: not recorded")
+            continue
+        data, problem = again(args.slipstream, script, traces)
+        checks.append({"name": f"{conditions.GROUP}.{script.stem}", "data": data})
+        print(f"{script.stem}: {problem or 'as it should be'}; {advice.shown(data['findings'])}")
     (args.to / "results.json").write_text(json.dumps({"checks": checks}), encoding="utf-8")
     print(advice.table(rows))
     return 0

@@ -52,8 +52,12 @@ def read(path):
         return file.read()
 
 
+def pack(data):
+    return lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)
+
+
 def write(path, data):
-    packed = {".gz": lambda: gzip.compress(data, 9, mtime=0), ".xz": lambda: lzma.compress(data, preset=9 | lzma.PRESET_EXTREME)}
+    packed = {".gz": lambda: gzip.compress(data, 9, mtime=0), ".xz": lambda: pack(data)}
     pathlib.Path(path).write_bytes(packed.get(pathlib.Path(path).suffix, lambda: data)())
 
 

@@ -1,8 +1,9 @@
 """Recorded runs that are kept (traces/, manifest.json), and what `slipstream advise` must say of them.
 
 An entry of "traces" has
-  file    in traces/
+  file    in traces/; of ranks NAME.*.spool.xz, which are all of their files
   first   the rule that must stand first, with `line` among its places; null: none must
+  found   instead of that, the rule that must be found wherever it stands, with `line`; null: it names no line
   absent  rules that must not be found
   tuned   true: nothing that costs more than a well-tuned training may be told
   gain_ns what the repair gained of a step, if the claimed cost must be near it; else null
@@ -20,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1] / "gpu")]
 
 from suite import advice, recorded  # noqa: E402  (the folder is known only now)
+from suite import rules as conditions  # noqa: E402
 
 import cut_spool  # noqa: E402
 
@@ -45,12 +47,30 @@ def rules(slipstream):
     return [one["rule"] for one in json.loads(run(slipstream, "advise", "--list", "--json").stdout)["rules"]]
 
 
-def findings(slipstream, data):
-    """What `slipstream advise` finds in the bytes of a spool file."""
+def recorded_in(out, group, name):
+    """The traces of a run that the suite has left, one for each rank; empty: there are none."""
+    return sorted(out.glob(f"{group}-{name}.spool.gz")) or sorted(out.glob(f"{group}-{name}.[01].spool.gz"))
+
+
+def files(traces, file):
+    """Those that an entry's `file` stands for."""
+    if not (found := sorted(traces.glob(file))):
+        raise cut_spool.Unusable("it is not there")
+    return found
+
+
+def rule_of(entry):
+    """The rule that must be found in the trace; None: none."""
+    return entry["first"] or entry.get("found")
+
+
+def findings(slipstream, spools):
+    """What `slipstream advise` finds in the bytes of a run's spool files."""
     with tempfile.TemporaryDirectory() as folder:
-        spool = pathlib.Path(folder, "trace.spool")
-        spool.write_bytes(data)
-        done = run(slipstream, "advise", "--no-cache", spool, "--json")
+        paths = [pathlib.Path(folder, f"{number}.spool") for number in range(len(spools))]
+        for path, data in zip(paths, spools):
+            path.write_bytes(data)
+        done = run(slipstream, "advise", "--no-cache", *paths, "--json")
     if done.returncode != 0:
         raise cut_spool.Unusable(f"slipstream advise: exit status {done.returncode}: {done.stderr.strip()[-200:]}")
     return json.loads(done.stdout)
@@ -62,13 +82,16 @@ def problems_of(entry, found):
     names = [one["rule"] for one in found["advice"]]
     if not found["steps"]:
         problems.append("no steps were found")
-    if entry["first"]:
-        if names[:1] != [entry["first"]]:
-            problems.append(f"{entry['first']} does not stand first: {', '.join(names) or 'nothing is found'}")
-        elif entry["line"] not in [place["line"] for place in found["advice"][0]["places"]]:
-            problems.append(f"{entry['first']} without line {entry['line']}")
-        elif entry["gain_ns"] and not near(found["advice"][0]["cost_per_step_ns"], entry["gain_ns"]):
-            problems.append(f"{entry['first']} costs {found['advice'][0]['cost_per_step_ns']} ns, and the repair gained {entry['gain_ns']}")
+    if rule := rule_of(entry):
+        looked_at = found["advice"][:1] if entry["first"] else found["advice"]
+        one = next((one for one in looked_at if one["rule"] == rule), None)
+        if one is None:
+            what = "does not stand first" if entry["first"] else "is not found"
+            problems.append(f"{rule} {what}: {', '.join(names) or 'nothing is found'}")
+        elif entry["line"] is not None and entry["line"] not in [place["line"] for place in one["places"]]:
+            problems.append(f"{rule} without line {entry['line']}")
+        elif entry["gain_ns"] and not near(one["cost_per_step_ns"], entry["gain_ns"]):
+            problems.append(f"{rule} costs {one['cost_per_step_ns']} ns, and the repair gained {entry['gain_ns']}")
     problems += [f"{rule} is found" for rule in entry["absent"] if rule in names]
     if entry["tuned"] and (costly := recorded.costly(found)):
         problems.append(f"told to change {', '.join(costly)}")

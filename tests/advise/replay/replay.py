@@ -15,16 +15,17 @@ def check(slipstream, folder):
     """What is wrong, in words."""
     manifest = kept.read_manifest(folder)
     traces = folder / kept.TRACES
-    problems, findings = [], {}
+    problems, findings, named = [], {}, set()
     for entry in manifest["traces"]:
         try:
-            found = kept.findings(slipstream, cut_spool.read(traces / entry["file"]))
+            files = kept.files(traces, entry["file"])
+            named.update(path.name for path in files)
+            found = kept.findings(slipstream, list(map(cut_spool.read, files)))
         except (OSError, EOFError, cut_spool.lzma.LZMAError, cut_spool.Unusable) as error:
             problems.append(f"{entry['file']}: {error}")
             continue
         findings[entry["file"]] = found
         problems += [f"{entry['file']}: {problem}" for problem in kept.problems_of(entry, found)]
-    named = {entry["file"] for entry in manifest["traces"]}
     problems += [f"{path.name} is not in the manifest" for path in sorted(traces.glob("*.spool.*")) if path.name not in named]
     rules = kept.rules(slipstream)
     if not rules:

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Takes recorded runs out of what `tools/gpu-suite --only advice` wrote, to be kept beside this.
+"""Takes recorded runs out of what `tools/gpu-suite --only advice,rules` wrote, to be kept beside this.
 
     take.py OUT --slipstream FILE [--folder FOLDER] [--most BYTES]
 
 Of every script of which the suite has findings, each trace is cut behind as few steps as `slipstream advise` still says
-of it what the manifest then has (kept.py). A trace of which it does not say that, whole or cut to --most, packed, is left
-out, with the reason. Traces that are kept already and not in OUT stay.
+of it what the manifest then has (kept.py). A trace of which it does not say that, whole or cut to --most, packed (of two
+ranks both together), is left out, with the reason. Traces that are kept already and not in OUT stay.
 """
 
 import argparse
@@ -38,9 +38,11 @@ def step_starts(slipstream, spool):
 
 def entries_of(check):
     """[(name of the trace in OUT, what the manifest is to have of it)] of one check of the suite's results."""
-    name = check["name"].split(".", 1)[1]
+    group, name = check["name"].split(".", 1)
     data = check.get("data", {})
     entry = {"first": None, "line": None, "absent": [], "tuned": False, "gain_ns": None}
+    if group == kept.conditions.GROUP:
+        return [(name, {**entry, "found": data["said"]["rule"], "line": data["said"]["line"]})] if "said" in data else []
     if name in kept.advice.WELL_TUNED:
         return [(name, {**entry, "tuned": True})] if "findings" in data else []
     if "row" not in data:
@@ -65,37 +67,41 @@ def numbers_of_steps(starts):
 
 
 def taken(slipstream, packed, entry, most, scratch):
-    """(the packed trace, its entry, what is found in it) as it is to be kept; LeftOut: why it is not."""
-    if not entry["first"] and not entry["absent"] and not entry["tuned"]:
+    """([packed trace of each rank], its entry, what is found in it) as it is to be kept; LeftOut: why it is not."""
+    if not packed:
+        raise LeftOut("its trace is not there")
+    if not kept.rule_of(entry) and not entry["absent"] and not entry["tuned"]:
         raise LeftOut("its fault did not stand first")
     if entry["first"] and entry["line"] is None:
         raise LeftOut("no line of its fault was named")
-    data = cut_spool.read(packed)
-    whole, out = scratch / "whole.spool", scratch / "cut.spool.xz"
-    cut_spool.write(whole, data)
-    starts = step_starts(slipstream, whole)
+    spools = list(map(cut_spool.read, packed))
+    starts = []
+    for data in spools:
+        cut_spool.write(scratch / "whole.spool", data)
+        starts.append(step_starts(slipstream, scratch / "whole.spool"))
+    fewest = min(starts, key=len)
     second, why = None, None
-    for number in numbers_of_steps(starts):
-        made = cut_spool.cut(data, None if number is None else starts[number])
-        cut_spool.write(out, made)
-        if (size := out.stat().st_size) > most:
-            why = why or f"{size} bytes with {number or len(starts)} steps"
+    for number in numbers_of_steps(fewest):
+        made = [cut_spool.cut(data, None if number is None else begins[number]) for data, begins in zip(spools, starts)]
+        out = list(map(cut_spool.pack, made))
+        if (size := sum(map(len, out))) > most:
+            why = why or f"{size} bytes with {number or len(fewest)} steps"
             break
         found = kept.findings(slipstream, made)
         if not (problems := kept.problems_of(entry, found)):
-            return out.read_bytes(), entry, found
+            return out, entry, found
         why = "; ".join(problems)
         # Its cost may be that of all steps alone.
         without_gain = {**entry, "gain_ns": None}
         if second is None and not kept.problems_of(without_gain, found):
-            second = out.read_bytes(), without_gain, found
+            second = out, without_gain, found
     if second is None:
         raise LeftOut(why)
     return second
 
 
 def assign(manifest, all_findings):
-    """The traces of each rule, where it has none: found first, found repaired or in a tuned training."""
+    """The traces of each rule, where it has none: found as its entry says, not found in a repaired or a tuned training."""
     entries = {entry["file"]: entry for entry in manifest["traces"]}
     for rule, traces in manifest["rules"].items():
         for what in ("positive", "negative"):
@@ -106,8 +112,8 @@ def assign(manifest, all_findings):
         if negative and rule not in negative["nothing_found"]:
             traces["negative"] = None
     for file, entry in entries.items():
-        if entry["first"]:
-            traces = manifest["rules"].setdefault(entry["first"], {"positive": None, "negative": None})
+        if rule := kept.rule_of(entry):
+            traces = manifest["rules"].setdefault(rule, {"positive": None, "negative": None})
             traces["positive"] = traces["positive"] or file
     for file, found in sorted(all_findings.items(), key=lambda item: not entries[item[0]]["tuned"]):
         for rule in found["nothing_found"]:
@@ -128,16 +134,18 @@ def take(slipstream, out, folder, most, scratch):
     (folder / kept.TRACES).mkdir(exist_ok=True)
     left_out, findings = {}, {}
     for check in results["checks"]:
-        if check["name"].split(".")[0] != kept.advice.GROUP:
+        group = check["name"].split(".")[0]
+        if group not in (kept.advice.GROUP, kept.conditions.GROUP):
             continue
         for name, entry in entries_of(check):
             try:
-                packed, entry, found = taken(slipstream, out / f"{kept.advice.GROUP}-{name}.spool.gz", entry, most, scratch)
+                packed, entry, found = taken(slipstream, kept.recorded_in(out, group, name), entry, most, scratch)
             except (OSError, LeftOut, cut_spool.Unusable) as error:
                 left_out[name] = str(error)
                 continue
-            file = f"{name}.spool.xz"
-            (folder / kept.TRACES / file).write_bytes(packed)
+            file = f"{name}.spool.xz" if len(packed) == 1 else f"{name}.*.spool.xz"
+            for rank, data in enumerate(packed):
+                (folder / kept.TRACES / file.replace("*", str(rank))).write_bytes(data)
             manifest["traces"] = [old for old in manifest["traces"] if old["file"] != file] + [{"file": file, **entry}]
             findings[file] = found
     manifest["traces"].sort(key=lambda entry: entry["file"])

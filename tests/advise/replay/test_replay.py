@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
+import again
 import cut_spool
 import kept
 import replay
@@ -224,6 +226,16 @@ class Judged(unittest.TestCase):
         self.assertIn("the repair gained 100", problems(found(("a", None, 7)), gain_ns=100)[0])
         self.assertIn("no steps", problems(found(("a", 1, 7), steps=0))[0])
 
+    def test_what_must_be_found_wherever_it_stands(self):
+        problems = lambda findings, **changed: kept.problems_of({**ENTRY, "first": None, "found": "a", **changed}, findings)
+        self.assertEqual([], problems(found(("a", None, 7))))
+        self.assertEqual([], problems(found(("b", 1, 8), ("a", None, 7))))
+        self.assertEqual(["a is not found: b"], problems(found(("b", 1, 7))))
+        self.assertEqual(["a is not found: nothing is found"], problems(found()))
+        self.assertEqual(["a without line 7"], problems(found(("b", 1, 7), ("a", 1, 8))))
+        self.assertEqual([], problems(found(("a", 1, 8)), line=None))
+        self.assertEqual(["a is not found: b"], problems(found(("b", 1, 7)), line=None))
+
     def test_what_must_not_be_found(self):
         problems = lambda findings, **changed: kept.problems_of({**ENTRY, "first": None, "line": None, **changed}, findings)
         self.assertEqual([], problems(found(("b", 1, 7)), absent=["a"]))
@@ -262,17 +274,18 @@ import cut_spool
 if sys.argv[1:] == ["advise", "--list", "--json"]:
     print(json.dumps({{"rules": [{{"rule": "explicit-synchronize"}}, {{"rule": "stalls"}}]}}))
     sys.exit(0)
-spool = [word for word in sys.argv[2:] if word.endswith(".spool")][0]
+spools = [word for word in sys.argv[2:] if word.endswith(".spool")]
+spool = spools[0]
 chunks = cut_spool.chunks(cut_spool.read(spool))
 calls = len(list(filter(cut_spool.is_call, cut_spool.all_records(chunks))))
 if sys.argv[1] == "report":
     starts = [{{"start_ns": 1000 + step * {step}}} for step in range(calls // 3)]
     print(json.dumps({{"shown_process": 0, "processes": [{{"steps": {{"steps": starts}}}}]}}))
     sys.exit(0)
-faulty = b"gemm" in cut_spool.read(spool) and calls >= {least}
+faulty = b"gemm" in cut_spool.read(spool) and calls >= {least} and len(spools) == {ranks}
 place = {{"file": "/repository/tests/gpu/faulty/timed_by_hand.py", "line": {line}}}
 found = {{"rule": "explicit-synchronize", "cost_per_step_ns": {cost}, "places": [place]}}
-print(json.dumps({{"steps": calls // 3, "step_time_median_ns": 1000000, "advice": [found] if {faulty} and faulty else [],
+print(json.dumps({{"steps": calls // 3, "step_time_median_ns": 1000000, "advice": [found] if {faulty} and faulty else [], "cannot_be_told": [],
                    "nothing_found": ["stalls"] + ([] if {faulty} and faulty else ["explicit-synchronize"])}}))
 """
 
@@ -288,9 +301,9 @@ class Taken(Folder):
         self.without = {"stalls": "no reason", "explicit-synchronize": "not recorded yet"}
         kept.write_manifest(self.kept, {**kept.EMPTY, "without_trace": dict(self.without)})
 
-    def stand_in(self, faulty="True", cost=450_000, least=0):
+    def stand_in(self, faulty="True", cost=450_000, least=0, ranks=1):
         path = self.folder / "slipstream"
-        words = dict(python=sys.executable, here=str(kept.HERE), step=STEP_NS, line=self.line, cost=cost, faulty=faulty, least=least)
+        words = dict(python=sys.executable, here=str(kept.HERE), step=STEP_NS, line=self.line, cost=cost, faulty=faulty, least=least, ranks=ranks)
         path.write_text(STAND_IN.format(**words), encoding="utf-8")
         path.chmod(0o755)
         return str(path)
@@ -307,6 +320,14 @@ class Taken(Folder):
         checks = [{"name": "advice.timed_by_hand", "data": data}, {"name": "advice.table", "data": {}}, {"name": "inert.bash"}]
         (self.out / "results.json").write_text(json.dumps({"checks": checks}), encoding="utf-8")
 
+    def suite_of_rules(self, *traces, name="x", line=None):
+        """Leaves what the group rules would."""
+        for trace in traces:
+            (self.out / f"rules-{trace}.spool.gz").write_bytes(gzip.compress(spool()))
+        data = {"said": {"rule": "explicit-synchronize", "line": line}, "findings": {}}
+        checks = [{"name": f"rules.{name}", "data": data}, {"name": "rules.skipped"}, {"name": "rules.failed", "data": {}}]
+        (self.out / "results.json").write_text(json.dumps({"checks": checks}), encoding="utf-8")
+
     def take(self, command, most=take.MOST):
         return take.take(command, self.out, self.kept, most, self.folder)
 
@@ -320,6 +341,56 @@ class Taken(Folder):
         entry = dict(ENTRY, file="timed_by_hand.spool.xz", first="explicit-synchronize", line=self.line, gain_ns=500_000)
         self.assertEqual({entry["file"]: entry}, self.entries())
         self.assertEqual(take.LEAST_STEPS * 3, self.calls())
+
+    def test_a_rule_that_was_shown_is_taken(self):
+        self.suite_of_rules("x", line=self.line)
+        self.assertEqual({}, self.take(self.stand_in()))
+        entry = dict(ENTRY, file="x.spool.xz", first=None, found="explicit-synchronize", line=self.line)
+        self.assertEqual({"x.spool.xz": entry}, self.entries())
+        self.assertEqual("x.spool.xz", kept.read_manifest(self.kept)["rules"]["explicit-synchronize"]["positive"])
+        self.assertEqual(["x.spool.xz"], [path.name for path in (self.kept / "traces").iterdir()])
+
+    def test_a_rule_that_is_not_found_again_is_left_out(self):
+        self.suite_of_rules("x")
+        self.assertIn("is not found", self.take(self.stand_in(faulty="False"))["x"])
+        self.suite_of_rules(name="y")
+        self.assertEqual({"y": "its trace is not there"}, self.take(self.stand_in()))
+        self.assertEqual({}, self.entries())
+
+    def test_two_ranks_have_two_files(self):
+        self.suite_of_rules("x.0", "x.1")
+        command = self.stand_in(ranks=2)
+        size = len(cut_spool.pack(cut_spool.cut(spool())))
+        self.assertEqual({}, self.take(command, 2 * size - 100))
+        self.assertEqual(["x.*.spool.xz"], list(self.entries()))
+        paths = sorted((self.kept / "traces").iterdir())
+        self.assertEqual(["x.0.spool.xz", "x.1.spool.xz"], [path.name for path in paths])
+        calls = [len(list(filter(cut_spool.is_call, cut_spool.all_records(cut_spool.chunks(cut_spool.read(path)))))) for path in paths]
+        self.assertEqual(calls[0], calls[1])
+        self.assertTrue(take.LEAST_STEPS * 3 <= calls[0] < STEPS * 3, calls)
+        self.assertLessEqual(sum(path.stat().st_size for path in paths), 2 * size - 100)
+        with contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual([], replay.check(command, self.kept))
+            paths[1].rename(self.kept / "traces" / "y.1.spool.xz")
+            problems = replay.check(command, self.kept)
+            self.assertIn("x.*.spool.xz: explicit-synchronize is not found: nothing is found", problems)
+            self.assertIn("y.1.spool.xz is not in the manifest", problems)
+            paths[0].unlink()
+            self.assertIn("x.*.spool.xz: it is not there", replay.check(command, self.kept))
+
+    def test_ranks_are_asked_again(self):
+        self.suite_of_rules("data_parallel", "stragglers.0", "stragglers.1")
+        said = io.StringIO()
+        argv = ["again.py", str(self.out), "--slipstream", self.stand_in(ranks=2), "--to", str(self.kept)]
+        with mock.patch.object(sys, "argv", argv), contextlib.redirect_stdout(said):
+            self.assertEqual(0, again.main())
+        self.assertIn("data_parallel: data-parallel is not found: there is nothing to say; 30 steps of 1.00 ms: nothing", said.getvalue())
+        self.assertIn("30 steps of 1.00 ms: explicit-synchronize 0.45 ms", said.getvalue())
+        self.assertIn("idle_sms: not recorded", said.getvalue())
+        results = json.loads((self.kept / "results.json").read_text(encoding="utf-8"))
+        data = {check["name"]: check["data"] for check in results["checks"]}
+        self.assertEqual(["rules.data_parallel", "rules.stragglers"], list(data))
+        self.assertEqual({"rule": "stragglers", "line": None}, data["rules.stragglers"]["said"])
 
     def test_rules_get_their_traces(self):
         self.suite()

@@ -15,7 +15,7 @@ import time
 import pairs
 
 from . import harness, identity, sanitizer, speed
-from .harness import GPU_TESTS, Failed, Skipped, needs_gpu
+from .harness import GPU_TESTS, Failed, Skipped, gpus, needs_gpu
 from .paced import Conversation, Paced, end_all
 from .sanitizer import library_path
 from .summary import decided, expect_pooled
@@ -177,10 +177,6 @@ def examples(suite):
         # What it replays has its memory for good: what comes back is from before the capture.
         "cuda_graph": (identity.pattern("cuda_graph", steps), ("parked",)),
     }
-
-
-def gpus(suite):
-    return len(suite.results.get("machine", {}).get("gpus", []))
 
 
 def needs_two(suite, check):

@@ -367,6 +367,11 @@ class Suite:
             return [check["outcome"] for check in self.results["checks"]]
 
 
+def gpus(suite):
+    """How many there are."""
+    return len(suite.results.get("machine", {}).get("gpus", []))
+
+
 def needs_gpu(suite, check):
     """The check, skipped in a rehearsal."""
 

@@ -10,7 +10,7 @@ import dataclasses
 import re
 import threading
 
-from . import allocator, counts, harness, levels, nsight, outcomes, sanitizer
+from . import counts, harness, levels, nsight, outcomes, sanitizer
 from .harness import Failed, Skipped, needs_gpu
 
 GROUP = "peers"
@@ -78,7 +78,7 @@ def check_of(suite, name, peer, refusals):
     def check(data):
         if peer.package and not suite.results.get("versions", {}).get(peer.package):
             raise Skipped(f"no {peer.package} here")
-        if peer.two_gpus and allocator.gpus(suite) < 2:
+        if peer.two_gpus and harness.gpus(suite) < 2:
             raise Skipped("needs two GPUs")
         bare, _ = run("bare")
         if bare.timed_out or bare.status != 0:

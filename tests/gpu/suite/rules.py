@@ -6,8 +6,8 @@ line. The traces are kept in the results (`rules-SCRIPT.spool.gz`, of two ranks 
 what was said can be asked again without a GPU.
 """
 
-from . import allocator, recorded
-from .harness import GPU_TESTS, Failed, Skipped, needs_gpu
+from . import recorded
+from .harness import GPU_TESTS, Failed, Skipped, gpus, needs_gpu
 from .recorded import marks, places, shown
 
 GROUP = "rules"
@@ -76,7 +76,7 @@ def check_of(suite, script):
     log = f"{GROUP}.{script.stem}"
 
     def check(data):
-        if not suite.rehearsal and script.stem in TWO_GPUS and allocator.gpus(suite) < 2:
+        if not suite.rehearsal and script.stem in TWO_GPUS and gpus(suite) < 2:
             raise Skipped("needs two GPUs")
         options = ["--device", "cpu", "--steps", "2", *REHEARSED[script.stem].split()] if suite.rehearsal else []
         launcher = TORCHRUN if script.stem in RANKS else ()
