@@ -19,7 +19,7 @@ def clear(gradients):
 
 
 def main():
-    args = loop.options(__doc__, steps=30, width=512, layers=24, batch=256)
+    args = loop.options(__doc__, steps=24, width=512, layers=18, batch=256)
     torch.manual_seed(0)
     device = torch.device(args.device)
     layers = [layer for _ in range(args.layers) for layer in (nn.Linear(args.width, args.width), nn.ReLU())]
