@@ -8,9 +8,11 @@ from torch import nn
 
 import loop
 
+DECAYS = (0.5, 0.9, 0.95, 0.99, 0.995, 0.999)
+
 
 def main():
-    args = loop.options(__doc__, steps=60, width=2048, layers=3, batch=4096, processors=2, threads=16)
+    args = loop.options(__doc__, steps=80, width=2048, layers=1, batch=4096, processors=2, threads=16)
     # As a batch system does.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.processors])
     torch.set_num_threads(min(args.threads, os.cpu_count()))
@@ -21,7 +23,7 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     rows = torch.randn(args.batch, args.width, device=device)
     labels = torch.randint(10, (args.batch,), device=device)
-    averages = {decay: nn.utils.parameters_to_vector(model.parameters()).detach().cpu() for decay in (0.9, 0.99, 0.999)}
+    averages = {decay: nn.utils.parameters_to_vector(model.parameters()).detach().cpu() for decay in DECAYS}
     for _ in range(args.steps):
         loss = F.cross_entropy(model(rows), labels)
         optimizer.zero_grad(set_to_none=True)

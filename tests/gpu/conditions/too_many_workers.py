@@ -27,7 +27,7 @@ class Spectrograms(torch.utils.data.Dataset):
 
 
 def main():
-    args = loop.options(__doc__, steps=70, samples=32000, batch=96, width=512, layers=10, processors=4, workers=16)
+    args = loop.options(__doc__, steps=70, samples=64000, batch=96, width=512, layers=10, processors=4, workers=16)
     # As a batch system does.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.processors])
     torch.manual_seed(0)
