@@ -191,6 +191,7 @@ TEST_F(RulesTest, WhatIsAConvolution) {
   EXPECT_TRUE(IsConvolution("implicit_convolve_sgemm"));
   EXPECT_TRUE(IsConvolution("sm80_xmma_wgrad_implicit_gemm_indexed_tf32f32"));
   EXPECT_TRUE(IsConvolution("cudnn_winograd_3x3"));
+  EXPECT_TRUE(IsConvolution("ImplicitGemmConvolution_Conv2dWgradOptimized"));
   EXPECT_FALSE(IsConvolution("conv_depthwise2d_forward_kernel"));
   EXPECT_FALSE(IsConvolution("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16_knob_26"));
   EXPECT_FALSE(IsConvolution("convert_kernel"));

@@ -78,6 +78,16 @@ TEST_F(RulesTest, PageableCopiesWithoutADecision) {
   ExpectNothing("pageable-copies");
 }
 
+// A copy to the host is left alone where its memory is pinned, too.
+TEST_F(RulesTest, CopiesToPinnedMemoryAreNotPageable) {
+  Calls("cudaMemcpyAsync", kUpload, 1, kMiB, kMs, "transfer.d2h.declined.memory");
+  Upload(kMiB, 100 * kUs);
+  facts_.work.back().copy_kind = 2;
+  ExpectNothing("pageable-copies");
+  facts_.work.back().pageable = true;
+  ExpectAdvice("pageable-copies", kMs);
+}
+
 // The host's time is no loss while the device is at work.
 TEST_F(RulesTest, NoMoreIsWonThanTheDeviceIsIdle) {
   Calls("cudaMemcpyAsync", kUpload, 1, 32 * kMiB, 9 * kMs, "transfer.d2h.declined.off");

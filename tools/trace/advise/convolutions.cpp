@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <map>
+#include <string>
 
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/distribution.h"
@@ -15,9 +17,11 @@ bool IsConvolution(std::string_view kernel) {
   // Those of PyTorch's own (depthwise) have no algorithms to choose from.
   constexpr std::array<std::string_view, 9> kNames = {"fprop",  "dgrad",         "wgrad",    "convolve", "conv2d",
                                                       "conv3d", "implicit_gemm", "winograd", "scudnn"};
-  return kernel.find("depthwise") == std::string_view::npos &&
+  std::string lower(kernel);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return lower.find("depthwise") == std::string::npos &&
          std::any_of(kNames.begin(), kNames.end(),
-                     [&](std::string_view name) { return kernel.find(name) != std::string_view::npos; });
+                     [&](std::string_view name) { return lower.find(name) != std::string::npos; });
 }
 
 Convolutions ReadConvolutions(trace_db::DatabaseReader* reader, const report::ProcessReport& process) {

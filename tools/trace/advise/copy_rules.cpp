@@ -31,9 +31,11 @@ Verdict PageableCopies(const Facts& facts) {
            Has(pageable, group.place);
   };
   const auto left = [&](const CallGroup& group) {
-    return IsCopyCall(group) && group.bytes > 0 &&
-           (group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept") ||
-            undecided(group));
+    if (!IsCopyCall(group) || group.bytes <= 0) return false;
+    // Other memory than the device's to pageable memory: to pinned memory, it may be.
+    if (group.decision == "transfer.d2h.declined.memory") return Has(pageable, group.place);
+    return group.decision.starts_with("transfer.d2h.declined") || group.decision.starts_with("transfer.sync.kept") ||
+           undecided(group);
   };
   const auto sums = ByPlace(facts.calls, left);
   const PlaceSum all = SumOf(sums);
