@@ -18,8 +18,6 @@ struct StepFigures {
   double seconds = 0;   // of one (compare/blocks.h)
   std::string line;     // where one begins
   std::string problem;  // empty: there are steps
-
-  bool IsThere() const { return problem.empty(); }
 };
 
 // Of the trace in the run's directory. `command`: whose complaints they are.

@@ -49,8 +49,8 @@ using tune::Settings;
 using tune::Stage;
 
 constexpr char kCommand[] = "tune";
-constexpr size_t kMostPairsAgain = 3;
-constexpr size_t kKeptOutputs = 4;  // of runs of policies that were accepted, to compare results with
+constexpr size_t kMostPairsAgain = 3;  // in which no steps were found
+constexpr size_t kKeptOutputs = 4;     // of runs of policies that were accepted, to compare results with
 constexpr char kEnvironment[] = "environment.";
 constexpr char kPreReserve[] = "allocator.pre_reserve";
 // Of the first run, where a run leaves no trace else: devices stand behind its first calls.
@@ -351,8 +351,7 @@ class Tuner {
     if (signal_ != 0 || cannot_go_on_) return one;
     run_seconds_ = std::max(run_seconds_, run.seconds);
     one.trouble = TroubleOf(run, what.measure);
-    if (looks_for_steps && one.trouble.empty()) recorded_ = ReadSteps(kCommand, directory.path(), version_).IsThere();
-    if (one.trouble.empty()) TakeFigure(directory, run, &one);
+    if (one.trouble.empty()) TakeFigure(directory, run, looks_for_steps, &one);
     if (first && !directory.path().empty()) one.devices = DevicesOf(directory.path());
     one.last_lines = LastLines(run);
     one.output = std::move(run.output);
@@ -360,14 +359,17 @@ class Tuner {
     return one;
   }
 
-  void TakeFigure(const RunDirectory& directory, const MeasuredRun& run, OneRun* one) {
+  // `looks_for_steps`: where there are any, this run and all others are measured by them.
+  void TakeFigure(const RunDirectory& directory, const MeasuredRun& run, bool looks_for_steps, OneRun* one) {
     one->figure.value = run.seconds;
     if (!directory.path().empty()) {
       std::vector<std::string> problems;
       one->processes = tracer::ReadRunDirectory(directory.path(), &problems);
     }
+    const bool reads_steps = recorded_ || looks_for_steps;
+    const StepFigures steps = reads_steps ? ReadSteps(kCommand, directory.path(), version_) : StepFigures{};
+    if (looks_for_steps) recorded_ = steps.problem.empty();
     if (recorded_) {
-      const StepFigures steps = ReadSteps(kCommand, directory.path(), version_);
       one->figure.value = steps.seconds;
       one->trouble = steps.problem;
       if (step_line_.empty()) step_line_ = steps.line;

@@ -89,7 +89,7 @@ Verdict HostBound(const Facts& facts) {
     advice.places.push_back({sites[i]->file, sites[i]->line, sites[i]->function});
     before += (before.empty() ? "" : ", ") + report::Time(facts.PerStep(sites[i]->gap));
   }
-  if (!before.empty()) advice.evidence.push_back(before + " right before the lines below");
+  if (!before.empty()) advice.evidence.push_back(before + " right before the lines that are named");
   advice.cost = per_step;
   TakeGaps(
       facts, [&](const CallGroup& group) { return !Has(others, group.place); }, &advice.what_if);
