@@ -61,6 +61,19 @@ TEST_F(KnobsTest, WhatTheProgramDoesNotDoIsNotTried) {
   EXPECT_EQ(Find(Make(traffic), "allocator.mode")->values, std::vector<std::string>{"\"off\""});
 }
 
+// Whatever a program does, nothing else is tried.
+TEST_F(KnobsTest, NamesWhatCanBeTuned) {
+  const std::vector<std::string> keys = KeysToTune();
+  std::vector<std::string> tried;
+  for (const Knob& knob : Make()) tried.push_back(knob.key);
+  EXPECT_EQ(tried, keys);
+  EXPECT_TRUE(NamesKey("transfer.threads", "transfer.threads"));
+  EXPECT_TRUE(NamesKey("transfer", "transfer.threads"));
+  EXPECT_FALSE(NamesKey("trans", "transfer.threads"));
+  EXPECT_FALSE(NamesKey("transfer.threads", "transfer.threads_more"));
+  EXPECT_FALSE(NamesKey("", "transfer.threads"));
+}
+
 TEST_F(KnobsTest, NoMoreThreadsThanProcessors) {
   EXPECT_EQ(Find(Make(kAll, {2, 0}), "transfer.threads")->values, (std::vector<std::string>{"1", "2"}));
   EXPECT_EQ(Find(Make(kAll, {2, 0}), "allocator.pre_reserve"), nullptr) << "the device's memory is not known";

@@ -159,9 +159,12 @@ TEST(SearchTest, StopsTrying) {
   Lab lab{[](const Settings& settings) { return Has(settings, "k0", "on") ? 8.0 : 10.0; }};
   Search search(Switches(10), {});
   EXPECT_EQ(search.PairsToConfirm(), 0U);
+  EXPECT_EQ(search.PairsToConfirmIfKept(), 6U) << "of one change alone only that of all";
   while (search.best().empty()) search.Add(lab.Run(*search.next()));
   EXPECT_EQ(search.PairsToConfirm(), 6U);
+  EXPECT_EQ(search.PairsToConfirmIfKept(), 18U) << "each of two, and both";
   search.StopTrying();
+  EXPECT_EQ(search.PairsToConfirmIfKept(), 6U) << "nothing more is tried";
   EXPECT_TRUE(search.stopped_early());
   EXPECT_EQ(search.MostPairsToTry(), 0U);
   ASSERT_TRUE(search.next());
@@ -190,6 +193,17 @@ TEST(SearchTest, NoMorePairsThanItSays) {
     EXPECT_LE(lab.pairs - before, to_confirm);
     EXPECT_EQ(search.PairsToConfirm(), 0U);
   }
+}
+
+// Another value takes the place of the one that was kept.
+TEST(SearchTest, AnotherValueOfAKeptKeyIsNoChangeMore) {
+  Lab lab{[](const Settings& settings) { return Has(settings, "a", "1") ? 8.0 : 10.0; }};
+  Search search({{"a", {"1", "2"}}, {"b", {"1"}}}, {});
+  while (search.best().empty()) search.Add(lab.Run(*search.next()));
+  ASSERT_EQ(search.next()->value, "2");
+  EXPECT_EQ(search.PairsToConfirmIfKept(), 6U);
+  while (search.next()->key == "a") search.Add(lab.Run(*search.next()));
+  EXPECT_EQ(search.PairsToConfirmIfKept(), 18U);
 }
 
 // What an interrupted search was told, told again.

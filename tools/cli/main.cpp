@@ -374,6 +374,12 @@ void AddTune(CommandLine* line) {
       ->check(CLI::Range(3, 1000))
       ->type_name("N");
   command.app
+      ->add_option("--only", options->only,
+                   "Try this key of the policy, or this section of it, such as transfer.threads or allocator, and no "
+                   "other; more than once: all that are named")
+      ->allow_extra_args(false)
+      ->type_name("KEY");
+  command.app
       ->add_option("--try", options->environment,
                    "A variable of the environment that may be set, although it changes what is computed, such as "
                    "NVIDIA_TF32_OVERRIDE=1")

@@ -230,7 +230,8 @@ class Tuner {
     std::vector<tune::Knob> knobs =
         KnobsFor(base_.loaded.policy, traffic, {ProcessorsHere(), first.devices.smallest_memory}, options_.environment,
                  &not_tried_);
-    std::erase_if(knobs, [&](const tune::Knob& knob) { return IsSetOutside(knob); });
+    std::erase_if(knobs, [&](const tune::Knob& knob) { return !IsWanted(knob.key) || IsSetOutside(knob); });
+    std::erase_if(not_tried_, [&](const tune::NotTried& one) { return !IsWanted(one.key); });
     if (options_.resume) TakeSizes(&knobs);
     subject_ = {options_.command, PolicyText(), RulerText(), knobs, PlaceHere(first.devices.names, version_)};
     search_.emplace(std::move(knobs), tune::SearchOptions{.higher_is_better = yardstick_.higher_is_better(),
@@ -260,6 +261,13 @@ class Tuner {
     if (!place.devices.empty()) text += (text.empty() ? "" : ", ") + place.devices;
     if (!place.driver.empty()) text += (text.empty() ? "driver " : ", driver ") + place.driver;
     return text + (text.empty() ? "slipstream " : ", slipstream ") + version_;
+  }
+
+  // By --only, which is about keys of the policy: variables are named themselves.
+  bool IsWanted(const std::string& key) const {
+    const std::vector<std::string>& only = options_.only;
+    return only.empty() || key.starts_with(kEnvironment) ||
+           std::any_of(only.begin(), only.end(), [&](const std::string& name) { return tune::NamesKey(name, key); });
   }
 
   // Variables are stronger than the file that is to be written.
@@ -349,7 +357,8 @@ class Tuner {
     signal_ = run.signal;
     cannot_go_on_ = result.status;
     if (signal_ != 0 || cannot_go_on_) return one;
-    run_seconds_ = std::max(run_seconds_, run.seconds);
+    run_seconds_ = first || !counted_any_ ? run.seconds : std::max(run_seconds_, run.seconds);
+    counted_any_ = !first;
     one.trouble = TroubleOf(run, what.measure);
     if (one.trouble.empty()) TakeFigure(directory, run, looks_for_steps, &one);
     if (first && !directory.path().empty()) one.devices = DevicesOf(directory.path());
@@ -387,14 +396,15 @@ class Tuner {
     if (one->trouble.empty() && one->figure.value <= 0) one->trouble = "a figure that is not above 0";
   }
 
-  // All that is tried and confirmed takes no more than that, nor than the budget while anything is tried.
+  // At most, to try and to confirm all that is still to be.
+  double SecondsLeft() const {
+    return static_cast<double>(search_->PairsToConfirm() + search_->MostPairsToTry()) * 2 * run_seconds_;
+  }
+
+  // While anything is tried it takes no longer than the budget.
   std::string LeftText() const {
     double left = options_.budget - Elapsed();
-    if (search_) {
-      const double pairs = static_cast<double>(search_->PairsToConfirm() + search_->MostPairsToTry());
-      const double all = pairs * 2 * run_seconds_;
-      left = search_->MostPairsToTry() == 0 ? all : std::min(left, all);
-    }
+    if (search_) left = search_->MostPairsToTry() == 0 ? SecondsLeft() : std::min(left, SecondsLeft());
     return left > 0 ? "; at most " + About(left) + " left" : "";
   }
 
@@ -402,9 +412,11 @@ class Tuner {
   void RunPair() {
     const Contest contest = *search_->next();
     if (contest.stage == Stage::kTrying && !TimeFor()) {
+      notes_.push_back("Of " + About(options_.budget) +
+                       " too little is left to try one more and to confirm it; all would take " + About(SecondsLeft()) +
+                       " more at most.");
       journal_.Append(tune::EventLine(&contest, {.kind = tune::Event::Kind::kStopped}));
       search_->StopTrying();
-      notes_.push_back("The time of " + About(options_.budget) + " was over before everything had been tried.");
       return;
     }
     if (contest.pair == 0) BeginContest();
@@ -439,7 +451,7 @@ class Tuner {
 
   // Whether one pair more, and what would have to be confirmed then, still fit.
   bool TimeFor() const {
-    const double confirming = static_cast<double>(search_->PairsToConfirm() + 2 * options_.pairs);
+    const auto confirming = static_cast<double>(search_->PairsToConfirmIfKept());
     return Elapsed() + (confirming + 1) * 2 * run_seconds_ <= options_.budget;
   }
 
@@ -511,7 +523,8 @@ class Tuner {
   std::optional<compare::OutputMatch> match_;
   std::unique_ptr<ProgressLine> line_;
   std::string step_line_;
-  double run_seconds_ = 0;  // of the longest
+  double run_seconds_ = 0;  // of the longest; of the first one, which warms what can be warm, until there are others
+  bool counted_any_ = false;
   size_t pairs_again_ = 0;
   uint64_t begin_ns_ = 0;
   int signal_ = 0;
@@ -535,6 +548,14 @@ std::string MistakeOf(const TuneOptions& options) {
     if (name == "LD_PRELOAD" || name.starts_with(policy::kVariablePrefix)) {
       return "--try \"" + Escape(setting) + "\": no policy sets that variable";
     }
+  }
+  const std::vector<std::string> keys = tune::KeysToTune();
+  for (const std::string& name : options.only) {
+    if (std::any_of(keys.begin(), keys.end(), [&](const std::string& key) { return tune::NamesKey(name, key); }))
+      continue;
+    std::string all;
+    for (const std::string& key : keys) all += (all.empty() ? "" : ", ") + key;
+    return "--only \"" + Escape(name) + "\": nothing of that name is tried; what is: " + all;
   }
   return "";
 }

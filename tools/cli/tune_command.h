@@ -21,6 +21,7 @@ struct TuneOptions {
   bool force = false;                    // replaces `out`, and a journal
   bool resume = false;                   // goes on from the journal
   std::vector<std::string> environment;  // NAME=value that may be set, and may change what is computed
+  std::vector<std::string> only;         // keys of the policy, or sections, to try; empty: all
   size_t pairs = 6;                      // of a contest
   YardstickOptions yardstick{};
   double budget = 1800;  // seconds

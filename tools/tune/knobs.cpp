@@ -110,4 +110,15 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
   return knobs.made_;
 }
 
+std::vector<std::string> KeysToTune() {
+  std::vector<NotTried> all;  // of a program that does nothing
+  KnobsFor({}, {}, {}, {}, &all);
+  std::vector<std::string> keys;
+  keys.reserve(all.size());
+  for (const NotTried& one : all) keys.push_back(one.key);
+  return keys;
+}
+
+bool NamesKey(const std::string& name, const std::string& key) { return key == name || key.starts_with(name + "."); }
+
 }  // namespace slipstream::tune

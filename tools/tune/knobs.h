@@ -42,4 +42,10 @@ struct NotTried {
 std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, const Machine& machine,
                            const std::vector<std::string>& environment, std::vector<NotTried>* not_tried);
 
+// All keys of the policy that may be changed, in the order in which they are tried.
+std::vector<std::string> KeysToTune();
+
+// Whether `name` is the key, or a section that it is in.
+bool NamesKey(const std::string& name, const std::string& key);
+
 }  // namespace slipstream::tune

@@ -160,11 +160,19 @@ void Search::StopTrying() {
   Advance();
 }
 
+// Each change by itself, and all of them. Of one change alone the two are the same.
+size_t Search::PairsToConfirm(size_t changes) const {
+  return (changes > 1 ? changes + 1 : changes) * options_.most_pairs;
+}
+
 size_t Search::PairsToConfirm() const {
-  if (over_) return 0;
-  const size_t contests = confirming_ ? to_confirm_.size() : best_.size() > 1 ? best_.size() : 0;
-  const size_t done = confirming_ ? pairs_.size() : 0;
-  return best_.empty() ? 0 : (contests + 1) * options_.most_pairs - done;
+  if (over_ || best_.empty()) return 0;
+  return confirming_ ? (to_confirm_.size() + 1) * options_.most_pairs - pairs_.size() : PairsToConfirm(best_.size());
+}
+
+size_t Search::PairsToConfirmIfKept() const {
+  const bool is_new = !confirming_ && next_ && !best_.contains(next_->key);
+  return is_new ? PairsToConfirm(best_.size() + 1) : PairsToConfirm();
 }
 
 size_t Search::MostPairsToTry() const {

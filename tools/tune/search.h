@@ -80,8 +80,10 @@ class Search {
   // Nothing more is tried; what was kept is confirmed.
   void StopTrying();
 
-  // Pairs that confirming would take now, and those that trying everything may take at most beside them.
+  // Pairs that confirming would take now, or once what is being tried is kept too, and those that trying everything may
+  // take at most beside them.
   size_t PairsToConfirm() const;
+  size_t PairsToConfirmIfKept() const;
   size_t MostPairsToTry() const;
 
   // What is to be written when it is over: nothing where nothing is won in all.
@@ -99,6 +101,7 @@ class Search {
   void Decide(Fate fate, const std::string& why);
   void Advance();
   void Begin(Contest contest);
+  size_t PairsToConfirm(size_t changes) const;
   Tried* KeptChange(const std::string& key);
 
   const std::vector<Knob> knobs_;

@@ -29,8 +29,8 @@ class TunedTest(unittest.TestCase):
 
     def test_it_runs_only_where_it_is_named_and_its_programs_are_there(self):
         self.assertIn(tuned.GROUP, harness.ON_REQUEST)
-        for line in [*tuned.WORKLOADS.values(), *tuned.REHEARSED.values()]:
-            self.assertTrue((harness.GPU_TESTS / line.split()[0]).is_file(), line)
+        for workload in [*tuned.WORKLOADS.values(), *tuned.REHEARSED.values()]:
+            self.assertTrue((harness.GPU_TESTS / workload.training.split()[0]).is_file(), workload)
 
 
 if __name__ == "__main__":
