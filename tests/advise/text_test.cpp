@@ -122,6 +122,21 @@ TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {
 }
 
 // Color changes no character, and ends with each line: a pager may show any of them.
+// Its time is all counted under others: that it gains 0 ns would be read as a mistake.
+TEST_F(AdviceTextTest, WhatGainsNothingMoreIsSaidInWords) {
+  const auto title = [&](int64_t cost) {
+    Findings findings;
+    Advice advice;
+    advice.cost = cost;
+    findings.advice.push_back({&Rules()[0], Verdict::Say(std::move(advice))});
+    const std::string text = FormatFindings(facts_, findings, {.columns = 120});
+    const size_t at = text.find(" 1. ");
+    return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_NE(title(4999).find(": no gain beyond the others, confidence "), std::string::npos) << title(4999);
+  EXPECT_NE(title(5000).find(": up to 5.00 us per step (0.1 %), "), std::string::npos) << title(5000);
+}
+
 TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
   const std::string plain = FormatFindings(facts_, Many());
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);

@@ -19,6 +19,7 @@ using report::ProcessReport;
 using text::Wrapped;
 
 constexpr size_t kTitle = 80;
+constexpr double kNothing = 0.0005;  // a share that is printed as 0.0 %
 
 std::string Title(const ProcessReport& process, size_t columns) {
   const std::string name = Escape(process.command.empty() ? report::NameOf(process) : process.command);
@@ -73,6 +74,8 @@ std::string Cost(const ProcessReport& process, const Advice& advice) {
     return "gain not known" + (advice.at_stake != 0 ? ", about " + report::Time(advice.at_stake) + per : "");
   }
   const int64_t whole = process.has_steps ? process.step_time.median : process.measured_time;
+  // Its evidence says under which others its time is counted.
+  if (static_cast<double>(*advice.cost) < kNothing * static_cast<double>(whole)) return "no gain beyond the others";
   return "up to " + report::Time(*advice.cost) + per + " (" +
          report::Percent(static_cast<double>(*advice.cost), static_cast<double>(whole)) + ")";
 }
