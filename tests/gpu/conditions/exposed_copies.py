@@ -8,7 +8,7 @@ import loop
 
 
 def main():
-    args = loop.options(__doc__, steps=40, columns=1000, width=4096, batch=8192)
+    args = loop.options(__doc__, steps=40, columns=2000, width=6144, batch=8192)
     torch.manual_seed(0)
     device = torch.device(args.device)
     body = [nn.Linear(args.columns, args.width), nn.ReLU(), nn.Linear(args.width, args.width), nn.ReLU()]

@@ -8,7 +8,7 @@ import loop
 
 
 def main():
-    args = loop.options(__doc__, steps=120, fields=12, samples=16, width=2048, layers=10)
+    args = loop.options(__doc__, steps=120, fields=12, samples=16, width=2048, layers=4)
     generator = torch.Generator().manual_seed(0)
     torch.manual_seed(0)
     device = torch.device(args.device)
