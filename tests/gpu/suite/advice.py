@@ -147,11 +147,15 @@ def cells(row):
     return row["script"], name, milliseconds(row["step_ns"]), milliseconds(row["claimed_ns"]), milliseconds(row["measured_ns"]) + interval, ratio
 
 
-def table(rows):
-    """Of all scripts, in columns."""
-    lines = [("script", "rule", "step ms", "claimed ms", "measured ms", "ratio"), *map(cells, rows)]
+def columns(lines):
+    """Lines of cells, as a text."""
     widths = [max(map(len, column)) for column in zip(*lines)]
     return "\n".join("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def table(rows):
+    """Of all scripts, in columns."""
+    return columns([("script", "rule", "step ms", "claimed ms", "measured ms", "ratio"), *map(cells, rows)])
 
 
 def record(suite, script, fixed):

@@ -40,6 +40,7 @@ ON_REQUEST = (
     "soak",
     "steady",
     "tuned",
+    "unrecorded",
     "workloads",
 )
 SCHEMA = "slipstream-gpu-results-1"
