@@ -137,6 +137,25 @@ TEST_F(AdviceTextTest, WhatGainsNothingMoreIsSaidInWords) {
   EXPECT_NE(title(5000).find(": up to 5.00 us per step (0.1 %), "), std::string::npos) << title(5000);
 }
 
+// Where a part of the run shows it.
+TEST_F(AdviceTextTest, WhatTheRecordingOfTheDevicesCostsIsSaid) {
+  report::ProcessReport& process = report_.processes[0];
+  const auto says = [&](uint64_t steps, int64_t median) {
+    process.step_time_without_devices = {.count = steps, .median = median};
+    const std::string text = FormatFindings(facts_, Many(), {.columns = 400});
+    return text.find(
+               "10.0 ms in the median; 8.00 ms while devices were not recorded, so that what is said below of the "
+               "host's time is up to 25.0 % too long\n") != std::string::npos
+               ? 1
+           : text.find("while devices were not recorded") == std::string::npos ? 0
+                                                                               : -1;
+  };
+  EXPECT_EQ(says(10, 8 * kMs), 1) << FormatFindings(facts_, Many(), {.columns = 400});
+  EXPECT_EQ(says(9, 8 * kMs), 0) << "too few for a median";
+  EXPECT_EQ(says(10, 9'800'000), 0) << "the difference is nothing";
+  EXPECT_EQ(says(10, 12 * kMs), 0);
+}
+
 TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
   const std::string plain = FormatFindings(facts_, Many());
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);

@@ -374,6 +374,32 @@ TEST_F(AheadTest, StepsInWhichDevicesWereNotRecordedAreLeftOut) {
   EXPECT_EQ(ahead.step_thread.all_went_on(), 150);
 }
 
+// Ten say what a recording of the devices costs, nine do not.
+TEST_F(AheadTest, HowLongStepsAreWithoutARecordingOfTheDevices) {
+  for (uint64_t i = 0; i < 10; ++i) Step(10 + 30 * i, 40 + 30 * i + i / 9 * 5);
+  Step(400, 1000);
+  Period(390, 1'000'000);
+  Promoted();
+  report_ = Made();
+  EXPECT_EQ(report_.processes[0].step_time_without_devices.max, 35);
+  EXPECT_NE(Screen(report_).find("10 steps in which devices were not recorded, left out (30 ns in the median)"),
+            std::string::npos)
+      << Screen(report_);
+  const auto json = nlohmann::json::parse(ReportJson(report_, false))["processes"][0]["steps"];
+  EXPECT_EQ(json["time_with_devices_not_recorded"]["median_ns"], 30);
+}
+
+TEST_F(AheadTest, TooFewStepsWithoutARecordingOfTheDevices) {
+  for (uint64_t i = 0; i < 9; ++i) Step(10 + 30 * i, 40 + 30 * i);
+  Step(400, 1000);
+  Period(390, 1'000'000);
+  Promoted();
+  report_ = Made();
+  EXPECT_EQ(report_.processes[0].step_time_without_devices.count, 9U);
+  EXPECT_NE(Screen(report_).find("9 steps in which devices were not recorded, left out"), std::string::npos);
+  EXPECT_EQ(Screen(report_).find("left out ("), std::string::npos) << Screen(report_);
+}
+
 TEST_F(AheadTest, WhereNoStepHasItsDevicesNothingIsSaid) {
   Step(0, 400);
   Step(400, 1000);
@@ -381,7 +407,7 @@ TEST_F(AheadTest, WhereNoStepHasItsDevicesNothingIsSaid) {
   Promoted();
   report_ = Made();
   EXPECT_FALSE(report_.processes[0].ahead.has_value());
-  EXPECT_NE(Screen(report_).find("what was gained is not known: another profiler"), std::string::npos);
+  EXPECT_NE(Screen(report_).find("what was gained is not known: devices were recorded in no step"), std::string::npos);
   EXPECT_TRUE(nlohmann::json::parse(ReportJson(report_, false))["processes"][0]["ahead"].is_null());
 }
 

@@ -68,6 +68,18 @@ std::string Snippet(const std::string& snippet, size_t columns) {
   return text;
 }
 
+// What a recording of the devices adds to a step is in all figures below.
+std::string WithoutDevices(const ProcessReport& process) {
+  constexpr double kWorthSaying = 0.97;  // of the measured step
+  const std::optional<int64_t> median = process.median_without_devices();
+  const auto most = kWorthSaying * static_cast<double>(process.step_time.median);
+  if (!median || static_cast<double>(*median) > most) return "";
+  return "; " + report::Time(*median) +
+         " while devices were not recorded, so that what is said below of the host's time is up to " +
+         report::Percent(static_cast<double>(process.step_time.median - *median), static_cast<double>(*median)) +
+         " too long";
+}
+
 std::string Cost(const ProcessReport& process, const Advice& advice) {
   const std::string per = process.has_steps ? " per step" : "";
   if (!advice.cost) {
@@ -144,6 +156,7 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
                : report::FullName(process) + ", in which no steps were found" +
                      (process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")") +
                      ": times are of all of it";
+  if (process.has_steps) about += WithoutDevices(process);
   std::string text = Title(process, columns) + Wrapped(about, columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;

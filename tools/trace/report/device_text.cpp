@@ -124,7 +124,7 @@ std::string DevicesText(const Report& report, const ProcessReport& process, size
                    "GPU: no kernels were recorded, so how busy the device was, and why it was not, is not known");
   }
   if (process.unwatched_everywhere) {
-    return Wrapped(columns, "GPU: another profiler had the devices in every step, so how busy they were is not known");
+    return Wrapped(columns, "GPU: devices were recorded in no step to its end, so how busy they were is not known");
   }
   if (process.devices.empty()) return "GPU: none of its kernels or copies are in this database\n";
   std::string text;

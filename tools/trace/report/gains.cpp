@@ -212,7 +212,7 @@ void Gains::SetMeasured(const ProcessReport& process, GainsReport* report) const
   GainRow& copies = row(GainKind::kCopiesToDevice);
   if (!process.ahead) {
     if (lost.measured_calls != 0) lost.measured = -lost_;
-    const std::string why = process.unwatched_everywhere ? "another profiler had the devices in every step"
+    const std::string why = process.unwatched_everywhere ? "devices were recorded in no step to its end"
                                                          : "the devices were not recorded (tracer.device)";
     if (waits.calls != 0) waits.not_known = why;
     if (copies.calls != 0) copies.not_known = why + (copies.not_known.empty() ? "" : "; " + copies.not_known);

@@ -95,6 +95,12 @@ std::string StepSiteLabel(const std::string& site) {
   return SiteLabel(of, kMost);
 }
 
+// How long they are: by so much less that it says what recording the devices costs.
+std::string WithoutDevices(const ProcessReport& process) {
+  const std::optional<int64_t> median = process.median_without_devices();
+  return median ? " (" + Time(*median) + " in the median)" : "";
+}
+
 std::string StepsTitle(const ProcessReport& process, size_t columns) {
   std::string left;
   if (process.warm_up_steps != 0) {
@@ -118,8 +124,8 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
     left += "; " + Counted(process.paused_steps, "step", "steps") + " in which the recording was paused, left out";
   }
   if (process.unwatched_steps != 0) {
-    left += "; " + Counted(process.unwatched_steps, "step", "steps") +
-            " in which another profiler had the devices, left out";
+    left += "; " + Counted(process.unwatched_steps, "step", "steps") + " in which devices were not recorded, left out" +
+            WithoutDevices(process);
   }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
   const std::string of = process.steps_found
@@ -338,7 +344,7 @@ std::string Ahead(const ProcessReport& process, size_t columns) {
   if (!any) return "";
   if (!process.ahead) {
     return Wrapped(columns, process.unwatched_everywhere
-                                ? "  what was gained is not known: another profiler had the devices in every step"
+                                ? "  what was gained is not known: devices were recorded in no step to its end"
                                 : "  what was gained is not known: a recording of the devices would tell");
   }
   const AheadReport& ahead = *process.ahead;

@@ -106,7 +106,7 @@ std::string DevicesNotKnown(const Report& report, const ProcessReport& process, 
       "what the GPU did was not recorded (" +
       (process.no_devices.empty() ? "tracer.device was off, or CUPTI was not there" : Escape(process.no_devices)) + ")";
   if (process.unwatched_everywhere) {
-    why = "what the GPU did is not known, as another profiler had the devices in every step";
+    why = "what the GPU did is not known, as devices were recorded in no step to its end";
   } else if (report.kernels_recorded) {
     why = "none of its kernels are in the trace";
   }
