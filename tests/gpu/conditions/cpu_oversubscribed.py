@@ -1,4 +1,4 @@
-"""Trains a classifier, with averages of its weights on the host, by a thread for each processor of the machine. The job has two."""
+"""Trains a classifier, with averages of its weights on the host, by eight threads. The job has two processors."""
 
 import os
 

@@ -23,11 +23,11 @@ COMPARED_PAIRS = 5
 @dataclasses.dataclass(frozen=True)
 class Workload:
     training: str
-    only: tuple = ()  # keys that are tried; all
+    only: tuple = ()  # keys that are tried; empty: all
     policy: str = DEFAULT_POLICY  # that the search begins with
 
 
-# Some seconds of steps each: what is pinned in the first of them is a part of no long training.
+# A second of steps and more: what is pinned in the first of them hardly counts in a long training.
 OFFLOAD = "train_transfer.py --workload offload --layers 8 --width 2048 --length 1024 --batch 16 --steps 60"
 WORKLOADS = {
     "nested": Workload("train_transfer.py --workload nested --size 224 --width 64 --autocast --batch 32 --steps 400"),
