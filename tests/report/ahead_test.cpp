@@ -376,7 +376,7 @@ TEST_F(AheadTest, StepsInWhichDevicesWereNotRecordedAreLeftOut) {
 
 // Ten say what a recording of the devices costs, nine do not.
 TEST_F(AheadTest, HowLongStepsAreWithoutARecordingOfTheDevices) {
-  for (uint64_t i = 0; i < 10; ++i) Step(10 + 30 * i, 40 + 30 * i + i / 9 * 5);
+  for (int64_t i = 0; i < 10; ++i) Step(10 + 30 * i, 40 + 30 * i + i / 9 * 5);
   Step(400, 1000);
   Period(390, 1'000'000);
   Promoted();
@@ -390,7 +390,7 @@ TEST_F(AheadTest, HowLongStepsAreWithoutARecordingOfTheDevices) {
 }
 
 TEST_F(AheadTest, TooFewStepsWithoutARecordingOfTheDevices) {
-  for (uint64_t i = 0; i < 9; ++i) Step(10 + 30 * i, 40 + 30 * i);
+  for (int64_t i = 0; i < 9; ++i) Step(10 + 30 * i, 40 + 30 * i);
   Step(400, 1000);
   Period(390, 1'000'000);
   Promoted();
