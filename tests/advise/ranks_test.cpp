@@ -193,6 +193,21 @@ TEST_F(RanksTest, OfARunWithNothingToChange) {
   EXPECT_TRUE(json::parse(RanksJson(report_, findings))["ranks"][0]["first_finding"].is_null());
 }
 
+// Of the rank whose steps became longer by the largest share.
+TEST_F(RanksTest, WhatTheRecordingOfTheDevicesCostsIsSaid) {
+  Ranks({0, 0, 0});
+  const std::string start = "rules looked at the steps of 3 processes";
+  const auto text = [&] { return FormatRanks(report_, Merge({{}, {}, {}}), {.columns = 400}); };
+  EXPECT_NE(text().find(start + "\n"), std::string::npos) << text();
+  report_.processes[0].step_time_without_devices = {.count = 10, .median = 9 * kMs};
+  report_.processes[1].step_time_without_devices = {.count = 10, .median = 8 * kMs};
+  report_.processes[2].step_time_without_devices = {.count = 9, .median = 5 * kMs};
+  EXPECT_NE(text().find(start + "; steps of rank 1 take 10.0 ms in the median, 8.00 ms while devices were not "
+                                "recorded, so that what is said below of the host's time is up to 25.0 % too long\n"),
+            std::string::npos)
+      << text();
+}
+
 TEST_F(RanksTest, ProcessesWithoutStepsAreLeftOut) {
   Ranks({0, 0, 0});
   report_.processes[1].has_steps = false;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/sim/cupti/cupti.h"
@@ -19,7 +21,7 @@ namespace {
 
 struct DriverFunction {
   uint32_t id;
-  const char* name;
+  std::string_view name;
 };
 constexpr DriverFunction kDriverFunctions[] = {
 #include "generated/cupti_driver_functions.inc"
@@ -39,13 +41,16 @@ std::atomic<Subscriber*> g_subscriber{nullptr};  // never deleted: a callback ma
 thread_local uint64_t t_correlation_data = 0;
 std::atomic<bool> g_forked{false};
 
-uint32_t IdOf(const char* function) {
-  for (const DriverFunction& each : kDriverFunctions) {
-    if (std::strcmp(each.name, function) == 0) {
-      return each.id;
-    }
-  }
-  return 0;
+// Asked at every call of a program, some of them with no memory left: no hash table.
+uint32_t IdOf(std::string_view function) {
+  static const auto by_name = [] {
+    auto sorted = std::to_array(kDriverFunctions);
+    std::sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) { return one.name < other.name; });
+    return sorted;
+  }();
+  const auto at = std::lower_bound(by_name.begin(), by_name.end(), function,
+                                   [](const DriverFunction& one, std::string_view name) { return one.name < name; });
+  return at != by_name.end() && at->name == function ? at->id : 0;
 }
 
 void Call(const char* function, uint32_t correlation, CUpti_ApiCallbackSite site, int result) {
@@ -270,7 +275,7 @@ SIM_CUPTI_EXPORT CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, u
   }
   for (const DriverFunction& each : kDriverFunctions) {
     if (each.id == cbid) {
-      *name = each.name;
+      *name = each.name.data();
       return CUPTI_SUCCESS;
     }
   }

@@ -68,16 +68,35 @@ std::string Snippet(const std::string& snippet, size_t columns) {
   return text;
 }
 
-// What a recording of the devices adds to a step is in all figures below.
-std::string WithoutDevices(const ProcessReport& process) {
-  constexpr double kWorthSaying = 0.97;  // of the measured step
+// What a recording of the devices adds to a step is in all figures below: by that share of a step without it.
+// 0: nothing that is worth a word, or not known.
+double AddedByRecording(const ProcessReport& process) {
+  constexpr double kWorthSaying = 0.03;  // of the measured step
   const std::optional<int64_t> median = process.median_without_devices();
-  const auto most = kWorthSaying * static_cast<double>(process.step_time.median);
-  if (!median || static_cast<double>(*median) > most) return "";
-  return "; " + report::Time(*median) +
+  if (!median || *median <= 0) return 0;
+  const auto added = static_cast<double>(process.step_time.median - *median);
+  return added < kWorthSaying * static_cast<double>(process.step_time.median) ? 0
+                                                                              : added / static_cast<double>(*median);
+}
+
+std::string WithoutDevices(const ProcessReport& process) {
+  const double added = AddedByRecording(process);
+  if (added == 0) return "";
+  return report::Time(*process.median_without_devices()) +
          " while devices were not recorded, so that what is said below of the host's time is up to " +
-         report::Percent(static_cast<double>(process.step_time.median - *median), static_cast<double>(*median)) +
-         " too long";
+         report::Percent(added, 1) + " too long";
+}
+
+// Of the rank that it holds for most.
+std::string RanksWithoutDevices(const report::Report& report, const RanksFindings& findings) {
+  const ProcessReport* most = nullptr;
+  for (const RankRow& row : findings.ranks) {
+    const ProcessReport& process = report.processes[row.process];
+    if (most == nullptr || AddedByRecording(process) > AddedByRecording(*most)) most = &process;
+  }
+  if (most == nullptr || AddedByRecording(*most) == 0) return "";
+  return "; steps of " + report::ShortName(*most) + " take " + report::Time(most->step_time.median) +
+         " in the median, " + WithoutDevices(*most);
 }
 
 std::string Cost(const ProcessReport& process, const Advice& advice) {
@@ -156,7 +175,7 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
                : report::FullName(process) + ", in which no steps were found" +
                      (process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")") +
                      ": times are of all of it";
-  if (process.has_steps) about += WithoutDevices(process);
+  if (process.has_steps && AddedByRecording(process) != 0) about += "; " + WithoutDevices(process);
   std::string text = Title(process, columns) + Wrapped(about, columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
@@ -173,7 +192,8 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
   const size_t rules = Rules().size();
   std::string text = Title(report.processes[report.shown], columns) +
                      Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
-                                 report::Counted(findings.ranks.size(), "process", "processes"),
+                                 report::Counted(findings.ranks.size(), "process", "processes") +
+                                 RanksWithoutDevices(report, findings),
                              columns, 2, 4) +
                      RanksText(report, findings, columns);
   CannotBeTold untold;
