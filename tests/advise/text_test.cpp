@@ -121,7 +121,6 @@ TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {
             std::string::npos);
 }
 
-// Color changes no character, and ends with each line: a pager may show any of them.
 // Its time is all counted under others: that it gains 0 ns would be read as a mistake.
 TEST_F(AdviceTextTest, WhatGainsNothingMoreIsSaidInWords) {
   const auto title = [&](int64_t cost) {
@@ -156,6 +155,7 @@ TEST_F(AdviceTextTest, WhatTheRecordingOfTheDevicesCostsIsSaid) {
   EXPECT_EQ(says(10, 12 * kMs), 0);
 }
 
+// Color changes no character, and ends with each line: a pager may show any of them.
 TEST_F(AdviceTextTest, ColorsAreBesideTheText) {
   const std::string plain = FormatFindings(facts_, Many());
   EXPECT_EQ(plain.find('\x1b'), std::string::npos);

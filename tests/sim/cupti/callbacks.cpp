@@ -41,16 +41,17 @@ std::atomic<Subscriber*> g_subscriber{nullptr};  // never deleted: a callback ma
 thread_local uint64_t t_correlation_data = 0;
 std::atomic<bool> g_forked{false};
 
-// Asked at every call of a program, some of them with no memory left: no hash table.
+// Made when the library is loaded: it is asked at every call, some of them with no memory left or in a forked child.
+const auto kByName = [] {
+  auto sorted = std::to_array(kDriverFunctions);
+  std::sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) { return one.name < other.name; });
+  return sorted;
+}();
+
 uint32_t IdOf(std::string_view function) {
-  static const auto by_name = [] {
-    auto sorted = std::to_array(kDriverFunctions);
-    std::sort(sorted.begin(), sorted.end(), [](const auto& one, const auto& other) { return one.name < other.name; });
-    return sorted;
-  }();
-  const auto at = std::lower_bound(by_name.begin(), by_name.end(), function,
+  const auto at = std::lower_bound(kByName.begin(), kByName.end(), function,
                                    [](const DriverFunction& one, std::string_view name) { return one.name < name; });
-  return at != by_name.end() && at->name == function ? at->id : 0;
+  return at != kByName.end() && at->name == function ? at->id : 0;
 }
 
 void Call(const char* function, uint32_t correlation, CUpti_ApiCallbackSite site, int result) {

@@ -79,12 +79,11 @@ double AddedByRecording(const ProcessReport& process) {
                                                                               : added / static_cast<double>(*median);
 }
 
+// Where that is above 0.
 std::string WithoutDevices(const ProcessReport& process) {
-  const double added = AddedByRecording(process);
-  if (added == 0) return "";
   return report::Time(*process.median_without_devices()) +
          " while devices were not recorded, so that what is said below of the host's time is up to " +
-         report::Percent(added, 1) + " too long";
+         report::Percent(AddedByRecording(process), 1) + " too long";
 }
 
 // Of the rank that it holds for most.
