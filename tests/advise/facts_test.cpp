@@ -144,6 +144,73 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
   EXPECT_EQ(facts_.replay->Saved(shorter), 150) << "over at 675, the call takes its last 50";
 }
 
+// Thirty steps without their devices, in which launches take 15 ns less and waits 40, and then as many with them.
+TEST_F(FactsTest, WhatARecordingOfTheDevicesAddsToCalls) {
+  constexpr uint64_t kHalf = 30;
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> other;
+    for (uint64_t i = 0; i < 2 * kHalf; ++i) AddStep(kBegin + kStep * i, kStep, i, &main, &other);
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(2, other);
+    spool.End();
+  }
+  BuildWell();
+  AddDevices(/*limits=*/false);
+  const char* const tables[] = {"KERNEL", "MEMCPY", "MEMSET"};
+  for (size_t i = 0; i < std::size(tables); ++i) {
+    report::Execute(database_, std::string("UPDATE CUPTI_ACTIVITY_KIND_") + tables[i] +
+                                   " SET correlationId = 987654321, streamId = 3 * rowid + " + std::to_string(i) +
+                                   ", start = start + " + std::to_string(kHalf * kStep) + ", end = end + " +
+                                   std::to_string(kHalf * kStep));
+  }
+  const int64_t begin = std::stoll(One("SELECT min(start) FROM SLIPSTREAM_STEPS"));
+  const std::string half = std::to_string(begin + static_cast<int64_t>(kHalf * kStep));
+  const auto shorter = [&](const std::string& function, int64_t time, const std::string& also) {
+    report::Execute(database_, "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET \"end\" = \"end\" - " + std::to_string(time) +
+                                   " WHERE start < " + half + " AND nameId IN (SELECT id FROM StringIds WHERE value " +
+                                   "LIKE '" + function + "%')" + also);
+  };
+  shorter("cudaLaunchKernel", 15, "");
+  shorter("cudaStreamSynchronize", 40, "");
+  const auto added = [&](const std::string& function, int64_t line, const std::string& decision = "") {
+    const CallGroup* const group = Group(function, line, decision);
+    return group == nullptr ? -1 : group->recording;
+  };
+  Read();
+  EXPECT_EQ(added("cudaLaunchKernel", 20), 0) << "the devices were recorded all the time";
+  ASSERT_NE(facts_.replay, nullptr);
+  EXPECT_EQ(facts_.recording, 0);
+  const std::string insert = "INSERT INTO SLIPSTREAM_DEVICE_PERIODS VALUES (1, ";
+  report::Execute(database_, insert + "1, 2)," + insert.substr(insert.find(" (") + 1) + half + ", 9000000000000)");
+  Read();
+  EXPECT_EQ(added("cudaLaunchKernel", 20), 0) << "CUPTI was there before the loop";
+  report::Execute(database_, "DELETE FROM SLIPSTREAM_DEVICE_PERIODS; " + insert + half + ", 9000000000000)");
+  Read();
+  EXPECT_EQ(facts_.process->step_time_before_devices.count, kHalf);
+  EXPECT_EQ(added("cudaLaunchKernel", 20), 15);
+  EXPECT_EQ(added("cudaLaunchKernel", 0), 15) << "of the other thread";
+  EXPECT_EQ(added("cudaMalloc", 20), 0) << "no longer than without";
+  EXPECT_EQ(added("cudaStreamSynchronize", 30, "transfer.sync.settled.query"), 0) << "it waits";
+  EXPECT_EQ(added("cudaStreamSynchronize", 10, "transfer.sync.skipped"), 40) << "this one does not";
+  ASSERT_NE(facts_.replay, nullptr);
+  EXPECT_EQ(facts_.replay->Recorded(), static_cast<int64_t>(kStep));
+  EXPECT_EQ(facts_.recording, 15 + 15 + 40) << "launches of both threads, one beside the other";
+  EXPECT_EQ(facts_.replay->Unrecorded(), static_cast<int64_t>(kStep) - facts_.recording);
+  // Too few to tell: in 19 of the steps without devices alone.
+  report::Execute(database_,
+                  "DELETE FROM SLIPSTREAM_CALLS WHERE correlationId IN (SELECT r.correlationId FROM "
+                  "CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId WHERE s.value LIKE "
+                  "'cudaLaunchKernel%' AND r.start < " +
+                      half + " - 19 * " + std::to_string(kStep) + ")");
+  Read();
+  EXPECT_EQ(added("cudaLaunchKernel", 20), 0);
+  EXPECT_EQ(added("cudaStreamSynchronize", 10, "transfer.sync.skipped"), 40);
+}
+
 // Kernels of names that ran before the measured time only, beside those of convolutions that go on.
 TEST_F(FactsTest, ASearchForConvolutions) {
   Sample("0.spool", 0);

@@ -199,10 +199,10 @@ TEST_F(RanksTest, WhatTheRecordingOfTheDevicesCostsIsSaid) {
   const std::string start = "rules looked at the steps of 3 processes";
   const auto text = [&] { return FormatRanks(report_, Merge({{}, {}, {}}), {.columns = 400}); };
   EXPECT_NE(text().find(start + "\n"), std::string::npos) << text();
-  report_.processes[0].step_time_without_devices = {.count = 10, .median = 9 * kMs};
-  report_.processes[1].step_time_without_devices = {.count = 10, .median = 8 * kMs};
-  report_.processes[2].step_time_without_devices = {.count = 9, .median = 5 * kMs};
-  EXPECT_NE(text().find(start + "; steps of rank 1 take 10.0 ms in the median, 8.00 ms while devices were not "
+  report_.processes[0].step_time_before_devices = {.count = 10, .median = 9 * kMs};
+  report_.processes[1].step_time_before_devices = {.count = 10, .median = 8 * kMs};
+  report_.processes[2].step_time_before_devices = {.count = 9, .median = 5 * kMs};
+  EXPECT_NE(text().find(start + "; steps of rank 1 take 10.0 ms in the median, 8.00 ms before devices were "
                                 "recorded, so that what is said below of the host's time is up to 25.0 % too long\n"),
             std::string::npos)
       << text();

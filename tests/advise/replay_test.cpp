@@ -62,6 +62,47 @@ TEST(ReplayTest, WithoutAChangeItIsWhatWasRecorded) {
   EXPECT_EQ(AWaitInTheStep().Made(10).Recorded(), 100 * kUs) << "of ten steps";
 }
 
+// The host launches for 400 and 200 us, of which the recording added 100 each; the device waits for it. When a kernel
+// begins after its call did is as it was.
+TEST(ReplayTest, WhatTheRecordingAddedIsNoGain) {
+  StepEvents step(1000);
+  const uint32_t first = step.Call(0, 400, kLaunch);
+  step.Work(10, 20, kKernel, first);
+  const uint32_t second = step.Call(800, 1000, kOtherWait);
+  step.Work(808, 820, kKernel, second);
+  step.Adds(first, 100);
+  step.Adds(second, 100);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1000 * kUs);
+  EXPECT_EQ(replay.Unrecorded(), 800 * kUs);
+  EXPECT_EQ(replay.Saved(WhatIf{}), 0);
+  EXPECT_EQ(replay.Saved(Gone(kLaunch)), 300 * kUs) << "of 800";
+  EXPECT_EQ(replay.Saved(NoGap(kOtherWait)), 400 * kUs) << "the time between calls is nobody's";
+}
+
+// While the device has work, the calls may take as long as they like.
+TEST(ReplayTest, WhatTheRecordingAddedIsNothingWhereTheDeviceIsBusy) {
+  StepEvents step(1000);
+  const uint32_t first = step.Call(0, 50, kLaunch);
+  step.Work(60, 1000, kKernel, first);
+  step.Adds(first, 20);
+  step.Call(100, 1000, kWait, Waits::kForTheDevice);
+  const Replay replay = step.Made();
+  EXPECT_EQ(replay.Recorded(), 1000 * kUs);
+  EXPECT_EQ(replay.Unrecorded(), 1000 * kUs);
+}
+
+// No more than all of a call; nothing of one that waits, or that another thread's calls cut into.
+TEST(ReplayTest, WhatTheRecordingMayHaveAdded) {
+  StepEvents step(1000);
+  step.Work(10, 500, kKernel, step.Call(0, 10, kLaunch));
+  step.Adds(step.Call(20, 510, kWait, Waits::kForTheDevice), 100);
+  step.Adds(step.Call(600, 610, kLaunch), 1000);
+  step.Adds(step.CallElsewhere(890, 1000, kOtherWait), 60);
+  step.Call(900, 1000, kLaunch);
+  EXPECT_EQ(step.Made().Unrecorded(), 990 * kUs);
+}
+
 // The second kernel is asked for at 210 then, and begins 1.5 us behind the first one's end. So it ends at
 // 500 + 1.5 + 290. It is not the 490 us of the wait that are won.
 TEST(ReplayTest, AWaitIsWorthTheIdleTimeBehindIt) {

@@ -34,6 +34,8 @@ class StepEvents {
     events_.calls.back().of_step_thread = false;
     return number;
   }
+  // Of its time, so much is there only because devices are recorded.
+  void Adds(uint32_t call, int64_t time) { events_.calls[call].recording = time * kReplayUs; }
   void Work(int64_t start, int64_t end, uint32_t group, uint32_t call, uint32_t stream = 0) {
     events_.work.push_back(
         {.start = start * kReplayUs, .end = end * kReplayUs, .group = group, .stream = stream, .call = call});

@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/advise/replay_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/advise/rules.h"
@@ -140,19 +142,87 @@ TEST_F(AdviceTextTest, WhatGainsNothingMoreIsSaidInWords) {
 TEST_F(AdviceTextTest, WhatTheRecordingOfTheDevicesCostsIsSaid) {
   report::ProcessReport& process = report_.processes[0];
   const auto says = [&](uint64_t steps, int64_t median) {
-    process.step_time_without_devices = {.count = steps, .median = median};
+    process.step_time_before_devices = {.count = steps, .median = median};
     const std::string text = FormatFindings(facts_, Many(), {.columns = 400});
     return text.find(
-               "10.0 ms in the median; 8.00 ms while devices were not recorded, so that what is said below of the "
+               "10.0 ms in the median; 8.00 ms before devices were recorded, so that what is said below of the "
                "host's time is up to 25.0 % too long\n") != std::string::npos
                ? 1
-           : text.find("while devices were not recorded") == std::string::npos ? 0
-                                                                               : -1;
+           : text.find("before devices were recorded") == std::string::npos ? 0
+                                                                            : -1;
   };
   EXPECT_EQ(says(10, 8 * kMs), 1) << FormatFindings(facts_, Many(), {.columns = 400});
   EXPECT_EQ(says(9, 8 * kMs), 0) << "too few for a median";
   EXPECT_EQ(says(10, 9'800'000), 0) << "the difference is nothing";
   EXPECT_EQ(says(10, 12 * kMs), 0);
+}
+
+TEST_F(AdviceTextTest, WhatIsLeftOutOfTheFiguresIsSaid) {
+  Findings findings;
+  Advice advice;
+  advice.cost = 2 * kMs;
+  findings.advice.push_back({&Rules()[0], Verdict::Say(advice)});
+  report_.processes[0].step_time_before_devices = {.count = 10, .median = 5 * kMs};
+  const auto text = [&](int64_t recording) {
+    facts_.recording = recording;
+    return FormatFindings(facts_, findings, {.columns = 400});
+  };
+  EXPECT_NE(text(5 * kMs).find("10.0 ms in the median; 5.00 ms before devices were recorded: 5.00 ms that their "
+                               "recording adds to calls are left out below\n"),
+            std::string::npos)
+      << text(5 * kMs);
+  EXPECT_NE(text(5 * kMs).find(": up to 2.00 ms per step (40.0 %), "), std::string::npos) << text(5 * kMs);
+  EXPECT_NE(text(4 * kMs).find("4.00 ms that their recording adds to calls are left out below, and what is said there "
+                               "of the host's time is still up to 20.0 % too long\n"),
+            std::string::npos)
+      << text(4 * kMs);
+}
+
+// What costs something now and then is in the mean, of which its share is.
+TEST_F(AdviceTextTest, SharesAreOfTheMean) {
+  report::ProcessReport& process = report_.processes[0];
+  Findings findings;
+  Advice advice;
+  advice.cost = 12 * kMs;
+  findings.advice.push_back({&Rules()[0], Verdict::Say(advice)});
+  process.measured_steps = 10;
+  process.measured_time = 160 * kMs;
+  std::string text = FormatFindings(facts_, findings, {.columns = 400});
+  EXPECT_NE(text.find(", 10.0 ms in the median and 16.0 ms on average\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(": up to 12.0 ms per step (75.0 %), "), std::string::npos) << text;
+  process.measured_time = 105 * kMs;
+  text = FormatFindings(facts_, findings, {.columns = 400});
+  EXPECT_NE(text.find(", 10.0 ms in the median\n"), std::string::npos) << text;
+}
+
+// A launch takes 2 us longer at least.
+TEST_F(AdviceTextTest, WhereNothingTellsWhatARecordingAdds) {
+  report::ProcessReport& process = report_.processes[0];
+  facts_.replay = std::make_shared<const Replay>(StepEvents(10'000).Made());
+  CallGroup& launches = facts_.calls.emplace_back();
+  launches.function = "cudaLaunchKernel";
+  const auto says = [&](uint64_t count) {
+    launches.calls = count * process.measured_steps;
+    const std::string text = FormatFindings(facts_, Many(), {.columns = 400});
+    const std::string hint =
+        "; recording them made its " + std::to_string(count) +
+        " launches longer: where tracer.device_after lets the loop begin without it, that is left out\n";
+    return text.find(hint) != std::string::npos ? 1 : text.find("launches longer") == std::string::npos ? 0 : -1;
+  };
+  EXPECT_EQ(says(500), 1) << FormatFindings(facts_, Many(), {.columns = 400});
+  EXPECT_EQ(says(499), 0) << "less than a tenth of the step";
+  report::DeviceReport& device = process.devices.emplace_back();
+  facts_.devices_recorded = true;
+  device.kernels = 1;
+  device.times.idle[report::kHostOutside] = static_cast<int64_t>(process.measured_steps) * kMs / 2;
+  EXPECT_EQ(says(900), 0) << "the device waits for a twentieth of it";
+  device.times.idle[report::kHostOutside] *= 4;
+  EXPECT_EQ(says(900), 1);
+  launches.of_step_thread = false;
+  EXPECT_EQ(says(900), 0) << "another thread's";
+  launches.of_step_thread = true;
+  process.step_time_before_devices = {.count = 10, .median = 10 * kMs};
+  EXPECT_EQ(says(900), 0) << "it adds nothing";
 }
 
 // Color changes no character, and ends with each line: a pager may show any of them.

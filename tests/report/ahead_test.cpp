@@ -381,12 +381,13 @@ TEST_F(AheadTest, HowLongStepsAreWithoutARecordingOfTheDevices) {
   Period(390, 1'000'000);
   Promoted();
   report_ = Made();
-  EXPECT_EQ(report_.processes[0].step_time_without_devices.max, 35);
-  EXPECT_NE(Screen(report_).find("10 steps in which devices were not recorded, left out (30 ns in the median)"),
+  EXPECT_EQ(report_.processes[0].step_time_before_devices.max, 35);
+  EXPECT_NE(Screen(report_).find(
+                "10 steps in which devices were not recorded, left out (in the median 30 ns before they first were)"),
             std::string::npos)
       << Screen(report_);
   const auto json = nlohmann::json::parse(ReportJson(report_, false))["processes"][0]["steps"];
-  EXPECT_EQ(json["time_with_devices_not_recorded"]["median_ns"], 30);
+  EXPECT_EQ(json["time_before_devices_were_recorded"]["median_ns"], 30);
 }
 
 TEST_F(AheadTest, TooFewStepsWithoutARecordingOfTheDevices) {
@@ -395,9 +396,9 @@ TEST_F(AheadTest, TooFewStepsWithoutARecordingOfTheDevices) {
   Period(390, 1'000'000);
   Promoted();
   report_ = Made();
-  EXPECT_EQ(report_.processes[0].step_time_without_devices.count, 9U);
+  EXPECT_EQ(report_.processes[0].step_time_before_devices.count, 9U);
   EXPECT_NE(Screen(report_).find("9 steps in which devices were not recorded, left out"), std::string::npos);
-  EXPECT_EQ(Screen(report_).find("left out ("), std::string::npos) << Screen(report_);
+  EXPECT_EQ(Screen(report_).find("before they first were"), std::string::npos) << Screen(report_);
 }
 
 TEST_F(AheadTest, WhereNoStepHasItsDevicesNothingIsSaid) {

@@ -184,20 +184,6 @@ TEST(ChooseStepsTest, StepsWhoseDevicesWereNotRecordedAreLeftOut) {
   EXPECT_EQ(Uses(steps), "dmmm");
 }
 
-// A step of which a part was recorded is as long as the recording makes it.
-TEST(ChooseStepsTest, WhatLiesAltogetherInATimeWithoutDevices) {
-  std::vector<Step> steps = BackToBack({10, 10, 10, 10, 10, 10});
-  ChooseSteps({}, std::vector<Interval>{{1009, 1020}, {1022, 1040}}, &steps);
-  EXPECT_EQ(Uses(steps), "uuuuum");
-  std::string without;
-  for (const Step& step : steps) without += step.without_devices ? '-' : 'd';
-  EXPECT_EQ(without, "d-d-dd");
-  // Where all count after all, none of them is without.
-  steps = BackToBack({10, 10});
-  EXPECT_TRUE(ChooseSteps({}, std::vector<Interval>{{0, 5000}}, &steps).unwatched_everywhere);
-  EXPECT_FALSE(steps[0].without_devices || steps[1].without_devices);
-}
-
 TEST(ChooseStepsTest, StepsWithoutAnEndAreLeftOut) {
   std::vector<Step> steps = BackToBack({90, 10, 10, 10, 10, 10, 10, 10});
   steps[0].use = steps[7].use = StepUse::kUnfinished;

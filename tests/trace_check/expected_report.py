@@ -144,7 +144,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
         ]
         self.devices_recorded = bool(periods)
         self.drops_everywhere = self.unwatched_everywhere = False
-        self.without_devices = []
+        self.before_devices = []
         for step in self.steps:
             step.update(
                 use="end_not_known" if step["isUnfinished"] else "measured",
@@ -176,11 +176,10 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
                 if periods[-1][1] < self.row["lastNs"]:
                     holes.append((periods[-1][1], self.row["lastNs"]))
             self.unwatched_everywhere = self.leave_out(holes, "devices_not_recorded")
-            self.without_devices = [
+            self.before_devices = [
                 step["end"] - step["start"]
                 for step in self.steps
-                if step["use"] == "devices_not_recorded"
-                and any(start <= step["start"] and step["end"] <= end for start, end in holes)
+                if step["use"] == "devices_not_recorded" and step["end"] <= periods[0][0]
             ]
         self.measured_steps = [step for step in self.steps if step["use"] == "measured"]
         self.measured = Cover([(step["start"], step["end"]) for step in self.measured_steps])
@@ -424,7 +423,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             "all_have_dropped_records": self.drops_everywhere,
             "measured_ns": self.measured_ns,
             "time": of(time),
-            "time_with_devices_not_recorded": distribution(self.without_devices) if self.without_devices else None,
+            "time_before_devices_were_recorded": distribution(self.before_devices) if self.before_devices else None,
             "time_outside_waits": of(lambda step: time(step) - step["parts"]["copies"] - step["parts"]["synchronizes"]),
             "parts": parts,
             "steps": [

@@ -71,13 +71,18 @@ class UnrecordedTest(unittest.TestCase):
     def test_a_row_has_the_claim_of_the_fault_wherever_it_stands(self):
         script = advice.SCRIPTS / "sample_by_sample.py"
         advised = [{"rule": "launch-bound", "cost_per_step_ns": 9e6}, {"rule": "many-small-copies", "cost_per_step_ns": 6e6}]
-        found = {"step_time_median_ns": 12e6, "advice": advised}
+        found = {"step_time_median_ns": 12e6, "recording_left_out_per_step_ns": 2.5e6, "advice": advised}
         row = unrecorded.row_of(script, found, {"mean": 10e6, "median": 9e6}, {"mean": 6e6, "median": 6e6})
-        self.assertEqual(("sample_by_sample", "12.00", "9.00", "6.00", "4.00", "1.50"), unrecorded.cells(row))
+        self.assertEqual(("sample_by_sample", "12.00", "9.00", "2.50", "6.00", "4.00", "1.50"), unrecorded.cells(row))
         row = unrecorded.row_of(script, found, {"mean": 5e6, "median": 5e6}, {"mean": 6e6, "median": 6e6})
         self.assertIsNone(row["ratio"])
         found["advice"] = advised[:1]
         self.assertIsNone(unrecorded.row_of(script, found, {"mean": 5e6, "median": 5e6}, {"mean": 4e6, "median": 4e6})["claimed_ns"])
+
+    def test_a_recording_is_long_enough_for_two_parts(self):
+        self.assertEqual(480, unrecorded.steps_to_record(25e6))
+        self.assertEqual(unrecorded.MOST_STEPS, unrecorded.steps_to_record(1e6))
+        self.assertEqual(unrecorded.LEAST_STEPS, unrecorded.steps_to_record(20e9))
 
     def test_it_runs_only_where_it_is_named(self):
         self.assertIn(unrecorded.GROUP, harness.ON_REQUEST)

@@ -56,12 +56,12 @@ def keep(suite, run, name):
             place.unlink()
 
 
-def record(suite, log, script, options=(), launcher=(), timeout=120):
+def record(suite, log, script, options=(), launcher=(), timeout=120, environment=None):
     """The recorded run of a script, which is kept; None in a rehearsal, where `options` has its tiny sizes. `log`: GROUP.NAME.
-    `launcher`: what Python runs it by."""
+    `launcher`: what Python runs it by. `environment`: beside the usual one."""
     folder = suite.scratch(log.replace(".", "/", 1))
     argv = [*suite.run_prefix("--quiet", "--record"), suite.python, *launcher, script, *options]
-    result = suite.command(log, argv, env=ENVIRONMENT | settings(script), timeout=timeout, cwd=folder)
+    result = suite.command(log, argv, env=ENVIRONMENT | settings(script) | (environment or {}), timeout=timeout, cwd=folder)
     if result.status == NOT_HERE:
         raise Skipped(last_line(result.stderr))
     result.expect_success(log)

@@ -1,8 +1,9 @@
 """What `slipstream advise` claims of a recorded training, beside what the repair gains where nobody records.
 
 The scripts are those of the group advice (tests/gpu/faulty), which compares recorded runs with each other: a recording makes
-steps longer, and those of many calls most. Here the training with its fault is recorded, and then runs with it and without it
-under `slipstream run` alone, whose steps step_clock.py times.
+steps longer, and those of many calls most. Here the training with its fault is recorded, its devices in its second part alone, so
+that advise can leave out what recording them adds. Before that it runs with its fault and without it under `slipstream run`
+alone, and step_clock.py times its steps.
 """
 
 import json
@@ -14,8 +15,13 @@ from .harness import GPU_TESTS, Failed, needs_gpu
 GROUP = "unrecorded"
 CLOCK = GPU_TESTS / "step_clock.py"
 LEAST_STEPS = 10
-# The first two are medians of steps, what is gained a difference of means: what is claimed is one of all steps, too.
-COLUMNS = ("script", "recorded ms", "unrecorded ms", "claimed ms", "gained ms", "ratio")
+# Of a recorded training: how long it trains, and how long after its first use of CUDA its devices are recorded. It begins to
+# train two to four seconds after that.
+TRAINS_SECONDS, DEVICES_AFTER_SECONDS = 12, 8
+MOST_STEPS = 2000  # of short ones; a replay has room for two million calls
+# The first two are medians of steps, what is gained a difference of means: what is claimed is one of all steps, too. The third
+# is what advise left out as added by the recording.
+COLUMNS = ("script", "recorded ms", "unrecorded ms", "left out ms", "claimed ms", "gained ms", "ratio")
 
 
 def steps_of(times):
@@ -36,6 +42,7 @@ def row_of(script, findings, faulty, fixed):
         "script": script.stem,
         "recorded_ns": findings["step_time_median_ns"],
         "unrecorded_ns": faulty["median"],
+        "left_out_ns": findings["recording_left_out_per_step_ns"],
         "claimed_ns": claimed,
         "gained_ns": gained,
         "ratio": claimed / gained if can_tell else None,
@@ -44,8 +51,13 @@ def row_of(script, findings, faulty, fixed):
 
 def cells(row):
     ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
-    times = (row[name] for name in ("recorded_ns", "unrecorded_ns", "claimed_ns", "gained_ns"))
+    times = (row[name] for name in ("recorded_ns", "unrecorded_ns", "left_out_ns", "claimed_ns", "gained_ns"))
     return (row["script"], *map(advice.milliseconds, times), ratio)
+
+
+def steps_to_record(median):
+    """How many of so many ns."""
+    return max(LEAST_STEPS, min(MOST_STEPS, round(TRAINS_SECONDS * 1e9 / median)))
 
 
 def clock(suite, script, fixed):
@@ -67,7 +79,8 @@ def check_of(suite, script, rows):
         data["faulty"], data["fixed"] = faulty, fixed = clock(suite, script, False), clock(suite, script, True)
         if suite.rehearsal:
             return f"a rehearsal: steps of {advice.milliseconds(faulty['median'])} and {advice.milliseconds(fixed['median'])} ms"
-        run = recorded.record(suite, log, script)
+        options = ["--steps", steps_to_record(faulty["median"])]
+        run = recorded.record(suite, log, script, options, environment={"SLIPSTREAM_TRACER_DEVICE_AFTER": DEVICES_AFTER_SECONDS})
         data["findings"] = findings = recorded.advise(suite, run, log)
         data["row"] = row = row_of(script, findings, faulty, fixed)
         rows.append(row)

@@ -42,9 +42,10 @@ def told(findings):
     if not findings["advice"]:
         return "nothing"
     first = findings["advice"][0]
-    if first["cost_per_step_ns"] is None or not findings["step_time_median_ns"]:
+    step = findings.get("step_time_mean_ns", findings["step_time_median_ns"])  # results of before have the median alone
+    if first["cost_per_step_ns"] is None or not step:
         return f"`{first['rule']}`"
-    return f"`{first['rule']}`, {first['cost_per_step_ns'] / findings['step_time_median_ns']:.1%} of a step"
+    return f"`{first['rule']}`, {first['cost_per_step_ns'] / step:.1%} of a step"
 
 
 def ladder(results):

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "policy/number.h"
+#include "tools/trace/advise/recording_cost.h"
 #include "tools/trace/advise/replay_reader.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/report/call_kind.h"
@@ -293,6 +294,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
     if (!reader->HasTable(table)) return facts;
   }
   reading.Calls();
+  ReadRecordingCost(reader, *facts.process, &facts.calls);
   reading.SameUploads();
   reading.Work("CUPTI_ACTIVITY_KIND_KERNEL", "w.shortName, -1, 0, 0", "kernel");
   // srcKind and dstKind: 0 is pageable memory (ENUM_CUDA_MEM_KIND).
@@ -331,6 +333,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   facts.slow_steps = ReadSlowSteps(reader, *facts.process);
   facts.convolutions = ReadConvolutions(reader, *facts.process);
   facts.replay = ReadReplay(reader, facts);
+  if (facts.replay != nullptr) facts.recording = facts.replay->Recorded() - facts.replay->Unrecorded();
   return facts;
 }
 

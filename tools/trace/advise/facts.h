@@ -40,6 +40,7 @@ struct CallGroup {
   int64_t time = 0;   // on the host
   int64_t least = 0;  // bytes of one
   int64_t most = 0;
+  int64_t recording = 0;         // ns that a recording of the devices adds to one of them; see recording_cost.h
   std::array<int64_t, 3> ids{};  // of the database: function, site, decision
 };
 
@@ -109,6 +110,7 @@ struct Facts {
   // Of the devices, major * 10 + minor; nothing: not known, or they differ.
   std::optional<int64_t> compute_capability;
   std::shared_ptr<const Replay> replay;  // of the measured steps; null: not known what the devices did (replay.h)
+  int64_t recording = 0;                 // ns of a step that a recording of the devices adds, and the replay leaves out
   TasksOfProcess tasks;
   // Of all processes of the trace that make steps on this machine, this one among them, each over its own steps.
   std::vector<TasksOfProcess> machine;

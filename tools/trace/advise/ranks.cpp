@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
 #include "tools/trace/report/distribution.h"
 
 namespace slipstream::advise {
@@ -47,6 +48,8 @@ void RanksAdvice::Add(const Facts& facts, const Findings& findings) {
   row.idle = facts.IdlePerStep();
   row.communication_wait = WaitOf(report_, *facts.process);
   row.work = std::max<int64_t>(facts.process->step_time.median - row.communication_wait.value_or(0), 0);
+  row.recording = facts.recording;
+  row.step = UnrecordedStep(facts);
   const auto first = std::find_if(findings.advice.begin(), findings.advice.end(),
                                   [](const RuleVerdict& found) { return !IsOfTheRun(*found.rule); });
   if (first != findings.advice.end()) row.first = first->rule;

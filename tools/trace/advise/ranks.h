@@ -25,6 +25,8 @@ struct RankRow {
   // until the last rank is there. Nothing: it does not communicate, or nobody else does.
   std::optional<int64_t> communication_wait;
   int64_t work = 0;             // the median step, without that wait
+  int64_t recording = 0;        // as of the facts
+  int64_t step = 0;             // UnrecordedStep of them
   const Rule* first = nullptr;  // its most costly finding, without those of the run; null: it has none
 };
 

@@ -93,9 +93,11 @@ class Replay::Host {
     const Call& call = events_.calls[number];
     const int64_t end = std::min(call.end, until);
     if (end <= now_) return;
-    // One that is cut off does not decide when the host goes on.
+    Piece piece = {.start = now_, .time = end - now_, .group = call.group, .is_call = true};
+    // One that is cut off does not decide when the host goes on, nor is it known which part of it is left.
     if (end == call.end) piece_of_[number] = static_cast<uint32_t>(pieces_.size());
-    pieces_.push_back({.start = now_, .time = end - now_, .group = call.group, .is_call = true});
+    if (end == call.end && now_ == call.start) piece.recording = std::clamp<int64_t>(call.recording, 0, piece.time);
+    pieces_.push_back(piece);
     now_ = end;
   }
 
@@ -110,7 +112,8 @@ Replay::Replay(std::vector<Events> stretches, int64_t steps) : steps_(std::max<i
   for (Events& events : stretches) Sort(&events);
   const Usual usual = UsualOf(stretches);
   for (const Events& events : stretches) stretches_.push_back(Prepare(events, usual));
-  recorded_ = Run(WhatIf{});
+  recorded_ = Run(WhatIf{}, Recording::kStays);
+  unrecorded_ = Run(WhatIf{}, Recording::kGone);
 }
 
 void Replay::Sort(Events* events) {
@@ -174,11 +177,13 @@ class Replay::Waited {
         piece.wait = work;
         piece.tail = call.end - EndOf(work);
         piece.own = kReturnsAfter;
+        piece.recording = 0;
         continue;
       }
       if (work == kNone) continue;
       const bool waited = EndOf(work) > call.start;
       piece.wait = work;
+      piece.recording = 0;
       piece.tail = waited ? call.end - EndOf(work) : 0;
       piece.own = waited ? std::clamp<int64_t>(piece.tail, 0, piece.time) : piece.time;
     }
@@ -290,7 +295,7 @@ Replay::Stretch Replay::Prepare(const Events& events, const Usual& usual) {
   return stretch;
 }
 
-int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if) {
+int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if, Recording recording) {
   std::vector<int64_t> ends(stretch.ops.size());
   int64_t now = stretch.start;
   int64_t last = stretch.start;
@@ -298,7 +303,7 @@ int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if) {
   for (uint32_t i = 0; i < stretch.pieces.size(); ++i) {
     const Piece& piece = stretch.pieces[i];
     const CallChange change = piece.is_call ? OfCall(what_if, piece.group) : CallChange::kStays;
-    int64_t time = piece.time;
+    int64_t time = recording == Recording::kGone ? piece.time - piece.recording : piece.time;
     if (!piece.is_call && !HasGap(what_if, piece.group, piece.time)) time = 0;
     if (change == CallChange::kReturns) time = std::min(time, kReturnsAfter);
     if (change == CallChange::kGone) time = 0;
@@ -323,14 +328,14 @@ int64_t Replay::Run(const Stretch& stretch, const WhatIf& what_if) {
   return std::max(now, last) - stretch.start;
 }
 
-int64_t Replay::Run(const WhatIf& what_if) const {
+int64_t Replay::Run(const WhatIf& what_if, Recording recording) const {
   int64_t sum = 0;
-  for (const Stretch& stretch : stretches_) report::AddTo(&sum, Run(stretch, what_if));
+  for (const Stretch& stretch : stretches_) report::AddTo(&sum, Run(stretch, what_if, recording));
   return sum;
 }
 
 int64_t Replay::Saved(const WhatIf& what_if) const {
-  return what_if.empty() ? 0 : std::max<int64_t>(0, recorded_ - Run(what_if)) / steps_;
+  return what_if.empty() ? 0 : std::max<int64_t>(0, unrecorded_ - Run(what_if, Recording::kGone)) / steps_;
 }
 
 }  // namespace slipstream::advise

@@ -57,6 +57,7 @@ class Replay {
     bool of_step_thread = true;
     Waits waits = Waits::kNever;
     uint32_t stream = kNone;  // of Work; kNone: not known
+    int64_t recording = 0;    // of its time: what a recording of the devices added
   };
   struct Work {
     int64_t start = 0;
@@ -77,7 +78,9 @@ class Replay {
 
   // What a step takes without a change, its device work included that ends behind it.
   int64_t Recorded() const { return recorded_ / steps_; }
-  // By how much a step would be shorter, 0 or more.
+  // Without what the recording added to its calls.
+  int64_t Unrecorded() const { return unrecorded_ / steps_; }
+  // By how much a step that nobody records would be shorter, 0 or more.
   int64_t Saved(const WhatIf& what_if) const;
 
  private:
@@ -90,6 +93,7 @@ class Replay {
     uint32_t wait = kNone;  // the work that it waits for
     int64_t own = 0;        // what it takes if that has ended
     int64_t tail = 0;       // how long it goes on behind the end of that work; below 0: the clocks differ
+    int64_t recording = 0;  // of `time`; 0 where it waits
   };
   struct Op {
     uint32_t group = kNone;
@@ -118,12 +122,14 @@ class Replay {
   static Usual UsualOf(const std::vector<Events>& stretches);
   static Stretch Prepare(const Events& events, const Usual& usual);
   class Waited;
-  static int64_t Run(const Stretch& stretch, const WhatIf& what_if);
-  int64_t Run(const WhatIf& what_if) const;
+  enum class Recording : uint8_t { kStays, kGone };
+  static int64_t Run(const Stretch& stretch, const WhatIf& what_if, Recording recording);
+  int64_t Run(const WhatIf& what_if, Recording recording) const;
 
   std::vector<Stretch> stretches_;
   int64_t steps_ = 1;
   int64_t recorded_ = 0;
+  int64_t unrecorded_ = 0;
 };
 
 }  // namespace slipstream::advise

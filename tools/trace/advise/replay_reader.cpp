@@ -80,6 +80,7 @@ class Reading {
       if (group != groups.end()) {
         call.group = group->second;
         call.waits = WaitsOf(facts_.calls[group->second]);
+        call.recording = facts_.calls[group->second].recording;
       }
       const auto number = static_cast<uint32_t>(stretches_[at].calls.size());
       calls_[row.Number(6)] = {static_cast<uint32_t>(at), number};

@@ -36,6 +36,10 @@ inline double StepOf(const Facts& facts) {
   if (!facts.process->has_steps) return measured;
   return std::max(static_cast<double>(facts.process->step_time.median), measured / facts.process->divisor());
 }
+// Without what a recording of the devices is known to add: what the findings' costs are shares of.
+inline int64_t UnrecordedStep(const Facts& facts) {
+  return std::max<int64_t>(0, static_cast<int64_t>(StepOf(facts)) - facts.recording);
+}
 // The share of a step.
 inline double ShareOfStep(const Facts& facts, int64_t per_step) {
   const double step = StepOf(facts);

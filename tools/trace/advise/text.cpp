@@ -9,6 +9,7 @@
 #include "tools/text/text.h"
 #include "tools/trace/advise/ranks_text.h"
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/advise/sums.h"
 #include "tools/trace/report/format.h"
 
 namespace slipstream::advise {
@@ -68,42 +69,83 @@ std::string Snippet(const std::string& snippet, size_t columns) {
   return text;
 }
 
-// What a recording of the devices adds to a step is in all figures below: by that share of a step without it.
-// 0: nothing that is worth a word, or not known.
-double AddedByRecording(const ProcessReport& process) {
-  constexpr double kWorthSaying = 0.03;  // of the measured step
-  const std::optional<int64_t> median = process.median_without_devices();
-  if (!median || *median <= 0) return 0;
-  const auto added = static_cast<double>(process.step_time.median - *median);
-  return added < kWorthSaying * static_cast<double>(process.step_time.median) ? 0
-                                                                              : added / static_cast<double>(*median);
+// What a recording of the devices adds to a step, of which `left_out` is in no figure of the findings. By the share of
+// a step without it; 0: nothing that is worth a word, or not known.
+struct AddedByRecording {
+  AddedByRecording(const ProcessReport& process, int64_t left_out) {
+    constexpr double kWorthSaying = 0.03;  // of the measured step
+    const std::optional<int64_t> median = process.median_before_devices();
+    if (!median || *median <= 0) return;
+    const auto share = [&](int64_t time) {
+      return static_cast<double>(time) < kWorthSaying * static_cast<double>(process.step_time.median)
+                 ? 0
+                 : static_cast<double>(time) / static_cast<double>(*median);
+    };
+    all = share(process.step_time.median - *median);
+    out = share(left_out);
+    rest = share(process.step_time.median - *median - left_out);
+  }
+  double all = 0;
+  double out = 0;
+  double rest = 0;
+};
+
+// Where any of that is above 0.
+std::string BeforeDevices(const ProcessReport& process, int64_t left_out) {
+  const AddedByRecording added(process, left_out);
+  std::string text = report::Time(*process.median_before_devices()) + " before devices were recorded";
+  if (added.out > 0) text += ": " + report::Time(left_out) + " that their recording adds to calls are left out below";
+  if (added.rest > 0) {
+    text += added.out > 0 ? ", and what is said there of the host's time is still up to "
+                          : ", so that what is said below of the host's time is up to ";
+    text += report::Percent(added.rest, 1) + " too long";
+  }
+  return text;
 }
 
-// Where that is above 0.
-std::string WithoutDevices(const ProcessReport& process) {
-  return report::Time(*process.median_without_devices()) +
-         " while devices were not recorded, so that what is said below of the host's time is up to " +
-         report::Percent(AddedByRecording(process), 1) + " too long";
+// Where there is nothing to compare with, and the device waits for a host that launches much.
+std::string RecordingUnknown(const Facts& facts) {
+  // By which the launch of a kernel becomes longer: 2 to 4 us on machines with an H100 or an H200.
+  constexpr int64_t kOfALaunch = 2 * kMicrosecond;
+  constexpr double kMuch = 0.1;  // of a step
+  if (facts.replay == nullptr || facts.process->median_before_devices()) return "";
+  uint64_t launches = 0;
+  for (const CallGroup& group : facts.calls) launches += IsLaunchCall(group) && group.of_step_thread ? group.calls : 0;
+  const auto added = static_cast<int64_t>(facts.CountPerStep(launches)) * kOfALaunch;
+  if (ShareOfStep(facts, AtMostIdle(facts, added)) < kMuch) return "";
+  return "; recording them made its " + report::Number(facts.CountPerStep(launches)) +
+         " launches longer: where tracer.device_after lets the loop begin without it, that is left out";
+}
+
+// Where a few long steps make the mean, of which the findings' shares are, another one than the median.
+std::string OnAverage(const Facts& facts) {
+  constexpr double kAlike = 1.05;
+  const double mean = StepOf(facts);
+  if (mean <= kAlike * static_cast<double>(facts.process->step_time.median)) return "";
+  return " and " + report::Time(mean) + " on average";
 }
 
 // Of the rank that it holds for most.
-std::string RanksWithoutDevices(const report::Report& report, const RanksFindings& findings) {
-  const ProcessReport* most = nullptr;
+std::string RanksBeforeDevices(const report::Report& report, const RanksFindings& findings) {
+  const RankRow* most = nullptr;
+  const auto all = [&](const RankRow& row) {
+    return AddedByRecording(report.processes[row.process], row.recording).all;
+  };
   for (const RankRow& row : findings.ranks) {
-    const ProcessReport& process = report.processes[row.process];
-    if (most == nullptr || AddedByRecording(process) > AddedByRecording(*most)) most = &process;
+    if (most == nullptr || all(row) > all(*most)) most = &row;
   }
-  if (most == nullptr || AddedByRecording(*most) == 0) return "";
-  return "; steps of " + report::ShortName(*most) + " take " + report::Time(most->step_time.median) +
-         " in the median, " + WithoutDevices(*most);
+  if (most == nullptr || all(*most) == 0) return "";
+  const ProcessReport& process = report.processes[most->process];
+  return "; steps of " + report::ShortName(process) + " take " + report::Time(process.step_time.median) +
+         " in the median, " + BeforeDevices(process, most->recording);
 }
 
-std::string Cost(const ProcessReport& process, const Advice& advice) {
+// `whole`: the time of a step, or of all of it without steps.
+std::string Cost(const ProcessReport& process, int64_t whole, const Advice& advice) {
   const std::string per = process.has_steps ? " per step" : "";
   if (!advice.cost) {
     return "gain not known" + (advice.at_stake != 0 ? ", about " + report::Time(advice.at_stake) + per : "");
   }
-  const int64_t whole = process.has_steps ? process.step_time.median : process.measured_time;
   // Its evidence says under which others its time is counted.
   if (static_cast<double>(*advice.cost) < kNothing * static_cast<double>(whole)) return "no gain beyond the others";
   return "up to " + report::Time(*advice.cost) + per + " (" +
@@ -112,11 +154,11 @@ std::string Cost(const ProcessReport& process, const Advice& advice) {
 
 // `whose`: a line on the ranks that it is of; empty: there is one process.
 std::string FindingText(size_t number, const Rule& rule, const Advice& advice, const ProcessReport& process,
-                        const std::string& whose, const Page& page) {
+                        int64_t whole, const std::string& whose, const Page& page) {
   constexpr std::string_view kAt = "      at ";
   const size_t columns = page.columns;
-  const std::string title = text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " + Cost(process, advice) +
-                            ", confidence " + NameOf(advice.confidence);
+  const std::string title = text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " +
+                            Cost(process, whole, advice) + ", confidence " + NameOf(advice.confidence);
   std::string text = "\n" + Bold(Wrapped(title, columns, 0, 4), page);
   if (!whose.empty()) text += Wrapped(whose, columns, 4, 6);
   text += Wrapped(advice.finding, columns, 4, 4);
@@ -170,16 +212,18 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   std::string about = report::Counted(rules, "rule", "rules") + " looked at ";
   about += process.has_steps
                ? report::Counted(process.measured_steps, "step", "steps") + " of " + report::FullName(process) + ", " +
-                     report::Time(process.step_time.median) + " in the median"
+                     report::Time(process.step_time.median) + " in the median" + OnAverage(facts)
                : report::FullName(process) + ", in which no steps were found" +
                      (process.why_no_steps.empty() ? "" : " (" + Escape(process.why_no_steps) + ")") +
                      ": times are of all of it";
-  if (process.has_steps && AddedByRecording(process) != 0) about += "; " + WithoutDevices(process);
+  const AddedByRecording added(process, facts.recording);
+  if (process.has_steps && added.all > 0) about += "; " + BeforeDevices(process, facts.recording);
+  if (process.has_steps) about += RecordingUnknown(facts);
   std::string text = Title(process, columns) + Wrapped(about, columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
-    text += FindingText(++number, *found.rule, found.verdict.advice, process, "", page);
+    text += FindingText(++number, *found.rule, found.verdict.advice, process, UnrecordedStep(facts), "", page);
   }
   CannotBeTold untold;
   for (const RuleVerdict& one : findings.abstained) untold.Add(one.rule->name, one.verdict.why);
@@ -189,12 +233,12 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
 std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page) {
   const size_t columns = page.columns;
   const size_t rules = Rules().size();
-  std::string text = Title(report.processes[report.shown], columns) +
-                     Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
-                                 report::Counted(findings.ranks.size(), "process", "processes") +
-                                 RanksWithoutDevices(report, findings),
-                             columns, 2, 4) +
-                     RanksText(report, findings, columns);
+  std::string text =
+      Title(report.processes[report.shown], columns) +
+      Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
+                  report::Counted(findings.ranks.size(), "process", "processes") + RanksBeforeDevices(report, findings),
+              columns, 2, 4) +
+      RanksText(report, findings, columns);
   CannotBeTold untold;
   std::vector<const Rule*> who;
   for (const RankAbstention& one : findings.abstained) {
@@ -205,12 +249,13 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
   if (findings.advice.empty()) text += NothingToChange(rules, who.size(), columns);
   size_t number = 0;
   for (const RankFinding& found : findings.advice) {
-    const ProcessReport& most = report.processes[findings.ranks[found.rank].process];
+    const RankRow& row = findings.ranks[found.rank];
+    const ProcessReport& most = report.processes[row.process];
     std::string whose = RankNames(report, findings, found.ranks);
     whose += found.ranks.size() == 1 ? " only"
                                      : "; what follows is of " + report::ShortName(most) + ", where it counts most";
     if (IsOfTheRun(*found.rule)) whose.clear();
-    text += FindingText(++number, *found.rule, found.advice, most, whose, page);
+    text += FindingText(++number, *found.rule, found.advice, most, row.step, whose, page);
   }
   return text + untold.Text(page) + NothingText(findings.nothing, columns);
 }

@@ -124,9 +124,9 @@ Json StepsJson(const ProcessReport& process) {
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},
           {"time", DistributionJson(process.step_time)},
-          {"time_with_devices_not_recorded", process.step_time_without_devices.count != 0
-                                                 ? DistributionJson(process.step_time_without_devices)
-                                                 : Json(nullptr)},
+          {"time_before_devices_were_recorded", process.step_time_before_devices.count != 0
+                                                    ? DistributionJson(process.step_time_before_devices)
+                                                    : Json(nullptr)},
           {"time_outside_waits", DistributionJson(process.time_outside_waits)},
           {"between", process.pause_time.count != 0 ? DistributionJson(process.pause_time) : Json(nullptr)},
           {"start_to_start", process.pace.count != 0 ? DistributionJson(process.pace) : Json(nullptr)},

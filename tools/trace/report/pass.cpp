@@ -434,7 +434,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
   process.measured_time = sum->sweep.measured_ns();
   process.calls_outside_steps = sum->sweep.calls_outside_steps();
   std::vector<int64_t> times;
-  std::vector<int64_t> without_devices;
+  std::vector<int64_t> before_devices;
   std::vector<int64_t> outside_waits;
   std::vector<int64_t> communication;
   std::array<std::vector<int64_t>, kParts> parts;
@@ -443,7 +443,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
     if (step.use == StepUse::kDropped) ++process.dropped_steps;
     if (step.use == StepUse::kUnwatched) ++process.unwatched_steps;
     if (step.use == StepUse::kUnfinished) ++process.unfinished_steps;
-    if (step.without_devices) without_devices.push_back(step.time());
+    if (step.before_devices) before_devices.push_back(step.time());
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
@@ -452,7 +452,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
     for (size_t i = 0; i < kParts; ++i) parts[i].push_back(step.parts[i]);
   }
   process.step_time = DistributionOf(std::move(times));
-  process.step_time_without_devices = DistributionOf(std::move(without_devices));
+  process.step_time_before_devices = DistributionOf(std::move(before_devices));
   process.time_outside_waits = DistributionOf(std::move(outside_waits));
   process.communication_time = DistributionOf(std::move(communication));
   for (size_t i = 0; i < kParts; ++i) process.parts[i] = DistributionOf(std::move(parts[i]));

@@ -388,6 +388,9 @@ void TakeDropsAndName(DatabaseReader* reader, const std::vector<Interval>& pause
     const Chosen chosen = ChooseSteps(drops, Between(periods, process->first, process->last), &process->steps);
     process->drops_everywhere = chosen.drops_everywhere;
     process->unwatched_everywhere = chosen.unwatched_everywhere;
+    for (Step& step : process->steps) {
+      step.before_devices = step.use == StepUse::kUnwatched && step.end <= periods.front().start;
+    }
   } else {
     process->drops_everywhere = !drops.empty();
     // What there is to measure is when devices were recorded.

@@ -296,13 +296,13 @@ struct ProcessReport {
   bool devices_recorded = false;  // by slipstream
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
-  // Of those all of which lies in a time in which devices were not recorded, so that no recording of them made them
-  // longer.
-  Distribution step_time_without_devices;
+  // Of those before devices were recorded for the first time. Those behind a recording stay longer, as CUPTI is
+  // still there: on an H100, steps of 25.1 ms took 36.8 while it recorded, and 34.5 after that.
+  Distribution step_time_before_devices;
   // Their median; nothing: there are too few for one.
-  std::optional<int64_t> median_without_devices() const {
+  std::optional<int64_t> median_before_devices() const {
     constexpr size_t kLeast = 10;
-    return step_time_without_devices.count < kLeast ? std::nullopt : std::optional(step_time_without_devices.median);
+    return step_time_before_devices.count < kLeast ? std::nullopt : std::optional(step_time_before_devices.median);
   }
   std::array<Distribution, kParts> parts;
   Distribution time_outside_waits;  // Step::time_outside_waits of the measured ones

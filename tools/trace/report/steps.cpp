@@ -47,12 +47,6 @@ bool Holes::Touch(int64_t start, int64_t end) const {
   return behind != holes_.begin() && std::prev(behind)->end >= start;
 }
 
-bool Holes::Cover(int64_t start, int64_t end) const {
-  const auto behind = std::upper_bound(holes_.begin(), holes_.end(), start,
-                                       [](int64_t from, const Interval& hole) { return from < hole.start; });
-  return behind != holes_.begin() && std::prev(behind)->end >= end;
-}
-
 bool IsSlow(int64_t time, const Distribution& of) {
   constexpr size_t kLeast = 4;
   return of.count >= kLeast && 2 * time > 3 * of.median && time - of.median > 3 * (of.median - of.p10);
@@ -75,13 +69,8 @@ Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> un
   for (size_t i = 0; i < warm_up; ++i) {
     if ((*steps)[i].use == StepUse::kMeasured) (*steps)[i].use = StepUse::kWarmUp;
   }
-  const Chosen chosen = {.drops_everywhere = !LeaveOut(drops, StepUse::kDropped, steps),
-                         .unwatched_everywhere = !LeaveOut(unwatched, StepUse::kUnwatched, steps)};
-  const Holes holes(unwatched);
-  for (Step& step : *steps) {
-    step.without_devices = step.use == StepUse::kUnwatched && holes.Cover(step.start, step.end);
-  }
-  return chosen;
+  return {.drops_everywhere = !LeaveOut(drops, StepUse::kDropped, steps),
+          .unwatched_everywhere = !LeaveOut(unwatched, StepUse::kUnwatched, steps)};
 }
 
 std::vector<Interval> MeasuredTime(std::span<const Step> steps) {

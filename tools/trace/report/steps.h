@@ -46,7 +46,7 @@ struct Step {
   int64_t start = 0;
   int64_t end = 0;
   StepUse use = StepUse::kMeasured;
-  bool without_devices = false;  // of kUnwatched: all of it lies in a time in which devices were not recorded
+  bool before_devices = false;   // of kUnwatched: over before devices were recorded for the first time
   Parts parts{};                 // their sum is end - start
   uint64_t calls = 0;            // that began in it, of its thread
   uint64_t calls_elsewhere = 0;  // of other threads
@@ -69,8 +69,6 @@ class Holes {
  public:
   explicit Holes(std::span<const Interval> holes);
   bool Touch(int64_t start, int64_t end) const;
-  // Whether all of the interval lies in them.
-  bool Cover(int64_t start, int64_t end) const;
 
  private:
   std::vector<Interval> holes_;  // by their starts, each as far as the longest of those up to it
@@ -80,7 +78,7 @@ class Holes {
 // where there are fewer than forty, all up to the last one that takes more than twice the median of all steps are
 // warm-up. A step that lies across one of `drops` is left out, and so is one across a time in which devices were not
 // recorded. If that leaves none, those steps count after all, and the result says so. `steps` in the order of their
-// starts; sets `use` and `without_devices`.
+// starts; sets `use`.
 struct Chosen {
   bool drops_everywhere = false;
   bool unwatched_everywhere = false;

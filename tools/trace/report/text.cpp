@@ -96,9 +96,9 @@ std::string StepSiteLabel(const std::string& site) {
 }
 
 // How long they are: by so much less that it says what recording the devices costs.
-std::string WithoutDevices(const ProcessReport& process) {
-  const std::optional<int64_t> median = process.median_without_devices();
-  return median ? " (" + Time(*median) + " in the median)" : "";
+std::string BeforeDevices(const ProcessReport& process) {
+  const std::optional<int64_t> median = process.median_before_devices();
+  return median ? " (in the median " + Time(*median) + " before they first were)" : "";
 }
 
 std::string StepsTitle(const ProcessReport& process, size_t columns) {
@@ -125,7 +125,7 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
   }
   if (process.unwatched_steps != 0) {
     left += "; " + Counted(process.unwatched_steps, "step", "steps") + " in which devices were not recorded, left out" +
-            WithoutDevices(process);
+            BeforeDevices(process);
   }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
   const std::string of = process.steps_found
