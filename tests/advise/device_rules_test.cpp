@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/advise/replay_testing.h"
 #include "tests/advise/rules_testing.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/convolutions.h"
@@ -25,6 +27,40 @@ TEST_F(RulesTest, HostBound) {
   facts_.devices_recorded = false;
   device().kernels = 0;
   ExpectAbstains("host-bound");
+}
+
+// Three times 490 us between calls, and one pause, which is 4.49 of 5.96 ms, or 2.49 of 3.96.
+TEST_F(RulesTest, HostBoundInAFewLongPauses) {
+  Site(kStep, 4 * kMs);
+  Site(kLoss, 2 * kMs);
+  Calls("cudaLaunchKernel", kStep, 1, 0, 10 * kUs);
+  Calls("cudaLaunchKernel", kLoss, 4, 0, 10 * kUs).of_step_thread = false;
+  const auto step = [this](int64_t pause) {
+    StepEvents events(10'000);
+    int64_t now = 0;
+    for (int i = 0; i < 4; ++i, now += 500) events.Work(now + 20, now + 30, 0, events.Call(now, now + 10, 1));
+    now += pause;
+    events.Work(now + 20, 10'000, 0, events.Call(now, now + 10, 0));
+    facts_.replay = std::make_shared<const Replay>(events.Made());
+  };
+  const auto places = [this] { return Of("host-bound").advice.places; };
+  step(4000);
+  facts_.calls[0].pauses = kSteps;
+  facts_.calls[0].pause_time = static_cast<int64_t>(kSteps) * 4 * kMs;
+  EXPECT_EQ(places(), (std::vector<Place>{kStep}));
+  const Advice advice = Of("host-bound").advice;
+  ExpectAdvice("host-bound", 2 * kMs);
+  EXPECT_EQ(advice.evidence[1], "4.00 ms in 1 pauses per step, of 4.00 ms on average");
+  EXPECT_NE(advice.change.find("It is not lost call by call"), std::string::npos);
+  step(2000);
+  EXPECT_EQ(places(), (std::vector<Place>{kStep, kLoss})) << "by the time before them";
+  EXPECT_NE(Of("host-bound").advice.change.find("compile the model"), std::string::npos);
+  // Most of it before the batch, which is another rule's.
+  step(4000);
+  Calls("cudaMemcpyAsync", kUpload, 1, 8 * kMiB, 5 * kUs);
+  Upload(8 * kMiB, kUs);
+  facts_.calls[0].place = kUpload;
+  EXPECT_EQ(places(), (std::vector<Place>{kStep, kLoss}));
 }
 
 TEST_F(RulesTest, LaunchBound) {

@@ -39,6 +39,34 @@ class FactsTest : public report::ReportTest {
   Facts facts_;
 };
 
+// Before line 10's copy a millisecond more is nothing, and two are a pause, if no other thread is in a call meanwhile.
+TEST_F(FactsTest, PausesOfTheHost) {
+  {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> other;
+    constexpr uint64_t kLong = kPause + 1000;
+    for (uint64_t i = 0; i < 12; ++i) AddStep(kBegin + kLong * i, kLong, i, &main, &other);
+    // From 900, where each step's last call ends, to the next step's copy at 2'001'000; in the last one a call is
+    // there.
+    other.push_back(
+        report::Call(report::kLaunchHook, kBegin + kLong * 10 + 950, kBegin + kLong * 11 - 10, report::kNoSite));
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(2, other);
+    spool.End();
+  }
+  BuildWell();
+  Read();
+  ASSERT_EQ(facts_.process->measured_steps, 12U);
+  const CallGroup* const copies = Group("cudaMemcpyAsync", 10);
+  ASSERT_NE(copies, nullptr);
+  EXPECT_EQ(copies->pauses, 10U) << "not before the first, and not before the last";
+  EXPECT_EQ(copies->pause_time, 10 * (kPause + 100));
+  EXPECT_EQ(Group("cudaLaunchKernel", 20)->pauses, 0U);
+}
+
 // Of measured steps alone: the first one is slow, and left out.
 TEST_F(FactsTest, CallsByFunctionLineAndDecision) {
   Sample("0.spool", 0);

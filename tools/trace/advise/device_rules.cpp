@@ -62,6 +62,28 @@ double ShareWithTf32(const WorkGroup& group) {
 }
 
 // The device waits for a host that is between two calls.
+// The lines with long pauses right before them, the longest together first, where without these pauses most of what
+// `no_gaps` gains would be gained, and not without all the others; none: elsewhere.
+template <typename Wanted>
+std::vector<PlaceSum> LongPauses(const Facts& facts, const WhatIf& no_gaps, const Wanted& wanted) {
+  constexpr double kMostOfIt = 0.7;
+  if (facts.replay == nullptr) return {};
+  WhatIf no_short_ones;
+  TakeGaps(facts, wanted, &no_short_ones, kPause);
+  const auto all = static_cast<double>(facts.replay->Saved(no_gaps));
+  if (static_cast<double>(facts.replay->Saved(no_short_ones)) > (1 - kMostOfIt) * all) return {};
+  std::vector<PlaceSum> sums;
+  for (const CallGroup& group : facts.calls) {
+    if (group.pauses == 0 || !wanted(group)) continue;
+    auto at = std::find_if(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == group.place; });
+    if (at == sums.end()) at = sums.insert(sums.end(), PlaceSum{group.place});
+    at->count += group.pauses;
+    report::AddTo(&at->time, group.pause_time);
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
+  return sums;
+}
+
 Verdict HostBound(const Facts& facts) {
   const report::DeviceReport* const device = Busiest(facts);
   if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
@@ -78,6 +100,26 @@ Verdict HostBound(const Facts& facts) {
   advice.finding = "The device waits for Python: it has nothing to do while the host is outside CUDA calls.";
   advice.evidence = {"idle for " + report::Time(per_step) + EachStep(facts) + " (" +
                      report::Percent(ShareOfStep(facts, per_step), 1) + ") while the host was outside CUDA calls"};
+  advice.change = "Give the device more to do for each line of Python: compile the model, or a larger batch.";
+  advice.snippet = "model = torch.compile(model)";
+  const auto elsewhere = [&](const CallGroup& group) { return !Has(others, group.place); };
+  TakeGaps(facts, elsewhere, &advice.what_if);
+  const std::vector<PlaceSum> pauses = LongPauses(facts, advice.what_if, elsewhere);
+  if (!pauses.empty()) {
+    const PlaceSum all = SumOf(pauses);
+    advice.evidence.push_back(report::Time(facts.PerStep(all.time)) + " in " +
+                              EachStepText(facts, all.count, "pauses") + ", of " +
+                              report::Time(all.time / static_cast<int64_t>(all.count)) + " on average");
+    advice.places = PlacesOf(pauses, 3);
+    advice.change =
+        "It is not lost call by call: look at what runs right before these lines. Python that goes through much "
+        "belongs "
+        "into another process or behind the loop; libraries that prepare themselves for each new shape (cuDNN's "
+        "attention, torch.compile) want few of them.";
+    advice.snippet =
+        "journal.append(loss.detach())  # and go through it behind the loop\n"
+        "length = math.ceil(length / 128) * 128  # pad to few lengths";
+  }
   std::vector<const report::SiteReport*> sites;
   for (const report::SiteReport& site : facts.process->sites) {
     const Place place = {site.file, site.line, site.function};
@@ -85,17 +127,13 @@ Verdict HostBound(const Facts& facts) {
   }
   std::stable_sort(sites.begin(), sites.end(), [](const auto* a, const auto* b) { return a->gap > b->gap; });
   std::string before;
-  for (size_t i = 0; i < sites.size() && i < 3; ++i) {
+  for (size_t i = 0; i < sites.size() && i < 3 && pauses.empty(); ++i) {
     advice.places.push_back({sites[i]->file, sites[i]->line, sites[i]->function});
     before += (before.empty() ? "" : ", ") + report::Time(facts.PerStep(sites[i]->gap));
   }
   if (!before.empty()) advice.evidence.push_back(before + " right before the lines that are named");
   advice.cost = per_step;
-  TakeGaps(
-      facts, [&](const CallGroup& group) { return !Has(others, group.place); }, &advice.what_if);
   advice.scope = Scope::kRest;
-  advice.change = "Give the device more to do for each line of Python: compile the model, or a larger batch.";
-  advice.snippet = "model = torch.compile(model)";
   advice.confidence = Confidence::kHigh;
   return Verdict::Say(advice);
 }

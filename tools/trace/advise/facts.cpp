@@ -1,6 +1,7 @@
 #include "tools/trace/advise/facts.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -116,13 +117,19 @@ class Reading {
                  "FROM SLIPSTREAM_CALLS c JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = c.correlationId "
                  "LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = c.correlationId WHERE c.processId = ?1 "
                  "ORDER BY r.start");
+    int64_t all_until = std::numeric_limits<int64_t>::max();  // of any thread; at first, nobody knows
     for (row.Bind(1, facts_.process->process); row.Next();) {
       const int64_t start = trace_db::BoundedTime(row.Number(0));
+      const int64_t end = trace_db::BoundedEnd(start, row.Number(1));
+      const int64_t pause = all_until < start ? start - all_until : 0;
+      all_until = all_until == std::numeric_limits<int64_t>::max() ? end : std::max(all_until, end);
       if (!measured.Has(start)) continue;
       const bool mine = !facts_.process->has_steps || row.Number(5) == step_thread;
       CallGroup& group = groups[{row.Number(2), row.Number(3), row.Number(4), mine}];
-      Count(trace_db::BoundedCount(row.Number(6)), trace_db::BoundedEnd(start, row.Number(1)) - start, &group.calls,
-            &group);
+      Count(trace_db::BoundedCount(row.Number(6)), end - start, &group.calls, &group);
+      if (pause < kPause) continue;
+      ++group.pauses;
+      report::AddTo(&group.pause_time, pause);
     }
     for (auto& [key, group] : groups) {
       group.function = report::PlainName(TextOf(std::get<0>(key)));

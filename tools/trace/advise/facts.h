@@ -29,6 +29,9 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+// From here on the host is not on its way to the next call any more, but does something of its own.
+inline constexpr int64_t kPause = 2'000'000;
+
 // Calls that have all of these in common.
 struct CallGroup {
   std::string function;  // as programs write it
@@ -40,6 +43,8 @@ struct CallGroup {
   int64_t time = 0;   // on the host
   int64_t least = 0;  // bytes of one
   int64_t most = 0;
+  uint64_t pauses = 0;           // times of kPause or more, right before one of them, in which no thread is in a call
+  int64_t pause_time = 0;        // of these
   int64_t recording = 0;         // ns that a recording of the devices adds to one of them; see recording_cost.h
   std::array<int64_t, 3> ids{};  // of the database: function, site, decision
 };
