@@ -151,6 +151,31 @@ class Processes(unittest.TestCase):
         examples["x"].block_seconds = 2.0
         self.assertIn("ended", self.run_turns(examples).problems["x"])
 
+    def decided(self, first, bare, slipstream, seconds=60):
+        """The benchmark of an example whose first set had that ratio, when more of such processes had their say."""
+        found = speed.benchmark("x", "step.slipstream", "s", 4, [(1.0, first)] * speed.ROUNDS, (None, speed.MOST_STEP_TIME))
+        speed.decide(self.suite, self.example(bare, slipstream), found, speed.ROUNDS, time.monotonic() + seconds)
+        self.assertEqual(len(found["groups"]), found["summary"]["groups"])
+        return found
+
+    def test_a_set_that_is_over_its_limit_decides_nothing_alone(self):
+        found = self.decided(1.05, "slow", "slow")
+        self.assertEqual(1 + speed.MORE_SETS, len(found["groups"]))
+        self.assertEqual((1.0, None), (found["summary"]["ratio_median"], speed.verdict(found["summary"], found["limits"])))
+        self.assertGreater(found["summary"]["ratio_high"], 1.0)
+
+    def test_what_all_sets_say_counts(self):
+        found = self.decided(1.05, "fast", "slow")
+        self.assertEqual(1 + speed.MORE_SETS, len(found["groups"]))
+        self.assertIn("ratio 2.0000", speed.verdict(found["summary"], found["limits"]))
+
+    def test_no_more_sets_where_they_decide_nothing_or_cannot(self):
+        self.assertEqual(1, len(self.decided(1.01, "fast", "slow")["groups"]))
+        self.assertEqual(1, len(self.decided(1.05, "slow", "slow", seconds=-1)["groups"]))
+        found = self.decided(1.05, "slow", "dies")
+        self.assertEqual(1, len(found["groups"]))
+        self.assertIsNotNone(speed.verdict(found["summary"], found["limits"]), "what there is counts")
+
 
 class Copies(unittest.TestCase):
     def measured(self, bare, slipstream):

@@ -4,6 +4,10 @@ Two kinds of examples. Those with a loader have a third process, which runs the 
 batches, copies that do not wait); their throughput must rise. All other ways of writing a loop (train_patterns.py) must
 at least not become slower. One set of processes for each example; the order of the turns rotates from round to round,
 a pair is two blocks of the same round.
+
+Where the memory of a process lies shifts the speed of its steps for as long as it lives: of pairs of processes that do the
+same, ratios were 0.986 to 1.016 with intervals of 0.002. So a set that is over its limit decides nothing alone; four more
+decide with it.
 """
 
 import dataclasses
@@ -25,6 +29,8 @@ MOST_STEP_TIME = 1.01
 MOST_OF_A_REQUEST = 1.1
 # At most, start of the processes included; together about 200 are expected.
 LOADERS_SECONDS, EXAMPLES_SECONDS = 150, 130
+# Further sets of processes of an example that seems slower, and at most how long all of them take together.
+MORE_SETS, MORE_SECONDS = 4, 120
 START_SECONDS = 80
 WORKERS = 8
 # DataLoader's default of 2 for each worker.
@@ -281,6 +287,23 @@ def benchmark(name, variant, unit, steps, values, limits):
     }
 
 
+def decide(suite, example, found, rounds, deadline):
+    """Measures more sets of processes of an example whose step time is over its limit, and takes them into `found`, its
+    benchmark, while there is time."""
+    if verdict(found["summary"], found["limits"]) is None:
+        return
+    name = found["name"]
+    for _ in range(MORE_SETS):
+        if time.monotonic() > deadline:
+            break
+        turns = Turns(suite, {name: example})
+        turns.run(rounds, deadline)
+        if turns.problems:
+            break
+        found["groups"].append(ratios(turns.measured[name], BARE, SLIPSTREAM, turns.block_steps[name]))
+        found["summary"] = pairs.summarize(found["groups"])
+
+
 def verdict(summary, limits):
     """None when the median ratio is within (at least, at most), else what is wrong."""
     least, most = limits
@@ -355,6 +378,7 @@ def offload_weights(suite):
 
 def checks(suite):
     problems = {}
+    waiting = []  # (example, benchmark) of those that more sets of processes may decide
     rounds = 2 if suite.rehearsal else ROUNDS
 
     def deadline(seconds):
@@ -368,7 +392,7 @@ def checks(suite):
                 suite.add_benchmark(found)
         else:
             values = ratios(measured, BARE, SLIPSTREAM, steps)
-            suite.add_benchmark(benchmark(name, "step.slipstream", "s", steps, values, (None, MOST_STEP_TIME)))
+            waiting.append((example, benchmark(name, "step.slipstream", "s", steps, values, (None, MOST_STEP_TIME))))
 
     def measure(examples, seconds, data):
         until = deadline(seconds)
@@ -390,7 +414,14 @@ def checks(suite):
         return measure(waves(loaders(suite), available), LOADERS_SECONDS, data)
 
     def measure_others(data):
-        return measure([other_examples(suite)], EXAMPLES_SECONDS, data)
+        try:
+            return measure([other_examples(suite)], EXAMPLES_SECONDS, data)
+        finally:
+            until = deadline(MORE_SECONDS)
+            for example, found_ in waiting:
+                if not suite.rehearsal:
+                    decide(suite, example, found_, rounds, until)
+                suite.add_benchmark(found_)
 
     def found(name, variant):
         measured = [b for b in suite.results["benchmarks"] if (b["name"], b["variant"]) == (name, variant)]
@@ -424,6 +455,8 @@ def checks(suite):
             text = (
                 f"{summary['a_median'] * 1e3:.3f} ms a step bare, ratio {spread(summary)}, {summary['pairs']} pairs"
             )
+            if summary["groups"] > 1:
+                text += f" of {summary['groups']} sets of processes"
             return judge(suite, summary, measured["limits"], ROUNDS, text)
 
         return check
