@@ -279,8 +279,8 @@ constexpr Option kOptions[] = {
         "Seconds after a process first used CUDA at which the recording of its devices begins.", 0, 86400),
     Number<&Policy::tracer, &Tracer::device_for>(
         "tracer", "device_for", OptionType::kInteger,
-        "Seconds for which devices are recorded; 0: to the end. Calls are recorded before and after. CUPTI stays in "
-        "the process: launches after that stay longer than before (docs/trace.md).",
+        "Seconds for which devices are recorded; 0: to the end. Calls are recorded before and after. Steps "
+        "after that stay longer than before it (docs/trace.md).",
         0, 86400),
     Row<&Policy::tracer, &Tracer::ranges>(
         "tracer", "ranges", OptionType::kBool,

@@ -39,24 +39,12 @@ class FactsTest : public report::ReportTest {
   Facts facts_;
 };
 
-// Before line 10's copy a millisecond more is nothing, and two are a pause, if no other thread is in a call meanwhile.
+// Two milliseconds before line 10's copy are a pause, if no other thread is in a call meanwhile.
 TEST_F(FactsTest, PausesOfTheHost) {
-  {
-    trace_db::HandSpool spool(run_, "0.spool");
-    Introduce(&spool, 0);
-    std::vector<tracer::TraceRecord> main;
-    std::vector<tracer::TraceRecord> other;
-    constexpr uint64_t kLong = kPause + 1000;
-    for (uint64_t i = 0; i < 12; ++i) AddStep(kBegin + kLong * i, kLong, i, &main, &other);
-    // From 900, where each step's last call ends, to the next step's copy at 2'001'000; in the last one a call is
-    // there.
-    other.push_back(
-        report::Call(report::kLaunchHook, kBegin + kLong * 10 + 950, kBegin + kLong * 11 - 10, report::kNoSite));
-    spool.Pass(kBegin);
-    spool.Records(1, main);
-    spool.Records(2, other);
-    spool.End();
-  }
+  constexpr uint64_t kLong = kPause + 1000;
+  // From 900, where each step's last call ends, to the next step's copy at 2'001'000; before the last, a call is there.
+  StepsAlone(12, kLong,
+             {report::Call(report::kLaunchHook, kBegin + kLong * 10 + 950, kBegin + kLong * 11 - 10, report::kNoSite)});
   BuildWell();
   Read();
   ASSERT_EQ(facts_.process->measured_steps, 12U);
@@ -175,17 +163,7 @@ TEST_F(FactsTest, TheMeasuredStepsCanBeReplayed) {
 // Thirty steps without their devices, in which launches take 15 ns less and waits 40, and then as many with them.
 TEST_F(FactsTest, WhatARecordingOfTheDevicesAddsToCalls) {
   constexpr uint64_t kHalf = 30;
-  {
-    trace_db::HandSpool spool(run_, "0.spool");
-    Introduce(&spool, 0);
-    std::vector<tracer::TraceRecord> main;
-    std::vector<tracer::TraceRecord> other;
-    for (uint64_t i = 0; i < 2 * kHalf; ++i) AddStep(kBegin + kStep * i, kStep, i, &main, &other);
-    spool.Pass(kBegin);
-    spool.Records(1, main);
-    spool.Records(2, other);
-    spool.End();
-  }
+  StepsAlone(2 * kHalf, kStep);
   BuildWell();
   AddDevices(/*limits=*/false);
   const char* const tables[] = {"KERNEL", "MEMCPY", "MEMSET"};

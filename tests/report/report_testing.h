@@ -108,6 +108,20 @@ class ReportTest : public trace_db::TraceDbTest {
     }
   }
 
+  // So many steps of `step` ns, none of them slow, and more records of the other thread.
+  void StepsAlone(uint64_t count, uint64_t step, const std::vector<tracer::TraceRecord>& more = {}) {
+    trace_db::HandSpool spool(run_, "0.spool");
+    Introduce(&spool, 0);
+    std::vector<tracer::TraceRecord> main;
+    std::vector<tracer::TraceRecord> other;
+    for (uint64_t i = 0; i < count; ++i) AddStep(kBegin + step * i, step, i, &main, &other);
+    other.insert(other.end(), more.begin(), more.end());
+    spool.Pass(kBegin);
+    spool.Records(1, main);
+    spool.Records(2, other);
+    spool.End();
+  }
+
   Report Make(const ReportOptions& options = {}) {
     trace_db::DatabaseReader reader(database_);
     Report report = MakeReport(&reader, options);

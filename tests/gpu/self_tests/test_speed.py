@@ -171,10 +171,14 @@ class Processes(unittest.TestCase):
 
     def test_no_more_sets_where_they_decide_nothing_or_cannot(self):
         self.assertEqual(1, len(self.decided(1.01, "fast", "slow")["groups"]))
-        self.assertEqual(1, len(self.decided(1.05, "slow", "slow", seconds=-1)["groups"]))
+        found = self.decided(1.05, "slow", "slow", seconds=-1)
+        self.assertEqual((1, False), (len(found["groups"]), "problem" in found))
+        self.assertIsNotNone(speed.verdict(found["summary"], found["limits"]), "what there is counts")
+
+    def test_a_process_that_fails_is_not_passed_over(self):
         found = self.decided(1.05, "slow", "dies")
         self.assertEqual(1, len(found["groups"]))
-        self.assertIsNotNone(speed.verdict(found["summary"], found["limits"]), "what there is counts")
+        self.assertIn("speed.x.slipstream", found["problem"])
 
 
 class Copies(unittest.TestCase):

@@ -61,9 +61,8 @@ double ShareWithTf32(const WorkGroup& group) {
   return std::min(1.0, std::max(kShare, kShortest / mean));
 }
 
-// The device waits for a host that is between two calls.
-// The lines with long pauses right before them, the longest together first, where without these pauses most of what
-// `no_gaps` gains would be gained, and not without all the others; none: elsewhere.
+// The lines with long pauses right before them, the longest together first, where without all the shorter ones most of
+// what `no_gaps` gains would still be lost; none: elsewhere.
 template <typename Wanted>
 std::vector<PlaceSum> LongPauses(const Facts& facts, const WhatIf& no_gaps, const Wanted& wanted) {
   constexpr double kMostOfIt = 0.7;
@@ -72,18 +71,15 @@ std::vector<PlaceSum> LongPauses(const Facts& facts, const WhatIf& no_gaps, cons
   TakeGaps(facts, wanted, &no_short_ones, kPause);
   const auto all = static_cast<double>(facts.replay->Saved(no_gaps));
   if (static_cast<double>(facts.replay->Saved(no_short_ones)) > (1 - kMostOfIt) * all) return {};
-  std::vector<PlaceSum> sums;
-  for (const CallGroup& group : facts.calls) {
-    if (group.pauses == 0 || !wanted(group)) continue;
-    auto at = std::find_if(sums.begin(), sums.end(), [&](const PlaceSum& sum) { return sum.place == group.place; });
-    if (at == sums.end()) at = sums.insert(sums.end(), PlaceSum{group.place});
-    at->count += group.pauses;
-    report::AddTo(&at->time, group.pause_time);
+  std::vector<CallGroup> pauses = facts.calls;
+  for (CallGroup& group : pauses) {
+    group.calls = group.pauses;
+    group.time = group.pause_time;
   }
-  std::stable_sort(sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
-  return sums;
+  return ByPlace(pauses, [&](const CallGroup& group) { return group.pauses != 0 && wanted(group); });
 }
 
+// The device waits for a host that is between two calls.
 Verdict HostBound(const Facts& facts) {
   const report::DeviceReport* const device = Busiest(facts);
   if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
@@ -114,8 +110,8 @@ Verdict HostBound(const Facts& facts) {
     advice.change =
         "It is not lost call by call: look at what runs right before these lines. Python that goes through much "
         "belongs "
-        "into another process or behind the loop; libraries that prepare themselves for each new shape (cuDNN's "
-        "attention, torch.compile) want few of them.";
+        "into another process or behind the loop; libraries that prepare themselves for each new shape, such as "
+        "cuDNN's attention, want few of them.";
     advice.snippet =
         "journal.append(loss.detach())  # and go through it behind the loop\n"
         "length = math.ceil(length / 128) * 128  # pad to few lengths";

@@ -105,7 +105,7 @@ std::string BeforeDevices(const ProcessReport& process, int64_t left_out) {
 
 // Where there is nothing to compare with, and the device waits for a host that launches much.
 std::string RecordingUnknown(const Facts& facts) {
-  // By which the launch of a kernel becomes longer: 2 to 4 us on machines with an H100 or an H200.
+  // By which a launch becomes longer, at least: it was 2.5 us on machines with an H100 and an H200.
   constexpr int64_t kOfALaunch = 2 * kMicrosecond;
   constexpr double kMuch = 0.1;  // of a step
   if (facts.replay == nullptr || facts.process->median_before_devices()) return "";
