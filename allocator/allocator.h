@@ -1,5 +1,5 @@
 // allocator/: who serves device memory. Here is whether this process is served and why (not), which the summary and
-// `slipstream doctor` show; the pools themselves begin in segments.h and stream_ordered.h.
+// `slipstream doctor` show; the pool itself begins in segments.h.
 //
 // Uses policy/ and the CUDA headers; knows nothing of transfer/, tracer/ or shim/.
 // Threading: pure functions.
@@ -13,9 +13,7 @@ namespace slipstream::allocator {
 
 // Whether the engine serves this process, and why (not).
 struct EngineStatus {
-  bool serves = false;          // any of the others
-  bool device = false;          // Segments
-  bool stream_ordered = false;  // StreamOrdered
+  bool serves = false;
   std::string why;
 };
 

@@ -369,8 +369,12 @@ Segments::Freed Segments::Park(void* memory) {
   return Freed::kParked;
 }
 
-bool Segments::GiveBack() {
+bool Segments::GiveBack(CUdevice device) {
   if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36)) return false;
+  if (device != cuda::kCurrentDevice) {
+    DevicePool* const pool = device >= 0 && device < contexts_.device_count() ? PoolOf(device) : nullptr;
+    return pool != nullptr && GiveBack(*pool);
+  }
   // During a capture too: memory may be released then by a thread in relaxed mode, as Reclaim's is, and idle blocks
   // were freed before.
   CUcontext context = nullptr;
@@ -380,8 +384,8 @@ bool Segments::GiveBack() {
   }
   // Nobody says which device has run out.
   bool any = false;
-  for (int device = 0; device < contexts_.device_count(); ++device) {
-    DevicePool* const pool = PoolOf(device);
+  for (int each = 0; each < contexts_.device_count(); ++each) {
+    DevicePool* const pool = PoolOf(each);
     if (pool != nullptr && GiveBack(*pool)) any = true;
   }
   return any;

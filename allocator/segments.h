@@ -72,9 +72,9 @@ class Segments {
     return real(address);
   }
 
-  // An allocation that does not come from the pool found no memory on the current device: the driver gets back what is
-  // idle (S36). False: there was nothing, so that another attempt ends as the first.
-  bool GiveBack();
+  // An allocation that does not come from the pool found no memory on the device: the driver gets back what is idle
+  // (S36). False: there was nothing, so that another attempt ends as the first.
+  bool GiveBack(CUdevice device = cuda::kCurrentDevice);
 
   // After a cudaMemGetInfo that succeeded: idle memory is free for the program (S32).
   void AddIdle(size_t* free, const size_t* total);

@@ -8,8 +8,6 @@
 
 #include <cuda.h>
 
-#include <optional>
-
 namespace slipstream::cuda {
 
 // Row: member, exported name. Every driver that serves a runtime of CUDA 12 has them.
@@ -20,7 +18,6 @@ namespace slipstream::cuda {
   ROW(cuCtxSynchronize, cuCtxSynchronize)                           \
   ROW(cuDeviceGetAttribute, cuDeviceGetAttribute)                   \
   ROW(cuDeviceGetCount, cuDeviceGetCount)                           \
-  ROW(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool)         \
   ROW(cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxGetState)       \
   ROW(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2)      \
   ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)           \
@@ -34,21 +31,12 @@ namespace slipstream::cuda {
   ROW(cuGraphMemcpyNodeGetParams, cuGraphMemcpyNodeGetParams)       \
   ROW(cuGraphMemsetNodeGetParams, cuGraphMemsetNodeGetParams)       \
   ROW(cuGraphNodeGetType, cuGraphNodeGetType)                       \
-  ROW(cuMemAddressFree, cuMemAddressFree)                           \
-  ROW(cuMemAddressReserve, cuMemAddressReserve)                     \
   ROW(cuMemAlloc, cuMemAlloc_v2)                                    \
-  ROW(cuMemCreate, cuMemCreate)                                     \
   ROW(cuMemFree, cuMemFree_v2)                                      \
   ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)                \
-  ROW(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity) \
   ROW(cuMemGetInfo, cuMemGetInfo_v2)                                \
   ROW(cuMemHostRegister, cuMemHostRegister_v2)                      \
   ROW(cuMemHostUnregister, cuMemHostUnregister)                     \
-  ROW(cuMemMap, cuMemMap)                                           \
-  ROW(cuMemPoolGetAccess, cuMemPoolGetAccess)                       \
-  ROW(cuMemRelease, cuMemRelease)                                   \
-  ROW(cuMemSetAccess, cuMemSetAccess)                               \
-  ROW(cuMemUnmap, cuMemUnmap)                                       \
   ROW(cuMemcpyDtoDAsync, cuMemcpyDtoDAsync_v2)                      \
   ROW(cuMemcpyDtoHAsync, cuMemcpyDtoHAsync_v2)                      \
   ROW(cuMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2)                      \
@@ -57,10 +45,8 @@ namespace slipstream::cuda {
   ROW(cuStreamCreate, cuStreamCreate)                               \
   ROW(cuStreamGetCtx, cuStreamGetCtx)                               \
   ROW(cuStreamGetFlags, cuStreamGetFlags)                           \
-  ROW(cuStreamGetId, cuStreamGetId)                                 \
   ROW(cuStreamIsCapturing, cuStreamIsCapturing)                     \
   ROW(cuStreamQuery, cuStreamQuery)                                 \
-  ROW(cuStreamSynchronize, cuStreamSynchronize)                     \
   ROW(cuStreamWaitEvent, cuStreamWaitEvent)                         \
   ROW(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode)
 
@@ -120,20 +106,14 @@ class CurrentContext {
   bool known_ = false;
 };
 
-// Whether calls fall under another thread's stream capture, as the program's own would.
-enum class UnderCapture : bool { kNo, kAsTheProgram };
-
-// Both, but for calls that stand for one of the program's: those fall under a capture as it would.
+// Both.
 class InContext {
  public:
-  InContext(const Driver& driver, CUcontext context, UnderCapture capture = UnderCapture::kNo)
-      : current_(driver, context) {
-    if (capture == UnderCapture::kNo) relaxed_.emplace(driver);
-  }
+  InContext(const Driver& driver, CUcontext context) : current_(driver, context), relaxed_(driver) {}
 
  private:
   CurrentContext current_;
-  std::optional<RelaxedCapture> relaxed_;
+  RelaxedCapture relaxed_;
 };
 
 }  // namespace slipstream::cuda

@@ -397,22 +397,6 @@ void Ledger::AdvisesMemory(const void* address) {
     system_memory_.store(true, std::memory_order_release);
 }
 
-// Nobody has memory in there before it is known, or when it is known no more: so the two ends need not change as one.
-void Ledger::MapsItself(CUdevice device, const AddressRange& range) {
-  if (device < 0 || static_cast<size_t>(device) >= own_mappings_.size()) return;
-  OwnMapping& own = own_mappings_[static_cast<size_t>(device)];
-  own.end.store(0, std::memory_order_release);
-  own.begin.store(range.begin, std::memory_order_release);
-  own.end.store(range.end, std::memory_order_release);
-}
-
-bool Ledger::MappedByUs(const void* address) const {
-  const auto at = reinterpret_cast<uintptr_t>(address);
-  return std::any_of(own_mappings_.begin(), own_mappings_.end(), [at](const OwnMapping& own) {
-    return at < own.end.load(std::memory_order_acquire) && at >= own.begin.load(std::memory_order_acquire);
-  });
-}
-
 void Ledger::TellOfTransport() {
   if (!options_.heeds_transports || transports_.name()[0] == '\0' || transport_told_.exchange(true)) return;
   const std::string text =

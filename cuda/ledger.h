@@ -292,11 +292,6 @@ class Ledger {
     SharesMemory();
   }
 
-  // The range of device memory is mapped by hand (cuMemMap), and by slipstream: nobody can share it, and nobody else
-  // unmaps it. One range a device; an empty one: there is none any more.
-  void MapsItself(CUdevice device, const AddressRange& range);
-  bool MappedByUs(const void* address) const;
-
   // Whether a transport is loaded that reaches device memory by itself, as of `age_ns` ago or less (S22). Asks the
   // loader, which costs tens of microseconds, and as long as another thread's dlopen takes. `elsewhere()`: whether
   // somebody else will, so that the last answer does.
@@ -435,11 +430,6 @@ class Ledger {
   RunAhead run_ahead_;
   ThreadWork thread_work_;
   RegisteredRanges registered_;
-  struct OwnMapping {
-    std::atomic<uintptr_t> begin{0};
-    std::atomic<uintptr_t> end{0};
-  };
-  std::array<OwnMapping, 64> own_mappings_;  // by device
   std::atomic<uint64_t> pinned_life_{1};
   std::atomic<bool> mapped_{false};
   std::atomic<bool> shared_{false};

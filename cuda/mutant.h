@@ -48,7 +48,7 @@ namespace slipstream {
   ROW(kS30Wait, "S30wait", "later work is not held behind that work")                                           \
   ROW(kS31, "S31", "a block of any larger size will do")                                                        \
   ROW(kS32, "S32", "cudaMemGetInfo says what the driver says")                                                  \
-  ROW(kS33, "S33", "an exported block is used again; a heap is not opened to whom its pool is")                 \
+  ROW(kS33, "S33", "an exported block is used again")                                                           \
   ROW(kS34, "S34", "a block that is freed twice counts as freed once")                                          \
   ROW(kS35, "S35", "a block goes to the pool of the device that is current")                                    \
   ROW(kS36, "S36", "idle memory and staging memory are kept where an allocation fails")                         \
@@ -58,12 +58,6 @@ namespace slipstream {
   ROW(kS36Others, "S36others", "it keeps it when another function than cudaMalloc finds none")                  \
   ROW(kS36Reserve, "S36reserve", "nothing is left to the driver")                                               \
   ROW(kS37, "S37", "captures are not looked at")                                                                \
-  ROW(kS38, "S38", "what one stream freed is another's at once")                                                \
-  ROW(kS38Destroy, "S38destroy", "a stream's blocks are its successor's of the same name")                      \
-  ROW(kS38Fence, "S38fence", "a fence has passed as soon as it is recorded")                                    \
-  ROW(kS38Wait, "S38wait", "a stream does not wait for what it takes of another one's")                         \
-  ROW(kS39, "S39", "memory is unmapped before the work on it has run")                                          \
-  ROW(kS40, "S40", "a pool's attributes are the driver's alone")                                                \
   ROW(kS55, "S55", "idle memory is given back under a lock")                                                    \
   ROW(kS62, "S62", "a copy is as many operations of its stream as it has pieces")                               \
   ROW(kS63, "S63", "queries look at what their own thread has deferred, and no more")                           \

@@ -179,6 +179,7 @@ class FileReader {
         if (layer_ == Layer::kProject && key == kLogFileKey && !value->text.empty()) return RefuseUnnamed(entry);
         option->set(loaded_.policy, *value);
         Remember(entry);
+        if (!problem.what.empty()) loaded_.notes.push_back(std::move(problem));
       } else {
         found_.push_back(std::move(problem));
       }
@@ -387,6 +388,7 @@ void ReadVariables(const Environment& env, Loaded& loaded) {
       } else if (const auto value = AcceptText(*option, text, problem)) {
         option->set(loaded.policy, *value);
         loaded.origins[problem.key] = {.kind = Origin::Kind::kEnvironment, .name = name};
+        if (!problem.what.empty()) loaded.notes.push_back(std::move(problem));
         continue;
       }
     }

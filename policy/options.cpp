@@ -45,7 +45,7 @@ constexpr std::string_view kLogLevels[] = {"off", "error", "warn", "info", "debu
 constexpr std::string_view kInterceptLevels[] = {"runtime", "driver"};
 constexpr std::string_view kRunWatchers[] = {"auto", "on", "off"};
 constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
-constexpr std::string_view kAllocatorModes[] = {"off", "segments", "stream_ordered"};
+constexpr std::string_view kAllocatorModes[] = {"off", "segments", "expandable"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
@@ -157,12 +157,10 @@ constexpr Option kOptions[] = {
                                             "Programs that do not keep it, whatever `preload` and `keep` say."),
     Choice<&Policy::allocator, &Allocator::mode>("allocator", "mode",
                                                  "Who serves device memory. segments: a pool of whole driver "
-                                                 "allocations, kept when the program frees them. stream_ordered: "
-                                                 "cudaMallocAsync from heaps of slipstream's own, which `slipstream "
-                                                 "run` has PyTorch use for its tensors; what PyTorch's backend for it "
-                                                 "refuses (torch.compile(mode=\"reduce-overhead\"), memory snapshots, "
-                                                 "tensors shared between processes) needs segments. off: the program's "
-                                                 "own calls.",
+                                                 "allocations, kept when the program frees them. expandable: the same, "
+                                                 "and `slipstream run` has PyTorch keep its tensors in expandable "
+                                                 "segments, which reserve little more than is in use where sizes "
+                                                 "change. off: the program's own calls.",
                                                  kAllocatorModes),
     Row<&Policy::allocator, &Allocator::free_synchronizes>(
         "allocator", "free_synchronizes", OptionType::kBool,
@@ -307,6 +305,18 @@ constexpr Option kOptions[] = {
 constexpr std::string_view kNoPinnedPool =
     "has no effect any more: the pinned pool was removed, because it was slower than the driver's own; take it out";
 
+struct RetiredValue {
+  std::string_view key;
+  std::string_view value;
+  std::string_view now;
+  std::string_view why;
+};
+
+constexpr RetiredValue kRetiredValues[] = {
+    {"allocator.mode", "stream_ordered", "expandable",
+     "slipstream's own heap for cudaMallocAsync was removed, because PyTorch's expandable segments reserve less"},
+};
+
 constexpr RetiredKey kRetiredKeys[] = {
     {"allocator.pinned", kNoPinnedPool},
     {"allocator.max_idle_pinned", kNoPinnedPool},
@@ -390,6 +400,15 @@ std::optional<Value> AcceptChoice(const Option& option, const Entry& entry, Prob
   const std::string& name = entry.value.text;
   const auto found = std::find(option.choices.begin(), option.choices.end(), name);
   if (found != option.choices.end()) return static_cast<std::int64_t>(found - option.choices.begin());
+  for (const RetiredValue& retired : kRetiredValues) {
+    if (retired.value != name || retired.key != KeyOf(option)) continue;
+    problem.found.clear();
+    problem.expected.clear();
+    problem.what =
+        KeyOf(option) + " = " + Quote(name) + " is read as " + Quote(retired.now) + ": " + std::string(retired.why);
+    return static_cast<std::int64_t>(std::find(option.choices.begin(), option.choices.end(), retired.now) -
+                                     option.choices.begin());
+  }
   problem.suggestion = Nearest(name, std::vector<std::string>(option.choices.begin(), option.choices.end()));
   return std::nullopt;
 }

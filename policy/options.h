@@ -4,7 +4,7 @@
 //   A new key is a field in policy.h and a row in options.cpp. Defaults stand in policy.h only; get() of a
 //   fresh Policy finds them.
 // Threading: constant data and pure functions. Nothing is constructed at load time.
-// Not in the table: [environment], whose keys are the user's own, and keys that are no options any more.
+// Not in the table: [environment], whose keys are the user's own, and keys and values of the previous version.
 
 #pragma once
 
@@ -84,7 +84,8 @@ std::string Expected(const Option& option);
 std::string Literal(const Option& option, const Value& value);
 
 // The value that an entry gives the option. Nothing where it is refused; then `problem` has found, expected, what and
-// suggestion filled in. The position is the caller's.
+// suggestion filled in. The position is the caller's. A value of the previous version is accepted as the one that
+// stands for it now; then `problem.what` is a note that says so.
 std::optional<Value> Accept(const Option& option, const Entry& entry, Problem& problem);
 
 // The same for the text of an environment variable: text needs no quotes there, and colons separate a list's elements.

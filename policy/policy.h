@@ -28,8 +28,9 @@ enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
 // runtime of their own come too.
 enum class InterceptLevel : std::uint8_t { kRuntime, kDriver };
 
-// Who serves device memory: the program's own calls, or a pool of whole driver allocations underneath them.
-enum class AllocatorMode : std::uint8_t { kOff, kSegments, kStreamOrdered };
+// Who serves device memory: the program's own calls, or a pool of whole driver allocations underneath them, alone or
+// with PyTorch's tensors in expandable segments.
+enum class AllocatorMode : std::uint8_t { kOff, kSegments, kExpandable };
 
 // Whether copies of one direction are promoted to pinned, asynchronous ones.
 enum class TransferMode : std::uint8_t { kOff, kOn };

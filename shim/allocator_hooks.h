@@ -6,6 +6,7 @@
 // Threading: any thread.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -28,12 +29,13 @@ struct Row {
 
 // Whether an allocation that found no memory is to be made once more: what was idle has gone back to the driver (S36).
 // The first attempt is nobody's error then (S15), and the runtime that failed forgets it.
-// `Pool`: Segments, or the heaps of stream_ordered_hooks.h.
+// `Pool`: Segments, or NoPool.
 template <tracer::HookId kId, typename Pool>
-bool AgainAfter(cudaError_t result, Pool& pool, const Engines& engines, const void* real) {
+bool AgainAfter(cudaError_t result, Pool& pool, const Engines& engines, const void* real,
+                CUdevice device = cuda::kCurrentDevice) {
   if (result != cudaErrorMemoryAllocation) return false;
-  const bool pool_had_some = pool.GiveBack();
-  if (!engines.GiveBackDeviceStaging() && !pool_had_some) return false;
+  const bool pool_had_some = pool.GiveBack(device);
+  if (!engines.GiveBackDeviceStaging(device) && !pool_had_some) return false;
   if constexpr (!tracer::IsOfDriver(kId)) {
     using LastError = cudaError_t();
     void* const forget = Resolver::Beside(kId, real, tracer::HookId::cudaGetLastError);
@@ -44,7 +46,7 @@ bool AgainAfter(cudaError_t result, Pool& pool, const Engines& engines, const vo
 
 // Where no pool answers: the transfer engine's staging memory is still nobody's loss.
 struct NoPool {
-  static bool GiveBack() { return false; }
+  static bool GiveBack(CUdevice) { return false; }
   static void AddIdle(size_t*, const size_t*) {}
 };
 
@@ -80,6 +82,23 @@ struct AllocatesBeside : Row {
                           Arguments... arguments) {
     const cudaError_t result = next(arguments...);
     return AgainAfter<kId>(result, pool, engines, real) ? next(arguments...) : result;
+  }
+};
+
+// The same of physical memory, on the device that the call names: the thread may have no context, or another device's.
+template <tracer::HookId kId>
+struct CreatesMemory : Row {
+  template <typename Pool, typename Next>
+  static cudaError_t Call(Pool& pool, const Engines& engines, const void* real, const Next& next,
+                          CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* properties,
+                          unsigned long long flags) {
+    const cudaError_t result = next(handle, bytes, properties, flags);
+    if (result != cudaErrorMemoryAllocation || properties == nullptr ||
+        properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+      return result;
+    }
+    const CUdevice device = properties->location.id;
+    return AgainAfter<kId>(result, pool, engines, real, device) ? next(handle, bytes, properties, flags) : result;
   }
 };
 
@@ -121,13 +140,13 @@ struct Resets : Row {
   }
 };
 
-// The same, and what the call has left is looked at.
-template <tracer::HookId kId>
+// As `Kind`, and what the call has left is looked at.
+template <typename Kind>
 struct AllocatesUnpooled : Row {
   template <typename Next, typename... Arguments>
   static cudaError_t Call(const Engines& engines, const void* real, const Next& next, Arguments... arguments) {
     NoPool none;
-    const cudaError_t result = AllocatesBeside<kId>::Call(none, engines, real, next, arguments...);
+    const cudaError_t result = Kind::Call(none, engines, real, next, arguments...);
     engines.AfterAllocation();
     return result;
   }
@@ -146,9 +165,10 @@ struct CountsUnpooled : Row {
 // Without a pool (allocator.mode = "off").
 template <tracer::HookId kId>
 struct Unpooled : pooled::NoRow {};
-#define UNPOOLED(function) \
-  template <>              \
-  struct Unpooled<tracer::HookId::function> : pooled::AllocatesUnpooled<tracer::HookId::function> {};
+#define UNPOOLED(function)                  \
+  template <>                               \
+  struct Unpooled<tracer::HookId::function> \
+      : pooled::AllocatesUnpooled<pooled::AllocatesBeside<tracer::HookId::function>> {};
 UNPOOLED(cudaMalloc)
 UNPOOLED(cudaMallocPitch)
 UNPOOLED(cudaMalloc3D)
@@ -170,8 +190,10 @@ UNPOOLED(cuMemAllocAsync)
 UNPOOLED(cuMemAllocAsync_ptsz)
 UNPOOLED(cuMemAllocFromPoolAsync)
 UNPOOLED(cuMemAllocFromPoolAsync_ptsz)
-UNPOOLED(cuMemCreate)
 #undef UNPOOLED
+template <>
+struct Unpooled<tracer::HookId::cuMemCreate>
+    : pooled::AllocatesUnpooled<pooled::CreatesMemory<tracer::HookId::cuMemCreate>> {};
 template <>
 struct Unpooled<tracer::HookId::cudaMemGetInfo> : pooled::CountsUnpooled {};
 template <>

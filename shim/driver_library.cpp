@@ -11,6 +11,7 @@
 #include "shim/caller.h"
 #include "shim/loaded_object.h"
 #include "shim/runtime.h"
+#include "shim/watched.h"
 
 namespace slipstream::shim {
 namespace {
@@ -84,9 +85,11 @@ bool DriverLibrary::HasPrimaryContext(int device) {
 }
 
 void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
-  if (real == nullptr || !Runtime::InterceptsDriver()) return real;
+  const DriverLevel level = real != nullptr ? Runtime::LevelOfDriver() : DriverLevel::kPassing;
+  if (level == DriverLevel::kPassing) return real;
   for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
     const auto id = static_cast<tracer::HookId>(index);
+    if (level == DriverLevel::kWatched && !IsWatched(id)) continue;
     if (Function(id) == real || OwnFunction(id) == real) return IsToolOfCuda(caller) ? real : HookOfDriver(id);
   }
   return real;

@@ -26,9 +26,9 @@ class DriverLibrary {
   // then behind the hook for those too who looked libcuda's own function up.
   static void* Function(tracer::HookId id);
 
-  // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the driver
-  // intercepted, the function has one, and the caller is a program. `real` itself otherwise. Tools of CUDA's own
-  // (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's.
+  // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the function seen
+  // (Runtime::LevelOfDriver, watched.h), it has one, and the caller is a program. `real` itself otherwise. Tools of
+  // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's.
   static void* InPlaceOf(void* real, const void* caller);
 
   // Function(id) as it is known now, without looking for it. For the straight path.

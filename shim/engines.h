@@ -41,7 +41,9 @@ struct Engines {
 
   // Staging memory is nobody's loss: transfer::Engine says what each does. Nothing where there is none.
   bool GiveBackHostStaging() const { return transfer != nullptr && transfer->GiveBackHostStaging(); }
-  bool GiveBackDeviceStaging() const { return transfer != nullptr && transfer->GiveBackDeviceStaging(); }
+  bool GiveBackDeviceStaging(CUdevice device) const {
+    return transfer != nullptr && transfer->GiveBackDeviceStaging(device);
+  }
   void AfterAllocation() const {
     if (transfer != nullptr) transfer->AfterAllocation();
   }

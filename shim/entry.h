@@ -22,8 +22,8 @@
 #include "shim/gate.h"
 #include "shim/runtime.h"
 #include "shim/stream_of.h"
-#include "shim/stream_ordered_hooks.h"
 #include "shim/transfer_hooks.h"
+#include "shim/watched.h"
 #include "tracer/span.h"
 
 namespace slipstream::shim {
@@ -96,12 +96,6 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
   const auto around = [recording, real](Arguments... others) {
     return recording & kRouteLedger ? TransferHook<kId>::Call(Runtime::engines(), real, others...) : real(others...);
   };
-  if constexpr (StreamOrderedHook<kId>::kHasRow) {
-    if (recording & kRouteStreamOrdered) {
-      return StreamOrderedHook<kId>::Call(Runtime::stream_ordered(), Runtime::engines(), AddressOf(real), around,
-                                          arguments...);
-    }
-  }
   if constexpr (AllocatorHook<kId>::kHasRow) {
     if (recording & kRouteAllocator) {
       return AllocatorHook<kId>::Call(Runtime::allocator(), Runtime::engines(), AddressOf(real), around, arguments...);
@@ -186,9 +180,11 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, 
 // ---- the driver's functions. Straight where the policy has them pass; a call that is made inside another hooked one,
 // by the runtime say, is passed on and not counted.
 
-template <typename Function>
-[[gnu::always_inline]] inline Function* StraightDriver(tracer::HookId id) {
-  if (!TheGate().driver_straight.load(std::memory_order_acquire)) return nullptr;
+template <tracer::HookId id, typename Function>
+[[gnu::always_inline]] inline Function* StraightDriver() {
+  const Gate& gate = TheGate();
+  const std::atomic<bool>& straight = IsWatched(id) ? gate.watched_straight : gate.driver_straight;
+  if (!straight.load(std::memory_order_acquire)) return nullptr;
   return reinterpret_cast<Function*>(DriverLibrary::Known(id));
 }
 

@@ -13,6 +13,7 @@ void EmptyGate() {
   gate.recording.store(0, std::memory_order_relaxed);
   gate.state.store(GateState::kUnbuilt, std::memory_order_relaxed);
   gate.driver_level.store(DriverLevel::kUnknown, std::memory_order_relaxed);
+  gate.watched_straight.store(false, std::memory_order_relaxed);
   gate.driver_straight.store(false, std::memory_order_relaxed);
 }
 

@@ -20,12 +20,13 @@ enum class GateState : uint32_t {
   kReady,
 };
 
-// Whether the policy has the driver intercepted. Known before anything is built: it decides which addresses are handed
-// out.
+// Which of the driver's functions are seen, as the policy says. Known before anything is built: it decides which
+// addresses are handed out.
 enum class DriverLevel : uint32_t {
   kUnknown = 0,
-  kPassing,      // its functions are called straight
-  kIntercepted,  // as the runtime's are
+  kPassing,      // none: they are called straight
+  kWatched,      // those of watched.h, by the engines alone
+  kIntercepted,  // all, as the runtime's are
 };
 
 struct Gate {
@@ -35,7 +36,9 @@ struct Gate {
   std::atomic<uint32_t> recording;
   std::atomic<GateState> state;
   std::atomic<DriverLevel> driver_level;
-  // Of the driver's hooks. Straight: nothing to do but the call, now and later; true only once that is known.
+  // Of the driver's hooks, those of watched.h and the others. Straight: nothing to do but the call, now and later; true
+  // only once that is known.
+  std::atomic<bool> watched_straight;
   std::atomic<bool> driver_straight;
 };
 

@@ -19,7 +19,6 @@
 #include "allocator/allocator.h"
 #include "allocator/decision.h"
 #include "allocator/segments.h"
-#include "allocator/stream_ordered.h"
 #include "cuda/ledger.h"
 #include "cuda/mutant.h"
 #include "policy/environment.h"
@@ -34,6 +33,7 @@
 #include "shim/engines.h"
 #include "shim/gate.h"
 #include "shim/loaded_object.h"
+#include "shim/watched.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/python/program_sites.h"
 #include "tracer/python/python_process.h"
@@ -52,7 +52,6 @@ constinit std::atomic<tracer::Tracer*> g_tracer{nullptr};
 constinit std::atomic<cuda::Ledger*> g_ledger{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
-constinit std::atomic<allocator::StreamOrdered*> g_stream_ordered{nullptr};
 constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
@@ -200,10 +199,8 @@ bool WantsDeviceUse(CUdevice device) {
 void StopEngines() {
   // A forked child has none of the threads that would be waited for, and its engines serve nobody.
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
-  // Destructors of the program may still free memory that is a pool's own, which the driver would refuse.
-  TheGate().recording.fetch_and(~kRouteEngines | kRouteStreamOrdered, std::memory_order_relaxed);
+  TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
-  if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->Stop();
   if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
@@ -270,15 +267,10 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   }
   const allocator::Reports reports = {
       .decided = CountAllocator, .holds = RecordMemory, .wants_more = WantsDeviceUse, .timed = CountAllocatorTime};
-  if (allocator.device) {
+  if (allocator.serves) {
     auto* const pool = new (std::nothrow) allocator::Segments(policy.allocator, *ledger, reports);
     g_allocator.store(pool, std::memory_order_release);
     if (pool != nullptr) routes |= kRouteAllocator;
-  }
-  if (allocator.stream_ordered) {
-    auto* const heaps = new (std::nothrow) allocator::StreamOrdered(policy.allocator, *ledger, reports);
-    g_stream_ordered.store(heaps, std::memory_order_release);
-    if (heaps != nullptr) routes |= kRouteStreamOrdered;
   }
   if (engine != nullptr && policy.transfer.unmap_in_background) {
     const transfer::BackgroundUnmap::Parts parts = {
@@ -336,8 +328,12 @@ void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::strin
   policy::LogWarn("no trace: " + problem);
 }
 
-bool InterceptsDriver(const policy::Loaded& loaded) {
-  return loaded.ok() && loaded.policy.enabled && loaded.policy.intercept.level == policy::InterceptLevel::kDriver;
+DriverLevel LevelOfDriver(const policy::Loaded& loaded) {
+  const policy::Policy& policy = loaded.policy;
+  if (!loaded.ok() || !policy.enabled) return DriverLevel::kPassing;
+  if (policy.intercept.level == policy::InterceptLevel::kDriver) return DriverLevel::kIntercepted;
+  const bool serves = allocator::StatusOf(policy.allocator).serves || policy::OffByPolicy(policy.transfer) == nullptr;
+  return serves ? DriverLevel::kWatched : DriverLevel::kPassing;
 }
 
 bool TracesDevices(const policy::Loaded& loaded) {
@@ -352,10 +348,11 @@ void KnowDeviceTraces(bool traced) {
 }
 
 // The first who knows says so; what was handed out by then stays right, since everybody reads the same policy.
-void KnowDriverLevel(bool intercepted) {
+void KnowDriverLevel(DriverLevel level) {
   Gate& gate = TheGate();
-  gate.driver_level.store(intercepted ? DriverLevel::kIntercepted : DriverLevel::kPassing, std::memory_order_release);
-  if (!intercepted) gate.driver_straight.store(true, std::memory_order_release);
+  gate.driver_level.store(level, std::memory_order_release);
+  if (level != DriverLevel::kIntercepted) gate.driver_straight.store(true, std::memory_order_release);
+  if (level == DriverLevel::kPassing) gate.watched_straight.store(true, std::memory_order_release);
 }
 
 // Everything that may allocate, read files or throw. Returns the recording bits.
@@ -363,7 +360,7 @@ uint32_t Start() {
   const policy::Environment environment = policy::Environment::FromProcess();
   const policy::Loaded loaded =
       policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess});
-  KnowDriverLevel(InterceptsDriver(loaded));
+  KnowDriverLevel(LevelOfDriver(loaded));
   KnowDeviceTraces(TracesDevices(loaded));
   if (!loaded.ok()) {
     // S59: `slipstream run` refuses such a policy; a bare preload says so once and stands aside.
@@ -437,34 +434,35 @@ uint32_t StartOrStandAside() noexcept {
 }
 
 // A policy that cannot be used intercepts nothing; Start() says so.
-bool PolicySays(bool (*what)(const policy::Loaded&)) noexcept {
-  if (policy::DisabledByEnvironment()) return false;
+template <typename Answer>
+Answer PolicySays(Answer (*what)(const policy::Loaded&), Answer nothing) noexcept {
+  if (policy::DisabledByEnvironment()) return nothing;
   const pid_t built_by = g_built_by.load(std::memory_order_relaxed);
-  if (built_by != 0 && built_by != getpid()) return false;  // a forked child: all passes through (S51)
+  if (built_by != 0 && built_by != getpid()) return nothing;  // a forked child: all passes through (S51)
   try {
     const policy::Environment environment = policy::Environment::FromProcess();
     return what(policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess}));
   } catch (...) {
-    return false;  // no memory
+    return nothing;  // no memory
   }
 }
 
 }  // namespace
 
-bool Runtime::InterceptsDriver() noexcept {
+DriverLevel Runtime::LevelOfDriver() noexcept {
   Gate& gate = TheGate();
   DriverLevel level = gate.driver_level.load(std::memory_order_acquire);
   if (level == DriverLevel::kUnknown) {
-    KnowDriverLevel(PolicySays(slipstream::shim::InterceptsDriver));
+    KnowDriverLevel(PolicySays(slipstream::shim::LevelOfDriver, DriverLevel::kPassing));
     level = gate.driver_level.load(std::memory_order_acquire);
   }
-  return level == DriverLevel::kIntercepted;
+  return level;
 }
 
 bool Runtime::TracesDevices() noexcept {
   DeviceTraces traces = g_device_traces.load(std::memory_order_acquire);
   if (traces == DeviceTraces::kUnknown) {
-    KnowDeviceTraces(PolicySays(slipstream::shim::TracesDevices));
+    KnowDeviceTraces(PolicySays(slipstream::shim::TracesDevices, false));
     traces = g_device_traces.load(std::memory_order_acquire);
   }
   return traces == DeviceTraces::kYes;
@@ -484,9 +482,12 @@ void Runtime::Build() noexcept {
     EmptyGateInForkedChildren();
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();
   }  // else: a forked child, which passes through (S51); CUDA itself does not work there either
-  (void)InterceptsDriver();
+  (void)LevelOfDriver();
   gate.recording.store(recording, std::memory_order_release);
-  if (recording == tracer::kRecordNothing) gate.driver_straight.store(true, std::memory_order_release);
+  if (recording == tracer::kRecordNothing) {
+    gate.watched_straight.store(true, std::memory_order_release);
+    gate.driver_straight.store(true, std::memory_order_release);
+  }
   gate.library.store(Resolver::Sole(), std::memory_order_release);
   gate.state.store(GateState::kReady, std::memory_order_release);
 }
@@ -497,7 +498,6 @@ void Runtime::StandAside() noexcept {
   static constinit std::atomic<bool> g_done{false};
   if (Broken(Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
-  if (allocator::StreamOrdered* const heaps = g_stream_ordered.load(std::memory_order_acquire)) heaps->StandAside();
   if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->StandAside();
   try {
     const std::string why = "off since a library was loaded: " + WhyUnknown();
@@ -529,11 +529,13 @@ Route Runtime::EnterByCaller(HookId id, const void* caller) noexcept {
 
 Route Runtime::EnterDriver(HookId id) noexcept {
   Gate& gate = TheGate();
-  const bool intercepts = InterceptsDriver();
-  if (intercepts && gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
+  const DriverLevel level = LevelOfDriver();
+  if (level == DriverLevel::kIntercepted && gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
   const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
-  return {.function = DriverLibrary::Function(id),
-          .recording = intercepts && ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing};
+  uint32_t recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing;
+  if (level == DriverLevel::kWatched) recording = IsWatched(id) ? recording & kRouteEngines : tracer::kRecordNothing;
+  if (level == DriverLevel::kPassing) recording = tracer::kRecordNothing;
+  return {.function = DriverLibrary::Function(id), .recording = recording};
 }
 
 void* Runtime::EnterRegistration(HookId id, const void* caller) noexcept {
@@ -561,10 +563,6 @@ void Runtime::SharesMemoryWithFiles() noexcept {
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
 
 allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
-
-allocator::StreamOrdered& Runtime::stream_ordered() noexcept {
-  return *g_stream_ordered.load(std::memory_order_acquire);
-}
 
 transfer::BackgroundUnmap& Runtime::unmap() noexcept { return *g_unmap.load(std::memory_order_acquire); }
 

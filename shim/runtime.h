@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "shim/gate.h"
 #include "shim/resolver.h"
 #include "tracer/base/hook_id.h"
 
@@ -22,8 +23,7 @@ class BackgroundUnmap;
 }
 namespace slipstream::allocator {
 class Segments;
-class StreamOrdered;
-}  // namespace slipstream::allocator
+}
 
 namespace slipstream::shim {
 
@@ -40,8 +40,7 @@ struct Route {
 inline constexpr uint32_t kRouteLedger = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRouteUnmap = 1u << 10;
-inline constexpr uint32_t kRouteStreamOrdered = 1u << 11;
-inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap | kRouteStreamOrdered;
+inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap;
 
 class Runtime {
  public:
@@ -54,12 +53,13 @@ class Runtime {
   static Route EnterByCaller(tracer::HookId id, const void* caller) noexcept;
 
   // The way of a call of the driver's, whenever the straight one is not open. Builds what is to be built, where the
-  // policy has the driver intercepted.
+  // policy has the driver intercepted. A watched function (watched.h) passes the engines that are there.
   static Route EnterDriver(tracer::HookId id) noexcept;
 
-  // Whether the policy has the driver intercepted. Reads it where nobody has yet; builds nothing, and makes no CUDA
-  // call.
-  static bool InterceptsDriver() noexcept;
+  // Which of the driver's functions the policy has seen; never kUnknown. Reads it where nobody has yet; builds nothing,
+  // and makes no CUDA call.
+  static DriverLevel LevelOfDriver() noexcept;
+  static bool InterceptsDriver() noexcept { return LevelOfDriver() == DriverLevel::kIntercepted; }
 
   // Whether the policy has the devices traced, whether or not a trace is there. As above.
   static bool TracesDevices() noexcept;
@@ -79,9 +79,6 @@ class Runtime {
 
   // Valid once a Route with kRouteAllocator was handed out.
   static allocator::Segments& allocator() noexcept;
-
-  // Valid once a Route with kRouteStreamOrdered was handed out.
-  static allocator::StreamOrdered& stream_ordered() noexcept;
 
   // Valid once the gate shows kRouteUnmap.
   static transfer::BackgroundUnmap& unmap() noexcept;

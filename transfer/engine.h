@@ -88,8 +88,9 @@ class Engine {
   void StreamDestroyed(cudaStream_t stream) {
     if (Serving()) small_.Retire(cuda::Explicit(stream, false));
   }
-  // Staging memory of the device goes back to the driver. Waits for the copies that it holds; whether there was any.
-  bool GiveBackDeviceStaging();
+  // Staging memory of the device goes back to the driver, if it is there. Waits for the copies that it holds; whether
+  // there was any.
+  bool GiveBackDeviceStaging(CUdevice device);
   // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
   // copies, and no more is pinned from then on. Waits for the copies that it holds. Whether there was any.
   bool GiveBackHostStaging();

@@ -103,10 +103,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
-  if (promoted && *fence) {
-    const bool shareable = where.shareable_only && !ledger_.MappedByUs(request.destination);
-    thread.candidate = {true, shareable, small, plan, request.key};
-  }
+  if (promoted && *fence) thread.candidate = {true, where.shareable_only, small, plan, request.key};
   return promoted;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/contexts.h"
 #include "cuda/pinned_memory.h"
 #include "policy/helper_thread.h"
 #include "policy/log.h"
@@ -170,10 +171,10 @@ bool Engine::GrowDeviceStep() {
 }
 
 // An engine that has gone off still has its memory.
-bool Engine::GiveBackDeviceStaging() {
+bool Engine::GiveBackDeviceStaging(CUdevice device) {
   if (device_staging_.bytes() == 0 || !Alive() || Broken(Mutant::kS36)) return false;
-  CUdevice device = 0;
-  if (driver_.cuCtxGetDevice(&device) == CUDA_SUCCESS && device != ledger_.device()) return false;
+  if (device == cuda::kCurrentDevice && driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS) device = ledger_.device();
+  if (device != ledger_.device()) return false;
   const cuda::InContext ours(driver_, ledger_.context());
   bool any = false;
   const auto all_has_run = [&] {
@@ -208,7 +209,7 @@ void Engine::AfterAllocation() {
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != ledger_.device()) return;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS || !DeviceStaging::IsShort(free, total)) return;
-  (void)GiveBackDeviceStaging();
+  (void)GiveBackDeviceStaging(cuda::kCurrentDevice);
 }
 
 void Engine::AddDeviceStaging(size_t* free, const size_t* total) {

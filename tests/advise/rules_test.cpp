@@ -230,6 +230,9 @@ TEST_F(RulesTest, Fragmentation) {
   Pool(10 * kGiB, 3 * kGiB);
   ExpectStake("fragmentation", 0);
   EXPECT_TRUE(Of("fragmentation").advice.places.empty());
+  EXPECT_EQ(Of("fragmentation").advice.evidence.back(),
+            "by the recorded allocations expandable segments would have reserved 10.0 GiB at most, 3.00 GiB less");
+  EXPECT_EQ(Of("fragmentation").advice.snippet, "[allocator]\nmode = \"expandable\"");
   report::HeldReport& held = process().held.emplace_back();
   held.device = 0;
   report::HolderReport& holder = held.holders.emplace_back();

@@ -113,21 +113,6 @@ TEST(DecisionsTest, TheAllocatorInWords) {
                    "freed 61 blocks for real: 60 with enough idle memory kept, 1 during a stream capture",
                    "gave back 17 blocks, 5.00 GiB: 12 that nobody wanted, 5 when the driver had none left; tried 1 "
                    "allocation again"}));
-  EXPECT_EQ(
-      AllocatorLines({{"allocator.stream.reused", 90, 9 * kGiB, 0},
-                      {"allocator.stream.grown", 8, kGiB, 0},
-                      {"allocator.stream.moved", 2, kGiB, 0},
-                      {"allocator.stream.behind", 1, kGiB, 0},
-                      {"allocator.stream.waited", 1, kGiB, 0},
-                      {"allocator.stream.passed.capture", 3, 0, 0},
-                      {"allocator.stream.freed", 95, 10 * kGiB, 0},
-                      {"allocator.stream.trimmed", 2, kGiB, 0}},
-                     kWide),
-      (Lines{"served 94 of 102 stream-ordered allocations from the pool, 12.0 GiB, 1 of them behind a wait of the "
-             "device, 2 of them from idle memory put together",
-             "left alone 3 stream-ordered allocations: during a stream capture",
-             "kept 95 of 95 freed stream-ordered blocks, 10.0 GiB",
-             "gave back 2 blocks, 1.00 GiB: of the stream-ordered heap"}));
   EXPECT_EQ(AllocatorLines({}, kWide), Lines{});
   EXPECT_EQ(AllocatorLines({{"transfer.sync.skipped", 1, 0, 0}}, kWide), Lines{});
 }

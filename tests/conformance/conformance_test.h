@@ -64,12 +64,6 @@ bool DriverServes() {
   return !(std::is_same_v<Allocator, CudaMalloc> && OverThePool());
 }
 
-// Not where a block is part of one of the library's heaps.
-template <typename Allocator>
-bool DriverKnowsBlocks() {
-  return !(std::is_same_v<Allocator, CudaMallocAsync> && OverTheHeap());
-}
-
 struct NamedStream {
   const char* name;
   cudaStream_t stream;

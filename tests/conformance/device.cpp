@@ -185,11 +185,6 @@ void GiveUnseen(CUdeviceptr memory) {
   (void)give(memory);
 }
 
-bool OverTheHeap() {
-  const char* const mode = std::getenv("SLIPSTREAM_ALLOCATOR_MODE");
-  return mode != nullptr && std::string_view(mode) == "stream_ordered";
-}
-
 CUresult AddressRange(const void* memory, uintptr_t* base, size_t* bytes) {
   static const auto ask = Need<CUresult (*)(CUdeviceptr*, size_t*, CUdeviceptr)>("cuMemGetAddressRange_v2");
   CUdeviceptr begin = 0;

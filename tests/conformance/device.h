@@ -37,10 +37,7 @@ void ForgetKernels();
 CUdeviceptr TakeUnseenBut(size_t left);
 void GiveUnseen(CUdeviceptr memory);
 
-// Whether run_conformance has put the library's stream-ordered heaps underneath, from which cudaMallocAsync is served.
-bool OverTheHeap();
-
-// cuMemGetAddressRange of the driver itself: of the heaps' memory it knows what is mapped, and no blocks.
+// cuMemGetAddressRange of the driver itself.
 CUresult AddressRange(const void* memory, uintptr_t* base, size_t* bytes);
 
 }  // namespace conformance

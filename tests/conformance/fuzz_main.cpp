@@ -395,7 +395,6 @@ class Worker {
     cudaPointerAttributes attributes = {};
     Must(cudaPointerGetAttributes(&attributes, block.memory + Below(block.bytes)), "cudaPointerGetAttributes");
     if (attributes.type != cudaMemoryTypeDevice || attributes.device != 0) Fail(Text(block) + ": not device memory");
-    if (block.allocator->stream_ordered && OverTheHeap()) return;  // the driver knows no block there
     uintptr_t base = 0;
     size_t bytes = 0;
     if (AddressRange(block.memory + Below(block.bytes), &base, &bytes) != CUDA_SUCCESS ||

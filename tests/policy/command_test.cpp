@@ -85,6 +85,25 @@ TEST(PolicyCheck, AKeyThatIsGoneIsAcceptedWithANote) {
   }
 }
 
+TEST(PolicyCheck, AValueThatIsGoneIsReadAsTheOneThatReplacesIt) {
+  const Folder folder;
+  const std::string path = folder / "p.toml";
+  WriteFile(path, "version = 1\nallocator.mode = \"stream_ordered\"\n");
+  const std::string note =
+      ": allocator.mode = \"stream_ordered\" is read as \"expandable\": slipstream's own heap for cudaMallocAsync was "
+      "removed, because PyTorch's expandable segments reserve less\n";
+  const Finished check = RunCommand([&] { return PolicyCheck(path); });
+  EXPECT_EQ(check.status, 0);
+  EXPECT_EQ(check.err, path + ":2:18" + note);
+  const Finished both = RunCommand([&] { return PolicyCheck(path); }, "SLIPSTREAM_ALLOCATOR_MODE=stream_ordered");
+  EXPECT_EQ(both.err, path + ":2:18" + note + "environment variable SLIPSTREAM_ALLOCATOR_MODE" + note);
+  const Finished show = RunCommand([&] { return PolicyShow(path, false); });
+  EXPECT_NE(show.out.find("allocator.mode                \"expandable\""), std::string::npos) << show.out;
+  // Only of the key that had it.
+  WriteFile(path, "version = 1\ntransfer.h2d = \"stream_ordered\"\n");
+  EXPECT_EQ(RunCommand([&] { return PolicyCheck(path); }).status, 1);
+}
+
 TEST(PolicyCheck, AMissingFileIsAProblem) {
   const Finished check = RunCommand([] { return PolicyCheck("/nonexistent.toml"); });
   EXPECT_EQ(check.status, 1);

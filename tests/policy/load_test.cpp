@@ -187,13 +187,13 @@ INSTANTIATE_TEST_SUITE_P(
               "of "
               "bytes or like \"512MiB\""}},
         Case{"Allocator",
-             "version = 1\nallocator.mode = \"stream_orderd\"\n",
-             {"policy.toml:2:18: \"allocator.mode\": found \"stream_orderd\", expected \"off\", \"segments\" or "
-              "\"stream_ordered\"; did you mean \"stream_ordered\"?"}},
+             "version = 1\nallocator.mode = \"expandible\"\n",
+             {"policy.toml:2:18: \"allocator.mode\": found \"expandible\", expected \"off\", \"segments\" or "
+              "\"expandable\"; did you mean \"expandable\"?"}},
         Case{"On",
              "version = 1\nallocator = { pinned = \"off\", mode = \"unlimited\" }\n",
              {"policy.toml:2:38: \"allocator.mode\": found \"unlimited\", expected \"off\", \"segments\" or "
-              "\"stream_ordered\""}},
+              "\"expandable\""}},
         Case{"Transfer",
              "version = 1\n[transfer]\nh2d = \"On\"\nsmall_copies = \"on\"\nskip_syncronize = false\n"
              "hmm = \"asume_private\"\nthreads = 65\nmax_pinned = \"7MiB\"\nstart = \"never\"\n",
@@ -464,7 +464,7 @@ TEST(Load, VariablesOverrideTheFileAndSayWhatIsWrongWithThem) {
   EXPECT_EQ(Formatted(loaded),
             (Strings{"policy.toml:3:15: \"tracer.nvtx\": found 3, expected true or false",
                      "environment variable SLIPSTREAM_ALLOCATOR_MODE: found \"unlimited\", expected "
-                     "\"off\", \"segments\" or \"stream_ordered\"",
+                     "\"off\", \"segments\" or \"expandable\"",
                      "environment variable SLIPSTREAM_DISABEL: not one that slipstream knows; did you mean "
                      "\"SLIPSTREAM_DISABLE\"?",
                      "environment variable SLIPSTREAM_ENVIRONMENT_A: [environment] has no overrides: set the variable "

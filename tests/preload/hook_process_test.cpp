@@ -25,24 +25,23 @@ Finished Hooked(const std::vector<std::string>& command, const std::string& dire
 TEST(HookProcessTest, S56_AProgramWithAContextOfItsOwnGetsNoOther) {
   const Finished bare = RunProgram({PROGRAM, "own_context"});
   EXPECT_EQ(bare.out, "0 failed, primary context active: 0\n") << bare.err;
-  for (const char* mode : {"segments", "stream_ordered"}) {
-    const std::string directory = NewDirectory();
-    const auto retains = [&](const char* what) {
-      const std::string calls = directory + "/" + what;
-      const Finished hooked = Hooked(
-          {PROGRAM, what}, directory,
-          {{"SIMCUDA_OWN_CALLS", calls}, {"SLIPSTREAM_TRANSFER_START", "now"}, {"SLIPSTREAM_ALLOCATOR_MODE", mode}});
-      EXPECT_EQ(hooked.status, 0) << hooked.err;
-      if (std::string(what) == "own_context") {
-        EXPECT_EQ(hooked.out, bare.out);
-      }
-      const std::string text = ReadFile(calls);
-      EXPECT_NE(text.find("cuDevicePrimaryCtxGetState"), std::string::npos) << text;
-      return text.find("cuDevicePrimaryCtxRetain") != std::string::npos;
-    };
-    EXPECT_FALSE(retains("own_context")) << mode;
-    EXPECT_TRUE(retains("workload")) << mode << ": there it is active";
-  }
+  const std::string directory = NewDirectory();
+  const auto retains = [&](const char* what) {
+    const std::string calls = directory + "/" + what;
+    const Finished hooked = Hooked({PROGRAM, what}, directory,
+                                   {{"SIMCUDA_OWN_CALLS", calls},
+                                    {"SLIPSTREAM_TRANSFER_START", "now"},
+                                    {"SLIPSTREAM_ALLOCATOR_MODE", "segments"}});
+    EXPECT_EQ(hooked.status, 0) << hooked.err;
+    if (std::string(what) == "own_context") {
+      EXPECT_EQ(hooked.out, bare.out);
+    }
+    const std::string text = ReadFile(calls);
+    EXPECT_NE(text.find("cuDevicePrimaryCtxGetState"), std::string::npos) << text;
+    return text.find("cuDevicePrimaryCtxRetain") != std::string::npos;
+  };
+  EXPECT_FALSE(retains("own_context"));
+  EXPECT_TRUE(retains("workload")) << "there it is active";
 }
 
 // Its context stays, and nobody can list it: memory of the primary one is not pooled either.
@@ -71,25 +70,19 @@ TEST(HookProcessTest, S30_AContextOfTheProgramsOwnBeforeThePrimaryOne) {
 
 // A driver that does not tell its version counts as an old one, which has no events of a whole context.
 TEST(HookProcessTest, AllocationsThatAnOldDriverLeavesAloneAreNamed) {
-  const auto decisions = [](const std::vector<std::string>& command, const char* mode) {
-    const std::string directory = NewDirectory();
-    const Finished hooked = Hooked(
-        command, directory, {{"SLIPSTREAM_ALLOCATOR_MODE", mode}, {"SIMCUDA_FAIL", "own:cuDriverGetVersion:1@1+"}});
-    EXPECT_EQ(hooked.status, 0) << hooked.err << hooked.out;
-    std::vector<std::string> problems;
-    std::map<std::string, uint64_t> decided;
-    for (const auto& process : tracer::ReadRunDirectory(directory, &problems)) {
-      for (const auto& decision : process.decisions) decided[decision.name] += decision.count;
-    }
-    EXPECT_TRUE(problems.empty());
-    return decided;
-  };
-  auto pooled = decisions({PROGRAM, "workload", "3"}, "segments");
-  EXPECT_GE(pooled["allocator.passed.driver"], 3U) << "one of each step, and the first one if the driver is there";
-  EXPECT_EQ(pooled["allocator.grown"] + pooled["allocator.parked"], 0U) << "served";
-  auto ordered = decisions({TRACED, "blocks"}, "stream_ordered");
-  EXPECT_EQ(ordered["allocator.stream.passed.driver"], 1U);
-  EXPECT_EQ(ordered["allocator.stream.grown"], 0U) << "served";
+  const std::string directory = NewDirectory();
+  const Finished hooked =
+      Hooked({PROGRAM, "workload", "3"}, directory,
+             {{"SLIPSTREAM_ALLOCATOR_MODE", "segments"}, {"SIMCUDA_FAIL", "own:cuDriverGetVersion:1@1+"}});
+  EXPECT_EQ(hooked.status, 0) << hooked.err << hooked.out;
+  std::vector<std::string> problems;
+  std::map<std::string, uint64_t> decided;
+  for (const auto& process : tracer::ReadRunDirectory(directory, &problems)) {
+    for (const auto& decision : process.decisions) decided[decision.name] += decision.count;
+  }
+  EXPECT_TRUE(problems.empty());
+  EXPECT_GE(decided["allocator.passed.driver"], 3U) << "one of each step, and the first one if the driver is there";
+  EXPECT_EQ(decided["allocator.grown"] + decided["allocator.parked"], 0U) << "served";
 }
 
 TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {

@@ -461,7 +461,7 @@ TEST_F(AheadTest, TheCallsOfThePoolAndThoseOfTheDriver) {
   call("cudaMalloc_v3020", 80, "allocator.grown");
   call("cudaMalloc_v3020", 5, "allocator.reused");
   call("cudaMalloc_v3020", 900, "allocator.grown", 2);
-  call("cudaMallocAsync_v11020", 900, "allocator.stream.grown");
+  call("cudaMallocAsync_v11020", 900, "allocator.grown");
   call("cudaFree_v3020", 2, "allocator.parked");
   const Report report = Made();
   const ProcessReport& process = report.processes[0];

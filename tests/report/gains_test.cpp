@@ -152,7 +152,6 @@ TEST_F(GainsTest, KeptBlocks) {
   for (const int64_t time : {400, 100, 200, 100}) Next("cudaMalloc_v3020", time, "allocator.grown", kMiB);
   Next("cudaMalloc_v3020", 1000, "allocator.grown", 64 * kMiB);
   Next("cudaMalloc_v3020", 1, "allocator.passed.memory", kMiB, 2);  // it failed
-  Next("cudaMallocAsync_v11020", 1, "allocator.stream.passed.pool", kMiB);
   Next("cudaMalloc_v3020", 3, "allocator.reused", kMiB);
   Next("cudaMalloc_v3020", 5, "allocator.reused.behind", kMiB);
   Next("cudaMalloc_v3020", 4, "allocator.reused", 64 * kMiB);
@@ -188,15 +187,6 @@ TEST_F(GainsTest, OnlyTheMeasuredTimeCounts) {
   EXPECT_EQ(Row(GainKind::kBlocks).calls, 2U);
   EXPECT_EQ(Row(GainKind::kBlocks).measured_calls, 1U);
   EXPECT_EQ(Row(GainKind::kBlocks).estimated, 16);
-}
-
-// The heap's growing is its own, and of stream-ordered calls none came to the driver.
-TEST_F(GainsTest, GrowingOfTheHeapIsNoCallToCompareWith) {
-  for (int i = 0; i < 3; ++i) Next("cudaMallocAsync_v11020", 90, "allocator.stream.grown", kMiB);
-  Next("cudaMallocAsync_v11020", 2, "allocator.stream.reused", kMiB);
-  MadeProcess();
-  EXPECT_EQ(Row(GainKind::kStreamOrderedBlocks).measured_calls, 1U);
-  EXPECT_EQ(Row(GainKind::kStreamOrderedBlocks).estimated, std::nullopt);
 }
 
 class GainsOfCopiesTest : public GainsTest {

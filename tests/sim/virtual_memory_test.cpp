@@ -45,7 +45,7 @@ TEST_F(VirtualMemoryTest, WithoutAccessWorkFaults) {
   RETURNS(cudaErrorIllegalAddress, cudaStreamSynchronize(a_));
 }
 
-// S39: nothing waits in cuMemUnmap, so unmapping before a completed fence is an error that shows.
+// Nothing waits in cuMemUnmap, so unmapping before a completed fence is an error that shows.
 TEST_F(VirtualMemoryTest, WorkPendingAtTheUnmapFaults) {
   OK(cuMemMap(range_, kGranule, 0, handle_, 0));
   OK(cuMemSetAccess(range_, kGranule, &access_, 1));

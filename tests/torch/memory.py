@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 
 def say(what):
-    """A line of PyTorch's own figures. torch_test.py knows the words in front of those that another allocator may change."""
+    """A line of PyTorch's own figures."""
     print(what, "allocated", torch.cuda.memory_allocated(), "at most", torch.cuda.max_memory_allocated(),
           "reserved", torch.cuda.memory_reserved(), "reserved-at-most", torch.cuda.max_memory_reserved(),
           "free", torch.cuda.mem_get_info()[0], flush=True)

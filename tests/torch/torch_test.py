@@ -35,6 +35,7 @@ PROGRAMS = {
     "memory_uncaught": ("memory.py", ["--to-the-end"], 1, {}),
     "memory_expandable": ("memory.py", [], 5, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}),
     "memory_async": ("memory.py", [], 5, {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}),
+    "grow": ("grow.py", [], 0, {}),
     "steady": ("steady.py", [], 0, {}),
     "profiled": ("profiled.py", [], 0, {}),
     "loader": ("loader.py", [], 0, {}),
@@ -55,7 +56,6 @@ class Configuration:
     options: tuple = ()
     checks: tuple = ()
     says_more: bool = False  # a line of slipstream's own about the trace may stand on stderr
-    slack: int = 0  # what is reserved and what is free may differ from the bare run's by so many bytes
 
 
 @dataclasses.dataclass
@@ -220,7 +220,6 @@ def advised(run):
         raise Wrong(f"{rule} at {sorted(found)}, not at {sorted(wanted)}: {answer.stdout.decode()}")
 
 
-HEAPS = some("allocator.stream.reused", "allocator.stream.grown", "allocator.stream.freed")
 TRANSFER = some("transfer.h2d.promoted", "transfer.d2h.promoted", "transfer.sync.skipped")
 CONFIGURATIONS = {
     # Seeds 0, 4, 8... run nothing that nobody asked for; the others let unrelated work overtake.
@@ -232,10 +231,13 @@ CONFIGURATIONS = {
        for name, seed in (("tight", "1"), ("tight0", "0"))},
     "memory": Configuration(checks=(some("transfer.h2d.promoted", "transfer.d2h.promoted", "allocator.reused"),)),
     "own_allocator": Configuration(checks=(some("transfer.h2d.promoted", "transfer.d2h.promoted"), none("allocator"))),
-    # PyTorch's tensors from slipstream's heaps, which reserve other amounts: small tensors have pages of their own.
-    "stream_ordered": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered"}, checks=(HEAPS,), slack=4 << 20),
-    "stream_ordered_driver": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered", "SLIPSTREAM_INTERCEPT_LEVEL": "driver"},
-                                           checks=(HEAPS,), slack=4 << 20),
+    # PyTorch's tensors in pages that are mapped by hand: no synchronization is skipped.
+    "expandable": Configuration({"SLIPSTREAM_ALLOCATOR_MODE": "expandable"}, checks=(some("transfer.h2d.promoted"), none("allocator.reused"))),
+    # What the pool keeps idle must not be missing where memory comes in another way.
+    **{f"grow{more}": Configuration({"SLIPSTREAM_ALLOCATOR_DECAY": "3600", **environment},
+                                    checks=(some("allocator.parked", "allocator.reclaimed"), none("allocator.trimmed")))
+       for more, environment in (("", {}), ("_expandable", {"SLIPSTREAM_ALLOCATOR_MODE": "expandable"}),
+                                 ("_driver", {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}))},
     "any": Configuration(),
     # Whether the trace has lines is for versions.py to say, and so is what a Python without them prints.
     "record_any": Configuration(options=("--record",), checks=(TRANSFER,), says_more=True),
@@ -319,26 +321,14 @@ TIME_OF_DAY = re.compile(r"^(?:\[([A-Z])\d{4} [\d:.]+|([A-Z]+):\d{4}-\d\d-\d\d [
 ABOUT_THE_TRACE = re.compile(r"^slipstream: trace: .*; (.*)\n", re.MULTILINE)
 
 
-# In front of the figures (of memory.py) that another allocator may change.
-OF_THE_ALLOCATOR = re.compile(r"\b(reserved|reserved-at-most|free) (\d+)")
-
-
-def near(mine, other, slack):
-    """The same text, but for those figures, which differ by so much at most."""
-    if OF_THE_ALLOCATOR.sub(r"\1", mine) != OF_THE_ALLOCATOR.sub(r"\1", other):
-        return False
-    pairs = zip(OF_THE_ALLOCATOR.findall(mine), OF_THE_ALLOCATOR.findall(other))
-    return all(abs(int(a) - int(b)) <= slack for (_, a), (_, b) in pairs)
-
-
-def check_same(run, bare, slack, says_more=False):
+def check_same(run, bare, says_more=False):
     for what in ("status", "stdout", "stderr"):
         mine, other = getattr(run, what), bare[what]
         if what == "stderr" and says_more:
             mine = ABOUT_THE_TRACE.sub("", mine)
         if what == "stderr":
             mine, other = (TIME_OF_DAY.sub(r"[\1\2 ", NOW_AND_THEN.sub("", text)) for text in (mine, other))
-        if mine != other and not (slack and what == "stdout" and near(mine, other, slack)):
+        if mine != other:
             raise Wrong(f"{what} differs from the bare run's, which was\n{other}")
 
 
@@ -367,7 +357,7 @@ def main(arguments):
         else:
             if not kept.exists():
                 raise Wrong(f"there is no bare run to compare with; run \"{options.program} bare\" first")
-            check_same(run, json.loads(kept.read_text()), configuration.slack, configuration.says_more)
+            check_same(run, json.loads(kept.read_text()), configuration.says_more)
             for check in (bound, *configuration.checks):
                 check(run)
     except Wrong as wrong:

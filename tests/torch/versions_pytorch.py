@@ -23,12 +23,12 @@ QUICK = (
     ("workers", ("workers_python",)),
 )
 FULL = (
-    ("copies", ("record_any", "default", "stream_ordered", "off", "verify", "record", "record_full", "driver", "driver_record")),
-    ("ordering", ("default", "seed0", "tight", "tight0", "driver", "stream_ordered")),
+    ("copies", ("record_any", "default", "expandable", "off", "verify", "record", "record_full", "driver", "driver_record")),
+    ("ordering", ("default", "seed0", "tight", "tight0", "driver", "expandable")),
     ("memory", ("memory", "allocator_off")),
     ("memory_uncaught", ("any",)),
     ("memory_expandable", ("own_allocator",)),
-    ("memory_async", ("own_allocator", "stream_ordered")),
+    ("memory_async", ("own_allocator",)),
     ("loader", ("any", "off")),
     ("workers", ("workers_python",)),
     ("programs", ("programs_all",)),

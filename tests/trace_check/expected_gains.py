@@ -8,11 +8,10 @@ KINDS = (
     "copies_to_device",
     "copies_to_host",
     "kept_blocks",
-    "kept_stream_ordered_blocks",
     "waits_made_up_for",
     "given_back_and_tried_again",
 )
-GIVEN_BACK = {"allocator.trimmed", "allocator.reclaimed", "allocator.retried", "allocator.stream.trimmed", "transfer.gave_back"}
+GIVEN_BACK = {"allocator.trimmed", "allocator.reclaimed", "allocator.retried", "transfer.gave_back"}
 FEWEST = 3
 
 
@@ -34,11 +33,7 @@ def role_of(decision):
         return None
     if name in ("reused", "reused.behind", "parked"):
         return "kept_blocks", True
-    if name == "grown" or name.startswith(("passed.", "freed.")):
-        return "kept_blocks", False
-    if name in ("stream.reused", "stream.moved", "stream.behind", "stream.freed"):
-        return "kept_stream_ordered_blocks", True
-    return ("kept_stream_ordered_blocks", False) if name.startswith("stream.passed.") else None
+    return ("kept_blocks", False) if name == "grown" or name.startswith(("passed.", "freed.")) else None
 
 
 def lower_quartile(times):

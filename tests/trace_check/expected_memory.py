@@ -74,7 +74,6 @@ class Memory:
             return None
         pieces = lambda size: (size + (2 << 20) - 1) // (2 << 20) * (2 << 20) if size > 1 << 20 else size
         taking = ("allocator.reused", "allocator.reused.behind", "allocator.trimmed", "allocator.reclaimed")
-        stream_taking = [f"allocator.stream.{word}" for word in ("reused", "moved", "behind", "waited", "trimmed")]
         tree = dict.fromkeys(("from_driver", "from_driver_bytes", "not_fitting", "not_fitting_bytes", "tried_again", "refused"), 0)
         shortages = []
         idle = before = largest = None
@@ -87,20 +86,20 @@ class Memory:
             if row["what"] == 1:
                 idle, largest, before = size, row["largest"], None
                 continue
-            released = name in ("allocator.trimmed", "allocator.reclaimed", "allocator.stream.trimmed")
+            released = name in ("allocator.trimmed", "allocator.reclaimed")
             if released and before is None:
                 before = idle
-            if name in taking or name in stream_taking:
-                idle = None if idle is None else max(0, idle - (pieces(size) if name in taking else size))
-            elif name in ("allocator.parked", "allocator.reserved", "allocator.stream.freed"):
+            if name in taking:
+                idle = None if idle is None else max(0, idle - pieces(size))
+            elif name in ("allocator.parked", "allocator.reserved"):
                 idle = None if idle is None else idle + size
-            elif name in ("allocator.grown", "allocator.stream.grown"):
+            elif name == "allocator.grown":
                 tree["from_driver"] += 1
                 tree["from_driver_bytes"] += size
                 if size and (idle or 0) >= size:
                     tree["not_fitting"] += 1
                     tree["not_fitting_bytes"] += size
-            elif name in ("allocator.retried", "allocator.passed.memory", "allocator.stream.passed.memory"):
+            elif name in ("allocator.retried", "allocator.passed.memory"):
                 tree["tried_again" if name == "allocator.retried" else "refused"] += 1
                 shortages.append(
                     {

@@ -108,7 +108,7 @@ TEST_F(KnobsTest, MemoryInAdvanceIsWhatTheProgramUses) {
   EXPECT_EQ(why(), "the device's memory is not known");
   base_.allocator.mode = policy::AllocatorMode::kOff;
   EXPECT_TRUE(values(3077 * kMiB, 4096 * kMiB).empty());
-  EXPECT_EQ(why(), "there is no pool of segments to fill");
+  EXPECT_EQ(why(), "there is no pool to fill");
 }
 
 // What changes numbers is the user's to name; nothing else is ever set.

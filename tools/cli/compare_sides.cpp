@@ -106,14 +106,13 @@ PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environmen
     tracer.stacks = policy::Stacks::kLine;
     tracer.window.clear();
   }
-  TensorAllocator told;
   if (side.bare) {
     SwitchEnginesOff(&prepared.loaded.policy);
     prepared.loaded.layers.clear();  // a [[transfer.rule]] in one of them would outrank all variables
     const auto bare = BareVariables(environment);
     Variables variables(bare.begin(), bare.end());
     PutIntoVariables(prepared.loaded.policy, &variables);
-    return EnvironmentOf(prepared, policy::Environment(variables), run_directory, &told);
+    return EnvironmentOf(prepared, policy::Environment(variables), run_directory);
   }
   Variables variables(environment.variables().begin(), environment.variables().end());
   variables["SLIPSTREAM_TRACER_RECORD"] = recorded ? "on" : "off";
@@ -122,7 +121,7 @@ PreloadEnvironment VariablesOf(const CompareSide& side, const policy::Environmen
     variables["SLIPSTREAM_TRACER_STACKS"] = "line";
     variables["SLIPSTREAM_TRACER_WINDOW"] = "";
   }
-  return EnvironmentOf(prepared, policy::Environment(variables), run_directory, &told);
+  return EnvironmentOf(prepared, policy::Environment(variables), run_directory);
 }
 
 std::vector<std::string> PrepareSide(const char* whose, const CompareSide& side, const policy::Environment& environment,

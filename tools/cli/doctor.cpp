@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <string_view>
 
 #include "policy/environment.h"
@@ -16,6 +17,7 @@
 #include "policy/transfer_plan.h"
 #include "tools/cli/capture.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/expandable_segments.h"
 #include "tools/cli/install.h"
 #include "tools/cli/obstacles.h"
 #include "tools/cli/preload_name.h"
@@ -110,11 +112,13 @@ DriverFacts LookAtDriver() {
     size_t memory = 0;
     int pageable = 0;
     int host_tables = 0;
+    int maps_by_hand = 0;
     get_name(name, sizeof(name), device);
     get_memory(&memory, device);
     get_attribute(&pageable, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, device);
     get_attribute(&host_tables, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, device);
-    found = {name, memory, pageable != 0, host_tables != 0};
+    get_attribute(&maps_by_hand, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, device);
+    found = {name, memory, pageable != 0, host_tables != 0, maps_by_hand != 0};
   }
   return facts;
 }
@@ -147,6 +151,7 @@ void RunProbe(const DoctorOptions& options, const policy::Environment& environme
   request.policy_list = policy::PolicyListFor(loaded);
   request.run_policy = policy::RunPolicyFor(loaded);
   request.run_directory = directory.path();
+  request.expandable_segments = WantsExpandableSegments(loaded.policy);
   const PreloadEnvironment preload = MakePreloadEnvironment(request);
   if (!preload.error.empty()) {
     probe.not_run = preload.error;
@@ -187,6 +192,22 @@ std::string TransferPolicy(const policy::Loaded& loaded) {
   const policy::Transfer& transfer = loaded.policy.transfer;
   if (const char* const why = OffByPolicy(transfer)) return std::string("off: ") + why;
   return "on in the policy; whether it serves shows when a process has used CUDA";
+}
+
+// What stands in the way of allocator.mode = "expandable".
+void LookAtExpandableSegments(const policy::Environment& environment, const policy::Loaded& loaded,
+                              DoctorReport& report) {
+  if (!WantsExpandableSegments(loaded.policy) || policy::DisabledByEnvironment()) return;
+  std::map<std::string, std::string> variables(environment.variables().begin(), environment.variables().end());
+  for (const auto& [name, value] : loaded.policy.environment) variables.try_emplace(name, value);
+  if (const ExpandableSegments asked = AskForExpandableSegments(variables); asked.refused) {
+    report.notes.push_back(asked.message);
+  }
+  std::vector<MapsMemory> devices;
+  for (const DeviceFacts& device : report.driver.devices) {
+    devices.push_back({static_cast<int>(devices.size()), device.maps_by_hand});
+  }
+  for (std::string& why : WhyNotExpandable(report.pytorch, devices)) report.notes.push_back(std::move(why));
 }
 
 struct HookFacts {
@@ -295,6 +316,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   const Captured pytorch = Capture({"python3", "-c", kPyTorchVersion}, bare, kProbeSeconds);
   const bool has_pytorch = pytorch.exit_status == 0;
   report.pytorch = has_pytorch ? Trimmed(pytorch.output) : "python3 cannot import torch";
+  LookAtExpandableSegments(environment, loaded, report);
 
   DoctorOptions probe = options;
   if (probe.command.empty() && has_pytorch && report.driver.error.empty()) {

@@ -22,6 +22,7 @@ struct DeviceFacts {
   uint64_t memory_bytes = 0;
   bool pageable_access = false;        // HMM or ATS: the device reads pageable host memory (S02)
   bool uses_host_page_tables = false;  // ATS
+  bool maps_by_hand = false;           // cuMemCreate and cuMemMap, which expandable segments need
 };
 
 struct DriverFacts {

@@ -28,7 +28,6 @@
 #include "tools/cli/run_state.h"
 #include "tools/cli/saved_summary.h"
 #include "tools/cli/summary_file.h"
-#include "tools/cli/tensor_allocator.h"
 #include "tools/cli/watcher.h"
 #include "tracer/base/clock.h"
 
@@ -168,7 +167,10 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
   }
   std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
   for (const auto& [name, value] : request.additions) variables.try_emplace(name, value);
-  for (const auto& [name, value] : request.replacements) variables[name] = value;
+  if (request.expandable_segments) {
+    result.expandable = AskForExpandableSegments(variables);
+    for (const auto& [name, value] : result.expandable.variables) variables[name] = value;
+  }
   std::string& preload = variables["LD_PRELOAD"];
   // A run inside a run has it in front already.
   const std::string first = preload.substr(0, preload.find_first_of(": "));
@@ -264,19 +266,17 @@ bool WantsCounters(const policy::Policy& policy) {
 
 bool WantsTrace(const policy::Policy& policy) { return policy.enabled && policy.tracer.record != policy::Record::kOff; }
 
+bool WantsExpandableSegments(const policy::Policy& policy) {
+  return policy.enabled && policy.allocator.mode == policy::AllocatorMode::kExpandable;
+}
+
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
-                                 const std::string& run_directory, TensorAllocator* told, const std::string& run_root) {
+                                 const std::string& run_directory, const std::string& run_root) {
   const policy::Policy& policy = preparation.loaded.policy;
   PreloadRequest request;
   request.inherited = environment.variables();
   request.additions.assign(policy.environment.begin(), policy.environment.end());
-  if (policy.enabled && policy.allocator.mode == policy::AllocatorMode::kStreamOrdered) {
-    // As the command will have them: with what the policy adds where the user says nothing.
-    std::map<std::string, std::string> variables(request.inherited.begin(), request.inherited.end());
-    for (const auto& [variable, value] : request.additions) variables.try_emplace(variable, value);
-    *told = TellPyTorch(variables);
-    request.replacements.assign(told->variables.begin(), told->variables.end());
-  }
+  request.expandable_segments = WantsExpandableSegments(policy);
   request.library = preparation.library;
   request.policy_list = policy::PolicyListFor(preparation.loaded);
   request.run_policy = policy::RunPolicyFor(preparation.loaded);
@@ -319,9 +319,9 @@ int Run(const RunOptions& options) {
   RunDirectory directory;
   if (wants_end) MakeDirectory(state, std::string(environment.Get("TMPDIR").value_or("")), &directory);
 
-  TensorAllocator told;
-  const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), &told, RootOf(state));
-  if (!told.message.empty() && (told.refused || !options.quiet)) Complain(told.message);
+  const PreloadEnvironment preload = EnvironmentOf(preparation, environment, directory.path(), RootOf(state));
+  const ExpandableSegments& expandable = preload.expandable;
+  if (!expandable.message.empty() && (expandable.refused || !options.quiet)) Complain(expandable.message);
   if (!preload.error.empty()) {
     Complain(preload.error);
     return kCannotStart;

@@ -9,7 +9,7 @@
 #include "policy/environment.h"
 #include "policy/load.h"
 #include "policy/policy.h"
-#include "tools/cli/tensor_allocator.h"
+#include "tools/cli/expandable_segments.h"
 
 namespace slipstream::cli {
 
@@ -40,17 +40,21 @@ void SayNotes(const policy::Loaded& loaded);
 bool WantsCounters(const policy::Policy& policy);
 bool WantsTrace(const policy::Policy& policy);
 
+// Whether it has PyTorch keep its tensors in expandable segments.
+bool WantsExpandableSegments(const policy::Policy& policy);
+
 // The variables of a command under slipstream: those of this process, LD_PRELOAD with the library in front of what
 // stands there already (S52), and what the policy's [environment] adds where the user has set nothing.
 struct PreloadEnvironment {
   std::vector<std::string> variables;  // NAME=value
   std::string error;                   // why it cannot be done; empty: it can
   bool policy_is_fixed = false;        // whatever becomes of its files; false: it is too long for a variable
+  ExpandableSegments expandable;       // where they were asked for
 };
 struct PreloadRequest {
   std::vector<std::pair<std::string, std::string>> inherited{};
-  std::vector<std::pair<std::string, std::string>> additions{};     // of the policy
-  std::vector<std::pair<std::string, std::string>> replacements{};  // of whatever stands there
+  std::vector<std::pair<std::string, std::string>> additions{};  // of the policy
+  bool expandable_segments = false;
   std::string library{};
   std::optional<std::string> policy_list{};  // for SLIPSTREAM_POLICY (policy::PolicyListFor); nothing: as it is
   std::string run_policy{};                  // for SLIPSTREAM_RUN_POLICY (policy::RunPolicyFor); empty: it is not set
@@ -65,9 +69,8 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request);
 // come last. Both have entries as the kernel passes them on; `made` has each name once.
 std::vector<std::string> AsBefore(const std::vector<std::string>& before, const std::vector<std::string>& made);
 
-// Those that the policy asks for. *told: what was said to PyTorch.
+// Those that the policy asks for.
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
-                                 const std::string& run_directory, TensorAllocator* told,
-                                 const std::string& run_root = {});
+                                 const std::string& run_directory, const std::string& run_root = {});
 
 }  // namespace slipstream::cli

@@ -202,51 +202,43 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
 
 namespace {
 
-// What a pool did with one sort of memory.
+// What the pool did.
 struct Pooled {
   Kind served;
   uint64_t behind = 0;  // of those served
-  uint64_t moved = 0;   // likewise
   uint64_t grown = 0;   // served with new memory
   Kind left;
   Kind kept;
   Kind freed;
 };
 
-// `memory`: "" or "stream-ordered ".
 template <typename Say>
-void SayPooled(const Pooled& pooled, const std::string& memory, const Say& say) {
+void SayPooled(const Pooled& pooled, const Say& say) {
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
-  const auto counted = [&memory](uint64_t count, const std::string& what) {
-    return WithThousands(count) + " " + memory + what + (count == 1 ? "" : "s");
-  };
   const Kind& served = pooled.served;
   if (served.sum.count + pooled.grown != 0) {
     std::string text = "served " + WithThousands(served.sum.count) + " of " +
-                       counted(served.sum.count + pooled.grown, "allocation") + " from the pool" + size(served);
+                       Counted(served.sum.count + pooled.grown, "allocation", "allocations") + " from the pool" +
+                       size(served);
     if (pooled.behind != 0) text += ", " + WithThousands(pooled.behind) + " of them behind a wait of the device";
-    if (pooled.moved != 0) text += ", " + WithThousands(pooled.moved) + " of them from idle memory put together";
     say(text);
   }
   if (pooled.left.sum.count != 0) {
-    say("left alone " + counted(pooled.left.sum.count, "allocation") + Reasons(pooled.left));
+    say("left alone " + Counted(pooled.left.sum.count, "allocation", "allocations") + Reasons(pooled.left));
   }
   if (pooled.kept.sum.count + pooled.freed.sum.count != 0) {
     say("kept " + WithThousands(pooled.kept.sum.count) + " of " +
-        Counted(pooled.kept.sum.count + pooled.freed.sum.count, ("freed " + memory + "block").c_str(),
-                ("freed " + memory + "blocks").c_str()) +
-        size(pooled.kept));
+        Counted(pooled.kept.sum.count + pooled.freed.sum.count, "freed block", "freed blocks") + size(pooled.kept));
   }
   if (pooled.freed.sum.count != 0) {
-    say("freed " + counted(pooled.freed.sum.count, "block") + " for real" + Reasons(pooled.freed));
+    say("freed " + Counted(pooled.freed.sum.count, "block", "blocks") + " for real" + Reasons(pooled.freed));
   }
 }
 
 }  // namespace
 
 std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decisions, size_t columns) {
-  Pooled device;
-  Pooled ordered;
+  Pooled pooled;
   Kind given_back;
   Kind other;
   uint64_t retried = 0;
@@ -256,10 +248,7 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
     if (decision.count == 0 || !name.starts_with("allocator.")) continue;
     if (IsSumOfTimes(name)) continue;  // of which the summary makes what the pool gained (summary_gains.h)
     name.remove_prefix(std::string_view("allocator.").size());
-    Pooled& pooled = name.starts_with("stream.") ? ordered : device;
-    if (&pooled != &device) name.remove_prefix(name.find('.') + 1);
-    if (name == "reused.behind" || name == "behind") pooled.behind = decision.count;
-    if (name == "moved") pooled.moved = decision.count;
+    if (name == "reused.behind") pooled.behind = decision.count;
     if (name == "grown") {
       pooled.grown = decision.count;
     } else if (name == "retried") {
@@ -268,10 +257,8 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
       reserved = decision;
     } else {
       AddTo(name.starts_with("reused")                 ? pooled.served
-            : name == "behind" || name == "waited"     ? pooled.served
-            : name == "moved"                          ? pooled.served
             : name.starts_with("passed")               ? pooled.left
-            : name == "parked" || name == "freed"      ? pooled.kept
+            : name == "parked"                         ? pooled.kept
             : name.starts_with("freed.")               ? pooled.freed
             : name == "trimmed" || name == "reclaimed" ? given_back
                                                        : other,
@@ -284,8 +271,7 @@ std::vector<std::string> AllocatorLines(const std::vector<DecisionCounts>& decis
   if (reserved.count != 0) {
     say("took " + Counted(reserved.count, "block", "blocks") + ", " + HumanBytes(reserved.bytes) + ", in advance");
   }
-  SayPooled(device, "", say);
-  SayPooled(ordered, "stream-ordered ", say);
+  SayPooled(pooled, say);
   if (given_back.sum.count != 0) {
     say("gave back " + Counted(given_back.sum.count, "block", "blocks") +
         (given_back.sum.bytes == 0 ? "" : ", " + HumanBytes(given_back.sum.bytes)) + Reasons(given_back) +

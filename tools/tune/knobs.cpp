@@ -80,7 +80,7 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
   knobs.TryUnless(!traffic.copies_to_host, "the program copies nothing to the host", "transfer.d2h",
                   {"\"on\"", "\"off\""});
   std::vector<std::string> modes = {"\"segments\"", "\"off\""};
-  if (traffic.uses_pytorch) modes.insert(modes.begin(), "\"stream_ordered\"");
+  if (traffic.uses_pytorch) modes.insert(modes.begin(), "\"expandable\"");
   knobs.TryUnless(!traffic.allocates, "the program allocates no memory of a device", "allocator.mode", modes);
   const bool is_off = base.transfer.h2d == policy::TransferMode::kOff;
   knobs.TryUnless(is_off || !traffic.copies_to_device, "nothing is promoted to a device", "transfer.device_staging",
@@ -95,8 +95,8 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
   knobs.TryUnless(!traffic.copies_to_device, "the program copies nothing to a device", "transfer.unmap_in_background",
                   {"true", "false"});
   const std::vector<std::string> in_advance = InAdvance(base.allocator, traffic, machine);
-  const bool has_pool = base.allocator.mode == policy::AllocatorMode::kSegments;
-  const char* const why = !traffic.allocates || !has_pool ? "there is no pool of segments to fill"
+  const bool has_pool = base.allocator.mode != policy::AllocatorMode::kOff;
+  const char* const why = !traffic.allocates || !has_pool ? "there is no pool to fill"
                           : machine.device_memory == 0    ? "the device's memory is not known"
                                                           : "the pool never holds a block of it";
   knobs.TryUnless(!traffic.allocates || !has_pool || in_advance.empty(), why, "allocator.pre_reserve", in_advance);

@@ -25,7 +25,7 @@ exec "$@"
 POOL_CALLS = f"""#!{sys.executable}
 import json, os, re, sys
 calls = re.search(r"filter=.(\\w+)/", " ".join(sys.argv))[1]
-by = {{"segments": "pooled", "stream_ordered": "ordered"}}.get(os.environ.get("SLIPSTREAM_ALLOCATOR_MODE"), calls)
+by = {{"segments": "pooled"}}.get(os.environ.get("SLIPSTREAM_ALLOCATOR_MODE"), calls)
 times = json.loads(os.environ["TIMES"])
 rows = []
 for state, counts in (("idle", (1, 2, 4, 8, 16)), ("behind", (1,))):
@@ -40,9 +40,8 @@ GOOD_TIMES = {
     "malloc": {"idle": 47_000, "behind": 900_000},
     "async": {"idle": 500, "behind": 500},
     "pooled": {"idle": 400, "behind": 419},
-    "ordered": {"idle": 160, "behind": 160},
 }
-ACTED = ("parked", "reused", "grown", "reclaimed", "trimmed", "freed.shared", "reused.behind", "stream.reused", "stream.freed")
+ACTED = ("parked", "reused", "grown", "reclaimed", "trimmed", "freed.shared", "reused.behind")
 
 
 def seen(*names):
@@ -184,26 +183,20 @@ class Pairs(unittest.TestCase):
             with contextlib.redirect_stdout(None):
                 checks["allocator.pairs"]({})
             self.assertTrue((suite.out / "results.json").exists())
-            names = ("pair_idle_20MiB", "pair_behind_20MiB", "pair_threads", "pair_ordered_20MiB")
+            names = ("pair_idle_20MiB", "pair_behind_20MiB", "pair_threads")
             return [checks[f"allocator.{name}"]({}) for name in names]
 
     def test_within_the_target(self):
-        idle, behind, threads, ordered = self.run_checks()
+        idle, behind, threads = self.run_checks()
         self.assertIn("pooled 380 ns (p99 780)", idle)
         self.assertIn("bare 899980 ns", behind)
-        self.assertIn("16: 380 (46980 bare), stream-ordered 140 (480 bare)", threads)
-        self.assertIn("stream_ordered 140 ns (p99 300); async 480 ns", ordered)
+        self.assertIn("16: 380 (46980 bare, 480 stream-ordered)", threads)
 
     def test_over_the_target(self):
         for state in ("idle", "behind"):
             slow = {**GOOD_TIMES, "pooled": {**GOOD_TIMES["pooled"], state: 421}}
             with self.assertRaisesRegex(Failed, "over the target"):
                 self.run_checks(times=slow)
-
-    def test_stream_ordered_over_the_target(self):
-        for idle in (171, 511):  # p50, and p99 too
-            with self.assertRaisesRegex(Failed, "over the target"):
-                self.run_checks(times={**GOOD_TIMES, "ordered": {"idle": idle, "behind": 160}})
 
     def test_a_bare_free_that_did_not_wait_shows_nothing(self):
         with self.assertRaisesRegex(Failed, "nothing is shown"):

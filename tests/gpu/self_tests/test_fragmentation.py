@@ -18,8 +18,8 @@ def record(reserved, seconds=0.2, loss=2.5):
     }
 
 
-def runs(ordered):
-    return {"native": [record(60)] * 2, "async": [record(43)] * 2, "stream_ordered": ordered}
+def runs(ours):
+    return {"native": [record(60)] * 2, "expandable": [record(41)] * 2, "async": [record(43)] * 2, "slipstream": ours}
 
 
 class Judged(unittest.TestCase):
@@ -27,19 +27,19 @@ class Judged(unittest.TestCase):
         text, problems = fragmentation.judged(runs([record(41), record(41.1)]))
         self.assertEqual([], problems)
         self.assertIn("native 40.00 of 60.00 GiB (0.667), driver 61.00;", text)
-        self.assertIn("stream_ordered 40.00 of 41.10 GiB (0.973), driver 42.10, step time 1.0000", text)
+        self.assertIn("slipstream 40.00 of 41.10 GiB (0.973), driver 42.10, step time 1.0000", text)
 
     def test_one_turn_reserved_too_much(self):
         _, problems = fragmentation.judged(runs([record(41), record(42)]))
-        self.assertEqual(["stream_ordered had 0.952 of what it reserved allocated, target 0.97"], problems)
+        self.assertEqual(["slipstream reserved 1.024 of what expandable did, target 1.01"], problems)
 
     def test_slower(self):
         _, problems = fragmentation.judged(runs([record(41, 0.206)] * 2))
-        self.assertEqual(["a step took 1.030 of native's, target 1.01"], problems)
+        self.assertEqual(["a step took 1.030 of expandable's, target 1.01"], problems)
 
     def test_other_steps(self):
         _, problems = fragmentation.judged(runs([record(41, loss=2.25)] * 2))
-        self.assertEqual(["stream_ordered begins with another loss than native: not the same steps"], problems)
+        self.assertEqual(["slipstream begins with another loss than native: not the same steps"], problems)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from suite.harness import Failed, Skipped
 
 BUILD = os.environ.get("GPU_TEST_BUILD")
 # All but RMM's, whose library has a CUDA runtime inside that does not run on the simulated device.
-OURS = "driver,async,segments,stream_ordered"
+OURS = "driver,async,segments"
 LINES = "slipstream-allocations 1\nm 0 0 1 1 4194304\nf 0 0 1 1\nm 0 0 2 2 600\ns 0 0 2\nf 0 0 2 2\n"
 
 
@@ -53,7 +53,7 @@ def two_turns():
         "driver": [record((1.0, 1.0)), record((2.0, 2.0))],
         "async": [record((0.5, 0.5), 600, 2**31), record((0.8, 0.8), 700, 2**31 + 2**30)],
         "segments": [record((12.0, 12.0), 12.4), record((24.4, 24.4), 12.4)],
-        "stream_ordered": [record((0.25, 0.25), 98, 2**30 + 2**28, None), record((0.5, 0.5), 99, 2**30 + 2**28, None)],
+        "rmm": [record((0.25, 0.25), 98, 2**30 + 2**28, None), record((0.5, 0.5), 99, 2**30 + 2**28, None)],
     }
 
 
@@ -69,8 +69,8 @@ class Summed(unittest.TestCase):
         self.assertAlmostEqual(1 / 3, summary["async"]["live_of_reserved"])
         self.assertAlmostEqual(0.5, summary["async"]["live_of_driver_used"])
         self.assertIsNone(summary["segments"]["live_of_reserved"])
-        self.assertIsNone(summary["stream_ordered"]["live_of_driver_used"])
-        self.assertEqual(98.5, summary["stream_ordered"]["allocation_ns_p50"])
+        self.assertIsNone(summary["rmm"]["live_of_driver_used"])
+        self.assertEqual(98.5, summary["rmm"]["allocation_ns_p50"])
 
     def test_one_failed_turn_is_a_failure(self):
         runs = two_turns()
@@ -93,7 +93,7 @@ class Summed(unittest.TestCase):
         self.assertIn("driver          1,000 900,000     500   1,000  1 ", text)
         self.assertIn("async             650 585,000     325     650  0.450 (0.400-0.500)  0.333 0.500", text)
         self.assertIn("segments       out of memory: allocation of block 17, 33554432 bytes", text)
-        self.assertIn("stream_ordered     98  88,650      49      98  0.250 (0.250-0.250)  0.800     -", text)
+        self.assertIn("rmm                98  88,650      49      98  0.250 (0.250-0.250)  0.800     -", text)
 
     def test_long_times_and_ratios_fit(self):
         runs = {"driver": [record((0.001,), 0.4)], "async": [record((9.87654,), 123_456_789.0)]}
@@ -160,12 +160,12 @@ class OnTheSimulatedDevice(unittest.TestCase):
     def test_every_allocator_has_its_turns(self):
         status, text, error, found = self.run_replay("--allocators", OURS, libraries=("sim", "tests/bench/nvml"))
         self.assertEqual(0, status, text + error)
-        self.assertEqual(["driver", "async", "segments", "stream_ordered"], list(found["runs"]))
+        self.assertEqual(["driver", "async", "segments"], list(found["runs"]))
         for name, runs in found["runs"].items():
             self.assertEqual(2, len(runs))
             self.assertEqual({4194304}, {run["peak_live_bytes"] for run in runs}, name)
             self.assertTrue(all(run["driver_used_bytes"] for run in runs), name)
-        self.assertIn("stream_ordered", text)
+        self.assertIn("segments", text)
         self.assertEqual(64, len(found["sha256"]))
 
     def test_time_ends_the_turns(self):
@@ -213,7 +213,7 @@ class OnTheSimulatedDevice(unittest.TestCase):
         with support.TemporarySuite(build=BUILD) as suite:
             suite.rehearsal = True
             checks = dict(replay.checks(suite, self.folder))
-            self.assertIn("stream_ordered 6", checks["replay.few.bytes"]({}))
+            self.assertIn("segments 6", checks["replay.few.bytes"]({}))
             self.assertIn("reported, not asserted", checks["replay.few"]({}))
 
 

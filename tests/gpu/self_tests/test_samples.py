@@ -36,7 +36,7 @@ chmod +x "$out"
 SLIPSTREAM = """#!/bin/bash
 if [ "$1" = policy ]; then
   [ -z "$OLD_BUILD" ] && exit 0
-  grep -q -e driver -e stream_ordered "$3" || exit 0
+  grep -q -e driver -e expandable "$3" || exit 0
   echo "$3:4:9: \\"intercept.level\\": found \\"driver\\" (not in this version)" >&2
   exit 1
 fi
@@ -104,7 +104,7 @@ class Checks(unittest.TestCase):
             for level in levels.LEVELS:
                 self.assertIn(level.name, text)
             self.assertEqual({"calls_seen": 9}, data["levels"]["driver"])
-            self.assertEqual({"calls_seen": 5}, data["levels"]["stream_ordered"])
+            self.assertEqual({"calls_seen": 5}, data["levels"]["expandable"])
             checks["samples.simple.static"]({})
             checks["samples.plain.none"]({})
             self.assertTrue((suite.workdir / "samples" / "plain" / samples.FATBIN).exists())
@@ -123,7 +123,7 @@ class Checks(unittest.TestCase):
     def test_a_row_that_this_build_does_not_know(self):
         with group(OLD_BUILD="1") as (_, checks):
             data = {}
-            self.assertIn("not in this build: driver, stream_ordered", checks["samples.simple.shared"](data))
+            self.assertIn("not in this build: driver, expandable", checks["samples.simple.shared"](data))
             self.assertEqual(
                 'skipped: "intercept.level": found "driver" (not in this version)', data["levels"]["driver"]
             )

@@ -20,7 +20,7 @@ from .paced import Conversation, Paced, end_all
 from .sanitizer import library_path
 from .summary import decided, expect_pooled
 
-BARE, OFF, POOLED, ASYNC, ORDERED = "bare", "off", "pooled", "async", "stream_ordered"
+BARE, OFF, POOLED, ASYNC = "bare", "off", "pooled", "async"
 POOL = {"SLIPSTREAM_ALLOCATOR_MODE": "segments"}
 # Where a ratio is to show the pool alone.
 POOL_ALONE = POOL | {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off"}
@@ -31,7 +31,6 @@ GIB = 1 << 30
 # T7: ns of a cudaMalloc and its cudaFree, less what reading the clock costs. A bare pair behind pending work that took
 # less than this did not wait: nothing is shown.
 PAIR_NS = 400
-ORDERED_NS = {"p50": 150, "p99": 1000}  # T6
 LEAST_WAIT_NS = 100_000
 SIZES = ("2MiB", "20MiB", "256MiB", "1GiB")
 THREADS = (1, 2, 4, 8, 16)
@@ -345,7 +344,6 @@ def pair_checks(suite):
         POOLED: (True, POOL, "malloc", 1000),
         "pooled_uncounted": (True, POOL | {"SLIPSTREAM_TRACER_COUNTERS": "off"}, "malloc", 1000),
         ASYNC: (False, {}, "async", 1000),
-        ORDERED: (True, {"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered"}, "async", 1000),
     }
 
     def measure(data):
@@ -375,8 +373,6 @@ def pair_checks(suite):
                     raise Failed(f"{variant}: unexpected output of pool_calls: {error!r}") from None
                 if variant == POOLED:
                     data["pool"] = expect_pooled(harness.read_json(summary, "summary"))
-                if variant == ORDERED:
-                    data["heap"] = expect_pooled(harness.read_json(summary, "summary"), "stream.reused", "stream.freed")
         for variant, found in reports.items():
             measured[variant] = medians(found)
             for key, values in sorted(measured[variant].items()):
@@ -390,7 +386,7 @@ def pair_checks(suite):
                         "summary": values,
                     }
                 )
-        return f"{turns} turns of {', '.join(variants)}; pooled: {data['pool']}; stream-ordered: {data['heap']}"
+        return f"{turns} turns of {', '.join(variants)}; pooled: {data['pool']}"
 
     def driver_calls(data):
         """What the pool decides by; reported."""
@@ -435,34 +431,20 @@ def pair_checks(suite):
 
         return check
 
-    def ordered(size):
-        def check(data):
-            data["target_ns"] = ORDERED_NS
-            found = figure(ORDERED, "idle", size)
-            shown = "; ".join(text(variant, "idle", size) for variant in (ORDERED, ASYNC))
-            if suite.rehearsal:
-                return shown + "; a rehearsal: not asserted"
-            if any(found[what] > most for what, most in ORDERED_NS.items()):
-                raise Failed(f"over the target of {ORDERED_NS}; {shown}")
-            return f"{shown}; target {ORDERED_NS}"
-
-        return check
-
     def threads(data):
         parts = []
         for count in THREADS:
             values = {variant: figure(variant, "idle", "20MiB", count) for variant in variants}
             data[str(count)] = values
             parts.append(
-                f"{count}: {values[POOLED]['p50']:.0f} ({values[BARE]['p50']:.0f} bare), stream-ordered "
-                f"{values[ORDERED]['p50']:.0f} ({values[ASYNC]['p50']:.0f} bare)"
+                f"{count}: {values[POOLED]['p50']:.0f} ({values[BARE]['p50']:.0f} bare, "
+                f"{values[ASYNC]['p50']:.0f} stream-ordered)"
             )
         return f"20 MiB, ns a pair by threads: {', '.join(parts)}; reported, not asserted"
 
     return [
         ("allocator.pairs", measure),
         *((f"allocator.pair_{state}_{size}", judged(state, size)) for state in ("idle", "behind") for size in SIZES),
-        *((f"allocator.pair_ordered_{size}", ordered(size)) for size in SIZES),
         ("allocator.pair_threads", threads),
         ("allocator.driver_calls", driver_calls),
     ]

@@ -1,9 +1,9 @@
 """Reserved memory next to live memory (T8): a Llama of 1.2 billion parameters on batches of changing shape, by allocator.
 
 Each run is a process of its own that does the same steps: PyTorch's own allocator, the same with expandable segments, its
-backend cudaMallocAsync, and that backend under `allocator.mode = "stream_ordered"`; all in turn, and again. Of every run
-the peak of what was allocated and reserved, and what the driver says; and the time of each step beside the same step under
-PyTorch's own allocator.
+backend cudaMallocAsync, and slipstream with `allocator.mode = "expandable"`; all in turn, and again. Of every run the peak
+of what was allocated and reserved, and what the driver says; and the time of each step beside the same step under PyTorch's
+own allocator. What the mode reserves is judged beside expandable segments without slipstream.
 """
 
 import dataclasses
@@ -15,10 +15,10 @@ from . import harness, speed
 from .harness import GPU_TESTS, Failed, needs_gpu
 
 GROUP = "fragmentation"
-NATIVE, ORDERED = "native", "stream_ordered"
+NATIVE, EXPANDABLE, OURS = "native", "expandable", "slipstream"
 TURNS, STEPS, WARM_UP = 2, 25, 5
 # T8.
-LEAST_OF_RESERVED, MOST_STEP_TIME = 0.97, 1.01
+MOST_RESERVED, MOST_STEP_TIME = 1.01, 1.01
 TRAININGS = {"plain": (), "recompute": ("--recompute",)}
 
 
@@ -30,9 +30,9 @@ class Variant:
 
 VARIANTS = {
     NATIVE: Variant({}),
-    "expandable": Variant({"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
+    EXPANDABLE: Variant({"PYTORCH_ALLOC_CONF": "expandable_segments:True"}),
     "async": Variant({"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}),
-    ORDERED: Variant({"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered"}, under=True),
+    OURS: Variant({"SLIPSTREAM_ALLOCATOR_MODE": "expandable"}, under=True),
 }
 TINY = "--device cpu --layers 1 --width 16 --heads 2 --groups 1 --inner 32 --length 12 --shortest 4 --vocabulary 50".split()
 
@@ -46,12 +46,9 @@ def one_run(suite, training, name, turn):
     argv = [*prefix, suite.python, GPU_TESTS / "train_llama.py", *TRAININGS[training], *sizes, "--out", out]
     env = {"PYTHONWARNINGS": "ignore", **variant.env}
     suite.command(f"{GROUP}.{training}", argv, env=env, timeout=90).expect_success(f"{name}, turn {turn}")
-    record = harness.read_json(out, f"{name}, turn {turn}")
-    if variant.under and not suite.rehearsal:
-        decided = harness.read_json(summary, "summary")["totals"].get("decisions", {})
-        if not any(row.startswith("allocator.stream.reused") for row in decided):
-            raise Failed("the heaps served nothing, so this shows nothing about them")
-    return record
+    if variant.under and not suite.rehearsal and not harness.read_json(summary, "summary")["processes"]:
+        raise Failed("slipstream saw no process, so this shows nothing about it")
+    return harness.read_json(out, f"{name}, turn {turn}")
 
 
 def shown(record):
@@ -75,16 +72,15 @@ def judged(runs):
             summary = pairs.summarize([list(turn) for turn in together])
             text += f", step time {speed.spread(summary)} of {NATIVE}"
         parts.append(text)
-    least = min(record["peak_allocated"] / record["peak_reserved"] for record in runs[ORDERED])
-    if least < LEAST_OF_RESERVED:
-        problems.append(f"{ORDERED} had {least:.3f} of what it reserved allocated, target {LEAST_OF_RESERVED}")
+    both = list(zip(runs[EXPANDABLE], runs[OURS]))
+    most = max(ours["peak_reserved"] / theirs["peak_reserved"] for theirs, ours in both)
+    if most > MOST_RESERVED:
+        problems.append(f"{OURS} reserved {most:.3f} of what {EXPANDABLE} did, target {MOST_RESERVED}")
     steps = [
-        ours / theirs
-        for a, b in zip(native, runs[ORDERED])
-        for theirs, ours in zip(a["step_seconds"], b["step_seconds"])
+        ours / theirs for a, b in both for theirs, ours in zip(a["step_seconds"], b["step_seconds"])
     ]
     if statistics.median(steps) > MOST_STEP_TIME:
-        problems.append(f"a step took {statistics.median(steps):.3f} of {NATIVE}'s, target {MOST_STEP_TIME}")
+        problems.append(f"a step took {statistics.median(steps):.3f} of {EXPANDABLE}'s, target {MOST_STEP_TIME}")
     return "; ".join(parts), problems
 
 

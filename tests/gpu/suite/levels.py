@@ -37,7 +37,7 @@ LEVELS = (
     Level("allocator_off", (("allocator", "mode", "off"),)),
     Level("transfer_off", (("transfer", "h2d", "off"), ("transfer", "d2h", "off"))),
     DRIVER,
-    Level("stream_ordered", (("allocator", "mode", "stream_ordered"),)),
+    Level("expandable", (("allocator", "mode", "expandable"),)),
 )
 
 

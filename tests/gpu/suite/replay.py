@@ -31,7 +31,7 @@ def replayed(suite, trace, log, *options):
     env.setdefault("LD_LIBRARY_PATH", library_path(suite) or None)
     argv = [suite.python, PROGRAM, trace, "--library", suite.library, "--timeout", RUN_SECONDS]
     # The CUDA runtime inside RMM does not run on the simulated device.
-    argv += ["--allocators", "driver,async,segments,stream_ordered"] if suite.rehearsal else []
+    argv += ["--allocators", "driver,async,segments"] if suite.rehearsal else []
     argv += ["--seconds", TURN_SECONDS, "--out", out, *options]
     result = suite.command(log, argv, env=env, timeout=CHECK_SECONDS)
     if result.timed_out:

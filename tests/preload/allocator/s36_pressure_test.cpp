@@ -1,5 +1,8 @@
 // S36, S36b: memory that the program has freed is there for whoever needs it. S37: captures.
+#include <dlfcn.h>
+
 #include <future>
+#include <string>
 #include <thread>
 
 #include "tests/preload/allocator/pool_test.h"
@@ -58,6 +61,46 @@ TEST_F(Pressure, S36others_ForTheFirstCallOfAThread) {
     RETURNS(cudaSuccess, cudaMalloc(&memory, 150 * kMiB));
     RETURNS(cudaSuccess, cudaPeekAtLastError());
   }).join();
+}
+
+// The ways by which a program comes to a function of the driver's.
+using Create = decltype(&cuMemCreate);
+Create Looked() {
+  return reinterpret_cast<Create>(dlsym(dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL), "cuMemCreate"));
+}
+Create Asked() {
+  void* function = nullptr;
+  EXPECT_EQ(cuGetProcAddress_v2("cuMemCreate", &function, 13000, 0, nullptr), CUDA_SUCCESS);
+  return reinterpret_cast<Create>(function);
+}
+Create AskedOfTheRuntime() {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  EXPECT_EQ(cudaGetDriverEntryPointByVersion("cuMemCreate", &function, 12000, cudaEnableDefault, &found), cudaSuccess);
+  return reinterpret_cast<Create>(function);
+}
+
+// Physical memory, as PyTorch's expandable segments and other virtual memory get it, whatever the level of
+// interception.
+TEST_F(Pressure, S36others_ForPhysicalMemory) {
+  CUmemAllocationProp of_device = {};
+  of_device.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  of_device.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
+  const auto ways = {Create{&cuMemCreate}, Looked(), Asked(), AskedOfTheRuntime()};
+  for (const Create create : ways) {
+    SCOPED_TRACE(std::to_string(&create - ways.begin()));
+    ASSERT_NE(create, nullptr);
+    IdleAndLittleElse();
+    CUmemGenericAllocationHandle handle = 0;
+    EXPECT_EQ(create(&handle, 150 * kMiB, &of_device, 0), CUDA_SUCCESS);
+    RETURNS(cudaSuccess, cudaPeekAtLastError());
+    // What is too much for the device stays so.
+    CUmemGenericAllocationHandle more = 0;
+    EXPECT_EQ(create(&more, size_t{2} << 30, &of_device, 0), CUDA_ERROR_OUT_OF_MEMORY);
+    RETURNS(cudaSuccess, cudaPeekAtLastError());
+    EXPECT_EQ(cuMemRelease(handle), CUDA_SUCCESS);
+    OK(cudaFree(ballast_));
+  }
 }
 
 // The program's own way out of "out of memory" is what it was: the error, cleared by asking, and smaller steps.

@@ -25,14 +25,13 @@ import subprocess
 import sys
 import tempfile
 
-PARTS = ["copies", "bursts", "steps", "threads", "graphs", "memory", "pressure", "pinned", "devices", "ordered"]
+PARTS = ["copies", "bursts", "steps", "threads", "graphs", "memory", "pressure", "pinned", "devices"]
 # The pool keeps what it can of the little memory that there is. Staging memory is so little that it is used again and again.
 POOL = {"SLIPSTREAM_ALLOCATOR_KEEP_FREE": "8MiB", "SLIPSTREAM_ALLOCATOR_MAX_IDLE": "150MiB"}
 ENGINES = POOL | {"SLIPSTREAM_TRANSFER_START": "now", "SLIPSTREAM_TRANSFER_MAX_PINNED": "8MiB"}
 SWITCHES = {
     "engines": ENGINES,
     "background": POOL | {"SLIPSTREAM_ALLOCATOR_PRE_RESERVE": "40MiB"},
-    "ordered": ENGINES | {"SLIPSTREAM_ALLOCATOR_MODE": "stream_ordered"},
     "verify": ENGINES | {"SLIPSTREAM_TRANSFER_VERIFY": "true"},
     "recorded": ENGINES | {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "full", "SLIPSTREAM_TRACER_DEVICE": "cupti"},
 }

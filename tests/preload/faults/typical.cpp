@@ -1,7 +1,7 @@
 // A CUDA program that does what training programs do, and checks every byte of it: what it prints, and its exit status,
 // are the same bare and under the library, whatever fails inside the library. Unaware of slipstream.
 //
-//   typical PART...    copies, bursts, steps, threads, graphs, memory, pressure, pinned, devices, ordered; or all
+//   typical PART...    copies, bursts, steps, threads, graphs, memory, pressure, pinned, devices; or all
 //
 // Threads have objects of their own, so that nothing printed depends on their order.
 
@@ -428,145 +428,6 @@ void Devices() {
   OK(cudaFree(last));
 }
 
-// Stream-ordered memory of one stream: blocks that come and go in an order of its own, each with bytes of its own.
-class Ordered {
- public:
-  Ordered(cudaStream_t stream, uint32_t seed) : stream_(stream), random_(seed) {}
-
-  void* Allocate(size_t bytes) {
-    void* at = nullptr;
-    return OK(cudaMallocAsync(&at, bytes, stream_)) ? at : nullptr;
-  }
-  void One() {
-    constexpr size_t kOf[] = {100, 512, 20 * kKiB, 33 * kKiB, 700 * kKiB, 2 * kMiB, 3 * kMiB + 5, 9 * kMiB};
-    random_ = random_ * 1664525U + 1013904223U;
-    const uint32_t drawn = random_ >> 16;
-    if (held_.size() >= 5 || (!held_.empty() && drawn % 3 == 0)) {
-      Give(drawn % held_.size());
-      return;
-    }
-    Held held;
-    held.bytes = Pattern(kOf[drawn % std::size(kOf)], random_);
-    held.at = Allocate(held.bytes.size());
-    if (held.at == nullptr) return;
-    OK(cudaMemcpyAsync(held.at, held.bytes.data(), held.bytes.size(), cudaMemcpyHostToDevice, stream_));
-    OK(Launch(held.at, held.bytes.size(), stream_));
-    held_.push_back(std::move(held));
-  }
-  void GiveAll() {
-    while (!held_.empty()) Give(0);
-  }
-
- private:
-  struct Held {
-    void* at = nullptr;
-    Bytes bytes;
-  };
-
-  void Give(size_t which) {
-    const Held held = std::move(held_[which]);
-    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(which));
-    IS(Down(held.at, held.bytes.size(), stream_) == PlusOne(held.bytes));
-    OK(cudaFreeAsync(held.at, stream_));
-  }
-
-  const cudaStream_t stream_;
-  uint32_t random_;
-  std::vector<Held> held_;
-};
-
-void FromEndToEnd(size_t bytes, cudaStream_t stream) {
-  std::vector<void*> blocks;
-  void* block = nullptr;
-  cudaError_t status = cudaSuccess;
-  while ((status = cudaMallocAsync(&block, bytes, stream)) == cudaSuccess) blocks.push_back(block);
-  GIVES(cudaErrorMemoryAllocation, status);
-  GIVES(cudaErrorMemoryAllocation, cudaGetLastError());
-  std::printf("%zu blocks of %zu MiB\n", blocks.size(), bytes / kMiB);
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    OK(cudaMemsetAsync(static_cast<char*>(blocks[i]) + bytes - kMiB, static_cast<int>(i), kMiB, stream));
-  }
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    IS(Down(static_cast<char*>(blocks[i]) + bytes - kKiB, kKiB, stream) == Bytes(kKiB, static_cast<uint8_t>(i)));
-  }
-  for (void* const each : blocks) OK(cudaFreeAsync(each, stream));
-}
-
-// As PyTorch's backend of that name does: its memory is never to go back by itself.
-void StreamOrdered() {
-  const cudaStream_t a = NewStream();
-  const cudaStream_t b = NewStream();
-  cudaMemPool_t pool = nullptr;
-  OK(cudaDeviceGetDefaultMemPool(&pool, 0));
-  uint64_t all = UINT64_MAX;
-  OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
-  Ordered one(a, 1);
-  Ordered two(b, 2);
-  for (int i = 0; i < 60; ++i) {
-    one.One();
-    two.One();
-  }
-  // Freed with work on it pending, and wanted elsewhere; then freed by another stream than the one it is of.
-  for (uint32_t round = 0; round < 4; ++round) {
-    void* const block = one.Allocate(4 * kMiB);
-    Bytes first = Pattern(4 * kMiB, round);
-    UpAndWait(block, &first, a);
-    for (int i = 0; i < 3; ++i) OK(Launch(block, 4 * kMiB, a));
-    OK(cudaFreeAsync(block, a));
-    void* const next = two.Allocate(4 * kMiB);
-    OK(cudaMemsetAsync(next, 7, 4 * kMiB, b));
-    OK(cudaStreamSynchronize(a));
-    IS(Down(next, 4 * kMiB, b) == Bytes(4 * kMiB, 7));
-    cudaEvent_t event = nullptr;
-    OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-    OK(cudaEventRecord(event, b));
-    OK(cudaStreamWaitEvent(a, event, 0));
-    OK(cudaFreeAsync(next, a));
-    OK(cudaEventDestroy(event));
-  }
-  // Memory of a graph's is none of the pool's.
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t made = nullptr;
-  void* inside = nullptr;
-  void* const result = Allocate(kMiB);
-  OK(cudaStreamBeginCapture(a, cudaStreamCaptureModeThreadLocal));
-  OK(cudaMallocAsync(&inside, kMiB, a));
-  OK(cudaMemsetAsync(inside, 3, kMiB, a));
-  OK(Launch(inside, kMiB, a));
-  OK(cudaMemcpyAsync(result, inside, kMiB, cudaMemcpyDeviceToDevice, a));
-  OK(cudaFreeAsync(inside, a));
-  OK(cudaStreamEndCapture(a, &graph));
-  OK(cudaGraphInstantiate(&made, graph, 0));
-  for (int i = 0; i < 2; ++i) OK(cudaGraphLaunch(made, a));
-  IS(Down(result, kMiB, a) == Bytes(kMiB, 4));
-  OK(cudaGraphExecDestroy(made));
-  OK(cudaGraphDestroy(graph));
-  std::thread beside([] {
-    const cudaStream_t stream = NewStream();
-    Ordered three(stream, 3);
-    for (int i = 0; i < 40; ++i) three.One();
-    three.GiveAll();
-    OK(cudaStreamDestroy(stream));
-  });
-  for (int i = 0; i < 40; ++i) one.One();
-  beside.join();
-  one.GiveAll();
-  two.GiveAll();
-  OK(cudaDeviceGraphMemTrim(0));
-  // What lies idle is in pieces of the wrong size, each time.
-  for (const size_t bytes : {8 * kMiB, 24 * kMiB, 6 * kMiB}) FromEndToEnd(bytes, a);
-  OK(cudaDeviceSynchronize());
-  OK(cudaMemPoolTrimTo(pool, 0));
-  void* const block = one.Allocate(kMiB);
-  OK(cudaFree(block));
-  int on_stack = 0;
-  GIVES(cudaErrorInvalidValue, cudaFreeAsync(&on_stack, a));
-  GIVES(cudaErrorInvalidValue, cudaGetLastError());
-  OK(cudaFree(result));
-  OK(cudaStreamDestroy(a));
-  OK(cudaStreamDestroy(b));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -584,7 +445,6 @@ int main(int argc, char** argv) {
     if (wants("pressure")) Pressure();
     if (wants("pinned")) Pinned();
     if (wants("devices")) Devices();
-    if (wants("ordered")) StreamOrdered();
     OK(cudaGetLastError());
     std::printf("%s: %d wrong\n", argv[i], g_wrong.load());
   }

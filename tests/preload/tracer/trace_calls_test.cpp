@@ -158,9 +158,9 @@ const char* NameOf(tracer::MemoryUse use) {
   return kNames[static_cast<size_t>(use)];
 }
 
-// Whoever's memory it is: the driver's, or a pool's.
+// Whoever's memory it is: the driver's, or the pool's.
 TEST(TraceCallsTest, MemoryThatCallsGotAndGaveBack) {
-  for (const char* mode : {"off", "segments", "stream_ordered"}) {
+  for (const char* mode : {"off", "segments"}) {
     SCOPED_TRACE(mode);
     const std::string directory = NewDirectory();
     const Finished traced =

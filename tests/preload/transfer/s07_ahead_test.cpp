@@ -24,13 +24,13 @@ class Ahead : public Rule {
   static size_t DriversFreeMemory() { return simFreeMemory(0); }
 };
 
-// With every pool, and without one.
+// With the pool, and without it.
 class Allocating : public Ahead, public ::testing::WithParamInterface<const char*> {
  protected:
   Allocating() { setenv("SLIPSTREAM_ALLOCATOR_MODE", GetParam(), 1); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Modes, Allocating, ::testing::Values("off", "segments", "stream_ordered"));
+INSTANTIATE_TEST_SUITE_P(Modes, Allocating, ::testing::Values("off", "segments"));
 
 TEST_F(Ahead, S07ahead_EarlierWorkReadsTheOldBytesAndLaterWorkTheNew) {
   uint8_t* far = nullptr;

@@ -7,6 +7,14 @@
 #include "tests/sim/driver/world.h"
 
 // Takes the lock; `context` is the current one. Returns the error if there is none or it is broken.
+// For functions that need no context (the driver's virtual memory is of devices, not of contexts).
+#define SIM_USE_WORLD()                            \
+  ::simcuda::World& world = ::simcuda::TheWorld(); \
+  ::simcuda::Lock lock(world.mutex);               \
+  if (!world.initialized) {                        \
+    return CUDA_ERROR_NOT_INITIALIZED;             \
+  }
+
 #define SIM_USE_CONTEXT()                                                                                           \
   ::simcuda::World& world = ::simcuda::TheWorld();                                                                  \
   ::simcuda::Lock lock(world.mutex);                                                                                \

@@ -172,7 +172,7 @@ SIM_DRIVER(cuMemGetAllocationGranularity, 10020, cuMemGetAllocationGranularity,
 SIM_DRIVER(cuMemAddressReserve, 10020, cuMemAddressReserve,
            (CUdeviceptr * ptr, size_t size, size_t alignment, CUdeviceptr addr, unsigned long long flags),
            (ptr, size, alignment, addr, flags)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   (void)addr;  // a wish
   if (ptr == nullptr || size == 0 || size % kGranularity != 0 || flags != 0 || (alignment & (alignment - 1)) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -198,7 +198,7 @@ SIM_DRIVER(cuMemAddressReserve, 10020, cuMemAddressReserve,
 }
 
 SIM_DRIVER(cuMemAddressFree, 10020, cuMemAddressFree, (CUdeviceptr ptr, size_t size), (ptr, size)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   auto& reservations = TheRegistry().reservations;
   const auto found = reservations.find(ptr);
   if (found == reservations.end() || found->second.bytes != size) {
@@ -218,7 +218,7 @@ SIM_DRIVER(cuMemCreate, 10020, cuMemCreate,
            (CUmemGenericAllocationHandle * handle, size_t size, const CUmemAllocationProp* prop,
             unsigned long long flags),
            (handle, size, prop, flags)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   SIM_TRY(CheckProperties(prop))
   if (handle == nullptr || size == 0 || size % kGranularity != 0 || flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -249,7 +249,7 @@ SIM_DRIVER(cuMemCreate, 10020, cuMemCreate,
 }
 
 SIM_DRIVER(cuMemRelease, 10020, cuMemRelease, (CUmemGenericAllocationHandle handle), (handle)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   Physical* physical = FindHandle(handle);
   if (physical == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -262,7 +262,7 @@ SIM_DRIVER(cuMemRelease, 10020, cuMemRelease, (CUmemGenericAllocationHandle hand
 SIM_DRIVER(cuMemMap, 10020, cuMemMap,
            (CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags),
            (ptr, size, offset, handle, flags)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   Physical* physical = FindHandle(handle);
   uintptr_t start = 0;
   const Reservation* reservation = Within(ptr, size, &start);
@@ -299,7 +299,7 @@ SIM_DRIVER(cuMemMap, 10020, cuMemMap,
 }
 
 SIM_DRIVER(cuMemUnmap, 10020, cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, size)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const std::vector<uintptr_t> maps = MapsOf(world, ptr, size);
   if (maps.empty()) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -317,7 +317,7 @@ SIM_DRIVER(cuMemUnmap, 10020, cuMemUnmap, (CUdeviceptr ptr, size_t size), (ptr, 
 
 SIM_DRIVER(cuMemSetAccess, 10020, cuMemSetAccess,
            (CUdeviceptr ptr, size_t size, const CUmemAccessDesc* desc, size_t count), (ptr, size, desc, count)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const std::vector<uintptr_t> maps = MapsOf(world, ptr, size);
   if (maps.empty() || desc == nullptr || count == 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -343,7 +343,7 @@ SIM_DRIVER(cuMemSetAccess, 10020, cuMemSetAccess,
 
 SIM_DRIVER(cuMemGetAccess, 10020, cuMemGetAccess,
            (unsigned long long* flags, const CUmemLocation* location, CUdeviceptr ptr), (flags, location, ptr)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const Allocation* allocation = FindAllocation(world, ptr);
   if (flags == nullptr || location == nullptr || allocation == nullptr ||
       allocation->kind != Allocation::Kind::kMapped || location->id < 0 || location->id >= kDeviceCount) {
@@ -356,7 +356,7 @@ SIM_DRIVER(cuMemGetAccess, 10020, cuMemGetAccess,
 
 SIM_DRIVER(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationPropertiesFromHandle,
            (CUmemAllocationProp * prop, CUmemGenericAllocationHandle handle), (prop, handle)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const Physical* physical = FindHandle(handle);
   if (prop == nullptr || physical == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -367,7 +367,7 @@ SIM_DRIVER(cuMemGetAllocationPropertiesFromHandle, 10020, cuMemGetAllocationProp
 
 SIM_DRIVER(cuMemRetainAllocationHandle, 11000, cuMemRetainAllocationHandle,
            (CUmemGenericAllocationHandle * handle, void* addr), (handle, addr)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const Allocation* allocation = FindAllocation(world, reinterpret_cast<uintptr_t>(addr));
   if (handle == nullptr || allocation == nullptr || allocation->physical == nullptr) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -381,7 +381,7 @@ SIM_DRIVER(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle,
            (void* shareableHandle, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType handleType,
             unsigned long long flags),
            (shareableHandle, handle, handleType, flags)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   const Physical* physical = FindHandle(handle);
   if (shareableHandle == nullptr || physical == nullptr || flags != 0 ||
       (physical->properties.requestedHandleTypes & handleType) == 0) {
@@ -408,7 +408,7 @@ SIM_DRIVER(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle,
 SIM_DRIVER(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle,
            (CUmemGenericAllocationHandle * handle, void* osHandle, CUmemAllocationHandleType shHandleType),
            (handle, osHandle, shHandleType)) {
-  SIM_USE_CONTEXT()
+  SIM_USE_WORLD()
   if (handle == nullptr || shHandleType != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -4,7 +4,7 @@
     replay.py TRACE --library build/release/libslipstream.so [--turns N] [--check] [--out FILE]
 
 A turn is a process of each: the driver (cudaMalloc, cudaFree), its stream-ordered pool (async: cudaMallocAsync,
-cudaFreeAsync), both pairs of calls under slipstream (segments, stream_ordered), and RMM's pool where the build has it
+cudaFreeAsync), the first pair under slipstream (segments), and RMM's pool where the build has it
 (-DSLIPSTREAM_RMM). All do what
 replay_allocations.cpp says. The table: ns of an allocation and of a free, the time of a replay over the driver's in
 the same turn (median, least to most), and peak live bytes over what the allocator says it reserved, and over what the
@@ -45,7 +45,6 @@ VARIANTS = {
     DRIVER: Variant("malloc"),
     "async": Variant("async"),
     "segments": Variant("malloc", "segments", "allocator.parked"),
-    "stream_ordered": Variant("async", "stream_ordered", "allocator.stream.freed"),
     "rmm": Variant("rmm"),
 }
 # Where the build has no RMM it is left out, unless it is asked for.

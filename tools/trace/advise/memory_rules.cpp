@@ -62,10 +62,16 @@ Verdict Fragmentation(const Facts& facts) {
     advice.finding = "Memory is reserved that nothing is in: requests of changing sizes do not fit what is free.";
     advice.evidence = {"at the peak of " + Bytes(pool.peak) + ", " + Bytes(idle) + " (" +
                        report::Percent(static_cast<double>(idle), static_cast<double>(pool.peak)) + ") was idle"};
+    // They reserve what is in use, in pages of 2 MiB.
+    const int64_t less = pool.peak - pool.peak_live;
+    if (less > 0) {
+      advice.evidence.push_back("by the recorded allocations expandable segments would have reserved " +
+                                Bytes(pool.peak_live) + " at most, " + Bytes(less) + " less");
+    }
     NameHolders(facts, pool.device, &advice);
     advice.why_unknown = "it costs memory, and time only when memory runs out";
-    advice.change = "Let slipstream be PyTorch's allocator, or use expandable segments.";
-    advice.snippet = "[allocator]\nmode = \"stream_ordered\"";
+    advice.change = "Have PyTorch keep its tensors in expandable segments, which grow and shrink by pages.";
+    advice.snippet = "[allocator]\nmode = \"expandable\"";
     advice.confidence = Confidence::kMedium;
     return Verdict::Say(advice);
   }

@@ -31,14 +31,6 @@ constexpr Rule kRules[] = {
     {"allocator.grown", Effect::kGrows, false},
     {"allocator.retried", Effect::kTriesAgain, false},
     {"allocator.passed.memory", Effect::kIsRefused, false},
-    {"allocator.stream.reused", Effect::kTakes, false},
-    {"allocator.stream.moved", Effect::kTakes, false},
-    {"allocator.stream.behind", Effect::kTakes, false},
-    {"allocator.stream.waited", Effect::kTakes, false},
-    {"allocator.stream.freed", Effect::kGives, false},
-    {"allocator.stream.trimmed", Effect::kReleases, false},
-    {"allocator.stream.grown", Effect::kGrows, false},
-    {"allocator.stream.passed.memory", Effect::kIsRefused, false},
 };
 
 // The driver gives more than 1 MiB in pieces of 2 MiB, and so the pool counts its idle blocks. Rounding up what leaves

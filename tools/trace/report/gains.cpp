@@ -37,7 +37,7 @@ void AddToSum(std::optional<int64_t>* sum, const std::optional<int64_t>& value) 
 }
 
 // Sizes matter little to a block, and all the more to a copy.
-bool AnySizeCompares(GainKind kind) { return kind == GainKind::kBlocks || kind == GainKind::kStreamOrderedBlocks; }
+bool AnySizeCompares(GainKind kind) { return kind == GainKind::kBlocks; }
 
 const char* WhatIsNotKnown(GainKind kind) {
   switch (kind) {
@@ -55,24 +55,17 @@ const char* WhatIsNotKnown(GainKind kind) {
 }  // namespace
 
 const char* NameOf(GainKind kind) {
-  static constexpr const char* kNames[kGainKinds] = {"skipped_synchronizations",
-                                                     "copies_to_device",
-                                                     "copies_to_host",
-                                                     "kept_blocks",
-                                                     "kept_stream_ordered_blocks",
-                                                     "waits_made_up_for",
-                                                     "given_back_and_tried_again"};
+  static constexpr const char* kNames[kGainKinds] = {"skipped_synchronizations", "copies_to_device",
+                                                     "copies_to_host",           "kept_blocks",
+                                                     "waits_made_up_for",        "given_back_and_tried_again"};
   return kNames[static_cast<size_t>(kind)];
 }
 
 const char* LabelOf(GainKind kind) {
-  static constexpr const char* kLabels[kGainKinds] = {"synchronizations skipped",
-                                                      "copies to the device promoted",
-                                                      "copies to the host promoted",
-                                                      "blocks from the pool, and kept",
-                                                      "stream-ordered blocks from the heap, and kept",
-                                                      "waits made up for in other calls",
-                                                      "memory given back, allocations tried again"};
+  static constexpr const char* kLabels[kGainKinds] = {
+      "synchronizations skipped",         "copies to the device promoted",
+      "copies to the host promoted",      "blocks from the pool, and kept",
+      "waits made up for in other calls", "memory given back, allocations tried again"};
   return kLabels[static_cast<size_t>(kind)];
 }
 
@@ -119,10 +112,8 @@ Gains::Role Gains::RoleOf(const std::string& decision) {
   if (!name.starts_with(kAllocator)) return Role::kNone;
   name.remove_prefix(kAllocator.size());
   if (IsOneOf(name, {"reused", "reused.behind", "parked"})) return Role::kBlock;
-  if (name == "grown" || name.starts_with("passed.") || name.starts_with("freed.")) return Role::kDriverBlock;
-  if (IsOneOf(name, {"stream.reused", "stream.moved", "stream.behind", "stream.freed"})) return Role::kStreamBlock;
-  // "stream.grown" is the heap's own way to grow, which says nothing about the program's call.
-  return name.starts_with("stream.passed.") ? Role::kDriverStreamBlock : Role::kNone;
+  return name == "grown" || name.starts_with("passed.") || name.starts_with("freed.") ? Role::kDriverBlock
+                                                                                      : Role::kNone;
 }
 
 bool Gains::IsCopy(Role role) {
@@ -141,9 +132,6 @@ GainKind Gains::KindOf(Role role) {
     case Role::kBlock:
     case Role::kDriverBlock:
       return GainKind::kBlocks;
-    case Role::kStreamBlock:
-    case Role::kDriverStreamBlock:
-      return GainKind::kStreamOrderedBlocks;
     default:
       return GainKind::kSynchronizations;
   }
@@ -231,14 +219,13 @@ void Gains::SetMeasured(const ProcessReport& process, GainsReport* report) const
 GainsReport Gains::Make(const ProcessReport& process) const {
   GainsReport report;
   report.rows = rows_;
-  for (const GainKind kind :
-       {GainKind::kCopiesToDevice, GainKind::kCopiesToHost, GainKind::kBlocks, GainKind::kStreamOrderedBlocks}) {
+  for (const GainKind kind : {GainKind::kCopiesToDevice, GainKind::kCopiesToHost, GainKind::kBlocks}) {
     Estimate(kind, &report.rows[static_cast<size_t>(kind)]);
   }
   GainRow& given_back = report.rows[static_cast<size_t>(GainKind::kGivenBack)];
   for (const DecisionReport& decision : process.decisions) {
-    if (!IsOneOf(decision.name, {"allocator.trimmed", "allocator.reclaimed", "allocator.retried",
-                                 "allocator.stream.trimmed", "transfer.gave_back"})) {
+    if (!IsOneOf(decision.name,
+                 {"allocator.trimmed", "allocator.reclaimed", "allocator.retried", "transfer.gave_back"})) {
       continue;
     }
     given_back.calls += decision.calls;

@@ -23,15 +23,14 @@ namespace slipstream::report {
 struct ProcessReport;
 
 enum class GainKind : uint8_t {
-  kSynchronizations,     // skipped
-  kCopiesToDevice,       // promoted
-  kCopiesToHost,         // promoted
-  kBlocks,               // cudaMalloc and cudaFree that the pool answered
-  kStreamOrderedBlocks,  // likewise of stream-ordered memory
-  kLaterWaits,           // made up for in calls that do not wait by themselves
-  kGivenBack,            // memory given back to the driver, allocations tried again
+  kSynchronizations,  // skipped
+  kCopiesToDevice,    // promoted
+  kCopiesToHost,      // promoted
+  kBlocks,            // cudaMalloc and cudaFree that the pool answered
+  kLaterWaits,        // made up for in calls that do not wait by themselves
+  kGivenBack,         // memory given back to the driver, allocations tried again
 };
-inline constexpr size_t kGainKinds = 7;
+inline constexpr size_t kGainKinds = 6;
 
 // Below zero: lost. Of the measured time, if nothing else is said.
 struct GainRow {
@@ -101,11 +100,9 @@ class Gains {
     kToDevice,
     kToHost,
     kBlock,
-    kStreamBlock,
     kToDeviceLeftAlone,
     kToHostLeftAlone,
     kDriverBlock,
-    kDriverStreamBlock,
   };
   struct Served {
     uint64_t calls = 0;

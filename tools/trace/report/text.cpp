@@ -512,7 +512,7 @@ std::string HeldMemory(const ProcessReport& process, size_t columns) {
       text +=
           Wrapped(columns,
                   "  PyTorch asks cudaMalloc for segments and cuts tensors out of them: the line of one is the line "
-                  "that made it ask. Each tensor has its own under allocator.mode = \"stream_ordered\".");
+                  "that made it ask. Each tensor has its own with PYTORCH_ALLOC_CONF=backend:cudaMallocAsync.");
     }
   }
   if (text.empty()) return text;

@@ -50,7 +50,6 @@ constexpr DecisionWords kDecisionWords[] = {
     {"allocator.passed.", "allocation left alone"},
     {"allocator.parked", "free"},
     {"allocator.freed.", "free left alone"},
-    {"allocator.stream.freed", "free"},
 };
 
 // "allocation from the pool"; what this build knows nothing about is shown as it is spelled.
