@@ -45,7 +45,7 @@ def fields():
     for step in range(STEPS):
         rows = []
         for number in range(80):
-            rows.append(torch.full((8,), step + number).cuda())  # fields: many-small-copies
+            rows.append(torch.full((8,), step * 80 + number).cuda())  # fields: many-small-copies
         model.forward(model.tensors[0])
 
 
@@ -66,7 +66,8 @@ def data():
     """Makes each batch where the device waits for it."""
     model = Model()
     text = b"x" * 100_000
-    for step in range(STEPS):
+    # Long enough for several looks at who runs, on a machine with other work too: rules about workers need one.
+    for step in range(8 * STEPS):
         for _ in range(30):
             text = hashlib.sha256(text).digest() * 3000
         batch = torch.full((256, 1024), step).cuda()  # data: loader-in-process
