@@ -65,11 +65,12 @@ Block* DevicePool::List::UnlinkPending(Block* before) {
 
 // Of those that have passed first.
 template <typename Wanted>
-Block* DevicePool::List::TakeFirst(const Wanted& wanted) {
+Block* DevicePool::List::TakeFirst(const Wanted& wanted, Which which) {
   Block* before = nullptr;
   for (Block* block = passed; block != nullptr; before = block, block = block->next) {
     if (wanted(*block)) return UnlinkPassed(before);
   }
+  if (which == Which::kPassed) return nullptr;
   before = nullptr;
   for (Block* block = pending; block != nullptr; before = block, block = block->next) {
     if (wanted(*block)) return UnlinkPending(before);
@@ -113,7 +114,7 @@ Block* DevicePool::Take(size_t from, size_t bytes, size_t most) {
     if (!shard.MayHave(index)) continue;
     List& list = shard.lists[index];
     const std::lock_guard lock(list.mutex);
-    if (Block* const found = list.TakeFirst(fits)) {
+    if (Block* const found = list.TakeFirst(fits, Which::kAll)) {
       if (list.empty()) shard.Empty(index);
       Uncount(*found);
       return found;
@@ -122,10 +123,10 @@ Block* DevicePool::Take(size_t from, size_t bytes, size_t most) {
   return nullptr;
 }
 
-Block* DevicePool::TakeOlderThan(uint64_t time_ns) {
+Block* DevicePool::TakeOlderThan(uint64_t time_ns, Which which) {
   Block* found = nullptr;
-  ForEachList([&found, time_ns](List& list) {
-    found = list.TakeFirst([time_ns](const Block& block) { return block.idle_since_ns < time_ns; });
+  ForEachList([&found, time_ns, which](List& list) {
+    found = list.TakeFirst([time_ns](const Block& block) { return block.idle_since_ns < time_ns; }, which);
     return found == nullptr;
   });
   if (found != nullptr) Uncount(*found);
@@ -150,7 +151,8 @@ bool DevicePool::AwaitMove(uint32_t seen) {
 }
 
 void DevicePool::Clear() {
-  while (TakeOlderThan(UINT64_MAX) != nullptr) {
+  quiet_free_.Forget();
+  while (TakeOlderThan(UINT64_MAX, Which::kAll) != nullptr) {
   }
   const std::lock_guard lock(fences_mutex_);
   spare_fences_.clear();

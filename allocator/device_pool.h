@@ -21,13 +21,15 @@
 #include "allocator/block.h"
 #include "allocator/reports.h"
 #include "allocator/size_class.h"
+#include "cuda/driver.h"
+#include "cuda/quiet_free.h"
 
 namespace slipstream::allocator {
 
 class DevicePool {
  public:
-  DevicePool(CUdevice device, CUcontext context, size_t total_bytes)
-      : device_(device), total_bytes_(total_bytes), context_(context) {}
+  DevicePool(const cuda::Driver& driver, CUdevice device, CUcontext context, size_t total_bytes)
+      : device_(device), total_bytes_(total_bytes), context_(context), quiet_free_(driver) {}
   DevicePool(const DevicePool&) = delete;
   DevicePool& operator=(const DevicePool&) = delete;
 
@@ -47,8 +49,10 @@ class DevicePool {
   Block* Take(size_t shard, size_t bytes, size_t most);
   // From the first shard that has one.
   Block* Take(size_t bytes, size_t most);
+  // Which idle blocks: of others work may still be on the memory.
+  enum class Which : uint8_t { kAll, kPassed };
   // Blocks that became idle before the time, one after the other; null: no more.
-  Block* TakeOlderThan(uint64_t time_ns);
+  Block* TakeOlderThan(uint64_t time_ns, Which which);
   // Asks passed(block) of each idle block that was not seen to have passed; it is called with a list's lock held.
   template <typename Passed>
   void Refresh(const Passed& passed) {
@@ -129,6 +133,19 @@ class DevicePool {
   }
   void GaveToDriver(size_t bytes) { driver_free_.fetch_add(bytes, std::memory_order_relaxed); }
 
+  // What the driver will take by itself, by what it is for, and in all.
+  void SetAside(int kind, size_t bytes) {
+    set_aside_[static_cast<size_t>(kind)].store(bytes, std::memory_order_relaxed);
+  }
+  size_t set_aside() const {
+    size_t sum = 0;
+    for (const std::atomic<size_t>& bytes : set_aside_) sum += bytes.load(std::memory_order_relaxed);
+    return sum;
+  }
+
+  // By which its blocks go back to the driver.
+  cuda::QuietFree& quiet_free() { return quiet_free_; }
+
   // When its figures were last reported.
   std::atomic<uint64_t> reported_ns{0};
 
@@ -146,7 +163,7 @@ class DevicePool {
     Block* UnlinkPassed(Block* before);
     Block* UnlinkPending(Block* before);
     template <typename Wanted>
-    Block* TakeFirst(const Wanted& wanted);
+    Block* TakeFirst(const Wanted& wanted, Which which);
   };
   struct Shard {
     std::array<List, kSizeClasses> lists;
@@ -188,6 +205,7 @@ class DevicePool {
   const CUdevice device_;
   const size_t total_bytes_;
   std::atomic<CUcontext> context_;
+  cuda::QuietFree quiet_free_;
   std::array<Shard, kShards> shards_;
   std::atomic<uint32_t> moving_{0};  // threads
   std::atomic<uint32_t> moves_{0};
@@ -199,6 +217,7 @@ class DevicePool {
   std::atomic<bool> unused_{true};
   std::atomic<size_t> driver_free_{0};
   std::atomic<uint64_t> asked_ns_{0};
+  std::array<std::atomic<size_t>, 3> set_aside_{};
   std::atomic<uint64_t> live_bytes_{0};
   std::atomic<uint64_t> idle_bytes_{0};
   std::atomic<uint64_t> parked_bytes_{0};

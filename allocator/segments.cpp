@@ -51,7 +51,7 @@ DevicePool* Segments::PoolOfCurrent() {
     pool->SetContext(context);  // the device was reset
     return pool;
   }
-  auto* const made = new (std::nothrow) DevicePool(device, context, total);
+  auto* const made = new (std::nothrow) DevicePool(driver_, device, context, total);
   if (made == nullptr) return nullptr;
   made->DriverSaid(free, cuda::NowNs());
   if (pools_[device].compare_exchange_strong(pool, made, std::memory_order_acq_rel)) return made;
@@ -179,7 +179,7 @@ void Segments::Reserve(DevicePool& pool) {
   const DevicePool::Move move(pool);
   const size_t taken = TakenFromDriver(bytes);
   for (size_t count = policy_.pre_reserve / bytes; count != 0; --count) {
-    if (pool.idle_bytes() + taken > MostIdle(pool) || pool.driver_free() < policy_.keep_free + taken) break;
+    if (pool.idle_bytes() + taken > MostIdle(pool) || pool.driver_free() < KeepFree(pool) + taken) break;
     Block* block = nullptr;
     uint64_t driver_ns = 0;
     if (Grow(pool, bytes, &block, &driver_ns) != CUDA_SUCCESS) break;
@@ -224,7 +224,7 @@ void Segments::Report(DevicePool& pool, bool at_once) {
 
 // Completed blocks first, then the driver, then a block behind a wait of the device, then what the driver has when it
 // has got back what is idle here.
-void* Segments::Take(size_t bytes) {
+void* Segments::Take(size_t bytes, bool* by_driver) {
   if (!Alive()) return nullptr;
   if (!contexts_.Find()) {
     if (contexts_.driver_is_old()) Count(Decision::kPassedDriver, bytes);
@@ -245,7 +245,10 @@ void* Segments::Take(size_t bytes) {
       Count(Decision::kPassedCapture, bytes);
       return nullptr;
     }
-    if (found.block != nullptr) return HandOut(*pool, found.block, Decision::kReused);
+    if (found.block != nullptr) {
+      *by_driver = round != 0;
+      return HandOut(*pool, found.block, Decision::kReused);
+    }
     if (found.broken) return nullptr;  // the program's call finds out
     own += found.pending;
     if (policy_.pre_reserve != 0 && pool->FirstUse()) {
@@ -317,7 +320,7 @@ size_t Segments::MostIdle(const DevicePool& pool) const {
 Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   if (block.shared.load(std::memory_order_relaxed) && !Broken(Mutant::kS33)) return Decision::kFreedShared;
   if (pool.idle_bytes() + TakenFromDriver(block.bytes) > MostIdle(pool)) return Decision::kFreedCap;
-  if (pool.driver_free() < policy_.keep_free && !Broken(Mutant::kS36Reserve)) {
+  if (pool.driver_free() < KeepFree(pool) && !Broken(Mutant::kS36Reserve)) {
     return Decision::kFreedReserve;
   }
   if (!trimmer_.Start()) return Decision::kFreedThread;
@@ -367,6 +370,11 @@ Segments::Freed Segments::Park(void* memory) {
   pool->Moved();
   trimmer_.MemoryIsIdle();
   return Freed::kParked;
+}
+
+void Segments::SetAside(int kind, size_t bytes) {
+  if (!Alive() || !contexts_.there()) return;
+  if (DevicePool* const pool = PoolOfCurrent()) pool->SetAside(kind, bytes);
 }
 
 bool Segments::GiveBack(CUdevice device) {

@@ -28,6 +28,7 @@
 #include "allocator/driver_times.h"
 #include "allocator/reports.h"
 #include "allocator/trimmer.h"
+#include "cuda/clock.h"
 #include "cuda/contexts.h"
 #include "cuda/driver.h"
 #include "cuda/ledger.h"
@@ -43,11 +44,12 @@ class Segments {
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
-  // cudaMalloc. `real(address, bytes)` makes the program's call.
+  // cudaMalloc. `real(address, bytes)` makes the program's call. *by_driver: the driver may have less now.
   template <typename Real>
-  cudaError_t Allocate(const Real& real, void** address, size_t bytes) {
+  cudaError_t Allocate(const Real& real, void** address, size_t bytes, bool* by_driver) {
+    *by_driver = true;
     if (address == nullptr || bytes == 0) return real(address, bytes);
-    if (void* const block = Take(bytes)) {
+    if (void* const block = Take(bytes, by_driver)) {
       *address = block;
       return cudaSuccess;
     }
@@ -69,12 +71,19 @@ class Segments {
       case Freed::kNot:
         break;
     }
-    return real(address);
+    const uint64_t start = cuda::NowNs();
+    const cudaError_t result = real(address);
+    if (result == cudaSuccess) frees_.Took(cuda::NowNs() - start);
+    return result;
   }
 
   // An allocation that does not come from the pool found no memory on the device: the driver gets back what is idle
   // (S36). False: there was nothing, so that another attempt ends as the first.
   bool GiveBack(CUdevice device = cuda::kCurrentDevice);
+
+  // The driver will take so many bytes of the current device by itself, for what `kind` says (a cudaLimit below 3):
+  // they are left to it, besides what the policy leaves.
+  void SetAside(int kind, size_t bytes);
 
   // After a cudaMemGetInfo that succeeded: idle memory is free for the program (S32).
   void AddIdle(size_t* free, const size_t* total);
@@ -132,7 +141,7 @@ class Segments {
   void Report(DevicePool& pool, bool at_once);
 
   // -- allocations
-  void* Take(size_t bytes);
+  void* Take(size_t bytes, bool* by_driver);
   void Adopt(void* address, size_t bytes);
   DevicePool* PoolOfCurrent();
   DevicePool* PoolOf(CUdevice device) const;
@@ -152,6 +161,8 @@ class Segments {
   Freed Park(void* address);
   Decision WhyNotPark(const DevicePool& pool, const Block& block);
   size_t MostIdle(const DevicePool& pool) const;
+  // Memory of the device that idle blocks leave to the driver.
+  size_t KeepFree(const DevicePool& pool) const { return policy_.keep_free + pool.set_aside(); }
   bool Fence(DevicePool& pool, Block* block);
   bool Passed(Block* block, bool* broken);
 
@@ -160,7 +171,8 @@ class Segments {
 
   // -- memory that goes back to the driver (segments_trim.cpp)
   bool GiveBack(DevicePool& pool);
-  size_t Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why);
+  size_t Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why,
+                 DevicePool::Which which = DevicePool::Which::kAll);
   void Delete(Block* block);
   void Trim();
   bool AnythingIdle();

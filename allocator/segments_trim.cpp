@@ -28,30 +28,35 @@ void Segments::Delete(Block* block) {
 }
 
 // Releases idle blocks of before the time until `enough_bytes` are released. Returns how many bytes were.
-size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why) {
+//
+// Nothing here waits for more than the program's own free of the block would have (S73): for the work up to that free,
+// and not even for that where only blocks that are known to have passed are wanted.
+size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough_bytes, Decision why,
+                         DevicePool::Which which) {
   const DevicePool::Move move(pool);
   const cuda::InContext in(driver_, pool.context());
+  const bool trims = why == Decision::kTrimmed;
   size_t released = 0;
   while (released < enough_bytes) {
-    Block* const block = pool.TakeOlderThan(older_than_ns);
+    Block* const block = pool.TakeOlderThan(older_than_ns, which);
     if (block == nullptr) break;
     const CUdeviceptr address = block->address;
     const size_t bytes = block->bytes;
-    const bool ours = IsWhatItWas(*block);
+    const bool ours = IsWhatItWas(*block) && (block->passed || block->fences.Wait(contexts_));
     Delete(block);  // first: the driver may give the address out again at once
     if (!ours) continue;
     // S55: no lock is held here.
     std::unique_lock<std::mutex> held;
     if (Broken(Mutant::kS55)) held = pool.LockFences();
-    const uint64_t start = cuda::NowNs();
-    if (driver_.cuMemFree(address) != CUDA_SUCCESS) continue;
-    frees_.Took(cuda::NowNs() - start);
+    if (!pool.quiet_free().Free(address)) continue;
     released += TakenFromDriver(bytes);
     pool.GaveToDriver(TakenFromDriver(bytes));
-    if (why == Decision::kTrimmed) pool.CountTrim();
+    if (trims) pool.CountTrim();
     Count(why, bytes);
   }
-  if (released != 0) pool.Moved();
+  if (released == 0) return 0;
+  pool.quiet_free().Finish();
+  pool.Moved();
   return released;
 }
 
@@ -60,13 +65,13 @@ size_t Segments::Reclaim(DevicePool& pool, uint64_t older_than_ns, size_t enough
 // some time.
 void Segments::KeepReserve(DevicePool& pool) {
   const uint64_t now = cuda::NowNs();
-  const bool plenty = pool.driver_free() / 2 > policy_.keep_free + pool.total_bytes() / kShort;
+  const bool plenty = pool.driver_free() / 2 > KeepFree(pool) + pool.total_bytes() / kShort;
   if (plenty && now - pool.asked_ns() < kAskNs) return;
   size_t free = 0;
   size_t total = 0;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
   pool.DriverSaid(free, now);
-  if (free >= policy_.keep_free || pool.idle_bytes() == 0 || Broken(Mutant::kS36Reserve)) return;
+  if (free >= KeepFree(pool) || pool.idle_bytes() == 0 || Broken(Mutant::kS36Reserve)) return;
   trimmer_.TrimNow();
 }
 
@@ -84,10 +89,11 @@ void Segments::Trim() {
     size_t free = 0;
     size_t total = 0;
     if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS) return;
-    const bool reserve = free < policy_.keep_free && !Broken(Mutant::kS36Reserve);
-    if (reserve) Reclaim(pool, UINT64_MAX, policy_.keep_free - free, Decision::kTrimmed);
+    const bool reserve = free < KeepFree(pool) && !Broken(Mutant::kS36Reserve);
+    if (reserve) Reclaim(pool, UINT64_MAX, KeepFree(pool) - free, Decision::kTrimmed);
     const uint64_t now = cuda::NowNs();
-    if (now > decay_ns && !Broken(Mutant::kS36Decay)) Reclaim(pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed);
+    if (now > decay_ns && !Broken(Mutant::kS36Decay))
+      Reclaim(pool, now - decay_ns, SIZE_MAX, Decision::kTrimmed, DevicePool::Which::kPassed);
     if (driver_.cuMemGetInfo(&free, &total) == CUDA_SUCCESS) pool.DriverSaid(free, cuda::NowNs());
     Report(pool, true);
   });

@@ -33,6 +33,7 @@ namespace slipstream::cuda {
   ROW(cuGraphNodeGetType, cuGraphNodeGetType)                       \
   ROW(cuMemAlloc, cuMemAlloc_v2)                                    \
   ROW(cuMemFree, cuMemFree_v2)                                      \
+  ROW(cuMemFreeAsync, cuMemFreeAsync)                               \
   ROW(cuMemGetAddressRange, cuMemGetAddressRange_v2)                \
   ROW(cuMemGetInfo, cuMemGetInfo_v2)                                \
   ROW(cuMemHostRegister, cuMemHostRegister_v2)                      \
@@ -43,10 +44,12 @@ namespace slipstream::cuda {
   ROW(cuPointerGetAttribute, cuPointerGetAttribute)                 \
   ROW(cuPointerGetAttributes, cuPointerGetAttributes)               \
   ROW(cuStreamCreate, cuStreamCreate)                               \
+  ROW(cuStreamDestroy, cuStreamDestroy_v2)                          \
   ROW(cuStreamGetCtx, cuStreamGetCtx)                               \
   ROW(cuStreamGetFlags, cuStreamGetFlags)                           \
   ROW(cuStreamIsCapturing, cuStreamIsCapturing)                     \
   ROW(cuStreamQuery, cuStreamQuery)                                 \
+  ROW(cuStreamSynchronize, cuStreamSynchronize)                     \
   ROW(cuStreamWaitEvent, cuStreamWaitEvent)                         \
   ROW(cuThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode)
 

@@ -65,6 +65,10 @@ namespace slipstream {
   ROW(kS65, "S65", "threads with work of their own are not looked at")                                          \
   ROW(kS66, "S66", "functions of a runtime that nobody knows are no reason to stand aside")                     \
   ROW(kS67, "S67", "what memory is left is not looked at")                                                      \
+  ROW(kS70, "S70", "the driver's functions are not watched at the level of the runtime")                        \
+  ROW(kS71, "S71", "work that is submitted by the driver's functions ends no claim to a synchronization")       \
+  ROW(kS73, "S73", "memory is given back by calls that wait for the device")                                    \
+  ROW(kS72, "S72", "what another preloaded library wraps is not looked at")                                     \
   ROW(kAsleepSoon, "AsleepSoon", "none is broken: effects on host memory are soon not recorded any more")       \
   ROW(kR1, "R1", "a policy rule's `promote` is not looked at")                                                  \
   ROW(kR2, "R2", "a policy rule's `skip_synchronize` is not looked at")                                         \

@@ -55,13 +55,9 @@ cudaError_t AllocatesAs(allocator::Segments& pool, const Engines& engines, const
                         void** memory, size_t bytes) {
   engines.OtherCall();
   bool by_driver = false;
-  const auto seen = [&next, &by_driver](auto... arguments) {
-    by_driver = true;
-    return next(arguments...);
-  };
-  cudaError_t result = pool.Allocate(seen, memory, bytes);
+  cudaError_t result = pool.Allocate(next, memory, bytes, &by_driver);
   // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
-  if (AgainAfter<kId>(result, pool, engines, real)) result = pool.Allocate(seen, memory, bytes);
+  if (AgainAfter<kId>(result, pool, engines, real)) result = pool.Allocate(next, memory, bytes, &by_driver);
   if (by_driver) engines.AfterAllocation();
   return result;
 }
@@ -99,6 +95,30 @@ struct CreatesMemory : Row {
     }
     const CUdevice device = properties->location.id;
     return AgainAfter<kId>(result, pool, engines, real, device) ? next(handle, bytes, properties, flags) : result;
+  }
+};
+
+// The size of a heap, or of a buffer, that the driver takes at a launch to come, where nobody could give memory back:
+// what is idle goes back now, and as much stays free.
+struct SetsLimit : Row {
+  template <typename Next, typename Limit>
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void*, const Next& next, Limit limit,
+                          size_t value) {
+    const cudaError_t result = next(limit, value);
+    if (result != cudaSuccess) return result;
+    switch (static_cast<int>(limit)) {  // the two enumerations have the same numbers
+      case cudaLimitMallocHeapSize:
+      case cudaLimitPrintfFifoSize:
+        pool.SetAside(static_cast<int>(limit), value);
+        [[fallthrough]];
+      case cudaLimitStackSize:
+        (void)pool.GiveBack();
+        (void)engines.GiveBackDeviceStaging(cuda::kCurrentDevice);
+        break;
+      default:
+        break;
+    }
+    return result;
   }
 };
 
@@ -180,6 +200,14 @@ UNPOOLED(cudaMallocAsync)
 UNPOOLED(cudaMallocAsync_ptsz)
 UNPOOLED(cudaMallocFromPoolAsync)
 UNPOOLED(cudaMallocFromPoolAsync_ptsz)
+UNPOOLED(cudaGraphInstantiate)
+UNPOOLED(cudaGraphInstantiateWithFlags)
+UNPOOLED(cudaGraphInstantiateWithParams)
+UNPOOLED(cudaGraphInstantiateWithParams_ptsz)
+UNPOOLED(cudaGraphLaunch)
+UNPOOLED(cudaGraphLaunch_ptsz)
+UNPOOLED(cudaGraphUpload)
+UNPOOLED(cudaGraphUpload_ptsz)
 UNPOOLED(cuMemAlloc_v2)
 UNPOOLED(cuMemAllocPitch_v2)
 UNPOOLED(cuMemAllocManaged)
@@ -190,6 +218,15 @@ UNPOOLED(cuMemAllocAsync)
 UNPOOLED(cuMemAllocAsync_ptsz)
 UNPOOLED(cuMemAllocFromPoolAsync)
 UNPOOLED(cuMemAllocFromPoolAsync_ptsz)
+UNPOOLED(cuGraphInstantiate_v1)
+UNPOOLED(cuGraphInstantiate_v2)
+UNPOOLED(cuGraphInstantiateWithFlags)
+UNPOOLED(cuGraphInstantiateWithParams)
+UNPOOLED(cuGraphInstantiateWithParams_ptsz)
+UNPOOLED(cuGraphLaunch)
+UNPOOLED(cuGraphLaunch_ptsz)
+UNPOOLED(cuGraphUpload)
+UNPOOLED(cuGraphUpload_ptsz)
 #undef UNPOOLED
 template <>
 struct Unpooled<tracer::HookId::cuMemCreate>
@@ -217,7 +254,18 @@ ALLOCATES_BESIDE(cudaMallocAsync)
 ALLOCATES_BESIDE(cudaMallocAsync_ptsz)
 ALLOCATES_BESIDE(cudaMallocFromPoolAsync)
 ALLOCATES_BESIDE(cudaMallocFromPoolAsync_ptsz)
+// Where a graph has memory of its own, it is taken at one of these.
+ALLOCATES_BESIDE(cudaGraphInstantiate)
+ALLOCATES_BESIDE(cudaGraphInstantiateWithFlags)
+ALLOCATES_BESIDE(cudaGraphInstantiateWithParams)
+ALLOCATES_BESIDE(cudaGraphInstantiateWithParams_ptsz)
+ALLOCATES_BESIDE(cudaGraphLaunch)
+ALLOCATES_BESIDE(cudaGraphLaunch_ptsz)
+ALLOCATES_BESIDE(cudaGraphUpload)
+ALLOCATES_BESIDE(cudaGraphUpload_ptsz)
 #undef ALLOCATES_BESIDE
+template <>
+struct AllocatorHook<tracer::HookId::cudaDeviceSetLimit> : pooled::SetsLimit {};
 template <>
 struct AllocatorHook<tracer::HookId::cudaFree> : pooled::Frees {};
 template <>

@@ -311,6 +311,7 @@ struct EndsCapture : Row {
 
 template <bool kPerThread>
 struct SynchronizesStream : Row {
+  using Watched = Waits<kPerThread>;
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream) {
     if (engines.transfer != nullptr && engines.transfer->SkipStreamSynchronize(stream, kPerThread)) return cudaSuccess;

@@ -14,7 +14,7 @@ constinit thread_local const void* t_driver_caller = nullptr;
 
 namespace {
 
-enum class Kind : uint32_t { kProgram, kTool, kKeepsOrder };
+enum class Kind : uint32_t { kProgram, kTool, kKeepsOrder, kRuntime };
 
 bool BeginsWithAny(std::string_view name, std::initializer_list<std::string_view> beginnings) {
   for (const std::string_view beginning : beginnings) {
@@ -29,6 +29,7 @@ Kind KindOf(std::string_view file) {
     return Kind::kTool;
   }
   if (BeginsWithAny(file, {"libcublas", "libcudnn", "libnccl", "libnvshmem"})) return Kind::kKeepsOrder;
+  if (file.starts_with("libcudart.so")) return Kind::kRuntime;
   return Kind::kProgram;
 }
 
@@ -75,6 +76,11 @@ Kind KindAt(const void* address) {
 
 bool IsToolOfCuda(const void* address) { return KindAt(address) == Kind::kTool; }
 
-bool KeepsItsOwnOrder(const void* address) { return KindAt(address) != Kind::kProgram; }
+bool IsSharedRuntime(const void* address) { return KindAt(address) == Kind::kRuntime; }
+
+bool KeepsItsOwnOrder(const void* address) {
+  const Kind kind = KindAt(address);
+  return kind == Kind::kTool || kind == Kind::kKeepsOrder;
+}
 
 }  // namespace slipstream::shim

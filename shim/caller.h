@@ -10,6 +10,9 @@ namespace slipstream::shim {
 // CUPTI, the sanitizer, and what the Nsight tools load into a process: what they ask of CUDA is not the program's.
 bool IsToolOfCuda(const void* address);
 
+// A libcudart, whose calls of the driver are made inside the program's calls of the runtime.
+bool IsSharedRuntime(const void* address);
+
 // A library that sees to its own order (S11): where it uses mapped memory or shares its own, it waits for what it has
 // to wait for, whatever the program does. cuBLAS, cuDNN, NCCL, NVSHMEM and the tools above.
 bool KeepsItsOwnOrder(const void* address);

@@ -17,6 +17,7 @@ namespace slipstream::shim {
 namespace pooled {
 
 struct AllocatesAddress : Row {
+  using Watched = AllocatesBeside<tracer::HookId::cuMemAlloc_v2>;
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                           CUdeviceptr* memory, size_t bytes) {
@@ -30,6 +31,7 @@ struct AllocatesAddress : Row {
 };
 
 struct FreesAddress : Row {
+  using Watched = NoRow;
   template <typename Next>
   static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                           CUdeviceptr memory) {
@@ -92,6 +94,16 @@ ALLOCATES_BESIDE(cuMemAllocAsync)
 ALLOCATES_BESIDE(cuMemAllocAsync_ptsz)
 ALLOCATES_BESIDE(cuMemAllocFromPoolAsync)
 ALLOCATES_BESIDE(cuMemAllocFromPoolAsync_ptsz)
+ALLOCATES_BESIDE(cuGraphInstantiate_v1)
+ALLOCATES_BESIDE(cuGraphInstantiate_v2)
+ALLOCATES_BESIDE(cuGraphInstantiateWithFlags)
+ALLOCATES_BESIDE(cuGraphInstantiateWithParams)
+ALLOCATES_BESIDE(cuGraphInstantiateWithParams_ptsz)
+ALLOCATES_BESIDE(cuGraphLaunch)
+ALLOCATES_BESIDE(cuGraphLaunch_ptsz)
+ALLOCATES_BESIDE(cuGraphUpload)
+ALLOCATES_BESIDE(cuGraphUpload_ptsz)
+POOLED(cuCtxSetLimit, SetsLimit)
 POOLED(cuMemCreate, CreatesMemory<tracer::HookId::cuMemCreate>)
 POOLED(cuMemFree_v2, FreesAddress)
 POOLED(cuMemGetInfo_v2, CountsMemory)

@@ -17,13 +17,13 @@ namespace tracer = slipstream::tracer;
 
 #define SLIPSTREAM_PASS(...) __VA_OPT__(, ) __VA_ARGS__
 
-#define SLIPSTREAM_DRIVER_BODY(group, id, function, arguments, detail)                    \
-  {                                                                                       \
-    using Function = decltype(function);                                                  \
-    if (Function* const real = StraightDriver<tracer::HookId::id, Function>()) [[likely]] \
-      return real arguments;                                                              \
-    return RoutedDriver<tracer::HookGroup::group, tracer::HookId::id, Function>(          \
-        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments);   \
+#define SLIPSTREAM_DRIVER_BODY(group, id, function, arguments, detail)                                              \
+  {                                                                                                                 \
+    using Function = decltype(function);                                                                            \
+    if (Function* const real = StraightDriver<tracer::HookGroup::group, tracer::HookId::id, Function>()) [[likely]] \
+      return real arguments;                                                                                        \
+    return RoutedDriver<tracer::HookGroup::group, tracer::HookId::id, Function>(                                    \
+        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments);                             \
   }
 
 // Defined under its own name, so that the compiler holds the row against the header's declaration.
@@ -47,6 +47,20 @@ void* HookOfDriver(tracer::HookId id) {
 #include "shim/hooks.def"
     default:
       return nullptr;
+  }
+}
+
+bool IsWatched(tracer::HookId id) {
+  switch (id) {
+#define HOOK_DRIVER(group, function, parameters, arguments, detail) \
+  case tracer::HookId::function:                                    \
+    return kIsWatched<tracer::HookGroup::group, tracer::HookId::function>;
+#define HOOK_DRIVER_V1(group, function, parameters, arguments, detail) \
+  case tracer::HookId::function##_v1:                                  \
+    return kIsWatched<tracer::HookGroup::group, tracer::HookId::function##_v1>;
+#include "shim/hooks.def"
+    default:
+      return false;
   }
 }
 

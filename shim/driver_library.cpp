@@ -11,7 +11,6 @@
 #include "shim/caller.h"
 #include "shim/loaded_object.h"
 #include "shim/runtime.h"
-#include "shim/watched.h"
 
 namespace slipstream::shim {
 namespace {
@@ -69,6 +68,12 @@ void* DriverLibrary::OwnFunction(tracer::HookId id) {
   return function;
 }
 
+const char* DriverLibrary::WrapperOf(tracer::HookId id) {
+  void* const function = Function(id);
+  void* const own = OwnFunction(id);
+  return function == nullptr || own == nullptr || function == own ? "" : LoadedObject::At(function).name;
+}
+
 bool DriverLibrary::HasPrimaryContext(int device) {
   using GetState = CUresult(CUdevice, unsigned*, int*);
   static constinit std::atomic<GetState*> asked{nullptr};
@@ -90,7 +95,10 @@ void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
   for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
     const auto id = static_cast<tracer::HookId>(index);
     if (level == DriverLevel::kWatched && !IsWatched(id)) continue;
-    if (Function(id) == real || OwnFunction(id) == real) return IsToolOfCuda(caller) ? real : HookOfDriver(id);
+    if (Function(id) != real && OwnFunction(id) != real) continue;
+    // What a libcudart asks for is for its own calls, which are seen as the runtime's.
+    const bool is_inside = IsToolOfCuda(caller) || (level == DriverLevel::kWatched && IsSharedRuntime(caller));
+    return is_inside ? real : HookOfDriver(id);
   }
   return real;
 }

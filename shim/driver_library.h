@@ -27,9 +27,12 @@ class DriverLibrary {
   static void* Function(tracer::HookId id);
 
   // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the function seen
-  // (Runtime::LevelOfDriver, watched.h), it has one, and the caller is a program. `real` itself otherwise. Tools of
+  // (Runtime::LevelOfDriver, IsWatched), it has one, and the caller is a program. `real` itself otherwise. Tools of
   // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's.
   static void* InPlaceOf(void* real, const void* caller);
+
+  // As Resolver::WrapperOf, of libcuda's.
+  static const char* WrapperOf(tracer::HookId id);
 
   // Function(id) as it is known now, without looking for it. For the straight path.
   static void* Known(tracer::HookId id) { return functions_[tracer::Index(id)].load(std::memory_order_relaxed); }
@@ -52,6 +55,12 @@ class DriverLibrary {
 // The hook of a driver's function: the address that a program is given. Null for hooks of the runtime. Of
 // driver_entry.cpp.
 void* HookOfDriver(tracer::HookId id);
+
+// Whether the driver's function is seen at every `intercept.level` while an engine serves: what the engines defer is
+// settled, and what they withhold is given back, before a call that could notice, by whatever door it comes (S70); and
+// what is submitted is known (S71). At the level "runtime" such a call is neither counted nor recorded, and no engine
+// serves it. Of driver_entry.cpp.
+bool IsWatched(tracer::HookId id);
 
 // The exported names begin so, and a capital letter follows: "cuMemAlloc_v2". Not "cudaMalloc".
 constexpr bool IsDriverName(const char* name) {

@@ -52,11 +52,30 @@ struct DriverCopy {
   }
 };
 
+inline constexpr auto kDriverCopy = [](auto dst, auto src, size_t count, CUstream stream) {
+  return Enqueued{{AsPointer(dst), count, AsPointer(src), count}, stream};
+};
+
+// A copy that is left to the driver.
+template <bool kPerThread>
+struct CopiesUnserved : Row {
+  template <typename Real, typename Destination, typename Source>
+  static cudaError_t Call(const Engines& engines, const Real& real, Destination dst, Source src, size_t count,
+                          CUstream stream) {
+    return Touches<kDriverCopy>::Family<kPerThread>::Call(engines, real, dst, src, count, stream);
+  }
+  template <typename Real, typename Destination, typename Source>
+  static cudaError_t Call(const Engines& engines, const Real& real, Destination dst, Source src, size_t count) {
+    return BlockingCopy<kPerThread>::Call(engines, real, dst, src, count);
+  }
+};
+
 // The copy's direction is in its name; of cuMemcpy it is that of the pointers.
 template <tracer::HookId kId, cudaMemcpyKind kKind>
 struct CopiesByDriver {
   template <bool kPerThread>
   struct Family : Row {
+    using Watched = CopiesUnserved<kPerThread>;
     template <typename Real, typename Destination, typename Source>
     static cudaError_t Call(const Engines& engines, const Real&, Destination dst, Source src, size_t count,
                             CUstream stream) {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <tuple>
+#include <type_traits>
 
 #include "shim/allocator_hooks.h"
 #include "shim/caller.h"
@@ -23,7 +24,6 @@
 #include "shim/runtime.h"
 #include "shim/stream_of.h"
 #include "shim/transfer_hooks.h"
-#include "shim/watched.h"
 #include "tracer/span.h"
 
 namespace slipstream::shim {
@@ -91,20 +91,47 @@ const void* AddressOf(const DriverCall<Function>& call) {
 }
 
 // The call itself, by way of the engines that may have something to do around it.
-template <tracer::HookId kId, typename Real, typename... Arguments>
-[[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
+template <typename Transfer, typename Allocator, typename WithoutPool, typename Real, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t MakeBy(uint32_t recording, Real real, Arguments... arguments) {
   const auto around = [recording, real](Arguments... others) {
-    return recording & kRouteLedger ? TransferHook<kId>::Call(Runtime::engines(), real, others...) : real(others...);
+    return recording & kRouteLedger ? Transfer::Call(Runtime::engines(), real, others...) : real(others...);
   };
-  if constexpr (AllocatorHook<kId>::kHasRow) {
+  if constexpr (Allocator::kHasRow) {
     if (recording & kRouteAllocator) {
-      return AllocatorHook<kId>::Call(Runtime::allocator(), Runtime::engines(), AddressOf(real), around, arguments...);
+      return Allocator::Call(Runtime::allocator(), Runtime::engines(), AddressOf(real), around, arguments...);
     }
   }
-  if constexpr (Unpooled<kId>::kHasRow) {
-    if (recording & kRouteLedger) return Unpooled<kId>::Call(Runtime::engines(), AddressOf(real), around, arguments...);
+  if constexpr (WithoutPool::kHasRow) {
+    if (recording & kRouteLedger) {
+      return WithoutPool::Call(Runtime::engines(), AddressOf(real), around, arguments...);
+    }
   }
   return around(arguments...);
+}
+
+// What stands around a watched function of the driver (IsWatched): its kind's own `Watched`, where the kind would
+// serve.
+template <typename Kind>
+struct WatchedKind {
+  using Type = Kind;
+};
+template <typename Kind>
+requires requires { typename Kind::Watched; }
+struct WatchedKind<Kind> {
+  using Type = typename Kind::Watched;
+};
+
+template <tracer::HookId kId, typename Real, typename... Arguments>
+[[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
+  using Transfer = TransferHook<kId>;
+  using Allocator = AllocatorHook<kId>;
+  using WatchedTransfer = typename WatchedKind<Transfer>::Type;
+  using WatchedAllocator = typename WatchedKind<Allocator>::Type;
+  if constexpr (!std::is_same_v<Transfer, WatchedTransfer> || !std::is_same_v<Allocator, WatchedAllocator>) {
+    if (recording & kRouteWatched)
+      return MakeBy<WatchedTransfer, WatchedAllocator, Unpooled<kId>>(recording, real, arguments...);
+  }
+  return MakeBy<Transfer, Allocator, Unpooled<kId>>(recording, real, arguments...);
 }
 
 // Whether a call that succeeds has submitted work to a stream, which a hold of the whole context would keep waiting.
@@ -114,6 +141,14 @@ inline constexpr bool kSubmits =
     kId == tracer::HookId::cudaGraphLaunch || kId == tracer::HookId::cudaGraphLaunch_ptsz ||
     kId == tracer::HookId::cuGraphLaunch || kId == tracer::HookId::cuGraphLaunch_ptsz;
 
+// A look-up is no use of CUDA: a static runtime makes hundreds when it is first used. It is neither counted nor
+// recorded, and stands between nothing and nothing.
+constexpr bool IsLookup(tracer::HookGroup group) { return group == tracer::HookGroup::kLookup; }
+
+template <tracer::HookGroup kGroup, tracer::HookId kId>
+inline constexpr bool kIsWatched = IsLookup(kGroup) || kSubmits<kGroup, kId> || TransferHook<kId>::kHasRow
+                                   || AllocatorHook<kId>::kHasRow || Unpooled<kId>::kHasRow;
+
 constexpr bool IsAboutMemory(tracer::HookGroup group) {
   return group == tracer::HookGroup::kAllocate || group == tracer::HookGroup::kFree;
 }
@@ -121,6 +156,7 @@ constexpr bool IsAboutMemory(tracer::HookGroup group) {
 // The same; the engines hear of what was submitted (S65).
 template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t MakeKnown(uint32_t recording, Real real, Arguments... arguments) {
+  if (kSubmits<kGroup, kId> && recording & kRouteWatched && Broken(Mutant::kS71)) return real(arguments...);
   const cudaError_t result = Make<kId>(recording, real, arguments...);
   if constexpr (kSubmits<kGroup, kId>) {
     if (result == cudaSuccess && recording & kRouteLedger) Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
@@ -147,10 +183,6 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Call, typename 
   span.Close(done, failed, static_cast<int32_t>(result));
   return result;
 }
-
-// A look-up is no use of CUDA: a static runtime makes hundreds when it is first used. It is neither counted nor
-// recorded, and stands between nothing and nothing.
-constexpr bool IsLookup(tracer::HookGroup group) { return group == tracer::HookGroup::kLookup; }
 
 // Behind functions that hand out addresses of the driver's by name. Inside a runtime too.
 template <tracer::HookGroup kGroup, typename Result, typename... Arguments>
@@ -180,21 +212,21 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, 
 // ---- the driver's functions. Straight where the policy has them pass; a call that is made inside another hooked one,
 // by the runtime say, is passed on and not counted.
 
-template <tracer::HookId id, typename Function>
+template <tracer::HookGroup kGroup, tracer::HookId kId, typename Function>
 [[gnu::always_inline]] inline Function* StraightDriver() {
   const Gate& gate = TheGate();
-  const std::atomic<bool>& straight = IsWatched(id) ? gate.watched_straight : gate.driver_straight;
+  const std::atomic<bool>& straight = kIsWatched<kGroup, kId> ? gate.watched_straight : gate.driver_straight;
   if (!straight.load(std::memory_order_acquire)) return nullptr;
-  return reinterpret_cast<Function*>(DriverLibrary::Known(id));
+  return reinterpret_cast<Function*>(DriverLibrary::Known(kId));
 }
 
 inline Route EnterDriverGate(tracer::HookId id) noexcept {
   const Gate& gate = TheGate();
-  if (gate.state.load(std::memory_order_acquire) == GateState::kReady &&
-      gate.driver_level.load(std::memory_order_relaxed) == DriverLevel::kIntercepted) [[likely]] {
+  if (gate.state.load(std::memory_order_acquire) == GateState::kReady) [[likely]] {
     void* const function = DriverLibrary::Known(id);
-    if (function != nullptr) [[likely]]
-      return {function, gate.recording.load(std::memory_order_relaxed)};
+    const DriverLevel level = gate.driver_level.load(std::memory_order_relaxed);
+    if (function != nullptr && level > DriverLevel::kPassing) [[likely]]
+      return {function, Runtime::RecordingOfDriver(level, gate.recording.load(std::memory_order_relaxed))};
   }
   return Runtime::EnterDriver(id);
 }

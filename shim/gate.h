@@ -25,7 +25,7 @@ enum class GateState : uint32_t {
 enum class DriverLevel : uint32_t {
   kUnknown = 0,
   kPassing,      // none: they are called straight
-  kWatched,      // those of watched.h, by the engines alone
+  kWatched,      // those that matter to the engines (IsWatched), by them alone
   kIntercepted,  // all, as the runtime's are
 };
 
@@ -36,8 +36,8 @@ struct Gate {
   std::atomic<uint32_t> recording;
   std::atomic<GateState> state;
   std::atomic<DriverLevel> driver_level;
-  // Of the driver's hooks, those of watched.h and the others. Straight: nothing to do but the call, now and later; true
-  // only once that is known.
+  // Of the driver's hooks, those that are watched and the others. Straight: nothing to do but the call, now and later;
+  // true only once that is known.
   std::atomic<bool> watched_straight;
   std::atomic<bool> driver_straight;
 };

@@ -234,6 +234,12 @@ void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
 }
 
+const char* Resolver::WrapperOf(HookId id) {
+  void* const function = NextInGlobalScope(tracer::NameOf(id));
+  if (function == nullptr || LibraryHolding(function) != nullptr) return "";
+  return LoadedObject::At(function).name;
+}
+
 void* Resolver::Beside(HookId id, const void* function, HookId wanted) {
   for (uint32_t i = 0; i < Count(); ++i) {
     const RuntimeLibrary& library = *At(i);

@@ -55,6 +55,10 @@ class Resolver {
   // The function as `caller`, an address inside the calling library, is linked to it. Null: there is none.
   static void* FunctionForCaller(tracer::HookId id, const void* caller);
 
+  // The file of a preloaded library whose function stands behind the hook, in front of libcudart's own: the loader's
+  // name for it; empty: none does. It sees every call that it would see without us (S72).
+  static const char* WrapperOf(tracer::HookId id);
+
   // Another function of the libcudart that `function`, its `id`, is from. Null: there is none.
   static void* Beside(tracer::HookId id, const void* function, tracer::HookId wanted);
 };

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <optional>
 #include <span>
@@ -33,7 +34,6 @@
 #include "shim/engines.h"
 #include "shim/gate.h"
 #include "shim/loaded_object.h"
-#include "shim/watched.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/python/program_sites.h"
 #include "tracer/python/python_process.h"
@@ -82,6 +82,28 @@ std::string WhyUnknown() {
            std::to_string(library.unknown.count) + " of its functions (" + library.unknown.names + ")";
   }
   return "";
+}
+
+// Why an engine would keep calls from another preloaded library that wraps one of these functions (S72); empty: none
+// does.
+std::string WhyWrapped(std::initializer_list<HookId> functions) {
+  if (Broken(Mutant::kS72)) return "";
+  for (const HookId id : functions) {
+    if (IsOfDriver(id) && !Runtime::InterceptsDriver()) continue;
+    const char* const wrapper = IsOfDriver(id) ? DriverLibrary::WrapperOf(id) : Resolver::WrapperOf(id);
+    if (wrapper[0] != '\0')
+      return std::string(wrapper) + " wraps " + tracer::NameOf(id) + ", and is to see each call of it";
+  }
+  return "";
+}
+std::string WhyPoolIsWrapped() {
+  return WhyWrapped({HookId::cudaMalloc, HookId::cudaFree, HookId::cuMemAlloc_v2, HookId::cuMemFree_v2});
+}
+std::string WhyCopiesAreWrapped() {
+  return WhyWrapped({HookId::cudaMemcpyAsync, HookId::cudaMemcpyAsync_ptsz, HookId::cudaMemcpy, HookId::cudaMemcpy_ptds,
+                     HookId::cudaStreamSynchronize, HookId::cudaStreamSynchronize_ptsz, HookId::cuMemcpyHtoDAsync_v2,
+                     HookId::cuMemcpyHtoD_v2, HookId::cuMemcpyDtoHAsync_v2, HookId::cuMemcpyDtoH_v2,
+                     HookId::cuMemcpyAsync, HookId::cuMemcpy, HookId::cuStreamSynchronize});
 }
 
 void AddRuntimeFacts(tracer::Tracer& tracer) {
@@ -333,7 +355,7 @@ DriverLevel LevelOfDriver(const policy::Loaded& loaded) {
   if (!loaded.ok() || !policy.enabled) return DriverLevel::kPassing;
   if (policy.intercept.level == policy::InterceptLevel::kDriver) return DriverLevel::kIntercepted;
   const bool serves = allocator::StatusOf(policy.allocator).serves || policy::OffByPolicy(policy.transfer) == nullptr;
-  return serves ? DriverLevel::kWatched : DriverLevel::kPassing;
+  return serves && !Broken(Mutant::kS70) ? DriverLevel::kWatched : DriverLevel::kPassing;
 }
 
 bool TracesDevices(const policy::Loaded& loaded) {
@@ -395,6 +417,8 @@ uint32_t Start() {
     if (allocator.serves) allocator = {.why = why};
     if (transfer.serves) transfer = {.why = why};
   }
+  if (const std::string why = allocator.serves ? WhyPoolIsWrapped() : ""; !why.empty()) allocator = {.why = why};
+  if (const std::string why = transfer.serves ? WhyCopiesAreWrapped() : ""; !why.empty()) transfer = {.why = why};
   const std::array<const char*, kDecisions> decisions = DecisionNames();
   tracer->NameDecisions(decisions);
   tracer::Facts facts = {{"policy", loaded.Files()},
@@ -532,10 +556,8 @@ Route Runtime::EnterDriver(HookId id) noexcept {
   const DriverLevel level = LevelOfDriver();
   if (level == DriverLevel::kIntercepted && gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
   const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
-  uint32_t recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing;
-  if (level == DriverLevel::kWatched) recording = IsWatched(id) ? recording & kRouteEngines : tracer::kRecordNothing;
-  if (level == DriverLevel::kPassing) recording = tracer::kRecordNothing;
-  return {.function = DriverLibrary::Function(id), .recording = recording};
+  const uint32_t recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing;
+  return {.function = DriverLibrary::Function(id), .recording = RecordingOfDriver(level, recording)};
 }
 
 void* Runtime::EnterRegistration(HookId id, const void* caller) noexcept {

@@ -40,7 +40,9 @@ struct Route {
 inline constexpr uint32_t kRouteLedger = 1u << 8;
 inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRouteUnmap = 1u << 10;
-inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap;
+// Of a call of the driver's alone: it is watched, and not intercepted (DriverLevel::kWatched).
+inline constexpr uint32_t kRouteWatched = 1u << 11;
+inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap | kRouteWatched;
 
 class Runtime {
  public:
@@ -53,8 +55,14 @@ class Runtime {
   static Route EnterByCaller(tracer::HookId id, const void* caller) noexcept;
 
   // The way of a call of the driver's, whenever the straight one is not open. Builds what is to be built, where the
-  // policy has the driver intercepted. A watched function (watched.h) passes the engines that are there.
+  // policy has the driver intercepted. A watched function (IsWatched) passes the engines that are there.
   static Route EnterDriver(tracer::HookId id) noexcept;
+  // What is done around a call of the driver's that is not straight, of what is done around the runtime's.
+  static constexpr uint32_t RecordingOfDriver(DriverLevel level, uint32_t recording) {
+    if (level == DriverLevel::kIntercepted) return recording;
+    const uint32_t engines = recording & kRouteEngines;
+    return level == DriverLevel::kWatched && engines != 0 ? engines | kRouteWatched : 0;
+  }
 
   // Which of the driver's functions the policy has seen; never kUnknown. Reads it where nobody has yet; builds nothing,
   // and makes no CUDA call.

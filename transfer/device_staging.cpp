@@ -132,6 +132,7 @@ void DeviceStaging::Forget() {
   closed_.store(true, std::memory_order_release);
   const std::lock_guard lock(mutex_);
   ranges_.clear();
+  quiet_free_.Forget();
   bytes_.store(0, std::memory_order_release);
 }
 
@@ -142,11 +143,22 @@ bool DeviceStaging::GiveBack(const std::function<bool()>& all_has_run) {
   // synchronizes before it tries again.
   WaitForFences();
   ClearUnfenced(all_has_run);
+  return FreeIdleSegments();
+}
+
+bool DeviceStaging::GiveBackIdle() {
+  if (bytes() == 0) return false;
+  closed_.store(true, std::memory_order_release);
+  return FreeIdleSegments();
+}
+
+bool DeviceStaging::FreeIdleSegments() {
   bool any = false;
   while (const CUdeviceptr segment = TakeIdleSegment()) {
     any = true;
-    (void)driver_.cuMemFree(segment);
+    (void)quiet_free_.Free(segment);
   }
+  if (any) quiet_free_.Finish();
   return any;
 }
 

@@ -23,6 +23,7 @@
 
 #include "cuda/driver.h"
 #include "cuda/fence.h"
+#include "cuda/quiet_free.h"
 #include "policy/transfer_plan.h"
 
 namespace slipstream::transfer {
@@ -33,7 +34,7 @@ class DeviceStaging {
   static constexpr size_t kSegmentBytes = policy::kDeviceSegmentBytes;
   static_assert(kSegmentBytes % kGranuleBytes == 0);
 
-  explicit DeviceStaging(const cuda::Driver& driver) : driver_(driver) {}
+  explicit DeviceStaging(const cuda::Driver& driver) : driver_(driver), quiet_free_(driver) {}
 
   // Whether the device has so little free memory that none is taken, and what was taken goes back.
   static bool IsShort(size_t free, size_t total);
@@ -64,6 +65,8 @@ class DeviceStaging {
   // taken again. Whether there was any. Where fences do not tell, `all_has_run` is called, without a lock: it waits for
   // all work of the context so far, or says that it cannot.
   bool GiveBack(const std::function<bool()>& all_has_run);
+  // The same of what no copy is in flight in, waiting for nothing.
+  bool GiveBackIdle();
   // The device was reset: its memory is gone.
   void Forget();
 
@@ -90,7 +93,10 @@ class DeviceStaging {
   // A segment of which everything is free, which is the caller's then; 0: there is none.
   CUdeviceptr TakeIdleSegment();
 
+  bool FreeIdleSegments();
+
   const cuda::Driver& driver_;
+  cuda::QuietFree quiet_free_;
   std::atomic<CUstream> stream_{nullptr};
   std::atomic<CUstream> fetch_stream_{nullptr};
   std::atomic<size_t> bytes_{0};

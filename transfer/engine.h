@@ -94,7 +94,7 @@ class Engine {
   // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
   // copies, and no more is pinned from then on. Waits for the copies that it holds. Whether there was any.
   bool GiveBackHostStaging();
-  // After an allocation that the driver made: device staging goes back where it has left little.
+  // After an allocation that the driver made: device staging goes back where it has left little. Waits for nothing.
   void AfterAllocation();
   // Of the current device: what GiveBackDeviceStaging would free counts as free (S32), but for more than `total`.
   void AddDeviceStaging(size_t* free, const size_t* total);

@@ -209,7 +209,10 @@ void Engine::AfterAllocation() {
   CUdevice device = 0;
   if (driver_.cuCtxGetDevice(&device) != CUDA_SUCCESS || device != ledger_.device()) return;
   if (driver_.cuMemGetInfo(&free, &total) != CUDA_SUCCESS || !DeviceStaging::IsShort(free, total)) return;
-  (void)GiveBackDeviceStaging(cuda::kCurrentDevice);
+  const cuda::InContext ours(driver_, ledger_.context());
+  OrTurnOff([this] {
+    if (device_staging_.GiveBackIdle()) Count(Decision::kGaveBack);
+  });
 }
 
 void Engine::AddDeviceStaging(size_t* free, const size_t* total) {

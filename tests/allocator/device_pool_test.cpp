@@ -25,7 +25,8 @@ class DevicePoolTest : public ::testing::Test {
     return &block;
   }
 
-  DevicePool pool_{0, nullptr, size_t{1} << 30};
+  cuda::Driver driver_;
+  DevicePool pool_{driver_, 0, nullptr, size_t{1} << 30};
   std::deque<Block> blocks_;
 };
 
@@ -62,9 +63,9 @@ TEST_F(DevicePoolTest, OfThoseKnownToHavePassedTheNewest) {
 TEST_F(DevicePoolTest, TakesWhatIsOlderThanATime) {
   Idle(kMiB, 200);
   Block* const old = Idle(2 * kMiB, 100);
-  EXPECT_EQ(pool_.TakeOlderThan(100), nullptr);
-  EXPECT_EQ(pool_.TakeOlderThan(101), old);
-  EXPECT_EQ(pool_.TakeOlderThan(101), nullptr);
+  EXPECT_EQ(pool_.TakeOlderThan(100, DevicePool::Which::kAll), nullptr);
+  EXPECT_EQ(pool_.TakeOlderThan(101, DevicePool::Which::kAll), old);
+  EXPECT_EQ(pool_.TakeOlderThan(101, DevicePool::Which::kAll), nullptr);
   EXPECT_EQ(pool_.idle_bytes(), kMiB);
 }
 
@@ -126,7 +127,7 @@ TEST_F(DevicePoolTest, AThreadsOwnBlocksComeFirst) {
   EXPECT_EQ(pool_.Take(kMiB, kMiB), theirs);
   pool_.PutBack(theirs);
   EXPECT_EQ(pool_.Take(0, kMiB, kMiB), nullptr) << "it went back to the shard that it came from";
-  EXPECT_EQ(pool_.TakeOlderThan(1), theirs);
+  EXPECT_EQ(pool_.TakeOlderThan(1, DevicePool::Which::kAll), theirs);
   EXPECT_EQ(pool_.idle_bytes(), 0U);
 }
 

@@ -85,6 +85,33 @@ TEST(HookProcessTest, AllocationsThatAnOldDriverLeavesAloneAreNamed) {
   EXPECT_EQ(decided["allocator.grown"] + decided["allocator.parked"], 0U) << "served";
 }
 
+// A preload of somebody else's that wraps cudaMalloc, as a memory saver does, sees each call that it sees bare; and
+// whoever asks is told why the pool does not serve.
+TEST(HookProcessTest, S72_AnotherPreloadSeesEveryCall) {
+  const Finished bare = RunProgram({PROGRAM, "workload", "5"}, {{"LD_PRELOAD", INTERPOSER}});
+  EXPECT_NE(bare.out.find("interposer: 6\n"), std::string::npos) << bare.out;
+  const auto wrapped = [](const std::string& library, const Variables& more, std::string* allocator) {
+    const std::string directory = NewDirectory();
+    Variables variables = more;
+    variables["LD_PRELOAD"] = library + ":" + INTERPOSER;
+    variables["SLIPSTREAM_ALLOCATOR_MODE"] = "segments";
+    const Finished finished = Hooked({PROGRAM, "workload", "5"}, directory, variables);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    std::vector<std::string> problems;
+    for (const auto& process : tracer::ReadRunDirectory(directory, &problems)) {
+      for (const std::string& fact : process.FactsOf("allocator")) *allocator = fact;
+    }
+    return finished.out;
+  };
+  std::string allocator;
+  EXPECT_EQ(wrapped(SLIPSTREAM_LIBRARY, {}, &allocator), bare.out);
+  EXPECT_EQ(allocator, std::string("off: ") + INTERPOSER + " wraps cudaMalloc, and is to see each call of it");
+#ifdef MUTANTS_LIBRARY
+  EXPECT_EQ(wrapped(MUTANTS_LIBRARY, {{"BROKEN_RULE", ""}}, &allocator), bare.out);
+  EXPECT_NE(wrapped(MUTANTS_LIBRARY, {{"BROKEN_RULE", "S72"}}, &allocator), bare.out);
+#endif
+}
+
 TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {
   const Finished bare = RunProgram({PROGRAM, "fork"});
   const std::string directory = NewDirectory();

@@ -17,6 +17,12 @@ const void* OwnBase() {
   return base;
 }
 
+// Whose code the stack of a thread begins with.
+bool BeginsThreads(std::string_view path) {
+  const std::string_view file = path.substr(path.rfind('/') + 1);
+  return file.starts_with("libc.so") || file.starts_with("libpthread.so");
+}
+
 // The first object on the stack that is not in between.
 struct Search {
   int frames = 0;
@@ -37,8 +43,13 @@ _Unwind_Reason_Code Look(_Unwind_Context* context, void* data) {
     search->in_driver = true;
     return _URC_NO_REASON;
   }
-  if (info.dli_fbase == OwnBase() && !search->in_driver) return _URC_NO_REASON;
-  search->found = info;
+  if (info.dli_fbase == OwnBase()) {
+    // A call of the engines' own, or the program's through a hook that is watched only.
+    if (search->in_driver) search->found = info;
+    return _URC_NO_REASON;
+  }
+  const bool is_own = search->found.dli_fbase != nullptr && BeginsThreads(info.dli_fname);
+  if (!is_own) search->found = info;
   return _URC_END_OF_STACK;
 }
 

@@ -103,6 +103,34 @@ TEST_F(Pressure, S36others_ForPhysicalMemory) {
   }
 }
 
+// A graph with memory of its own takes it when it is instantiated, uploaded or launched.
+TEST_F(Pressure, S36others_ForAGraphsOwnMemory) {
+  IdleAndLittleElse();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  void* inside = nullptr;
+  OK(cudaStreamBeginCapture(a_, cudaStreamCaptureModeThreadLocal));
+  OK(cudaMallocAsync(&inside, 150 * kMiB, a_));
+  OK(cudaMemsetAsync(inside, 7, kMiB, a_));
+  OK(cudaFreeAsync(inside, a_));
+  OK(cudaStreamEndCapture(a_, &graph));
+  RETURNS(cudaSuccess, cudaGraphInstantiateWithFlags(&executable, graph, 0));
+  RETURNS(cudaSuccess, cudaGraphLaunch(executable, a_));
+  RETURNS(cudaSuccess, cudaStreamSynchronize(a_));
+  RETURNS(cudaSuccess, cudaPeekAtLastError());
+  OK(cudaGraphExecDestroy(executable));
+  OK(cudaGraphDestroy(graph));
+}
+
+// The device's heap is taken at the first launch after its size was set: so much is left to the driver from then on.
+TEST_F(Pressure, S36others_ForTheDevicesHeap) {
+  IdleAndLittleElse();
+  OK(cudaDeviceSetLimit(cudaLimitMallocHeapSize, 150 * kMiB));
+  EXPECT_GE(DriverFree(), 150 * kMiB);
+  OK(cudaFree(Malloc(100 * kMiB)));
+  EXPECT_GE(DriverFree(), 150 * kMiB) << "it is idle again";
+}
+
 // The program's own way out of "out of memory" is what it was: the error, cleared by asking, and smaller steps.
 TEST_F(Pressure, S36_OutOfMemory) {
   void* memory = nullptr;

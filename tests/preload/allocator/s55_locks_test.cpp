@@ -101,7 +101,7 @@ TEST_F(LocksOfThePoolAlone, S55_C15_IdleMemoryThatIsGivenBack) {
   LeaveFree(200 * kMiB);
   bytes_ = 5 * kMiB;  // a block that the pool does not have yet
   const Tally tally("allocator");
-  OthersGoOnWhileHeld("cuMemFree_v2", [] { OK(cudaFree(Malloc(180 * kMiB))); });
+  OthersGoOnWhileHeld("cuMemFreeAsync", [] { OK(cudaFree(Malloc(180 * kMiB))); });
   DECIDED_AT_LEAST(tally, "reclaimed", 1);
 }
 

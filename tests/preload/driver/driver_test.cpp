@@ -91,8 +91,8 @@ TEST(DriverTest, C4_EveryWayLeadsToTheHookOfWhatWouldHaveBeenFound) {
   EXPECT_NE(expected, bare.out);
 }
 
-// C7: where the policy does not say so, a program finds what it finds without us.
-TEST(DriverTest, C7_AtTheRuntimeLevelEveryWayLeadsToTheDriver) {
+// C7: where the policy does not say so and no engine serves, a program finds what it finds without us.
+TEST(DriverTest, C7_WithoutAnEngineEveryWayLeadsToTheDriver) {
   const Finished bare = RunProgram({DRIVER_PROGRAM, "ways"});
   const std::string expected = Replaced(bare.out, "cudaMalloc of libcudart.so.13", "cudaMalloc of libslipstream.so");
   for (const char* const variable : {"", "SLIPSTREAM_DISABLE", "SLIPSTREAM_ENABLED"}) {
@@ -101,11 +101,28 @@ TEST(DriverTest, C7_AtTheRuntimeLevelEveryWayLeadsToTheDriver) {
     if (!name.empty()) {
       variables = AtDriver(variables);
       variables[name] = name == "SLIPSTREAM_DISABLE" ? "1" : "false";
+    } else {
+      for (const char* const engine : {"ALLOCATOR_MODE", "TRANSFER_H2D", "TRANSFER_D2H"}) {
+        variables[std::string("SLIPSTREAM_") + engine] = "off";
+      }
     }
     const Finished passing = RunProgram({DRIVER_PROGRAM, "ways"}, variables);
     EXPECT_EQ(passing.status, 0) << passing.err;
     EXPECT_EQ(passing.out, expected) << name;
   }
+}
+
+// While an engine serves, every way leads to the hooks of the functions that could notice, and to no other.
+TEST(DriverTest, S70_AtTheRuntimeLevelEveryWayLeadsToWhatIsWatched) {
+  const Finished hooked = RunProgram({DRIVER_PROGRAM, "ways"}, AtDriver(Preload(SLIPSTREAM_LIBRARY)));
+  const Finished watched = RunProgram({DRIVER_PROGRAM, "ways"}, Preload(SLIPSTREAM_LIBRARY));
+  EXPECT_EQ(watched.status, 0) << watched.err;
+  std::string expected = hooked.out;
+  for (const char* const question : {"cuStreamGetCaptureInfo_v2 of ", "cuStreamGetCaptureInfo_v3_ptsz of "}) {
+    EXPECT_NE(expected.find(std::string(question) + "libslipstream.so"), std::string::npos) << expected;
+    expected = Replaced(expected, std::string(question) + "libslipstream.so", std::string(question) + "libcuda.so.1");
+  }
+  EXPECT_EQ(watched.out, expected);
 }
 
 // S59: a policy that cannot be used intercepts nothing.

@@ -105,6 +105,7 @@ TEST(EndsTest, S53_ExitWhileAThreadStandsInTheDriver) {
                                      "cuMemcpyDtoHAsync_v2",
                                      "cuMemAlloc_v2",
                                      "cuMemFree_v2",
+                                     "cuMemFreeAsync",
                                      "cuEventRecord",
                                      "cuEventQuery",
                                      "cuEventSynchronize",

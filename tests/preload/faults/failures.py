@@ -132,7 +132,7 @@ class Runs:
         # Memory of freed blocks that the driver does not take back is lost, and so is that of idle ones of which it does not say whose
         # they are by now: to free them could free somebody else's; or, with no event any more, whether work on them has run, and
         # whether a capture forbids to ask. The program then has less, and is told so when there is none.
-        lossy = function in ("cuMemFree_v2", "cuPointerGetAttribute", "cuMemUnmap", "cuMemRelease")
+        lossy = function in ("cuMemFree_v2", "cuMemFreeAsync", "cuPointerGetAttribute", "cuMemUnmap", "cuMemRelease")
         lossy = lossy or later and function in ("cuEventCreate", "cuCtxRecordEvent", "cuEventSynchronize", "cuStreamIsCapturing")
         return re.sub(r"\d+ blocks of", "some blocks of", text) if lossy else text
 

@@ -158,10 +158,49 @@ TEST_P(Allocating, Policy_ItIsGivenBackWhenLittleIsLeft) {
   const Tally tally("transfer");
   Backlog(a_);
   OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaDeviceSynchronize());
   void* most = nullptr;
   OK(cudaMalloc(&most, before - 65 * kMiB));
   DECIDED(tally, "gave_back", 1);
+}
+
+// What a copy is in flight in comes back later: an allocation waits for no work that it does not wait for bare.
+TEST_P(Allocating, S73_ACopyInFlightIsNotWaitedFor) {
+  const size_t before = FreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  void* most = nullptr;
+  OK(cudaMalloc(&most, before - 104 * kMiB));
+  if (Engine()) {  // bare, the copy waited
+    EXPECT_NE(Pending(a_), 0);
+  }
   OK(cudaDeviceSynchronize());
+  void* more = nullptr;
+  OK(cudaMalloc(&more, kMiB));
+  DECIDED(tally, "gave_back", 1);
+}
+
+// Work that only the host lets go on is on the device: what is given back must not wait for it.
+TEST_P(Allocating, S73_StagingIsGivenBackBesideWorkThatWaitsForTheHost) {
+  const size_t before = FreeMemory();
+  const Tally tally("transfer");
+  Backlog(a_);
+  OK(CopyUp(device_, source_.data(), kHuge, a_));
+  OK(cudaDeviceSynchronize());
+  uint32_t* flag = nullptr;
+  OK(cudaMallocHost(reinterpret_cast<void**>(&flag), sizeof *flag));
+  *flag = 0;
+  OK(cuStreamWaitValue32(b_, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_EQ));
+  auto allocated = std::async(std::launch::async, [before] {
+    void* most = nullptr;
+    return cudaMalloc(&most, before - 104 * kMiB);
+  });
+  EXPECT_EQ(allocated.wait_for(Patience()), std::future_status::ready) << "it waits for the device";
+  *flag = 1;
+  OK(allocated.get());
+  OK(cudaDeviceSynchronize());
+  DECIDED(tally, "gave_back", 1);
 }
 
 TEST_F(Ahead, Policy_NoneIsTakenWhereLittleIsFree) {

@@ -1,0 +1,29 @@
+#include "cuda/quiet_free.h"
+
+#include "cuda/mutant.h"
+
+namespace slipstream::cuda {
+
+// Of two threads that make one at once, one destroys its own.
+CUstream QuietFree::Stream() {
+  CUstream stream = stream_.load(std::memory_order_acquire);
+  if (stream != nullptr) return stream;
+  CUstream made = nullptr;
+  if (driver_.cuStreamCreate(&made, CU_STREAM_NON_BLOCKING) != CUDA_SUCCESS) return nullptr;
+  if (stream_.compare_exchange_strong(stream, made, std::memory_order_acq_rel)) return made;
+  (void)driver_.cuStreamDestroy(made);
+  return stream;
+}
+
+bool QuietFree::Free(CUdeviceptr memory) {
+  CUstream const stream = Broken(Mutant::kS73) ? nullptr : Stream();
+  if (stream != nullptr && driver_.cuMemFreeAsync(memory, stream) == CUDA_SUCCESS) return true;
+  return driver_.cuMemFree(memory) == CUDA_SUCCESS;
+}
+
+void QuietFree::Finish() {
+  CUstream const stream = stream_.load(std::memory_order_acquire);
+  if (stream != nullptr) (void)driver_.cuStreamSynchronize(stream);
+}
+
+}  // namespace slipstream::cuda
