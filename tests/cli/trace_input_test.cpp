@@ -377,10 +377,7 @@ TEST_F(TraceInputTest, ADatabaseThatIsCut) {
 }
 
 TEST_F(TraceInputTest, ADatabaseWithAViewInPlaceOfATable) {
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(handle, "CREATE VIEW SLIPSTREAM_CALLS AS SELECT 1", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(database_, "CREATE VIEW SLIPSTREAM_CALLS AS SELECT 1");
   const Finished finished = Open(database_);
   EXPECT_EQ(finished.status, kFailed) << finished.out;
   EXPECT_NE(finished.err.find(": cannot be read: its SLIPSTREAM_CALLS is a view and no table\n"), std::string::npos)
