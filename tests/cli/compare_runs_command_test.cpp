@@ -198,6 +198,17 @@ TEST_F(CompareRunsTest, ARunWithItself) {
 }
 
 // Of directories: nothing is known of devices then.
+TEST_F(CompareRunsTest, DamageInsideAKeptDatabaseCostsTimeOnly) {
+  const std::vector<std::string> runs = {Record("before", {}), Record("after", kAfter)};
+  const Finished first = Compare(runs);
+  EXPECT_EQ(first.err, "");
+  trace_db::DamageTable(runs[1] + "/slipstream-cache.sqlite", "SLIPSTREAM_CALLS");
+  const Finished again = Compare(runs);
+  EXPECT_EQ(again.status, first.status);
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(again.out, first.out);
+}
+
 TEST_F(CompareRunsTest, PartsOfTheHost) {
   const Finished finished = Compare({Record("before", {}), Record("after", kAfter), "--json", "--rank", "0"});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;

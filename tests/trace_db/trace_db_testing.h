@@ -68,6 +68,15 @@ inline std::vector<std::string> TablesOf(const std::string& database) {
   return tables;
 }
 
+// Damage that nobody sees before the table is read.
+inline void DamageTable(const std::string& database, const std::string& table) {
+  const size_t page = std::stoul(One(database, "SELECT rootpage FROM sqlite_master WHERE name = '" + table + "'"));
+  const size_t size = std::stoul(One(database, "PRAGMA page_size"));
+  std::string bytes = tracer::Slurp(database);
+  bytes.replace((page - 1) * size, size, size, '\xff');
+  tracer::Spit(database, bytes);
+}
+
 // A spool, chunk by chunk.
 class HandSpool {
  public:
