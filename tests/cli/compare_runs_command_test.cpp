@@ -80,14 +80,8 @@ class CompareRunsTest : public report::ReportTest {
               trace_db::BuildProblem::kNone);
     const int64_t begin = std::stoll(trace_db::One(database, "SELECT min(start) FROM SLIPSTREAM_STEPS"));
     const std::string process = trace_db::One(database, "SELECT globalPid FROM SLIPSTREAM_PROCESSES");
-    std::string sql =
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
-        "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, gridY "
-        "INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, registersPerThread INTEGER, "
-        "staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);"
-        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
-        "correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
-        "INSERT INTO StringIds VALUES (900001, 'gemm'), (900002, 'add'), (900003, 'extra');";
+    std::string sql = std::string(report::kKernelsAndCopies) +
+                      "INSERT INTO StringIds VALUES (900001, 'gemm'), (900002, 'add'), (900003, 'extra');";
     for (uint64_t i = 0; i < planted.steps; ++i) {
       const int64_t at = begin + static_cast<int64_t>(i * planted.step);
       const auto row = [&](const std::string& table, int64_t from, int64_t to, const std::string& more) {
@@ -204,6 +198,17 @@ TEST_F(CompareRunsTest, ARunWithItself) {
 }
 
 // Of directories: nothing is known of devices then.
+TEST_F(CompareRunsTest, DamageInsideAKeptDatabaseCostsTimeOnly) {
+  const std::vector<std::string> runs = {Record("before", {}), Record("after", kAfter)};
+  const Finished first = Compare(runs);
+  EXPECT_EQ(first.err, "");
+  trace_db::DamageTable(runs[1] + "/slipstream-cache.sqlite", "SLIPSTREAM_CALLS");
+  const Finished again = Compare(runs);
+  EXPECT_EQ(again.status, first.status);
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(again.out, first.out);
+}
+
 TEST_F(CompareRunsTest, PartsOfTheHost) {
   const Finished finished = Compare({Record("before", {}), Record("after", kAfter), "--json", "--rank", "0"});
   EXPECT_EQ(finished.status, kSuccess) << finished.err;

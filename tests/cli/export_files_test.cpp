@@ -118,6 +118,24 @@ TEST_F(ExportFilesTest, AreThoseOfOneCommandEach) {
   }
 }
 
+TEST_F(ExportFilesTest, DamageInsideTheKeptDatabaseCostsTimeOnly) {
+  WithABlock("0.spool", 0);
+  ExportOptions options = Others();
+  options.force = true;
+  const Finished first = RunIt(options);
+  EXPECT_EQ(first.status, kSuccess) << first.err;
+  for (const char* table : {"SLIPSTREAM_CALLS", "SLIPSTREAM_ALLOCATIONS"}) {
+    SCOPED_TRACE(table);
+    trace_db::DamageTable(Kept(), table);
+    const std::string damaged = tracer::Slurp(Kept());
+    const Finished again = RunIt(options);
+    EXPECT_EQ(again.status, kSuccess);
+    EXPECT_EQ(again.err, "");
+    EXPECT_EQ(again.out, first.out);
+    EXPECT_NE(tracer::Slurp(Kept()), damaged);
+  }
+}
+
 TEST_F(ExportFilesTest, IfOneCannotBeMadeTheOthersAre) {
   WithABlock("0.spool", 0);
   ExportOptions no_trace = All();

@@ -65,11 +65,7 @@ TEST_P(ExportTraceTest, TheSecondTimeTheRunIsNotReadAgain) {
   EXPECT_NE(first.out.find("0.spool: incomplete: "), std::string::npos) << first.out;
   const std::string bytes = tracer::Slurp(File());
   // What is in it now, and in no spool.
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open((run_ + "/slipstream-cache.sqlite").c_str(), &handle), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(handle, "UPDATE SLIPSTREAM_PROCESSES SET executable = 'changed'", nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(run_ + "/slipstream-cache.sqlite", "UPDATE SLIPSTREAM_PROCESSES SET executable = 'changed'");
   ExportOptions options = Options();
   options.force = true;
   const Finished second = RunIt(options);
@@ -179,10 +175,7 @@ TEST_P(ExportTraceTest, ErrorsSayWhatWhereAndWhatNext) {
   }
 
   const std::string other = directory_ + "/other.sqlite";
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(other.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "CREATE TABLE x (y)", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(other, "CREATE TABLE x (y)");
   finished = RunIt(To(other, File() + "2"));
   EXPECT_EQ(finished.status, kFailed);
   EXPECT_NE(finished.err.find("a database that slipstream did not make\n  Name"), std::string::npos) << finished.err;

@@ -64,7 +64,7 @@ class TraceInputTest : public trace_db::TraceDbTest {
   static int OpenHere(const std::string& run, const How& how) {
     how.before();
     const EndingSignals signals;
-    const TraceInput input = OpenTrace("report", run, how.version, how.more, how.options);
+    const TraceInput input = OpenTrace({"report", run, how.version, how.more, how.options});
     if (input.status != kSuccess) return input.status;
     Question question(*input.database, "SELECT count(*) FROM SLIPSTREAM_CALLS");
     const bool has_row = question.Next();
@@ -332,7 +332,7 @@ TEST_F(TraceInputTest, SeveralAtOnce) {
       for (int round = 0; round < 10; ++round) {
         const EndingSignals signals;
         const auto more = both ? std::vector<std::string>{other} : std::vector<std::string>();
-        const TraceInput input = OpenTrace("report", run_, "1.2.3", more);
+        const TraceInput input = OpenTrace({"report", run_, "1.2.3", more});
         if (input.status != kSuccess) _exit(1);
         Question question(*input.database, "SELECT count(*) FROM SLIPSTREAM_CALLS");
         if (!question.Next() || question.Text(0) != expected) _exit(2);
@@ -377,10 +377,7 @@ TEST_F(TraceInputTest, ADatabaseThatIsCut) {
 }
 
 TEST_F(TraceInputTest, ADatabaseWithAViewInPlaceOfATable) {
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-  EXPECT_EQ(sqlite3_exec(handle, "CREATE VIEW SLIPSTREAM_CALLS AS SELECT 1", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(database_, "CREATE VIEW SLIPSTREAM_CALLS AS SELECT 1");
   const Finished finished = Open(database_);
   EXPECT_EQ(finished.status, kFailed) << finished.out;
   EXPECT_NE(finished.err.find(": cannot be read: its SLIPSTREAM_CALLS is a view and no table\n"), std::string::npos)

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +14,8 @@
 #include "tools/trace/report/report.h"
 
 namespace slipstream::report {
+
+using trace_db::Execute;
 
 enum Hook : uint16_t { kMemcpyHook, kSynchronizeHook, kLaunchHook, kMallocHook, kQueryHook, kCopyNowHook };
 enum DecisionNumber : uint16_t { kNothing, kSkipped, kPaid };
@@ -37,15 +38,14 @@ inline void PushDecided(std::vector<tracer::TraceRecord>* records, tracer::Trace
   records->push_back(call);
 }
 
-inline void Execute(const std::string& database, const std::string& sql) {
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database.c_str(), &handle), SQLITE_OK);
-  char* error = nullptr;
-  EXPECT_EQ(sqlite3_exec(handle, ("BEGIN;" + sql + ";COMMIT").c_str(), nullptr, nullptr, &error), SQLITE_OK)
-      << error << " in " << sql;
-  sqlite3_free(error);
-  sqlite3_close(handle);
-}
+// The tables of a database that knows what devices did.
+inline constexpr char kKernelsAndCopies[] =
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
+    "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, gridY INTEGER, "
+    "gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, registersPerThread INTEGER, staticSharedMemory "
+    "INTEGER, dynamicSharedMemory INTEGER);"
+    "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
+    "correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);";
 
 class ReportTest : public trace_db::TraceDbTest {
  protected:
@@ -138,13 +138,9 @@ class ReportTest : public trace_db::TraceDbTest {
   // on, if asked for.
   void AddDevices(bool limits) {
     const std::string process = One("SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = 1");
-    Execute(database_,
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
-            "correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, gridX INTEGER, gridY "
-            "INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, registersPerThread INTEGER, "
-            "staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);"
-            "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
-            "correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
+    Execute(
+        database_,
+        std::string(kKernelsAndCopies) +
             "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMSET (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, "
             "correlationId INTEGER, globalPid INTEGER, bytes INTEGER);"
             "INSERT INTO StringIds VALUES (900001, 'void gemm<s16816>(float*)'), (900002, 'gemm'), "

@@ -158,12 +158,7 @@ TEST_F(ListTest, NoLineIsWiderThanTheWindowAndNoneIsBelowIt) {
       for (const bool utf8 : {false, true}) {
         const std::vector<Line> lines =
             Draw(view_, {.columns = columns, .rows = rows, .keys = true, .list = true, .utf8 = utf8});
-        ASSERT_EQ(lines.size(), rows) << columns;
-        for (const Line& line : lines) {
-          size_t used = 0;
-          for (const Span& span : line) used += Columns(span.text);
-          ASSERT_LE(used, columns) << rows;
-        }
+        ASSERT_NO_FATAL_FAILURE(ExpectToFit(lines, columns, rows));
       }
     }
   }

@@ -3,6 +3,9 @@
 // Threading: none of its own.
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -58,6 +61,16 @@ inline TraceView SampleTrace(uint64_t median_ns = 80'000'000) {
   trace.devices = {{.device = 0, .busy = 0.873}};
   trace.saved = SavedView{.share = 0.08, .skipped = 250, .unknown = 0};
   return trace;
+}
+
+// As many lines as the window has, none of them wider.
+inline void ExpectToFit(const std::vector<Line>& lines, size_t columns, size_t rows) {
+  ASSERT_EQ(lines.size(), rows) << columns;
+  for (const Line& line : lines) {
+    size_t used = 0;
+    for (const Span& span : line) used += Columns(span.text);
+    ASSERT_LE(used, columns) << rows;
+  }
 }
 
 inline ProcessView SampleProcess(int32_t pid, int32_t rank = -1) {

@@ -80,14 +80,7 @@ class CheckTest : public trace_db::TraceDbTest {
     trace_db::DatabaseReader reader(database_);
     return FormatCounterWarnings(&reader);
   }
-  void Execute(const std::string& sql) {
-    sqlite3* handle = nullptr;
-    ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-    char* error = nullptr;
-    EXPECT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error << " in " << sql;
-    sqlite3_free(error);
-    sqlite3_close(handle);
-  }
+  void Execute(const std::string& sql) const { trace_db::Execute(database_, sql); }
   static std::vector<std::string> Texts(const std::vector<Finding>& findings) {
     std::vector<std::string> texts;
     for (const Finding& finding : findings) texts.push_back(finding.key + ": " + finding.text);

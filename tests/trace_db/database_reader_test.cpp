@@ -3,7 +3,6 @@
 #include "tools/trace/db/database_reader.h"
 
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <string>
 
@@ -14,15 +13,7 @@ namespace {
 
 class DatabaseReaderTest : public TraceDbTest {
  protected:
-  // As others make one: with SQLite's own limits.
-  void Make(const std::string& sql) const {
-    sqlite3* handle = nullptr;
-    ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-    char* error = nullptr;
-    EXPECT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, &error), SQLITE_OK) << error << " in " << sql;
-    sqlite3_free(error);
-    sqlite3_close(handle);
-  }
+  void Make(const std::string& sql) const { Execute(database_, sql); }
   void Remake(const std::string& sql) const {
     std::filesystem::remove(database_);
     Make(sql);

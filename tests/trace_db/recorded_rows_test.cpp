@@ -34,6 +34,15 @@ constexpr std::string_view kOneLine("\xe8\0", 2);
 
 class RecordedRowsTest : public TraceDbTest {
  protected:
+  // Of a process that knows its Python's lines, and two decisions.
+  void StartRecording() {
+    tracer::RecorderOptions options = {.directory = run_};
+    options.decisions = {"transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
+    recorder_ = tracer::StartRecorder(options);
+    ASSERT_NE(recorder_, nullptr);
+    sites_.reset(tracer::CodeSites::Create(python_.layout(), {}));
+    recorder_->SetSites(sites_.get());
+  }
   static std::string Number(uint64_t number) { return std::to_string(static_cast<int64_t>(number)); }
   size_t CallsInFileOf(pid_t pid) const {
     std::string error;
@@ -45,6 +54,10 @@ class RecordedRowsTest : public TraceDbTest {
     }
     return 0;
   }
+
+  tracer::FakePython python_{0x030b00f0};
+  std::unique_ptr<tracer::CodeSites> sites_;
+  std::unique_ptr<tracer::Recorder> recorder_;
 };
 
 // A call in which every field is different, and differs from that of every other call.
@@ -72,21 +85,15 @@ int64_t SavedBy(uint64_t number) { return number % 3 != 0 ? 1000 - static_cast<i
 TEST_F(RecordedRowsTest, AnEditablePyTorchIsALibrary) {
   const std::string torch = directory_ + "/src/torch";
   tracer::MakePyTorchTree(torch);
-  tracer::RecorderOptions options = {.directory = run_};
-  options.decisions = {"transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
-  auto recorder = tracer::StartRecorder(options);
-  ASSERT_NE(recorder, nullptr);
-  tracer::FakePython python(0x030b00f0);
-  const std::unique_ptr<tracer::CodeSites> sites(tracer::CodeSites::Create(python.layout(), {}));
-  recorder->SetSites(sites.get());
+  ASSERT_NO_FATAL_FAILURE(StartRecording());
   uint64_t number = 0;
   for (const std::string& file :
        {directory_ + "/torch/train.py", torch + "/nn/modules/module.py", torch + "less/x.py"}) {
-    const uintptr_t code = python.NewCode({.file = file, .name = "step", .first_line = 7, .table = kOneLine});
-    recorder->Record(MakeCall(number, sites->Intern({code, 0})));
+    const uintptr_t code = python_.NewCode({.file = file, .name = "step", .first_line = 7, .table = kOneLine});
+    recorder_->Record(MakeCall(number, sites_->Intern({code, 0})));
     number += 2;
   }
-  ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
+  ASSERT_TRUE(recorder_->Finish(tracer::kForeverNs));
   std::filesystem::remove_all(torch);
   BuildWell();
   EXPECT_EQ(
@@ -99,17 +106,12 @@ TEST_F(RecordedRowsTest, AnEditablePyTorchIsALibrary) {
 TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
   constexpr uint64_t kThreads = 4;
   constexpr uint64_t kCalls = 500;
-  tracer::RecorderOptions options = {.directory = run_};
-  options.decisions = {"transfer.h2d.promoted.small", "transfer.d2h.declined.off"};
-  auto recorder = tracer::StartRecorder(options);
-  ASSERT_NE(recorder, nullptr);
-  tracer::FakePython python(0x030b00f0);
-  const std::unique_ptr<tracer::CodeSites> sites(tracer::CodeSites::Create(python.layout(), {}));
-  recorder->SetSites(sites.get());
+  ASSERT_NO_FATAL_FAILURE(StartRecording());
   std::vector<uint32_t> lines;
   for (int32_t i = 0; i < static_cast<int32_t>(kThreads); ++i) {
-    const uintptr_t code = python.NewCode({.file = "train.py", .name = "step", .first_line = 7 + i, .table = kOneLine});
-    lines.push_back(sites->Intern({code, 0}));
+    const uintptr_t code =
+        python_.NewCode({.file = "train.py", .name = "step", .first_line = 7 + i, .table = kOneLine});
+    lines.push_back(sites_->Intern({code, 0}));
   }
   std::map<uint64_t, std::vector<TraceRecord>> made;  // by thread
   std::vector<pid_t> ids(kThreads);
@@ -128,16 +130,16 @@ TEST_F(RecordedRowsTest, EveryCallOfEveryThreadIsARow) {
           const int64_t saved = SavedBy(t * kCalls + i);
           tracer::DecisionMade decision = {
               .at_ns = call.end_ns, .decision = call.decision, .saved_ns = 1000, .call = call.number};
-          recorder->Record(RecordOf(decision));
+          recorder_->Record(RecordOf(decision));
           decision.saved_ns = saved - 1000;
-          recorder->Record(RecordOf(decision));
+          recorder_->Record(RecordOf(decision));
         }
-        recorder->Record(call);
+        recorder_->Record(call);
       }
     });
   }
   for (std::thread& thread : running) thread.join();
-  ASSERT_TRUE(recorder->Finish(tracer::kForeverNs));
+  ASSERT_TRUE(recorder_->Finish(tracer::kForeverNs));
   const BuildResult result = BuildWell();
   ASSERT_EQ(result.processes.size(), 1U);
   EXPECT_EQ(result.processes[0].calls, kThreads * kCalls);

@@ -49,12 +49,32 @@ inline std::string One(const std::string& database, const std::string& sql) {
   return rows.size() == 1 && !rows[0].empty() ? rows[0][0] : "";
 }
 
+// Changes it, all or nothing, as others would: with SQLite's own limits. Makes it if it is not there.
+inline void Execute(const std::string& database, const std::string& sql) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(database.c_str(), &handle), SQLITE_OK);
+  char* error = nullptr;
+  EXPECT_EQ(sqlite3_exec(handle, ("BEGIN;" + sql + ";COMMIT").c_str(), nullptr, nullptr, &error), SQLITE_OK)
+      << (error != nullptr ? error : "") << " in " << sql;
+  sqlite3_free(error);
+  sqlite3_close(handle);
+}
+
 inline std::vector<std::string> TablesOf(const std::string& database) {
   std::vector<std::string> tables;
   for (const auto& row : Query(database, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")) {
     tables.push_back(row[0]);
   }
   return tables;
+}
+
+// Damage that nobody sees before the table is read.
+inline void DamageTable(const std::string& database, const std::string& table) {
+  const size_t page = std::stoul(One(database, "SELECT rootpage FROM sqlite_master WHERE name = '" + table + "'"));
+  const size_t size = std::stoul(One(database, "PRAGMA page_size"));
+  std::string bytes = tracer::Slurp(database);
+  bytes.replace((page - 1) * size, size, size, '\xff');
+  tracer::Spit(database, bytes);
 }
 
 // A spool, chunk by chunk.

@@ -139,27 +139,17 @@ TEST_P(EveryFormat, CountsWhatIsThere) {
 // A clock that was put right may give what is before the first record.
 TEST_P(EveryFormat, BeforeTheFirstMoment) {
   Make({.seed = 16});
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = -1234567 WHERE rowid = 1", nullptr,
-                         nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(database_, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = -1234567 WHERE rowid = 1");
   ExpectSame(GetParam());
 }
 
 TEST_P(EveryFormat, RowsOfNobodyAreLeftOutAndCounted) {
   Make({.seed = 17});
   const Lines before = Expected(GetParam());
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle,
-                         "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET SELECT start, end, deviceId, contextId, 0, streamId, "
-                         "NULL, globalPid + (1 << 56) * 5, value, bytes, NULL, memKind FROM CUPTI_ACTIVITY_KIND_MEMSET "
-                         "LIMIT 7",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(database_,
+                    "INSERT INTO CUPTI_ACTIVITY_KIND_MEMSET SELECT start, end, deviceId, contextId, 0, streamId, "
+                    "NULL, globalPid + (1 << 56) * 5, value, bytes, NULL, memKind FROM CUPTI_ACTIVITY_KIND_MEMSET "
+                    "LIMIT 7");
   const ExportOutcome outcome = Export(GetParam());
   EXPECT_EQ(outcome.rows.strays, 7U);
   ExpectEqual(Decoded(GetParam()), before);
@@ -314,10 +304,7 @@ TEST_F(TraceExportTest, WhatCannotBeExported) {
   std::filesystem::remove(file);
   // Of another program.
   const std::string other = directory_ + "/other.sqlite";
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(other.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "CREATE TABLE x (y)", nullptr, nullptr, nullptr), SQLITE_OK);
-  sqlite3_close(handle);
+  trace_db::Execute(other, "CREATE TABLE x (y)");
   EXPECT_EQ(problem({.run = other, .file = file}), ExportProblem::kNotOurs);
   // Damaged: cut where the rows are.
   std::filesystem::resize_file(database_, std::filesystem::file_size(database_) / 2 / 4096 * 4096);

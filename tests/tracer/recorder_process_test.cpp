@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/tracer/killed_recording.h"
 #include "tests/tracer/spool_testing.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -72,7 +72,7 @@ bool WriterSleeps() {
   return false;
 }
 
-// S58. At any moment: between records, in the middle of a write, before the first one.
+// S58.
 TEST_F(RecorderProcessTest, S58_KilledAtAnyMoment) {
   constexpr int kRounds = 60;
   constexpr int kThreads = 4;
@@ -81,48 +81,15 @@ TEST_F(RecorderProcessTest, S58_KilledAtAnyMoment) {
   uint64_t drops = 0;
   int with_records = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const std::string run = directory_ + "/" + std::to_string(round);
-    ASSERT_EQ(mkdir(run.c_str(), S_IRWXU), 0);
-    int fds[2];
-    ASSERT_EQ(pipe(fds), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      RecorderOptions options = {.directory = run};
-      options.ring_records = 256;
-      options.period_ns = 1'000'000;
-      Recorder* const recorder = Start(options);
-      for (uint64_t t = 0; t < kThreads; ++t) {
-        std::thread([=] {
-          for (uint64_t i = 0;; ++i) {
-            recorder->Record(NumberedCall(i, t));
-            if (i % 1000 == 0 && write(fds[1], "x", 1) != 1) _exit(1);
-          }
-        }).detach();
-      }
-      while (true) pause();
-    }
-    close(fds[1]);
-    // As far as the child has come, which no clock decides.
-    char byte = 0;
-    for (auto steps = static_cast<int>(random() % 400); steps >= 0; --steps) ASSERT_EQ(read(fds[0], &byte, 1), 1);
-    for (auto spin = random() % 300'000; spin > 0; --spin) asm volatile("");
-    ASSERT_EQ(kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << status;
-    close(fds[0]);
-
-    std::string error;
-    const std::vector<std::string> paths = ListSpools(run, &error);
-    ASSERT_EQ(paths.size(), 1U) << error;
-    const Spool spool = ReadSpool(paths[0]);
-    ASSERT_NE(spool.reader, nullptr) << spool.error;
+    RecorderOptions options = {.directory = directory_ + "/" + std::to_string(round)};
+    options.ring_records = 256;
+    options.period_ns = 1'000'000;
+    KilledRecording killed;
+    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 400, &random, &killed));
+    const Spool& spool = killed.spool;
     CheckThreads(spool);
     EXPECT_FALSE(spool.end().complete);
-    EXPECT_TRUE(spool.end().left_why.empty() || spool.end().left_why == "the last chunk is cut")
-        << spool.end().left_why;
     EXPECT_GT(spool.end().last_pass_ns, 0U);
-    EXPECT_EQ(spool.reader->facts().at(kFactPid), std::to_string(child));
     const size_t calls = spool.Of(RecordKind::kCall).size();
     records += calls;
     drops += spool.end().dropped;

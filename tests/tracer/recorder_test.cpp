@@ -91,10 +91,38 @@ class RecorderTest : public SpoolTest {
     for (uint64_t i = 0; i < count; ++i) recorder->Record(NumberedCall(i, thread));
   }
   // At once, each with its own number.
-  static void RecordInThreads(Recorder* recorder, uint64_t threads, uint64_t count) {
+  template <typename Work>
+  static void InThreads(uint64_t threads, const Work& work) {
     std::vector<std::thread> running;
-    for (uint64_t t = 0; t < threads; ++t) running.emplace_back([=] { RecordCalls(recorder, count, t); });
+    for (uint64_t t = 0; t < threads; ++t) running.emplace_back([&work, t] { work(t); });
     for (std::thread& thread : running) thread.join();
+  }
+  static void RecordInThreads(Recorder* recorder, uint64_t threads, uint64_t count) {
+    InThreads(threads, [=](uint64_t t) { RecordCalls(recorder, count, t); });
+  }
+  // `record` in threads makes so many calls. Then `check` is told each that is in the file, while that is read: what a
+  // call refers to must be known by then. The reader at the file's end; null: something is wrong, as was said.
+  template <typename Record, typename Check>
+  std::unique_ptr<SpoolReader> RecordAndCheck(Recorder* recorder, uint64_t threads, uint64_t calls,
+                                              const Record& record, const Check& check) const {
+    InThreads(threads, record);
+    EXPECT_TRUE(recorder->Finish(kForeverNs));
+    std::string error;
+    std::unique_ptr<SpoolReader> reader = SpoolReader::Open(Only(), &error);
+    EXPECT_NE(reader, nullptr) << error;
+    SpoolRecord read;
+    uint64_t seen = 0;
+    while (reader != nullptr && reader->Next(&read)) {
+      if (read.record.kind != RecordKind::kCall) continue;
+      ++seen;
+      check(*reader, read.record);
+      if (HasFatalFailure()) return nullptr;
+    }
+    if (reader == nullptr) return nullptr;
+    EXPECT_EQ(seen + reader->end().dropped, calls);
+    EXPECT_GT(seen, 0U);
+    EXPECT_EQ(reader->end().malformed_chunks, 0U);
+    return reader;
   }
 };
 
@@ -354,39 +382,26 @@ TEST_F(RecorderTest, NativeFramesAreThereBeforeTheRecordsThatReferToThem) {
   options.stacks = stacks.get();
   options.native = native.get();
   const auto recorder = StartRecorder(options);
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint64_t i = 0; i < kCalls; ++i) RecordBelow((i + t) % 40, recorder.get(), native.get(), stacks.get());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  ASSERT_TRUE(recorder->Finish(kForeverNs));
-  std::string error;
-  const auto reader = SpoolReader::Open(Only(), &error);
-  ASSERT_NE(reader, nullptr) << error;
-  SpoolRecord record;
-  uint64_t seen = 0;
-  while (reader->Next(&record)) {
-    if (record.record.kind != RecordKind::kCall) continue;
-    ++seen;
-    const SpoolReader::Both both = reader->BothOf(record.record.stack);
+  const auto record = [&](uint64_t thread) {
+    for (uint64_t i = 0; i < kCalls; ++i) RecordBelow((i + thread) % 40, recorder.get(), native.get(), stacks.get());
+  };
+  const auto check = [](SpoolReader& reader, const TraceRecord& call) {
+    const SpoolReader::Both both = reader.BothOf(call.stack);
     ASSERT_EQ(both.python, 0U);
     uint64_t frames = 0;
     for (uint32_t at = both.native; at != 0; ++frames) {
-      const SpoolStack* const frame = reader->StackOf(at);
+      const SpoolStack* const frame = reader.StackOf(at);
       ASSERT_NE(frame, nullptr);
       ASSERT_GE(frame->site, kNativeSpoolSite);
-      const SpoolAddress* const address = reader->AddressOf(frame->site - kNativeSpoolSite);
+      const SpoolAddress* const address = reader.AddressOf(frame->site - kNativeSpoolSite);
       ASSERT_NE(address, nullptr);
-      ASSERT_NE(reader->ModuleOf(address->module), nullptr);
+      ASSERT_NE(reader.ModuleOf(address->module), nullptr);
       at = frame->parent;
     }
-    ASSERT_EQ(frames, record.record.bytes);
-  }
-  EXPECT_EQ(seen + reader->end().dropped, kThreads * kCalls);
-  EXPECT_GT(seen, 0U);
-  EXPECT_EQ(reader->end().malformed_chunks, 0U);
+    ASSERT_EQ(frames, call.bytes);
+  };
+  const auto reader = RecordAndCheck(recorder.get(), kThreads, kThreads * kCalls, record, check);
+  ASSERT_NE(reader, nullptr);
   EXPECT_EQ(reader->facts().count(kFactStacksRefused) + reader->facts().count(kFactFramesRefused), 0U);
 }
 
@@ -431,7 +446,7 @@ TEST_F(RecorderTest, WhatHadNoRoomIsSaidAtOnce) {
 
 // Threads that see stacks first while the writer writes: a record's stack leads to its outermost frame when it is read.
 TEST_F(RecorderTest, StacksAreThereBeforeTheRecordsThatReferToThem) {
-  constexpr uint32_t kThreads = 4;
+  constexpr uint64_t kThreads = 4;
   constexpr uint32_t kCalls = 6000;
   const std::unique_ptr<StackTree> stacks(StackTree::Create({}));
   RecorderOptions options = Options();
@@ -453,41 +468,28 @@ TEST_F(RecorderTest, StacksAreThereBeforeTheRecordsThatReferToThem) {
     stack = stacks->Intern(lines[number / 50 % 50], stack);
     return stacks->Intern(lines[number % 50], stack);
   };
-  std::vector<std::thread> threads;
-  for (uint32_t t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      for (uint32_t i = 0; i < kCalls; ++i) {
-        const uint32_t number = (i + t * 1000) % kCalls;
-        recorder->Record(
-            {.start_ns = i, .end_ns = i, .bytes = number, .stack = stack_of(number), .kind = RecordKind::kCall});
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  ASSERT_TRUE(recorder->Finish(kForeverNs));
-  std::string error;
-  const auto reader = SpoolReader::Open(Only(), &error);
-  ASSERT_NE(reader, nullptr) << error;
-  SpoolRecord record;
-  uint32_t seen = 0;
-  while (reader->Next(&record)) {
-    if (record.record.kind != RecordKind::kCall) continue;
-    ++seen;
-    auto number = static_cast<uint32_t>(record.record.bytes);
-    uint32_t stack = record.record.stack;
+  const auto record = [&](uint64_t thread) {
+    for (uint32_t i = 0; i < kCalls; ++i) {
+      const auto number = static_cast<uint32_t>((i + thread * 1000) % kCalls);
+      recorder->Record(
+          {.start_ns = i, .end_ns = i, .bytes = number, .stack = stack_of(number), .kind = RecordKind::kCall});
+    }
+  };
+  const auto check = [](SpoolReader& reader, const TraceRecord& call) {
+    auto number = static_cast<uint32_t>(call.bytes);
+    uint32_t stack = call.stack;
     for (int depth = 0; depth < 3; ++depth, number /= 50) {
-      const SpoolStack* const frame = reader->StackOf(stack);
-      ASSERT_NE(frame, nullptr) << "call " << record.record.bytes << " depth " << depth;
-      const SpoolSite* const site = reader->SiteOf(frame->site);
+      const SpoolStack* const frame = reader.StackOf(stack);
+      ASSERT_NE(frame, nullptr) << "call " << call.bytes << " depth " << depth;
+      const SpoolSite* const site = reader.SiteOf(frame->site);
       ASSERT_NE(site, nullptr);
       ASSERT_EQ(site->line, static_cast<int32_t>(number % 50) + 1);
       stack = frame->parent;
     }
     EXPECT_EQ(stack, 0U);
-  }
-  EXPECT_EQ(seen + reader->end().dropped, kThreads * kCalls);
-  EXPECT_GT(seen, 0U);
-  EXPECT_EQ(reader->end().malformed_chunks, 0U);
+  };
+  const auto reader = RecordAndCheck(recorder.get(), kThreads, kThreads * kCalls, record, check);
+  ASSERT_NE(reader, nullptr);
   EXPECT_EQ(reader->end().skipped_chunks, 0U);
 }
 

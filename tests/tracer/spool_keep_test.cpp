@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/tracer/fake_python.h"
+#include "tests/tracer/killed_recording.h"
 #include "tests/tracer/spool_testing.h"
 #include "tracer/python/stack_tree.h"
 #include "tracer/spool/chunk_writer.h"
@@ -269,51 +270,16 @@ TEST_F(SpoolKeepTest, KilledAtAnyMoment) {
   std::mt19937 random(11);
   int with_given_up = 0;
   for (int round = 0; round < kRounds; ++round) {
-    const std::string run = directory_ + "/" + std::to_string(round);
-    ASSERT_EQ(mkdir(run.c_str(), S_IRWXU), 0);
-    int fds[2];
-    ASSERT_EQ(pipe(fds), 0);
-    const pid_t child = fork();
-    if (child == 0) {
-      RecorderOptions options = Options();
-      options.directory = run;
-      options.max_file_bytes = uint64_t{256} << 10;
-      options.ring_records = 4096;
-      options.period_ns = 1'000'000;
-      SpoolFailure why;
-      Recorder* const recorder = Recorder::Start(options, &why);
-      if (recorder == nullptr) _exit(1);
-      for (uint64_t t = 0; t < kThreads; ++t) {
-        std::thread([=] {
-          for (uint64_t i = 0;; ++i) {
-            recorder->Record(NumberedCall(i, t));
-            if (i % 1000 == 0 && write(fds[1], "x", 1) != 1) _exit(1);
-          }
-        }).detach();
-      }
-      while (true) pause();
-    }
-    close(fds[1]);
-    char byte = 0;
-    for (auto steps = static_cast<int>(random() % 200); steps >= 0; --steps) ASSERT_EQ(read(fds[0], &byte, 1), 1);
-    for (auto spin = random() % 300'000; spin > 0; --spin) asm volatile("");
-    ASSERT_EQ(kill(child, SIGKILL), 0);
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(status)) << status;
-    close(fds[0]);
-
-    std::string error;
-    const std::vector<std::string> paths = ListSpools(run, &error);
-    ASSERT_EQ(paths.size(), 1U) << error;
-    EXPECT_LE(OnDisk(paths[0]), (uint64_t{256} << 10) + kBesides);
-    const Spool spool = ReadSpool(paths[0]);
-    ASSERT_NE(spool.reader, nullptr) << spool.error;
-    ExpectNoGaps(spool);
-    EXPECT_TRUE(spool.end().left_why.empty() || spool.end().left_why == "the last chunk is cut")
-        << spool.end().left_why;
-    EXPECT_EQ(spool.reader->facts().at(kFactPid), std::to_string(child));
-    if (spool.end().given_up_records != 0) ++with_given_up;
+    RecorderOptions options = Options();
+    options.directory = directory_ + "/" + std::to_string(round);
+    options.max_file_bytes = uint64_t{256} << 10;
+    options.ring_records = 4096;
+    options.period_ns = 1'000'000;
+    KilledRecording killed;
+    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 200, &random, &killed));
+    EXPECT_LE(OnDisk(killed.path), options.max_file_bytes + kBesides);
+    ExpectNoGaps(killed.spool);
+    if (killed.spool.end().given_up_records != 0) ++with_given_up;
   }
   EXPECT_GT(with_given_up, kRounds / 4);
 }

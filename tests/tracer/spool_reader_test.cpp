@@ -41,20 +41,25 @@ class SpoolReaderTest : public SpoolTest {
     chunks_.End();
   }
   // As a newer writer might: `more` bytes behind each record.
-  void Records(uint32_t thread, uint64_t first, const std::vector<TraceRecord>& records, uint32_t more = 0,
-               uint16_t version = kRecordVersion) {
+  template <typename Record>
+  void Put(ChunkKind kind, uint32_t thread, uint64_t first, const std::vector<Record>& records, uint32_t more,
+           uint16_t version) {
     const RecordsHead head = {.thread = thread,
-                              .record_bytes = static_cast<uint32_t>(sizeof(TraceRecord) + more),
+                              .record_bytes = static_cast<uint32_t>(sizeof(Record) + more),
                               .first = first,
                               .count = static_cast<uint32_t>(records.size()),
                               .version = version};
-    chunks_.Begin(ChunkKind::kRecords);
+    chunks_.Begin(kind);
     chunks_.PutBytes(&head, sizeof(head));
-    for (const TraceRecord& record : records) {
+    for (const Record& record : records) {
       chunks_.PutBytes(&record, sizeof(record));
       std::memset(chunks_.PutSpace(more), 0x55, more);
     }
     chunks_.End(records.size());
+  }
+  void Records(uint32_t thread, uint64_t first, const std::vector<TraceRecord>& records, uint32_t more = 0,
+               uint16_t version = kRecordVersion) {
+    Put(ChunkKind::kRecords, thread, first, records, more, version);
   }
   struct StackEntry {
     uint32_t stack;
@@ -717,17 +722,7 @@ TEST_F(SpoolReaderTest, ActivitiesComeAsTheyWereWritten) {
     return RecordOf(KernelWork{.work = {.start_ns = start, .end_ns = start + 1, .device = 3}, .name = name});
   };
   const auto put = [&](uint64_t first, const std::vector<ActivityRecord>& activities, uint16_t version) {
-    const RecordsHead head = {.record_bytes = sizeof(ActivityRecord) + 8,
-                              .first = first,
-                              .count = static_cast<uint32_t>(activities.size()),
-                              .version = version};
-    chunks_.Begin(ChunkKind::kActivities);
-    chunks_.PutBytes(&head, sizeof(head));
-    for (const ActivityRecord& activity : activities) {
-      chunks_.PutBytes(&activity, sizeof(activity));
-      std::memset(chunks_.PutSpace(8), 0x55, 8);
-    }
-    chunks_.End(activities.size());
+    Put(ChunkKind::kActivities, 0, first, activities, 8, version);
   };
   Thread(1);
   chunks_.SetPass(100);

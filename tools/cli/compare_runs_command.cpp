@@ -32,63 +32,31 @@ bool IsRun(const std::string& word) {
          (found.paths.size() != 1 || found.paths[0] != word || word.ends_with(".spool"));
 }
 
-struct Read {
-  int status = kFailed;
-  bool stopped = false;
-  bool again = false;  // with a new database
-  RecordedRun run;
-};
-
-// Its place in the report; nothing: no process has that rank.
-std::optional<size_t> ProcessOf(const report::Report& report, std::optional<int64_t> rank) {
-  if (report.processes.empty()) return std::nullopt;
-  if (!rank) return report.shown;
-  const auto at = std::find_if(report.processes.begin(), report.processes.end(),
-                               [&](const report::ProcessReport& process) { return process.rank == rank; });
-  if (at == report.processes.end()) return std::nullopt;
-  return static_cast<size_t>(at - report.processes.begin());
-}
-
-Read ReadOnce(const CompareRunsOptions& options, const std::string& name, const std::string& version, bool rebuild) {
-  Read read;
-  read.run.name = name;
-  const EndingSignals signals;
-  const TraceInput input = OpenTrace(kCommand, name, version, {}, {.rebuild = rebuild, .verbose = options.verbose});
-  if (input.status != kSuccess) {
-    read.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
-    return read;
-  }
-  read.run.partial = input.partial();
-  {
-    ProgressLine line(kCommand);
-    read.run.report = report::MakeReport(input.database.get(), {.all_kernels = true, .progress = line.Calls()});
-  }
-  const std::optional<size_t> process = ProcessOf(read.run.report, options.rank);
-  if (process) {
-    read.run.process = *process;
-    read.run.facts = compare::ReadFacts(input.database.get(), read.run.of().process);
-  }
-  read.again = input.IsToBeRebuilt();
-  if (read.again) return read;
-  if (input.database->stopped() || EndingSignals::stop()->load()) {
-    read.stopped = true;
-  } else if (!input.database->ok()) {
-    Complain(kCommand, Escape(name) + ": cannot be read to its end: " + Escape(input.database->error().text));
-  } else if (read.run.report.processes.empty()) {
+// The exit status: kSuccess, or there is none and that was said.
+int ReadRun(const CompareRunsOptions& options, const std::string& name, const std::string& version, RecordedRun* run) {
+  std::optional<size_t> process;
+  const auto ask = [&](const TraceInput& input) {
+    run->name = name;
+    run->partial = input.partial();
+    {
+      ProgressLine line(kCommand);
+      run->report = report::MakeReport(input.database.get(), {.all_kernels = true, .progress = line.Calls()});
+    }
+    process = report::ProcessOf(run->report, options.rank);
+    if (!process) return;
+    run->process = *process;
+    run->facts = compare::ReadFacts(input.database.get(), run->of().process);
+  };
+  const auto answer = [&](const TraceInput&) -> int {
+    if (process) return kSuccess;
     Complain(kCommand, Escape(name) +
-                           ": holds no CUDA calls and no kernels\n  Name a run that `slipstream run --record -- "
-                           "COMMAND` recorded, or its database.");
-  } else if (!process) {
-    Complain(kCommand, Escape(name) + ": no process of rank " + std::to_string(options.rank.value_or(0)));
-  } else {
-    read.status = kSuccess;
-  }
-  return read;
-}
-
-Read ReadRun(const CompareRunsOptions& options, const std::string& name, const std::string& version) {
-  Read read = ReadOnce(options, name, version, false);
-  return read.again ? ReadOnce(options, name, version, true) : read;
+                           (run->report.processes.empty()
+                                ? ": holds no CUDA calls and no kernels\n  Name a run that `slipstream run --record -- "
+                                  "COMMAND` recorded, or its database."
+                                : ": no process of rank " + std::to_string(options.rank.value_or(0))));
+    return kFailed;
+  };
+  return AnswerFromTrace({kCommand, name, version, {}, {.verbose = options.verbose}}, ask, answer);
 }
 
 bool LacksCalls(const RecordedRun& run) { return run.partial || run.of().drops_everywhere; }
@@ -106,15 +74,12 @@ std::string WhyNoTwoRuns(const CompareRunsOptions& options) {
 }
 
 int Compare(const CompareRunsOptions& options, const std::string& version) {
-  std::array<Read, 2> reads;
-  for (size_t i = 0; i < reads.size(); ++i) {
-    reads[i] = ReadRun(options, options.runs[i], version);
-    if (reads[i].stopped) return EndingSignals::EndStopped(kCommand);
-    if (reads[i].status != kSuccess) return kFailed;
+  std::array<RecordedRun, 2> runs;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (ReadRun(options, options.runs[i], version, &runs[i]) != kSuccess) return kFailed;
   }
-  const compare::RunsComparison comparison = compare::CompareRecorded(reads[0].run, reads[1].run);
-  const bool whole =
-      comparison.step && comparison.step->has_interval && !LacksCalls(reads[0].run) && !LacksCalls(reads[1].run);
+  const compare::RunsComparison comparison = compare::CompareRecorded(runs[0], runs[1]);
+  const bool whole = comparison.step && comparison.step->has_interval && !LacksCalls(runs[0]) && !LacksCalls(runs[1]);
   const int status = whole ? kSuccess : kPartial;
   const int printed = Print(kCommand, options.json ? compare::RunsComparisonJson(comparison, status)
                                                    : compare::FormatRunsComparison(comparison));

@@ -28,7 +28,7 @@ int CheckRun(const ExportOptions& options, const std::string& version) {
   {
     const EndingSignals signals;
     // From the files themselves, whatever database lies beside them.
-    const TraceInput input = OpenTrace(kCommand, options.run, version, options.more, {.keep = false});
+    const TraceInput input = OpenTrace({kCommand, options.run, version, options.more, {.keep = false}});
     stopped = EndingSignals::stop()->load();
     if (input.status != kSuccess && !stopped) return kUsage;
     if (!stopped) {

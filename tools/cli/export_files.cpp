@@ -152,9 +152,10 @@ class Exporter {
   int CheckFiles() const;
   void MakeDatabase();
   void MakeTraces();
-  bool OpenDatabase(bool rebuild);
   bool Accept(DatabaseReader* database);
-  void MakeTrace(Exports::Trace* trace);
+  void AskFor(const TraceInput& input);
+  void MakeMoreTraces(const TraceInput& input);
+  void MakeTrace(DatabaseReader* database, Exports::Trace* trace);
   int Refuse() const;
   std::string Warnings(DatabaseReader* reader) const;
   int Stopped() const;
@@ -163,7 +164,7 @@ class Exporter {
   const ExportOptions& options_;
   const std::string& version_;
   Exports exports_;
-  TraceInput input_;  // what the traces are made of
+  size_t next_ = 0;  // of the traces: those before it are made, or cannot be
   std::string warnings_;
   Exports::Trace refused_;  // why Accept said no
   bool stopped_ = false;
@@ -254,49 +255,53 @@ bool Exporter::Accept(DatabaseReader* database) {
   return false;
 }
 
-// False: there is none, and that was said; or it is not to be used.
-bool Exporter::OpenDatabase(bool rebuild) {
+void Exporter::MakeTraces() {
+  TraceInput input;
   if (exports_.database_made) {
-    input_.database = std::make_unique<DatabaseReader>(*exports_.database);
-    input_.database->StopWhen(EndingSignals::stop());
-    return true;  // accepted when it was made
+    input.database = std::make_unique<DatabaseReader>(*exports_.database);
+    input.database->StopWhen(EndingSignals::stop());
+    MakeMoreTraces(input);  // accepted when it was made
+  } else {
+    input = AskTrace({kCommand, options_.run, version_, options_.more, options_.input},
+                     [this](const TraceInput& opened) { AskFor(opened); });
+    if (input.status != kSuccess) {
+      stopped_ = EndingSignals::stop()->load();
+      // Else files may be there already, which is to be said.
+      if (next_ == 0) end_ = input.status;
+      return;
+    }
   }
-  TraceInputOptions how = options_.input;
-  how.rebuild = how.rebuild || rebuild;
-  input_ = OpenTrace(kCommand, options_.run, version_, options_.more, how);
-  stopped_ = EndingSignals::stop()->load();
-  if (stopped_) return false;
-  if (input_.status != kSuccess) {
-    end_ = input_.status;
-    return false;
-  }
-  exports_.built = std::move(input_.built);
-  if (!several() || Accept(input_.database.get())) return true;
-  end_ = Refuse();
-  return false;
+  if (!stopped_ && !end_) warnings_ = Warnings(input.database.get());
 }
 
-void Exporter::MakeTraces() {
-  if (!OpenDatabase(/*rebuild=*/false)) return;
-  for (Exports::Trace& trace : exports_.traces) {
-    MakeTrace(&trace);
-    if (trace.outcome.problem == ExportProblem::kUnreadable && input_.IsToBeRebuilt()) {
-      if (!OpenDatabase(/*rebuild=*/true)) {
-        if (several()) end_.reset();  // files may be there already, which is to be said
-        return;
-      }
-      MakeTrace(&trace);
-    }
+void Exporter::AskFor(const TraceInput& input) {
+  stopped_ = EndingSignals::stop()->load();
+  if (stopped_) return;
+  exports_.built = input.built;
+  if (!several() || Accept(input.database.get())) {
+    MakeMoreTraces(input);
+    return;
+  }
+  if (input.IsToBeRebuilt()) return;
+  const int refused = Refuse();
+  if (next_ == 0) end_ = refused;
+}
+
+// Up to one that needs a new database.
+void Exporter::MakeMoreTraces(const TraceInput& input) {
+  for (; next_ < exports_.traces.size(); ++next_) {
+    Exports::Trace& trace = exports_.traces[next_];
+    MakeTrace(input.database.get(), &trace);
+    if (trace.outcome.problem == ExportProblem::kUnreadable && input.IsToBeRebuilt()) return;
     if (trace.outcome.problem == ExportProblem::kStopped) {
       stopped_ = true;
       return;
     }
     ComplainAboutTrace(trace.request, trace.outcome);
   }
-  warnings_ = Warnings(input_.database.get());
 }
 
-void Exporter::MakeTrace(Exports::Trace* trace) {
+void Exporter::MakeTrace(DatabaseReader* database, Exports::Trace* trace) {
   const std::atomic<bool>* const stop = EndingSignals::stop();
   ProgressLine line(kCommand);
   ExportRequest request = trace->request;
@@ -306,7 +311,7 @@ void Exporter::MakeTrace(Exports::Trace* trace) {
         done, total);
     return !stop->load();
   };
-  trace->outcome = trace_export::ExportTrace(*input_.database, request);
+  trace->outcome = trace_export::ExportTrace(*database, request);
   trace->tried = true;
 }
 

@@ -87,48 +87,6 @@ std::string Wrapped(const std::string& lines, size_t columns) {
   return text;
 }
 
-struct Made {
-  int status = kFailed;
-  bool stopped = false;
-  bool again = false;  // with a new database
-  bool partial = false;
-  report::Report report;
-  std::string warnings;  // where the records of a process are fewer or more than it counted
-};
-
-Made Make(const ReportCommandOptions& options, const std::string& version) {
-  Made made;
-  const EndingSignals signals;
-  const TraceInput input = OpenTrace(kCommand, options.run, version, options.more, options.input);
-  if (input.status != kSuccess) {
-    made.stopped = input.built.problem == trace_db::BuildProblem::kStopped;
-    return made;
-  }
-  made.partial = input.partial();
-  {
-    ProgressLine line(kCommand);
-    made.report =
-        report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
-  }
-  for (const auto& spool : input.built.unreadable) made.report.unreadable.push_back(spool.why);
-  made.again = input.IsToBeRebuilt();
-  if (made.again) return made;
-  if (input.database->stopped() || EndingSignals::stop()->load()) {
-    made.stopped = true;
-  } else if (!input.database->ok()) {
-    Complain(kCommand, Escape(options.run) + ": cannot be read to its end: " + Escape(input.database->error().text));
-  } else if (made.report.processes.empty()) {
-    Complain(kCommand, Escape(options.run) +
-                           ": holds no CUDA calls and no kernels\n  Name a recorded run, or a database that "
-                           "`slipstream export --sqlite` or Nsight Systems made.");
-  } else if (!options.html || WritePage(options, made.report)) {
-    made.status = kSuccess;
-    made.warnings = trace_check::FormatCounterWarnings(input.database.get());
-    if (!input.database->ok()) made.warnings.clear();
-  }
-  return made;
-}
-
 }  // namespace
 
 int Report(const ReportCommandOptions& options, const std::string& version) {
@@ -138,24 +96,37 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
       return kFailed;
     }
   }
-  Made made = Make(options, version);
-  if (made.again) {
-    ReportCommandOptions rebuilding = options;
-    rebuilding.input.rebuild = true;
-    made = Make(rebuilding, version);
-  }
-  if (made.stopped) return EndingSignals::EndStopped(kCommand);
-  if (made.status != kSuccess) return made.status;
+  report::Report report;
+  std::string warnings;  // where the records of a process are fewer or more than it counted
+  const auto ask = [&](const TraceInput& input) {
+    ProgressLine line(kCommand);
+    report = report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
+  };
+  const auto answer = [&](const TraceInput& input) -> int {
+    for (const auto& spool : input.built.unreadable) report.unreadable.push_back(spool.why);
+    if (report.processes.empty()) {
+      Complain(kCommand, Escape(options.run) +
+                             ": holds no CUDA calls and no kernels\n  Name a recorded run, or a database that "
+                             "`slipstream export --sqlite` or Nsight Systems made.");
+      return kFailed;
+    }
+    if (options.html && !WritePage(options, report)) return kFailed;
+    warnings = trace_check::FormatCounterWarnings(input.database.get());
+    if (!input.database->ok()) warnings.clear();
+    return input.partial() ? kPartial : kSuccess;
+  };
+  const int status = AnswerFromTrace({kCommand, options.run, version, options.more, options.input}, ask, answer);
+  if (status == kFailed) return status;
   std::string text =
-      options.json ? report::ReportJson(made.report, made.partial) : report::FormatReport(made.report, ScreenColumns());
+      options.json ? report::ReportJson(report, status == kPartial) : report::FormatReport(report, ScreenColumns());
   if (options.json) {
-    std::fputs(made.warnings.c_str(), stderr);
+    std::fputs(warnings.c_str(), stderr);
   } else {
-    text += Wrapped(made.warnings, ScreenColumns());
+    text += Wrapped(warnings, ScreenColumns());
   }
   if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
   const int printed = Print(kCommand, text);
-  return printed != kSuccess ? printed : made.partial ? kPartial : kSuccess;
+  return printed != kSuccess ? printed : status;
 }
 
 }  // namespace slipstream::cli

@@ -22,7 +22,7 @@ StepFigures ReadSteps(const char* command, const std::string& directory, const s
     steps.problem = error.empty() ? "no CUDA call was recorded" : error;
     return steps;
   }
-  const TraceInput input = OpenTrace(command, directory, version, {}, {.keep = false});
+  const TraceInput input = OpenTrace({command, directory, version, {}, {.keep = false}});
   if (input.status != kSuccess) {
     steps.problem = "the trace cannot be read";
     return steps;

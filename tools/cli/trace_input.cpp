@@ -73,13 +73,12 @@ uint64_t BytesOf(const std::vector<std::string>& files) {
 // Makes the database of a run's spool files, or finds it.
 class TraceOpener {
  public:
-  TraceOpener(std::string command, std::string run, std::string version, std::vector<std::string> more,
-              const TraceInputOptions& options)
-      : command_(std::move(command)),
-        run_(std::move(run)),
-        version_(std::move(version)),
-        more_(std::move(more)),
-        options_(options) {}
+  explicit TraceOpener(const TraceRequest& request)
+      : command_(request.command),
+        run_(request.run),
+        version_(request.version),
+        more_(request.more),
+        options_(request.options) {}
 
   TraceInput Open() {
     if (!Find()) return std::move(input_);
@@ -307,26 +306,59 @@ bool TraceInput::IsToBeRebuilt() const {
   return reused && !database->ok() && !database->stopped() && !EndingSignals::stop()->load();
 }
 
-TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,
-                     const std::vector<std::string>& more, const TraceInputOptions& options) {
+TraceInput OpenTrace(const TraceRequest& request) {
+  const std::string& run = request.run;
   TraceInput input;
-  for (const std::string& part : more) {
+  for (const std::string& part : request.more) {
     if (!IsDatabase(run) && !IsDatabase(part)) continue;
-    Complain(command, Escape(IsDatabase(run) ? run : part) +
-                          ": a database, which cannot be put together with other parts\n  Name the directories that it "
-                          "was made of.");
+    Complain(request.command,
+             Escape(IsDatabase(run) ? run : part) +
+                 ": a database, which cannot be put together with other parts\n  Name the directories that it "
+                 "was made of.");
     return input;
   }
-  if (!IsDatabase(run)) return TraceOpener(command, run, version, more, options).Open();
+  if (!IsDatabase(run)) return TraceOpener(request).Open();
   input.was_database = true;
   input.database = std::make_unique<trace_db::DatabaseReader>(run);
   if (!input.database->ok()) {
-    Complain(command, Escape(run) + ": cannot be read: " + Escape(input.database->error().text));
+    Complain(request.command, Escape(run) + ": cannot be read: " + Escape(input.database->error().text));
     return input;
   }
   input.database->StopWhen(EndingSignals::stop());
   input.status = kSuccess;
   return input;
+}
+
+TraceInput AskTrace(TraceRequest request, const std::function<void(const TraceInput&)>& ask) {
+  TraceInput input = OpenTrace(request);
+  if (input.status == kSuccess) ask(input);
+  if (!input.IsToBeRebuilt()) return input;
+  request.options.rebuild = true;
+  input = OpenTrace(request);
+  if (input.status == kSuccess) ask(input);
+  return input;
+}
+
+int AnswerFromTrace(const TraceRequest& request, const std::function<void(const TraceInput&)>& ask,
+                    const std::function<int(const TraceInput&)>& answer) {
+  int status = kFailed;
+  bool stopped = false;
+  {
+    const EndingSignals signals;
+    const TraceInput input = AskTrace(request, ask);
+    if (input.status != kSuccess) {
+      status = input.status;
+      stopped = input.built.problem == BuildProblem::kStopped;
+    } else if (input.database->stopped() || EndingSignals::stop()->load()) {
+      stopped = true;
+    } else if (!input.database->ok()) {
+      Complain(request.command,
+               Escape(request.run) + ": cannot be read to its end: " + Escape(input.database->error().text));
+    } else {
+      status = answer(input);
+    }
+  }
+  return stopped ? EndingSignals::EndStopped(request.command) : status;
 }
 
 }  // namespace slipstream::cli

@@ -11,6 +11,7 @@
 // Errors: said on standard error, with what to do; the caller has the exit status.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,14 @@ struct TraceInputOptions {
   bool verbose = false;  // say on standard error where the database is
 };
 
+struct TraceRequest {
+  std::string command;  // its name as the user wrote it ("report")
+  std::string run;
+  std::string version;
+  std::vector<std::string> more = {};  // parts of the run that lie elsewhere, directories or spool files
+  TraceInputOptions options = {};
+};
+
 struct TraceInput {
   int status = kFailed;                                // kSuccess: there is a database
   std::unique_ptr<trace_db::DatabaseReader> database;  // stops when EndingSignals says so
@@ -34,17 +43,24 @@ struct TraceInput {
   bool reused = false;                                 // it was there before, in the run's directory
   trace_db::BuildResult built;                         // `reused`: as KeptDatabase has it
   bool partial() const { return !was_database && built.partial(); }
-  // When all questions are asked: the database that was used again cannot be read to its end. Open it once more, with
-  // `rebuild`.
+  // The database that was used again cannot be read to its end: AskTrace makes a new one.
   bool IsToBeRebuilt() const;
 };
 
 // A file that begins as every SQLite database does.
 bool IsDatabase(const std::string& path);
 
-// `command` is its name as the user wrote it ("report"). An EndingSignals must live.
-// `more`: parts of the run that lie elsewhere, directories or spool files.
-TraceInput OpenTrace(const std::string& command, const std::string& run, const std::string& version,
-                     const std::vector<std::string>& more = {}, const TraceInputOptions& options = {});
+// An EndingSignals must live.
+TraceInput OpenTrace(const TraceRequest& request);
+
+// The same, and `ask` puts the questions to it. It is called once more, with a new database, where the one that was
+// used again cannot be read to its end: then nothing of what it was told before may be used. It is not called where
+// there is no database.
+TraceInput AskTrace(TraceRequest request, const std::function<void(const TraceInput&)>& ask);
+
+// What most commands do with a run: AskTrace, and where everything was read `answer`, whose exit status this returns.
+// Else it has said why not, or ends the process as a signal asked (EndingSignals, which must not live).
+int AnswerFromTrace(const TraceRequest& request, const std::function<void(const TraceInput&)>& ask,
+                    const std::function<int(const TraceInput&)>& answer);
 
 }  // namespace slipstream::cli

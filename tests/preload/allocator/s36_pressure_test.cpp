@@ -300,11 +300,14 @@ class Captures : public Pool {
     done.set_value();
     other.join();
     ASSERT_NE(graph, nullptr);
+    Run(graph, b_);
+    EXPECT_TRUE(HoldsOnly(scratch_, 0x51, 64));
+  }
+  static void Run(cudaGraph_t graph, cudaStream_t stream) {
     cudaGraphExec_t executable = nullptr;
     OK(cudaGraphInstantiate(&executable, graph, 0));
-    OK(cudaGraphLaunch(executable, b_));
-    OK(cudaStreamSynchronize(b_));
-    EXPECT_TRUE(HoldsOnly(scratch_, 0x51, 64));
+    OK(cudaGraphLaunch(executable, stream));
+    OK(cudaStreamSynchronize(stream));
   }
 };
 
@@ -322,10 +325,7 @@ TEST_F(Captures, S37_InTheCapturingThread) {
   OK(cudaFree(live));
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(a_, &graph));
-  cudaGraphExec_t executable = nullptr;
-  OK(cudaGraphInstantiate(&executable, graph, 0));
-  OK(cudaGraphLaunch(executable, a_));
-  OK(cudaStreamSynchronize(a_));
+  Run(graph, a_);
   EXPECT_TRUE(HoldsOnly(memory, 0x53, kBlock));
   DECIDED(tally, "freed.capture", 1);
 }
@@ -340,10 +340,7 @@ TEST_F(Captures, S36_IdleMemoryIsGivenBackDuringACapture) {
   RETURNS(cudaSuccess, cudaPeekAtLastError());
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(a_, &graph));
-  cudaGraphExec_t executable = nullptr;
-  OK(cudaGraphInstantiate(&executable, graph, 0));
-  OK(cudaGraphLaunch(executable, a_));
-  OK(cudaStreamSynchronize(a_));
+  Run(graph, a_);
   EXPECT_TRUE(HoldsOnly(scratch_, 0x54, 64));
 }
 

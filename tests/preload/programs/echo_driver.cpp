@@ -6,13 +6,9 @@
 #include <cudaProfiler.h>
 #include <cuda_runtime_api.h>
 
-#include <cstring>
-
 #include "tests/preload/programs/echo_runtime.h"
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-
-#define ECHO_EXPORT extern "C" [[gnu::visibility("default")]]
 
 namespace {
 
@@ -20,13 +16,7 @@ Echo g_last;
 
 template <typename... Arguments>
 CUresult Remember(const char* function, const Arguments&... arguments) {
-  g_last.function = function;
-  g_last.size = 0;
-  [[maybe_unused]] const auto append = [](const void* bytes, size_t size) {
-    std::memcpy(g_last.bytes + g_last.size, bytes, size);
-    g_last.size += size;
-  };
-  (append(&arguments, sizeof(arguments)), ...);
+  g_last.Remember(function, arguments...);
   return static_cast<CUresult>(kEchoResult);
 }
 
@@ -34,7 +24,6 @@ CUresult Remember(const char* function, const Arguments&... arguments) {
 
 ECHO_EXPORT const Echo* EchoLastOfDriver() { return &g_last; }
 
-#define ECHO_PASS(...) __VA_OPT__(, ) __VA_ARGS__
 #define HOOK_DRIVER(group, function, parameters, arguments, detail) \
   ECHO_EXPORT CUresult function parameters { return Remember(#function ECHO_PASS arguments); }
 #define HOOK_DRIVER_V1(group, function, parameters, arguments, detail) \

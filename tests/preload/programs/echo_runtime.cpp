@@ -7,11 +7,7 @@
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 
-#include <cstring>
-
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-
-#define ECHO_EXPORT extern "C" [[gnu::visibility("default")]]
 
 namespace {
 
@@ -19,13 +15,7 @@ Echo g_last;
 
 template <typename... Arguments>
 cudaError_t Remember(const char* function, const Arguments&... arguments) {
-  g_last.function = function;
-  g_last.size = 0;
-  [[maybe_unused]] const auto append = [](const void* bytes, size_t size) {
-    std::memcpy(g_last.bytes + g_last.size, bytes, size);
-    g_last.size += size;
-  };
-  (append(&arguments, sizeof(arguments)), ...);
+  g_last.Remember(function, arguments...);
   return kEchoResult;
 }
 
@@ -40,7 +30,6 @@ ECHO_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 
-#define ECHO_PASS(...) __VA_OPT__(, ) __VA_ARGS__
 #define HOOK(group, function, parameters, arguments, detail) \
   ECHO_EXPORT cudaError_t function parameters { return Remember(#function ECHO_PASS arguments); }
 #define HOOK_WORDS(group, function, words, runtimes, detail)                                 \

@@ -188,6 +188,15 @@ std::optional<int64_t> StepNumberAt(const ProcessReport& process, int64_t time) 
   return std::nullopt;
 }
 
+std::optional<size_t> ProcessOf(const Report& report, std::optional<int64_t> rank) {
+  if (report.processes.empty()) return std::nullopt;
+  if (!rank) return report.shown;
+  const auto at = std::find_if(report.processes.begin(), report.processes.end(),
+                               [&](const ProcessReport& process) { return process.rank == rank; });
+  if (at == report.processes.end()) return std::nullopt;
+  return static_cast<size_t>(at - report.processes.begin());
+}
+
 std::string NameOf(const ProcessReport& process) {
   std::string name = std::filesystem::path(process.executable).filename().string();
   if (name.empty()) name = process.spool.empty() ? "process " + std::to_string(process.process) : process.spool;

@@ -457,6 +457,9 @@ Report MakeReport(trace_db::DatabaseReader* reader, const ReportOptions& options
 // Of the step that a moment lies in; nothing: it lies in none.
 std::optional<int64_t> StepNumberAt(const ProcessReport& process, int64_t time);
 
+// The place in the report of the process of a rank, or of the one that is shown; nothing: there is none.
+std::optional<size_t> ProcessOf(const Report& report, std::optional<int64_t> rank);
+
 // "python3 (pid 7, rank 0)"
 std::string NameOf(const ProcessReport& process);
 
