@@ -372,6 +372,11 @@ Segments::Freed Segments::Park(void* memory) {
   return Freed::kParked;
 }
 
+void Segments::MakeRoom() {
+  if (!Alive() || !contexts_.there() || Broken(Mutant::kS36Others) || Broken(Mutant::kS36)) return;
+  if (DevicePool* const pool = PoolOfCurrent()) (void)Reclaim(*pool, UINT64_MAX, SIZE_MAX, Decision::kReclaimed);
+}
+
 void Segments::SetAside(int kind, size_t bytes) {
   if (!Alive() || !contexts_.there()) return;
   if (DevicePool* const pool = PoolOfCurrent()) pool->SetAside(kind, bytes);

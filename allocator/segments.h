@@ -81,6 +81,9 @@ class Segments {
   // (S36). False: there was nothing, so that another attempt ends as the first.
   bool GiveBack(CUdevice device = cuda::kCurrentDevice);
 
+  // The driver is about to take memory of the current device where no call could be made again: it gets what is idle.
+  void MakeRoom();
+
   // The driver will take so many bytes of the current device by itself, for what `kind` says (a cudaLimit below 3):
   // they are left to it, besides what the policy leaves.
   void SetAside(int kind, size_t bytes);

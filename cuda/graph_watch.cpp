@@ -57,19 +57,45 @@ bool IsHarmlessNode(const Driver& driver, CUgraphNode node) {
   }
 }
 
+// False: they cannot be told.
+bool NodesOf(const Driver& driver, CUgraph graph, std::vector<CUgraphNode>* nodes) {
+  size_t count = 0;
+  if (driver.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return false;
+  nodes->resize(count);
+  return count == 0 || driver.cuGraphGetNodes(graph, nodes->data(), &count) == CUDA_SUCCESS;
+}
+
+bool Allocates(const Driver& driver, CUgraph graph) {
+  std::vector<CUgraphNode> nodes;
+  if (!NodesOf(driver, graph, &nodes)) return false;
+  return std::any_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) {
+    CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;
+    if (driver.cuGraphNodeGetType(node, &type) != CUDA_SUCCESS) return false;
+    CUgraph child = nullptr;
+    return type == CU_GRAPH_NODE_TYPE_MEM_ALLOC ||
+           (type == CU_GRAPH_NODE_TYPE_GRAPH && driver.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS &&
+            Allocates(driver, child));
+  });
+}
+
 }  // namespace
 
 bool HasNoHostEffects(const Driver& driver, CUgraph graph) {
-  size_t count = 0;
-  if (driver.cuGraphGetNodes(graph, nullptr, &count) != CUDA_SUCCESS) return false;
-  std::vector<CUgraphNode> nodes(count);
-  if (count != 0 && driver.cuGraphGetNodes(graph, nodes.data(), &count) != CUDA_SUCCESS) return false;
-  return std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) { return IsHarmlessNode(driver, node); });
+  std::vector<CUgraphNode> nodes;
+  return NodesOf(driver, graph, &nodes) &&
+         std::all_of(nodes.begin(), nodes.end(), [&](CUgraphNode node) { return IsHarmlessNode(driver, node); });
 }
 
 void GraphWatch::Instantiated(const Driver& driver, CUgraphExec executable, CUgraph graph) {
   const bool harmless = HasNoHostEffects(driver, graph);
+  const bool allocates = Allocates(driver, graph);
   const std::lock_guard lock(mutex_);
+  if (allocates) {
+    with_memory_.insert(executable);
+    any_with_memory_.store(true, std::memory_order_release);
+  } else {
+    with_memory_.erase(executable);
+  }
   if (harmless) {
     harmless_.insert(executable);
   } else {
@@ -79,12 +105,19 @@ void GraphWatch::Instantiated(const Driver& driver, CUgraphExec executable, CUgr
 
 void GraphWatch::Forget(CUgraphExec executable) {
   const std::lock_guard lock(mutex_);
+  with_memory_.erase(executable);
   harmless_.erase(executable);
 }
 
 bool GraphWatch::IsHarmless(CUgraphExec executable) {
   const std::lock_guard lock(mutex_);
   return harmless_.contains(executable);
+}
+
+bool GraphWatch::OwnsMemory(CUgraphExec executable) {
+  if (!any_with_memory_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(mutex_);
+  return with_memory_.contains(executable);
 }
 
 }  // namespace slipstream::cuda

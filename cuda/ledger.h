@@ -213,6 +213,8 @@ class Ledger {
   void CaptureMayHaveEnded(cudaStream_t stream, bool per_thread);
   void GraphInstantiated(cudaGraphExec_t executable, cudaGraph_t graph);
   void GraphForgotten(cudaGraphExec_t executable) { graphs_.Forget(executable); }
+  // Whether the driver takes memory of the graph's own when it is launched.
+  bool GraphOwnsMemory(cudaGraphExec_t executable) { return graphs_.OwnsMemory(executable); }
   void GraphLaunched(cudaGraphExec_t executable, cudaStream_t stream, bool per_thread);
 
   // -- debts

@@ -98,6 +98,16 @@ struct CreatesMemory : Row {
   }
 };
 
+// A graph that may take memory of its own. A launch that found none leaves the graph broken: it is not made again.
+struct LaunchesGraph : Row {
+  template <typename Next, typename Stream>
+  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void*, const Next& next,
+                          cudaGraphExec_t executable, Stream stream) {
+    if (engines.ledger.GraphOwnsMemory(executable)) pool.MakeRoom();
+    return next(executable, stream);
+  }
+};
+
 // The size of a heap, or of a buffer, that the driver takes at a launch to come, where nobody could give memory back:
 // what is idle goes back now, and as much stays free.
 struct SetsLimit : Row {
@@ -112,7 +122,7 @@ struct SetsLimit : Row {
         pool.SetAside(static_cast<int>(limit), value);
         [[fallthrough]];
       case cudaLimitStackSize:
-        (void)pool.GiveBack();
+        pool.MakeRoom();
         (void)engines.GiveBackDeviceStaging(cuda::kCurrentDevice);
         break;
       default:
@@ -204,10 +214,6 @@ UNPOOLED(cudaGraphInstantiate)
 UNPOOLED(cudaGraphInstantiateWithFlags)
 UNPOOLED(cudaGraphInstantiateWithParams)
 UNPOOLED(cudaGraphInstantiateWithParams_ptsz)
-UNPOOLED(cudaGraphLaunch)
-UNPOOLED(cudaGraphLaunch_ptsz)
-UNPOOLED(cudaGraphUpload)
-UNPOOLED(cudaGraphUpload_ptsz)
 UNPOOLED(cuMemAlloc_v2)
 UNPOOLED(cuMemAllocPitch_v2)
 UNPOOLED(cuMemAllocManaged)
@@ -223,10 +229,6 @@ UNPOOLED(cuGraphInstantiate_v2)
 UNPOOLED(cuGraphInstantiateWithFlags)
 UNPOOLED(cuGraphInstantiateWithParams)
 UNPOOLED(cuGraphInstantiateWithParams_ptsz)
-UNPOOLED(cuGraphLaunch)
-UNPOOLED(cuGraphLaunch_ptsz)
-UNPOOLED(cuGraphUpload)
-UNPOOLED(cuGraphUpload_ptsz)
 #undef UNPOOLED
 template <>
 struct Unpooled<tracer::HookId::cuMemCreate>
@@ -254,16 +256,23 @@ ALLOCATES_BESIDE(cudaMallocAsync)
 ALLOCATES_BESIDE(cudaMallocAsync_ptsz)
 ALLOCATES_BESIDE(cudaMallocFromPoolAsync)
 ALLOCATES_BESIDE(cudaMallocFromPoolAsync_ptsz)
-// Where a graph has memory of its own, it is taken at one of these.
 ALLOCATES_BESIDE(cudaGraphInstantiate)
 ALLOCATES_BESIDE(cudaGraphInstantiateWithFlags)
 ALLOCATES_BESIDE(cudaGraphInstantiateWithParams)
 ALLOCATES_BESIDE(cudaGraphInstantiateWithParams_ptsz)
-ALLOCATES_BESIDE(cudaGraphLaunch)
-ALLOCATES_BESIDE(cudaGraphLaunch_ptsz)
-ALLOCATES_BESIDE(cudaGraphUpload)
-ALLOCATES_BESIDE(cudaGraphUpload_ptsz)
 #undef ALLOCATES_BESIDE
+#define LAUNCHES_GRAPH(function) \
+  template <>                    \
+  struct AllocatorHook<tracer::HookId::function> : pooled::LaunchesGraph {};
+LAUNCHES_GRAPH(cudaGraphLaunch)
+LAUNCHES_GRAPH(cudaGraphLaunch_ptsz)
+LAUNCHES_GRAPH(cudaGraphUpload)
+LAUNCHES_GRAPH(cudaGraphUpload_ptsz)
+LAUNCHES_GRAPH(cuGraphLaunch)
+LAUNCHES_GRAPH(cuGraphLaunch_ptsz)
+LAUNCHES_GRAPH(cuGraphUpload)
+LAUNCHES_GRAPH(cuGraphUpload_ptsz)
+#undef LAUNCHES_GRAPH
 template <>
 struct AllocatorHook<tracer::HookId::cudaDeviceSetLimit> : pooled::SetsLimit {};
 template <>

@@ -101,27 +101,14 @@ TEST(EndsTest, S54_SignalsThatTheProgramHandlesAreHandledByIt) {
 // A thread that stands inside the driver, in a call of the library's own, holds whatever lock the library takes there.
 TEST(EndsTest, S53_ExitWhileAThreadStandsInTheDriver) {
   NEEDS_NO_THREAD_SANITIZER();
-  for (const char* const function : {"cuMemcpyHtoDAsync_v2",
-                                     "cuMemcpyDtoHAsync_v2",
-                                     "cuMemAlloc_v2",
-                                     "cuMemFree_v2",
-                                     "cuMemFreeAsync",
-                                     "cuEventRecord",
-                                     "cuEventQuery",
-                                     "cuEventSynchronize",
-                                     "cuEventCreate",
-                                     "cuCtxRecordEvent",
-                                     "cuCtxWaitEvent",
-                                     "cuPointerGetAttributes",
-                                     "cuPointerGetAttribute",
-                                     "cuStreamIsCapturing",
-                                     "cuStreamQuery",
-                                     "cuMemGetInfo_v2",
-                                     "cuCtxGetCurrent",
-                                     "cuThreadExchangeStreamCaptureMode",
-                                     "cuStreamSynchronize",
-                                     "cuStreamWaitEvent",
-                                     "cuMemHostRegister_v2"}) {
+  for (const char* const function :
+       {"cuMemcpyHtoDAsync_v2",  "cuMemcpyDtoHAsync_v2", "cuMemAlloc_v2",
+        "cuMemFree_v2",          "cuMemFreeAsync",       "cuEventRecord",
+        "cuEventQuery",          "cuEventSynchronize",   "cuEventCreate",
+        "cuCtxRecordEvent",      "cuCtxWaitEvent",       "cuPointerGetAttributes",
+        "cuPointerGetAttribute", "cuStreamIsCapturing",  "cuStreamQuery",
+        "cuMemGetInfo_v2",       "cuCtxGetCurrent",      "cuThreadExchangeStreamCaptureMode",
+        "cuStreamSynchronize",   "cuStreamWaitEvent",    "cuMemHostRegister_v2"}) {
     SCOPED_TRACE(function);
     EndsAsBare({"held", function}, 3);
     EndsAsBare({"held", function}, 3, {{"SLIPSTREAM_ALLOCATOR_MODE", "off"}});
