@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "cuda/fence.h"
@@ -35,6 +36,8 @@ using cuda::played::g_passed;
 constexpr size_t kTotal = size_t{16} << 30;
 size_t g_free = kTotal;  // of the device
 int g_segments = 0;      // that the driver has given away
+int g_freed = 0;         // of these, by stream-ordered frees that no synchronization followed yet
+int g_waiting_frees = 0;
 CUresult g_wait = CUDA_SUCCESS;
 
 // As in the engine, never destroyed.
@@ -54,6 +57,8 @@ class DeviceStagingTest : public testing::Test {
     cuda::played::PlayedBy(&driver_);
     g_passed.clear();
     g_segments = 0;
+    g_freed = 0;
+    g_waiting_frees = 0;
     g_wait = CUDA_SUCCESS;
     g_free = kTotal;
     driver_.cuMemGetInfo = [](size_t* free, size_t* total) {
@@ -73,7 +78,16 @@ class DeviceStagingTest : public testing::Test {
       ++g_segments;
       return CUDA_SUCCESS;
     };
+    driver_.cuMemFreeAsync = [](CUdeviceptr, CUstream) {
+      ++g_freed;
+      return CUDA_SUCCESS;
+    };
+    driver_.cuStreamSynchronize = [](CUstream) {
+      g_segments -= std::exchange(g_freed, 0);
+      return CUDA_SUCCESS;
+    };
     driver_.cuMemFree = [](CUdeviceptr) {
+      ++g_waiting_frees;
       --g_segments;
       return CUDA_SUCCESS;
     };
@@ -121,6 +135,22 @@ TEST_F(DeviceStagingTest, S36_GoesBackWithoutMemoryOfTheHost) {
   EXPECT_TRUE(any);
   EXPECT_EQ(g_segments, 0);
   EXPECT_EQ(staging_.bytes(), 0U);
+}
+
+TEST_F(DeviceStagingTest, S73_WaitsForTheDeviceOnlyWhereTheDriverHasNoOtherFree) {
+  ASSERT_TRUE(Grow());
+  EXPECT_TRUE(staging_.GiveBackIdle());
+  EXPECT_EQ(g_segments, 0);
+  EXPECT_EQ(g_waiting_frees, 0);
+
+  Parts& parts = NewParts();
+  parts.driver = driver_;
+  parts.driver.cuMemFreeAsync = [](CUdeviceptr, CUstream) { return CUDA_ERROR_NOT_SUPPORTED; };
+  DeviceStaging& old = parts.staging;
+  ASSERT_TRUE(old.Grow(kSegment, kSegment));
+  EXPECT_TRUE(old.GiveBackIdle());
+  EXPECT_EQ(g_segments, 0);
+  EXPECT_EQ(g_waiting_frees, 1);
 }
 
 TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
