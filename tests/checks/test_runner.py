@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as ElementTree
 
 from support import ROOT, CheckTest
@@ -262,6 +263,14 @@ class Slowest(CheckTest):
         self.assertEqual(slowest.lines([], found)[0], "slowest sources (seconds):")
         self.assertEqual(slowest.sources(self.scratch / "nothing", 0), [])
 
+    def test_a_source_that_takes_too_long_is_named(self):
+        limit = slowest.SOURCE_SECONDS
+        self.assertIsNone(slowest.warning([]))
+        self.assertIsNone(slowest.warning([(limit, "release: a/x/just.cpp.o"), (1, "release: a/x/quick.cpp.o")]))
+        self.assertEqual(slowest.warning([(limit + 1, "release: a/x/b.cpp.o"), (1, "release: a/x/quick.cpp.o"), (75.4, "release: a/x/c.cpp.o")]),
+                         f"WARNING: 2 of 3 sources took more than {limit} s to compile: a/x/c.cpp.o 75 s, a/x/b.cpp.o {limit + 1} s")
+        self.assertTrue(slowest.warning([(99, f"release: {i}.o") for i in range(slowest.SHOWN + 3)]).endswith(" and 3 more"))
+
 
 class Legs(CheckTest):
     def context(self):
@@ -360,6 +369,16 @@ class Legs(CheckTest):
         case = legs._build(context, "release", ["sleep", "100"], self.scratch)
         self.assertEqual((case.name, case.outcome), ("configure", "failed"))
         self.assertIn("ran out of time", case.text)
+
+    @unittest.skipUnless(shutil.which("ninja"), "ninja is not here")
+    def test_a_build_says_which_sources_took_too_long(self):
+        self.write("build.ninja", "rule compile\n  command = touch $out\nbuild a/CMakeFiles/x.dir/a.cpp.o: compile\n")
+        with unittest.mock.patch.object(slowest, "SOURCE_SECONDS", -1):
+            for expected in (["WARNING: 1 of 1 sources took more than -1 s to compile: a/x/a.cpp.o 0 s"], []):
+                context = self.context()
+                self.assertIsNone(legs._build(context, "release", ["true"], self.scratch))
+                # The second time nothing is compiled.
+                self.assertEqual([note for note in self.notes if "WARNING" in note], expected)
 
     @unittest.skipUnless(shutil.which(tidy.CLANG_TIDY) and shutil.which("ninja") and shutil.which("g++"), "no clang-tidy-14 or no build tools here")
     def test_tidy(self):

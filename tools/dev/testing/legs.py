@@ -7,6 +7,7 @@ import re
 import time
 import typing
 
+import slowest
 import tidy
 from cases import FAILED, PASSED, SKIPPED, Case
 from command import run
@@ -93,6 +94,7 @@ def format_leg(context):
 
 def _build(context, leg, configure, folder, targets=()):
     """None, or the case that says how the build failed."""
+    start = time.time()
     for name, command in (("configure", configure), ("build", ["ninja", "-C", folder, "-j", context.jobs, *targets])):
         result = run(command, context.root, test_environment(), context.deadline.seconds(), log=context.log(leg))
         if result.status != 0:
@@ -105,6 +107,9 @@ def _build(context, leg, configure, folder, targets=()):
             return Case(leg, name, FAILED, result.seconds, result.tail(80))
         context.note(f"{name} {result.seconds:.0f} s")
     context.built(pathlib.Path(folder))
+    warning = slowest.warning(slowest.sources(pathlib.Path(folder), start))
+    if warning:
+        context.note(warning)
     return None
 
 
