@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <numeric>
+#include <regex>
 
 namespace slipstream::compare {
 namespace {
@@ -44,14 +45,20 @@ std::vector<std::string_view> LinesOf(std::string_view text) {
   return lines;
 }
 
+struct Pattern::Compiled {
+  std::regex regex;
+};
+
 Pattern::Pattern(const std::string& text, size_t least_groups, size_t most_groups) {
+  const auto compiled = std::make_shared<Compiled>();
+  compiled_ = compiled;
   try {
-    regex_ = std::regex(text, std::regex::ECMAScript | std::regex::optimize);
+    compiled->regex = std::regex(text, std::regex::ECMAScript | std::regex::optimize);
   } catch (const std::regex_error& error) {
     error_ = std::string("no regular expression: ") + error.what();
     return;
   }
-  const size_t groups = regex_.mark_count();
+  const size_t groups = compiled->regex.mark_count();
   if (groups < least_groups || groups > most_groups) {
     error_ = "it has " + std::to_string(groups) + " groups in parentheses, and needs " +
              (least_groups == most_groups ? "exactly " : "at most ") + std::to_string(most_groups) +
@@ -64,7 +71,7 @@ std::vector<std::string> Pattern::FindAll(std::string_view text) const {
   std::vector<std::string> found;
   for (const std::string_view line : LinesOf(text)) {
     if (line.size() > kLongestLine) continue;
-    for (std::cregex_iterator at(line.data(), line.data() + line.size(), regex_), end; at != end; ++at) {
+    for (std::cregex_iterator at(line.data(), line.data() + line.size(), compiled_->regex), end; at != end; ++at) {
       if ((*at)[static_cast<size_t>(group_)].matched) found.push_back((*at)[static_cast<size_t>(group_)].str());
     }
   }
@@ -76,7 +83,7 @@ std::string Pattern::Without(std::string_view text, std::string_view mark) const
   for (const std::string_view line : LinesOf(text)) {
     size_t done = 0;
     if (line.size() <= kLongestLine) {
-      for (std::cregex_iterator at(line.data(), line.data() + line.size(), regex_), end; at != end; ++at) {
+      for (std::cregex_iterator at(line.data(), line.data() + line.size(), compiled_->regex), end; at != end; ++at) {
         const auto& group = (*at)[static_cast<size_t>(group_)];
         if (!group.matched || group.length() == 0) continue;
         const auto begin = static_cast<size_t>(group.first - line.data());

@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstddef>
-#include <regex>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +35,9 @@ class Pattern {
   std::string Without(std::string_view text, std::string_view mark) const;
 
  private:
-  std::regex regex_;
+  struct Compiled;  // a std::regex, whose header is slow to compile
+
+  std::shared_ptr<const Compiled> compiled_;
   int group_ = 0;
   std::string error_;
 };
