@@ -23,7 +23,9 @@ bool QuietFree::Free(CUdeviceptr memory) {
 
 void QuietFree::Finish() {
   CUstream const stream = stream_.load(std::memory_order_acquire);
-  if (stream != nullptr) (void)driver_.cuStreamSynchronize(stream);
+  if (stream == nullptr) return;
+  // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize).
+  if (driver_.cuStreamSynchronize(stream) != CUDA_SUCCESS) (void)driver_.cuStreamSynchronize(stream);
 }
 
 }  // namespace slipstream::cuda

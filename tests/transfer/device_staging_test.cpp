@@ -153,6 +153,20 @@ TEST_F(DeviceStagingTest, S73_WaitsForTheDeviceOnlyWhereTheDriverHasNoOtherFree)
   EXPECT_EQ(g_waiting_frees, 1);
 }
 
+// As a synchronization does that finds an error of earlier work.
+TEST_F(DeviceStagingTest, S36_GoesBackBehindASynchronizationThatFails) {
+  static bool failed;
+  failed = false;
+  driver_.cuStreamSynchronize = [](CUstream) {
+    if (!std::exchange(failed, true)) return CUDA_ERROR_UNKNOWN;
+    g_segments -= std::exchange(g_freed, 0);
+    return CUDA_SUCCESS;
+  };
+  ASSERT_TRUE(Grow());
+  EXPECT_TRUE(staging_.GiveBackIdle());
+  EXPECT_EQ(g_segments, 0);
+}
+
 TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
   g_no_memory = true;
   bool thrown = false;
