@@ -24,8 +24,10 @@ bool QuietFree::Free(CUdeviceptr memory) {
 void QuietFree::Finish() {
   CUstream const stream = stream_.load(std::memory_order_acquire);
   if (stream == nullptr) return;
-  // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize).
-  if (driver_.cuStreamSynchronize(stream) != CUDA_SUCCESS) (void)driver_.cuStreamSynchronize(stream);
+  // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize). A device
+  // that refuses twice has nothing left to run, so that its context's synchronization keeps nobody waiting either.
+  if (driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS || driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS) return;
+  (void)driver_.cuCtxSynchronize();
 }
 
 }  // namespace slipstream::cuda

@@ -29,8 +29,8 @@ class QuietFree {
   // stream-ordered frees (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED), this is cuMemFree.
   bool Free(CUdeviceptr memory);
 
-  // The driver has got what was freed so far. Waits for those frees, and for what the whole context was made to wait
-  // for (cuCtxWaitEvent).
+  // The driver has got what was freed so far, in its context, which is current. Waits for those frees, and for what the
+  // whole context was made to wait for (cuCtxWaitEvent).
   void Finish();
 
   // The device was reset.

@@ -73,17 +73,17 @@ class PyTorch(unittest.TestCase):
         for one, other in (("[W1126 02:33:21.123456789 a.cpp:7] x", "[W0101 00:00:00.1 a.cpp:7] x"),
                            ("USDT:2026-11-26 02:41:30 22981:22982 a.cpp:39] x", "USDT:2026-11-26 02:41:44 23580:23580 a.cpp:39] x")):
             bare = {"status": 0, "stdout": "", "stderr": one}
-            torch_test.check_same(types.SimpleNamespace(status=0, stdout="", stderr=other), bare, 0)
+            torch_test.check_same(types.SimpleNamespace(status=0, stdout="", stderr=other), bare)
             with self.assertRaises(torch_test.Wrong):
-                torch_test.check_same(types.SimpleNamespace(status=0, stdout="", stderr=other + "y"), bare, 0)
+                torch_test.check_same(types.SimpleNamespace(status=0, stdout="", stderr=other + "y"), bare)
 
     def test_a_line_about_the_trace_is_no_difference_where_one_is_expected(self):
         bare = {"status": 0, "stdout": "", "stderr": "mine\n"}
         line = "slipstream: trace: 9 records, none dropped, 3 KiB in /x; Python lines: none, it is old (not supported)\n"
         run = types.SimpleNamespace(status=0, stdout="", stderr="mine\n" + line)
-        torch_test.check_same(run, bare, 0, says_more=True)
+        torch_test.check_same(run, bare, says_more=True)
         with self.assertRaises(torch_test.Wrong):
-            torch_test.check_same(run, bare, 0)
+            torch_test.check_same(run, bare)
 
     def test_decisions_are_counted_by_what_they_are_part_of(self):
         found = {"transfer.h2d.promoted.small": 2, "transfer.h2d.promoted.large": 3, "transfer.d2h.promoted": 4, "transfer.h2d.promotedx": 9,
