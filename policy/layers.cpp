@@ -12,6 +12,8 @@
 #include <memory>
 #include <utility>
 
+#include "policy/source_file.h"
+
 namespace slipstream::policy {
 namespace {
 
@@ -20,11 +22,6 @@ constexpr std::size_t kMostSystemFiles = 64;
 
 // What a repository has in its root.
 constexpr std::array<const char*, 3> kRepositoryMarks = {".git", ".hg", ".svn"};
-
-std::string ErrorText(int error) {
-  char buffer[128] = "";
-  return strerror_r(error, buffer, sizeof(buffer));
-}
 
 bool IsAbsolute(std::string_view path) { return path.starts_with('/'); }
 

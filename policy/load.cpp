@@ -330,12 +330,6 @@ bool ReadRunPolicy(const Environment& env, Loaded& loaded) {
   return true;
 }
 
-// Not std::filesystem: a name is kept as it stands but for where it begins.
-std::string Absolute(const std::string& path) {
-  const std::unique_ptr<char, decltype(&::free)> here(::realpath(".", nullptr), &::free);
-  return path.starts_with('/') || here == nullptr ? path : std::string(here.get()) + "/" + path;
-}
-
 constexpr std::string_view kReservedVariables[] = {
     kPolicyVariable,    kDisableVariable,  kRunDirectoryVariable,   kRunVariable,
     kRunPolicyVariable, kChildrenVariable, kSystemDirectoryVariable};

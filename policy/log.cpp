@@ -19,6 +19,7 @@
 #include <string>
 
 #include "policy/log_file.h"
+#include "policy/source_file.h"
 #include "policy/text.h"
 
 namespace slipstream::policy {
@@ -88,12 +89,6 @@ struct Target {
 std::atomic<Target*> current_target{nullptr};
 std::atomic<LogLevel> current_level{LogLevel::kOff};
 std::atomic<bool> said_once{false};
-
-std::string Absolute(const std::string& path) {
-  if (path.starts_with('/')) return path;
-  const std::unique_ptr<char, decltype(&std::free)> folder(::getcwd(nullptr, 0), &std::free);
-  return folder == nullptr ? path : std::string(folder.get()) + "/" + path;
-}
 
 void Write(LogLevel level, std::string_view message) noexcept {
   if (!LogEnabled(level)) return;

@@ -7,7 +7,7 @@ namespace slipstream::policy {
 namespace {
 
 // Longer than any name of ours and any slip of a hand; keeps the quadratic cost small for a file made to be slow.
-constexpr std::size_t kLongestName = 128;
+constexpr std::size_t kLongestGuess = 128;
 
 std::string_view LastPart(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 
@@ -33,7 +33,7 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string Nearest(std::string_view name, std::span<const std::string> candidates) {
-  if (name.empty() || name.size() > kLongestName) return {};
+  if (name.empty() || name.size() > kLongestGuess) return {};
   const std::string* nearest = nullptr;
   std::size_t distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

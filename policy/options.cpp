@@ -12,9 +12,9 @@
 namespace slipstream::policy {
 namespace {
 
-// The field that a chain of members leads to: Field<&Policy::log, &Log::level>.
+// The field that a chain of members leads to: OptionField<&Policy::log, &Log::level>.
 template <auto... kMembers>
-struct Field {
+struct OptionField {
   static void Set(Policy& policy, const Value& value) {
     auto& field = (policy.*....*kMembers);
     using T = std::remove_reference_t<decltype(field)>;
@@ -77,8 +77,8 @@ constexpr Option Row(std::string_view table, std::string_view key, OptionType ty
           .key = key,
           .type = type,
           .doc = doc,
-          .set = &Field<kMembers...>::Set,
-          .get = &Field<kMembers...>::Get};
+          .set = &OptionField<kMembers...>::Set,
+          .get = &OptionField<kMembers...>::Get};
 }
 
 template <auto... kMembers>

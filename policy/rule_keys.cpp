@@ -9,7 +9,7 @@ namespace {
 
 // One field of a rule. A direction and a switch have a first enumerator for "not said", which no text stands for.
 template <auto kMember>
-struct Field {
+struct RuleField {
   static void Set(TransferRule& rule, const Value& value) {
     auto& field = rule.*kMember;
     using T = std::remove_reference_t<decltype(field)>;
@@ -56,8 +56,8 @@ constexpr RuleKey Row(std::string_view key, OptionType type, bool action, std::s
                      .choices = type == OptionType::kChoice ? std::span<const std::string_view>(kDirections)
                                                             : std::span<const std::string_view>(),
                      .overridable = false},
-          .set = &Field<kMember>::Set,
-          .get = &Field<kMember>::Get,
+          .set = &RuleField<kMember>::Set,
+          .get = &RuleField<kMember>::Get,
           .action = action,
           .example = example};
 }

@@ -29,11 +29,6 @@ class Descriptor {
   int fd_;
 };
 
-std::string ErrorText(int error) {
-  char buffer[128] = "";
-  return strerror_r(error, buffer, sizeof(buffer));
-}
-
 std::string FolderOf(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -80,6 +75,18 @@ void CheckWriters(const std::string& path, const struct stat& status, std::vecto
 }
 
 }  // namespace
+
+std::string ErrorText(int error) {
+  char buffer[128] = "";
+  return strerror_r(error, buffer, sizeof(buffer));
+}
+
+// Not std::filesystem, which would make more of the name another one.
+std::string Absolute(const std::string& path) {
+  if (path.starts_with('/')) return path;
+  const std::unique_ptr<char, decltype(&std::free)> here(::realpath(".", nullptr), &std::free);
+  return here == nullptr ? path : std::string(here.get()) + "/" + path;
+}
 
 std::optional<std::string> ReadPolicyFile(const std::string& path, std::size_t largest,
                                           std::vector<Problem>& problems) {

@@ -20,4 +20,10 @@ namespace slipstream::policy {
 // may be a stranger's; then every reason is appended to `problems`.
 std::optional<std::string> ReadPolicyFile(const std::string& path, std::size_t largest, std::vector<Problem>& problems);
 
+// What strerror says, in any thread.
+std::string ErrorText(int error);
+
+// The name as it stands, behind the working folder where it does not begin at the root.
+std::string Absolute(const std::string& path);
+
 }  // namespace slipstream::policy

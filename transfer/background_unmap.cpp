@@ -14,6 +14,7 @@
 
 #include "cuda/mutant.h"
 #include "policy/system_file.h"
+#include "transfer/host_pages.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -27,13 +28,6 @@ constexpr uint64_t kShareOfMemory = 64;
 constexpr uint64_t kMostBytes = uint64_t{512} << 20;
 // Of what is held, so much must be free beside it in /dev/shm.
 constexpr uint64_t kRoomTimes = 4;
-
-size_t PageBytes() {
-  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
-size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 cuda::AddressRange PagesOf(const void* address, size_t bytes) {
   return cuda::AddressRange::Of(address, RoundUp(bytes, PageBytes()));

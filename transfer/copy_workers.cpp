@@ -14,13 +14,13 @@ char g_later;
 
 constexpr uint32_t kWokenByOne = 3;
 // For what is about to happen; to sleep and to be woken again takes as long.
-constexpr uint64_t kLookNs = 20'000;
+constexpr uint64_t kSpinNs = 20'000;
 
 template <typename Happened>
 bool LookFor(const Happened& happened) {
   if (happened()) return true;
   const uint64_t start = cuda::NowNs();
-  while (cuda::NowNs() - start < kLookNs) {
+  while (cuda::NowNs() - start < kSpinNs) {
     for (int i = 0; i < 8; ++i) {
       if (happened()) return true;
       __builtin_ia32_pause();

@@ -10,6 +10,7 @@
 #include "policy/memory_left.h"
 #include "transfer/confidential.h"
 #include "transfer/engine.h"
+#include "transfer/host_pages.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -18,8 +19,6 @@ namespace {
 constexpr size_t kLongestInFlight = size_t{128} << 20;
 // One copy on its way, and one for each of the two synchronizations that may be deferred (S23).
 constexpr size_t kCopiesInFlight = 3;
-
-size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 // While this lives a thread is in the driver, or about to be, and the process's exit waits for it.
 class InDriver {

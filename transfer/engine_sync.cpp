@@ -10,7 +10,7 @@ constexpr Decision kSkip = Decision::kCount;  // no reason not to
 // How old an answer may be about the transports that are loaded. One that came in since then has to be initialized, its
 // peers to be found and the memory to be registered first, which takes longer (milliseconds), and SYNC_MEMOPS on the
 // destination tells of the last (DestinationAt). Small copies are many, so the thread that pins memory looks for them.
-constexpr uint64_t kLookNs = 1'000'000;
+constexpr uint64_t kTransportLookNs = 1'000'000;
 constexpr uint64_t kSmallLookNs = 200'000'000;
 
 }  // namespace
@@ -24,7 +24,7 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<cuda::FenceR
   if (ledger_.MemoryIsMapped() && !Broken(Mutant::kS11)) return Decision::kSyncKeptMapped;
   if (!Broken(Mutant::kS22)) {
     if (ledger_.MemoryIsShared() || candidate.destination_may_be_shared) return Decision::kSyncKeptShared;
-    const bool transport = ledger_.TransportFound(candidate.small ? kSmallLookNs : kLookNs,
+    const bool transport = ledger_.TransportFound(candidate.small ? kSmallLookNs : kTransportLookNs,
                                                   [&] { return candidate.small && AskToLook(); });
     if (transport && ledger_.HeedsTransports()) return Decision::kSyncKeptRdma;
   }

@@ -15,11 +15,6 @@ namespace {
 constexpr int MADV_POPULATE_WRITE = 23;  // Linux 5.14; older headers lack the name
 #endif
 
-uintptr_t PageBytes() {
-  static const auto bytes = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  return bytes;
-}
-
 char* At(uintptr_t address) { return reinterpret_cast<char*>(address); }  // NOLINT(performance-no-int-to-ptr)
 
 bool IsPresent(uintptr_t page) {
@@ -28,6 +23,11 @@ bool IsPresent(uintptr_t page) {
 }
 
 }  // namespace
+
+size_t PageBytes() {
+  static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
 
 bool MakeWritable(char* memory, size_t bytes) {
   const auto begin = reinterpret_cast<uintptr_t>(memory) & ~(PageBytes() - 1);

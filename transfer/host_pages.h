@@ -1,4 +1,4 @@
-// Pages of the program's own memory that is about to be written.
+// Pages, and those of the program's own memory that is about to be written.
 //
 // Threading: any thread; system calls on memory that the caller may write.
 #pragma once
@@ -11,6 +11,9 @@ namespace slipstream::transfer {
 
 using policy::kHugePageBytes;
 using policy::kWorthHugePages;
+
+size_t PageBytes();
+constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Makes every page of [memory, memory + bytes) present and writable, and changes no byte. False: some of it may not be
 // written, or is not there, or the kernel cannot do that (before Linux 5.14): then whoever writes finds out.

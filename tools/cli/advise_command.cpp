@@ -19,7 +19,7 @@ namespace {
 
 using policy::Escape;
 
-constexpr char kCommand[] = "advise";
+constexpr char kAdviseCommand[] = "advise";
 
 advise::Page PageOfTheScreen() {
   return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
@@ -35,7 +35,7 @@ std::string OfOne(const AdviseOptions& options, trace_db::DatabaseReader* databa
 // The facts of one rank after another: there may be many.
 std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
                     const std::vector<size_t>& ranks) {
-  ProgressLine line(kCommand);
+  ProgressLine line(kAdviseCommand);
   advise::RanksAdvice advice(report);
   for (size_t i = 0; i < ranks.size(); ++i) {
     const size_t process = ranks[i];
@@ -51,13 +51,14 @@ std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* data
 }  // namespace
 
 int Advise(const AdviseOptions& options, const std::string& version) {
-  if (options.list) return Print(kCommand, options.json ? advise::RulesJson() : advise::FormatRules(ScreenColumns()));
+  if (options.list)
+    return Print(kAdviseCommand, options.json ? advise::RulesJson() : advise::FormatRules(ScreenColumns()));
   report::Report report;
   std::optional<size_t> process;
   std::string text;
   const auto ask = [&](const TraceInput& input) {
     {
-      ProgressLine line(kCommand);
+      ProgressLine line(kAdviseCommand);
       report = report::MakeReport(input.database.get(), {.progress = line.Calls()});
     }
     process = report::ProcessOf(report, options.rank);
@@ -69,21 +70,22 @@ int Advise(const AdviseOptions& options, const std::string& version) {
   const auto answer = [&](const TraceInput& input) -> int {
     const std::string run = Escape(options.run);
     if (!report.has_own_tables) {
-      Complain(kCommand, run +
-                             ": a database that slipstream did not make: no lines and no steps are in it\n  Name a run "
-                             "that `slipstream run --record -- COMMAND` recorded.");
+      Complain(kAdviseCommand,
+               run +
+                   ": a database that slipstream did not make: no lines and no steps are in it\n  Name a run "
+                   "that `slipstream run --record -- COMMAND` recorded.");
       return kFailed;
     }
     if (!process) {
-      Complain(kCommand,
+      Complain(kAdviseCommand,
                run + (options.rank ? ": no process of rank " + std::to_string(*options.rank) : ": no process in it"));
       return kFailed;
     }
     return input.partial() ? kPartial : kSuccess;
   };
-  const int status = AnswerFromTrace({kCommand, options.run, version, options.more, options.input}, ask, answer);
+  const int status = AnswerFromTrace({kAdviseCommand, options.run, version, options.more, options.input}, ask, answer);
   if (status == kFailed) return status;
-  const int printed = Print(kCommand, text);
+  const int printed = Print(kAdviseCommand, text);
   return printed != kSuccess ? printed : status;
 }
 

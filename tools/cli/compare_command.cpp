@@ -33,8 +33,6 @@ using policy::Escape;
 using text::ForTerminal;
 using text::HumanBytes;
 
-constexpr char kCommand[] = "compare";
-
 // Of each side.
 std::array<std::vector<std::string>, 2> CommandsOf(const CompareOptions& options) {
   if (!options.two_commands) return {options.command, options.command};
@@ -161,9 +159,9 @@ class Comparer {
     OneRun one;
     RunDirectory directory;
     const std::string where = Where(side, index, warm_up);
-    MeasuredCommand what = {.whose = kCommand, .command = &commands_[side]};
+    MeasuredCommand what = {.whose = kCompareCommand, .command = &commands_[side]};
     what.measure.limit_seconds = options_.yardstick.timeout;
-    if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCommand);
+    if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCompareCommand);
     bool is_new = true;
     if (line_->shown()) {
       what.measure.tick = [&](double seconds) {
@@ -173,7 +171,7 @@ class Comparer {
       };
     }
     what.variables = [&](RunDirectory* place) {
-      return PrepareSide(kCommand, sides_[side], environment_, recorded_ || probes_, tmpdir_, place);
+      return PrepareSide(kCompareCommand, sides_[side], environment_, recorded_ || probes_, tmpdir_, place);
     };
     const RunOnceResult result = RunMeasured(what, &directory);
     const MeasuredRun& run = result.run;
@@ -213,7 +211,7 @@ class Comparer {
       }
     }
     if (recorded_ || probes_) {
-      one->steps = ReadSteps(kCommand, directory.path(), version_);
+      one->steps = ReadSteps(kCompareCommand, directory.path(), version_);
       if (!one->steps.problem.empty()) {
         steps_problem_ = said.name + ": " + one->steps.problem;
       } else if (made_.ruler == Ruler::kSteps) {
@@ -301,7 +299,7 @@ class Comparer {
     if (!line_->shown()) {
       const std::string figure =
           trouble.empty() ? compare::FormatFigure(made_, one.figures.figure) : "FAILED: " + Escape(trouble);
-      Complain(kCommand, where + ": " + figure);
+      Complain(kCompareCommand, where + ": " + figure);
     }
     if (!options_.verbose) return;
     line_.reset();
@@ -364,18 +362,19 @@ std::string MistakeOf(const CompareOptions& options) {
 
 int Compare(const CompareOptions& options, const std::string& version) {
   if (const std::string mistake = MistakeOf(options); !mistake.empty()) {
-    Complain(kCommand, mistake);
+    Complain(kCompareCommand, mistake);
     return kUsage;
   }
   if (policy::DisabledByEnvironment()) {
-    Complain(kCommand, std::string(policy::kDisableVariable) +
-                           " is set, so slipstream would do nothing on either side\n  Unset it, and compare again.");
+    Complain(kCompareCommand,
+             std::string(policy::kDisableVariable) +
+                 " is set, so slipstream would do nothing on either side\n  Unset it, and compare again.");
     return kCannotStart;
   }
   const policy::Environment environment = policy::Environment::FromProcess();
   Comparer comparer(options, version, environment);
   if (!comparer.error().empty()) {
-    Complain(kCommand, comparer.error());
+    Complain(kCompareCommand, comparer.error());
     return kUsage;
   }
   Comparison& made = *comparer.comparison();
@@ -394,7 +393,7 @@ int Compare(const CompareOptions& options, const std::string& version) {
     status = StatusOf(OutcomeOf(made));
     if (comparer.signal() != 0) status = 128 + comparer.signal();
     const int printed =
-        Print(kCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));
+        Print(kCompareCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));
     if (printed != kSuccess) status = printed;
   }
   if (comparer.signal() != 0) {

@@ -28,6 +28,8 @@ struct CompareOptions {
   std::vector<std::string> command;  // never empty
 };
 
+// Whose errors are printed.
+inline constexpr char kCompareCommand[] = "compare";
 inline constexpr size_t kPairs = 8;
 
 int Compare(const CompareOptions& options, const std::string& version);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "policy/text.h"
+#include "tools/cli/compare_command.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/trace_build.h"
 #include "tools/cli/trace_input.h"
@@ -20,8 +21,6 @@ namespace {
 
 using compare::RecordedRun;
 using policy::Escape;
-
-constexpr char kCommand[] = "compare";
 
 // Whether it could be read as one: a database, a spool file, a directory with some.
 bool IsRun(const std::string& word) {
@@ -39,7 +38,7 @@ int ReadRun(const CompareRunsOptions& options, const std::string& name, const st
     run->name = name;
     run->partial = input.partial();
     {
-      ProgressLine line(kCommand);
+      ProgressLine line(kCompareCommand);
       run->report = report::MakeReport(input.database.get(), {.all_kernels = true, .progress = line.Calls()});
     }
     process = report::ProcessOf(run->report, options.rank);
@@ -49,14 +48,15 @@ int ReadRun(const CompareRunsOptions& options, const std::string& name, const st
   };
   const auto answer = [&](const TraceInput&) -> int {
     if (process) return kSuccess;
-    Complain(kCommand, Escape(name) +
-                           (run->report.processes.empty()
-                                ? ": holds no CUDA calls and no kernels\n  Name a run that `slipstream run --record -- "
-                                  "COMMAND` recorded, or its database."
-                                : ": no process of rank " + std::to_string(options.rank.value_or(0))));
+    Complain(
+        kCompareCommand,
+        Escape(name) + (run->report.processes.empty()
+                            ? ": holds no CUDA calls and no kernels\n  Name a run that `slipstream run --record -- "
+                              "COMMAND` recorded, or its database."
+                            : ": no process of rank " + std::to_string(options.rank.value_or(0))));
     return kFailed;
   };
-  return AnswerFromTrace({kCommand, name, version, {}, {.verbose = options.verbose}}, ask, answer);
+  return AnswerFromTrace({kCompareCommand, name, version, {}, {.verbose = options.verbose}}, ask, answer);
 }
 
 bool LacksCalls(const RecordedRun& run) { return run.partial || run.of().drops_everywhere; }
@@ -81,8 +81,8 @@ int Compare(const CompareRunsOptions& options, const std::string& version) {
   const compare::RunsComparison comparison = compare::CompareRecorded(runs[0], runs[1]);
   const bool whole = comparison.step && comparison.step->has_interval && !LacksCalls(runs[0]) && !LacksCalls(runs[1]);
   const int status = whole ? kSuccess : kPartial;
-  const int printed = Print(kCommand, options.json ? compare::RunsComparisonJson(comparison, status)
-                                                   : compare::FormatRunsComparison(comparison));
+  const int printed = Print(kCompareCommand, options.json ? compare::RunsComparisonJson(comparison, status)
+                                                          : compare::FormatRunsComparison(comparison));
   return printed != kSuccess ? printed : status;
 }
 
@@ -98,7 +98,7 @@ std::optional<int> CompareRuns(const CompareRunsOptions& options, const std::str
     return kUsage;
   }
   if (const std::string why = WhyNoTwoRuns(options); !why.empty()) {
-    Complain(kCommand, why + "\n  Write:  slipstream compare -- COMMAND...  or  slipstream compare RUN RUN");
+    Complain(kCompareCommand, why + "\n  Write:  slipstream compare -- COMMAND...  or  slipstream compare RUN RUN");
     return kUsage;
   }
   return Compare(options, version);

@@ -40,7 +40,7 @@ using text::WithThousands;
 
 constexpr int kProbeSeconds = 120;
 constexpr size_t kOutputShown = 2000;
-constexpr size_t kColumns = 85;  // of what stands behind a name
+constexpr size_t kDoctorColumns = 85;  // of what stands behind a name
 
 // What a probe of PyTorch does: a context, an allocation, a launch, a copy back.
 constexpr char kPyTorchProbe[] = "import torch; x = torch.zeros(16, device='cuda'); print((x + 1).sum().item())";
@@ -54,7 +54,7 @@ std::string FirstLine(const std::string& path) {
   return line;
 }
 
-std::string Trimmed(std::string text) {
+std::string WithoutEnd(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
   return text;
 }
@@ -253,7 +253,7 @@ std::string FormatProbe(const ProbeFacts& probe) {
   if (!probe.not_run.empty()) return Line("probe", "not run: " + probe.not_run);
   std::string text = Line("probe", policy::Escape(Joined(probe.command, " ")));
   text += Line("", "exit status " + std::to_string(probe.exit_status));
-  if (!probe.output.empty()) text += Line("", "it said: " + Trimmed(probe.output));
+  if (!probe.output.empty()) text += Line("", "it said: " + WithoutEnd(probe.output));
   if (probe.processes.empty()) {
     return text + Line("hooks",
                        "none was called. The command used no GPU, or the CUDA runtime is linked statically into "
@@ -273,8 +273,8 @@ std::string FormatProbe(const ProbeFacts& probe) {
     for (const char* engine : {"allocator", "transfer", "transport", "nvtx"}) {
       for (const std::string& standing : process.FactsOf(engine)) text += Line(engine, standing);
       const std::vector<std::string> lines =
-          std::string_view(engine) == "transfer"    ? TransferLines(process.decisions, kColumns)
-          : std::string_view(engine) == "allocator" ? AllocatorLines(process.decisions, kColumns)
+          std::string_view(engine) == "transfer"    ? TransferLines(process.decisions, kDoctorColumns)
+          : std::string_view(engine) == "allocator" ? AllocatorLines(process.decisions, kDoctorColumns)
                                                     : std::vector<std::string>();
       for (const std::string& line : lines) text += Line("", line);
     }
@@ -315,7 +315,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   for (const auto& [name, value] : environment.variables()) bare.push_back(name + "=" + value);
   const Captured pytorch = Capture({"python3", "-c", kPyTorchVersion}, bare, kProbeSeconds);
   const bool has_pytorch = pytorch.exit_status == 0;
-  report.pytorch = has_pytorch ? Trimmed(pytorch.output) : "python3 cannot import torch";
+  report.pytorch = has_pytorch ? WithoutEnd(pytorch.output) : "python3 cannot import torch";
   LookAtExpandableSegments(environment, loaded, report);
 
   DoctorOptions probe = options;

@@ -7,7 +7,7 @@
 namespace slipstream::cli {
 namespace {
 
-Json ProcessJson(const tracer::ProcessCounts& process) {
+Json ProbeJson(const tracer::ProcessCounts& process) {
   Json hooks = Json::array();
   for (const tracer::FunctionCounts& function : process.functions) {
     hooks.push_back({{"name", function.name}, {"bound", function.bound}, {"calls", function.calls}});
@@ -27,7 +27,7 @@ std::string ReportJson(const DoctorReport& report) {
                        {"uses_host_page_tables", device.uses_host_page_tables}});
   }
   Json processes = Json::array();
-  for (const tracer::ProcessCounts& process : report.probe.processes) processes.push_back(ProcessJson(process));
+  for (const tracer::ProcessCounts& process : report.probe.processes) processes.push_back(ProbeJson(process));
   const Json root = {{"schema", "slipstream-doctor-1"},
                      {"version", report.slipstream_version},
                      {"library", report.library},

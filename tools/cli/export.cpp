@@ -13,7 +13,6 @@ namespace {
 
 using policy::Escape;
 
-constexpr char kCommand[] = "export";
 constexpr char kFormats[] =
     "slipstream export: no format. There are, and several may be named at once:\n"
     "  --sqlite FILE        an SQLite database in the table layout of Nsight Systems' export (docs/trace-database.md)\n"
@@ -28,7 +27,7 @@ int CheckRun(const ExportOptions& options, const std::string& version) {
   {
     const EndingSignals signals;
     // From the files themselves, whatever database lies beside them.
-    const TraceInput input = OpenTrace({kCommand, options.run, version, options.more, {.keep = false}});
+    const TraceInput input = OpenTrace({kExportCommand, options.run, version, options.more, {.keep = false}});
     stopped = EndingSignals::stop()->load();
     if (input.status != kSuccess && !stopped) return kUsage;
     if (!stopped) {
@@ -36,13 +35,14 @@ int CheckRun(const ExportOptions& options, const std::string& version) {
       stopped = input.database->stopped() || EndingSignals::stop()->load();
     }
     if (!stopped && !input.database->ok()) {
-      Complain(kCommand, Escape(options.run) + ": cannot be checked: " + Escape(input.database->error().text));
+      Complain(kExportCommand, Escape(options.run) + ": cannot be checked: " + Escape(input.database->error().text));
       return kUsage;
     }
     for (const auto& spool : input.built.unreadable) check.unreadable.push_back(spool.why);
   }
-  if (stopped) return EndingSignals::EndStopped(kCommand);
-  const int printed = Print(kCommand, options.json ? trace_check::CheckJson(check) : trace_check::FormatCheck(check));
+  if (stopped) return EndingSignals::EndStopped(kExportCommand);
+  const int printed =
+      Print(kExportCommand, options.json ? trace_check::CheckJson(check) : trace_check::FormatCheck(check));
   return printed != kSuccess ? printed : check.whole() ? kSuccess : kFailed;
 }
 
@@ -53,7 +53,7 @@ int Export(const ExportOptions& options, const std::string& version) {
   const bool any = options.sqlite || others;
   if (options.check && !any && !options.rank) return CheckRun(options, version);
   if (options.check) {
-    Complain(kCommand, "--check makes no file, and looks at all ranks: name no format beside it, and no --rank");
+    Complain(kExportCommand, "--check makes no file, and looks at all ranks: name no format beside it, and no --rank");
     return kUsage;
   }
   if (!any) {
@@ -61,7 +61,7 @@ int Export(const ExportOptions& options, const std::string& version) {
     return kUsage;
   }
   if (options.rank && !others) {
-    Complain(kCommand, "--rank is for --chrome and --perfetto and --allocations; a database has all processes");
+    Complain(kExportCommand, "--rank is for --chrome and --perfetto and --allocations; a database has all processes");
     return kUsage;
   }
   return MakeExports(options, version);

@@ -19,6 +19,9 @@
 
 namespace slipstream::cli {
 
+// Whose errors are printed.
+inline constexpr char kExportCommand[] = "export";
+
 inline constexpr char kExportSchema[] = "slipstream-export-1";
 
 // Any of the files, or `check`; none: list the formats.

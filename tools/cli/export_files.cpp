@@ -35,8 +35,6 @@ using trace_export::ExportProblem;
 using trace_export::ExportRequest;
 using trace_export::Format;
 
-constexpr char kCommand[] = "export";
-
 std::string RanksText(const std::vector<int64_t>& ranks) {
   if (ranks.empty()) return "Its processes have no ranks";
   constexpr size_t kShown = 16;
@@ -54,47 +52,49 @@ void ComplainAboutTrace(const ExportRequest& request, const ExportOutcome& outco
     case ExportProblem::kStopped:
       break;
     case ExportProblem::kNotOurs:
-      Complain(kCommand, run +
-                             ": a database that slipstream did not make\n  Name a recorded run, or what `slipstream "
-                             "export RUN --sqlite FILE` made of one.");
+      Complain(kExportCommand,
+               run +
+                   ": a database that slipstream did not make\n  Name a recorded run, or what `slipstream "
+                   "export RUN --sqlite FILE` made of one.");
       break;
     case ExportProblem::kNoProcess:
-      Complain(kCommand, run + ": no process in it");
+      Complain(kExportCommand, run + ": no process in it");
       break;
     case ExportProblem::kNoRank:
-      Complain(kCommand, run + ": no process of rank " + std::to_string(request.rank.value_or(0)) + "\n  " +
-                             RanksText(outcome.ranks) + ".");
+      Complain(kExportCommand, run + ": no process of rank " + std::to_string(request.rank.value_or(0)) + "\n  " +
+                                   RanksText(outcome.ranks) + ".");
       break;
     case ExportProblem::kSeveral:
-      Complain(kCommand,
+      Complain(kExportCommand,
                run + ": several processes in it allocated memory, and the format has room for one\n  Name one " +
                    (outcome.ranks.empty() ? std::string("by the spool file of it, as RUN.")
                                           : "with --rank. " + RanksText(outcome.ranks) + "."));
       break;
     case ExportProblem::kNoBlocks:
-      Complain(kCommand,
+      Complain(kExportCommand,
                run + ": no allocation in it\n  Record a run that allocates memory of a device, from its start on.");
       break;
     case ExportProblem::kUnreadable:
-      Complain(kCommand, run + ": cannot be read: " + Escape(outcome.what));
+      Complain(kExportCommand, run + ": cannot be read: " + Escape(outcome.what));
       break;
     case ExportProblem::kExists:
-      Complain(kCommand, file + ": exists; --force replaces it");
+      Complain(kExportCommand, file + ": exists; --force replaces it");
       break;
     case ExportProblem::kIsInput:
-      Complain(kCommand, file + ": is what is to be read, and would be lost. Name another file.");
+      Complain(kExportCommand, file + ": is what is to be read, and would be lost. Name another file.");
       break;
     case ExportProblem::kPlace:
-      Complain(kCommand, file + ": cannot be made: " + outcome.what +
-                             "\n  Name a file in a directory that is there and can be written.");
+      Complain(kExportCommand, file + ": cannot be made: " + outcome.what +
+                                   "\n  Name a file in a directory that is there and can be written.");
       break;
     case ExportProblem::kNoRoom:
-      Complain(kCommand, file + ": no room: " + outcome.what + Escape(RoomFor(request.file)) +
-                             "\n  Nothing is left of it. Make room, name a file in another place, or one that ends in "
-                             ".gz, which is compressed.");
+      Complain(kExportCommand,
+               file + ": no room: " + outcome.what + Escape(RoomFor(request.file)) +
+                   "\n  Nothing is left of it. Make room, name a file in another place, or one that ends in "
+                   ".gz, which is compressed.");
       break;
     case ExportProblem::kWriting:
-      Complain(kCommand, file + ": cannot be written: " + outcome.what + "\n  Nothing is left of it.");
+      Complain(kExportCommand, file + ": cannot be written: " + outcome.what + "\n  Nothing is left of it.");
       break;
   }
 }
@@ -184,12 +184,12 @@ int Exporter::CheckFiles() const {
   std::set<std::string> names;
   for (const ExportRequest& request : requests) {
     if (names.insert(OneName(request.file)).second) continue;
-    Complain(kCommand, Escape(request.file) + ": is named twice\n  Name a file of its own for each format.");
+    Complain(kExportCommand, Escape(request.file) + ": is named twice\n  Name a file of its own for each format.");
     return kUsage;
   }
   if (exports_.database && several() && IsDatabase(options_.run)) {
-    Complain(kCommand, Escape(options_.run) +
-                           ": is a database already\n  Leave --sqlite away: the other formats are made of it.");
+    Complain(kExportCommand, Escape(options_.run) +
+                                 ": is a database already\n  Leave --sqlite away: the other formats are made of it.");
     return kUsage;
   }
   int status = kSuccess;
@@ -218,7 +218,7 @@ void Exporter::MakeDatabase() {
   }
   BuildResult result;
   {
-    ProgressLine line(kCommand);
+    ProgressLine line(kExportCommand);
     build.progress = [&](const BuildProgress& progress) { line.Show(progress); };
     result = trace_db::BuildTraceDatabase(build);
   }
@@ -242,7 +242,7 @@ void Exporter::MakeDatabase() {
       if (exports_.traces.empty()) end_ = kFailed;
       break;
   }
-  ComplainAbout(kCommand, build, result);
+  ComplainAbout(kExportCommand, build, result);
 }
 
 // Whether the traces can be made of it as they were asked for; else `refused_` says why not.
@@ -262,7 +262,7 @@ void Exporter::MakeTraces() {
     input.database->StopWhen(EndingSignals::stop());
     MakeMoreTraces(input);  // accepted when it was made
   } else {
-    input = AskTrace({kCommand, options_.run, version_, options_.more, options_.input},
+    input = AskTrace({kExportCommand, options_.run, version_, options_.more, options_.input},
                      [this](const TraceInput& opened) { AskFor(opened); });
     if (input.status != kSuccess) {
       stopped_ = EndingSignals::stop()->load();
@@ -303,7 +303,7 @@ void Exporter::MakeMoreTraces(const TraceInput& input) {
 
 void Exporter::MakeTrace(DatabaseReader* database, Exports::Trace* trace) {
   const std::atomic<bool>* const stop = EndingSignals::stop();
-  ProgressLine line(kCommand);
+  ProgressLine line(kExportCommand);
   ExportRequest request = trace->request;
   request.progress = [&](uint64_t done, uint64_t total) {
     line.Show(
@@ -345,7 +345,7 @@ int Exporter::Stopped() const {
   if (exports_.database) add(exports_.database_made, *exports_.database);
   for (const Exports::Trace& trace : exports_.traces) add(trace.made(), trace.request.file);
   return EndingSignals::EndStopped(
-      kCommand, "stopped; nothing is left of " + left + (made.empty() ? "" : "; whole and there: " + made));
+      kExportCommand, "stopped; nothing is left of " + left + (made.empty() ? "" : "; whole and there: " + made));
 }
 
 int Exporter::Say() {
@@ -354,7 +354,8 @@ int Exporter::Say() {
     DatabaseReader reader(*exports_.database);
     warnings_ = Warnings(&reader);
   }
-  const int printed = Print(kCommand, options_.json ? ExportsJson(exports_) : FormatExports(exports_) + warnings_);
+  const int printed =
+      Print(kExportCommand, options_.json ? ExportsJson(exports_) : FormatExports(exports_) + warnings_);
   if (printed != kSuccess) return printed;
   if (!exports_.all_made()) return kFailed;
   return exports_.partial() ? kPartial : kSuccess;

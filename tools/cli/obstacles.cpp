@@ -123,7 +123,7 @@ std::string LineWith(const std::string& text, std::string_view part) {
   return {};
 }
 
-std::string Trimmed(const std::string& line) {
+std::string WithoutIndent(const std::string& line) {
   const size_t first = line.find_first_not_of(" \t");
   return first == std::string::npos ? std::string() : line.substr(first);
 }
@@ -139,7 +139,7 @@ std::vector<std::string> AskLoader(const std::string& path, const std::string& l
   for (const char* const sign : {"version `GLIBC", "cannot be preloaded", "error while loading"}) {
     const std::string line = LineWith(said.output, sign);
     if (line.empty()) continue;
-    obstacles.push_back(path + " has a loader that does not load the library (" + Trimmed(line) +
+    obstacles.push_back(path + " has a loader that does not load the library (" + WithoutIndent(line) +
                         "): the command would not start under slipstream");
     return obstacles;
   }

@@ -29,7 +29,7 @@ namespace {
 using tracer::RecordControl;
 using tracer::RecordState;
 
-constexpr char kCommand[] = "record";
+constexpr char kRecordCommand[] = "record";
 // A process looks every 50 ms, unless it is stopped or its disk is slow.
 constexpr uint64_t kPatienceNs = 5'000'000'000;
 constexpr int kLookMs = 10;
@@ -150,12 +150,12 @@ const char* TextOf(RecordState state) {
 int Record(const RecordOptions& options) {
   const std::optional<int32_t> pid = top::ProcFiles::PidIn(options.pid);
   if (!pid || (options.what != "on" && options.what != "off")) {
-    Complain(kCommand, !pid ? "\"" + policy::Escape(options.pid) + "\" is not the number of a process"
-                            : "what is it to be, on or off?");
+    Complain(kRecordCommand, !pid ? "\"" + policy::Escape(options.pid) + "\" is not the number of a process"
+                                  : "what is it to be, on or off?");
     return kUsage;
   }
   const auto refuse = [&](const std::string& why) {
-    Complain(kCommand, "process " + std::to_string(*pid) + ": " + why);
+    Complain(kRecordCommand, "process " + std::to_string(*pid) + ": " + why);
     return kFailed;
   };
   const top::ProcFiles processes(options.proc);

@@ -29,7 +29,7 @@ namespace {
 
 using policy::Escape;
 
-constexpr char kCommand[] = "report";
+constexpr char kReportCommand[] = "report";
 
 bool IsSameFile(const struct stat& a, const std::string& path) {
   struct stat b {};
@@ -71,8 +71,8 @@ bool WritePage(const ReportCommandOptions& options, const report::Report& report
   if (error == 0) error = Write(file.path(), report::ReportHtml(report, report::PlotlyJs()));
   if (error == 0) error = file.Publish(options.force);
   if (error == 0) return true;
-  Complain(kCommand, Escape(*options.html) + ": cannot be made: " + std::strerror(error) +
-                         "\n  Name a file in a directory that can be written and has room.");
+  Complain(kReportCommand, Escape(*options.html) + ": cannot be made: " + std::strerror(error) +
+                               "\n  Name a file in a directory that can be written and has room.");
   return false;
 }
 
@@ -92,22 +92,22 @@ std::string Wrapped(const std::string& lines, size_t columns) {
 int Report(const ReportCommandOptions& options, const std::string& version) {
   if (options.html) {
     if (const std::string why = WhyNoPage(options); !why.empty()) {
-      Complain(kCommand, Escape(*options.html) + ": " + why);
+      Complain(kReportCommand, Escape(*options.html) + ": " + why);
       return kFailed;
     }
   }
   report::Report report;
   std::string warnings;  // where the records of a process are fewer or more than it counted
   const auto ask = [&](const TraceInput& input) {
-    ProgressLine line(kCommand);
+    ProgressLine line(kReportCommand);
     report = report::MakeReport(input.database.get(), {.timeline = options.html.has_value(), .progress = line.Calls()});
   };
   const auto answer = [&](const TraceInput& input) -> int {
     for (const auto& spool : input.built.unreadable) report.unreadable.push_back(spool.why);
     if (report.processes.empty()) {
-      Complain(kCommand, Escape(options.run) +
-                             ": holds no CUDA calls and no kernels\n  Name a recorded run, or a database that "
-                             "`slipstream export --sqlite` or Nsight Systems made.");
+      Complain(kReportCommand, Escape(options.run) +
+                                   ": holds no CUDA calls and no kernels\n  Name a recorded run, or a database that "
+                                   "`slipstream export --sqlite` or Nsight Systems made.");
       return kFailed;
     }
     if (options.html && !WritePage(options, report)) return kFailed;
@@ -115,7 +115,7 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
     if (!input.database->ok()) warnings.clear();
     return input.partial() ? kPartial : kSuccess;
   };
-  const int status = AnswerFromTrace({kCommand, options.run, version, options.more, options.input}, ask, answer);
+  const int status = AnswerFromTrace({kReportCommand, options.run, version, options.more, options.input}, ask, answer);
   if (status == kFailed) return status;
   std::string text =
       options.json ? report::ReportJson(report, status == kPartial) : report::FormatReport(report, ScreenColumns());
@@ -125,7 +125,7 @@ int Report(const ReportCommandOptions& options, const std::string& version) {
     text += Wrapped(warnings, ScreenColumns());
   }
   if (options.html && !options.json) text += "page: " + Escape(*options.html) + "\n";
-  const int printed = Print(kCommand, text);
+  const int printed = Print(kReportCommand, text);
   return printed != kSuccess ? printed : status;
 }
 

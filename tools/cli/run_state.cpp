@@ -17,7 +17,7 @@
 namespace slipstream::cli {
 namespace {
 
-using Json = nlohmann::json;
+using StateJson = nlohmann::json;
 
 std::string WholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -28,8 +28,8 @@ bool SameFile(const struct stat& facts, const ErrorOutput& output) {
   return facts.st_dev == output.device && facts.st_ino == output.inode && facts.st_rdev == output.special;
 }
 
-Json ToJson(const RunState& state) {
-  Json files = Json::array();
+StateJson ToJson(const RunState& state) {
+  StateJson files = StateJson::array();
   for (const policy::LayerFile& file : state.policy_files) {
     files.push_back({{"layer", static_cast<int>(file.layer)}, {"path", file.path}});
   }
@@ -56,7 +56,7 @@ Json ToJson(const RunState& state) {
           {"policy_files", std::move(files)}};
 }
 
-RunState FromJson(const Json& json) {
+RunState FromJson(const StateJson& json) {
   RunState state;
   json.at("command").get_to(state.command);
   json.at("root").get_to(state.root);
@@ -72,13 +72,13 @@ RunState FromJson(const Json& json) {
   json.at("children_chosen").get_to(state.children_chosen);
   json.at("summary_file").get_to(state.summary_file);
   json.at("saved_in").get_to(state.saved_in);
-  const Json& output = json.at("error_output");
+  const StateJson& output = json.at("error_output");
   output.at("open").get_to(state.error_output.open);
   output.at("device").get_to(state.error_output.device);
   output.at("inode").get_to(state.error_output.inode);
   output.at("special").get_to(state.error_output.special);
   output.at("path").get_to(state.error_output.path);
-  for (const Json& file : json.at("policy_files")) {
+  for (const StateJson& file : json.at("policy_files")) {
     state.policy_files.push_back({.layer = static_cast<policy::Layer>(file.at("layer").get<int>()),
                                   .path = file.at("path").get<std::string>(),
                                   .found = true});
@@ -91,7 +91,7 @@ RunState FromJson(const Json& json) {
 std::string WriteRunState(const std::string& directory, const RunState& state) {
   // Bytes that are not UTF-8, as names of files may have, would come back changed: then there is no such file, and
   // nothing is written anywhere else.
-  const std::string text = ToJson(state).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = ToJson(state).dump(-1, ' ', false, StateJson::error_handler_t::replace);
   const std::string path = directory + "/" + kRunStateName;
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return std::strerror(errno);
@@ -107,8 +107,8 @@ std::string WriteRunState(const std::string& directory, const RunState& state) {
 
 std::optional<RunState> ParseRunState(const std::string& text) {
   try {
-    return FromJson(Json::parse(text));
-  } catch (const Json::exception&) {
+    return FromJson(StateJson::parse(text));
+  } catch (const StateJson::exception&) {
     return std::nullopt;
   }
 }

@@ -17,7 +17,7 @@ namespace slipstream::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SavedJson = nlohmann::json;
 
 constexpr char kSuffix[] = ".json";
 
@@ -42,7 +42,7 @@ std::string NameOf(const SavedSummary& summary) {
 std::optional<SavedSummary> Read(const std::string& place, const std::string& name) {
   std::ifstream file(place + "/" + name, std::ios::binary);
   try {
-    const Json json = Json::parse(file);
+    const SavedJson json = SavedJson::parse(file);
     SavedSummary summary;
     json.at("start_unix_ns").get_to(summary.start_unix_ns);
     json.at("root").get_to(summary.root);
@@ -51,7 +51,7 @@ std::optional<SavedSummary> Read(const std::string& place, const std::string& na
     json.at("json").get_to(summary.json);
     summary.file_name = place + "/" + name;
     return summary;
-  } catch (const Json::exception&) {
+  } catch (const SavedJson::exception&) {
     return std::nullopt;
   }
 }
@@ -79,12 +79,12 @@ void SaveSummary(const std::string& place, const SavedSummary& summary) {
   fs::create_directories(place, error);
   if (error) return;
   const std::string name = place + "/" + NameOf(summary) + kSuffix;
-  const std::string text = Json{
+  const std::string text = SavedJson{
       {"start_unix_ns", summary.start_unix_ns},
       {"root", summary.root},
       {"trace", summary.trace},
       {"text", summary.text},
-      {"json", summary.json}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+      {"json", summary.json}}.dump(-1, ' ', false, SavedJson::error_handler_t::replace);
   if (!WriteSummaryFile(name, text).empty()) return;
   const std::vector<std::string> names = Names(place);
   for (size_t i = 0; i + kMostSavedRuns < names.size(); ++i) unlink((place + "/" + names[i]).c_str());

@@ -27,7 +27,7 @@ using tracer::FunctionCounts;
 using tracer::ProcessCounts;
 
 constexpr size_t kFunctionsShown = 12;
-constexpr size_t kColumns = 100;
+constexpr size_t kSummaryColumns = 100;
 
 void AddInto(DecisionCounts& sum, const DecisionCounts& part) {
   sum.count += part.count;
@@ -154,8 +154,8 @@ std::string FormatFacts(const std::vector<ProcessCounts>& processes, const Proce
         text += std::string("  ") + key + ": " + value + "\n";
       }
     }
-    constexpr size_t kTransferColumns = kColumns - std::string_view("  transfer: ").size();
-    constexpr size_t kAllocatorColumns = kColumns - std::string_view("  allocator: ").size();
+    constexpr size_t kTransferColumns = kSummaryColumns - std::string_view("  transfer: ").size();
+    constexpr size_t kAllocatorColumns = kSummaryColumns - std::string_view("  allocator: ").size();
     if (std::string_view(key) == "transfer") {
       text += FormatEngine(key, TransferLines(total.decisions, kTransferColumns), !values.empty());
     } else if (std::string_view(key) == "allocator") {

@@ -34,7 +34,7 @@ namespace {
 using top::View;
 using tracer::NowNs;
 
-constexpr char kCommand[] = "top";
+constexpr char kTopCommand[] = "top";
 constexpr uint64_t kMillisecondNs = 1'000'000;
 // The first figures are there soon.
 constexpr uint64_t kFirstNs = 300 * kMillisecondNs;
@@ -49,7 +49,7 @@ void SleepUntil(uint64_t time_ns) {
 
 int WriteText(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kSuccess;
-  Complain(kCommand, "standard output cannot be written");
+  Complain(kTopCommand, "standard output cannot be written");
   return kFailed;
 }
 
@@ -317,7 +317,7 @@ bool Find(const TopOptions& options, const top::ProcFiles& processes, Subject* s
   }
   const top::FoundRun found = top::FindRun(processes, options.run);
   if (!found.error.empty()) {
-    Complain(kCommand, found.error);
+    Complain(kTopCommand, found.error);
     return false;
   }
   subject->pid = found.pid;
@@ -341,7 +341,7 @@ int Top(const TopOptions& options) {
   if (view.ended) {
     std::string why = view.processes.empty() && !view.problems.empty() ? policy::Escape(view.problems.front()) : "";
     if (why.empty()) why = subject.is_machine ? NobodyIsHere(view) : Ended(view);
-    Complain(kCommand, why);
+    Complain(kTopCommand, why);
     // Scripts get an object, with nobody in it.
     if (subject.is_machine && options.json) WriteText(top::ViewJson(view));
     return kFailed;
@@ -352,7 +352,7 @@ int Top(const TopOptions& options) {
       if (EndingSignals::stop()->load()) EndingSignals::EndAsAsked();
       return kSuccess;
     }
-    if (!why.empty()) Complain(kCommand, why + "; text instead");
+    if (!why.empty()) Complain(kTopCommand, why + "; text instead");
   }
   return Print(options, interval_ns, processes, subject);
 }

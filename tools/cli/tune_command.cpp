@@ -48,7 +48,7 @@ using tune::Fate;
 using tune::Settings;
 using tune::Stage;
 
-constexpr char kCommand[] = "tune";
+constexpr char kTuneCommand[] = "tune";
 constexpr size_t kMostPairsAgain = 3;  // in which no steps were found
 constexpr size_t kKeptOutputs = 4;     // of runs of policies that were accepted, to compare results with
 constexpr char kEnvironment[] = "environment.";
@@ -118,11 +118,11 @@ class Tuner {
     if (base_.status != kSuccess) return base_.status;
     SayNotes(base_.loaded);
     if (!base_.loaded.policy.enabled) {
-      Complain(kCommand, "the policy says enabled = false: there is nothing to tune");
+      Complain(kTuneCommand, "the policy says enabled = false: there is nothing to tune");
       return kCannotStart;
     }
     if (const std::string mistake = LookAtFiles(); !mistake.empty()) {
-      Complain(kCommand, mistake);
+      Complain(kTuneCommand, mistake);
       return kFailed;
     }
     // Not counted: it warms what can be warm, and tells what the program does.
@@ -147,9 +147,9 @@ class Tuner {
   // The file, and what is printed.
   int Finish() {
     if (IsStopped()) {
-      Complain(kCommand, journal_.open()
-                             ? "interrupted; --resume with the same options goes on (" + Escape(journal_.path()) + ")"
-                             : "interrupted");
+      Complain(kTuneCommand,
+               journal_.open() ? "interrupted; --resume with the same options goes on (" + Escape(journal_.path()) + ")"
+                               : "interrupted");
       return 128 + (signal_ != 0 ? signal_ : SIGTERM);
     }
     tune::Account account = {
@@ -158,12 +158,12 @@ class Tuner {
     const std::string text = tune::PolicyFileText(*search_, base_.loaded, not_tried_, account);
     if (const std::string error = WriteTextFile(options_.out, text, options_.force || options_.resume);
         !error.empty()) {
-      Complain(kCommand, Escape(options_.out) + ": " + error);
+      Complain(kTuneCommand, Escape(options_.out) + ": " + error);
       return kFailed;
     }
     // What was not tried for want of time can still be.
     if (!search_->stopped_early()) journal_.Remove();
-    return Print(kCommand, options_.json ? TuneJson(Outcome()) : TuneText(Outcome()));
+    return Print(kTuneCommand, options_.json ? TuneJson(Outcome()) : TuneText(Outcome()));
   }
 
  private:
@@ -196,8 +196,8 @@ class Tuner {
   }
 
   std::optional<int> Fails(const OneRun& run) const {
-    Complain(kCommand, "the command fails: " + run.trouble);
-    for (const std::string& line : run.last_lines) Complain(kCommand, "  " + Escape(line));
+    Complain(kTuneCommand, "the command fails: " + run.trouble);
+    for (const std::string& line : run.last_lines) Complain(kTuneCommand, "  " + Escape(line));
     return kCommandFails;
   }
 
@@ -293,17 +293,17 @@ class Tuner {
   std::optional<int> Replay() {
     const tune::Replayed replayed = tune::Replay(journal_text_, subject_, &*search_);
     if (!replayed.error.empty()) {
-      Complain(kCommand, Escape(journal_.path()) + ": " + replayed.error + "\n  --force begins anew.");
+      Complain(kTuneCommand, Escape(journal_.path()) + ": " + replayed.error + "\n  --force begins anew.");
       return kFailed;
     }
     if (const std::string error = journal_.Open(replayed.bytes); !error.empty()) {
-      Complain(kCommand, Escape(journal_.path()) + ": cannot be written: " + error);
+      Complain(kTuneCommand, Escape(journal_.path()) + ": cannot be written: " + error);
       return kFailed;
     }
     if (replayed.bytes == 0) journal_.Append(tune::SubjectLine(subject_));
     if (replayed.events != 0 || replayed.stopped) {
-      Complain(kCommand, "goes on behind " + std::to_string(replayed.events) + " measurements" +
-                             (replayed.stopped ? ", with what there was no time for" : ""));
+      Complain(kTuneCommand, "goes on behind " + std::to_string(replayed.events) + " measurements" +
+                                 (replayed.stopped ? ", with what there was no time for" : ""));
     }
     return std::nullopt;
   }
@@ -338,9 +338,9 @@ class Tuner {
       cannot_go_on_ = side.prepared.status;
       return one;
     }
-    MeasuredCommand what = {.whose = kCommand, .command = &options_.command};
+    MeasuredCommand what = {.whose = kTuneCommand, .command = &options_.command};
     what.measure.limit_seconds = options_.yardstick.timeout;
-    if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kCommand);
+    if (line_ == nullptr) line_ = std::make_unique<ProgressLine>(kTuneCommand);
     bool is_new = true;
     if (line_->shown()) {
       what.measure.tick = [&](double seconds) {
@@ -349,7 +349,7 @@ class Tuner {
       };
     }
     what.variables = [&](RunDirectory* place) {
-      return PrepareSide(kCommand, side, environment, recorded_ || first, tmpdir_, place);
+      return PrepareSide(kTuneCommand, side, environment, recorded_ || first, tmpdir_, place);
     };
     RunDirectory directory;
     RunOnceResult result = RunMeasured(what, &directory);
@@ -376,7 +376,7 @@ class Tuner {
       one->processes = tracer::ReadRunDirectory(directory.path(), &problems);
     }
     const bool reads_steps = recorded_ || looks_for_steps;
-    const StepFigures steps = reads_steps ? ReadSteps(kCommand, directory.path(), version_) : StepFigures{};
+    const StepFigures steps = reads_steps ? ReadSteps(kTuneCommand, directory.path(), version_) : StepFigures{};
     if (looks_for_steps) recorded_ = steps.problem.empty();
     if (recorded_) {
       one->figure.value = steps.seconds;
@@ -487,7 +487,7 @@ class Tuner {
 
   void SayTried(const tune::Tried& tried) {
     if (line_->shown()) return;
-    Complain(kCommand, tried.key + " = " + tried.value + ": " + FateText(tried) + LeftText());
+    Complain(kTuneCommand, tried.key + " = " + tried.value + ": " + FateText(tried) + LeftText());
   }
 
   static std::string FateText(const tune::Tried& tried) {
@@ -564,18 +564,18 @@ std::string MistakeOf(const TuneOptions& options) {
 
 int Tune(const TuneOptions& options, const std::string& version) {
   if (const std::string mistake = MistakeOf(options); !mistake.empty()) {
-    Complain(kCommand, mistake);
+    Complain(kTuneCommand, mistake);
     return kUsage;
   }
   if (policy::DisabledByEnvironment()) {
-    Complain(kCommand, std::string(policy::kDisableVariable) +
-                           " is set, so slipstream would do nothing\n  Unset it, and tune again.");
+    Complain(kTuneCommand, std::string(policy::kDisableVariable) +
+                               " is set, so slipstream would do nothing\n  Unset it, and tune again.");
     return kCannotStart;
   }
   const policy::Environment environment = policy::Environment::FromProcess();
   Tuner tuner(options, version, environment);
   if (!tuner.error().empty()) {
-    Complain(kCommand, tuner.error());
+    Complain(kTuneCommand, tuner.error());
     return kUsage;
   }
   int status = kSuccess;

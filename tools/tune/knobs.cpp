@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "policy/options.h"
+#include "tools/tune/policy_file.h"
 
 namespace slipstream::tune {
 namespace {
@@ -37,15 +38,6 @@ class Knobs {
   const policy::Policy& base_;
   std::vector<NotTried>& not_tried_;
 };
-
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + '"';
-}
 
 std::string Size(uint64_t bytes) { return bytes == 0 ? "\"0B\"" : Quoted(std::to_string(bytes / kMiB) + "MiB"); }
 

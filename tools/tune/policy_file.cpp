@@ -62,24 +62,6 @@ std::string OptionLine(const Search& search, const policy::Loaded& base, const p
          policy::Literal(option, option.get(base.policy)) + "\n";
 }
 
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted += '\\';
-      quoted += c;
-    } else if (byte < 0x20 || byte == 0x7F) {
-      char escape[8];
-      std::snprintf(escape, sizeof(escape), "\\u%04X", byte);
-      quoted += escape;
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + '"';
-}
-
 std::string Environment(const Search& search, const policy::Loaded& base) {
   constexpr std::string_view kTable = "environment.";
   std::string text;
@@ -126,6 +108,24 @@ std::string NotKept(const Search& search, const std::vector<NotTried>& not_tried
 }
 
 }  // namespace
+
+std::string Quoted(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted += '\\';
+      quoted += c;
+    } else if (byte < 0x20 || byte == 0x7F) {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "\\u%04X", byte);
+      quoted += escape;
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
 
 std::string Worth(const compare::Estimate& estimate) {
   char text[96];

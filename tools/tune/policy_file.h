@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "policy/load.h"
@@ -27,6 +28,9 @@ struct Account {
 std::string Worth(const compare::Estimate& estimate);
 // Why a value is not in the policy, in a few words.
 std::string Reason(const Tried& tried);
+
+// A TOML string.
+std::string Quoted(std::string_view text);
 
 // A file that policy::LoadText accepts, whatever the command and the texts hold.
 std::string PolicyFileText(const Search& search, const policy::Loaded& base, const std::vector<NotTried>& not_tried,

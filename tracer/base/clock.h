@@ -1,4 +1,4 @@
-// The clock of every record.
+// The clock of every record, and that of files.
 #pragma once
 
 #include <time.h>
@@ -11,6 +11,13 @@ namespace slipstream::tracer {
 inline uint64_t NowNs() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The same of CLOCK_REALTIME: since 1970.
+inline uint64_t UnixNs() {
+  timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 

@@ -18,12 +18,6 @@
 namespace slipstream::tracer {
 namespace {
 
-uint64_t UnixNowNs() {
-  timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
 // Bounded copy that always terminates; the destination is zeroed memory of a fresh file.
 void CopyText(char* to, size_t capacity, std::string_view from) {
   const size_t length = from.size() < capacity ? from.size() : capacity - 1;
@@ -157,7 +151,7 @@ CounterFile* CounterFile::Make(const std::string& directory, const std::string& 
   header->parent_pid = getppid();
   header->rank = identity.rank;
   header->local_rank = identity.local_rank;
-  header->start_unix_ns = UnixNowNs();
+  header->start_unix_ns = UnixNs();
   header->start_monotonic_ns = start;
   ReadExecutableName(header->executable, sizeof(header->executable));
   for (size_t i = 0; i < kHookCount; ++i) {

@@ -42,9 +42,9 @@ bool ReadWhole(int fd, const std::string& path, std::vector<char>* bytes, std::s
 }
 
 // A bounded cursor over the bytes: every access is checked.
-class Bytes {
+class CounterBytes {
  public:
-  explicit Bytes(const std::vector<char>& bytes) : bytes_(bytes) {}
+  explicit CounterBytes(const std::vector<char>& bytes) : bytes_(bytes) {}
 
   bool Has(size_t offset, size_t length) const { return offset <= bytes_.size() && length <= bytes_.size() - offset; }
 
@@ -114,7 +114,7 @@ bool ReadCounterFile(const std::string& path, ProcessCounts* counts, std::string
 bool ReadCounterFile(int fd, const std::string& path, ProcessCounts* counts, std::string* error) {
   std::vector<char> raw;
   if (!ReadWhole(fd, path, &raw, error)) return false;
-  const Bytes bytes(raw);
+  const CounterBytes bytes(raw);
   if (!bytes.Has(0, sizeof(FileHeader))) {
     *error = path + ": not a counter file (too short)";
     return false;

@@ -8,7 +8,7 @@
 namespace slipstream::tracer {
 namespace {
 
-std::atomic<uint64_t> g_last_number{0};
+std::atomic<uint64_t> g_last_backward_number{0};
 
 enum class Kind : uint8_t { kNotAsked, kAutograd, kOther };
 constinit thread_local Kind t_kind = Kind::kNotAsked;
@@ -43,7 +43,7 @@ BackwardLines* BackwardLines::Create() {
 }
 
 BackwardLines::BackwardLines(pthread_key_t key)
-    : number_(g_last_number.fetch_add(1, std::memory_order_relaxed) + 1), key_(key) {}
+    : number_(g_last_backward_number.fetch_add(1, std::memory_order_relaxed) + 1), key_(key) {}
 
 BackwardLines::~BackwardLines() { pthread_key_delete(key_); }
 

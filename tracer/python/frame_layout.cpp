@@ -26,10 +26,10 @@ constexpr uint64_t kReturnAddress = 16;
 
 constexpr int32_t kMostOffset = 1 << 28;  // what fits a packed one
 
-// Bytes of an entry of .eh_frame, in order. Reading behind the end gives zeros, and fails for good.
-class Bytes {
+// FrameBytes of an entry of .eh_frame, in order. Reading behind the end gives zeros, and fails for good.
+class FrameBytes {
  public:
-  Bytes(const uint8_t* begin, const uint8_t* end) : at_(begin), end_(end) {}
+  FrameBytes(const uint8_t* begin, const uint8_t* end) : at_(begin), end_(end) {}
 
   template <typename T>
   T Take() {
@@ -63,11 +63,11 @@ class Bytes {
   void Skip(uint64_t bytes) {
     if (Has(bytes)) at_ += bytes;
   }
-  Bytes TakeBlock() {
+  FrameBytes TakeBlock() {
     const uint64_t size = Unsigned();
     const uint8_t* const begin = at_;
     Skip(size);
-    return failed_ ? Bytes(end_, end_) : Bytes(begin, at_);
+    return failed_ ? FrameBytes(end_, end_) : FrameBytes(begin, at_);
   }
   bool at_end() const { return failed_ || at_ == end_; }
   bool failed() const { return failed_; }
@@ -86,11 +86,11 @@ class Bytes {
 };
 
 // An entry behind its length. Empty: one with a length of 64 bits, which compilers do not make.
-Bytes EntryAt(const uint8_t* entry) {
+FrameBytes EntryAt(const uint8_t* entry) {
   uint32_t length = 0;
   std::memcpy(&length, entry, sizeof(length));
   entry += sizeof(length);
-  return length == 0xffffffff ? Bytes(entry, entry) : Bytes(entry, entry + length);
+  return length == 0xffffffff ? FrameBytes(entry, entry) : FrameBytes(entry, entry + length);
 }
 
 struct CommonEntry {
@@ -98,7 +98,7 @@ struct CommonEntry {
   int64_t data_factor = 0;
   uint8_t pointer_bytes = 0;  // of an address in the function's entry
   bool has_more = false;      // the function's entry has a block of further data
-  Bytes instructions{nullptr, nullptr};
+  FrameBytes instructions{nullptr, nullptr};
 };
 
 // 0: of none that is fixed.
@@ -120,7 +120,7 @@ uint8_t BytesOfPointer(uint8_t encoding) {
 }
 
 bool ReadCommonEntry(const uint8_t* at, CommonEntry* common) {
-  Bytes bytes = EntryAt(at);
+  FrameBytes bytes = EntryAt(at);
   bytes.Skip(sizeof(uint32_t));  // that says what kind of entry it is
   const auto version = bytes.Take<uint8_t>();
   if (version != 1 && version != 3) return false;
@@ -138,7 +138,7 @@ bool ReadCommonEntry(const uint8_t* at, CommonEntry* common) {
   common->has_more = letters[0] == 'z';
   if (letters[0] != 'z' && letters[0] != '\0') return false;
   if (common->has_more) {
-    Bytes more = bytes.TakeBlock();
+    FrameBytes more = bytes.TakeBlock();
     for (size_t i = 1; letters[i] != '\0'; ++i) {
       switch (letters[i]) {
         case 'R':
@@ -159,7 +159,7 @@ bool ReadCommonEntry(const uint8_t* at, CommonEntry* common) {
     }
     if (more.failed()) return false;
   }
-  common->instructions = Bytes(bytes.at(), bytes.end());
+  common->instructions = FrameBytes(bytes.at(), bytes.end());
   return !bytes.failed() && common->pointer_bytes != 0;
 }
 
@@ -188,7 +188,7 @@ class Program {
   Program(const CommonEntry& common, uint64_t target) : common_(common), target_(target) {}
 
   // False: something that cannot be followed.
-  bool Run(Bytes bytes) {
+  bool Run(FrameBytes bytes) {
     while (!bytes.at_end() && at_ <= target_) {
       if (!Step(&bytes)) return false;
     }
@@ -199,7 +199,7 @@ class Program {
   const Row& row() const { return row_; }
 
  private:
-  bool Step(Bytes* bytes);
+  bool Step(FrameBytes* bytes);
   void Advance(uint64_t delta) {
     // What comes behind an advance beyond the place is another row's.
     at_ += delta * common_.code_factor;
@@ -226,7 +226,7 @@ class Program {
 };
 
 // (DWARF 5, 7.24 "Call Frame Information", table 7.29; GNU's are in binutils' dwarf2.def)
-bool Program::Step(Bytes* bytes) {
+bool Program::Step(FrameBytes* bytes) {
   const auto code = bytes->Take<uint8_t>();
   const uint8_t low = code & 0x3f;
   switch (code >> 6) {
@@ -295,7 +295,7 @@ bool Program::Step(Bytes* bytes) {
       row_.cfa_offset = code == 0x0e ? static_cast<int64_t>(bytes->Unsigned()) : bytes->Signed() * common_.data_factor;
       return row_.cfa == Row::Cfa::kRegister;
     case 0x0f: {  // def_cfa_expression
-      Bytes expression = bytes->TakeBlock();
+      FrameBytes expression = bytes->TakeBlock();
       row_.cfa = Row::Cfa::kOther;
       if (expression.Take<uint8_t>() == kOpBaseRbp) {
         row_.cfa_offset = expression.Signed();
@@ -307,7 +307,7 @@ bool Program::Step(Bytes* bytes) {
     }
     case 0x10: {  // expression
       const uint64_t number = bytes->Unsigned();
-      Bytes expression = bytes->TakeBlock();
+      FrameBytes expression = bytes->TakeBlock();
       Rule rule = {.kind = Rule::Kind::kOther};
       if (expression.Take<uint8_t>() == kOpBaseRbp) {
         rule.offset = expression.Signed();
@@ -391,7 +391,7 @@ FrameLayout LayoutBefore(uintptr_t return_address) {
   void* const place = reinterpret_cast<void*>(return_address - 1);
   const auto* const entry = static_cast<const uint8_t*>(_Unwind_Find_FDE(place, &bases));
   if (entry == nullptr) return {};
-  Bytes bytes = EntryAt(entry);
+  FrameBytes bytes = EntryAt(entry);
   const uint8_t* const common_at = bytes.at();
   const auto back = bytes.Take<int32_t>();
   CommonEntry common;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint32_t kMostStacks = 1U << 28;  // native_stack.h needs the two bits above
 
-std::atomic<uint64_t> g_last_number{0};
+std::atomic<uint64_t> g_last_tree_number{0};
 
 // Never 0.
 uint64_t Pack(uint32_t site, uint32_t parent) { return uint64_t{parent + 1} << 32 | site; }
@@ -39,7 +39,7 @@ StackTree* StackTree::Create(const Limits& limits) {
 
 // The memory begins as zeros, which is what both tables begin as.
 StackTree::StackTree(uint32_t limit, uint32_t slot_mask, void* memory, size_t bytes)
-    : number_(g_last_number.fetch_add(1, std::memory_order_relaxed) + 1),
+    : number_(g_last_tree_number.fetch_add(1, std::memory_order_relaxed) + 1),
       limit_(limit),
       slot_mask_(slot_mask),
       memory_(memory),

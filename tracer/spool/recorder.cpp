@@ -32,7 +32,7 @@ void EndRing(void* ring) {
   static_cast<RecordRing*>(ring)->End();
 }
 
-RecordRing::Owner ThisThread() {
+RecordRing::Owner OwnerHere() {
   RecordRing::Owner owner = {.thread = static_cast<uint32_t>(syscall(SYS_gettid))};
   if (prctl(PR_GET_NAME, owner.name) != 0) owner.name[0] = '\0';
   owner.name[sizeof(owner.name) - 1] = '\0';
@@ -121,7 +121,7 @@ RecordRing* Recorder::TakeRing() {
   RecorderPlace& place = t_recorder_place;
   const uint32_t times_freed = rings_.times_freed();
   if (place.recorder != number_ || place.times_freed != times_freed) {
-    place = {.recorder = number_, .ring = rings_.Take(ThisThread()), .times_freed = times_freed};
+    place = {.recorder = number_, .ring = rings_.Take(OwnerHere()), .times_freed = times_freed};
     if (place.ring != nullptr) {
       // Without this it would not be used again; that is no reason not to use it now.
       pthread_setspecific(key_, place.ring);

@@ -165,7 +165,7 @@ std::string LineTable(const RunsComparison& comparison, const std::string& what,
   return Table(what, lines, LineRow);
 }
 
-std::string Lines(const RunsComparison& comparison) {
+std::string LinesText(const RunsComparison& comparison) {
   std::string text;
   if (comparison.by_device) text += LineTable(comparison, "LINES: GPU idle there or before", LineMeasure::kIdle);
   text += LineTable(comparison, "LINES: host in their CUDA calls", LineMeasure::kInCalls);
@@ -240,7 +240,7 @@ std::string FormatRunsComparison(const RunsComparison& comparison) {
   for (const Note& note : comparison.notes) {
     if (!note.unsound) text += Wrapped("  note:   ", "          ", Escape(note.text));
   }
-  if (comparison.step) text += Parts(comparison) + Lines(comparison) + Work(comparison);
+  if (comparison.step) text += Parts(comparison) + LinesText(comparison) + Work(comparison);
   return text;
 }
 

@@ -42,6 +42,12 @@ macro(slipstream_optimize_under_sanitizers)
   endif()
 endmacro()
 
+# A build of everything takes much less time, one after a small change somewhat more. Names without linkage are unique within
+# a target for this.
+option(SLIPSTREAM_UNITY "Compile several sources of a target together" OFF)
+set(CMAKE_UNITY_BUILD ${SLIPSTREAM_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
+
 find_package(Threads REQUIRED)
 
 add_library(slipstream_options INTERFACE)

@@ -17,6 +17,8 @@ from sources import is_cpp, tracked
 CLANG_FORMAT = "clang-format-14"
 # The library under its CMake name; the leg without a toolkit builds this and no more.
 LIBRARY_TARGET = "slipstream_shared"
+# What makes the headers that sources include.
+GENERATED_TARGETS = ("slipstream_generated", "slipstream_commit")
 # tests/torch and tests/wheel, which the legs of those names run, and no other.
 TORCH_LABEL = "^torch$"
 WHEEL_LABEL = "^wheel$"
@@ -55,6 +57,7 @@ class Context:
     tidy_minutes: float
     note: typing.Callable[[str], None]
     built: typing.Callable[[pathlib.Path], None] = lambda folder: None  # is told of each folder that was built
+    unity: bool = False  # sources of a target are compiled together
     deadline: Deadline = dataclasses.field(default_factory=Deadline)
 
     def log(self, leg):
@@ -123,9 +126,13 @@ def _randomization_off(context):
     return command if run([*command, "true"], context.root).status == 0 else []
 
 
+def _configure(context, preset):
+    return ["cmake", "--preset", preset, f"-DSLIPSTREAM_UNITY={'ON' if context.unity else 'OFF'}"]
+
+
 def preset_leg(context, preset):
     folder = context.root / "build" / preset
-    failure = _out_of_time(context, preset) or _build(context, preset, ["cmake", "--preset", preset], folder)
+    failure = _out_of_time(context, preset) or _build(context, preset, _configure(context, preset), folder)
     if failure:
         return [failure]
     prefix = _randomization_off(context) if preset == "tsan" else []
@@ -151,7 +158,7 @@ def _bring(context, leg, option, what):
 def _labeled_leg(context, leg, label):
     """The release build's tests that other legs leave out."""
     folder = context.root / "build" / "release"
-    failure = _build(context, leg, ["cmake", "--preset", "release"], folder)
+    failure = _build(context, leg, _configure(context, "release"), folder)
     if failure:
         return [failure]
     return run_tests(folder, context.root, leg, context.jobs, context.name_filter, label, log=context.log(leg),
@@ -222,9 +229,10 @@ def _headers_used(context, leg, folder):
 
 
 def tidy_leg(context):
-    # Sources include headers that the build generates, and the build knows which source includes which header.
-    folder = context.root / "build" / "release"
-    failure = _out_of_time(context, "tidy") or _build(context, "tidy", ["cmake", "--preset", "release"], folder)
+    # Each source alone, with the headers that the build generates.
+    folder = context.root / "build" / "tidy"
+    configure = ["cmake", "--preset", "release", "-B", folder, "-DSLIPSTREAM_UNITY=OFF"]
+    failure = _out_of_time(context, "tidy") or _build(context, "tidy", configure, folder, GENERATED_TARGETS)
     if failure:
         return [failure]
     return tidy.check(folder, context.root, context.jobs, context.deadline.minutes(context.tidy_minutes), context.note)

@@ -51,6 +51,8 @@ def parse(arguments):
     parser.add_argument("--tidy-minutes", metavar="N", type=float, default=10, help="time for clang-tidy (default 10)")
     parser.add_argument("--minutes", metavar="N", type=float,
                         help="for all legs together: what has not run by then has failed (default: no limit)")
+    parser.add_argument("--unity", action="store_true",
+                        help="compile several sources of a target together: faster for who builds everything once")
     options = parser.parse_args(arguments)
     if options.minutes is not None and options.minutes <= 0:
         parser.error("--minutes must be more than 0")
@@ -150,7 +152,8 @@ def main(arguments):
         try:
             found, seconds_of_leg[name] = run_leg(
                 name, lambda note: legs.LEGS[name](
-                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note, folders.append, deadline)))
+                    legs.Context(ROOT, options.jobs, options.filter, options.tidy_minutes, note, folders.append, options.unity,
+                                 deadline)))
         except legs.NeedsRoot as needs:
             cases.append(Case(name, "setup", FAILED, 0.0, str(needs)))
             report(cases, seconds_of_leg, junit)

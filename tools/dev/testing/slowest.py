@@ -5,6 +5,8 @@ from cases import FAILED
 SHOWN = 10
 # More than one source may take of a build: on 2 cores the others soon wait for it.
 SOURCE_SECONDS = 20
+# The same of several that are compiled together.
+UNITY_SECONDS = 60
 
 
 def sources(folder, since):
@@ -30,12 +32,12 @@ def sources(folder, since):
 
 def warning(compiled):
     """What to say of sources that took too long, or None. Of `compiled` as sources() gives them."""
-    slow = sorted((each for each in compiled if each[0] > SOURCE_SECONDS), reverse=True)
+    slow = sorted((each for each in compiled if each[0] > (UNITY_SECONDS if "/Unity/" in each[1] else SOURCE_SECONDS)), reverse=True)
     if not slow:
         return None
     named = ", ".join(f"{name.split(': ', 1)[1]} {seconds:.0f} s" for seconds, name in slow[:SHOWN])
     more = f" and {len(slow) - SHOWN} more" if len(slow) > SHOWN else ""
-    return f"WARNING: {len(slow)} of {len(compiled)} sources took more than {SOURCE_SECONDS} s to compile: {named}{more}"
+    return f"WARNING: {len(slow)} of {len(compiled)} sources took more than {SOURCE_SECONDS} s to compile (several together {UNITY_SECONDS} s): {named}{more}"
 
 
 def lines(cases, compiled):

@@ -14,6 +14,7 @@ from sources import changed
 
 CLANG_TIDY = "clang-tidy-14"
 _ONE_FILE_SECONDS = 300
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+"([^"]+)"', re.MULTILINE)
 _OURS = "policy|cuda|allocator|transfer|tracer|shim|tools|tests"
 # GoogleTest's macros multiply the paths through a test: followed to the end, one file of tests took eight minutes, and
 # so it takes half of one. What users run is followed to the end.
@@ -21,23 +22,30 @@ _SHALLOW = [f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-
 
 
 def translation_units(build, root):
-    """{object file: (source relative to root, [headers relative to root])} as the last build saw them."""
+    """{source: [headers]}, all relative to root: what the build compiles, and what of ours each source includes, at any depth."""
+    included = {}
+
+    def includes(path):
+        if path not in included:
+            included[path] = set()
+            found = [pathlib.PurePosixPath(name) for name in _INCLUDE.findall((root / path).read_text(errors="replace"))]
+            # Beside the file that names it, or from the root.
+            places = [place for name in found for place in (path.parent / name, name)]
+            included[path] = {place for place in places if (root / place).is_file() and ".." not in place.parts}
+        return included[path]
+
     units = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = pathlib.Path(entry["directory"], entry["file"]).resolve()
-        if source.is_relative_to(root) and not source.is_relative_to(root / "build"):
-            # CMake writes "output" from 3.26 on only.
-            words = shlex.split(entry["command"])
-            units[words[words.index("-o") + 1]] = (pathlib.PurePosixPath(source.relative_to(root)), [])
-    listing = run(["ninja", "-C", build, "-t", "deps"], root).output
-    current = None
-    for line in listing.splitlines():
-        if line and not line.startswith(" "):
-            current = units.get(line.split(":", 1)[0])
-        elif line.strip() and current is not None:
-            path = pathlib.Path(build, line.strip()).resolve()
-            if path.is_relative_to(root) and path.relative_to(root).parts[0] in _OURS.split("|"):
-                current[1].append(pathlib.PurePosixPath(path.relative_to(root)))
+        if not source.is_relative_to(root) or source.is_relative_to(root / "build"):
+            continue
+        source = pathlib.PurePosixPath(source.relative_to(root))
+        seen, todo = set(), [source]
+        while todo:
+            for header in includes(todo.pop()) - seen:
+                seen.add(header)
+                todo.append(header)
+        units[source] = sorted(seen)
     return units
 
 
@@ -62,14 +70,13 @@ def choose(files, units):
     A changed header is checked through one source: the one of its own name, else the one that includes least.
     """
     chosen, orphans = [], []
-    sources = {source for source, _ in units.values()}
     for file in files:
-        if file in sources:
+        if file in units:
             chosen.append(file)
     for file in files:
-        if file in sources:
+        if file in units:
             continue
-        users = [(source.stem != file.stem, len(headers), str(source), source) for source, headers in units.values()
+        users = [(source.stem != file.stem, len(headers), str(source), source) for source, headers in units.items()
                  if file in headers]
         if not users:
             orphans.append(file)

@@ -353,7 +353,7 @@ Verdict BuiltOnTheHost(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kCopyRules[] = {
     {"pageable-copies", "Copies from pageable memory", "calls", PageableCopies},
     {"blocking-copies", "Blocking copies", "calls", BlockingCopies},
     {"many-small-copies", "Many small copies", "calls", ManySmallCopies},
@@ -365,6 +365,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> CopyRules() { return kRules; }
+std::span<const Rule> CopyRules() { return kCopyRules; }
 
 }  // namespace slipstream::advise

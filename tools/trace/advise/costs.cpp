@@ -18,7 +18,7 @@ namespace {
 // Nobody changes a program for less than this share of a step.
 constexpr double kLeastShare = 0.005;
 // What another one has taken is worth a word from here on.
-constexpr double kWorthSaying = 0.02;
+constexpr double kWorthTrying = 0.02;
 
 // Where the host runs ahead of the device, its steps are shorter than what they ask for.
 int64_t StepTime(const Facts& facts) {
@@ -213,7 +213,7 @@ class Costs {
     for (size_t i = 0; i < findings_.size(); ++i) {
       const Advice& advice = findings_[i].verdict.advice;
       const bool worth = !advice.cost || IsWorth(*advice.cost, kLeastShare) || kept_[i] ||
-                         (IsWorth(alone_[i], kWorthSaying) && advice.scope > Scope::kGeneral);
+                         (IsWorth(alone_[i], kWorthTrying) && advice.scope > Scope::kGeneral);
       if (!worth) {
         out.push_back(findings_[i].rule);
         continue;

@@ -367,7 +367,7 @@ Verdict CudnnHeuristics(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kDeviceRules[] = {
     {"host-bound", "The device waits for Python", "devices", HostBound},
     {"launch-bound", "Launching takes longer than the kernels", "devices", LaunchBound},
     {"no-tensor-cores", "Matrix products without tensor cores", "devices", NoTensorCores},
@@ -380,6 +380,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> DeviceRules() { return kRules; }
+std::span<const Rule> DeviceRules() { return kDeviceRules; }
 
 }  // namespace slipstream::advise

@@ -99,9 +99,9 @@ TasksOfProcess ReadTasks(DatabaseReader* reader, const report::ProcessReport& pr
   return tasks;
 }
 
-class Reading {
+class FactsReading {
  public:
-  Reading(DatabaseReader* reader, Facts* facts) : reader_(*reader), facts_(*facts) {
+  FactsReading(DatabaseReader* reader, Facts* facts) : reader_(*reader), facts_(*facts) {
     if (!reader_.HasTable("SLIPSTREAM_PROCESSES")) return;
     Question row(reader_, "SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?1");
     if (row.Bind(1, facts_.process->process).Next()) global_pid_ = row.NumberIfKnown(0);
@@ -295,7 +295,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   for (const report::DeviceReport& device : facts.process->devices) {
     facts.devices_recorded = facts.devices_recorded || device.kernels != 0;
   }
-  Reading reading(reader, &facts);
+  FactsReading reading(reader, &facts);
   for (const char* const table :
        {"SLIPSTREAM_CALLS", "SLIPSTREAM_DECISIONS", "SLIPSTREAM_SITES", "CUPTI_ACTIVITY_KIND_RUNTIME", "StringIds"}) {
     if (!reader->HasTable(table)) return facts;

@@ -130,7 +130,7 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
   return Verdict::Nothing();
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kMemoryRules[] = {
     {"near-memory-limit", "Memory nearly full", "memory", NearTheLimit},
     {"fragmentation", "Reserved memory that nothing is in", "memory", Fragmentation},
     {"malloc-in-steady-state", "cudaMalloc in every step", "calls", MallocInSteadyState},
@@ -139,6 +139,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> MemoryRules() { return kRules; }
+std::span<const Rule> MemoryRules() { return kMemoryRules; }
 
 }  // namespace slipstream::advise

@@ -151,7 +151,7 @@ Verdict ExposedCommunication(const Facts& facts) {
 }
 
 // More of the time than this, ready and without a processor, is no accident.
-constexpr double kWaits = 0.03;
+constexpr double kWaitsForProcessor = 0.03;
 
 // All processes with steps on this machine.
 struct AtWork {
@@ -219,7 +219,7 @@ Verdict TooManyWorkers(const Facts& facts) {
   const bool more_than_processors = static_cast<double>(workers.most) > *processors;
   const std::optional<int64_t> waits = WaitsForProcessor(facts);
   const bool step_waits =
-      waits && ShareOfStep(facts, *waits) >= kWaits && WorkersAreToBlame(all) && all.Fills(processors);
+      waits && ShareOfStep(facts, *waits) >= kWaitsForProcessor && WorkersAreToBlame(all) && all.Fills(processors);
   if (workers.most == 0 || (!more_than_processors && !step_waits)) return Verdict::Nothing();
   Advice advice;
   advice.finding = "There are more loader workers than processors to run them.";
@@ -272,7 +272,7 @@ Verdict FewProcessors(const Facts& facts, double processors) {
 Verdict OversubscribedByTimes(const Facts& facts, const std::optional<double>& processors, const AtWork& all) {
   const std::optional<int64_t> waits = WaitsForProcessor(facts);
   const bool is_throttled = facts.tasks.throttled.value_or(0) > 0;
-  const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaits;
+  const bool step_waits = waits && ShareOfStep(facts, *waits) >= kWaitsForProcessor;
   if (!step_waits && !is_throttled) return Verdict::Nothing();
   const bool fills = all.Fills(processors);
   // That is the rule too-many-workers.
@@ -347,7 +347,7 @@ Verdict SharedMemory(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kProcessRules[] = {
     {"data-parallel", "DataParallel", "devices", DataParallel},
     {"stragglers", "Ranks that the others wait for", "several ranks", Stragglers},
     {"stalls", "Steps that take far longer", "steps", Stalls},
@@ -359,6 +359,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> ProcessRules() { return kRules; }
+std::span<const Rule> ProcessRules() { return kProcessRules; }
 
 }  // namespace slipstream::advise

@@ -18,7 +18,7 @@ namespace {
 using trace_db::Question;
 
 // Calls of either kind.
-constexpr size_t kTell = 20;
+constexpr size_t kStepsThatTell = 20;
 
 struct Durations {
   std::vector<int64_t> recorded;
@@ -27,7 +27,7 @@ struct Durations {
 using Key = std::tuple<int64_t, int64_t, bool>;  // function, decision, of the step thread
 
 int64_t AddedTo(Durations durations) {
-  if (std::min(durations.recorded.size(), durations.unrecorded.size()) < kTell) return 0;
+  if (std::min(durations.recorded.size(), durations.unrecorded.size()) < kStepsThatTell) return 0;
   return std::max<int64_t>(0, report::DistributionOf(std::move(durations.recorded)).median -
                                   report::DistributionOf(std::move(durations.unrecorded)).median);
 }

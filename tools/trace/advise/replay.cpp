@@ -22,7 +22,7 @@ constexpr uint32_t kFullQueue = 500;
 // Of a trace that has too little to tell.
 constexpr int64_t kUsualLatency = 8'000;
 constexpr int64_t kUsualGap = 1'500;
-constexpr size_t kTell = 20;
+constexpr size_t kTimesThatTell = 20;
 
 CallChange OfCall(const WhatIf& what_if, uint32_t group) {
   return group < what_if.calls.size() ? what_if.calls[group] : CallChange::kStays;
@@ -40,7 +40,7 @@ int64_t AskedFor(const Replay::Events& events, const Replay::Work& work) {
 }
 
 int64_t MedianOr(std::vector<int64_t> values, int64_t otherwise) {
-  return values.size() < kTell ? otherwise : report::DistributionOf(std::move(values)).median;
+  return values.size() < kTimesThatTell ? otherwise : report::DistributionOf(std::move(values)).median;
 }
 
 }  // namespace

@@ -41,9 +41,9 @@ std::vector<report::Step> Chosen(const Facts& facts) {
   return steps;
 }
 
-class Reading {
+class ReplayReading {
  public:
-  Reading(DatabaseReader* reader, const Facts& facts, const std::vector<Interval>& times)
+  ReplayReading(DatabaseReader* reader, const Facts& facts, const std::vector<Interval>& times)
       : reader_(*reader), facts_(facts) {
     for (const Interval& time : times) stretches_.push_back({.time = time, .calls = {}, .work = {}});
     if (!reader_.HasTable("SLIPSTREAM_PROCESSES")) return;
@@ -232,7 +232,7 @@ std::shared_ptr<const Replay> ReadReplay(DatabaseReader* reader, const Facts& fa
   if (!facts.devices_recorded || !facts.process->has_steps || facts.process->unwatched_everywhere) return nullptr;
   const std::vector<report::Step> steps = Chosen(facts);
   if (steps.empty()) return nullptr;
-  Reading reading(reader, facts, report::MeasuredTime(steps));
+  ReplayReading reading(reader, facts, report::MeasuredTime(steps));
   reading.Calls();
   const bool has_kinds = reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "srcKind") &&
                          reader->HasColumn("CUPTI_ACTIVITY_KIND_MEMCPY", "dstKind");

@@ -33,9 +33,9 @@ bool LoadsCode(std::string_view function) {
          function.find("LibraryLoad") != std::string_view::npos;
 }
 
-class Reading {
+class SlowStepReading {
  public:
-  Reading(DatabaseReader* reader, int64_t process) : process_(process) {
+  SlowStepReading(DatabaseReader* reader, int64_t process) : process_(process) {
     // CROSS: in this order, so that the calls of a few steps are found by their starts.
     calls_ = std::make_unique<Question>(
         *reader,
@@ -201,7 +201,7 @@ std::vector<SlowStepFacts> ReadSlowSteps(DatabaseReader* reader, const report::P
   }
   if (measured.empty() || process.slow_steps.empty()) return list;
   const report::Step& median = *measured[report::IndexOfMedian(times)];
-  Reading reading(reader, process.process);
+  SlowStepReading reading(reader, process.process);
   const Functions usual_functions = reading.FunctionsOf(median.start, median.end);
   const Kernels usual_kernels = reading.KernelsOf(median.start, median.end);
   for (const report::SlowStep& step : process.slow_steps) {

@@ -178,7 +178,7 @@ Verdict LoaderWait(const Facts& facts) {
   return verdict;
 }
 
-constexpr Rule kRules[] = {
+constexpr Rule kWaitRules[] = {
     {"item-synchronize", ".item() and other implicit synchronizations", "calls", ItemSynchronizes},
     {"explicit-synchronize", "Synchronizations in the loop", "calls", ExplicitSynchronizes},
     {"copy-then-synchronize", "Copies that are waited for at once", "calls", CopyThenSynchronize},
@@ -188,6 +188,6 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-std::span<const Rule> WaitRules() { return kRules; }
+std::span<const Rule> WaitRules() { return kWaitRules; }
 
 }  // namespace slipstream::advise

@@ -15,10 +15,10 @@ namespace {
 
 using text::WithThousands;
 using trace_db::DatabaseReader;
+using trace_db::kOwnCounters;
+using trace_db::kRuntime;
 using trace_db::Question;
 
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr char kCounters[] = "SLIPSTREAM_COUNTERS";
 constexpr size_t kFigureCount = 4;
 constexpr std::array<const char*, kFigureCount> kFigures = {"calls", "errors", "bytes", "timeNs"};
 constexpr size_t kTime = 3;
@@ -38,7 +38,7 @@ struct Lines {
   Line& Of(int64_t process, int64_t kind, int64_t name) { return all[{process, kind, name}]; }
 };
 
-uint64_t Count(const Question& row, int column) {
+uint64_t CountIn(const Question& row, int column) {
   return static_cast<uint64_t>(std::max<int64_t>(0, row.Number(column)));
 }
 
@@ -53,17 +53,17 @@ void ReadCounters(DatabaseReader* reader, Lines* lines, std::map<int64_t, Counte
       lines->counted.emplace(row.Number(0), row.Number(1));
       if (row.Number(1) == trace_db::kCountedCall) {
         check.why_not.clear();
-        check.counted = Count(row, 3);
+        check.counted = CountIn(row, 3);
       }
-      const uint64_t later = Count(row, 7);
-      check.while_ending += later - std::min(later, Count(row, 3));
+      const uint64_t later = CountIn(row, 7);
+      check.while_ending += later - std::min(later, CountIn(row, 3));
       continue;
     }
     Line& line = lines->Of(row.Number(0), row.Number(1), row.Number(2));
     line.counted = true;
     for (size_t i = 0; i < kFigureCount; ++i) {
-      line.least[i] += Count(row, 3 + static_cast<int>(i));
-      line.most[i] += Count(row, 3 + static_cast<int>(kFigureCount + i));
+      line.least[i] += CountIn(row, 3 + static_cast<int>(i));
+      line.most[i] += CountIn(row, 3 + static_cast<int>(kFigureCount + i));
     }
   }
 }
@@ -72,14 +72,14 @@ void ReadSums(DatabaseReader* reader, const std::string& sql, int64_t kind, Line
   Question row(*reader, sql);
   while (row.Next()) {
     Line& line = lines->Of(row.Number(0), kind, row.Number(1));
-    for (size_t i = 0; i < kFigureCount; ++i) line.traced[i] += Count(row, 2 + static_cast<int>(i));
+    for (size_t i = 0; i < kFigureCount; ++i) line.traced[i] += CountIn(row, 2 + static_cast<int>(i));
   }
 }
 
 // What the records add up to. A hooked call has a number. What asks for the last error is no failure, and neither is
 // "not ready".
 void ReadTrace(DatabaseReader* reader, Lines* lines) {
-  if (reader->HasTable(kRuntime)) {
+  if (reader->HasTable(kRuntime.name)) {
     ReadSums(
         reader,
         "SELECT c.processId, r.nameId, count(*), sum(r.returnValue NOT IN (0, 600) AND n.value NOT LIKE "
@@ -103,7 +103,7 @@ void ReadProcesses(DatabaseReader* reader, std::map<int64_t, CounterCheck>* chec
                "p.processId) FROM SLIPSTREAM_PROCESSES p");
   while (row.Next()) {
     CounterCheck& check = (*checks)[row.Number(0)];
-    check.known_missing = Count(row, 1);
+    check.known_missing = CountIn(row, 1);
     check.why_not = "the process counts nothing, or an older slipstream recorded it";
     if (row.Number(2) == 0) {
       check.why_not = "the process was killed or still runs, and its totals are not in the file";
@@ -134,7 +134,7 @@ void Differ(const Line& line, size_t figure, const std::string& name, bool is_de
 
 std::map<int64_t, CounterCheck> CheckCounters(DatabaseReader* reader) {
   std::map<int64_t, CounterCheck> checks;
-  if (!reader->HasTable(kCounters) || !reader->HasColumn("SLIPSTREAM_CALLS", "callNumber")) return checks;
+  if (!reader->HasTable(kOwnCounters.name) || !reader->HasColumn("SLIPSTREAM_CALLS", "callNumber")) return checks;
   Lines lines;
   ReadProcesses(reader, &checks);
   ReadCounters(reader, &lines, &checks);

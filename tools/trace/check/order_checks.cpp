@@ -12,9 +12,8 @@ namespace slipstream::trace_check {
 namespace {
 
 using trace_db::DatabaseReader;
+using trace_db::kRuntime;
 using trace_db::Question;
-
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
 
 ProcessCheck* Of(ByProcess* processes, int64_t process) {
   const auto found = processes->find(process);
@@ -34,7 +33,7 @@ void SayCounts(DatabaseReader* reader, const std::string& sql, const std::string
 
 // A hooked call inside another one of its thread is not recorded.
 void CallsThatOverlap(DatabaseReader* reader, ByProcess* processes) {
-  if (!reader->HasTable(kRuntime)) return;
+  if (!reader->HasTable(kRuntime.name)) return;
   std::map<int64_t, uint64_t> counts;
   std::pair<int64_t, int64_t> thread(-1, -1);
   int64_t until = 0;
@@ -67,7 +66,7 @@ void EndsBeforeStarts(DatabaseReader* reader, ByProcess* processes) {
             " x WHERE x.\"end\" < x.start";
   };
   constexpr char kByPid[] = "(SELECT processId FROM SLIPSTREAM_PROCESSES p WHERE p.globalPid = x.globalPid)";
-  add(kRuntime, "(SELECT processId FROM SLIPSTREAM_CALLS c WHERE c.correlationId = x.correlationId)");
+  add(kRuntime.name, "(SELECT processId FROM SLIPSTREAM_CALLS c WHERE c.correlationId = x.correlationId)");
   for (const char* const table : {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY",
                                   "CUPTI_ACTIVITY_KIND_MEMSET", "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"}) {
     add(table, kByPid);
@@ -155,7 +154,7 @@ void CheckOrder(DatabaseReader* reader, ByProcess* processes) {
   EndsBeforeStarts(reader, processes);
   RangesThatCross(reader, processes);
   CheckMemory(reader, processes);
-  if (reader->HasTable(kRuntime)) {
+  if (reader->HasTable(kRuntime.name)) {
     SayCounts(reader,
               "SELECT d.processId, count(*) FROM SLIPSTREAM_DECISION_EVENTS d JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON "
               "r.correlationId = d.correlationId WHERE d.time NOT BETWEEN r.start AND r.\"end\" GROUP BY d.processId",
@@ -164,7 +163,7 @@ void CheckOrder(DatabaseReader* reader, ByProcess* processes) {
   }
   for (const char* const table :
        {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY", "CUPTI_ACTIVITY_KIND_MEMSET"}) {
-    if (!reader->HasTable(table) || !reader->HasTable(kRuntime)) continue;
+    if (!reader->HasTable(table) || !reader->HasTable(kRuntime.name)) continue;
     SayCounts(reader,
               std::string("SELECT c.processId, count(*) FROM ") + table +
                   " w JOIN SLIPSTREAM_CALLS c ON c.correlationId = w.correlationId JOIN SLIPSTREAM_PROCESSES p ON "

@@ -3,13 +3,14 @@
 #include <sqlite3.h>
 
 #include <cstring>
-#include <filesystem>
+
+#include "tools/trace/db/new_file.h"
 
 namespace slipstream::trace_db {
 namespace {
 
 // A trace may be larger than memory, the database's pages in memory may not.
-constexpr char kSettings[] =
+constexpr char kWriterSettings[] =
     "PRAGMA page_size = 8192;"
     "PRAGMA cache_size = -65536;"  // KiB
     "PRAGMA journal_mode = OFF;"
@@ -18,16 +19,14 @@ constexpr char kSettings[] =
     "PRAGMA temp_store = FILE;"
     "PRAGMA encoding = 'UTF-8';";
 
-constexpr int kStepsBetweenLooks = 10'000;
-
-std::string FolderOf(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
-int WantsToStop(void* stop) { return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0; }
-
 }  // namespace
+
+void StopWhen(sqlite3* handle, const std::atomic<bool>* stop) {
+  constexpr int kStepsBetweenLooks = 10'000;
+  const auto wants_to_stop = [](void* wanted) { return static_cast<const std::atomic<bool>*>(wanted)->load() ? 1 : 0; };
+  sqlite3_progress_handler(handle, kStepsBetweenLooks, wants_to_stop,
+                           const_cast<void*>(static_cast<const void*>(stop)));
+}
 
 void SortIn(const std::string& folder) {
   if (sqlite3_initialize() != SQLITE_OK) return;
@@ -47,7 +46,7 @@ Database::Database(const std::string& path) : folder_(FolderOf(path)) {
     return;
   }
   sqlite3_extended_result_codes(handle_, 1);
-  Run(kSettings);
+  Run(kWriterSettings);
 }
 
 Database::~Database() {
@@ -69,10 +68,7 @@ bool Database::Run(const std::string& sql) {
 }
 
 void Database::StopWhen(const std::atomic<bool>* stop) {
-  if (ok()) {
-    sqlite3_progress_handler(handle_, kStepsBetweenLooks, WantsToStop,
-                             const_cast<void*>(static_cast<const void*>(stop)));
-  }
+  if (ok()) trace_db::StopWhen(handle_, stop);
 }
 
 bool Database::Close() {

@@ -18,6 +18,9 @@ struct sqlite3;
 
 namespace slipstream::trace_db {
 
+// What runs on `handle` ends soon with SQLITE_INTERRUPT once `*stop` is set. Null takes that back.
+void StopWhen(sqlite3* handle, const std::atomic<bool>* stop);
+
 // Where SQLite puts what it sorts from now on, in the whole process; empty: where it would by itself (SQLITE_TMPDIR,
 // TMPDIR, /var/tmp, /tmp). It removes those files' names as soon as it has opened them. Not while a statement runs.
 void SortIn(const std::string& folder);

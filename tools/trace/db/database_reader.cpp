@@ -5,14 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "tools/trace/db/database.h"
+
 namespace slipstream::trace_db {
 namespace {
 
-constexpr int kStepsBetweenLooks = 10'000;
-
 // What is sorted may be larger than memory; what is kept of the file's pages may not. The first ones are set before the
 // file's own schema is read, which the others do.
-constexpr char kSettings[] =
+constexpr char kReaderSettings[] =
     "PRAGMA trusted_schema = OFF; PRAGMA query_only = ON; PRAGMA cell_size_check = ON; PRAGMA cache_size = -65536; "
     "PRAGMA temp_store = FILE; PRAGMA mmap_size = 0;";
 
@@ -35,8 +35,6 @@ constexpr char kNoTables[] =
     "SELECT name, type FROM sqlite_master WHERE (type = 'view' OR sql LIKE 'CREATE VIRTUAL %') AND (name LIKE "
     "'SLIPSTREAM_%' OR name LIKE 'CUPTI_%' OR name LIKE 'TARGET_INFO_%' OR name LIKE 'META_DATA_%' OR name LIKE "
     "'ENUM_%' OR name COLLATE NOCASE IN ('StringIds', 'ThreadNames', 'PROCESSES', 'NVTX_EVENTS'))";
-
-int WantsToStop(void* stop) { return static_cast<const std::atomic<bool>*>(stop)->load() ? 1 : 0; }
 
 // A name of a file as the path of SQLite's URI.
 std::string AsUri(const std::string& path) {
@@ -124,7 +122,7 @@ DatabaseReader::DatabaseReader(const std::string& path) {
   // Of virtual tables none is asked but those that list columns, which are always there.
   if (made == SQLITE_OK) made = sqlite3_drop_modules(handle_, nullptr);
   // The first look at the file's own bytes.
-  if (made == SQLITE_OK) made = sqlite3_exec(handle_, kSettings, nullptr, nullptr, nullptr);
+  if (made == SQLITE_OK) made = sqlite3_exec(handle_, kReaderSettings, nullptr, nullptr, nullptr);
   if (made != SQLITE_OK) {
     Fail(made);
     return;
@@ -140,10 +138,7 @@ DatabaseReader::~DatabaseReader() { sqlite3_close(handle_); }
 bool DatabaseReader::stopped() const { return (error_.code & 0xff) == SQLITE_INTERRUPT; }
 
 void DatabaseReader::StopWhen(const std::atomic<bool>* stop) {
-  if (ok()) {
-    sqlite3_progress_handler(handle_, kStepsBetweenLooks, WantsToStop,
-                             const_cast<void*>(static_cast<const void*>(stop)));
-  }
+  if (ok()) trace_db::StopWhen(handle_, stop);
 }
 
 bool DatabaseReader::HasTable(std::string_view name) {

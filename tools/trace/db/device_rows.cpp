@@ -15,8 +15,6 @@ using tracer::ActivityKind;
 using tracer::ActivityRecord;
 using tracer::NameTable;
 
-constexpr std::nullptr_t kNull = nullptr;
-
 // CUPTI counts kinds of memory from 1 and has 0 for "unknown"; the export counts from 0 and has 7.
 int64_t MemoryKind(uint8_t cupti) { return cupti >= 1 && cupti <= 7 ? cupti - 1 : 7; }
 

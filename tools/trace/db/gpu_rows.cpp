@@ -21,8 +21,6 @@ namespace {
 using tracer::DeviceFacts;
 using Known = std::optional<int64_t>;
 
-constexpr std::nullptr_t kNull = nullptr;
-
 struct Gpu {
   size_t host = 0;
   DeviceFacts facts;
@@ -37,10 +35,6 @@ struct Seen {
   size_t gpu = 0;
   Known multiprocessors;
 };
-
-std::optional<std::string> TextOrNull(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(CleanText(text));
-}
 
 // None where a factor is not known, is no size, or is 0: a clock that the driver does not tell. Nor of what no number
 // can hold.

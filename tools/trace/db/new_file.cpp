@@ -20,11 +20,6 @@ constexpr std::string_view kNewSuffix = ".new-";
 constexpr size_t kRandomCharacters = 6;  // mkostemp(3)
 constexpr time_t kAbandonedSeconds = 3600;
 
-std::string FolderOf(const std::string& place) {
-  std::string folder = std::filesystem::path(place).parent_path().string();
-  return folder.empty() ? "." : folder;
-}
-
 int Synchronize(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC);
   if (fd < 0) return errno;
@@ -45,6 +40,11 @@ int RenameToNew(const std::string& from, const std::string& to) {
 }
 
 }  // namespace
+
+std::string FolderOf(const std::string& place) {
+  std::string folder = std::filesystem::path(place).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
 
 NewFile::~NewFile() {
   if (!path_.empty()) unlink(path_.c_str());

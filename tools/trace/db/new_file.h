@@ -10,6 +10,9 @@
 
 namespace slipstream::trace_db {
 
+// "." where the path has none.
+std::string FolderOf(const std::string& place);
+
 class NewFile {
  public:
   explicit NewFile(std::string place) : place_(std::move(place)) {}

@@ -20,12 +20,6 @@ using tracer::RecordKind;
 using tracer::SpoolRecord;
 using tracer::TraceRecord;
 
-constexpr std::nullptr_t kNull = nullptr;
-
-std::optional<std::string> TextOrNull(const std::string& text) {
-  return text.empty() ? std::nullopt : std::optional(CleanText(text));
-}
-
 }  // namespace
 
 const char* NameOf(tracer::EndReason reason) {

@@ -11,8 +11,6 @@ namespace {
 using tracer::RangeKind;
 using tracer::RangePayload;
 
-constexpr std::nullptr_t kNull = nullptr;
-
 int64_t EventType(RangeKind kind) {
   switch (kind) {
     case RangeKind::kMark:

@@ -14,8 +14,6 @@
 namespace slipstream::trace_db {
 namespace {
 
-constexpr uint64_t kRecordsBetweenLooks = 4096;
-
 // The ranges of a process that are named as steps are, by kind of name and thread.
 class NamedRanges {
  public:

@@ -20,6 +20,9 @@
 
 namespace slipstream::trace_db {
 
+// After so many, whoever reads looks whether to stop, and says how far it is.
+inline constexpr uint64_t kRecordsBetweenLooks = 4096;
+
 // What a process's readings of its clocks (RecordKind::kClock) say about wall time minus CLOCK_MONOTONIC, in ns.
 struct ClockReadings {
   uint64_t count = 0;

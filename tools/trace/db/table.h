@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
+#include "tools/trace/db/clean_text.h"
 #include "tools/trace/db/database.h"
 #include "tools/trace/db/schema.h"
 
@@ -17,6 +19,12 @@ struct sqlite3_stmt;
 
 namespace slipstream::trace_db {
 
+// A column without a value.
+inline constexpr std::nullptr_t kNull = nullptr;
+// Nor has an empty text one.
+inline std::optional<std::string> TextOrNull(const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(CleanText(text));
+}
 // NULL where the value is one that means something else.
 struct NumberOrNull {
   bool known = false;

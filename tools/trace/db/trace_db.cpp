@@ -23,7 +23,6 @@ namespace slipstream::trace_db {
 namespace {
 
 constexpr uint64_t kRecordsPerTransaction = 200'000;
-constexpr uint64_t kRecordsBetweenLooks = 4096;
 
 bool IsSameFile(const struct stat& a, const struct stat& b) { return a.st_dev == b.st_dev && a.st_ino == b.st_ino; }
 

@@ -8,6 +8,7 @@
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/db/clean_text.h"
 #include "tools/trace/db/global_id.h"
+#include "tools/trace/db/schema.h"
 
 namespace slipstream::trace_export {
 namespace {
@@ -17,7 +18,15 @@ using trace_db::BoundedEnd;
 using trace_db::BoundedTime;
 using trace_db::CleanText;
 using trace_db::DatabaseReader;
+using trace_db::kCopies;
 using trace_db::kIdMask;
+using trace_db::kKernels;
+using trace_db::kNvtxMark;
+using trace_db::kNvtxPushPopRange;
+using trace_db::kNvtxStartEndRange;
+using trace_db::kRuntime;
+using trace_db::kSets;
+using trace_db::kSynchronizations;
 using trace_db::Question;
 
 constexpr uint64_t kRowsBetweenLooks = 4096;
@@ -26,16 +35,7 @@ constexpr int64_t kFirstShownPid = 10'000'000;
 
 // Source of the tables and of what their numbers mean: Nsight Systems' "SQLite Schema Reference" and "SQLite Schema
 // Event Values"; in ENUM_CUDA_MEM_KIND pageable is 0, unlike in CUPTI.
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
-constexpr char kMemcpy[] = "CUPTI_ACTIVITY_KIND_MEMCPY";
-constexpr char kMemset[] = "CUPTI_ACTIVITY_KIND_MEMSET";
-constexpr char kSynchronization[] = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION";
-constexpr const char* kWorkTables[] = {kKernel, kMemcpy, kMemset, kSynchronization};
-
-constexpr int64_t kNvtxMark = 34;
-constexpr int64_t kNvtxPushPopRange = 59;
-constexpr int64_t kNvtxStartEndRange = 60;
+constexpr const char* kWorkTables[] = {kKernels.name, kCopies.name, kSets.name, kSynchronizations.name};
 
 // The PyTorch profiler's words.
 const char* CopyName(int64_t kind) {
@@ -224,8 +224,9 @@ TraceFacts TraceRows::Facts(std::optional<int64_t> rank) {
   }
   facts.properties = trace_db::Devices(database_);
 
-  for (const char* const table : {kRuntime, kKernel, kMemcpy, kMemset, kSynchronization, "NVTX_EVENTS",
-                                  "SLIPSTREAM_STEPS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_MARKS", "SLIPSTREAM_DROPS"}) {
+  for (const char* const table :
+       {kRuntime.name, kKernels.name, kCopies.name, kSets.name, kSynchronizations.name, "NVTX_EVENTS",
+        "SLIPSTREAM_STEPS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_MARKS", "SLIPSTREAM_DROPS"}) {
     if (!database_.HasTable(table)) continue;
     Question first(database_, std::string("SELECT min(start) FROM ") + table);
     if (first.Next()) facts.first_ns = std::min(facts.first_ns, BoundedTime(first.Number(0)));
@@ -248,7 +249,7 @@ class TraceRows::Pass {
     Question all(database_, "SELECT globalPid FROM SLIPSTREAM_PROCESSES");
     while (all.Next()) known_.insert(all.Number(0));
     work_ = WorkSelect(database_);
-    has_runtime_ = database_.HasTable(kRuntime);
+    has_runtime_ = database_.HasTable(kRuntime.name);
     has_nvtx_ = database_.HasTable("NVTX_EVENTS");
   }
 
@@ -321,7 +322,7 @@ class TraceRows::Pass {
 
 void TraceRows::Pass::Count() {
   std::vector<const char*> tables = {"SLIPSTREAM_STEPS", "SLIPSTREAM_MEMORY", "SLIPSTREAM_MARKS", "SLIPSTREAM_DROPS"};
-  if (has_runtime_) tables.push_back(kRuntime);
+  if (has_runtime_) tables.push_back(kRuntime.name);
   if (has_nvtx_) tables.push_back("NVTX_EVENTS");
   for (const char* const table : kWorkTables) {
     if (database_.HasTable(table)) tables.push_back(table);

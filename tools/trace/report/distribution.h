@@ -3,6 +3,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,6 +14,11 @@ namespace slipstream::report {
 
 using trace_db::Sum;
 inline void AddTo(int64_t* sum, int64_t value) { *sum = Sum(*sum, value); }
+
+// Which power of two a size begins with; -1: nothing.
+inline int ExponentOf(int64_t bytes) {
+  return bytes <= 0 ? -1 : static_cast<int>(std::bit_width(static_cast<uint64_t>(bytes))) - 1;
+}
 
 // Every rank is the value of one of them: the one at rank ceil(share * count), counted from 1 in ascending order. So
 // the median of an even number of steps is the lower of the middle two, and the time of a step that there was.

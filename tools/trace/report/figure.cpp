@@ -8,13 +8,11 @@
 namespace slipstream::report {
 namespace {
 
-using nlohmann::json;
-
 // JSON that ends no <script> and begins no comment in it: "<" and the like stand only in strings, where they may be
 // written so; what is not ASCII, too.
-std::string ScriptText(const json& value) {
+std::string ScriptText(const PlotlyJson& value) {
   std::string text;
-  for (const char c : value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace)) {
+  for (const char c : value.dump(-1, ' ', /*ensure_ascii=*/true, PlotlyJson::error_handler_t::replace)) {
     switch (c) {
       case '<':
         text += "\\u003c";
@@ -32,7 +30,7 @@ std::string ScriptText(const json& value) {
   return text;
 }
 
-std::string Drawn(const std::string& name, const char* kind, const json& value) {
+std::string Drawn(const std::string& name, const char* kind, const PlotlyJson& value) {
   return "<div class=\"plot\" role=\"img\" aria-label=\"" + HtmlText(name) +
          "\"></div>\n<script type=\"application/json\" class=\"" + kind + "\">" + ScriptText(value) + "</script>\n";
 }
@@ -72,26 +70,26 @@ Unit UnitOfBytes(int64_t largest) {
   return {1, " B"};
 }
 
-json Bars(const std::string& name, const char* color) {
+PlotlyJson Bars(const std::string& name, const char* color) {
   return {{"type", "bar"},
           {"name", PlotText(name)},
           {"marker", {{"color", color}, {"line", {{"width", 0}}}}},
           {"hoverinfo", "text"},
-          {"x", json::array()},
-          {"y", json::array()},
-          {"hovertext", json::array()}};
+          {"x", PlotlyJson::array()},
+          {"y", PlotlyJson::array()},
+          {"hovertext", PlotlyJson::array()}};
 }
 
-void AddBar(json* bars, const json& x, const json& y, const std::string& title) {
+void AddBar(PlotlyJson* bars, const PlotlyJson& x, const PlotlyJson& y, const std::string& title) {
   (*bars)["x"].push_back(x);
   (*bars)["y"].push_back(y);
   (*bars)["hovertext"].push_back(PlotText(title));
 }
 
-std::string Figure(const std::string& name, const json& traces, const json& layout) {
+std::string Figure(const std::string& name, const PlotlyJson& traces, const PlotlyJson& layout) {
   return Drawn(name, "figure", {{"data", traces}, {"layout", layout}});
 }
 
-std::string FlameFigure(const std::string& name, const json& frames) { return Drawn(name, "flame", frames); }
+std::string FlameFigure(const std::string& name, const PlotlyJson& frames) { return Drawn(name, "flame", frames); }
 
 }  // namespace slipstream::report

@@ -26,14 +26,16 @@ struct Unit {
 Unit UnitOfTime(int64_t largest_ns);
 Unit UnitOfBytes(int64_t largest);
 
+using PlotlyJson = nlohmann::json;
+
 // A series of bars with no bar yet, and one more of them; each has `title` where the pointer is.
-nlohmann::json Bars(const std::string& name, const char* color);
-void AddBar(nlohmann::json* bars, const nlohmann::json& x, const nlohmann::json& y, const std::string& title);
+PlotlyJson Bars(const std::string& name, const char* color);
+void AddBar(PlotlyJson* bars, const PlotlyJson& x, const PlotlyJson& y, const std::string& title);
 
 // `traces` and `layout` as the library documents them. `name`: what it is for those who cannot see it.
-std::string Figure(const std::string& name, const nlohmann::json& traces, const nlohmann::json& layout);
+std::string Figure(const std::string& name, const PlotlyJson& traces, const PlotlyJson& layout);
 // Of frames (FlameGraph), as arrays: names, details, parents, kinds, times, counts; `depth` of them, and `what` is
 // counted. Texts are plain here.
-std::string FlameFigure(const std::string& name, const nlohmann::json& frames);
+std::string FlameFigure(const std::string& name, const PlotlyJson& frames);
 
 }  // namespace slipstream::report

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "tools/trace/db/bounded.h"
+#include "tools/trace/db/schema.h"
 #include "tools/trace/export/trace_texts.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/report.h"
@@ -20,19 +21,18 @@ namespace slipstream::report {
 namespace {
 
 using trace_db::DatabaseReader;
+using trace_db::kCopies;
+using trace_db::kKernels;
+using trace_db::kRuntime;
+using trace_db::kSets;
 using trace_export::Line;
 using trace_export::TraceTexts;
 
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
-constexpr char kMemcpy[] = "CUPTI_ACTIVITY_KIND_MEMCPY";
-constexpr char kMemset[] = "CUPTI_ACTIVITY_KIND_MEMSET";
-constexpr int64_t kSet = -1;
 // Of a damaged database, whose stacks may have no end. Others have fewer by far.
 constexpr size_t kMostInTree = size_t{1} << 21;
 
 // What a sum is of. A line is part of it only where the stack does not say it.
-struct Key {
+struct FrameKey {
   enum Leaf : int64_t { kFunction, kKernelName, kCopyKind };
   int64_t site = 0;
   int64_t backward = 0;
@@ -43,10 +43,10 @@ struct Key {
   int64_t name = 0;  // of the leaf
 
   std::array<int64_t, 7> Numbers() const { return {site, backward, stack, native_stack, has_call, leaf, name}; }
-  bool operator==(const Key& other) const { return Numbers() == other.Numbers(); }
+  bool operator==(const FrameKey& other) const { return Numbers() == other.Numbers(); }
 };
-struct HashOfKey {
-  size_t operator()(const Key& key) const {
+struct HashOfFrameKey {
+  size_t operator()(const FrameKey& key) const {
     uint64_t hash = 0;
     for (const int64_t number : key.Numbers()) {
       hash = (hash ^ static_cast<uint64_t>(number)) * 0x9e3779b97f4a7c15;
@@ -55,11 +55,11 @@ struct HashOfKey {
     return hash;
   }
 };
-struct Sum {
+struct TimeSum {
   int64_t time = 0;
   uint64_t count = 0;
 };
-using Sums = std::unordered_map<Key, Sum, HashOfKey>;
+using TimeSums = std::unordered_map<FrameKey, TimeSum, HashOfFrameKey>;
 
 // "/job/train.py" is "train.py".
 std::string ShortPath(const std::string& path) { return std::filesystem::path(path).filename().string(); }
@@ -73,7 +73,7 @@ class Tree {
     frames_.push_back({.kind = FlameKind::kRoot, .label = "all", .detail = ""});
   }
 
-  void Add(const Key& key, const Sum& sum) {
+  void Add(const FrameKey& key, const TimeSum& sum) {
     Count(0, sum);
     const size_t at = key.has_call != 0 ? Stack(key, sum) : Below(0, {FlameKind::kUnknown, 1}, sum, [] {
       return Text{"unattributed", "work of devices whose call is not in the trace"};
@@ -104,13 +104,13 @@ class Tree {
   };
   using Name = std::pair<FlameKind, int64_t>;  // no two frames of one parent have the same
 
-  void Count(size_t at, const Sum& sum) {
+  void Count(size_t at, const TimeSum& sum) {
     AddTo(&frames_[at].time, sum.time);
     frames_[at].count += sum.count;
   }
   // The frame of that name which `parent` called, with the sum added to it.
   template <typename MakeText>
-  size_t Below(size_t parent, const Name& name, const Sum& sum, const MakeText& make_text) {
+  size_t Below(size_t parent, const Name& name, const TimeSum& sum, const MakeText& make_text) {
     const auto [at, is_new] = index_.try_emplace({parent, name.first, name.second}, frames_.size());
     if (is_new) {
       Text text = make_text();
@@ -120,7 +120,7 @@ class Tree {
     Count(at->second, sum);
     return at->second;
   }
-  size_t BelowLine(size_t parent, const Line& line, bool with_file, const Sum& sum) {
+  size_t BelowLine(size_t parent, const Line& line, bool with_file, const TimeSum& sum) {
     return Below(parent, {line.is_native ? FlameKind::kNative : FlameKind::kLine, line.id}, sum, [&] {
       std::string place = line.is_native || !with_file ? "" : ShortPath(line.file);
       if (line.line) place += (place.empty() ? "line " : ":") + std::to_string(*line.line);
@@ -129,7 +129,7 @@ class Tree {
     });
   }
   // The frame that the leaf is put on.
-  size_t Stack(const Key& key, const Sum& sum) {
+  size_t Stack(const FrameKey& key, const TimeSum& sum) {
     if (frames_.size() > kMostInTree) {
       return Below(0, {FlameKind::kUnknown, 2}, sum, [] {
         return Text{"more stacks", "there are too many different ones"};
@@ -159,21 +159,21 @@ class Tree {
     return files_.try_emplace(file, static_cast<int64_t>(files_.size())).first->second;
   }
   // Of what has one name in different tables, too.
-  int64_t LeafId(const Key& key) {
+  int64_t LeafId(const FrameKey& key) {
     return leaf_ids_.try_emplace({key.leaf, LeafName(key)}, static_cast<int64_t>(leaf_ids_.size())).first->second;
   }
-  std::string LeafName(const Key& key) {
-    if (key.leaf == Key::kFunction) return std::string(PlainName(texts_.TextOf(key.name)));
-    if (key.leaf == Key::kKernelName) {
+  std::string LeafName(const FrameKey& key) {
+    if (key.leaf == FrameKey::kFunction) return std::string(PlainName(texts_.TextOf(key.name)));
+    if (key.leaf == FrameKey::kKernelName) {
       const std::string& name = texts_.TextOf(key.name);
       return name.empty() ? "kernel without a name" : name;
     }
     for (const DeviceReport& device : process_.devices) {
       for (const DeviceCopyReport& copies : device.copies) {
-        if (copies.kind == key.name) return key.name == kSet ? "set" : "copy " + copies.name;
+        if (copies.kind == key.name) return key.name == kSetKind ? "set" : "copy " + copies.name;
       }
     }
-    return key.name == kSet ? "set" : "copy";
+    return key.name == kSetKind ? "set" : "copy";
   }
 
   // Children of each, by their labels.
@@ -243,8 +243,8 @@ class Flames {
   // As Sweep puts moments down: of the step thread each to the call that began first, and only what is measured of it;
   // of other threads the whole of the calls that began in the measured time.
   std::optional<FlameGraph> Host() {
-    Sums sums;
-    Rows rows(&reader_, "SELECT r.start, r.\"end\", r.nameId, c.thread, " + CallColumns() + " FROM " + kRuntime +
+    TimeSums sums;
+    Rows rows(&reader_, "SELECT r.start, r.\"end\", r.nameId, c.thread, " + CallColumns() + " FROM " + kRuntime.name +
                             " r JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId WHERE c.processId = " +
                             std::to_string(process_.process) + " ORDER BY r.start, r.\"end\" DESC, r.rowid");
     int64_t busy_until = std::numeric_limits<int64_t>::min();
@@ -258,10 +258,10 @@ class Flames {
         busy_until = std::max(busy_until, end);
       }
       if (time == 0 && !is_measured) continue;
-      Key key = KeyOf(row, 4);
-      key.leaf = Key::kFunction;
+      FrameKey key = KeyOf(row, 4);
+      key.leaf = FrameKey::kFunction;
       key.name = row.Number(2);
-      Sum& sum = sums[key];
+      TimeSum& sum = sums[key];
       AddTo(&sum.time, time);
       sum.count += is_measured ? 1 : 0;
     }
@@ -269,9 +269,9 @@ class Flames {
   }
 
   std::optional<FlameGraph> Devices() {
-    Sums sums;
+    TimeSums sums;
     if (process_.unwatched_everywhere) return std::nullopt;
-    const auto add = [&](const char* table, const std::string& name, Key::Leaf leaf) {
+    const auto add = [&](const char* table, const std::string& name, FrameKey::Leaf leaf) {
       if (!reader_.HasTable(table) || (!is_only_ && !reader_.HasColumn(table, "globalPid"))) return;
       const std::string call = reader_.HasColumn(table, "correlationId") ? "w.correlationId" : "NULL";
       std::string sql = "SELECT w.start, w.\"end\", c.correlationId, " + name + ", " + CallColumns() + " FROM " +
@@ -286,7 +286,7 @@ class Flames {
       for (Rows rows(&reader_, sql); rows.start() != kNever; rows.Step()) {
         if (!IsMeasured(measured_, rows.start())) continue;
         const trace_db::Question& row = rows.row();
-        Key key;
+        FrameKey key;
         if (row.IsNull(2)) {
           key.has_call = 0;
         } else {
@@ -294,16 +294,16 @@ class Flames {
         }
         key.leaf = leaf;
         key.name = row.Number(3);
-        Sum& sum = sums[key];
+        TimeSum& sum = sums[key];
         AddTo(&sum.time, rows.end() - rows.start());
         ++sum.count;
       }
     };
-    const bool short_names = reader_.HasColumn(kKernel, "shortName");
-    const bool names = reader_.HasColumn(kKernel, "demangledName");
-    add(kKernel, short_names ? "w.shortName" : names ? "w.demangledName" : "0", Key::kKernelName);
-    add(kMemcpy, "w.copyKind", Key::kCopyKind);
-    add(kMemset, std::to_string(kSet), Key::kCopyKind);
+    const bool short_names = reader_.HasColumn(kKernels.name, "shortName");
+    const bool names = reader_.HasColumn(kKernels.name, "demangledName");
+    add(kKernels.name, short_names ? "w.shortName" : names ? "w.demangledName" : "0", FrameKey::kKernelName);
+    add(kCopies.name, "w.copyKind", FrameKey::kCopyKind);
+    add(kSets.name, std::to_string(kSetKind), FrameKey::kCopyKind);
     return GraphOf(sums);
   }
 
@@ -313,8 +313,8 @@ class Flames {
            (reader_.HasColumn("SLIPSTREAM_CALLS", "siteIsBackward") ? "c.siteIsBackward, " : "0, ") +
            (texts_.has_stacks() ? "c.stackId, " : "NULL, ") + (texts_.has_native_stacks() ? "c.nativeStackId" : "NULL");
   }
-  static Key KeyOf(const trace_db::Question& row, int first) {
-    Key key;
+  static FrameKey KeyOf(const trace_db::Question& row, int first) {
+    FrameKey key;
     key.backward = row.Number(first + 1) != 0 ? 1 : 0;
     key.stack = row.Number(first + 2);
     key.native_stack = row.Number(first + 3);
@@ -323,8 +323,8 @@ class Flames {
     return key;
   }
   // In the order of their keys, so that the same trace makes the same page.
-  std::optional<FlameGraph> GraphOf(const Sums& sums) {
-    std::vector<std::pair<Key, Sum>> sorted(sums.begin(), sums.end());
+  std::optional<FlameGraph> GraphOf(const TimeSums& sums) {
+    std::vector<std::pair<FrameKey, TimeSum>> sorted(sums.begin(), sums.end());
     std::sort(sorted.begin(), sorted.end(),
               [](const auto& a, const auto& b) { return a.first.Numbers() < b.first.Numbers(); });
     const bool has_stacks = std::any_of(sorted.begin(), sorted.end(), [](const auto& one) {
@@ -348,7 +348,7 @@ FlameGraphs MakeFlames(DatabaseReader* reader, const ProcessReport& process, boo
   FlameGraphs graphs;
   if (!reader->HasTable("SLIPSTREAM_CALLS") || !reader->HasTable("SLIPSTREAM_PROCESSES")) return graphs;
   Flames flames(reader, process, is_only);
-  if (reader->HasTable(kRuntime)) graphs.host = flames.Host();
+  if (reader->HasTable(kRuntime.name)) graphs.host = flames.Host();
   graphs.devices = flames.Devices();
   return graphs;
 }

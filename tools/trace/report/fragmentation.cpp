@@ -106,7 +106,7 @@ class IdleMemory {
 };
 
 // Of one time, what was decided comes first: a reading is made behind it.
-std::string Rows(bool has_largest) {
+std::string FragmentationRows(bool has_largest) {
   return std::string(
              "SELECT time AS at, 0 AS isReading, value, bytes, NULL, e.rowid AS place FROM SLIPSTREAM_DECISION_EVENTS "
              "e JOIN StringIds ON id = decisionId WHERE processId = ?1 AND value LIKE 'allocator.%' UNION ALL SELECT "
@@ -121,7 +121,7 @@ void ReadFragmentation(DatabaseReader* reader, ProcessTable* table) {
   for (const char* const name : {"SLIPSTREAM_DECISION_EVENTS", "SLIPSTREAM_MEMORY", "StringIds"}) {
     if (!reader->HasTable(name)) return;
   }
-  const std::string rows = Rows(reader->HasColumn("SLIPSTREAM_MEMORY", "largestIdleBytes"));
+  const std::string rows = FragmentationRows(reader->HasColumn("SLIPSTREAM_MEMORY", "largestIdleBytes"));
   for (ProcessReport& process : table->processes) {
     if (process.memory.size() != 1) continue;
     IdleMemory idle(&process.memory[0].fragmentation.emplace());

@@ -15,12 +15,6 @@ namespace {
 
 // Times of calls keep so many bits behind the first one.
 constexpr int kBitsKept = 5;
-// Of a call that names no size: a free whose block is not known.
-constexpr int kNoSize = -1;
-
-int ExponentOf(int64_t bytes) {
-  return bytes <= 0 ? kNoSize : static_cast<int>(std::bit_width(static_cast<uint64_t>(bytes))) - 1;
-}
 
 int64_t Times(uint64_t count, int64_t ns) {
   int64_t product = 0;

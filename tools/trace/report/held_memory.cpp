@@ -1,7 +1,6 @@
 #include "tools/trace/report/held_memory.h"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,11 +17,10 @@ namespace {
 
 using trace_db::DatabaseReader;
 using trace_db::Question;
-using trace_db::Sum;
 using tracer::MemoryKind;
 using tracer::MemoryUse;
 
-constexpr size_t kParts = 400;
+constexpr size_t kPartsOfRun = 400;
 
 // A line and the file whose code made the call, by their numbers in the database; 0: not known.
 using Holder = std::pair<int64_t, int64_t>;
@@ -35,10 +33,6 @@ struct Block {
   Holder holder;
   bool counts = true;  // as memory of a device's
 };
-
-int ExponentOf(int64_t bytes) {
-  return static_cast<int>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(bytes, 1)))) - 1;
-}
 
 void Add(const Block& block, HeldSum* sum) {
   AddTo(&sum->bytes, block.bytes);
@@ -239,7 +233,7 @@ class Reading {
 
   // The moment of each part in which the device had most, by the holders that had most at its peak.
   void Draw(int64_t first, int64_t last) {
-    const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kParts) + 1);
+    const int64_t part = std::max<int64_t>(1, (last - first) / static_cast<int64_t>(kPartsOfRun) + 1);
     Ledger ledger;
     Question row(*reader_, kEvents);
     for (row.Bind(1, process_.process); row.Next();) {
@@ -316,7 +310,7 @@ class Reading {
       Add(block, &by_library[block.holder.second]);
       Add(block, &by_function[block.function]);
       Add(block, &held.streams[block.stream]);
-      Add(block, &held.sizes[ExponentOf(block.bytes)]);
+      Add(block, &held.sizes[ExponentOf(std::max<int64_t>(block.bytes, 1))]);
     }
     std::vector<std::pair<Holder, HeldSum>> sorted(by_holder.begin(), by_holder.end());
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {

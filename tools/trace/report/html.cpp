@@ -21,7 +21,6 @@
 namespace slipstream::report {
 namespace {
 
-using nlohmann::json;
 using text::HumanBytes;
 using text::WithThousands;
 
@@ -52,7 +51,7 @@ std::string Section(const std::string& title, const std::string& about, const st
 
 double Number64(int64_t number) { return static_cast<double>(number); }
 
-json TimeAxis(const Unit& unit, const std::string& title = "") {
+PlotlyJson TimeAxis(const Unit& unit, const std::string& title = "") {
   return {{"title", {{"text", title}}}, {"ticksuffix", unit.suffix}, {"rangemode", "tozero"}};
 }
 
@@ -70,12 +69,12 @@ std::string StepName(std::span<const Step> group) {
   return name;
 }
 
-json LineOfSteps(const ProcessReport& process, const char* color, const Unit& x, const Unit& y) {
-  json trace = {{"type", "scatter"},
-                {"mode", "lines+markers"},
-                {"name", PlotText(ShortName(process))},
-                {"hoverinfo", "text"},
-                {"line", {{"color", color}, {"width", 0.8}}}};
+PlotlyJson LineOfSteps(const ProcessReport& process, const char* color, const Unit& x, const Unit& y) {
+  PlotlyJson trace = {{"type", "scatter"},
+                      {"mode", "lines+markers"},
+                      {"name", PlotText(ShortName(process))},
+                      {"hoverinfo", "text"},
+                      {"line", {{"color", color}, {"width", 0.8}}}};
   trace["marker"]["size"] = process.steps.size() > 100 ? 4 : 6;
   for (const auto& group : Groups(process.steps, kMostDots)) {
     std::vector<int64_t> times;
@@ -103,12 +102,12 @@ std::string StepTimes(const Report& report) {
   }
   const Unit x = UnitOfTime(report.last);
   const Unit y = UnitOfTime(most);
-  json traces = json::array();
+  PlotlyJson traces = PlotlyJson::array();
   for (const ProcessReport& process : report.processes) {
     if (process.has_steps) traces.push_back(LineOfSteps(process, SeriesColor(traces.size()), x, y));
   }
   if (traces.empty()) return "";
-  json layout = {{"xaxis", TimeAxis(x, "since the recording began")}, {"yaxis", TimeAxis(y)}};
+  PlotlyJson layout = {{"xaxis", TimeAxis(x, "since the recording began")}, {"yaxis", TimeAxis(y)}};
   layout["xaxis"]["rangemode"] = "normal";
   layout["yaxis"]["range"] = {0, y.Of(most) * 1.08};
   layout["showlegend"] = traces.size() > 1;
@@ -123,7 +122,7 @@ std::string WholeTime(const ProcessReport& process) {
   const WallReport& wall = process.wall;
   if (!process.has_steps || wall.end <= wall.begin) return "";
   const Unit unit = UnitOfTime(wall.end - wall.begin);
-  json traces = json::array();
+  PlotlyJson traces = PlotlyJson::array();
   for (const WallPartReport& part : wall.parts) {
     const std::string label = Label(part.part, part.count);
     traces.push_back(Bars(label, kWallColors[static_cast<size_t>(part.part)]));
@@ -131,7 +130,7 @@ std::string WholeTime(const ProcessReport& process) {
     AddBar(&traces.back(), unit.Of(part.time), "",
            label + ": " + Time(part.time) + (part.most ? ", most of it " + PlaceLabel(*part.most, 80) : ""));
   }
-  json layout = {{"barmode", "stack"}, {"height", 190}, {"xaxis", TimeAxis(unit)}};
+  PlotlyJson layout = {{"barmode", "stack"}, {"height", 190}, {"xaxis", TimeAxis(unit)}};
   layout["xaxis"]["range"] = {0, unit.Of(wall.end - wall.begin)};
   return Section("Where the whole time went",
                  "From the " + std::string(wall.from_process_start ? "start" : "first record") + " of " +
@@ -146,9 +145,9 @@ std::string PartsOfSteps(const ProcessReport& process) {
                [](const Step& step) { return step.use == StepUse::kMeasured; });
   const auto groups = Groups(measured, kMostBars);
   const Unit unit = UnitOfTime(process.step_time.max);
-  json traces = json::array();
+  PlotlyJson traces = PlotlyJson::array();
   for (size_t part = 0; part < kParts; ++part) {
-    json trace = Bars(Label(static_cast<Part>(part)), kPartColors[part]);
+    PlotlyJson trace = Bars(Label(static_cast<Part>(part)), kPartColors[part]);
     for (const auto& group : groups) {
       int64_t time = 0;
       for (const Step& step : group) AddTo(&time, step.parts[part]);
@@ -168,21 +167,22 @@ std::string PartsOfSteps(const ProcessReport& process) {
 }
 
 // What is read holds until the next reading.
-json Layer(const std::string& name, const char* color) {
-  return {{"type", "scatter"},       {"mode", "lines"},    {"name", PlotText(name)},
-          {"stackgroup", "one"},     {"fillcolor", color}, {"line", {{"width", 0}, {"shape", "hv"}}},
-          {"hoverinfo", "x+y+name"}, {"x", json::array()}, {"y", json::array()}};
+PlotlyJson Layer(const std::string& name, const char* color) {
+  return {{"type", "scatter"},       {"mode", "lines"},          {"name", PlotText(name)},
+          {"stackgroup", "one"},     {"fillcolor", color},       {"line", {{"width", 0}, {"shape", "hv"}}},
+          {"hoverinfo", "x+y+name"}, {"x", PlotlyJson::array()}, {"y", PlotlyJson::array()}};
 }
 
-void AddPoint(json* trace, double x, double y) {
+void AddPoint(PlotlyJson* trace, double x, double y) {
   (*trace)["x"].push_back(x);
   (*trace)["y"].push_back(y);
 }
 
-json MemoryLayout(const Report& report, const Unit& unit, int64_t peak, int64_t peak_time, const std::string& place) {
+PlotlyJson MemoryLayout(const Report& report, const Unit& unit, int64_t peak, int64_t peak_time,
+                        const std::string& place) {
   const Unit x = UnitOfTime(report.last);
-  json layout = {{"xaxis", TimeAxis(x, "since the recording began")},
-                 {"yaxis", {{"ticksuffix", unit.suffix}, {"rangemode", "tozero"}}}};
+  PlotlyJson layout = {{"xaxis", TimeAxis(x, "since the recording began")},
+                       {"yaxis", {{"ticksuffix", unit.suffix}, {"rangemode", "tozero"}}}};
   layout["yaxis"]["range"] = {0, unit.Of(peak) * 1.15};
   const bool to_the_right = peak_time - report.first < (report.last - report.first) / 2;
   layout["annotations"].push_back({{"x", x.Of(peak_time)},
@@ -200,8 +200,8 @@ std::string MemoryOverTime(const Report& report, const ProcessReport& process) {
   std::string text;
   for (const MemoryReport& pool : process.memory) {
     const Unit unit = UnitOfBytes(pool.peak);
-    json live = Layer("live: in the program's hands", kLiveColor);
-    json idle = Layer("idle: freed and kept", kIdleColor);
+    PlotlyJson live = Layer("live: in the program's hands", kLiveColor);
+    PlotlyJson idle = Layer("idle: freed and kept", kIdleColor);
     const auto add = [&](int64_t at, const MemoryPoint& point) {
       AddPoint(&live, x.Of(at), unit.Of(point.live));
       AddPoint(&idle, x.Of(at), unit.Of(point.idle));
@@ -226,7 +226,7 @@ std::string HeldOverTime(const Report& report, const ProcessReport& process) {
     if (held.points.empty()) continue;
     const Unit unit = UnitOfBytes(held.peak);
     const size_t drawn = std::min(held.holders.size(), kHoldersDrawn);
-    json layers = json::array();
+    PlotlyJson layers = PlotlyJson::array();
     for (size_t i = 0; i < drawn; ++i) layers.push_back(Layer(HolderLabel(held.holders[i], 60), SeriesColor(i)));
     layers.push_back(Layer("all others", kLeftOutColor));
     const auto add = [&](int64_t at, const HeldPoint& point) {
@@ -251,10 +251,11 @@ std::string HeldOverTime(const Report& report, const ProcessReport& process) {
   return text;
 }
 
-json TimelineTrace(int kind) {
-  json trace = kind == kTimelineKernel ? Bars("kernels", kKernelColor)
-               : kind == kTimelineCopy ? Bars("copies on a device", kCopyColor)
-                                       : Bars(Label(static_cast<Part>(kind)), kPartColors[static_cast<size_t>(kind)]);
+PlotlyJson TimelineTrace(int kind) {
+  PlotlyJson trace = kind == kTimelineKernel ? Bars("kernels", kKernelColor)
+                     : kind == kTimelineCopy
+                         ? Bars("copies on a device", kCopyColor)
+                         : Bars(Label(static_cast<Part>(kind)), kPartColors[static_cast<size_t>(kind)]);
   trace["orientation"] = "h";
   return trace;
 }
@@ -263,12 +264,12 @@ std::string OneStep(const Report& report) {
   if (!report.timeline) return "";
   const Timeline& timeline = *report.timeline;
   const Unit unit = UnitOfTime(timeline.end - timeline.start);
-  std::map<int, json> traces;
-  json lanes = json::array();
-  json names = json::array();
+  std::map<int, PlotlyJson> traces;
+  PlotlyJson lanes = PlotlyJson::array();
+  PlotlyJson names = PlotlyJson::array();
   for (const TimelineLane& lane : timeline.lanes) {
     for (const TimelineItem& item : lane.items) {
-      json& trace = traces.try_emplace(item.kind, TimelineTrace(item.kind)).first->second;
+      PlotlyJson& trace = traces.try_emplace(item.kind, TimelineTrace(item.kind)).first->second;
       trace["base"].push_back(unit.Of(item.start - timeline.start));
       AddBar(&trace, unit.Of(item.end - item.start), lanes.size(),
              Cut(item.name, 120) + (item.count > 1 ? " and " + std::to_string(item.count - 1) + " more" : "") + ": " +
@@ -287,18 +288,18 @@ std::string OneStep(const Report& report) {
   if (timeline.left_out != 0) {
     about += " " + Counted(timeline.left_out, "thing", "things") + " of more threads and streams are left out.";
   }
-  json layout = {{"barmode", "overlay"},
-                 {"bargap", 0.2},
-                 {"height", 110 + 26 * std::max<size_t>(1, timeline.lanes.size())},
-                 {"xaxis", TimeAxis(unit)},
-                 {"yaxis",
-                  {{"tickvals", lanes},
-                   {"ticktext", names},
-                   {"autorange", "reversed"},
-                   {"fixedrange", true},
-                   {"automargin", true}}}};
+  PlotlyJson layout = {{"barmode", "overlay"},
+                       {"bargap", 0.2},
+                       {"height", 110 + 26 * std::max<size_t>(1, timeline.lanes.size())},
+                       {"xaxis", TimeAxis(unit)},
+                       {"yaxis",
+                        {{"tickvals", lanes},
+                         {"ticktext", names},
+                         {"autorange", "reversed"},
+                         {"fixedrange", true},
+                         {"automargin", true}}}};
   layout["xaxis"]["range"] = {0, unit.Of(timeline.end - timeline.start)};
-  json data = json::array();
+  PlotlyJson data = PlotlyJson::array();
   for (auto& [kind, trace] : traces) data.push_back(std::move(trace));
   return Section("One step", about, Figure("timeline of one step", data, layout));
 }
@@ -313,14 +314,14 @@ std::string CopyName(const ProcessReport& process, int64_t kind) {
 }
 
 // Bytes a second of each size, on two logarithmic axes.
-json Bandwidth(const CopySizes& sizes, const char* color, const std::string& name) {
-  json trace = {{"type", "scatter"},
-                {"mode", "lines+markers"},
-                {"name", PlotText(name)},
-                {"hoverinfo", "text"},
-                {"line", {{"color", color}, {"width", 1}}},
-                {"x", json::array()},
-                {"y", json::array()}};
+PlotlyJson Bandwidth(const CopySizes& sizes, const char* color, const std::string& name) {
+  PlotlyJson trace = {{"type", "scatter"},
+                      {"mode", "lines+markers"},
+                      {"name", PlotText(name)},
+                      {"hoverinfo", "text"},
+                      {"line", {{"color", color}, {"width", 1}}},
+                      {"x", PlotlyJson::array()},
+                      {"y", PlotlyJson::array()}};
   for (const auto& [exponent, size] : sizes) {
     if (size.time <= 0 || size.bytes <= 0 || exponent < 0) continue;
     const double rate = Number64(size.bytes) / Number64(size.time);  // bytes a ns are GB/s
@@ -333,16 +334,16 @@ json Bandwidth(const CopySizes& sizes, const char* color, const std::string& nam
 }
 
 std::string Bandwidths(const ProcessReport& process) {
-  json traces = json::array();
+  PlotlyJson traces = PlotlyJson::array();
   const auto add = [&](const CopySizes& sizes, const std::string& name) {
-    json trace = Bandwidth(sizes, SeriesColor(traces.size()), name);
+    PlotlyJson trace = Bandwidth(sizes, SeriesColor(traces.size()), name);
     if (!trace["x"].empty()) traces.push_back(std::move(trace));
   };
   add(process.copy_sizes, "copy calls, time on the host");
   for (const auto& [kind, sizes] : process.device_copies) add(sizes, CopyName(process, kind) + ", time on the device");
   if (traces.empty()) return "";
-  json sizes = json::array();
-  json names = json::array();
+  PlotlyJson sizes = PlotlyJson::array();
+  PlotlyJson names = PlotlyJson::array();
   for (int exponent = 0; exponent < 50; exponent += 4) {
     sizes.push_back(std::exp2(exponent));
     names.push_back(HumanBytes(uint64_t{1} << exponent));
@@ -361,7 +362,7 @@ std::string Bandwidths(const ProcessReport& process) {
 
 // The frames themselves; kScript makes a plot of them, with a search and an order.
 std::string FlamePlot(const std::string& name, const FlameGraph& graph, const char* what) {
-  json figure = {{"what", what}, {"depth", graph.depth}};
+  PlotlyJson figure = {{"what", what}, {"depth", graph.depth}};
   for (const FlameFrame& frame : graph.frames) {
     figure["names"].push_back(policy::Escape(frame.label));
     figure["details"].push_back(policy::Escape(frame.detail));

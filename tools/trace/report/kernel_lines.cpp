@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/trace/db/schema.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/idle_lines.h"
 
@@ -10,10 +11,10 @@ namespace slipstream::report {
 namespace {
 
 using trace_db::DatabaseReader;
+using trace_db::kKernels;
+using trace_db::kOwnCalls;
 using trace_db::Question;
 
-constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
-constexpr char kCalls[] = "SLIPSTREAM_CALLS";
 constexpr int kProcessColumn = 15;
 constexpr int kSiteColumn = 16;
 constexpr int kThreadColumn = 17;
@@ -22,16 +23,18 @@ constexpr int kThreadColumn = 17;
 
 std::string KernelsSql(DatabaseReader* reader) {
   const auto column = [&](const char* name, const char* without) {
-    return reader->HasColumn(kKernel, name) ? std::string(", k.") + name : std::string(", ") + without;
+    return reader->HasColumn(kKernels.name, name) ? std::string(", k.") + name : std::string(", ") + without;
   };
-  const bool calls = reader->HasTable(kCalls) && reader->HasColumn(kKernel, "correlationId");
-  const std::string name = reader->HasColumn(kKernel, "shortName") ? ", k.shortName" : column("demangledName", "0");
+  const bool calls = reader->HasTable(kOwnCalls.name) && reader->HasColumn(kKernels.name, "correlationId");
+  const std::string name =
+      reader->HasColumn(kKernels.name, "shortName") ? ", k.shortName" : column("demangledName", "0");
   return "SELECT k.start, k.\"end\", k.deviceId" + column("globalPid", "NULL") + name +
          column("demangledName", "NULL") + column("gridX", "1") + column("gridY", "1") + column("gridZ", "1") +
          column("blockX", "1") + column("blockY", "1") + column("blockZ", "1") + column("registersPerThread", "0") +
          column("staticSharedMemory", "0") + column("dynamicSharedMemory", "0") +
-         (calls ? ", c.processId, c.siteId, c.thread" : ", NULL, NULL, NULL") + " FROM " + kKernel + " k" +
-         (calls ? std::string(" LEFT JOIN ") + kCalls + " c ON c.correlationId = k.correlationId" : std::string()) +
+         (calls ? ", c.processId, c.siteId, c.thread" : ", NULL, NULL, NULL") + " FROM " + kKernels.name + " k" +
+         (calls ? std::string(" LEFT JOIN ") + kOwnCalls.name + " c ON c.correlationId = k.correlationId"
+                : std::string()) +
          " ORDER BY k.start, k.\"end\" DESC, k.rowid";
 }
 
@@ -52,7 +55,7 @@ void KernelLines::Add(const Launch& launch, int64_t name, int64_t time) {
 std::vector<KernelLineReport> KernelLines::Finish(DatabaseReader* reader,
                                                   const std::function<std::string(int64_t)>& name_of) const {
   std::vector<KernelLineReport> list;
-  if (!reader->HasTable(kCalls) || !reader->HasColumn(kKernel, "correlationId")) return list;
+  if (!reader->HasTable(kOwnCalls.name) || !reader->HasColumn(kKernels.name, "correlationId")) return list;
   for (const auto& [key, sum] : lines_) {
     const auto& [known, site, of_step_thread] = key;
     KernelLineReport& one = list.emplace_back();

@@ -18,10 +18,10 @@ constexpr size_t kIdleLinesShown = 3;
 constexpr size_t kKernelLinesShown = 6;
 constexpr size_t kRangesShown = 8;
 // A line with less than one part in so many of the time has no row of idle time of its own.
-constexpr int64_t kSeen = 100;
+constexpr int64_t kIdleSeen = 100;
 // Of a row of a kernel line: what stands before the line, and what the first kernel has behind it.
 constexpr size_t kBeforeWhere = 33;
-constexpr size_t kKernel = 31;
+constexpr size_t kKernelColumns = 31;
 
 std::string IdleLabel(const IdleLineReport& idle, size_t label) {
   constexpr size_t kIndent = 6;
@@ -54,7 +54,7 @@ std::string IdleLinesText(const ProcessReport& process, const DeviceReport& devi
   int64_t rest = device.times.idle[host];
   size_t shown = 0;
   for (const IdleLineReport& idle : device.idle_lines) {
-    if (shown == kIdleLinesShown || idle.time < process.measured_time / kSeen) break;
+    if (shown == kIdleLinesShown || idle.time < process.measured_time / kIdleSeen) break;
     if (idle.host != host || idle.no_call || !idle.line.known) continue;
     row(IdleLabel(idle, width), idle.time, idle.line.of_step_thread);
     rest -= idle.time;
@@ -69,7 +69,7 @@ std::string IdleLinesText(const ProcessReport& process, const DeviceReport& devi
 std::string KernelLinesText(const ProcessReport& process, const DeviceReport& device, size_t columns) {
   if (device.kernel_lines.empty()) return "";
   const size_t room = columns - kBeforeWhere;
-  const size_t wide = std::clamp<size_t>(room - kKernel, 28, 70);
+  const size_t wide = std::clamp<size_t>(room - kKernelColumns, 28, 70);
   std::string text = "  kernels by the line that launched them, and the first of each\n";
   const auto row = [&](int64_t time, uint64_t launches, const std::string& where) {
     text += "  " + Figure(Time(static_cast<double>(time) / process.divisor())) +

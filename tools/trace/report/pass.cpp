@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <deque>
 #include <iterator>
 #include <map>
@@ -15,6 +14,7 @@
 #include "tools/text/decisions.h"
 #include "tools/trace/db/bounded.h"
 #include "tools/trace/db/devices.h"
+#include "tools/trace/db/schema.h"
 #include "tools/trace/report/avoided_waits.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/decision_text.h"
@@ -30,19 +30,17 @@ namespace slipstream::report {
 namespace {
 
 using trace_db::DatabaseReader;
+using trace_db::kCopies;
+using trace_db::kKernels;
+using trace_db::kRuntime;
+using trace_db::kSets;
 using trace_db::Question;
 
 constexpr uint64_t kCallsBetweenLooks = uint64_t{1} << 16;
 constexpr size_t kKernelsKept = 50;
 // What a query answers while work is pending is no failure (cudaErrorNotReady, CUDA_ERROR_NOT_READY).
 constexpr int64_t kNotReady = 600;
-constexpr int64_t kSet = -1;
 constexpr int64_t kWithinDevice = 8;  // of ENUM_CUDA_MEMCPY_OPER
-
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
-constexpr char kMemcpy[] = "CUPTI_ACTIVITY_KIND_MEMCPY";
-constexpr char kMemset[] = "CUPTI_ACTIVITY_KIND_MEMSET";
 
 // Texts of StringIds, asked for once each.
 class Strings {
@@ -134,11 +132,6 @@ struct ProcessSum {
   std::vector<DeviceSum> devices;
 };
 
-// Which power of two a size begins with; -1: nothing.
-int ExponentOf(int64_t bytes) {
-  return bytes <= 0 ? -1 : static_cast<int>(std::bit_width(static_cast<uint64_t>(bytes))) - 1;
-}
-
 void AddSize(CopySizes* sizes, int64_t bytes, int64_t time) {
   CopySize& size = (*sizes)[ExponentOf(bytes)];
   ++size.calls;
@@ -153,7 +146,7 @@ std::string CallsSql(DatabaseReader* reader) {
   sql += calls ? ", c.processId, c.thread, c.siteId, c.bytes" : ", NULL, NULL, NULL, NULL";
   sql += decisions ? ", d.decisionId, d.bytes, d.savedNs" : ", NULL, NULL, NULL";
   sql += calls ? ", c.stream" : ", NULL";
-  sql += std::string(" FROM ") + kRuntime + " r";
+  sql += std::string(" FROM ") + kRuntime.name + " r";
   if (calls) sql += " LEFT JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId";
   if (decisions) sql += " LEFT JOIN SLIPSTREAM_DECISIONS d ON d.correlationId = r.correlationId";
   return sql + " ORDER BY r.start, r.\"end\" DESC, r.rowid";
@@ -171,8 +164,8 @@ std::string CopiesSql(DatabaseReader* reader) {
            (reader->HasColumn(table, "globalPid") ? "globalPid" : "NULL") + ", bytes, " + kind + ", " + own + " FROM " +
            table + " w";
   };
-  add(kMemcpy, "copyKind");
-  add(kMemset, std::to_string(kSet));
+  add(kCopies.name, "copyKind");
+  add(kSets.name, std::to_string(kSetKind));
   return sql.empty() ? sql : sql + " ORDER BY s, e DESC";
 }
 
@@ -235,9 +228,9 @@ class Pass {
 };
 
 void Pass::Run() {
-  report_.kernels_recorded = reader_.HasTable(kKernel);
-  report_.device_copies_recorded = reader_.HasTable(kMemcpy) || reader_.HasTable(kMemset);
-  Rows calls(&reader_, reader_.HasTable(kRuntime) ? CallsSql(&reader_) : "");
+  report_.kernels_recorded = reader_.HasTable(kKernels.name);
+  report_.device_copies_recorded = reader_.HasTable(kCopies.name) || reader_.HasTable(kSets.name);
+  Rows calls(&reader_, reader_.HasTable(kRuntime.name) ? CallsSql(&reader_) : "");
   Rows kernels(&reader_, report_.kernels_recorded ? KernelsSql(&reader_) : "");
   Rows copies(&reader_, CopiesSql(&reader_));
   uint64_t done = 0;
@@ -425,7 +418,7 @@ void Pass::AddCopy(const Rows& rows) {
   }
   // Within a device only slipstream moves what the program did not ask to be moved.
   const bool is_beside = is_own && copies.kind == kWithinDevice;
-  if (copies.kind != kSet && !is_beside) AddSize(&sum->report.device_copies[copies.kind], bytes, time);
+  if (copies.kind != kSetKind && !is_beside) AddSize(&sum->report.device_copies[copies.kind], bytes, time);
 }
 
 void Pass::FinishSteps(ProcessSum* sum) {
@@ -546,7 +539,7 @@ void Pass::FinishDevices(ProcessSum* sum) {
     for (const auto& [kind, copies] : from.copies) {
       DeviceCopyReport& one = device.copies.emplace_back(copies);
       copy_name.Again();
-      if (kind == kSet) {
+      if (kind == kSetKind) {
         one.name = "Set";
       } else if (copy_name.Bind(1, kind).Next() && !copy_name.Text(0).empty()) {
         one.name = copy_name.Text(0);

@@ -14,7 +14,7 @@ using trace_db::DatabaseReader;
 using trace_db::Question;
 
 // Whose: process, whether it is a free, whether the pool answered it.
-using Key = std::tuple<int64_t, bool, bool>;
+using CallKey = std::tuple<int64_t, bool, bool>;
 struct CallSum {
   uint64_t calls = 0;
   int64_t time = 0;
@@ -22,7 +22,7 @@ struct CallSum {
 };
 
 // Of calls that succeeded, one row each with the key above and its time.
-constexpr char kCalls[] =
+constexpr char kPoolCallsSql[] =
     "SELECT c.processId AS process, f.value LIKE 'cudaFree%' AS free, s.value IN ('allocator.reused', "
     "'allocator.reused.behind', 'allocator.parked') AS served, r.\"end\" - r.start AS ns "
     "FROM SLIPSTREAM_DECISIONS d JOIN StringIds s ON s.id = d.decisionId "
@@ -31,7 +31,7 @@ constexpr char kCalls[] =
     "WHERE s.value LIKE 'allocator.%' AND r.returnValue = 0 AND (f.value = 'cudaMalloc' OR f.value LIKE "
     "'cudaMalloc\\_v%' ESCAPE '\\' OR f.value = 'cudaFree' OR f.value LIKE 'cudaFree\\_v%' ESCAPE '\\')";
 
-Key KeyOf(const Question& row) { return {row.Number(0), row.Number(1) != 0, row.Number(2) != 0}; }
+CallKey CallKeyOf(const Question& row) { return {row.Number(0), row.Number(1) != 0, row.Number(2) != 0}; }
 
 }  // namespace
 
@@ -39,16 +39,17 @@ void ReadPoolCalls(DatabaseReader* reader, ProcessTable* table) {
   for (const char* const name : {"CUPTI_ACTIVITY_KIND_RUNTIME", "SLIPSTREAM_CALLS", "SLIPSTREAM_DECISIONS"}) {
     if (!reader->HasTable(name)) return;
   }
-  std::map<Key, CallSum> sums;
+  std::map<CallKey, CallSum> sums;
   {
-    Question row(*reader, std::string("SELECT process, free, served, count(*) FROM (") + kCalls + ") GROUP BY 1, 2, 3");
-    while (row.Next()) sums[KeyOf(row)].calls = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3)));
+    Question row(*reader,
+                 std::string("SELECT process, free, served, count(*) FROM (") + kPoolCallsSql + ") GROUP BY 1, 2, 3");
+    while (row.Next()) sums[CallKeyOf(row)].calls = static_cast<uint64_t>(trace_db::BoundedCount(row.Number(3)));
   }
   if (sums.empty()) return;
-  std::map<Key, uint64_t> seen;
-  Question row(*reader, std::string(kCalls) + " ORDER BY process, free, served, ns");
+  std::map<CallKey, uint64_t> seen;
+  Question row(*reader, std::string(kPoolCallsSql) + " ORDER BY process, free, served, ns");
   while (row.Next()) {
-    const Key key = KeyOf(row);
+    const CallKey key = CallKeyOf(row);
     CallSum& sum = sums[key];
     const int64_t time = trace_db::BoundedTime(row.Number(3));
     AddTo(&sum.time, time);

@@ -22,21 +22,20 @@ namespace slipstream::report {
 namespace {
 
 using trace_db::DatabaseReader;
+using trace_db::kKernels;
+using trace_db::kNvtxEvents;
+using trace_db::kOwnCalls;
+using trace_db::kRuntime;
 using trace_db::Question;
-
-constexpr char kRanges[] = "NVTX_EVENTS";
-constexpr char kKernel[] = "CUPTI_ACTIVITY_KIND_KERNEL";
-constexpr char kRuntime[] = "CUPTI_ACTIVITY_KIND_RUNTIME";
-constexpr char kCalls[] = "SLIPSTREAM_CALLS";
 
 // Those with a beginning and an end. Columns: start, end, thread, name (or its text), domain.
 std::string RangesSql(DatabaseReader* reader) {
-  if (!reader->HasTable(kRanges)) return "";
+  if (!reader->HasTable(kNvtxEvents.name)) return "";
   const auto column = [&](const char* name, const char* without) {
-    return std::string(", ") + (reader->HasColumn(kRanges, name) ? name : without);
+    return std::string(", ") + (reader->HasColumn(kNvtxEvents.name, name) ? name : without);
   };
   return "SELECT start, \"end\", globalTid" + column("textId", "NULL") + column("text", "NULL") +
-         column("domainId", "0") + " FROM " + kRanges + " WHERE \"end\" IS NOT NULL AND eventType IN (" +
+         column("domainId", "0") + " FROM " + kNvtxEvents.name + " WHERE \"end\" IS NOT NULL AND eventType IN (" +
          std::to_string(trace_db::kNvtxPushPopRange) + ", " + std::to_string(trace_db::kNvtxStartEndRange) +
          ") ORDER BY start, \"end\" DESC, rowid";
 }
@@ -44,13 +43,14 @@ std::string RangesSql(DatabaseReader* reader) {
 // In the order of the calls that launched them. Columns: start of the call, end of the kernel, its start, thread of the
 // call, process of the kernel, whether autograd made the call.
 std::string LaunchesSql(DatabaseReader* reader) {
-  if (!reader->HasTable(kKernel) || !reader->HasTable(kRuntime)) return "";
-  if (!reader->HasColumn(kKernel, "correlationId") || !reader->HasColumn(kKernel, "globalPid")) return "";
-  const bool backward = reader->HasTable(kCalls) && reader->HasColumn(kCalls, "siteIsBackward");
+  if (!reader->HasTable(kKernels.name) || !reader->HasTable(kRuntime.name)) return "";
+  if (!reader->HasColumn(kKernels.name, "correlationId") || !reader->HasColumn(kKernels.name, "globalPid")) return "";
+  const bool backward = reader->HasTable(kOwnCalls.name) && reader->HasColumn(kOwnCalls.name, "siteIsBackward");
   return std::string("SELECT r.start, k.\"end\", k.start, r.globalTid, k.globalPid, ") +
-         (backward ? "c.siteIsBackward" : "0") + " FROM " + kKernel + " k JOIN " + kRuntime +
+         (backward ? "c.siteIsBackward" : "0") + " FROM " + kKernels.name + " k JOIN " + kRuntime.name +
          " r ON r.correlationId = k.correlationId" +
-         (backward ? std::string(" LEFT JOIN ") + kCalls + " c ON c.correlationId = k.correlationId" : std::string()) +
+         (backward ? std::string(" LEFT JOIN ") + kOwnCalls.name + " c ON c.correlationId = k.correlationId"
+                   : std::string()) +
          " ORDER BY r.start";
 }
 
@@ -264,7 +264,7 @@ class ProgramRanges {
 
   std::string DomainOf(const ProcessReport& process, int64_t domain) {
     if (domain == 0) return "";
-    Question row(reader_, std::string("SELECT textId, text, globalTid FROM ") + kRanges +
+    Question row(reader_, std::string("SELECT textId, text, globalTid FROM ") + kNvtxEvents.name +
                               " WHERE domainId = ? AND eventType = " + std::to_string(trace_db::kNvtxDomainCreate));
     row.Bind(1, domain);
     while (row.Next()) {

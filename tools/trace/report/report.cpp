@@ -16,7 +16,7 @@ namespace slipstream::report {
 namespace {
 
 // What is less than one part in so many of a step tells no rank from another.
-constexpr int64_t kSeen = 50;
+constexpr int64_t kProcessesDiffer = 50;
 
 using trace_db::DatabaseReader;
 using trace_db::Question;
@@ -94,7 +94,7 @@ std::optional<Slowest> SlowestByCommunication(const Report& report) {
   if (!report.communication) return std::nullopt;
   const ProcessReport& late = report.processes[report.communication->waited_for];
   const ProcessReport& waits = report.processes[report.communication->waits_most];
-  if (report.communication->wait <= late.step_time.median / kSeen) return std::nullopt;
+  if (report.communication->wait <= late.step_time.median / kProcessesDiffer) return std::nullopt;
   if (!Differ(late.communication_time, waits.communication_time)) return std::nullopt;
   return Slowest{report.communication->waited_for, report.communication->waits_most, Slowest::By::kCommunication,
                  report.communication->wait};
@@ -103,7 +103,7 @@ std::optional<Slowest> SlowestByCommunication(const Report& report) {
 std::optional<Slowest> SlowestByStepTime(const Report& report) {
   const ProcessReport& longest = report.processes[report.spread->longest];
   const ProcessReport& shortest = report.processes[report.spread->shortest];
-  if (report.spread->difference <= shortest.step_time.median / kSeen) return std::nullopt;
+  if (report.spread->difference <= shortest.step_time.median / kProcessesDiffer) return std::nullopt;
   if (!Differ(longest.step_time, shortest.step_time)) return std::nullopt;
   return Slowest{report.spread->longest, report.spread->shortest, Slowest::By::kStepTime, report.spread->difference};
 }
@@ -121,7 +121,7 @@ std::optional<Slowest> SlowestByHost(const Report& report) {
   });
   const Distribution& late = processes[*most].time_outside_waits;
   const Distribution& waits = processes[*least].time_outside_waits;
-  if (late.median - waits.median <= processes[*most].step_time.median / kSeen || !Differ(late, waits)) {
+  if (late.median - waits.median <= processes[*most].step_time.median / kProcessesDiffer || !Differ(late, waits)) {
     return std::nullopt;
   }
   return Slowest{*most, *least, Slowest::By::kOutsideWaits, late.median - waits.median};

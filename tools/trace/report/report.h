@@ -74,7 +74,9 @@ struct KernelReport {
   bool tensor_cores = false;  // by its name
 };
 
-// What was copied or set on a device in the measured time, by copyKind (of ENUM_CUDA_MEMCPY_OPER; -1: a set).
+// What stands for a set where copies have their copyKind, of ENUM_CUDA_MEMCPY_OPER.
+inline constexpr int64_t kSetKind = -1;
+// What was copied or set on a device in the measured time, by copyKind (kSetKind: a set).
 struct DeviceCopyReport {
   int64_t kind = -1;
   std::string name;

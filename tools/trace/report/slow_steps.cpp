@@ -20,7 +20,7 @@ using trace_db::Question;
 using TimesBySite = std::map<int64_t, int64_t>;
 
 // CROSS: in this order, so that the calls of a few steps are found by their starts.
-constexpr char kCalls[] =
+constexpr char kStepCallsSql[] =
     "SELECT r.start, r.\"end\", c.thread, c.siteId, n.value FROM CUPTI_ACTIVITY_KIND_RUNTIME r "
     "CROSS JOIN SLIPSTREAM_CALLS c ON c.correlationId = r.correlationId CROSS JOIN StringIds n ON n.id = r.nameId ";
 
@@ -29,10 +29,10 @@ class StepLines {
  public:
   StepLines(DatabaseReader* reader, const ProcessReport& process)
       : process_(process),
-        within_(*reader, std::string(kCalls) +
+        within_(*reader, std::string(kStepCallsSql) +
                              "WHERE r.start >= ? AND r.start < ? AND c.processId = ? "
                              "ORDER BY r.start, r.\"end\" DESC, r.rowid"),
-        behind_(*reader, std::string(kCalls) +
+        behind_(*reader, std::string(kStepCallsSql) +
                              "WHERE r.start >= ? AND c.processId = ? AND c.thread = ? "
                              "ORDER BY r.start, r.\"end\" DESC, r.rowid LIMIT 1") {}
 

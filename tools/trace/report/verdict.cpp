@@ -20,7 +20,7 @@ bool DevicesAreKnown(const Report& report, const ProcessReport& process) {
   return report.kernels_recorded && !process.unwatched_everywhere && !process.devices.empty();
 }
 
-size_t Busiest(const ProcessReport& process) {
+size_t BusiestDevice(const ProcessReport& process) {
   const auto most =
       std::max_element(process.devices.begin(), process.devices.end(),
                        [](const DeviceReport& a, const DeviceReport& b) { return a.times.kernels < b.times.kernels; });
@@ -176,7 +176,7 @@ std::optional<Verdict> VerdictOf(const Report& report) {
   verdict.whole = process.measured_time;
   if (process.measured_time <= 0) return verdict;
   if (DevicesAreKnown(report, process)) {
-    verdict.device = Busiest(process);
+    verdict.device = BusiestDevice(process);
     JudgeDevice(process, &verdict);
   } else {
     JudgeHost(process, &verdict);

@@ -14,7 +14,7 @@ namespace {
 using policy::Escape;
 
 constexpr size_t kLineColumns = 70;
-constexpr size_t kKernelColumns = 50;
+constexpr size_t kVerdictColumns = 50;
 
 // As the tables have it: of a step, else of all.
 std::string AStep(int64_t time, const ProcessReport& process) {
@@ -84,7 +84,7 @@ std::string GpuBound(const ProcessReport& process, const Verdict& verdict) {
            " of kernel time)";
   };
   std::string text = Busy(process, verdict);
-  const std::string kernel = Cut(Escape(verdict.kernel), kKernelColumns);
+  const std::string kernel = Cut(Escape(verdict.kernel), kVerdictColumns);
   if (verdict.line) {
     text += "; most in kernels of " + LineLabel(*verdict.line, kLineColumns) + ": " + of_kernels(verdict.line_time) +
             ", first of them " + kernel;

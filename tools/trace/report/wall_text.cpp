@@ -12,21 +12,21 @@ namespace {
 using text::PadLeft;
 using text::PadRight;
 
-constexpr size_t kMostLabel = 36;
+constexpr size_t kMostWallLabel = 36;
 constexpr size_t kShare = 9;
 constexpr size_t kGap = 3;
 // Where a line has room for less than this much more, a row is as narrow as it can be.
 constexpr size_t kPlace = 50;
 // Of a step, what is less between two of them is not worth a word.
-constexpr int64_t kSeen = 20;
+constexpr int64_t kPauseSeen = 20;
 // Where the part of a slow step stands, and its line below.
 constexpr size_t kPartColumn = 33;
 
 size_t LabelColumns(const WallReport& wall, size_t columns) {
-  if (columns >= kMostLabel + kFigure + kShare + kGap + kPlace) return kMostLabel;
+  if (columns >= kMostWallLabel + kFigure + kShare + kGap + kPlace) return kMostWallLabel;
   size_t most = 0;
   for (const WallPartReport& part : wall.parts) most = std::max(most, 2 + text::Columns(Label(part.part, part.count)));
-  return std::min(most, kMostLabel);
+  return std::min(most, kMostWallLabel);
 }
 
 std::string Times(const char* what, uint64_t count) {
@@ -88,7 +88,7 @@ std::string WallText(const ProcessReport& process, size_t columns) {
 
 std::string PauseText(const ProcessReport& process) {
   if (process.pause_time.count == 0 || process.pause_time.total == 0) return "";
-  if (process.pause_time.mean() * static_cast<double>(kSeen) < process.step_time.mean()) return "";
+  if (process.pause_time.mean() * static_cast<double>(kPauseSeen) < process.step_time.mean()) return "";
   return "; " + Time(process.step_time.mean()) + " a step, and " + Time(process.pause_time.mean()) +
          " between two of them: one every " + Time(process.pace.mean());
 }

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "tools/trace/top/words.h"
+#include "tracer/base/clock.h"
 
 namespace slipstream::top {
 namespace {
@@ -19,12 +20,6 @@ std::string NameOfUser(std::optional<uid_t> user) {
   std::array<char, 4096> text{};
   const bool known = getpwuid_r(*user, &entry, text.data(), text.size(), &found) == 0 && found != nullptr;
   return known ? entry.pw_name : std::to_string(*user);
-}
-
-uint64_t UnixNs() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 }  // namespace
@@ -115,7 +110,7 @@ void MachineWatch::AddProcesses(Run* run, uint64_t now_ns, View* view) {
 }
 
 View MachineWatch::Look(uint64_t now_ns) {
-  View view = {.unix_ns = UnixNs(), .uncounted = uncounted_};
+  View view = {.unix_ns = tracer::UnixNs(), .uncounted = uncounted_};
   for (const auto& run : runs_) {
     view.directories.push_back(run->facts.directory);
     AddProcesses(run.get(), now_ns, &view);

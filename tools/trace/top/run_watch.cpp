@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "tools/trace/top/counter_rates.h"
+#include "tracer/base/clock.h"
 #include "tracer/spool/process_facts.h"
 #include "tracer/spool/spool_format.h"
 
@@ -36,12 +37,6 @@ std::vector<std::string> NamesIn(const std::string& directory, std::string* erro
   while (const dirent* entry = readdir(dir.get())) names.emplace_back(entry->d_name);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-uint64_t UnixNs() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 uint64_t Apart(uint64_t a, uint64_t b) { return a < b ? b - a : a - b; }
@@ -259,7 +254,8 @@ ProcessView RunWatch::LookAt(const Process& process, uint64_t now_ns) const {
 }
 
 View RunWatch::Look(uint64_t now_ns) {
-  View view = {.unix_ns = UnixNs(), .directories = options_.directories, .problems = problems_, .ended = ended_};
+  View view = {
+      .unix_ns = tracer::UnixNs(), .directories = options_.directories, .problems = problems_, .ended = ended_};
   for (const auto& process : processes_) view.processes.push_back(LookAt(*process, now_ns));
   std::stable_sort(view.processes.begin(), view.processes.end(), [](const ProcessView& a, const ProcessView& b) {
     if (a.alive != b.alive) return a.alive;
