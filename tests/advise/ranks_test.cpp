@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/advise/units_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/advise/ranks_text.h"
@@ -24,7 +25,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSteps = 100;
 
 // Ranks of steps of 10 ms, and in each step so many ms of kernels that communicate, and 1 ms without device work.
