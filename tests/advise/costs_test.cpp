@@ -15,10 +15,6 @@ namespace slipstream::advise {
 namespace {
 
 using Waits = Replay::Waits;
-constexpr int64_t kUs = kReplayUs;
-constexpr uint32_t kLaunch = 0;
-constexpr uint32_t kWait = 1;
-constexpr uint32_t kOtherWait = 2;
 
 const Rule kFirst = {"first", "", "", nullptr};
 const Rule kSecond = {"second", "", "", nullptr};

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/advise/units_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/advise/ranks_text.h"
@@ -24,8 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kSteps = 100;
+constexpr int64_t kRankSteps = 100;
 
 // Ranks of steps of 10 ms, and in each step so many ms of kernels that communicate, and 1 ms without device work.
 class RanksTest : public ::testing::Test {
@@ -41,13 +41,13 @@ class RanksTest : public ::testing::Test {
       process.executable = "/usr/bin/python3";
       process.command = "train.py";
       process.has_steps = true;
-      process.measured_steps = kSteps;
-      process.measured_time = kSteps * 10 * kMs;
+      process.measured_steps = kRankSteps;
+      process.measured_time = kRankSteps * 10 * kMs;
       process.step_time.median = 10 * kMs;
       report::DeviceReport& device = process.devices.emplace_back();
       device.kernels = 1;
-      device.times.communication = static_cast<int64_t>(communication[i] * kMs) * kSteps;
-      device.times.idle[report::kHostOutside] = kSteps * kMs;
+      device.times.communication = static_cast<int64_t>(communication[i] * kMs) * kRankSteps;
+      device.times.idle[report::kHostOutside] = kRankSteps * kMs;
     }
   }
   // As the report finds them.

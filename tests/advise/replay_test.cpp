@@ -14,11 +14,7 @@ namespace slipstream::advise {
 namespace {
 
 using Waits = Replay::Waits;
-constexpr int64_t kUs = kReplayUs;
-// Groups of calls and of work.
-constexpr uint32_t kLaunch = 0;
-constexpr uint32_t kWait = 1;
-constexpr uint32_t kOtherWait = 2;
+// Groups of work.
 constexpr uint32_t kKernel = 0;
 constexpr uint32_t kCopy = 1;
 

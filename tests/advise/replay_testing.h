@@ -7,22 +7,26 @@
 #include <utility>
 #include <vector>
 
+#include "tests/advise/units_testing.h"
 #include "tools/trace/advise/replay.h"
 
 namespace slipstream::advise {
 
-inline constexpr int64_t kReplayUs = 1000;
+// Groups of calls.
+inline constexpr uint32_t kLaunch = 0;
+inline constexpr uint32_t kWait = 1;
+inline constexpr uint32_t kOtherWait = 2;
 
 // A step as its events are added, in us since its start. Groups are small numbers.
 class StepEvents {
  public:
-  explicit StepEvents(int64_t time) { events_.time = {0, time * kReplayUs}; }
+  explicit StepEvents(int64_t time) { events_.time = {0, time * kUs}; }
 
   // In the order of their starts. Its number.
   uint32_t Call(int64_t start, int64_t end, uint32_t group, Replay::Waits waits = Replay::Waits::kNever,
                 uint32_t stream = Replay::kNone) {
-    events_.calls.push_back({.start = start * kReplayUs,
-                             .end = end * kReplayUs,
+    events_.calls.push_back({.start = start * kUs,
+                             .end = end * kUs,
                              .group = group,
                              .of_step_thread = true,
                              .waits = waits,
@@ -35,10 +39,9 @@ class StepEvents {
     return number;
   }
   // Of its time, so much is there only because devices are recorded.
-  void Adds(uint32_t call, int64_t time) { events_.calls[call].recording = time * kReplayUs; }
+  void Adds(uint32_t call, int64_t time) { events_.calls[call].recording = time * kUs; }
   void Work(int64_t start, int64_t end, uint32_t group, uint32_t call, uint32_t stream = 0) {
-    events_.work.push_back(
-        {.start = start * kReplayUs, .end = end * kReplayUs, .group = group, .stream = stream, .call = call});
+    events_.work.push_back({.start = start * kUs, .end = end * kUs, .group = group, .stream = stream, .call = call});
   }
   Replay::Events Take() { return std::move(events_); }
   Replay Made(int64_t steps = 1) {

@@ -9,15 +9,12 @@
 #include <string>
 #include <string_view>
 
+#include "tests/advise/units_testing.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/rules.h"
 
 namespace slipstream::advise {
 
-inline constexpr int64_t kUs = 1000;
-inline constexpr int64_t kMs = 1'000'000;
-inline constexpr int64_t kMiB = int64_t{1} << 20;
-inline constexpr int64_t kGiB = int64_t{1} << 30;
 inline constexpr uint64_t kSteps = 100;
 inline const Place kUpload = {"/job/train.py", 10, "main"};
 inline const Place kLoss = {"/job/train.py", 20, "main"};

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/advise/units_testing.h"
 #include "tests/report/ahead_testing.h"
 #include "tools/trace/advise/slow_step_facts.h"
 
@@ -17,7 +18,6 @@ namespace slipstream::advise {
 namespace {
 
 using report::Part;
-constexpr int64_t kMs = 1'000'000;
 constexpr size_t kSlowStep = 7;
 
 class StallsTest : public ::testing::Test {

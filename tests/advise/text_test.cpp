@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/advise/replay_testing.h"
+#include "tests/advise/units_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/advise/rules.h"
@@ -20,7 +21,6 @@
 namespace slipstream::advise {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 const std::string kLongFile = "/data/training/" + std::string(90, 'd') + "/a_module_with_a_long_name_of_its_own.py";
 
 class AdviceTextTest : public ::testing::Test {

@@ -12,10 +12,10 @@
 namespace slipstream::allocator {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-
 class DevicePoolTest : public ::testing::Test {
  protected:
+  static constexpr size_t kMiB = size_t{1} << 20;
+
   Block* Idle(size_t bytes, uint64_t since = 0, bool passed = false) {
     Block& block = blocks_.emplace_back();
     block.bytes = bytes;

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "tools/dev/bench/device_program.h"
+
 namespace bench {
 namespace {
-
-constexpr size_t kMiB = size_t{1} << 20;
 
 AllocationTrace TraceOf(const std::string& lines) {
   std::istringstream in("slipstream-allocations 1\n" + lines);

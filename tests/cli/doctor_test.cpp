@@ -19,7 +19,7 @@ DoctorReport Report() {
   return report;
 }
 
-tracer::ProcessCounts Process(const std::string& transfer) {
+tracer::ProcessCounts ProcessWithTransfer(const std::string& transfer) {
   tracer::ProcessCounts process;
   process.pid = 7;
   process.executable = "python3";
@@ -31,13 +31,13 @@ tracer::ProcessCounts Process(const std::string& transfer) {
 TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
   DoctorReport report = Report();
   report.probe.command = {"python3"};
-  report.probe.processes = {Process("off: the device reaches host memory by itself (ATS)")};
+  report.probe.processes = {ProcessWithTransfer("off: the device reaches host memory by itself (ATS)")};
   const std::string off = FormatReport(report);
   EXPECT_NE(off.find("\n  transfer       off: the device reaches host memory by itself (ATS)\n"), std::string::npos)
       << off;
   EXPECT_EQ(off.find("on in the policy"), std::string::npos) << off;
 
-  report.probe.processes = {Process("serves: host to device")};
+  report.probe.processes = {ProcessWithTransfer("serves: host to device")};
   report.probe.processes[0].decisions = {{"transfer.h2d.promoted.small", 2, 64, 0},
                                          {"transfer.sync.kept.rdma", 2, 0, 0}};
   const std::string serves = FormatReport(report);
@@ -50,7 +50,7 @@ TEST(DoctorTest, TheTransferEngineSaysItselfWhetherItServes) {
 
 TEST(DoctorTest, ItSaysWhetherThePythonsLinesCanBeRead) {
   DoctorReport report = Report();
-  report.probe.processes = {Process("serves")};
+  report.probe.processes = {ProcessWithTransfer("serves")};
   EXPECT_EQ(FormatReport(report).find("Python lines"), std::string::npos);  // a process without Python
   report.probe.processes[0].facts.push_back({"python_lines", "read: CPython 3.14.2"});
   EXPECT_NE(FormatReport(report).find("\n  Python lines   read, from CPython 3.14.2\n"), std::string::npos)
@@ -80,7 +80,7 @@ TEST(DoctorTest, WithoutAProcessThePolicyIsAllThatIsKnown) {
 
 TEST(DoctorTest, JsonHoldsTheDecisions) {
   DoctorReport report = Report();
-  report.probe.processes = {Process("serves")};
+  report.probe.processes = {ProcessWithTransfer("serves")};
   report.probe.processes[0].decisions = {{"transfer.h2d.promoted.small", 2, 64, 5},
                                          {"transfer.sync.kept.rdma", 0, 0, 0}};
   const auto json = nlohmann::json::parse(ReportJson(report));

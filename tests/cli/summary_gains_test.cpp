@@ -14,8 +14,8 @@
 namespace slipstream::cli {
 namespace {
 
-tracer::ProcessCounts Process(uint64_t in_malloc_ns, uint64_t in_free_ns,
-                              std::vector<tracer::DecisionCounts> decisions) {
+tracer::ProcessCounts AllocatingProcess(uint64_t in_malloc_ns, uint64_t in_free_ns,
+                                        std::vector<tracer::DecisionCounts> decisions) {
   tracer::ProcessCounts process;
   process.pid = 1;
   process.executable = "python3";
@@ -28,11 +28,11 @@ tracer::ProcessCounts Process(uint64_t in_malloc_ns, uint64_t in_free_ns,
 // Four allocations of the driver took 800 us of the 830 us in cudaMalloc, so ten that were served took at most 30 us;
 // as many of the driver's fastest ones, 1 ms.
 tracer::ProcessCounts Known() {
-  return Process(830'000, 20'000,
-                 {{"allocator.reused", 10, 0, 0},
-                  {"allocator.driver.allocated", 4, 0, 800'000},
-                  {"allocator.spared.allocation", 10, 0, 1'000'000},
-                  {"allocator.spared.free", 9, 0, 90'000}});
+  return AllocatingProcess(830'000, 20'000,
+                           {{"allocator.reused", 10, 0, 0},
+                            {"allocator.driver.allocated", 4, 0, 800'000},
+                            {"allocator.spared.allocation", 10, 0, 1'000'000},
+                            {"allocator.spared.free", 9, 0, 90'000}});
 }
 
 RunSummary SummaryOf(std::vector<tracer::ProcessCounts> processes) {
@@ -56,8 +56,8 @@ TEST(SummaryGainsTest, TheDriversFastestCallsLessWhatTheServedOnesTook) {
 TEST(SummaryGainsTest, EachProcessForItself) {
   // Its pool took longer than the driver would have, which is no loss of the other one's.
   const tracer::ProcessCounts slow =
-      Process(5'000'000, 100'000,
-              {{"allocator.spared.allocation", 10, 0, 1'000'000}, {"allocator.spared.free", 1, 0, 100'000}});
+      AllocatingProcess(5'000'000, 100'000,
+                        {{"allocator.spared.allocation", 10, 0, 1'000'000}, {"allocator.spared.free", 1, 0, 100'000}});
   const SummaryGains gains = GainsOf({Known(), slow, Known()});
   EXPECT_EQ(gains.allocations.calls, 20U);
   EXPECT_EQ(gains.allocations.time_ns, 1'940'000U);
@@ -66,7 +66,7 @@ TEST(SummaryGainsTest, EachProcessForItself) {
 }
 
 TEST(SummaryGainsTest, WhereNothingIsKnownNothingIsSaid) {
-  const RunSummary summary = SummaryOf({Process(100, 100, {{"allocator.reused", 10, 0, 0}})});
+  const RunSummary summary = SummaryOf({AllocatingProcess(100, 100, {{"allocator.reused", 10, 0, 0}})});
   EXPECT_EQ(FormatGains(GainsOf(summary.processes)), "");
   EXPECT_EQ(FormatSummary(summary).find("gained"), std::string::npos);
   const auto json = nlohmann::json::parse(SummaryJson(summary));
@@ -76,7 +76,7 @@ TEST(SummaryGainsTest, WhereNothingIsKnownNothingIsSaid) {
 }
 
 TEST(SummaryGainsTest, OneSortOnly) {
-  const SummaryGains gains = GainsOf({Process(0, 0, {{"allocator.spared.free", 1, 0, 2'000}})});
+  const SummaryGains gains = GainsOf({AllocatingProcess(0, 0, {{"allocator.spared.free", 1, 0, 2'000}})});
   EXPECT_EQ(FormatGains(gains), "  gained: about 2.00 us of host time in 1 free that the pool served (estimated)\n");
 }
 

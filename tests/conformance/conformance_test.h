@@ -31,6 +31,9 @@ namespace conformance {
 inline constexpr size_t kKiB = 1024;
 inline constexpr size_t kMiB = size_t{1} << 20;
 
+// A small block and a large one.
+inline constexpr size_t kSizes[] = {4 * kKiB, 3 * kMiB};
+
 // What is looked at of a block: all of a short one, else its ends. Two blocks that overlap share an end of one of them.
 inline constexpr size_t kEnd = 32 * kKiB;
 

@@ -4,8 +4,6 @@
 namespace conformance {
 namespace {
 
-constexpr size_t kSizes[] = {4 * kKiB, 3 * kMiB};
-
 template <typename Allocator>
 class Devices : public Conformance<Allocator> {
  protected:

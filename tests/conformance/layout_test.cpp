@@ -7,27 +7,27 @@
 namespace conformance {
 namespace {
 
-constexpr size_t kSizes[] = {1,
-                             2,
-                             3,
-                             255,
-                             256,
-                             257,
-                             511,
-                             512,
-                             513,
-                             768,
-                             4095,
-                             4 * kKiB,
-                             64 * kKiB,
-                             kMiB - 1,
-                             kMiB,
-                             kMiB + 1,
-                             2 * kMiB,
-                             2 * kMiB + 512,
-                             3 * kMiB + 5,
-                             20 * kMiB,
-                             33 * kMiB + 7};
+constexpr size_t kLayoutSizes[] = {1,
+                                   2,
+                                   3,
+                                   255,
+                                   256,
+                                   257,
+                                   511,
+                                   512,
+                                   513,
+                                   768,
+                                   4095,
+                                   4 * kKiB,
+                                   64 * kKiB,
+                                   kMiB - 1,
+                                   kMiB,
+                                   kMiB + 1,
+                                   2 * kMiB,
+                                   2 * kMiB + 512,
+                                   3 * kMiB + 5,
+                                   20 * kMiB,
+                                   33 * kMiB + 7};
 
 template <typename Allocator>
 class Layout : public Conformance<Allocator> {
@@ -43,7 +43,7 @@ TYPED_TEST_SUITE(Layout, Allocators, AllocatorNames);
 TYPED_TEST(Layout, BlocksAreAligned) {
   for (int round = 0; round < 2; ++round) {
     std::vector<uint8_t*> blocks;
-    for (const size_t bytes : kSizes) {
+    for (const size_t bytes : kLayoutSizes) {
       uint8_t* const block = this->Take(bytes);
       ASSERT_NE(block, nullptr);
       blocks.push_back(block);
@@ -55,7 +55,7 @@ TYPED_TEST(Layout, BlocksAreAligned) {
 }
 
 TYPED_TEST(Layout, EveryByteOfABlockCanBeUsed) {
-  for (const size_t bytes : kSizes) {
+  for (const size_t bytes : kLayoutSizes) {
     uint8_t* const block = this->Take(bytes);
     ASSERT_NE(block, nullptr);
     const uint32_t salt = NewSalt();

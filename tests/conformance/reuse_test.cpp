@@ -5,8 +5,6 @@
 namespace conformance {
 namespace {
 
-constexpr size_t kSizes[] = {4 * kKiB, 3 * kMiB};
-
 // Pinned host memory. Owner: the test.
 class Pinned {
  public:

@@ -16,7 +16,7 @@ constexpr int kRounds = 150;
 #endif
 constexpr int kThreads = 8;
 // A few sizes, so that what one thread frees fits another.
-constexpr size_t kSizes[] = {1, 600, 4 * kKiB, 100 * kKiB, 3 * kMiB, 3 * kMiB + 9};
+constexpr size_t kFewSizes[] = {1, 600, 4 * kKiB, 100 * kKiB, 3 * kMiB, 3 * kMiB + 9};
 
 template <typename Allocator>
 class Threads : public Conformance<Allocator> {
@@ -38,7 +38,7 @@ TYPED_TEST(Threads, EachOnItsOwn) {
     const cudaStream_t streams[] = {own, cudaStreamPerThread};
     for (int round = 0; round < kRounds; ++round) {
       const cudaStream_t stream = streams[random() % 2];
-      const size_t bytes = kSizes[random() % std::size(kSizes)];
+      const size_t bytes = kFewSizes[random() % std::size(kFewSizes)];
       void* memory = nullptr;
       ASSERT_EQ(TypeParam::Allocate(&memory, bytes, stream), cudaSuccess);
       const uint32_t salt = NewSalt();
@@ -75,7 +75,7 @@ TYPED_TEST(Threads, FreedByOthersThanAllocated) {
     cudaStream_t stream = nullptr;
     ASSERT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     for (int round = 0; round < kRounds; ++round) {
-      Handed mine = {nullptr, kSizes[random() % std::size(kSizes)], NewSalt(), nullptr};
+      Handed mine = {nullptr, kFewSizes[random() % std::size(kFewSizes)], NewSalt(), nullptr};
       ASSERT_EQ(TypeParam::Allocate(&mine.memory, mine.bytes, stream), cudaSuccess);
       EXPECT_OK(LaunchDelay(stream));
       EXPECT_TRUE(Fill(mine.memory, mine.bytes, mine.salt, stream));
@@ -115,7 +115,7 @@ TYPED_TEST(Threads, FreedByOthersThanAllocated) {
 TYPED_TEST(Threads, ComeAndGo) {
   for (int round = 0; round < 10; ++round) {
     this->RunAll([](int index) {
-      const size_t bytes = kSizes[static_cast<size_t>(index) % std::size(kSizes)];
+      const size_t bytes = kFewSizes[static_cast<size_t>(index) % std::size(kFewSizes)];
       void* memory = nullptr;
       ASSERT_EQ(TypeParam::Allocate(&memory, bytes, cudaStreamPerThread), cudaSuccess);
       const uint32_t salt = NewSalt();

@@ -24,6 +24,10 @@ constexpr int kDevices = 2;
 constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice,
                                      cudaMemcpyHostToHost, cudaMemcpyDefault};
 
+}  // namespace
+
+// What Executor::Impl is made of, for which it is not in the anonymous namespace.
+
 // A thread that does what it is told and says when it is done.
 class Worker {
  public:
@@ -96,6 +100,8 @@ struct HostJob {
     }
   }
 };
+
+namespace {
 
 void CUDART_CB OnHostFunction(void* job) { static_cast<HostJob*>(job)->Run(0); }
 void CUDART_CB OnCallback(cudaStream_t, cudaError_t status, void* job) { static_cast<HostJob*>(job)->Run(status); }

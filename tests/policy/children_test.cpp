@@ -101,9 +101,9 @@ TEST(Children, AScriptIsJudgedByItsFirstLine) {
 }
 
 // An environment to pass on, and what becomes of it.
-class Variables {
+class PassedOn {
  public:
-  explicit Variables(std::vector<std::string> texts) : texts_(std::move(texts)) {
+  explicit PassedOn(std::vector<std::string> texts) : texts_(std::move(texts)) {
     for (std::string& text : texts_) pointers_.push_back(text.data());
     pointers_.push_back(nullptr);
   }
@@ -150,51 +150,51 @@ TEST(Children, OnlyOurEntryGoesOutOfThePreloadList) {
       {":OURS::/a.so", "/a.so"},
   };
   for (const auto& [before, after] : cases) {
-    Variables variables({"A=1", Ours("LD_PRELOAD=" + before), "B="});
+    PassedOn variables({"A=1", Ours("LD_PRELOAD=" + before), "B="});
     EXPECT_EQ(variables.Without(), (std::vector<std::string>{"A=1", "LD_PRELOAD=" + after, "B="})) << before;
   }
 }
 
 TEST(Children, APreloadListWithNothingElseIsLeftOut) {
   for (const char* list : {"OURS", "OURS:", " OURS ", "OURS:OURS"}) {
-    Variables variables({"A=1", Ours(std::string("LD_PRELOAD=") + list), "B=2"});
+    PassedOn variables({"A=1", Ours(std::string("LD_PRELOAD=") + list), "B=2"});
     EXPECT_EQ(variables.Without(), (std::vector<std::string>{"A=1", "B=2"})) << list;
   }
 }
 
 TEST(Children, EveryPreloadVariableIsEdited) {
-  Variables variables({Ours("LD_PRELOAD=OURS:/a.so"), "A=1", Ours("LD_PRELOAD=/b.so:OURS"), Ours("LD_PRELOAD=OURS")});
+  PassedOn variables({Ours("LD_PRELOAD=OURS:/a.so"), "A=1", Ours("LD_PRELOAD=/b.so:OURS"), Ours("LD_PRELOAD=OURS")});
   EXPECT_EQ(variables.Without(), (std::vector<std::string>{"LD_PRELOAD=/a.so", "A=1", "LD_PRELOAD=/b.so"}));
 }
 
 TEST(Children, TheToolOfNvtxGoesWhereItIsOurs) {
-  Variables ours({Ours("LD_PRELOAD=OURS"), Ours("NVTX_INJECTION64_PATH=OURS"), "A=1"});
+  PassedOn ours({Ours("LD_PRELOAD=OURS"), Ours("NVTX_INJECTION64_PATH=OURS"), "A=1"});
   EXPECT_EQ(ours.Without(), std::vector<std::string>{"A=1"});
-  Variables others({Ours("LD_PRELOAD=OURS"), "NVTX_INJECTION64_PATH=/opt/tool.so"});
+  PassedOn others({Ours("LD_PRELOAD=OURS"), "NVTX_INJECTION64_PATH=/opt/tool.so"});
   EXPECT_EQ(others.Without(), std::vector<std::string>{"NVTX_INJECTION64_PATH=/opt/tool.so"});
-  Variables alone({"A=1", Ours("NVTX_INJECTION64_PATH=OURS")});
+  PassedOn alone({"A=1", Ours("NVTX_INJECTION64_PATH=OURS")});
   EXPECT_EQ(alone.Without(), std::vector<std::string>{"A=1"});
 }
 
 TEST(Children, NothingElseChanges) {
-  Variables variables({"LD_PRELOAD_=x", Ours("XLD_PRELOAD=OURS"), "=odd", "odd", "A=1", "A=2", "SLIPSTREAM_CHILDREN=x",
-                       Ours("LD_PRELOAD=OURS"), Ours("PATH=OURS")});
+  PassedOn variables({"LD_PRELOAD_=x", Ours("XLD_PRELOAD=OURS"), "=odd", "odd", "A=1", "A=2", "SLIPSTREAM_CHILDREN=x",
+                      Ours("LD_PRELOAD=OURS"), Ours("PATH=OURS")});
   EXPECT_EQ(variables.Without(), (std::vector<std::string>{"LD_PRELOAD_=x", Ours("XLD_PRELOAD=OURS"), "=odd", "odd",
                                                            "A=1", "A=2", "SLIPSTREAM_CHILDREN=x", Ours("PATH=OURS")}));
 }
 
 TEST(Children, WithoutOurEntryThereIsNothingToEdit) {
-  EXPECT_TRUE(Variables({}).Without().empty());
-  EXPECT_TRUE(Variables({"A=1"}).Without().empty());
-  EXPECT_TRUE(Variables({"LD_PRELOAD="}).Without().empty());
-  EXPECT_TRUE(Variables({"LD_PRELOAD=/a.so:/b.so"}).Without().empty());
+  EXPECT_TRUE(PassedOn({}).Without().empty());
+  EXPECT_TRUE(PassedOn({"A=1"}).Without().empty());
+  EXPECT_TRUE(PassedOn({"LD_PRELOAD="}).Without().empty());
+  EXPECT_TRUE(PassedOn({"LD_PRELOAD=/a.so:/b.so"}).Without().empty());
   std::vector<char*> entries(4);
   EXPECT_FALSE(WithoutPreload(nullptr, kLibrary, entries, {}));
   EXPECT_EQ(SizeOfVariables(nullptr).entries, 1U);
 }
 
 TEST(Children, WhatDoesNotFitIsNotUsed) {
-  Variables variables({"A=1", Ours("LD_PRELOAD=OURS:/a.so"), "B=2"});
+  PassedOn variables({"A=1", Ours("LD_PRELOAD=OURS:/a.so"), "B=2"});
   const VariablesSize size = SizeOfVariables(variables.get());
   for (std::size_t entries = 0; entries <= size.entries; ++entries) {
     for (std::size_t text = 0; text <= size.text; ++text) {
@@ -208,14 +208,14 @@ TEST(Children, WhatDoesNotFitIsNotUsed) {
 }
 
 TEST(Children, AListOfVariablesIsReadAsGetenvDoes) {
-  Variables variables({"AB=0", "A=1", "A=2", "C"});
+  PassedOn variables({"AB=0", "A=1", "A=2", "C"});
   EXPECT_STREQ(ValueIn(variables.get(), "A"), "1");
   EXPECT_STREQ(ValueIn(variables.get(), "AB"), "0");
   EXPECT_EQ(ValueIn(variables.get(), "C"), nullptr);
   EXPECT_EQ(ValueIn(nullptr, "A"), nullptr);
-  EXPECT_TRUE(DisabledIn(Variables({"SLIPSTREAM_DISABLE=1"}).get()));
-  EXPECT_FALSE(DisabledIn(Variables({"SLIPSTREAM_DISABLE=0"}).get()));
-  EXPECT_FALSE(DisabledIn(Variables({"SLIPSTREAM_DISABLE="}).get()));
+  EXPECT_TRUE(DisabledIn(PassedOn({"SLIPSTREAM_DISABLE=1"}).get()));
+  EXPECT_FALSE(DisabledIn(PassedOn({"SLIPSTREAM_DISABLE=0"}).get()));
+  EXPECT_FALSE(DisabledIn(PassedOn({"SLIPSTREAM_DISABLE="}).get()));
 }
 
 }  // namespace

@@ -18,12 +18,12 @@ namespace {
 
 using test::Variables;
 
-Loaded LoadOnly(const std::string& text) {
+Loaded LoadRules(const std::string& text) {
   return LoadText("version = 1\n" + text, "p.toml", Environment(Variables{}));
 }
 
 TEST(Rules, EveryKeyArrivesWithItsOrigin) {
-  const Loaded loaded = LoadOnly(
+  const Loaded loaded = LoadRules(
       "[[transfer.rule]]\n"
       "name = \"a \\\"b\\\"\"\n"
       "direction = \"d2h\"\n"
@@ -64,7 +64,7 @@ TEST(Rules, EveryKeyArrivesWithItsOrigin) {
 }
 
 TEST(Rules, MayStandInOneLine) {
-  const Loaded loaded = LoadOnly("transfer.rule = [{ promote = false, max_size = 5 }, { skip_synchronize = true }]\n");
+  const Loaded loaded = LoadRules("transfer.rule = [{ promote = false, max_size = 5 }, { skip_synchronize = true }]\n");
   ASSERT_TRUE(loaded.ok()) << loaded.problems[0].Format();
   ASSERT_EQ(loaded.policy.transfer.rules.size(), 2U);
   EXPECT_EQ(loaded.policy.transfer.rules[0].max_size, 5U);
@@ -77,11 +77,11 @@ TEST(Rules, AsManyAsAreAllowed) {
     const std::string size = std::to_string(i);
     text += "[[transfer.rule]]\nmin_size = " + size + "\nmax_size = " + size + "\npromote = false\n";
   }
-  const Loaded loaded = LoadOnly(text);
+  const Loaded loaded = LoadRules(text);
   ASSERT_TRUE(loaded.ok()) << loaded.problems[0].Format();
   EXPECT_EQ(PlanOf(loaded.policy.transfer, Direction::kHostToDevice, kMostRules, 0).rule,
             static_cast<std::int16_t>(kMostRules) - 1);
-  const Loaded more = LoadOnly(text + "[[transfer.rule]]\n[[transfer.rule]]\npromote = 3\n");
+  const Loaded more = LoadRules(text + "[[transfer.rule]]\n[[transfer.rule]]\npromote = 3\n");
   ASSERT_EQ(more.problems.size(), 1U);
   EXPECT_EQ(more.problems[0].Format(), "p.toml:258:1: more than 64 rules");
 }
@@ -161,14 +161,14 @@ TEST(Rules, AreRefusedExactlyWhereNoCopyReachesThem) {
     std::vector<int> unreached;  // lines
     int line = 2;
     for (const std::string& rule : rules) {
-      const Loaded alone = LoadOnly(rule);
+      const Loaded alone = LoadRules(rule);
       ASSERT_TRUE(alone.ok()) << rule << alone.problems[0].Format();
       policy.rules.push_back(alone.policy.transfer.rules[0]);
       text += rule;
       if (!SomeCopyReaches(policy, policy.rules.size() - 1)) unreached.push_back(line);
       line += static_cast<int>(std::count(rule.begin(), rule.end(), '\n'));
     }
-    const Loaded loaded = LoadOnly(text);
+    const Loaded loaded = LoadRules(text);
     std::vector<int> reported;
     for (const Problem& problem : loaded.problems) {
       EXPECT_EQ(problem.what, "a rule that no copy can reach: those before it match all that it does");

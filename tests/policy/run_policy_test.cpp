@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,7 +12,7 @@
 namespace slipstream::policy {
 namespace {
 
-using Variables = std::map<std::string, std::string>;
+using test::Variables;
 
 RunPolicy Some() {
   return {.list = "/p/a.toml:/p/b c.toml",

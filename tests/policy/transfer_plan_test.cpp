@@ -12,7 +12,7 @@ namespace {
 
 constexpr Direction kUp = Direction::kHostToDevice;
 constexpr Direction kDown = Direction::kDeviceToHost;
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+constexpr std::uint64_t kBytes = std::uint64_t{1} << 20;  // of most copies
 
 static_assert(std::is_trivially_copyable_v<TransferPlan>, "the engine keeps one for each thread");
 
@@ -30,12 +30,12 @@ TransferRule Skips(bool skip) {
 
 TEST(TransferPlan, WithoutRulesTheKeysDecide) {
   Transfer policy;
-  EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).skip_synchronize);
-  EXPECT_EQ(PlanOf(policy, kUp, kMiB, 0).rule, TransferPlan::kNoRule);
-  EXPECT_TRUE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_TRUE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_TRUE(PlanOf(policy, kUp, kBytes, 0).skip_synchronize);
+  EXPECT_EQ(PlanOf(policy, kUp, kBytes, 0).rule, TransferPlan::kNoRule);
+  EXPECT_TRUE(PlanOf(policy, kDown, kBytes, 0).promote);
   policy.d2h = TransferMode::kOff;
-  EXPECT_FALSE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kDown, kBytes, 0).promote);
 
   policy.small_copies = false;
   EXPECT_FALSE(PlanOf(policy, kUp, kSmallCopyBytes, 0).promote);
@@ -47,13 +47,13 @@ TEST(TransferPlan, WithoutRulesTheKeysDecide) {
   EXPECT_FALSE(PlanOf(policy, kUp, kSmallCopyBytes + 1, 0).promote);
   policy = {};
   policy.h2d = TransferMode::kOff;
-  EXPECT_FALSE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_EQ(PlanOf(policy, kUp, kMiB, 0).promote_by, Decider::kDirectionKey);
+  EXPECT_FALSE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_EQ(PlanOf(policy, kUp, kBytes, 0).promote_by, Decider::kDirectionKey);
   policy = {};
   policy.skip_synchronize = false;
-  EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_FALSE(PlanOf(policy, kUp, kMiB, 0).skip_synchronize);
-  EXPECT_EQ(PlanOf(policy, kUp, kMiB, 0).skip_by, Decider::kSkipKey);
+  EXPECT_TRUE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kUp, kBytes, 0).skip_synchronize);
+  EXPECT_EQ(PlanOf(policy, kUp, kBytes, 0).skip_by, Decider::kSkipKey);
 }
 
 TEST(TransferPlan, SizesOfARuleIncludeBothEnds) {
@@ -75,31 +75,31 @@ TEST(TransferPlan, ARuleIsForItsDirectionAndDevice) {
   policy.d2h = TransferMode::kOn;
   policy.rules = {Promotes(false)};
   policy.rules[0].direction = RuleDirection::kDeviceToHost;
-  EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_FALSE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_TRUE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kDown, kBytes, 0).promote);
   policy.rules[0].direction = RuleDirection::kHostToDevice;
-  EXPECT_FALSE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_TRUE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_TRUE(PlanOf(policy, kDown, kBytes, 0).promote);
   policy.rules[0].direction = RuleDirection::kBoth;
-  EXPECT_FALSE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_FALSE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kDown, kBytes, 0).promote);
 
   policy.rules[0].device = 1;
-  EXPECT_TRUE(PlanOf(policy, kUp, kMiB, 0).promote);
-  EXPECT_FALSE(PlanOf(policy, kUp, kMiB, 1).promote);
+  EXPECT_TRUE(PlanOf(policy, kUp, kBytes, 0).promote);
+  EXPECT_FALSE(PlanOf(policy, kUp, kBytes, 1).promote);
 }
 
 TEST(TransferPlan, TheFirstMatchDecidesAndTheKeysSayTheRest) {
   Transfer policy;
   policy.rules = {Skips(false), Promotes(false)};
-  policy.rules[0].min_size = kMiB;
-  TransferPlan plan = PlanOf(policy, kUp, kMiB, 0);
+  policy.rules[0].min_size = kBytes;
+  TransferPlan plan = PlanOf(policy, kUp, kBytes, 0);
   EXPECT_EQ(plan.rule, 0);
   EXPECT_TRUE(plan.promote) << "the second rule is not asked";
   EXPECT_EQ(plan.promote_by, Decider::kSizeKey);
   EXPECT_FALSE(plan.skip_synchronize);
   EXPECT_EQ(plan.skip_by, Decider::kRule);
-  plan = PlanOf(policy, kUp, kMiB - 1, 0);
+  plan = PlanOf(policy, kUp, kBytes - 1, 0);
   EXPECT_EQ(plan.rule, 1);
   EXPECT_FALSE(plan.promote);
   EXPECT_EQ(plan.skip_by, Decider::kSkipKey);
@@ -115,7 +115,7 @@ TEST(TransferPlan, ARulePromotesWhatTheKeysLeaveAlone) {
     EXPECT_TRUE(PlanOf(policy, kUp, bytes, 0).promote);
     EXPECT_TRUE(PlanOf(policy, kUp, bytes, 0).skip_synchronize);
   }
-  EXPECT_TRUE(PlanOf(policy, kDown, kMiB, 0).promote);
+  EXPECT_TRUE(PlanOf(policy, kDown, kBytes, 0).promote);
 }
 
 TEST(TransferPlan, WhatTheEngineCannotDoNoRuleMakesItDo) {
@@ -125,8 +125,8 @@ TEST(TransferPlan, WhatTheEngineCannotDoNoRuleMakesItDo) {
   policy.rules[0].skip_synchronize = RuleSwitch::kTrue;
   EXPECT_FALSE(PlanOf(policy, kDown, kSmallCopyBytes, 0).promote);
   EXPECT_EQ(PlanOf(policy, kDown, kSmallCopyBytes, 0).promote_by, Decider::kEngine);
-  EXPECT_FALSE(PlanOf(policy, kDown, kMiB, 0).skip_synchronize) << "such a copy is complete when it returns";
-  EXPECT_EQ(PlanOf(policy, kDown, kMiB, 0).skip_by, Decider::kEngine);
+  EXPECT_FALSE(PlanOf(policy, kDown, kBytes, 0).skip_synchronize) << "such a copy is complete when it returns";
+  EXPECT_EQ(PlanOf(policy, kDown, kBytes, 0).skip_by, Decider::kEngine);
 }
 
 TEST(TransferPlan, AnEngineIsWantedWhereAKeyOrARulePromotes) {

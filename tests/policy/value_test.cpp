@@ -9,24 +9,24 @@ namespace slipstream::policy {
 namespace {
 
 TEST(Value, SizesAreReadExactly) {
-  struct Case {
+  struct SizeCase {
     std::string text;
     std::int64_t bytes;
   };
-  const Case cases[] = {{"0", 0},
-                        {"65536", 65536},
-                        {"7B", 7},
-                        {"64KiB", 65536},
-                        {"64 KiB", 65536},
-                        {"512MiB", 536870912},
-                        {"1GiB", 1073741824},
-                        {"1kB", 1000},
-                        {"2MB", 2000000},
-                        {"1.5GB", 1500000000},
-                        {"0.5KiB", 512},
-                        {"1.250000000000kB", 1250},
-                        {"9223372036854775807", std::numeric_limits<std::int64_t>::max()}};
-  for (const Case& c : cases) {
+  const SizeCase cases[] = {{"0", 0},
+                            {"65536", 65536},
+                            {"7B", 7},
+                            {"64KiB", 65536},
+                            {"64 KiB", 65536},
+                            {"512MiB", 536870912},
+                            {"1GiB", 1073741824},
+                            {"1kB", 1000},
+                            {"2MB", 2000000},
+                            {"1.5GB", 1500000000},
+                            {"0.5KiB", 512},
+                            {"1.250000000000kB", 1250},
+                            {"9223372036854775807", std::numeric_limits<std::int64_t>::max()}};
+  for (const SizeCase& c : cases) {
     const Size size = ParseSize(c.text);
     EXPECT_EQ(size.error, SizeError::kNone) << c.text;
     EXPECT_EQ(size.bytes, c.bytes) << c.text;
@@ -34,35 +34,35 @@ TEST(Value, SizesAreReadExactly) {
 }
 
 TEST(Value, WhatIsNoSizeIsRefusedWithTheReason) {
-  struct Case {
+  struct RefusedCase {
     std::string text;
     SizeError error;
   };
-  const Case cases[] = {{"", SizeError::kSyntax},
-                        {"-1", SizeError::kSyntax},
-                        {"+1", SizeError::kSyntax},
-                        {"MiB", SizeError::kSyntax},
-                        {"1 ", SizeError::kSyntax},
-                        {" 1", SizeError::kSyntax},
-                        {"1  KiB", SizeError::kSyntax},
-                        {"1KB", SizeError::kSyntax},  // Neither kB nor KiB: it is written for both.
-                        {"1M", SizeError::kSyntax},
-                        {"1mib", SizeError::kSyntax},
-                        {"1.KiB", SizeError::kSyntax},
-                        {".5KiB", SizeError::kSyntax},
-                        {"1.5", SizeError::kSyntax},
-                        {"1e3", SizeError::kSyntax},
-                        {"0x10", SizeError::kSyntax},
-                        {"1.5.5MB", SizeError::kSyntax},
-                        {"1,5MB", SizeError::kSyntax},
-                        {"1.5B", SizeError::kFraction},
-                        {"0.1KiB", SizeError::kFraction},
-                        {"0.0000000001GB", SizeError::kFraction},
-                        {"9223372036854775808", SizeError::kOverflow},
-                        {"99999999999999999999999999", SizeError::kOverflow},
-                        {"9007199254740992KiB", SizeError::kOverflow},
-                        {"8589934592GiB", SizeError::kOverflow}};
-  for (const Case& c : cases) EXPECT_EQ(ParseSize(c.text).error, c.error) << c.text;
+  const RefusedCase cases[] = {{"", SizeError::kSyntax},
+                               {"-1", SizeError::kSyntax},
+                               {"+1", SizeError::kSyntax},
+                               {"MiB", SizeError::kSyntax},
+                               {"1 ", SizeError::kSyntax},
+                               {" 1", SizeError::kSyntax},
+                               {"1  KiB", SizeError::kSyntax},
+                               {"1KB", SizeError::kSyntax},  // Neither kB nor KiB: it is written for both.
+                               {"1M", SizeError::kSyntax},
+                               {"1mib", SizeError::kSyntax},
+                               {"1.KiB", SizeError::kSyntax},
+                               {".5KiB", SizeError::kSyntax},
+                               {"1.5", SizeError::kSyntax},
+                               {"1e3", SizeError::kSyntax},
+                               {"0x10", SizeError::kSyntax},
+                               {"1.5.5MB", SizeError::kSyntax},
+                               {"1,5MB", SizeError::kSyntax},
+                               {"1.5B", SizeError::kFraction},
+                               {"0.1KiB", SizeError::kFraction},
+                               {"0.0000000001GB", SizeError::kFraction},
+                               {"9223372036854775808", SizeError::kOverflow},
+                               {"99999999999999999999999999", SizeError::kOverflow},
+                               {"9007199254740992KiB", SizeError::kOverflow},
+                               {"8589934592GiB", SizeError::kOverflow}};
+  for (const RefusedCase& c : cases) EXPECT_EQ(ParseSize(c.text).error, c.error) << c.text;
 }
 
 TEST(Value, SizesAreWrittenShortAndReadBackTheSame) {

@@ -14,8 +14,6 @@
 namespace slipstream::report {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
 class GainsTest : public AheadTest {
  protected:
   const ProcessReport& MadeProcess() {

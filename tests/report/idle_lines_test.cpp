@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/report/report_testing.h"
+#include "tests/report/sweep_testing.h"
 #include "tools/trace/report/json.h"
 #include "tools/trace/report/sweep.h"
 #include "tools/trace/report/text.h"
@@ -22,22 +23,11 @@
 namespace slipstream::report {
 namespace {
 
-constexpr int64_t kEnd = 150;
-constexpr size_t kSites = 6;  // the first half are of the step thread
-
-struct Event {
-  enum Sort { kOwnCall, kOtherCall, kKernel, kCopy } sort = kOwnCall;
-  int64_t start = 0;
-  int64_t end = 0;
-  CallKind kind = CallKind::kOther;
-  size_t site = 0;
-  bool communicates = false;
-
-  bool Covers(int64_t t) const { return start <= t && t < end; }
-};
-
 class IdleSweepTest : public ::testing::TestWithParam<unsigned> {
  protected:
+  static constexpr int64_t kEnd = 150;
+  static constexpr size_t kSites = 6;  // the first half are of the step thread
+
   int64_t Number(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(random_); }
 
   std::vector<Event> Events() {
@@ -53,9 +43,7 @@ class IdleSweepTest : public ::testing::TestWithParam<unsigned> {
       event.communicates = Number(0, 1) == 0;
       events.push_back(event);
     }
-    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-      return a.start != b.start ? a.start < b.start : a.end > b.end;
-    });
+    Sort(&events);
     return events;
   }
 
@@ -79,7 +67,7 @@ const Event* Holder(const std::vector<Event>& events, Event::Sort sort, int64_t 
   return holder;
 }
 
-const Event* NextCall(const std::vector<Event>& events, int64_t t) {
+const Event* NextToEndIdleTime(const std::vector<Event>& events, int64_t t) {
   const auto next = std::find_if(events.begin(), events.end(), [&](const Event& event) {
     const bool ends_idle_time =
         event.sort == Event::kOwnCall || (event.sort == Event::kOtherCall && event.kind != CallKind::kOther);
@@ -88,7 +76,7 @@ const Event* NextCall(const std::vector<Event>& events, int64_t t) {
   return next == events.end() ? nullptr : &*next;
 }
 
-bool Runs(const std::vector<Event>& events, Event::Sort sort, int64_t t, bool communicates) {
+bool RunsAt(const std::vector<Event>& events, Event::Sort sort, int64_t t, bool communicates) {
   return std::any_of(events.begin(), events.end(), [&](const Event& event) {
     return event.sort == sort && event.communicates == communicates && event.Covers(t);
   });
@@ -123,19 +111,19 @@ TEST_P(IdleSweepTest, LinesAndBusyTimesAddUpToTheStep) {
           std::any_of(steps.begin(), steps.end(), [&](const Step& step) { return step.start <= t && t < step.end; });
       if (!in) continue;
       ++measured;
-      const bool computes = Runs(events, Event::kKernel, t, false);
-      const bool communicates = Runs(events, Event::kKernel, t, true);
+      const bool computes = RunsAt(events, Event::kKernel, t, false);
+      const bool communicates = RunsAt(events, Event::kKernel, t, true);
       if (computes || communicates) {
         ++(!communicates ? computing : computes ? overlapped : exposed);
         continue;
       }
-      if (Runs(events, Event::kCopy, t, false) || Runs(events, Event::kCopy, t, true)) {
+      if (RunsAt(events, Event::kCopy, t, false) || RunsAt(events, Event::kCopy, t, true)) {
         ++copying;
         continue;
       }
       const Event* call = Holder(events, Event::kOwnCall, t);
       if (call == nullptr) call = Holder(events, Event::kOtherCall, t);
-      const Event* const next = NextCall(events, t);
+      const Event* const next = NextToEndIdleTime(events, t);
       if (call != nullptr) {
         ++lines[{call->site, static_cast<size_t>(call->kind)}];
       } else if (next != nullptr) {

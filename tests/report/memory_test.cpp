@@ -19,10 +19,6 @@ namespace {
 
 using text::HumanBytes;
 
-constexpr auto kAllocated = tracer::MemoryUse::kAllocated;
-constexpr auto kFreed = tracer::MemoryUse::kFreed;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 enum Allocator : uint16_t { kGrown = 10, kReused, kParked, kReclaimed, kRetried, kRefused };
 
 // One line, whatever it was wrapped to.
@@ -150,13 +146,13 @@ TEST_F(MemoryReportTest, AllocationsThatIdleMemoryWasEnoughForAndDidNotFit) {
   const Report report = Make();
   const ProcessReport& process = report.processes.at(0);
   ASSERT_EQ(process.memory.size(), 1U);
-  EXPECT_EQ(process.memory[0].peak_largest_idle, static_cast<int64_t>(3 * kMiB));
+  EXPECT_EQ(process.memory[0].peak_largest_idle, 3 * kMiB);
   ASSERT_TRUE(process.memory[0].fragmentation);
   const Fragmentation& found = *process.memory[0].fragmentation;
   EXPECT_EQ(found.grown, 6U);
-  EXPECT_EQ(found.grown_bytes, static_cast<int64_t>(10 + 400 + 400 + 500 + 9 * kMiB));
+  EXPECT_EQ(found.grown_bytes, 10 + 400 + 400 + 500 + 9 * kMiB);
   EXPECT_EQ(found.not_fitting, 3U);
-  EXPECT_EQ(found.not_fitting_bytes, static_cast<int64_t>(400 + 500 + 4 * kMiB));
+  EXPECT_EQ(found.not_fitting_bytes, 400 + 500 + 4 * kMiB);
   EXPECT_EQ(found.tried_again, 1U);
   EXPECT_EQ(found.refused, 1U);
   ASSERT_EQ(found.shortages.size(), 2U);

@@ -80,14 +80,14 @@ TEST_F(ProgramRangesReportTest, NestedOnesAndTheKernelsLaunchedWithinThem) {
   Ranges(/*named_steps=*/false);
   const Report report = Make();
   EXPECT_EQ(RowsOf(report), expected_);
-  const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false))["processes"][0]["ranges"];
-  EXPECT_EQ(json["left_out"], 0);
-  ASSERT_EQ(json["names"].size(), 2U);
-  EXPECT_EQ(json["names"][0]["name"], "forward");
-  EXPECT_TRUE(json["names"][0]["domain"].is_null());
-  EXPECT_EQ(json["names"][0]["time_per_step_ns"], 350.0);
-  EXPECT_EQ(json["names"][1]["domain"], "lib");
-  EXPECT_EQ(json["names"][1]["kernel_time_ns"], 160);
+  const nlohmann::json ranges = nlohmann::json::parse(ReportJson(report, false))["processes"][0]["ranges"];
+  EXPECT_EQ(ranges["left_out"], 0);
+  ASSERT_EQ(ranges["names"].size(), 2U);
+  EXPECT_EQ(ranges["names"][0]["name"], "forward");
+  EXPECT_TRUE(ranges["names"][0]["domain"].is_null());
+  EXPECT_EQ(ranges["names"][0]["time_per_step_ns"], 350.0);
+  EXPECT_EQ(ranges["names"][1]["domain"], "lib");
+  EXPECT_EQ(ranges["names"][1]["kernel_time_ns"], 160);
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("NVTX RANGES of the program, a step; kernels: of what was launched within them\n"),
             std::string::npos)
@@ -154,10 +154,10 @@ TEST_F(ProgramRangesReportTest, WithoutKernels) {
   Ranges(/*named_steps=*/false);
   Execute(database_, "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL");
   const Report report = Make();
-  const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false))["processes"][0]["ranges"];
-  EXPECT_TRUE(json["names"][0]["kernel_time_ns"].is_null());
-  EXPECT_TRUE(json["names"][0]["kernels"].is_null());
-  EXPECT_EQ(json["names"][0]["time_ns"], 2800);
+  const nlohmann::json ranges = nlohmann::json::parse(ReportJson(report, false))["processes"][0]["ranges"];
+  EXPECT_TRUE(ranges["names"][0]["kernel_time_ns"].is_null());
+  EXPECT_TRUE(ranges["names"][0]["kernels"].is_null());
+  EXPECT_EQ(ranges["names"][0]["time_ns"], 2800);
   EXPECT_NE(FormatReport(report).find("    350 ns   35.0 %        2   forward\n"), std::string::npos)
       << FormatReport(report);
 }

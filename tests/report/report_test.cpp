@@ -166,8 +166,6 @@ tracer::TraceRecord Block(tracer::MemoryUse use, uint64_t at, uint64_t address, 
   block.hook = kMallocHook;
   return RecordOf(block);
 }
-constexpr auto kAllocated = tracer::MemoryUse::kAllocated;
-constexpr auto kFreed = tracer::MemoryUse::kFreed;
 
 TEST_F(ReportTest, WhoHadMemoryAtThePeak) {
   {
@@ -722,13 +720,13 @@ TEST_F(ReportTest, ARecordingThatEndedBeforeItsProcess) {
     if (!killed) spool.End(tracer::EndReason::kLimit, 0, later);
   };
   const std::string first = "recorded up to the size that its file may have: its first ";
-  const auto expect = [&](const std::string& more, const std::string& json) {
+  const auto expect = [&](const std::string& more, const std::string& later_calls) {
     BuildWell();
     const Report report = Make();
     const std::string missing = Missing(report.processes[0]);
     EXPECT_TRUE(missing.starts_with(first)) << missing;
     EXPECT_EQ(missing.substr(std::min(missing.size(), missing.find(" s", first.size()) + 2)), more);
-    EXPECT_NE(ReportJson(report, true).find("\"later_calls\": " + json + ","), std::string::npos);
+    EXPECT_NE(ReportJson(report, true).find("\"later_calls\": " + later_calls + ","), std::string::npos);
     std::filesystem::remove_all(run_);
     std::filesystem::create_directory(run_);
     std::filesystem::permissions(run_, std::filesystem::perms::owner_all);
@@ -946,9 +944,9 @@ TEST_F(ReportTest, LibrariesThatSynchronizePastEveryHook) {
   EXPECT_EQ(process.libraries[1].synchronizing_time, 21);
   const std::string text = FormatReport(report);
   EXPECT_NE(text.find("      it synchronized 3 times, in 21 ns of the host\n"), std::string::npos) << text;
-  const std::string json = ReportJson(report, false);
-  EXPECT_NE(json.find("\"synchronizations\": 3"), std::string::npos) << json;
-  EXPECT_NE(json.find("\"synchronizations_host_ns\": 21"), std::string::npos);
+  const std::string figures = ReportJson(report, false);
+  EXPECT_NE(figures.find("\"synchronizations\": 3"), std::string::npos) << figures;
+  EXPECT_NE(figures.find("\"synchronizations_host_ns\": 21"), std::string::npos);
 }
 
 TEST_F(ReportTest, AKilledProcessIsSaidToBeIncomplete) {
@@ -1199,8 +1197,8 @@ TEST_F(ReportTest, WithoutStepsItSaysWhy) {
       << FormatReport(unsupported);
   EXPECT_NE(flat(unsupported).find("lines: 2 of 2 calls have none ("), std::string::npos) << FormatReport(unsupported);
   EXPECT_NE(flat(unsupported).find("); " + sentence), std::string::npos) << FormatReport(unsupported);
-  const std::string json = ReportJson(unsupported, false);
-  EXPECT_NE(json.find("\"why_none\": \"" + sentence + "\""), std::string::npos) << json;
+  const std::string figures = ReportJson(unsupported, false);
+  EXPECT_NE(figures.find("\"why_none\": \"" + sentence + "\""), std::string::npos) << figures;
 
   EXPECT_EQ(why("read: CPython 3.14.2").processes[0].why_no_steps,
             "no line of the program was seen to begin each of them");

@@ -12,10 +12,17 @@
 #include "tests/trace_db/trace_db_testing.h"
 #include "tools/trace/db/database_reader.h"
 #include "tools/trace/report/report.h"
+#include "tracer/spool/block_record.h"
 
 namespace slipstream::report {
 
 using trace_db::Execute;
+
+inline constexpr int64_t kMs = 1'000'000;
+inline constexpr int64_t kMiB = int64_t{1} << 20;
+
+inline constexpr auto kAllocated = tracer::MemoryUse::kAllocated;
+inline constexpr auto kFreed = tracer::MemoryUse::kFreed;
 
 enum Hook : uint16_t { kMemcpyHook, kSynchronizeHook, kLaunchHook, kMallocHook, kQueryHook, kCopyNowHook };
 enum DecisionNumber : uint16_t { kNothing, kSkipped, kPaid };

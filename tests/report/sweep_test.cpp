@@ -10,30 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "tests/report/sweep_testing.h"
+
 namespace slipstream::report {
 namespace {
-
-struct Event {
-  enum Sort { kOwnCall, kOtherCall, kKernel, kCopy } sort = kOwnCall;
-  int64_t start = 0;
-  int64_t end = 0;
-  CallKind kind = CallKind::kOther;
-  size_t site = 0;
-  size_t device = 0;
-  int64_t blocks = 0;
-  bool communicates = false;
-};
 
 constexpr int64_t kSms = 10;
 constexpr size_t kSites = 5;
 constexpr size_t kDevices = 2;
-
-// In the order in which they come first: by start, the longer one before the shorter one, then as they were given.
-void Sort(std::vector<Event>* events) {
-  std::stable_sort(events->begin(), events->end(), [](const Event& a, const Event& b) {
-    return a.start != b.start ? a.start < b.start : a.end > b.end;
-  });
-}
 
 Sweep Swept(const std::vector<Event>& events, std::vector<Step>* steps) {
   Sweep sweep(steps);
@@ -85,7 +69,7 @@ Part PartAt(const Moment& moment) {
 
 bool Runs(const std::vector<Event>& events, Event::Sort sort, size_t device, int64_t t) {
   return std::any_of(events.begin(), events.end(), [&](const Event& event) {
-    return event.sort == sort && event.device == device && event.start <= t && t < event.end;
+    return event.sort == sort && event.device == device && event.Covers(t);
   });
 }
 
@@ -162,7 +146,7 @@ TEST_P(SweepTest, PartsAddUpToTheStep) {
       int64_t communication = 0;
       for (int64_t t = step.start; t < step.end; ++t) {
         communication += std::any_of(events.begin(), events.end(), [&](const Event& event) {
-          return event.sort == Event::kKernel && event.communicates && event.start <= t && t < event.end;
+          return event.sort == Event::kKernel && event.communicates && event.Covers(t);
         });
       }
       EXPECT_EQ(step.communication, communication);

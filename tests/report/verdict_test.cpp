@@ -21,7 +21,6 @@
 namespace slipstream::report {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kTen = 10;  // steps, of one ms each
 
 LineReport Line(int64_t line, bool of_step_thread = true) {
@@ -293,9 +292,9 @@ TEST_F(VerdictReportTest, TheFirstLineSaysWhatTheTablesSay) {
       "PyTorch or the loader), 150 ns of it before /job/train.py:20 (step)";
   EXPECT_TRUE(flat.starts_with("VERDICT: " + sentence + "\nslipstream report: train.py\n")) << flat;
   for (const std::string& line : test::Split(text)) EXPECT_LE(line.size(), kPageColumns) << line;
-  const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false));
-  const nlohmann::json& verdict = json["verdict"];
-  const nlohmann::json& device = json["processes"][0]["devices"][0];
+  const nlohmann::json figures = nlohmann::json::parse(ReportJson(report, false));
+  const nlohmann::json& verdict = figures["verdict"];
+  const nlohmann::json& device = figures["processes"][0]["devices"][0];
   EXPECT_EQ(verdict["sentence"], sentence);
   EXPECT_EQ(verdict["kind"], "outside_of_calls");
   EXPECT_EQ(verdict["bottleneck"], "outside_of_calls");
@@ -314,11 +313,11 @@ TEST_F(VerdictReportTest, OfTheHostWithoutRecordsOfDevices) {
   Sample("0.spool", 0);
   BuildWell();
   const Report report = Make();
-  const nlohmann::json json = nlohmann::json::parse(ReportJson(report, false));
-  const nlohmann::json& verdict = json["verdict"];
+  const nlohmann::json figures = nlohmann::json::parse(ReportJson(report, false));
+  const nlohmann::json& verdict = figures["verdict"];
   EXPECT_EQ(verdict["kind"], "devices_not_known");
   EXPECT_EQ(verdict["part"], "outside_of_calls");
-  EXPECT_EQ(verdict["time_ns"], json["processes"][0]["steps"]["parts"]["outside_of_calls"]["total_ns"]);
+  EXPECT_EQ(verdict["time_ns"], figures["processes"][0]["steps"]["parts"]["outside_of_calls"]["total_ns"]);
   EXPECT_TRUE(verdict["device"].is_null());
   // Line 30, before which most of it lies.
   EXPECT_EQ(verdict["most_at"]["line"], 30);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "policy/text.h"
+#include "tests/report/report_testing.h"
 #include "tests/support/process.h"
 #include "tools/text/columns.h"
 #include "tools/trace/report/format.h"
@@ -19,8 +20,6 @@
 namespace slipstream::report {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr uint64_t kSteps = 200;
 // Names without a digit that stands alone: figures are looked for.
 constexpr char kFile[] = "/data/training/projects/vision/pretraining/with_a_long_name/training_of_models.py";
@@ -262,7 +261,7 @@ std::vector<Report> Reports() {
 }
 
 // Figures with their units, and how often they are there; "and 3 more" says what has no room.
-std::map<std::string, int> Figures(const std::string& text) {
+std::map<std::string, int> CountsOfFigures(const std::string& text) {
   std::string flat = std::regex_replace(text, std::regex("[0-9,]+ more\\b"), "");
   flat = std::regex_replace(flat, std::regex("\\s+"), " ");
   const std::regex figure("[0-9][0-9,]*(\\.[0-9]+)?( (ns|us|ms|s|B|KiB|MiB|GiB|%|x)\\b)?");
@@ -293,8 +292,8 @@ TEST(WidthTest, ANarrowScreenHasEveryFigureOfAWideOne) {
     const std::string wide = FormatReport(report, 160);
     for (const size_t columns : {80, 100}) {
       const std::string narrow = FormatReport(report, columns);
-      std::map<std::string, int> figures = Figures(narrow);
-      for (const auto& [figure, count] : Figures(wide)) {
+      std::map<std::string, int> figures = CountsOfFigures(narrow);
+      for (const auto& [figure, count] : CountsOfFigures(wide)) {
         EXPECT_GE(figures[figure], count) << figure << " at " << columns << "\n" << narrow << "\n" << wide;
       }
     }

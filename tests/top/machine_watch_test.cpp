@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/top/top_testing.h"
 #include "tests/tracer/spool_testing.h"
 #include "tracer/counters/counter_file.h"
 
@@ -20,8 +21,6 @@ namespace {
 
 using namespace std::string_literals;
 using tracer::CounterFile;
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 class MachineWatchTest : public tracer::SpoolTest {
  protected:

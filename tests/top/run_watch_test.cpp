@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/top/top_testing.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tracer/counters/counter_file.h"
 
@@ -20,8 +21,6 @@ namespace {
 using tracer::CounterFile;
 using tracer::HookId;
 using tracer::Index;
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 class RunWatchTest : public tracer::SpoolTest {
  protected:

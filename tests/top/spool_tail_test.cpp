@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/top/top_testing.h"
 #include "tests/trace_db/trace_db_testing.h"
 #include "tracer/spool/device_work.h"
 #include "tracer/spool/range_record.h"
@@ -21,8 +22,6 @@ using tracer::NameTable;
 using tracer::RecordKind;
 using tracer::TraceRecord;
 
-constexpr uint64_t kMs = 1'000'000;
-constexpr uint64_t kSecond = 1000 * kMs;
 constexpr uint64_t kAll = ~uint64_t{0} >> 1U;
 
 class SpoolTailTest : public tracer::SpoolTest {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@
 #include "tools/trace/top/view.h"
 
 namespace slipstream::top {
+
+inline constexpr uint64_t kMs = 1'000'000;
+inline constexpr uint64_t kSecond = 1000 * kMs;
 
 // Two seconds of a process that copies, waits and launches, in round numbers.
 inline CounterView SampleCounters() {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/top/top_testing.h"
 #include "tools/trace/top/busy_time.h"
 #include "tools/trace/top/saved_watch.h"
 #include "tools/trace/top/step_history.h"
@@ -72,8 +73,6 @@ TEST(StepHistoryTest, StepsInAWindowByParts) {
   EXPECT_DOUBLE_EQ(*steps.Between(0, 1000), 2);
   EXPECT_DOUBLE_EQ(*steps.Between(300, 400), 0);
 }
-
-constexpr uint64_t kMs = 1'000'000;
 
 SavedWatch::Call Launch(uint64_t start_ms, uint32_t correlation) {
   return {.thread = 1,

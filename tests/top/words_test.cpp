@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/top/top_testing.h"
+
 namespace slipstream::top {
 namespace {
-
-constexpr uint64_t kSecond = 1'000'000'000;
 
 TEST(TopWordsTest, ACommandIsWhatPythonRuns) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {

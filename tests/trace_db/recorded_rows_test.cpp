@@ -26,11 +26,9 @@ namespace {
 
 using tracer::HookId;
 using tracer::Index;
+using tracer::kOneLine;
 using tracer::RecordKind;
 using tracer::TraceRecord;
-
-// The line table of a Python 3.11 function with one line: one instruction on the first line.
-constexpr std::string_view kOneLine("\xe8\0", 2);
 
 class RecordedRowsTest : public TraceDbTest {
  protected:

@@ -26,8 +26,8 @@ namespace slipstream::trace_db {
 // By a real recorder, into `directory`, which is made where it is missing. False: it could not be.
 inline bool RecordSampleRun(const std::string& directory) {
   using tracer::HookId;
+  using tracer::kOneLine;
   constexpr uint64_t kSteps = 3;
-  constexpr std::string_view kOneLine("\xe8\0", 2);  // of Python 3.11: one instruction on the first line
   mkdir(directory.c_str(), S_IRWXU);
   tracer::SpoolFailure why;
   tracer::RecorderOptions options = {.directory = directory};

@@ -403,11 +403,8 @@ TEST_P(CodeSitesTest, ThreadsAgree) {
   EXPECT_EQ(sites->unknown(), 0U);
 }
 
-std::string VersionName(const testing::TestParamInfo<uint32_t>& info) {
-  return "Python3_" + std::to_string((info.param >> 16) & 0xff);
-}
-
-INSTANTIATE_TEST_SUITE_P(Versions, CodeSitesTest, testing::ValuesIn(kPythonVersions), VersionName);
+INSTANTIATE_TEST_SUITE_P(Versions, CodeSitesTest, testing::ValuesIn(kPythonVersions),
+                         [](const auto& one) { return PythonVersionName(one.param); });
 
 TEST(CodeSitesLimitsTest, LimitsThatMakeNoSenseAreRefused) {
   const PythonLayout& layout = *FindPythonLayout(kPythonVersions[0]);

@@ -59,14 +59,14 @@ TEST(DeviceRecordsTest, WhatFindsNoRoomIsCounted) {
 
 class DeviceSpoolTest : public SpoolTest {};
 
-// A file system that does not answer for as long as g_stalled is true.
-std::atomic<bool> g_stalled{false};
+// A file system that does not answer for as long as g_silent is true.
+std::atomic<bool> g_silent{false};
 std::atomic<bool> g_stands{false};
 ssize_t StalledWrite(int file, const void* bytes, size_t size, off_t at) {
-  if (g_stalled.load()) {
+  if (g_silent.load()) {
     g_stands.store(true);
     g_stands.notify_all();
-    g_stalled.wait(true);
+    g_silent.wait(true);
   }
   return pwrite(file, bytes, size, at);
 }
@@ -79,15 +79,15 @@ TEST_F(DeviceSpoolTest, AWriterThatStandsCostsRecordsThatAreCounted) {
   const auto recorder = StartRecorder({.directory = directory_, .calls = {.pwrite = StalledWrite}});
   ASSERT_NE(recorder, nullptr);
   recorder->SetDevice(&records);
-  g_stalled.store(true);
+  g_silent.store(true);
   recorder->Record(NumberedCall(0));
   g_stands.wait(false);
   const ActivityRecord kernel = RecordOf(KernelWork{.work = {.start_ns = 1, .end_ns = 2}});
   records.Add(std::vector<ActivityRecord>(DeviceRecords::kMaxWaiting + kTooMany, kernel));
   EXPECT_EQ(records.dropped(), kTooMany);
   for (uint64_t i = 1; i < kCalls; ++i) recorder->Record(NumberedCall(i));
-  g_stalled.store(false);
-  g_stalled.notify_all();
+  g_silent.store(false);
+  g_silent.notify_all();
   ASSERT_TRUE(recorder->Finish(kForeverNs));
   const Spool spool = ReadSpool(OnlySpool());
   ASSERT_NE(spool.reader, nullptr);

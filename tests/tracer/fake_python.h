@@ -7,12 +7,21 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "tracer/python/python_layout.h"
 
 namespace slipstream::tracer {
+
+// The line table of a Python 3.11 function with one line: one instruction on the first line.
+inline constexpr std::string_view kOneLine("\xe8\0", 2);
+
+// For the names of tests of each version.
+inline std::string PythonVersionName(uint32_t version_hex) {
+  return "Python3_" + std::to_string((version_hex >> 16) & 0xff);
+}
 
 class FakePython {
  public:

@@ -239,11 +239,8 @@ TEST_P(PythonStackTest, WhatIsNotLaidOutAsItShouldBeIsOffForGood) {
   }
 }
 
-std::string VersionName(const testing::TestParamInfo<uint32_t>& info) {
-  return "Python3_" + std::to_string((info.param >> 16) & 0xff);
-}
-
-INSTANTIATE_TEST_SUITE_P(Versions, PythonStackTest, testing::ValuesIn(kPythonVersions), VersionName);
+INSTANTIATE_TEST_SUITE_P(Versions, PythonStackTest, testing::ValuesIn(kPythonVersions),
+                         [](const auto& one) { return PythonVersionName(one.param); });
 
 TEST(RawMemoryTest, WhatIsNotMappedIsNotReadableAndErrnoStays) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

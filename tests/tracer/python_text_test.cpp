@@ -18,12 +18,12 @@ std::string Utf8(const PythonText& text, size_t limit) {
   return out;
 }
 
-struct Sample {
+struct TextSample {
   std::u32string_view points;
   std::string_view utf8;
 };
 
-constexpr Sample kSamples[] = {
+constexpr TextSample kTextSamples[] = {
     {U"", ""},
     {U"train.py", "train.py"},
     {U"na\u00efve.py", "na\xc3\xafve.py"},                // Latin-1
@@ -35,7 +35,7 @@ constexpr Sample kSamples[] = {
 TEST(PythonTextTest, EveryWidthIsWrittenAsUtf8) {
   for (const uint32_t version : kPythonVersions) {
     FakePython python(version);
-    for (const Sample& sample : kSamples) {
+    for (const TextSample& sample : kTextSamples) {
       PythonText text;
       ASSERT_TRUE(ReadText(python.layout(), python.Text(sample.points), &text));
       EXPECT_EQ(Utf8(text, 100), sample.utf8);
@@ -53,7 +53,7 @@ TEST(PythonTextTest, EveryWidthIsWrittenAsUtf8) {
 
 TEST(PythonTextTest, ACutTextEndsWithAWholeCodePointAndStillEquals) {
   FakePython python(kPythonVersions[0]);
-  for (const Sample& sample : kSamples) {
+  for (const TextSample& sample : kTextSamples) {
     PythonText text;
     ASSERT_TRUE(ReadText(python.layout(), python.Text(sample.points), &text));
     for (size_t limit = 0; limit <= sample.utf8.size(); ++limit) {

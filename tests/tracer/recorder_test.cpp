@@ -34,9 +34,6 @@
 namespace slipstream::tracer {
 namespace {
 
-// The line table of a Python 3.11 function with one line: one instruction on the first line.
-constexpr std::string_view kOneLine("\xe8\0", 2);
-
 // A file system that stops, and goes on when it is told to.
 std::atomic<bool> g_stalled{false};
 std::atomic<int> g_in_stall{0};

@@ -33,8 +33,6 @@ namespace {
 constexpr uint64_t kLimit = uint64_t{1} << 20;
 // What a file system may take beside a file's blocks.
 constexpr uint64_t kBesides = uint64_t{64} << 10;
-// The line table of a Python 3.11 function with one line.
-constexpr std::string_view kOneLine("\xe8\0", 2);
 
 uint64_t OnDisk(const std::string& path) {
   struct stat facts {};

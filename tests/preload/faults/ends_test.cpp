@@ -25,7 +25,7 @@ namespace {
 #define NEEDS_NO_THREAD_SANITIZER() static_cast<void>(0)
 #endif
 
-Variables BareVariables() {
+Variables EndVariables() {
   Variables variables = Preload("");
   variables["SIMCUDA_SEED"] = "0";
   variables["ASAN_OPTIONS"] += ":handle_abort=0:handle_segv=0";
@@ -36,10 +36,10 @@ Variables BareVariables() {
 void EndsAsBare(const std::vector<std::string>& way, int status, Variables more = {}) {
   std::vector<std::string> command = {ENDS};
   command.insert(command.end(), way.begin(), way.end());
-  const Finished bare = RunProgram(command, BareVariables());
+  const Finished bare = RunProgram(command, EndVariables());
   EXPECT_EQ(bare.status, status) << bare.out << bare.err;
   const std::string directory = NewDirectory();
-  more["ASAN_OPTIONS"] = BareVariables()["ASAN_OPTIONS"];
+  more["ASAN_OPTIONS"] = EndVariables()["ASAN_OPTIONS"];
   const Finished traced = RunTraced(command, directory, more);
   EXPECT_EQ(traced.status, bare.status);
   EXPECT_EQ(traced.out, bare.out);
@@ -118,9 +118,9 @@ TEST(EndsTest, S53_ExitWhileAThreadStandsInTheDriver) {
 // C14: what is done about signals is the program's, and none is blocked, before and after.
 TEST(EndsTest, C14_S54_NoSignalHandlerIsReplaced) {
   const std::string directory = NewDirectory();
-  const Finished bare = RunProgram({ENDS, "signals"}, BareVariables());
+  const Finished bare = RunProgram({ENDS, "signals"}, EndVariables());
   Variables more = {{"SLIPSTREAM_TRACER_STACKS", "full"}};
-  if (BareVariables().count("ASAN_OPTIONS") != 0) more["ASAN_OPTIONS"] = BareVariables()["ASAN_OPTIONS"];
+  if (EndVariables().count("ASAN_OPTIONS") != 0) more["ASAN_OPTIONS"] = EndVariables()["ASAN_OPTIONS"];
   const Finished traced = RunTraced({ENDS, "signals"}, directory, more);
   ASSERT_EQ(bare.status, 0);
   EXPECT_EQ(traced.out, bare.out);

@@ -17,6 +17,8 @@ namespace rules {
 using simtest::LaunchFill;
 using simtest::LaunchMove;
 
+inline constexpr size_t kMiB = size_t{1} << 20;
+
 inline constexpr size_t kSmall = 4096;             // staged in the slab
 inline constexpr size_t kLarge = size_t{1} << 20;  // staged in the ring, and read at the call by CUDA too
 inline constexpr size_t kHuge = size_t{4} << 20;   // CUDA reads what lies behind the first 2 MiB in stream order

@@ -10,7 +10,7 @@ namespace rules {
 namespace {
 
 constexpr size_t kPage = 4096;
-const size_t kSizes[] = {1, 7, kSmall, 65535, 65536, 65537, kLarge, kLarge + 13, (size_t{3} << 20) + 5};
+const size_t kSourceSizes[] = {1, 7, kSmall, 65535, 65536, 65537, kLarge, kLarge + 13, (size_t{3} << 20) + 5};
 constexpr uint64_t kSmallSizes = 5;  // of those, up to 64 KiB
 
 // Pages at whose end nothing can be read, freed with the test.
@@ -40,7 +40,7 @@ class Pages {
 
 TEST_F(Rule, S01_C16_APageableSourceIsFreeAtReturn) {
   const Tally tally("transfer");
-  for (const size_t bytes : kSizes) {
+  for (const size_t bytes : kSourceSizes) {
     SCOPED_TRACE(bytes);
     const auto pattern = Pattern(bytes, static_cast<uint32_t>(bytes));
     std::memcpy(source_.data() + 1, pattern.data(), bytes);
@@ -53,7 +53,7 @@ TEST_F(Rule, S01_C16_APageableSourceIsFreeAtReturn) {
     EXPECT_EQ(back, pattern);
   }
   DECIDED(tally, "h2d.promoted.small", kSmallSizes);
-  DECIDED(tally, "h2d.promoted.large", std::size(kSizes) - kSmallSizes);
+  DECIDED(tally, "h2d.promoted.large", std::size(kSourceSizes) - kSmallSizes);
 }
 
 // A kernel writes the pinned source, and the copy behind it in the same stream must read what it wrote.

@@ -7,8 +7,6 @@
 namespace rules {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-
 class Ahead : public Rule {
  protected:
   Ahead() { setenv("SLIPSTREAM_ALLOCATOR_MODE", "segments", 1); }

@@ -59,7 +59,6 @@ class Fetches : public Rule {
 };
 
 TEST_F(Fetches, S16_AFetchedCopyIsCompleteAtReturn) {
-  constexpr size_t kMiB = size_t{1} << 20;
   uint8_t* far = nullptr;
   OK(cudaMalloc(reinterpret_cast<void**>(&far), 96 * kMiB));
   for (const size_t bytes : {65536 + size_t{1}, kLarge, kHuge - 1, 37 * kMiB + 4711, 96 * kMiB}) {

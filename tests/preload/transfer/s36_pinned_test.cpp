@@ -13,11 +13,11 @@ namespace {
 using rules::Holds;
 using rules::kHuge;
 using rules::kLarge;
+using rules::kMiB;
 using rules::kSmall;
 using rules::Pattern;
 using rules::Tally;
 
-constexpr size_t kMiB = size_t{1} << 20;
 // Of the program's own, behind which no segment of the ring (32 MiB) finds room below the limit.
 constexpr size_t kWanted = 40 * kMiB;
 constexpr size_t kLimit = 48 * kMiB;

@@ -17,12 +17,11 @@ namespace {
 using slipstream::test::Interleaver;
 using slipstream::test::RegisterHistory;
 
-constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kOften = size_t{64} << 10;  // a byte of so many is looked at, and the last one; pieces are longer
 constexpr int kTorn = -1;
 
 // The value that all of it has.
 int ValueOf(const uint8_t* memory, size_t bytes) {
+  constexpr size_t kOften = size_t{64} << 10;  // a byte of so many is looked at, and the last one; pieces are longer
   for (size_t at = 0; at < bytes - 1; at += kOften) {
     if (memory[at] != memory[bytes - 1]) return kTorn;
   }
@@ -151,15 +150,15 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
 INSTANTIATE_TEST_SUITE_P(Streams, Threads, ::testing::Values(1, 3));
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kRounds = 60;
+constexpr int kRoundsByDefault = 60;
 #else
-constexpr int kRounds = 300;
+constexpr int kRoundsByDefault = 300;
 #endif
 
 // RULES_ROUNDS says how many, RULES_SECONDS how long they may take; with another SIMCUDA_SEED they are others.
 TEST_P(Threads, S62_SomeOrderOfWholeOperations) {
   const char* const wanted = std::getenv("RULES_ROUNDS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : kRounds;
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : kRoundsByDefault;
   const Tally tally("transfer");
   for (int round = 0; round < rounds && !HasFailure(); ++round) PlayRound(first_seed_ + static_cast<uint32_t>(round));
   DECIDED_AT_LEAST(tally, "h2d.promoted.large", static_cast<uint64_t>(rounds));

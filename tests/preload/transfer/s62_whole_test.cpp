@@ -9,8 +9,6 @@
 namespace rules {
 namespace {
 
-constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kOften = size_t{64} << 10;  // a byte of so many is looked at; pieces are longer
 constexpr size_t kMost = 12 * kMiB + 4711;
 constexpr size_t kSizes[] = {kSmall,       size_t{65536}, size_t{65537}, kLarge, 2 * kMiB,
                              2 * kMiB + 1, kHuge,         8 * kMiB + 1,  kMost};
@@ -18,6 +16,7 @@ constexpr size_t kSizes[] = {kSmall,       size_t{65536}, size_t{65537}, kLarge,
 // Of the bytes that are looked at, the last one too.
 template <typename Look>
 void EachOf(size_t bytes, const Look& look) {
+  constexpr size_t kOften = size_t{64} << 10;  // a byte of so many; pieces are longer
   for (size_t at = 0; at < bytes - 1; at += kOften) look(at);
   look(bytes - 1);
 }
@@ -203,6 +202,9 @@ TEST_F(Whole, S62_C16_ToTheHost) {
 }
 
 // Where staging memory is short: on the host, on the device, on both.
+// S16 has a fixture of this name for copies to the host.
+namespace both_ways {
+
 class ShortOfStaging : public Whole, public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
  protected:
   ShortOfStaging() {
@@ -226,6 +228,8 @@ TEST_P(ShortOfStaging, S62_BothWays) {
 INSTANTIATE_TEST_SUITE_P(Sizes, ShortOfStaging,
                          ::testing::Values(std::pair("32MiB", "256MiB"), std::pair("512MiB", "64MiB"),
                                            std::pair("512MiB", "0"), std::pair("32MiB", "64MiB")));
+
+}  // namespace both_ways
 
 // Where one of the engine's calls fails, the program's own call makes all of the copy.
 TEST_F(Whole, S62_WhereACallFails) {

@@ -10,7 +10,6 @@ namespace {
 
 using slipstream::test::MemoryCgroup;
 
-constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kCopy = 128 * kMiB;
 
 class Container : public Cold {

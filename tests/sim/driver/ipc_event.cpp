@@ -23,9 +23,9 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 namespace {
 
-constexpr uint64_t kMagic = 0x51AC0DE0E7E27000u;
+constexpr uint64_t kEventMagic = 0x51AC0DE0E7E27000u;
 
-struct Handle {
+struct EventHandle {
   uint64_t magic;
   int32_t pid;
   int32_t file;
@@ -156,7 +156,7 @@ SIM_DRIVER(cuIpcGetEventHandle, 4010, cuIpcGetEventHandle, (CUipcEventHandle * p
     }
     StartServing();
   }
-  Handle handle = {kMagic, getpid(), event->shared_file};
+  EventHandle handle = {kEventMagic, getpid(), event->shared_file};
   std::memset(pHandle, 0, sizeof *pHandle);
   std::memcpy(pHandle->reserved, &handle, sizeof handle);
   return CUDA_SUCCESS;
@@ -165,9 +165,9 @@ SIM_DRIVER(cuIpcGetEventHandle, 4010, cuIpcGetEventHandle, (CUipcEventHandle * p
 SIM_DRIVER(cuIpcOpenEventHandle, 4010, cuIpcOpenEventHandle, (CUevent * phEvent, CUipcEventHandle handle),
            (phEvent, handle)) {
   SIM_USE_CONTEXT()
-  Handle from = {};
+  EventHandle from = {};
   std::memcpy(&from, handle.reserved, sizeof from);
-  if (phEvent == nullptr || from.magic != kMagic) {
+  if (phEvent == nullptr || from.magic != kEventMagic) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (from.pid == getpid()) {

@@ -11,10 +11,9 @@ using namespace simcuda;
 
 namespace {
 
-constexpr uint64_t kMagic = 0x51AC0DE033333000u;
-constexpr size_t kPage = 4096;
+constexpr uint64_t kMemoryMagic = 0x51AC0DE033333000u;
 
-struct Handle {
+struct MemoryHandle {
   uint64_t magic;
   int32_t pid;
   int32_t file;
@@ -23,7 +22,7 @@ struct Handle {
   uint64_t id;
   int32_t device;
 };
-static_assert(sizeof(Handle) <= sizeof(CUipcMemHandle));
+static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
 struct Import {
   uintptr_t base = 0;
@@ -44,8 +43,8 @@ SIM_DRIVER(cuIpcGetMemHandle, 4010, cuIpcGetMemHandle, (CUipcMemHandle * pHandle
     return CUDA_ERROR_INVALID_VALUE;  // not managed, pinned, pooled or mapped memory
   }
   allocation->exported = true;
-  Handle handle = {};
-  handle.magic = kMagic;
+  MemoryHandle handle = {};
+  handle.magic = kMemoryMagic;
   handle.pid = getpid();
   handle.file = world.devices[allocation->device].arena.file;
   handle.offset = allocation->file_offset;
@@ -60,9 +59,9 @@ SIM_DRIVER(cuIpcGetMemHandle, 4010, cuIpcGetMemHandle, (CUipcMemHandle * pHandle
 SIM_DRIVER(cuIpcOpenMemHandle, 11000, cuIpcOpenMemHandle_v2,
            (CUdeviceptr * pdptr, CUipcMemHandle handle, unsigned int Flags), (pdptr, handle, Flags)) {
   SIM_USE_CONTEXT()
-  Handle from = {};
+  MemoryHandle from = {};
   std::memcpy(&from, handle.reserved, sizeof from);
-  if (pdptr == nullptr || from.magic != kMagic || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) {
+  if (pdptr == nullptr || from.magic != kMemoryMagic || Flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (from.pid == getpid()) {

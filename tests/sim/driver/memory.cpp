@@ -18,8 +18,6 @@ constexpr size_t kGuard = 512;
 // Filling costs time; of a larger block only the first and last part is filled.
 constexpr size_t kPoisonPart = size_t{8} << 20;
 
-constexpr uintptr_t kPage = 4096;
-
 size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
 // What an allocation takes of the device's memory. Those of more than 1 MiB are made of pieces of 2 MiB that they share

@@ -12,8 +12,6 @@ using namespace simcuda;
 
 namespace {
 
-constexpr size_t kPage = 4096;
-
 // Host memory of the simulator's own: pinned and managed.
 Allocation* MapHost(World& world, Context* context, size_t bytes, Allocation::Kind kind, unsigned flags) {
   const size_t reserved = (bytes + kPage - 1) / kPage * kPage;

@@ -25,7 +25,7 @@ struct Physical {
 namespace {
 
 constexpr size_t kGranularity = size_t{2} << 20;
-constexpr uint64_t kMagic = 0x51AC0DE0A110C000u;
+constexpr uint64_t kTicketMagic = 0x51AC0DE0A110C000u;
 
 struct Reservation {
   size_t bytes = 0;
@@ -391,7 +391,7 @@ SIM_DRIVER(cuMemExportToShareableHandle, 10020, cuMemExportToShareableHandle,
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   Ticket ticket = {};
-  ticket.magic = kMagic;
+  ticket.magic = kTicketMagic;
   ticket.pid = getpid();
   ticket.file = physical->file;
   ticket.offset = physical->offset;
@@ -414,7 +414,7 @@ SIM_DRIVER(cuMemImportFromShareableHandle, 10020, cuMemImportFromShareableHandle
   }
   const int shared = static_cast<int>(reinterpret_cast<intptr_t>(osHandle));
   Ticket ticket = {};
-  if (pread(shared, &ticket, sizeof ticket, 0) != static_cast<ssize_t>(sizeof ticket) || ticket.magic != kMagic) {
+  if (pread(shared, &ticket, sizeof ticket, 0) != static_cast<ssize_t>(sizeof ticket) || ticket.magic != kTicketMagic) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const std::string path = "/proc/" + std::to_string(ticket.pid) + "/fd/" + std::to_string(ticket.file);

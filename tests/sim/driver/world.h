@@ -32,6 +32,8 @@
 
 namespace simcuda {
 
+inline constexpr size_t kPage = 4096;
+
 struct Context;
 struct Stream;
 struct Graph;

@@ -2,9 +2,9 @@
 #include "tests/sim/runtime/entry.h"
 #include "tests/sim/runtime/symbol.h"
 
-namespace {
+using simrt::Address;
 
-CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+namespace {
 
 cudaError_t Copy(void* dst, const void* src, size_t count, cudaMemcpyKind kind) {
   switch (kind) {

@@ -71,6 +71,9 @@ inline CUstream StreamOf(cudaStream_t stream) {
   return stream == nullptr && ThisThread().per_thread_default ? CU_STREAM_PER_THREAD : stream;
 }
 
+inline CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+inline CUdeviceptr* Slot(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
+
 class Entry {
  public:
   Entry(void* counter, bool per_thread) : thread_(ThisThread()), before_(thread_.per_thread_default) {

@@ -4,10 +4,11 @@
 
 #include "tests/sim/runtime/entry.h"
 
+using simrt::Address;
+using simrt::Slot;
+
 namespace {
 
-CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
-CUdeviceptr* Slot(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 CUmemLocation Location(const cudaMemLocation& location) {
   CUmemLocation driver = {};
   driver.type = static_cast<CUmemLocationType>(location.type);

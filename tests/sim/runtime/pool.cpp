@@ -3,14 +3,9 @@
 
 #include "tests/sim/runtime/entry.h"
 
+using simrt::Address;
+using simrt::Slot;
 using simrt::StreamOf;
-
-namespace {
-
-CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
-CUdeviceptr* Slot(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
-
-}  // namespace
 
 SIM_RT_PT(cudaMallocAsync, _ptsz, (void** devPtr, size_t size, cudaStream_t hStream), (devPtr, size, hStream)) {
   if (devPtr == nullptr) {
