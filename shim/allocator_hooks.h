@@ -53,7 +53,7 @@ struct NoPool {
 template <tracer::HookId kId, typename Next>
 cudaError_t AllocatesAs(allocator::Segments& pool, const Engines& engines, const void* real, const Next& next,
                         void** memory, size_t bytes) {
-  engines.OtherCall();
+  Engines::OtherCall();
   bool by_driver = false;
   cudaError_t result = pool.Allocate(next, memory, bytes, &by_driver);
   // A thread's first call has no context that the pool could be asked for, and a capture keeps the pool out.
@@ -134,9 +134,8 @@ struct SetsLimit : Row {
 
 struct Frees : Row {
   template <typename Next>
-  static cudaError_t Call(allocator::Segments& pool, const Engines& engines, const void*, const Next& next,
-                          void* memory) {
-    engines.OtherCall();
+  static cudaError_t Call(allocator::Segments& pool, const Engines&, const void*, const Next& next, void* memory) {
+    Engines::OtherCall();
     return pool.Free(next, memory);
   }
 };

@@ -28,8 +28,8 @@ namespace around {
 struct Plain {
   static constexpr bool kHasRow = false;
   template <typename Real, typename... Arguments>
-  static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-    engines.OtherCall();
+  static cudaError_t Call(const Engines&, Real real, Arguments... arguments) {
+    Engines::OtherCall();
     return real(arguments...);
   }
 };
@@ -63,7 +63,7 @@ struct Settles {
   struct Family : Row {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-      engines.OtherCall();
+      Engines::OtherCall();
       engines.Settle(kWhat);
       return real(arguments...);
     }
@@ -79,7 +79,7 @@ template <bool kPerThread>
 struct FreesDeviceMemory : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, void* memory) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.Settle(Before::kFree);
     if (memory != nullptr) engines.ledger.BeforeFree();
     return real(memory);
@@ -127,7 +127,7 @@ struct Touches {
   struct Family : Row {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-      engines.OtherCall();
+      Engines::OtherCall();
       // The description of the copy is read where it has to be: it may be a bad pointer, which the real call refuses.
       if (cuda::Ledger::Defers()) engines.ledger.BeforeCopyTo(kWhat(arguments...).touched.destination);
       const cudaError_t result = real(arguments...);
@@ -144,7 +144,7 @@ template <bool kPerThread>
 struct WritesAnywhere : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(arguments...);
     if (result == cudaSuccess) engines.ledger.HostEffectAnywhere();
     return result;
@@ -231,7 +231,7 @@ template <bool kPerThread>
 struct HostFunction : Row {
   template <typename Real, typename Stream, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Stream stream, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(stream, arguments...);
     if (result == cudaSuccess) {
       engines.ledger.HostEffect(HostEffectKind::kHostCode, AddressRange::All(), AsStream(stream), kPerThread);
@@ -245,7 +245,7 @@ struct Instantiates : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t* executable, cudaGraph_t graph,
                           Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(executable, graph, arguments...);
     if (result == cudaSuccess) engines.ledger.GraphInstantiated(*executable, graph);
     return result;
@@ -257,7 +257,7 @@ struct UpdatesGraph : Row {
   template <typename Real, typename... Info>
   static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, cudaGraph_t graph,
                           Info... info) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.ledger.GraphForgotten(executable);
     const cudaError_t result = real(executable, graph, info...);
     if (result == cudaSuccess) engines.ledger.GraphInstantiated(executable, graph);
@@ -270,7 +270,7 @@ template <bool kPerThread>
 struct ForgetsGraph : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.ledger.GraphForgotten(executable);
     return real(executable, arguments...);
   }
@@ -280,7 +280,7 @@ template <bool kPerThread>
 struct LaunchesGraph : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaGraphExec_t executable, cudaStream_t stream) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(executable, stream);
     if (result == cudaSuccess) engines.ledger.GraphLaunched(executable, stream, kPerThread);
     return result;
@@ -291,7 +291,7 @@ template <bool kPerThread>
 struct BeginsCapture : Row {
   template <typename Real, typename Stream, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Stream stream, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     return engines.ledger.BeginCapture(AsStream(stream), kPerThread, [&] { return real(stream, arguments...); });
   }
 };
@@ -300,7 +300,7 @@ template <bool kPerThread>
 struct EndsCapture : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream, cudaGraph_t* graph) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(stream, graph);
     engines.ledger.CaptureMayHaveEnded(stream, kPerThread);
     return result;
@@ -327,7 +327,7 @@ struct Asks {
   struct Family : Row {
     template <typename Real, typename... Arguments>
     static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-      engines.OtherCall();
+      Engines::OtherCall();
       // The mutant of S15: the runtime is asked first, and remembers that it answered "not ready".
       if (Broken(Mutant::kS15)) (void)real(arguments...);
       kBefore(engines, kPerThread, arguments...);
@@ -355,7 +355,7 @@ template <bool kPerThread>
 struct RecordsEvent : Row {
   template <typename Real, typename... Flags>
   static cudaError_t Call(const Engines& engines, Real real, cudaEvent_t event, cudaStream_t stream, Flags... flags) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(event, stream, flags...);
     if (result == cudaSuccess) engines.ledger.EventRecorded(event, stream, kPerThread);
     return result;
@@ -367,7 +367,7 @@ template <bool kPerThread>
 struct RecordsEventInAll : Row {
   template <typename Real, typename Context, typename Event>
   static cudaError_t Call(const Engines& engines, Real real, Context context, Event event) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(context, event);
     if (result == cudaSuccess) engines.ledger.EventRecordedInAll(AsEvent(event));
     return result;
@@ -378,7 +378,7 @@ template <bool kPerThread>
 struct DestroysEvent : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaEvent_t event) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.ledger.EventDestroyed(event);
     return real(event);
   }
@@ -388,7 +388,7 @@ template <bool kPerThread>
 struct DestroysStream : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.StreamDestroyed(stream);
     return real(stream);
   }
@@ -400,7 +400,7 @@ template <bool kPerThread>
 struct UsesMappedMemory : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     if (OrderIsTheProgramsCare()) engines.ledger.UsesMappedMemory();
     return real(arguments...);
   }
@@ -426,7 +426,7 @@ struct AllocatesHost {
   struct Family : Row {
     template <typename Real, typename... Flags>
     static cudaError_t Call(const Engines& engines, Real real, void** memory, size_t size, Flags... flags) {
-      engines.OtherCall();
+      Engines::OtherCall();
       if (((flags & cudaHostAllocMapped) | ... | 0) != 0 && OrderIsTheProgramsCare()) engines.ledger.UsesMappedMemory();
       return Pins<kId>(engines, real, memory, size, flags...);
     }
@@ -439,7 +439,7 @@ struct RegistersHost {
   struct Family : Row {
     template <typename Real>
     static cudaError_t Call(const Engines& engines, Real real, void* memory, size_t size, unsigned int flags) {
-      engines.OtherCall();
+      Engines::OtherCall();
       const cudaError_t result = Pins<kId>(engines, real, memory, size, flags);
       const bool mapped = (flags & cudaHostRegisterMapped) != 0 && OrderIsTheProgramsCare();
       if (result == cudaSuccess) engines.ledger.HostRegistered(memory, size, mapped);
@@ -452,7 +452,7 @@ template <bool kPerThread>
 struct UnregistersHost : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, void* memory) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.Settle(Before::kFree);
     const cudaError_t result = real(memory);
     if (result == cudaSuccess) engines.ledger.HostUnregistered(memory);
@@ -464,7 +464,7 @@ template <bool kPerThread>
 struct FreesHostMemory : Row {
   template <typename Real, typename Memory>
   static cudaError_t Call(const Engines& engines, Real real, Memory* memory) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.Settle(Before::kFree);
     const cudaError_t result = real(memory);
     engines.ledger.HostFreed();
@@ -476,7 +476,7 @@ template <bool kPerThread>
 struct Advises : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, uintptr_t memory, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(memory, arguments...);
     if (result == cudaSuccess) engines.ledger.AdvisesMemory(reinterpret_cast<const void*>(memory));
     return result;
@@ -488,7 +488,7 @@ struct AdvisesBatch : Row {
   template <typename Real, typename Address, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Address* memory, size_t* sizes, size_t count,
                           Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(memory, sizes, count, arguments...);
     for (size_t i = 0; result == cudaSuccess && i < count; ++i) {
       engines.ledger.AdvisesMemory(reinterpret_cast<const void*>(memory[i]));
@@ -501,7 +501,7 @@ template <bool kPerThread>
 struct Shares : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     if (OrderIsTheProgramsCare()) engines.ledger.SharesMemory();
     engines.SettleForAll(Before::kShare);
     return real(arguments...);
@@ -522,7 +522,7 @@ template <bool kPerThread>
 struct SetsDevice : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, int device) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.ledger.UsesDevice(device);
     return real(device);
   }
@@ -535,7 +535,7 @@ template <bool kPerThread>
 struct MakesContext : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(arguments...);
     if (result == cudaSuccess) engines.ledger.UsesDevice(kNoDeviceOfOurs);
     return result;
@@ -569,7 +569,7 @@ template <bool kPerThread>
 struct ResetsDevice : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.SettleForAll(Before::kReset);
     engines.DeviceReset(-1);
     return real();

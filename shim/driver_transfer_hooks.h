@@ -152,7 +152,7 @@ struct WritesValue : Row {
   template <typename Real, typename Value>
   static cudaError_t Call(const Engines& engines, Real real, CUstream stream, CUdeviceptr address, Value value,
                           unsigned flags) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(stream, address, value, flags);
     if (result == cudaSuccess) engines.ledger.Touches({At(address), sizeof(value), nullptr, 0}, stream, kPerThread);
     return result;
@@ -164,7 +164,7 @@ template <bool kPerThread>
 struct WritesValues : Row {
   template <typename Real, typename... Arguments>
   static cudaError_t Call(const Engines& engines, Real real, CUstream stream, Arguments... arguments) {
-    engines.OtherCall();
+    Engines::OtherCall();
     const cudaError_t result = real(stream, arguments...);
     if (result == cudaSuccess)
       engines.ledger.HostEffect(HostEffectKind::kWrite, AddressRange::All(), stream, kPerThread);
@@ -179,7 +179,7 @@ template <bool kPerThread>
 struct RetainsContext : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, CUcontext* context, CUdevice device) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.ledger.UsesDevice(device);
     return real(context, device);
   }
@@ -189,7 +189,7 @@ template <bool kPerThread>
 struct ResetsContext : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, CUdevice device) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.SettleForAll(Before::kReset);
     engines.DeviceReset(device);
     return real(device);
@@ -201,7 +201,7 @@ template <bool kPerThread>
 struct ReleasesContext : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, CUdevice device) {
-    engines.OtherCall();
+    Engines::OtherCall();
     engines.SettleForAll(Before::kReset);
     const cudaError_t result = real(device);
     if (result == cudaSuccess && !DriverLibrary::HasPrimaryContext(device)) engines.DeviceReset(device);

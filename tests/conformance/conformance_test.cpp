@@ -28,13 +28,7 @@ std::vector<Window> WindowsOf(size_t bytes) {
     cudaError_t result = cudaMemcpyAsync(found.data(), from, found.size(), cudaMemcpyDeviceToHost, stream);
     if (result == cudaSuccess) result = cudaStreamSynchronize(stream);
     if (result != cudaSuccess) return ::testing::AssertionFailure() << "read: " << cudaGetErrorString(result);
-    size_t wrong = 0;
-    size_t first = 0;
-    for (size_t i = found.size(); i-- > 0;) {
-      if (found[i] == PatternByte(salt + window.offset, i)) continue;
-      ++wrong;
-      first = i;
-    }
+    const auto [wrong, first] = WrongBytes(found.data(), found.size(), salt + window.offset);
     if (wrong != 0) {
       return ::testing::AssertionFailure()
              << wrong << " of " << found.size() << " bytes are not the owner's, the first at offset "

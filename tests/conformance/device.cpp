@@ -140,6 +140,16 @@ unsigned BlocksFor(size_t bytes) {
 
 }  // namespace
 
+Wrong WrongBytes(const uint8_t* found, size_t bytes, uint32_t salt) {
+  Wrong wrong;
+  for (size_t i = bytes; i-- > 0;) {
+    if (found[i] == PatternByte(salt, i)) continue;
+    ++wrong.bytes;
+    wrong.first = i;
+  }
+  return wrong;
+}
+
 bool Simulated() {
   static const bool simulated = Find<void*>("simRegisterKernel") != nullptr;
   return simulated;

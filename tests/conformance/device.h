@@ -22,6 +22,13 @@ constexpr uint8_t PatternByte(uint32_t salt, size_t index) {
   return static_cast<uint8_t>(((static_cast<uint32_t>(index) ^ salt * 0x85EBCA6BU) * 0x9E3779B1U) >> 24);
 }
 
+// How many of `found` are not the pattern's, and where the first of them is.
+struct Wrong {
+  size_t bytes = 0;
+  size_t first = 0;
+};
+Wrong WrongBytes(const uint8_t* found, size_t bytes, uint32_t salt);
+
 // Writes the pattern.
 cudaError_t LaunchFill(void* memory, size_t bytes, uint32_t salt, cudaStream_t stream);
 cudaError_t LaunchMove(void* to, const void* from, size_t bytes, cudaStream_t stream);

@@ -88,7 +88,7 @@ TEST(HookProcessTest, AllocationsThatAnOldDriverLeavesAloneAreNamed) {
 // A preload of somebody else's that wraps cudaMalloc, as a memory saver does, sees each call that it sees bare; and
 // whoever asks is told why the pool does not serve.
 TEST(HookProcessTest, S72_AnotherPreloadSeesEveryCall) {
-  const Finished bare = RunProgram({PROGRAM, "workload", "5"}, {{"LD_PRELOAD", INTERPOSER}});
+  const Finished bare = RunProgram({PROGRAM, "workload", "5"}, Preload(INTERPOSER));
   EXPECT_NE(bare.out.find("interposer: 6\n"), std::string::npos) << bare.out;
   const auto wrapped = [](const std::string& library, const Variables& more, std::string* allocator) {
     const std::string directory = NewDirectory();

@@ -1,4 +1,4 @@
-// Bytes from a number. Fast: for much of what a test does is to fill memory.
+// Bytes from a number. Optimized, unlike tests: much of what they do is to fill memory.
 #pragma once
 
 #include <cstddef>
@@ -22,20 +22,7 @@ void ForWords(size_t bytes, const Visit& visit) {
 }
 
 // Bytes that differ from place to place and from one value to the other.
-inline void FillPattern(void* target, size_t bytes, uint64_t value) {
-  uint64_t word = Mixed(0x5115, value);
-  auto* const to = static_cast<unsigned char*>(target);
-  ForWords(bytes, [&word, to](size_t offset, size_t count) {
-    word += 0x9E3779B97F4A7C15u;
-    const uint64_t out = word ^ (word >> 29);
-    std::memcpy(to + offset, &out, count);
-  });
-}
-
-inline std::vector<uint8_t> Pattern(size_t bytes, uint64_t value) {
-  std::vector<uint8_t> pattern(bytes);
-  FillPattern(pattern.data(), bytes, value);
-  return pattern;
-}
+void FillPattern(void* target, size_t bytes, uint64_t value);
+std::vector<uint8_t> Pattern(size_t bytes, uint64_t value);
 
 }  // namespace slipstream::test

@@ -15,8 +15,9 @@ namespace {
 constexpr size_t kAlignment = 512;
 // Behind every allocation, so that one byte too far is outside of it.
 constexpr size_t kGuard = 512;
-// Filling costs time; of a larger block only the first and last part is filled.
-constexpr size_t kPoisonPart = size_t{8} << 20;
+// Filling costs time: of a larger block only the ends are filled, and a page of each part of what is between.
+constexpr size_t kPoisonEnd = size_t{1} << 20;
+constexpr size_t kPoisonPart = size_t{256} << 10;
 
 size_t RoundUp(size_t value, size_t step) { return (value + step - 1) / step * step; }
 
@@ -139,10 +140,13 @@ void Poison(World& world, std::byte* bytes, size_t count, int value) {
   if (!world.settings.poison) {
     return;
   }
-  const size_t part = std::min(count, kPoisonPart);
-  std::memset(bytes, value, part);
-  const size_t tail = std::min(count - part, kPoisonPart);
+  const size_t head = std::min(count, kPoisonEnd);
+  std::memset(bytes, value, head);
+  const size_t tail = std::min(count - head, kPoisonEnd);
   std::memset(bytes + count - tail, value, tail);
+  for (size_t at = head; at + kPage <= count - tail; at += kPoisonPart) {
+    std::memset(bytes + at, value, kPage);
+  }
 }
 
 Allocation* AllocateDevice(World& world, Context* context, size_t bytes, Allocation::Kind kind) {
