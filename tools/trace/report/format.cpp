@@ -64,14 +64,14 @@ std::string Labeled(const std::string& label, size_t width) {
 }
 
 std::string Described(const std::string& figures, const std::string& text, size_t columns) {
-  constexpr size_t kGap = 3;
+  constexpr size_t kBetween = 3;
   constexpr size_t kLeastRoom = 34;
   constexpr size_t kBelow = 12;
-  const size_t margin = text::Columns(figures) + kGap;
+  const size_t margin = text::Columns(figures) + kBetween;
   const size_t room = columns > margin ? columns - margin : 0;
-  if (text::Columns(text) <= room) return figures + std::string(kGap, ' ') + text + "\n";
+  if (text::Columns(text) <= room) return figures + std::string(kBetween, ' ') + text + "\n";
   if (room < kLeastRoom) return figures + "\n" + text::Wrapped(text, columns, kBelow, kBelow);
-  return figures + text::Wrapped(text, columns, margin, margin).substr(margin - kGap);
+  return figures + text::Wrapped(text, columns, margin, margin).substr(margin - kBetween);
 }
 
 const char* Label(Part part) {
