@@ -13,7 +13,7 @@ using policy::kHugePageBytes;
 using policy::kWorthHugePages;
 
 size_t PageBytes();
-constexpr size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+constexpr size_t RoundUp(size_t size, size_t step) { return (size + step - 1) / step * step; }
 
 // Makes every page of [memory, memory + bytes) present and writable, and changes no byte. False: some of it may not be
 // written, or is not there, or the kernel cannot do that (before Linux 5.14): then whoever writes finds out.
