@@ -23,6 +23,7 @@ namespace slipstream::cuda {
   ROW(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain)           \
   ROW(cuDriverGetVersion, cuDriverGetVersion)                       \
   ROW(cuEventCreate, cuEventCreate)                                 \
+  ROW(cuEventDestroy, cuEventDestroy_v2)                            \
   ROW(cuEventQuery, cuEventQuery)                                   \
   ROW(cuEventRecord, cuEventRecord)                                 \
   ROW(cuEventSynchronize, cuEventSynchronize)                       \

@@ -24,10 +24,14 @@ bool QuietFree::Free(CUdeviceptr memory) {
 void QuietFree::Finish() {
   CUstream const stream = stream_.load(std::memory_order_acquire);
   if (stream == nullptr) return;
-  // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize). A device
-  // that refuses twice has nothing left to run, so that its context's synchronization keeps nobody waiting either.
-  if (driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS || driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS) return;
-  (void)driver_.cuCtxSynchronize();
+  // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize).
+  if (driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS || driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS)
+    return;
+  // Not cuCtxSynchronize, which waits for other streams (S73) and ends a capture of the program's.
+  CUevent behind = nullptr;
+  if (driver_.cuEventCreate(&behind, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return;
+  if (driver_.cuEventRecord(behind, stream) == CUDA_SUCCESS) (void)driver_.cuEventSynchronize(behind);
+  (void)driver_.cuEventDestroy(behind);
 }
 
 }  // namespace slipstream::cuda

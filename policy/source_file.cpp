@@ -81,7 +81,7 @@ std::string ErrorText(int error) {
   return strerror_r(error, buffer, sizeof(buffer));
 }
 
-// Not std::filesystem, which would make more of the name another one.
+// Not std::filesystem: a name is kept as it stands but for where it begins.
 std::string Absolute(const std::string& path) {
   if (path.starts_with('/')) return path;
   const std::unique_ptr<char, decltype(&std::free)> here(::realpath(".", nullptr), &std::free);

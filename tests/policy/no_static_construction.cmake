@@ -1,6 +1,6 @@
 # Fails where an object of ARCHIVE has a constructor or destructor that the loader would run.
 execute_process(COMMAND ${OBJDUMP} -h ${ARCHIVE} OUTPUT_VARIABLE sections RESULT_VARIABLE status)
-if(NOT status EQUAL 0 OR NOT sections MATCHES "(log|document|unity_0_cxx)\\.c[px]+\\.o")
+if(NOT status EQUAL 0 OR NOT sections MATCHES "log\\.cpp\\.o" OR NOT sections MATCHES "document\\.cpp\\.o")
   message(FATAL_ERROR "${ARCHIVE}: cannot read its sections")
 endif()
 if(sections MATCHES "\\.(init_array|fini_array|ctors|dtors)")

@@ -167,6 +167,39 @@ TEST_F(DeviceStagingTest, S36_GoesBackBehindASynchronizationThatFails) {
   EXPECT_EQ(g_segments, 0);
 }
 
+// Nothing else is waited for then: the context's synchronization is not ours to ask for.
+TEST_F(DeviceStagingTest, S36_GoesBackWhereEverySynchronizationFails) {
+  driver_.cuStreamSynchronize = [](CUstream) { return CUDA_ERROR_UNKNOWN; };
+  driver_.cuCtxSynchronize = []() {
+    ADD_FAILURE() << "waits for other streams";
+    return CUDA_SUCCESS;
+  };
+  ASSERT_TRUE(Grow());
+  static CUevent recorded;
+  recorded = nullptr;
+  driver_.cuEventCreate = [](CUevent* event, unsigned) {
+    *event = reinterpret_cast<CUevent>(uintptr_t{0x77});
+    return CUDA_SUCCESS;
+  };
+  driver_.cuEventRecord = [](CUevent event, CUstream stream) {
+    EXPECT_NE(stream, nullptr);
+    recorded = event;
+    return CUDA_SUCCESS;
+  };
+  driver_.cuEventSynchronize = [](CUevent event) {
+    EXPECT_EQ(event, recorded);
+    g_segments -= std::exchange(g_freed, 0);
+    return CUDA_SUCCESS;
+  };
+  driver_.cuEventDestroy = [](CUevent event) {
+    EXPECT_EQ(event, std::exchange(recorded, nullptr));
+    return CUDA_SUCCESS;
+  };
+  EXPECT_TRUE(staging_.GiveBackIdle());
+  EXPECT_EQ(g_segments, 0);
+  EXPECT_EQ(recorded, nullptr) << "an event is left";
+}
+
 TEST_F(DeviceStagingTest, S36_GrowsByNothingWithoutMemoryOfTheHost) {
   g_no_memory = true;
   bool thrown = false;

@@ -27,7 +27,6 @@ using policy::Origin;
 using text::Json;
 
 constexpr const char* kDim = "\033[2m";
-constexpr const char* kPlain = "\033[0m";
 
 // Calls use(key, its name in `origins`, the rule) for every key that a rule of the file sets.
 template <typename Use>

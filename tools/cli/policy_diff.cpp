@@ -37,7 +37,6 @@ constexpr int kTrouble = 2;
 
 constexpr const char* kRemoved = "\033[31m";
 constexpr const char* kAdded = "\033[32m";
-constexpr const char* kPlainAgain = "\033[0m";
 
 // Longer values would push the others off the screen.
 constexpr std::size_t kWidestValue = 60;
@@ -211,9 +210,7 @@ std::size_t Widest(const std::vector<std::string>& values) {
 }
 
 std::string TextOf(const Difference& difference, const Side& a, const Side& b, bool color) {
-  const auto colored = [color](const char* how, const std::string& text) {
-    return color ? how + text + kPlainAgain : text;
-  };
+  const auto colored = [color](const char* how, const std::string& text) { return color ? how + text + kPlain : text; };
   std::string out = HeadOf("a", a) + HeadOf("b", b);
   if (difference.None()) return out + "the same\n";
   std::vector<std::string> keys = {"key"};

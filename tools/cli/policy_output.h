@@ -16,6 +16,9 @@
 
 namespace slipstream::cli {
 
+// Ends a color of a terminal's.
+inline constexpr char kPlain[] = "\033[0m";
+
 // Runs a command that may throw (memory, at worst) and gives its exit status.
 template <typename Command>
 int Guarded(Command command) noexcept {
