@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "cuda/mutant.h"
+
 namespace slipstream::cuda {
 
 bool ThreadWork::SubmittedElsewhere(Mine& mine, CUstream stream, uint64_t turn) {
@@ -65,8 +67,9 @@ bool ThreadWork::AnyOther(const Mine& mine, CUstream stream, uint64_t turn, cons
 
 bool ThreadWork::OthersHaveTheirOwn(const Mine& mine, CUstream stream) const {
   const uint64_t turn = turn_.load(std::memory_order_relaxed);
-  return too_many_.load(std::memory_order_relaxed) ||
-         AnyOther(mine, stream, turn, [](const Lately& lately) { return lately.elsewhere && !lately.to_it; });
+  return too_many_.load(std::memory_order_relaxed) || AnyOther(mine, stream, turn, [](const Lately& lately) {
+           return lately.elsewhere && !(lately.to_it && Broken(Mutant::kS74));
+         });
 }
 
 bool ThreadWork::OthersUse(const Mine& mine, CUstream stream) const {

@@ -1,9 +1,10 @@
 // Which threads submit work, and to which streams: whether a thread beside the calling one has work of its own, that a
-// hold of the whole context would keep waiting (S65).
+// hold of the whole context would keep waiting (S65), or that the work in front of the hold may be waiting for (S74).
 //
-// A thread has work of its own where it has submitted some lately, and none of that to the stream in question: a thread
-// that serves requests, or prefetches, beside one that trains. PyTorch's autograd threads work on the stream of the
-// thread that called them, and on the streams of collectives besides; what they submit belongs to the same step.
+// A thread has work of its own where it has lately submitted some to another stream than the one in question: a thread
+// that serves requests, or prefetches, beside one that trains. Whether it also uses the stream in question says nothing
+// about the rest. PyTorch's autograd threads work on the stream of the thread that called them. What they submit to the
+// streams of collectives by the collectives' own library is not counted by the callers of Submitted.
 //
 // "Lately" is counted in turns, one for each time that a hold was in question: a synchronization that could have been
 // skipped, a small copy that is left alone because it could not, a pooled block whose work is pending.

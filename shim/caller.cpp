@@ -14,7 +14,7 @@ constinit thread_local const void* t_driver_caller = nullptr;
 
 namespace {
 
-enum class Kind : uint32_t { kProgram, kTool, kKeepsOrder, kRuntime };
+enum class Kind : uint32_t { kProgram, kTool, kKeepsOrder, kCollective, kRuntime };
 
 bool BeginsWithAny(std::string_view name, std::initializer_list<std::string_view> beginnings) {
   for (const std::string_view beginning : beginnings) {
@@ -28,7 +28,8 @@ Kind KindOf(std::string_view file) {
                            "libToolsInjection", "libcuda-injection", "libcuinj", "libnsys", "libcudadebugger"})) {
     return Kind::kTool;
   }
-  if (BeginsWithAny(file, {"libcublas", "libcudnn", "libnccl", "libnvshmem"})) return Kind::kKeepsOrder;
+  if (BeginsWithAny(file, {"libcublas", "libcudnn"})) return Kind::kKeepsOrder;
+  if (BeginsWithAny(file, {"libnccl", "libnvshmem"})) return Kind::kCollective;
   if (file.starts_with("libcudart.so")) return Kind::kRuntime;
   return Kind::kProgram;
 }
@@ -80,7 +81,9 @@ bool IsSharedRuntime(const void* address) { return KindAt(address) == Kind::kRun
 
 bool KeepsItsOwnOrder(const void* address) {
   const Kind kind = KindAt(address);
-  return kind == Kind::kTool || kind == Kind::kKeepsOrder;
+  return kind == Kind::kTool || kind == Kind::kKeepsOrder || kind == Kind::kCollective;
 }
+
+bool IsCollective(const void* address) { return KindAt(address) == Kind::kCollective; }
 
 }  // namespace slipstream::shim

@@ -14,8 +14,11 @@ bool IsToolOfCuda(const void* address);
 bool IsSharedRuntime(const void* address);
 
 // A library that sees to its own order (S11): where it uses mapped memory or shares its own, it waits for what it has
-// to wait for, whatever the program does. cuBLAS, cuDNN, NCCL, NVSHMEM and the tools above.
+// to wait for, whatever the program does. cuBLAS, cuDNN, collectives and the tools above.
 bool KeepsItsOwnOrder(const void* address);
+
+// NCCL and NVSHMEM.
+bool IsCollective(const void* address);
 
 // The place that made the call of the driver's that the thread is in; null: it is in none, or in one of the runtime's.
 [[gnu::visibility("hidden")]] extern constinit thread_local const void* t_driver_caller;
@@ -31,5 +34,9 @@ class DriverCaller {
 // Whether the call that the thread is in counts as the program's where order is concerned. The runtime's hooks see none
 // of the libraries that do not: those carry a runtime of their own.
 inline bool OrderIsTheProgramsCare() { return t_driver_caller == nullptr || !KeepsItsOwnOrder(t_driver_caller); }
+
+// Whether the call that the thread is in is made by a collective, on a stream of its own beside the thread's: whose
+// order with other ranks is its own care, and which belongs to the step of the thread that called it (S74).
+inline bool IsOfCollective() { return t_driver_caller != nullptr && IsCollective(t_driver_caller); }
 
 }  // namespace slipstream::shim

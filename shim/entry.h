@@ -159,7 +159,9 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename.
   if (kSubmits<kGroup, kId> && recording & kRouteWatched && Broken(Mutant::kS71)) return real(arguments...);
   const cudaError_t result = Make<kId>(recording, real, arguments...);
   if constexpr (kSubmits<kGroup, kId>) {
-    if (result == cudaSuccess && recording & kRouteLedger) Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
+    if (result == cudaSuccess && recording & kRouteLedger && !IsOfCollective()) {
+      Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
+    }
   }
   return result;
 }

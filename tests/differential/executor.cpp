@@ -10,6 +10,7 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "tests/differential/kernels.h"
@@ -109,7 +110,7 @@ void CUDART_CB OnCallback(cudaStream_t, cudaError_t status, void* job) { static_
 }  // namespace
 
 struct Executor::Impl {
-  std::array<Worker, kMaxThreads - 1> workers;
+  std::array<std::optional<Worker>, kMaxThreads - 1> workers;  // threads 1, 2...: of the program that runs
   const Program* program = nullptr;
   Observations* observations = nullptr;
   const std::function<void(const Op&)>* announce = nullptr;
@@ -169,8 +170,7 @@ uint64_t Observations::Digest() const {
 
 Executor::Executor() : impl_(std::make_unique<Impl>()) {
   RegisterKernels();
-  // What does not come through the runtime finds a context only on threads that have one.
-  for (int thread = 0; thread < kMaxThreads; ++thread) impl_->OnThread(thread, [] { (void)cudaFree(nullptr); });
+  (void)cudaFree(nullptr);
   (void)cudaStreamCreateWithFlags(&impl_->fresh[0], cudaStreamNonBlocking);
 }
 Executor::~Executor() = default;
@@ -188,7 +188,12 @@ Observations Executor::Impl::Run(const Program& wanted, uint64_t sim_offset,
   observations = &result;
   announce = &announcer;
   simSetSeed(wanted.sim_seed + sim_offset);
-  for (int thread = 0; thread < wanted.threads; ++thread) OnThread(thread, [] { (void)cudaGetLastError(); });
+  (void)cudaGetLastError();
+  for (int thread = 1; thread < wanted.threads; ++thread) {
+    workers[static_cast<size_t>(thread) - 1].emplace();
+    // What does not come through the runtime finds a context only on threads that have one.
+    OnThread(thread, [] { (void)cudaFree(nullptr); });
+  }
   if (wanted.family == Family::kFree) {
     Freely();
   } else if (wanted.family == Family::kDevices) {
@@ -197,6 +202,7 @@ Observations Executor::Impl::Run(const Program& wanted, uint64_t sim_offset,
     InOrder();
   }
   EndProgram();
+  for (std::optional<Worker>& worker : workers) worker.reset();
   return result;
 }
 
@@ -205,7 +211,7 @@ void Executor::Impl::OnThread(int thread, std::function<void()> work) {
     work();
     return;
   }
-  Worker& worker = workers[static_cast<size_t>(thread) - 1];
+  Worker& worker = *workers[static_cast<size_t>(thread) - 1];
   worker.Start(std::move(work));
   worker.Finish();
 }
@@ -232,10 +238,10 @@ void Executor::Impl::InOrder() {
 void Executor::Impl::Freely() {
   const size_t count = program->ops.size();
   for (int thread = 1; thread < program->threads; ++thread) {
-    workers[static_cast<size_t>(thread) - 1].Start([this, count, thread] { RunRange(0, count, thread); });
+    workers[static_cast<size_t>(thread) - 1]->Start([this, count, thread] { RunRange(0, count, thread); });
   }
   RunRange(0, count, 0);
-  for (int thread = 1; thread < program->threads; ++thread) workers[static_cast<size_t>(thread) - 1].Finish();
+  for (int thread = 1; thread < program->threads; ++thread) workers[static_cast<size_t>(thread) - 1]->Finish();
 }
 
 // A second device comes into use here and not before: what is allowed with one is explored with one.
@@ -247,12 +253,12 @@ void Executor::Impl::OnDevices() {
   }
   if (program->sim_seed % 2 == 0) {
     (void)cudaSetDevice(0);
-    workers[0].Start([this, count] {
+    workers[0]->Start([this, count] {
       (void)cudaSetDevice(1);
       RunRange(0, count, 1);
     });
     RunRange(0, count, 0);
-    workers[0].Finish();
+    workers[0]->Finish();
     return;
   }
   std::array<size_t, kDevices> next = {};

@@ -2,7 +2,7 @@
 //
 // Purpose: the same program gives the same Observations whatever order the device chose, bare or under a library.
 // Threading: one Executor in a process. Run is called from one thread, which is thread 0; the others live as
-//   long as the Executor. In order: each operation begins when the one before it has returned. Without (Family::kFree):
+//   long as the program. In order: each operation begins when the one before it has returned. Without (Family::kFree):
 //   all threads start together and go on by themselves.
 // Ownership: after Run nothing of the program is left, device work included. The device itself is not reset.
 #pragma once

@@ -19,6 +19,7 @@ struct Profile {
   bool legacy = true;
   bool graphs = false;
   bool bad_calls = false;
+  bool one_stream = false;  // all work is on one: of several threads, none has work of its own
 };
 
 // Makes the part of a program that is on threads [first_thread, last_thread]; object numbers are first_object, + 1...
@@ -108,10 +109,11 @@ class Generator {
   static bool IsLegacy(int stream) { return stream == kLegacyStream || stream == kLegacyHandle; }
   // A stream that exists, most often the one used last.
   int AnyStream(int thread) {
-    if (random_.Chance(50) && last_stream_ >= 0 && model_.stream(last_stream_, thread).alive) return last_stream_;
+    const bool again = profile_.one_stream || random_.Chance(50);
+    if (again && last_stream_ >= 0 && model_.stream(last_stream_, thread).alive) return last_stream_;
     std::vector<int> found;
     if (profile_.legacy) found.push_back(random_.Chance(80) ? kLegacyStream : kLegacyHandle);
-    if (random_.Chance(30)) found.push_back(kThreadStream);
+    if (!profile_.one_stream && random_.Chance(30)) found.push_back(kThreadStream);
     for (int id = streams_.first; id <= streams_.last; ++id) {
       if (model_.stream(id, thread).alive) found.push_back(id);
     }
@@ -183,7 +185,7 @@ class Generator {
       if (stream.alive && stream.capture < 0 && stream.front[node]) found.emplace_back(id, *thread);
     }
     if (profile_.legacy && model_.stream(kLegacyStream, 0).front[node]) found.emplace_back(kLegacyStream, *thread);
-    for (int other = first_thread_; other <= last_thread_; ++other) {
+    for (int other = first_thread_; !profile_.one_stream && other <= last_thread_; ++other) {
       const Model::Stream& stream = model_.stream(kThreadStream, other);
       if (stream.capture < 0 && stream.front[node]) found.emplace_back(kThreadStream, other);
     }
@@ -1011,7 +1013,7 @@ class Generator {
         if (op.event >= 0) Add(op);
         break;
       default:
-        NewStream();
+        if (!profile_.one_stream) NewStream();
         break;
     }
   }
@@ -1061,14 +1063,15 @@ class Generator {
       profile_.largest = random_.Between(2500 * kKiB, 4500 * kKiB);
       profile_.length = std::min<size_t>(profile_.length, 14);
     }
-    profile_.legacy = program_.family != Family::kFree && random_.Chance(55);
+    profile_.one_stream = first_thread_ != last_thread_ && random_.Chance(50);
+    profile_.legacy = program_.family != Family::kFree && !profile_.one_stream && random_.Chance(55);
     profile_.graphs = random_.Chance(35);
     profile_.bad_calls = !IsSeparate(program_.family) && random_.Chance(30);
   }
 
   void SetUp() {
     const auto number = [this](uint64_t least, uint64_t most) { return random_.Between(least, most); };
-    for (uint64_t left = number(1, 3); left > 0; --left) NewStream();
+    for (uint64_t left = profile_.one_stream ? 1 : number(1, 3); left > 0; --left) NewStream();
     for (uint64_t left = number(2, 3); left > 0; --left) NewDevice();
     for (uint64_t left = number(1, 3); left > 0; --left) NewPageable();
     for (uint64_t left = number(1, 2); left > 0; --left) NewPinned();

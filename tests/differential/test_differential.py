@@ -45,11 +45,12 @@ class DifferentialTest(unittest.TestCase):
         return self.differential("--preload", BROKEN, "--count", 60000, "--chunk", 1000, *arguments, BROKEN=how)
 
     def without(self, rule, *arguments):
-        """Under the library with this rule of the transfer engine broken. Shrinking is shown by the others."""
+        """Under the library with this rule of the transfer engine broken. That it shrinks far is shown by the others."""
         settings = ["SLIPSTREAM_TRANSFER_START=now", "SLIPSTREAM_TRANSFER_THREADS=3", "SLIPSTREAM_ALLOCATOR_MODE=off",
                     f"BROKEN_RULE={rule}"]
         settings = [word for setting in settings for word in ("--preload-environment", setting)]
-        return self.differential("--preload", MUTANTS, *settings, "--count", 60000, "--chunk", 1000, "--no-shrink", *arguments)
+        return self.differential("--preload", MUTANTS, *settings, "--count", 60000, "--chunk", 1000, "--shrink-seconds", 1,
+                                 *arguments)
 
     # ---- broken promises
     def test_a_synchronization_that_is_dropped_now_and_then(self):

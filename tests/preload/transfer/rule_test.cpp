@@ -98,6 +98,15 @@ void Rule::WaitElsewhere(cudaStream_t stream, int device) {
   OnAnotherThread([stream] { EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess); }, device);
 }
 
+void AnotherDefers::SetUp() {
+  ASSERT_NO_FATAL_FAILURE(Prepare());
+  OnAnotherThread([this] { WarmUp(); });
+}
+
+void AnotherDefers::EarlierBacklog(cudaStream_t stream) {
+  OnAnotherThread([this, stream] { Backlog(stream); });
+}
+
 void AnotherDefers::AnotherDefersOn(cudaStream_t stream) {
   EXPECT_EQ(LaunchFill(other_, 1, 1, stream), cudaSuccess);
   std::promise<void> owes;

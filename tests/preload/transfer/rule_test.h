@@ -63,11 +63,14 @@ class Rule : public ::testing::Test {
   cudaStream_t b_ = nullptr;
 };
 
-// Another thread has deferred.
+// Another thread has deferred. Until then the calling thread has submitted nothing to any other stream (S74).
 class AnotherDefers : public Rule {
  protected:
   ~AnotherDefers() override { LetGo(); }
+  void SetUp() override;
 
+  // What Backlog() does, by a thread that ends with it.
+  void EarlierBacklog(cudaStream_t stream);
   // A thread that has waited for the stream as far as it knows, and lives on: it settles nothing. The calling thread
   // works on that stream too (S65).
   void AnotherDefersOn(cudaStream_t stream);

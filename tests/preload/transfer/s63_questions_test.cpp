@@ -64,7 +64,7 @@ TEST_F(Questions, S63_TheTimeOnAStreamThatTheOtherWaitedFor) {
   const cudaEvent_t start = NewEvent();
   const cudaEvent_t end = NewEvent();
   OK(cudaEventRecord(start, b_));
-  Backlog(b_);
+  EarlierBacklog(b_);
   OK(cudaEventRecord(end, b_));
   OK(cudaStreamWaitEvent(a_, end, 0));
   AnotherDefersOn(a_);
@@ -75,7 +75,7 @@ TEST_F(Questions, S63_TheTimeOnAStreamThatTheOtherWaitedFor) {
 // As NCCL's watchdog asks: about a stream that nobody has waited for.
 TEST_F(Questions, S63_WhatNoDebtCoversIsAnsweredAtOnce) {
   const cudaEvent_t event = NewEvent();
-  Backlog(b_);
+  EarlierBacklog(b_);
   OK(cudaEventRecord(event, b_));
   AnotherDefersOn(a_);
   const Tally tally("transfer");
@@ -116,9 +116,9 @@ TEST_F(Questions, S63_WaitingForTheLegacyStreamWaitsForBlockingOnes) {
   OK(cudaStreamCreate(&blocking));
   const cudaEvent_t event = NewEvent();
   const cudaEvent_t unordered = NewEvent();
-  Backlog(blocking);
+  EarlierBacklog(blocking);
   OK(cudaEventRecord(event, blocking));
-  Backlog(b_);
+  EarlierBacklog(b_);
   OK(cudaEventRecord(unordered, b_));
   AnotherDefersOn(cudaStreamLegacy);
   RETURNS(cudaErrorNotReady, cudaEventQuery(unordered));
@@ -130,7 +130,7 @@ TEST_F(Questions, S63_WaitingForTheLegacyStreamWaitsForBlockingOnes) {
 // A stream's handle may come back; an event of the old one says nothing about the new one.
 TEST_F(Questions, S63_AStreamThatIsGoneCoversNothing) {
   const cudaEvent_t event = NewEvent();
-  Backlog(b_);
+  EarlierBacklog(b_);
   OK(cudaEventRecord(event, b_));
   OK(cudaStreamDestroy(b_));
   OK(cudaStreamCreateWithFlags(&b_, cudaStreamNonBlocking));

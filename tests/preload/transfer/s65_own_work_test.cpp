@@ -1,6 +1,12 @@
-// S65: a thread with work of its own is not held behind another one's skipped synchronization.
+// S65: a thread with work of its own is not held behind another one's skipped synchronization. S74: nor is one that
+// also works on the stream which was to be waited for.
+#include <dlfcn.h>
+
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -130,13 +136,10 @@ TEST_F(OwnWork, S65_ThePerThreadDefaultStreamIsEachThreadsOwn) {
   DECIDED(tally, "sync.kept.threads", 1);
 }
 
-// As autograd's threads do: the stream of the step, and those of collectives.
+// As autograd's threads do.
 TEST_F(OwnWork, S65_AThreadOnTheSameStreamHelps) {
   Worker worker;
-  worker.Do([&] {
-    FillOn(a_);
-    FillOn(b_);
-  });
+  worker.Do([&] { FillOn(a_); });
   const Tally tally("transfer");
   CopyBehindWork();
   DECIDED(tally, "sync.skipped", 1);
@@ -145,6 +148,87 @@ TEST_F(OwnWork, S65_AThreadOnTheSameStreamHelps) {
   DECIDED(tally, "sync.skipped", 2);
   OK(cudaDeviceSynchronize());
 }
+
+// What the copy's stream waits for may be what such a thread submits to the other one.
+TEST_F(OwnWork, S74_AThreadOnBothStreams) {
+  Worker worker;
+  worker.Do([&] {
+    FillOn(a_);
+    FillOn(b_);
+  });
+  OK(cudaDeviceSynchronize());
+  const Tally tally("transfer");
+  CopyBehindWork();
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "sync.kept.threads", 1);
+  worker.Do([&] { FillOn(a_); });
+  CopyBehindWork();
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "sync.kept.threads", 2);
+  NEVER_DECIDED(tally, "sync.skipped");
+}
+
+// The copy is behind work that goes on when such a thread has submitted more, which it does once this thread waits or
+// has gone on without.
+TEST_F(OwnWork, S74_ItSubmitsWhatIsAwaited) {
+  constexpr uint32_t kSet = 0x01010101;
+  auto* const flag = reinterpret_cast<volatile uint32_t*>(pinned_);
+  OK(cuStreamWaitValue32(a_, reinterpret_cast<CUdeviceptr>(pinned_), kSet, CU_STREAM_WAIT_VALUE_EQ));
+  std::promise<void> known;
+  std::atomic<bool> waited{false};
+  auto other = std::async(std::launch::async, [&] {
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    FillOn(a_);
+    FillOn(b_);
+    known.set_value();
+    while (!waited && simStuckWaits() == 0) std::this_thread::yield();
+    EXPECT_EQ(cudaMemsetAsync(pinned_, kSet & 0xFF, sizeof kSet, b_), cudaSuccess);
+    return cudaStreamSynchronize(b_);
+  });
+  known.get_future().wait();
+  CopyAndSynchronize(a_);
+  waited = true;
+  EXPECT_EQ(other.wait_for(Patience()), std::future_status::ready) << "what it submitted waits for what waits for it";
+  *flag = kSet;
+  EXPECT_EQ(other.get(), cudaSuccess);
+}
+
+#if RULES_STATIC
+// At the driver level libraries are seen too. What a collective submits on its own streams belongs to the step.
+class WorkOfLibraries : public OwnWork {
+ protected:
+  // A thread on the step's stream has the library work on another one.
+  void HaveItWork(Worker* worker, const char* library) {
+    void* const handle = dlopen(library, RTLD_NOW);
+    ASSERT_NE(handle, nullptr) << dlerror();
+    auto* const submit = reinterpret_cast<int (*)(cudaStream_t)>(dlsym(handle, "SubmitTo"));
+    ASSERT_NE(submit, nullptr);
+    worker->Do([&] {
+      FillOn(a_);
+      EXPECT_EQ(submit(b_), 0);
+    });
+    OK(cudaDeviceSynchronize());
+  }
+};
+
+TEST_F(WorkOfLibraries, S74_ACollectivesStreamsAreNoReason) {
+  Worker worker;
+  HaveItWork(&worker, FAKE_NCCL);
+  const Tally tally("transfer");
+  CopyBehindWork();
+  DECIDED(tally, "sync.skipped", 1);
+  OK(cudaDeviceSynchronize());
+}
+
+TEST_F(WorkOfLibraries, S74_AnyOtherLibrarysAre) {
+  Worker worker;
+  HaveItWork(&worker, FAKE_MAPPER);
+  const Tally tally("transfer");
+  CopyBehindWork();
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "sync.kept.threads", 1);
+}
+#endif
 
 TEST_F(OwnWork, S65_TheThreadsOwnOtherStreams) {
   FillOn(b_);

@@ -177,9 +177,11 @@ TEST_F(NewerQuestions, S63_AnEventBehindTheWorkOfAllStreams) {
 
 TEST_F(NewerQuestions, S13all_AGraphThatIsCapturedAgain) {
   cudaGraph_t graph = nullptr;
-  OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
-  OK(LaunchFill(other_, 1, 1, b_));
-  OK(cudaStreamEndCapture(b_, &graph));
+  OnAnotherThread([this, &graph] {
+    OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));
+    OK(LaunchFill(other_, 1, 1, b_));
+    OK(cudaStreamEndCapture(b_, &graph));
+  });
   AnotherDefersOn(a_);
   OK(cudaStreamBeginRecaptureToGraph(b_, cudaStreamCaptureModeRelaxed, graph, nullptr));
   EXPECT_EQ(Pending(a_), 0);
