@@ -37,14 +37,20 @@ CUresult FenceRef::Wait() const {
   return result;
 }
 
+CUresult FenceRef::Synchronize() const {
+  if (fence_->pool->IsAbandoned(fence_->context)) return CUDA_SUCCESS;
+  const OwnWork own;
+  return fence_->pool->driver().cuEventSynchronize(fence_->event);
+}
+
 bool FenceRef::WaitAtMost(std::chrono::nanoseconds limit) const {
   constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::microseconds(500);
   const auto end = std::chrono::steady_clock::now() + limit;
   for (std::chrono::nanoseconds sleep = std::chrono::microseconds(10);; sleep = std::min(2 * sleep, kLongestSleep)) {
     // Read before the question: a thread that did not run for longer than that looks once more.
     const bool last = std::chrono::steady_clock::now() >= end;
-    if (Done()) return true;
-    if (last) return false;
+    const CUresult answer = Ask();
+    if (answer != CUDA_ERROR_NOT_READY || last) return answer == CUDA_SUCCESS;
     std::this_thread::sleep_for(sleep);
     t_waited_until_ns = NowNs();
   }

@@ -63,8 +63,11 @@ class FenceRef {
   bool KnownDone() const { return fence_->done.load(std::memory_order_acquire); }
   // Returns when it has, or with the driver's error.
   CUresult Wait() const;
-  // The same, but for at most so long: then whether it has passed. The driver has no wait with an end, so it is asked
-  // again and again, and the thread sleeps in between.
+  // The same, and the driver does it even where the answer is known: a synchronization writes out what device code has
+  // printed (Programming Guide, Formatted Output).
+  CUresult Synchronize() const;
+  // Wait(), but for at most so long: then whether it has passed. The driver has no wait with an end, so it is asked
+  // again and again, and the thread sleeps in between. An error of the driver's ends it.
   bool WaitAtMost(std::chrono::nanoseconds limit) const;
   bool Is(const Fence* fence) const { return fence_ == fence; }
 

@@ -80,6 +80,8 @@ class Ledger {
     // A wait that the calling thread had skipped was seen to be due still. `time_ns`: for at least so long the thread
     // has gone on, in no wait of slipstream's, while that or another one was; no moment is told twice. Null: as above.
     void (*ran_on)(uint64_t time_ns) = nullptr;
+    // For the first time in the process a thread has deferred a wait. Null: nobody cares.
+    void (*defers)() = nullptr;
     // What a user should know of this process, said once. Null: nobody listens.
     void (*explain)(const char* key, const char* text) = nullptr;
   };
@@ -237,6 +239,10 @@ class Ledger {
   void Settle(Before what);
   // Before what shows it to another process, or ends it: what every thread has deferred.
   void SettleForAll(Before what);
+  // The calling thread ends the process by exit(). Without slipstream it would have waited before it came there for
+  // what it has deferred, and what kernels had printed would have been written out by that. At most 30 s for each wait.
+  // What the driver says of that work: CUDA_SUCCESS too where it is not done by then.
+  CUresult SettleAtExit();
   // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been
   // handed over by the thread that has deferred them: all threads' debts are settled.
   void BeforeFree();
@@ -284,6 +290,9 @@ class Ledger {
   bool UsesSystemMemory() const { return system_memory_.load(std::memory_order_acquire); }
   // The program uses managed memory, or memory of the host through a device address (S11).
   void UsesMappedMemory() { mapped_.store(true, std::memory_order_release); }
+  // The program's kernels print, and what they print is written out by synchronizations (S79).
+  void KernelsPrint() { kernels_print_.store(true, std::memory_order_release); }
+  bool DoKernelsPrint() const { return kernels_print_.load(std::memory_order_acquire) && !Broken(Mutant::kS79); }
   bool MemoryIsMapped() const { return mapped_.load(std::memory_order_acquire); }
   // Memory is shared with other processes (S22).
   void SharesMemory() { shared_.store(true, std::memory_order_release); }
@@ -430,10 +439,13 @@ class Ledger {
   GraphWatch graphs_;
   EventMarks marks_;
   RunAhead run_ahead_;
+  std::atomic<Fence*> last_deferred_{nullptr};  // of the wait that any thread deferred last
+  std::atomic<bool> has_deferred_{false};
   ThreadWork thread_work_;
   RegisteredRanges registered_;
   std::atomic<uint64_t> pinned_life_{1};
   std::atomic<bool> mapped_{false};
+  std::atomic<bool> kernels_print_{false};
   std::atomic<bool> shared_{false};
   std::atomic<bool> shared_work_{false};
   std::atomic<bool> system_memory_{false};

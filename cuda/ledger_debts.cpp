@@ -84,6 +84,8 @@ void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark
   }
   if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
+  const FenceRef last(last_deferred_.exchange(FenceRef(fence).Release(), std::memory_order_acq_rel));
+  if (!last && options_.defers != nullptr && !has_deferred_.exchange(true)) options_.defers();
   *place = {stream, FenceRef(fence).Release(), mark, NowNs()};
 }
 
@@ -144,6 +146,22 @@ void Ledger::SettleForAll(Before what) {
     const InContext ours(driver_, first_.context);
     for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) (void)WaitCountedAtMost(wait.fence, what);
   });
+}
+
+CUresult Ledger::SettleAtExit() {
+  if (!Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
+  OfThread& thread = Mine();
+  while (thread.deferred_count != 0) {
+    const FenceRef fence(std::exchange(thread.deferred[--thread.deferred_count], {}).fence);
+    if (fence.WaitAtMost(kLongestWaitForAnother)) continue;
+    const CUresult answer = fence.Ask();
+    return answer == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : answer;
+  }
+  // Debts that were found to be paid were not waited for, so that nothing was written out.
+  // A thread of the driver's, which has never submitted anything, may make no call.
+  if (thread.work.slot == nullptr) return CUDA_SUCCESS;
+  const FenceRef last(last_deferred_.exchange(nullptr, std::memory_order_acq_rel));
+  return last && last.Done() ? last.Synchronize() : CUDA_SUCCESS;
 }
 
 void Ledger::BeforeFree() {

@@ -69,6 +69,7 @@ namespace slipstream {
   ROW(kS71, "S71", "work that is submitted by the driver's functions ends no claim to a synchronization")       \
   ROW(kS73, "S73", "memory is given back by calls that wait for the device")                                    \
   ROW(kS74, "S74", "a thread that shares the stream may be held back on its others")                            \
+  ROW(kS79, "S79", "what a program ends without having waited for is not waited for")                           \
   ROW(kS72, "S72", "what another preloaded library wraps is not looked at")                                     \
   ROW(kAsleepSoon, "AsleepSoon", "none is broken: effects on host memory are soon not recorded any more")       \
   ROW(kR1, "R1", "a policy rule's `promote` is not looked at")                                                  \

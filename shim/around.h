@@ -6,6 +6,7 @@
 // Threading: any thread.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -403,6 +404,18 @@ struct UsesMappedMemory : Row {
     Engines::OtherCall();
     if (OrderIsTheProgramsCare()) engines.ledger.UsesMappedMemory();
     return real(arguments...);
+  }
+};
+
+// Who sizes the buffer that printf in device code fills has kernels that print.
+template <bool kPerThread>
+struct SetsLimit : Row {
+  template <typename Real, typename Limit>
+  static cudaError_t Call(const Engines& engines, Real real, Limit limit, size_t value) {
+    static_assert(int{cudaLimitPrintfFifoSize} == int{CU_LIMIT_PRINTF_FIFO_SIZE});
+    Engines::OtherCall();
+    if (static_cast<int>(limit) == cudaLimitPrintfFifoSize && OrderIsTheProgramsCare()) engines.ledger.KernelsPrint();
+    return real(limit, value);
   }
 };
 

@@ -404,6 +404,7 @@ AROUND(cuDestroyExternalSemaphore, SharesWork)
 AROUND_PTSZ(cuSignalExternalSemaphoresAsync, SharesWork)
 AROUND_PTSZ(cuWaitExternalSemaphoresAsync, SharesWork)
 
+AROUND(cuCtxSetLimit, SetsLimit)
 AROUND(cuDevicePrimaryCtxRetain, RetainsContext)
 AROUND(cuDevicePrimaryCtxRelease_v1, ReleasesContext)
 AROUND(cuDevicePrimaryCtxRelease_v2, ReleasesContext)

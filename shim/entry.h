@@ -30,8 +30,6 @@ namespace slipstream::shim {
 
 // How deep the calling thread is in hooked calls: a tool that is called from inside one (NVTX, CUPTI, another preload)
 // may call CUDA itself; that call is passed on and not counted.
-[[gnu::visibility("hidden")]] extern constinit thread_local uint32_t t_depth;
-
 class Reentry {
  public:
   Reentry() { ++t_depth; }

@@ -51,6 +51,9 @@ struct alignas(kGatePageBytes) GatePage {
 
 [[gnu::visibility("hidden")]] extern GatePage g_gate_page;  // hidden: reached without the GOT
 
+// How many calls the thread is inside of, of those that are more than passed on.
+[[gnu::visibility("hidden")]] extern constinit thread_local uint32_t t_depth;
+
 inline Gate& TheGate() { return g_gate_page.gate; }
 
 // Asks the kernel, or failing that the C library, to empty the page in forked children. Once a process.

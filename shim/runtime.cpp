@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
@@ -227,6 +228,43 @@ void StopEngines() {
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
 
+// Whether it says that device work has failed, and not that the driver would rather not answer.
+bool IsDeviceFault(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE:
+    case CUDA_ERROR_ILLEGAL_ADDRESS:
+    case CUDA_ERROR_LAUNCH_TIMEOUT:
+    case CUDA_ERROR_ASSERT:
+    case CUDA_ERROR_HARDWARE_STACK_ERROR:
+    case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+    case CUDA_ERROR_MISALIGNED_ADDRESS:
+    case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+    case CUDA_ERROR_INVALID_PC:
+    case CUDA_ERROR_LAUNCH_FAILED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// exit() or a return from main; the driver, which the first deferred wait came after, is still whole (S79). A program
+// that ends with another status has been told.
+void SettleAtExit(int status, void*) {
+  if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  // A signal handler ends the process from inside the driver, which may hold a lock.
+  if (t_depth != 0) return;
+  const CUresult result = g_ledger.load(std::memory_order_acquire)->SettleAtExit();
+  if (status != 0 || !IsDeviceFault(result)) return;
+  std::array<char, 256> line;
+  (void)std::snprintf(line.data(), line.size(),
+                      "device work in front of this program's last blocking copy failed with error %d, and no call of "
+                      "CUDA was left to return it; with transfer.skip_synchronize = false that copy returns it",
+                      static_cast<int>(result));
+  policy::LogOnceToStderr(line.data());
+}
+void WillOweAtExit() { (void)on_exit(SettleAtExit, nullptr); }
+
 // The process is exiting, and the NVTX tool's own exit handlers have not run: they were there first.
 void StopNvtx() {
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
@@ -273,6 +311,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
                                        .heeds_transports = !policy.transfer.skip_with_rdma,
                                        .settled = CountSettled,
                                        .ran_on = CountRanOn,
+                                       .defers = WillOweAtExit,
                                        .explain = Explain});
   if (ledger == nullptr) return 0;
   g_ledger.store(ledger, std::memory_order_seq_cst);

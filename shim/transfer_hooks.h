@@ -150,6 +150,7 @@ AROUND_PTSZ(cudaWaitExternalSemaphoresAsync, SharesWork)
 AROUND_PTSZ(cudaWaitExternalSemaphoresAsync_v2, SharesWork)
 
 AROUND(cudaSetDevice, SetsDevice)
+AROUND(cudaDeviceSetLimit, SetsLimit)
 AROUND(cudaGreenCtxCreate, MakesContext)
 AROUND(cudaExecutionCtxDestroy, Frees)
 AROUND(cudaDeviceReset, ResetsDevice)

@@ -108,6 +108,8 @@ namespace slipstream::transfer {
   ROW(kSyncKeptMapped, "sync.kept.mapped", kSynchronize,                                                               \
       "synchronizations kept: the program uses managed or mapped host memory",                                         \
       "with managed or mapped host memory in use")                                                                     \
+  ROW(kSyncKeptPrintf, "sync.kept.printf", kSynchronize, "synchronizations kept: the program's kernels print",         \
+      "with kernels that print")                                                                                       \
   ROW(kSyncKeptShared, "sync.kept.shared", kSynchronize,                                                               \
       "synchronizations kept: memory is shared with other processes or devices",                                       \
       "with memory shared between processes or devices")                                                               \

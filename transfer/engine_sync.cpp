@@ -22,6 +22,7 @@ Decision Engine::WhyNotSkip(const Candidate& candidate, std::vector<cuda::FenceR
   ledger_.NextTurn();
   if (ledger_.OthersHaveTheirOwn(candidate.stream.handle)) return Decision::kSyncKeptThreads;
   if (ledger_.MemoryIsMapped() && !Broken(Mutant::kS11)) return Decision::kSyncKeptMapped;
+  if (ledger_.DoKernelsPrint()) return Decision::kSyncKeptPrintf;
   if (!Broken(Mutant::kS22)) {
     if (ledger_.MemoryIsShared() || candidate.destination_may_be_shared) return Decision::kSyncKeptShared;
     const bool transport = ledger_.TransportFound(candidate.small ? kSmallLookNs : kTransportLookNs,

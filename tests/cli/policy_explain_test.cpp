@@ -97,6 +97,7 @@ constexpr std::string_view kKeptConditions =
     "  transfer.sync.kept.capture      a stream is being captured\n"
     "  transfer.sync.kept.contexts     more than one device context\n"
     "  transfer.sync.kept.mapped       the program uses managed or mapped host memory\n"
+    "  transfer.sync.kept.printf       the program's kernels print\n"
     "  transfer.sync.kept.shared       memory is shared with other processes or devices\n"
     "  transfer.sync.kept.rdma         a transport may read the memory\n"
     "  transfer.sync.kept.threads      another thread has work of its own on another stream\n"

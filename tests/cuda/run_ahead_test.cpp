@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "tests/cuda/played_driver.h"
@@ -152,6 +153,15 @@ TEST_F(RunAheadTest, AWaitWithAnEnd) {
   Pass(fence);
   EXPECT_TRUE(fence.WaitAtMost(std::chrono::nanoseconds(0)));
   EXPECT_TRUE(fence.KnownDone());
+}
+
+// A context that has failed answers the same for ever.
+TEST_F(RunAheadTest, AnErrorEndsSuchAWait) {
+  const FenceRef fence = Defer(a_);
+  auto* const query = std::exchange(
+      parts_.driver.cuEventQuery, +[](CUevent) { return CUDA_ERROR_ILLEGAL_ADDRESS; });
+  EXPECT_FALSE(fence.WaitAtMost(std::chrono::hours(1)));
+  parts_.driver.cuEventQuery = query;
 }
 
 // The events are gone with their context: to ask about one would be a use after its end.

@@ -47,6 +47,9 @@ int simRegisterVariable(const void* symbol, const char* name, size_t bytes);
 void* simDevicePointer(const void* pointer, size_t bytes);
 // A fault of the running kernel: its context answers `error` (a sticky one, 700 say) from then on.
 void simFault(const simLaunch* launch, int error);
+// What printf in device code does: the text stays in a buffer of the device's until the host launches or waits, and is
+// written to stdout then. What is there when the process ends is lost (Programming Guide, Formatted Output).
+void simPrint(const simLaunch* launch, const char* text);
 
 // Enqueues a registered kernel without crossing any exported cu* or cuda* function, as a library with its own static
 // cudart does. `stream` is a cudaStream_t (NULL: the legacy stream of the current context).

@@ -121,6 +121,10 @@ print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """,
 }
 
+# They stop every thread where it is, the one that writes the trace too: its last chunk may be cut, and the report says so.
+AT_ONCE = {"os_exit", "os_abort", "sigterm"}
+PARTIAL = 3
+
 
 class Ends(unittest.TestCase):
     def setUp(self):
@@ -148,8 +152,9 @@ class Ends(unittest.TestCase):
         runs = list(self.place.glob("slipstream-trace-*"))
         self.assertEqual(len(runs), 1)
         report = subprocess.run([SLIPSTREAM, "report", str(runs[0]), "--json"], env=self.variables, capture_output=True, text=True, check=False)
-        self.assertEqual(report.returncode, 0, report.stderr)
-        json.loads(report.stdout)
+        said = json.loads(report.stdout)
+        self.assertIn(report.returncode, (0, PARTIAL) if name in AT_ONCE else (0,), report.stderr)
+        self.assertEqual(report.returncode == PARTIAL, said["partial"], said)
         for path in runs[0].iterdir():
             path.unlink()
         runs[0].rmdir()

@@ -213,6 +213,7 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
       std::vector<OpPtr> before;
       StreamDependencies(stream, &before);
       RunUntilDone(world, lock, before);
+      WriteOutPrinted(world);
       SIM_TRY(stream->context->sticky)
     }
     // The program's memory may fault; not with the lock held.
@@ -248,6 +249,7 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
   }
   if (wait || SynchronousByAttribute(world, request.src) || SynchronousByAttribute(world, request.dst)) {
     RunUntilDone(world, lock, {op});
+    if (blocking) WriteOutPrinted(world);
     return stream->context->sticky;
   }
   return CUDA_SUCCESS;

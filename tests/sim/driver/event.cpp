@@ -122,6 +122,7 @@ SIM_DRIVER(cuEventSynchronize, 2000, cuEventSynchronize, (CUevent hEvent), (hEve
     return owner->sticky;
   }
   RunUntilDone(world, lock, {event->recorded});
+  WriteOutPrinted(world);
   ReportWaited(SIM_WAIT_EVENT, start_ns, owner, nullptr, event);
   return owner->sticky;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdio>
 #include <cstring>
 
 #include "tests/sim/driver/use_context.h"
@@ -120,8 +121,15 @@ Work MakeHostWork(CUhostFn function, void* user_data) {
 
 using namespace simcuda;
 
+void simcuda::WriteOutPrinted(World& world) {
+  if (world.printed.empty()) return;
+  (void)std::fwrite(world.printed.data(), 1, world.printed.size(), stdout);
+  world.printed.clear();
+}
+
 static CUresult Launch(CUfunction f, const simLaunch& shape, CUstream hStream, void** args, void** extra) {
   SIM_USE_STREAM(hStream)
+  WriteOutPrinted(world);
   Kernel* kernel = nullptr;
   SIM_TRY(UseKernel(world, f, &kernel))
   Work work;
@@ -347,6 +355,12 @@ SIM_EXPORT void simFault(const simLaunch* launch, int error) {
   World& world = TheWorld();
   Lock lock(world.mutex);
   Fault(static_cast<Op*>(launch->operation)->context, static_cast<CUresult>(error));
+}
+
+SIM_EXPORT void simPrint(const simLaunch*, const char* text) {
+  World& world = TheWorld();
+  Lock lock(world.mutex);
+  world.printed += text;
 }
 
 SIM_EXPORT uint64_t simKernelCount(void) {

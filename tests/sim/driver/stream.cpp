@@ -115,6 +115,7 @@ SIM_DRIVER_PT(cuStreamSynchronize, 2000, cuStreamSynchronize, _ptsz, (CUstream h
   SIM_TRY(CheckNotCapturing(world, stream))
   SIM_TRY(CheckUnsafeCall(world))
   RunUntilDone(world, lock, WorkOf(stream));
+  WriteOutPrinted(world);
   ReportWaited(SIM_WAIT_STREAM, start_ns, stream->context, stream.get(), nullptr);
   return stream->context->sticky;
 }
@@ -186,6 +187,7 @@ SIM_DRIVER(cuCtxSynchronize, 2000, cuCtxSynchronize, (void), ()) {
   SIM_USE_CONTEXT()
   SIM_TRY(CheckContextNotCapturing(world, context))
   RunUntilDone(world, lock, PendingOf(world, context));
+  WriteOutPrinted(world);
   ReportWaited(SIM_WAIT_CONTEXT, start_ns, context, nullptr, nullptr);
   return context->sticky;
 }

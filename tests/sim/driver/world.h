@@ -267,6 +267,7 @@ struct World {
   uint64_t next_serial = 1;
   uint64_t next_id = 1;
   uint64_t kernels_submitted = 0;
+  std::string printed;  // by kernels, and not yet written out
   uint64_t random_state = 1;
   uint64_t clock_ns = 0;  // adversarial mode: the host's clock, which only submissions and waits advance
   std::atomic<bool> forked{false};
@@ -309,6 +310,10 @@ int AttributeOf(const Device& device, CUdevice_attribute attribute);
 Context* NewContext(World& world, Device& device, bool primary, unsigned flags);
 // Waits for its work, frees what it owns. Lets the lock go while it waits.
 void DestroyContext(World& world, Lock& lock, Context* context);
+
+// ---- launch.cpp
+// To stdout goes what kernels have printed. The mutex is held.
+void WriteOutPrinted(World& world);
 
 // ---- stream.cpp
 // Handle -> stream: NULL is the legacy or (entered by a _ptsz name) per-thread stream of the current context.
