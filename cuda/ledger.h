@@ -371,6 +371,9 @@ class Ledger {
     uint64_t id = 0;  // 0: none yet
     Deferred deferred[kMaxDeferred];
     size_t deferred_count = 0;
+    // Of the last wait that was deferred, until a call of the program's synchronizes: what kernels had printed in front
+    // of it has not been written out. Null: nothing is owed in that respect.
+    Fence* unwritten = nullptr;
     uint64_t told_until_ns = 0;  // of the time in which it went on
     PinnedPages pinned;
     ThreadWork::Mine work = {};
@@ -439,7 +442,6 @@ class Ledger {
   GraphWatch graphs_;
   EventMarks marks_;
   RunAhead run_ahead_;
-  std::atomic<Fence*> last_deferred_{nullptr};  // of the wait that any thread deferred last
   std::atomic<bool> has_deferred_{false};
   ThreadWork thread_work_;
   RegisteredRanges registered_;

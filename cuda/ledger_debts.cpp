@@ -84,8 +84,8 @@ void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark
   }
   if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
-  const FenceRef last(last_deferred_.exchange(FenceRef(fence).Release(), std::memory_order_acq_rel));
-  if (!last && options_.defers != nullptr && !has_deferred_.exchange(true)) options_.defers();
+  const FenceRef before(std::exchange(thread.unwritten, FenceRef(fence).Release()));
+  if (!before && options_.defers != nullptr && !has_deferred_.exchange(true)) options_.defers();
   *place = {stream, FenceRef(fence).Release(), mark, NowNs()};
 }
 
@@ -128,8 +128,9 @@ void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
 
 void Ledger::Settle(Before what) {
   OfThread& thread = Mine();
-  if (thread.deferred_count == 0 || !Alive()) return;
   const bool synchronizes = what == Before::kSynchronization || what == Before::kCopy;
+  if (synchronizes && thread.unwritten != nullptr) const FenceRef written(std::exchange(thread.unwritten, nullptr));
+  if (thread.deferred_count == 0 || !Alive()) return;
   if (!synchronizes && Broken(Mutant::kS13Free)) return;
   const RelaxedCapture relaxed(driver_);
   SettleWhat(thread, what, 0);
@@ -149,19 +150,16 @@ void Ledger::SettleForAll(Before what) {
 }
 
 CUresult Ledger::SettleAtExit() {
-  if (!Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
   OfThread& thread = Mine();
+  const FenceRef last(std::exchange(thread.unwritten, nullptr));
+  if (!last || !Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
   while (thread.deferred_count != 0) {
     const FenceRef fence(std::exchange(thread.deferred[--thread.deferred_count], {}).fence);
     if (fence.WaitAtMost(kLongestWaitForAnother)) continue;
     const CUresult answer = fence.Ask();
     return answer == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : answer;
   }
-  // Debts that were found to be paid were not waited for, so that nothing was written out.
-  // A thread of the driver's, which has never submitted anything, may make no call.
-  if (thread.work.slot == nullptr) return CUDA_SUCCESS;
-  const FenceRef last(last_deferred_.exchange(nullptr, std::memory_order_acq_rel));
-  return last && last.Done() ? last.Synchronize() : CUDA_SUCCESS;
+  return last.Synchronize();
 }
 
 void Ledger::BeforeFree() {
@@ -171,7 +169,10 @@ void Ledger::BeforeFree() {
 
 void Ledger::BeforeCopyTo(const void* destination) {
   if (!Defers() || !Alive()) return;
-  if (KindOf(driver_, destination) == MemoryKind::kPageable) Settle(Before::kCopy);
+  if (KindOf(driver_, destination) != MemoryKind::kPageable) return;
+  Fence* const unwritten = std::exchange(Mine().unwritten, nullptr);  // such a copy writes nothing out
+  Settle(Before::kCopy);
+  Mine().unwritten = unwritten;
 }
 
 // ---- questions that would show them
@@ -272,6 +273,7 @@ void Ledger::ThreadEnds(void* argument) {
   OfThread& thread = Mine();
   if (getpid() != ledger->process_) return;
   ledger->thread_work_.Leave(thread.work);
+  const FenceRef unwritten(std::exchange(thread.unwritten, nullptr));
   if (!ledger->Alive()) return;
   ledger->OrTurnOff([&] {
     LastSettlement settlement(ledger);

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "shim/caller.h"
+#include "shim/device_code.h"
 #include "shim/engines.h"
 #include "shim/resolver.h"
 #include "tracer/base/hook_id.h"
@@ -416,6 +417,30 @@ struct SetsLimit : Row {
     Engines::OtherCall();
     if (static_cast<int>(limit) == cudaLimitPrintfFifoSize && OrderIsTheProgramsCare()) engines.ledger.KernelsPrint();
     return real(limit, value);
+  }
+};
+
+// The program's own code: not what a library brings for itself.
+template <bool kPerThread>
+struct LoadsCode : Row {
+  template <typename Real, typename Handle, typename... Arguments>
+  static cudaError_t Call(const Engines& engines, Real real, Handle* loaded, const void* image,
+                          Arguments... arguments) {
+    Engines::OtherCall();
+    const cudaError_t result = real(loaded, image, arguments...);
+    if (result == cudaSuccess && OrderIsTheProgramsCare() && CallsPrintf(image)) engines.ledger.KernelsPrint();
+    return result;
+  }
+};
+
+// Code, textures and surfaces: a kernel that is still at it may be any thread's.
+template <bool kPerThread>
+struct EndsWhatKernelsUse : Row {
+  template <typename Real, typename Handle>
+  static cudaError_t Call(const Engines& engines, Real real, Handle handle) {
+    Engines::OtherCall();
+    engines.SettleForAll(Before::kFree);
+    return real(handle);
   }
 };
 

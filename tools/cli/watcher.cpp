@@ -58,9 +58,11 @@ void TakeOwnName() {
   std::memcpy(g_arguments, kName, std::min(sizeof(kName), g_argument_bytes) - 1);
 }
 
+// The last of the process's descriptors, which KeepOnly closes, is the one that StartWatcher waits for: the command
+// does not begin before the watcher has nothing of its any more.
 [[noreturn]] void Watch(const std::string& directory, int root, int lock) {
   TakeOwnName();
-  if (!KeepOnly(root, lock) || chdir("/") != 0) _exit(1);
+  if (chdir("/") != 0 || !KeepOnly(root, lock)) _exit(1);
   pollfd ended = {.fd = kRoot, .events = POLLIN, .revents = 0};
   while (poll(&ended, 1, -1) < 0 && errno == EINTR) {
   }
@@ -88,10 +90,7 @@ class UnseenChildren {
 [[noreturn]] void Detach(const std::string& directory, int root, int lock, int report) {
   setsid();
   const pid_t watcher = fork();
-  if (watcher == 0) {
-    close(report);
-    Watch(directory, root, lock);
-  }
+  if (watcher == 0) Watch(directory, root, lock);
   const int error = watcher < 0 ? errno : 0;
   if (error != 0) [[maybe_unused]]
     const ssize_t written = write(report, &error, sizeof(error));

@@ -14,6 +14,8 @@ class SystemMemory : public Cold {
     ASSERT_NO_FATAL_FAILURE(Prepare());
   }
   void SetUp() override {}
+  // Before the source is gone.
+  void TearDown() override { OK(cudaDeviceSynchronize()); }
 };
 
 // Copies read ordinary memory when they get there, so a kernel may still write it.

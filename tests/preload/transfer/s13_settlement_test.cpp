@@ -150,6 +150,18 @@ TEST_F(Settlement, S13free_ACapture) {
   cudaGraph_t graph = nullptr;
   OK(cudaStreamEndCapture(b_, &graph));
 }
+// A kernel in front of the copy may still use them.
+TEST_F(Settlement, S13free_ATexture) {
+  SettledBy("sync.settled.free", [] { return cudaDestroyTextureObject(0x100); });
+}
+TEST_F(Settlement, S13free_ASurface) {
+  SettledBy("sync.settled.free", [] { return cudaDestroySurfaceObject(0x100); });
+}
+TEST_F(Settlement, S13free_ALibraryOfCode) {
+  cudaLibrary_t library = nullptr;
+  OK(cudaLibraryLoadData(&library, ".version 8.0", nullptr, nullptr, 0, nullptr, nullptr, 0));
+  SettledBy("sync.settled.free", [library] { return cudaLibraryUnload(library); });
+}
 TEST_F(Settlement, S13free_AProfilersStop) {
   SettledBy("sync.settled.profiler", [] { return cudaProfilerStop(); });
 }

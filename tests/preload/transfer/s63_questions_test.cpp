@@ -150,6 +150,12 @@ TEST_F(Questions, S13all_ExportedMemory) {
   DECIDED(tally, "sync.settled.share", 1);
 }
 
+TEST_F(Questions, S13all_ATexture) {
+  AnotherDefersOn(a_);
+  OK(cudaDestroyTextureObject(0x100));
+  EXPECT_EQ(Pending(a_), 0);
+}
+
 TEST_F(Questions, S13all_ACapture) {
   AnotherDefersOn(a_);
   OK(cudaStreamBeginCapture(b_, cudaStreamCaptureModeRelaxed));

@@ -85,6 +85,29 @@ TEST_F(Doors, S70_AnEventThatTheDriverRecorded) {
   }
 }
 
+// ---- what a kernel in front of the copy may still use
+
+TEST_F(Doors, S70_ATexture) {
+  SettledBy<CUresult(CUtexObject)>(DOORS_TO(cuTexObjectDestroy), [](const auto& end) { return end(0x100); });
+}
+TEST_F(Doors, S70_ASurface) {
+  SettledBy<CUresult(CUsurfObject)>(DOORS_TO(cuSurfObjectDestroy), [](const auto& end) { return end(0x100); });
+}
+TEST_F(Doors, S70_AModule) {
+  SettledBy<CUresult(CUmodule)>(DOORS_TO(cuModuleUnload), [](const auto& end) {
+    CUmodule module = nullptr;
+    EXPECT_EQ(cuModuleLoadData(&module, ".version 8.0"), CUDA_SUCCESS);
+    return end(module);
+  });
+}
+TEST_F(Doors, S70_ALibraryOfCode) {
+  SettledBy<CUresult(CUlibrary)>(DOORS_TO(cuLibraryUnload), [](const auto& end) {
+    CUlibrary library = nullptr;
+    EXPECT_EQ(cuLibraryLoadData(&library, ".version 8.0", nullptr, nullptr, 0, nullptr, nullptr, 0), CUDA_SUCCESS);
+    return end(library);
+  });
+}
+
 // ---- synchronizations
 
 TEST_F(Doors, S70_AnotherStreamsSynchronization) {

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "tests/preload/rules/doors.h"
 #include "tests/preload/transfer/rule_test.h"
 
 namespace rules {
@@ -143,6 +145,63 @@ TEST_F(Unkept, S79_WhoSizesTheBufferOfPrintfPrints) {
   Backlog(a_);
   CopyAndSynchronize(a_, kLarge);
   EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "sync.kept.printf", 1);
+}
+
+constexpr const char* kPrints = ".version 8.0\n.extern .func (.param .b32 func_retval0) vprintf\n";
+constexpr const char* kPrintsNothing = ".version 8.0\n.visible .entry kernel()\n";
+
+class Loaded : public Unkept {
+ protected:
+  // After a load by each door, if it is the program that printed code is of.
+  template <typename Function, typename Call>
+  void KeptAfter(const std::vector<Door<Function>>& doors, const Call& load) {
+    for (const Door<Function>& door : doors) {
+      SCOPED_TRACE(door.how);
+      EXPECT_EQ(load(door, kPrintsNothing), CUDA_SUCCESS);
+    }
+    const Tally tally("transfer");
+    CopyAndSynchronize(a_, kLarge);
+    DECIDED(tally, "sync.skipped", 1);
+    OK(cudaDeviceSynchronize());
+    // Once for all: the last door.
+    EXPECT_EQ(load(doors.back(), kPrints), CUDA_SUCCESS);
+    Backlog(a_);
+    CopyAndSynchronize(a_, kLarge);
+    EXPECT_EQ(Pending(a_), 0);
+    DECIDED(tally, "sync.kept.printf", 1);
+  }
+};
+
+TEST_F(Loaded, S79_AModule) {
+  KeptAfter(DOORS_TO(cuModuleLoadData), [](const auto& door, const char* image) {
+    CUmodule module = nullptr;
+    return door(&module, image);
+  });
+}
+TEST_F(Loaded, S79_AModuleWithOptions) {
+  KeptAfter(DOORS_TO(cuModuleLoadDataEx), [](const auto& door, const char* image) {
+    CUmodule module = nullptr;
+    return door(&module, image, 0U, nullptr, nullptr);
+  });
+}
+TEST_F(Loaded, S79_AFatBinary) {
+  KeptAfter(DOORS_TO(cuModuleLoadFatBinary), [](const auto& door, const char* image) {
+    CUmodule module = nullptr;
+    return door(&module, image);
+  });
+}
+TEST_F(Loaded, S79_ALibrary) {
+  KeptAfter(DOORS_TO(cuLibraryLoadData), [](const auto& door, const char* image) {
+    CUlibrary library = nullptr;
+    return door(&library, image, nullptr, nullptr, 0U, nullptr, nullptr, 0U);
+  });
+}
+TEST_F(Loaded, S79_ALibraryOfTheRuntimes) {
+  cudaLibrary_t library = nullptr;
+  OK(cudaLibraryLoadData(&library, kPrints, nullptr, nullptr, 0, nullptr, nullptr, 0));
+  const Tally tally("transfer");
+  CopyAndSynchronize(a_, kLarge);
   DECIDED(tally, "sync.kept.printf", 1);
 }
 
