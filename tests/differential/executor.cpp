@@ -13,6 +13,7 @@
 #include <optional>
 #include <thread>
 
+#include "tests/differential/driver_calls.h"
 #include "tests/differential/kernels.h"
 #include "tests/differential/pattern.h"
 #include "tests/sim/simcuda.h"
@@ -136,6 +137,7 @@ struct Executor::Impl {
   cudaError_t Memory(const Op& op);
   cudaError_t StreamOrEvent(const Op& op);
   cudaError_t Copy(const Op& op);
+  cudaError_t Launch(const Op& op);
   cudaError_t HostFunction(const Op& op, size_t index);
   cudaError_t GraphCall(const Op& op);
   cudaError_t Bad(const Op& op);
@@ -302,8 +304,7 @@ Observation Executor::Impl::Do(const Op& op, size_t index) {
       break;
     case Kind::kKernel:
     case Kind::kUnseenKernel:
-      seen.status =
-          LaunchKernel(op.flavor, op.kind == Kind::kUnseenKernel, Dst(op), Src(op), op.bytes, op.value, StreamOf(op));
+      seen.status = Launch(op);
       break;
     case Kind::kHostFunction:
       seen.status = HostFunction(op, index);
@@ -394,16 +395,17 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
   };
   switch (op.kind) {
     case Kind::kMalloc:
-      status = cudaMalloc(&made, op.bytes);
+      status = op.door != kRuntime ? ByDriver(op, {.made = &made}) : cudaMalloc(&made, op.bytes);
       keep_device();
       return status;
     case Kind::kMallocAsync:
-      status = cudaMallocAsync(&made, op.bytes, StreamOf(op));
+      status = op.door != kRuntime ? ByDriver(op, {.stream = StreamOf(op), .made = &made})
+                                   : cudaMallocAsync(&made, op.bytes, StreamOf(op));
       keep(0);
       return status;
     case Kind::kPinned: {
       constexpr unsigned kFlags[] = {cudaHostAllocDefault, cudaHostAllocPortable, cudaHostAllocWriteCombined};
-      status = cudaHostAlloc(&made, op.bytes, kFlags[op.flavor]);
+      status = op.door != kRuntime ? ByDriver(op, {.made = &made}) : cudaHostAlloc(&made, op.bytes, kFlags[op.flavor]);
       keep(op.bytes);
       return status;
     }
@@ -420,23 +422,30 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
       }
       return status;
     case Kind::kFree:
-      status = cudaFree(buffer.address);
+      status = op.door != kRuntime ? ByDriver(op, {.dst = buffer.address}) : cudaFree(buffer.address);
       break;
     case Kind::kFreeAsync:
-      status = cudaFreeAsync(buffer.address, StreamOf(op));
+      status = op.door != kRuntime ? ByDriver(op, {.dst = buffer.address, .stream = StreamOf(op)})
+                                   : cudaFreeAsync(buffer.address, StreamOf(op));
       break;
     case Kind::kFreeHost:
-      status = cudaFreeHost(buffer.address);
+      status = op.door != kRuntime ? ByDriver(op, {.dst = buffer.address}) : cudaFreeHost(buffer.address);
       break;
     case Kind::kDrop:
       FreeHostMemory(buffer);
       break;
     case Kind::kRegister:
-      status = cudaHostRegister(buffer.address, buffer.bytes, cudaHostRegisterDefault);
+      if (op.door != kRuntime) {
+        Op whole = op;
+        whole.bytes = buffer.bytes;
+        status = ByDriver(whole, {.dst = buffer.address});
+      } else {
+        status = cudaHostRegister(buffer.address, buffer.bytes, cudaHostRegisterDefault);
+      }
       buffer.registered = status == cudaSuccess;
       return status;
     case Kind::kUnregister:
-      status = cudaHostUnregister(buffer.address);
+      status = op.door != kRuntime ? ByDriver(op, {.dst = buffer.address}) : cudaHostUnregister(buffer.address);
       buffer.registered = buffer.registered && status != cudaSuccess;
       return status;
     case Kind::kDevicePointer:
@@ -452,6 +461,13 @@ cudaError_t Executor::Impl::Memory(const Op& op) {
 cudaError_t Executor::Impl::StreamOrEvent(const Op& op) {
   cudaStream_t* const stream = At(&streams, op.stream);
   cudaEvent_t* const event = At(&events, op.event);
+  if (op.door != kRuntime) {
+    const cudaError_t status =
+        ByDriver(op, {.stream = StreamOf(op), .event = *event, .end_event = *At(&events, op.end_event)});
+    if (op.kind == Kind::kStreamDestroy) *stream = nullptr;
+    if (op.kind == Kind::kEventDestroy) *event = nullptr;
+    return status;
+  }
   switch (op.kind) {
     case Kind::kStreamCreate:
       return cudaStreamCreateWithFlags(stream, op.flavor == kBlocking ? cudaStreamDefault : cudaStreamNonBlocking);
@@ -489,6 +505,7 @@ cudaError_t Executor::Impl::StreamOrEvent(const Op& op) {
 }
 
 cudaError_t Executor::Impl::Copy(const Op& op) {
+  if (op.door != kRuntime) return ByDriver(op, {.dst = Dst(op), .src = Src(op), .stream = StreamOf(op)});
   switch (op.kind) {
     case Kind::kCopyAsync:
       return cudaMemcpyAsync(Dst(op), Src(op), op.bytes, kKinds[op.flavor], StreamOf(op));
@@ -506,10 +523,25 @@ cudaError_t Executor::Impl::Copy(const Op& op) {
   }
 }
 
+cudaError_t Executor::Impl::Launch(const Op& op) {
+  void* dst = Dst(op);
+  const void* src = Src(op);
+  if (op.door == kRuntime) {
+    return LaunchKernel(op.flavor, op.kind == Kind::kUnseenKernel, dst, src, op.bytes, op.value, StreamOf(op));
+  }
+  size_t bytes = op.bytes;
+  uint64_t value = op.value;
+  void* arguments[] = {&dst, &src, &bytes, &value};
+  return ByDriver(op, {.stream = StreamOf(op), .kernel = KernelOf(op.flavor), .arguments = arguments});
+}
+
 cudaError_t Executor::Impl::HostFunction(const Op& op, size_t index) {
   auto& mine = jobs[static_cast<size_t>(op.thread)];
   const bool write = op.flavor == kHostWrite || op.flavor == kCallbackWrite;
   mine.push_back({Dst(op), op.bytes, write, op.value, 0, index});
+  if (op.door != kRuntime) {
+    return ByDriver(op, {.stream = StreamOf(op), .function = &OnHostFunction, .user_data = &mine.back()});
+  }
   if (op.flavor == kHostRead || op.flavor == kHostWrite) {
     return cudaLaunchHostFunc(StreamOf(op), &OnHostFunction, &mine.back());
   }
@@ -534,6 +566,7 @@ cudaError_t Executor::Impl::GraphCall(const Op& op) {
       return cudaGraphExecUpdate(*exec, *graph, &info);
     }
     case Kind::kLaunch:
+      if (op.door != kRuntime) return ByDriver(op, {.stream = StreamOf(op), .exec = *exec});
       return cudaGraphLaunch(*exec, StreamOf(op));
     case Kind::kGraphDestroy: {
       const cudaError_t status = cudaGraphDestroy(*graph);
@@ -541,7 +574,7 @@ cudaError_t Executor::Impl::GraphCall(const Op& op) {
       return status;
     }
     default: {
-      const cudaError_t status = cudaGraphExecDestroy(*exec);
+      const cudaError_t status = op.door != kRuntime ? ByDriver(op, {.exec = *exec}) : cudaGraphExecDestroy(*exec);
       *exec = nullptr;
       return status;
     }

@@ -19,6 +19,7 @@ struct Profile {
   bool legacy = true;
   bool graphs = false;
   bool bad_calls = false;
+  int doors = 0;            // of a hundred calls that the driver has too, those that are made by it
   bool one_stream = false;  // all work is on one: of several threads, none has work of its own
 };
 
@@ -156,7 +157,15 @@ class Generator {
   }
 
   // ---- adding operations
-  bool Add(const Op& op) {
+  // The same call by another door, at times.
+  Op ByADoor(Op op) {
+    if (profile_.doors == 0 || op.door != kRuntime || !random_.Chance(profile_.doors)) return op;
+    if (op.kind == Kind::kCopy || op.kind == Kind::kCopyAsync) op.flavor = kDefault;
+    if (HasDriverCall(op)) op.door = static_cast<int>(random_.Of({kLinked, kLinked, kByName}));
+    return op;
+  }
+  bool Add(const Op& wanted) {
+    const Op op = ByADoor(wanted);
     if (model_.Apply(op) != Verdict::kFine) return false;
     program_.ops.push_back(op);
     ++made_;
@@ -164,7 +173,8 @@ class Generator {
   }
 
   // Adds it, behind whatever orders it.
-  bool AddOrdered(const Op& op) {
+  bool AddOrdered(const Op& wanted) {
+    const Op op = ByADoor(wanted);
     for (int tries = 0; tries < 5; ++tries) {
       const Verdict verdict = model_.Apply(op);
       if (verdict == Verdict::kFine) {
@@ -1066,6 +1076,7 @@ class Generator {
     profile_.one_stream = first_thread_ != last_thread_ && random_.Chance(50);
     profile_.legacy = program_.family != Family::kFree && !profile_.one_stream && random_.Chance(55);
     profile_.graphs = random_.Chance(35);
+    if (random_.Chance(40)) profile_.doors = random_.Chance(50) ? 15 : 50;
     profile_.bad_calls = !IsSeparate(program_.family) && random_.Chance(30);
   }
 

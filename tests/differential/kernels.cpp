@@ -57,10 +57,12 @@ void RegisterKernels() {
   simRegisterKernel(Address(&Move), "move", &MoveBody, kSizes, 4, 5000);
 }
 
+const void* KernelOf(int flavor) { return Address(kFunctions[flavor]); }
+
 cudaError_t LaunchKernel(int flavor, bool unseen, void* dst, const void* src, size_t bytes, uint64_t value,
                          cudaStream_t stream) {
   void* args[] = {&dst, &src, &bytes, &value};
-  const void* function = Address(kFunctions[flavor]);
+  const void* function = KernelOf(flavor);
   if (unseen) return static_cast<cudaError_t>(simLaunchUnseen(function, 1, 32, args, stream));
   return cudaLaunchKernel(function, dim3(1), dim3(32), args, 0, stream);
 }

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "tests/differential/generator.h"
 
 namespace differential {
@@ -166,6 +169,19 @@ TEST(Generator, EveryKindOfOperationIsMade) {
   for (size_t kind = 0; kind < seen.size(); ++kind) EXPECT_GE(seen[kind], 10U) << "kind " << kind;
 }
 
+TEST(Generator, EveryCallOfTheDriversIsMade) {
+  std::map<Kind, std::set<int>> seen;
+  std::set<Kind> had;
+  for (uint64_t seed = 1; seed <= 15000; ++seed) {
+    for (const Op& op : Generate(Family::kMain, seed).ops) {
+      if (HasDriverCall(op)) had.insert(op.kind);
+      seen[op.kind].insert(op.door);
+    }
+  }
+  for (const Kind kind : had) EXPECT_EQ(seen[kind].size(), 3U) << "kind " << static_cast<int>(kind);
+  EXPECT_EQ(had.size(), 26U);
+}
+
 TEST(Text, SaysWhichLineIsWrong) {
   std::vector<Program> programs;
   std::string problem;
@@ -175,6 +191,8 @@ TEST(Text, SaysWhichLineIsWrong) {
   EXPECT_FALSE(Parse("t0 device_sync\n", &programs, &problem));
   EXPECT_FALSE(Parse("program\nt0 sync stream=s99\n", &programs, &problem));
   EXPECT_FALSE(Parse("program\nt3 device_sync\n", &programs, &problem));
+  EXPECT_FALSE(Parse("program\nt0 device_sync by=magic\n", &programs, &problem));
+  EXPECT_FALSE(Parse("program\nt0 last_error by=driver\n", &programs, &problem)) << "the driver has none";
 }
 
 }  // namespace

@@ -84,6 +84,8 @@ const KindText& TextOf(Kind kind) { return kTexts[static_cast<size_t>(kind)]; }
 
 constexpr std::array<const char*, 4> kFamilies = {"main", "free", "managed", "devices"};
 
+constexpr std::array<const char*, 3> kDoors = {"", "driver", "name"};
+
 // The streams that no program makes.
 constexpr std::array<std::pair<int, const char*>, 3> kStreamWords = {
     {{kLegacyStream, "legacy"}, {kThreadStream, "thread"}, {kLegacyHandle, "legacy_handle"}}};
@@ -162,6 +164,11 @@ bool SetField(std::string_view key, std::string_view value, const KindText& text
   if (key == "dst_pitch") return ToNumber(value, &op->dst_pitch);
   if (key == "src_pitch") return ToNumber(value, &op->src_pitch);
   if (key == "value") return ToNumber(value, &op->value);
+  if (key == "by") {
+    const auto* const found = std::find(kDoors.begin() + 1, kDoors.end(), value);
+    op->door = static_cast<int>(found - kDoors.begin());
+    return found != kDoors.end();
+  }
   if (text.word == nullptr || key != text.word) return false;
   for (size_t i = 0; i < text.words.size(); ++i) {
     if (text.words[i] != nullptr && value == text.words[i]) {
@@ -203,7 +210,7 @@ bool ParseOp(std::istringstream& words, std::string_view thread, Op* op) {
     const std::string_view pair = word;
     if (!SetField(pair.substr(0, equals), pair.substr(equals + 1), *text, op)) return false;
   }
-  return Complete(*op, *text);
+  return Complete(*op, *text) && (op->door == kRuntime || HasDriverCall(*op));
 }
 
 bool ParseHeader(std::istringstream& words, Program* program) {
@@ -223,6 +230,42 @@ bool ParseHeader(std::istringstream& words, Program* program) {
 }
 
 }  // namespace
+
+bool HasDriverCall(const Op& op) {
+  switch (op.kind) {
+    case Kind::kMalloc:
+    case Kind::kMallocAsync:
+    case Kind::kFree:
+    case Kind::kFreeAsync:
+    case Kind::kPinned:
+    case Kind::kFreeHost:
+    case Kind::kRegister:
+    case Kind::kUnregister:
+    case Kind::kStreamDestroy:
+    case Kind::kStreamSync:
+    case Kind::kStreamQuery:
+    case Kind::kStreamWait:
+    case Kind::kEventDestroy:
+    case Kind::kEventRecord:
+    case Kind::kEventSync:
+    case Kind::kEventQuery:
+    case Kind::kElapsed:
+    case Kind::kDeviceSync:
+    case Kind::kMemsetAsync:
+    case Kind::kMemset:
+    case Kind::kKernel:
+    case Kind::kLaunch:
+    case Kind::kExecDestroy:
+      return true;
+    case Kind::kCopyAsync:
+    case Kind::kCopy:
+      return op.flavor == kDefault;
+    case Kind::kHostFunction:
+      return op.flavor == kHostRead || op.flavor == kHostWrite;
+    default:
+      return false;
+  }
+}
 
 const char* NameOf(Family family) { return kFamilies[static_cast<size_t>(family)]; }
 
@@ -275,6 +318,7 @@ std::string ToText(const Program& program, const Op& op) {
     }
   }
   if (text.word != nullptr) add(text.word, text.words[static_cast<size_t>(op.flavor)]);
+  if (op.door != kRuntime) add("by", kDoors[static_cast<size_t>(op.door)]);
   return line;
 }
 

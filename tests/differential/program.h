@@ -108,6 +108,9 @@ enum BadFlavor {
   kBadCount
 };
 
+// Whose function makes the call: the runtime's, or the driver's by its linked name or as it is found by name.
+enum Door { kRuntime, kLinked, kByName };
+
 struct Op {
   Kind kind = Kind::kLastError;
   int thread = 0;
@@ -126,6 +129,7 @@ struct Op {
   size_t src_pitch = 0;
   uint64_t value = 0;  // of patterns and memsets
   int flavor = 0;
+  int door = kRuntime;
 
   // Bytes from the first to behind the last that a copy touches on each side.
   size_t DstSpan() const { return (rows - 1) * dst_pitch + bytes; }
@@ -149,6 +153,10 @@ struct Program {
   int threads = 1;
   std::vector<Op> ops;
 };
+
+// Whether the driver has the same call (driver_calls.h), of this flavor. A copy's direction is that of its pointers
+// there.
+bool HasDriverCall(const Op& op);
 
 const char* NameOf(Family family);
 bool FamilyNamed(std::string_view name, Family* family);

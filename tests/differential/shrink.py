@@ -136,6 +136,8 @@ class Shrinker:
         for word, simpler in SIMPLER_WORDS:
             lines = self.replace_everywhere(lines, rf"\b{word}\b" if word[-1] != " " else word, simpler)
             lines = self.replace_one_by_one(lines, rf"\b{word}\b" if word[-1] != " " else word, simpler)
+        lines = self.replace_everywhere(lines, r" by=\w+", "")
+        lines = self.replace_one_by_one(lines, r" by=\w+", "")
         lines = self.replace_everywhere(lines, r"\+\d+", "")
         lines = self.replace_one_by_one(lines, r"\+\d+", "")
         lines = self.replace_everywhere(lines, r"value=\d+", "value=1")
