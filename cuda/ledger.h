@@ -33,6 +33,7 @@
 #include "cuda/driver.h"
 #include "cuda/effect_watch.h"
 #include "cuda/event_marks.h"
+#include "cuda/exit_wait.h"
 #include "cuda/fence.h"
 #include "cuda/graph_watch.h"
 #include "cuda/host_effects.h"
@@ -80,7 +81,7 @@ class Ledger {
     // A wait that the calling thread had skipped was seen to be due still. `time_ns`: for at least so long the thread
     // has gone on, in no wait of slipstream's, while that or another one was; no moment is told twice. Null: as above.
     void (*ran_on)(uint64_t time_ns) = nullptr;
-    // For the first time in the process a thread has deferred a wait. Null: nobody cares.
+    // For the first time in the process a thread has deferred a wait, and SettleAtExit can wait. Null: nobody cares.
     void (*defers)() = nullptr;
     // What a user should know of this process, said once. Null: nobody listens.
     void (*explain)(const char* key, const char* text) = nullptr;
@@ -145,7 +146,7 @@ class Ledger {
   }
   // The calling thread has submitted work to the stream: a handle, or 0, as the program gave it.
   void Submitted(uint64_t stream) {
-    if (!Serving()) return;
+    if (phase() == Phase::kOff || !Alive()) return;  // also before it has begun
     CUstream const handle = stream != 0 ? reinterpret_cast<CUstream>(stream) : CU_STREAM_LEGACY;
     if (thread_work_.Submitted(Mine().work, handle)) WatchThread();
   }
@@ -442,6 +443,7 @@ class Ledger {
   GraphWatch graphs_;
   EventMarks marks_;
   RunAhead run_ahead_;
+  ExitWait exit_wait_{driver_};
   std::atomic<bool> has_deferred_{false};
   ThreadWork thread_work_;
   RegisteredRanges registered_;

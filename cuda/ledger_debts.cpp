@@ -85,7 +85,9 @@ void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark
   if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
   const FenceRef before(std::exchange(thread.unwritten, FenceRef(fence).Release()));
-  if (!before && options_.defers != nullptr && !has_deferred_.exchange(true)) options_.defers();
+  if (!before && options_.defers != nullptr && !has_deferred_.exchange(true) && exit_wait_.Start(first_.context)) {
+    options_.defers();
+  }
   *place = {stream, FenceRef(fence).Release(), mark, NowNs()};
 }
 
@@ -154,12 +156,10 @@ CUresult Ledger::SettleAtExit() {
   const FenceRef last(std::exchange(thread.unwritten, nullptr));
   if (!last || !Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
   while (thread.deferred_count != 0) {
-    const FenceRef fence(std::exchange(thread.deferred[--thread.deferred_count], {}).fence);
-    if (fence.WaitAtMost(kLongestWaitForAnother)) continue;
-    const CUresult answer = fence.Ask();
-    return answer == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : answer;
+    exit_wait_.Add(FenceRef(std::exchange(thread.deferred[--thread.deferred_count], {}).fence));
   }
-  return last.Synchronize();
+  exit_wait_.Add(last);
+  return exit_wait_.Wait();
 }
 
 void Ledger::BeforeFree() {

@@ -252,15 +252,16 @@ bool IsDeviceFault(CUresult result) {
 // that ends with another status has been told.
 void SettleAtExit(int status, void*) {
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
-  // A signal handler ends the process from inside the driver, which may hold a lock.
+  // A signal handler ends the process from inside a call, which may be one of the ledger's own.
   if (t_depth != 0) return;
   const CUresult result = g_ledger.load(std::memory_order_acquire)->SettleAtExit();
   if (status != 0 || !IsDeviceFault(result)) return;
   std::array<char, 256> line;
-  (void)std::snprintf(line.data(), line.size(),
-                      "device work in front of this program's last blocking copy failed with error %d, and no call of "
-                      "CUDA was left to return it; with transfer.skip_synchronize = false that copy returns it",
-                      static_cast<int>(result));
+  (void)std::snprintf(
+      line.data(), line.size(),
+      "device work in front of this program's last blocking copy failed with error %d, which no call has "
+      "returned since; with transfer.skip_synchronize = false that copy returns it",
+      static_cast<int>(result));
   policy::LogOnceToStderr(line.data());
 }
 void WillOweAtExit() { (void)on_exit(SettleAtExit, nullptr); }

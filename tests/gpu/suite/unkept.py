@@ -8,7 +8,7 @@ from .harness import Failed, Skipped
 WAIT = {"SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE": "false"}
 WAIT_IN_FREE = {"SLIPSTREAM_ALLOCATOR_FREE_SYNCHRONIZES": "true"}
 DEVICE, HOST = b"from the device\n", b"from the host\n"
-UNSAID = b"failed with error 700, and no call of CUDA was left to return it"
+UNSAID = b"failed with error 700, which no call has returned since"
 
 RIGHT, WRONG = (0, b"right\n"), (0, b"wrong\n")
 # Case: what it is without slipstream, what else it may be with it, and the variables with which it is as without.

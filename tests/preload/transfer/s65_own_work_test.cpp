@@ -193,6 +193,21 @@ TEST_F(OwnWork, S74_ItSubmitsWhatIsAwaited) {
   EXPECT_EQ(other.get(), cudaSuccess);
 }
 
+// Before the program's first copy, too.
+class ColdOwnWork : public OwnWork {
+ protected:
+  void SetUp() override { ASSERT_NO_FATAL_FAILURE(Prepare()); }
+};
+TEST_F(ColdOwnWork, S74_AThreadThatWorkedBeforeTheFirstCopy) {
+  Worker worker;
+  worker.Do([&] { FillOn(b_); });
+  WarmUp();
+  const Tally tally("transfer");
+  CopyBehindWork();
+  EXPECT_EQ(Pending(a_), 0);
+  DECIDED(tally, "sync.kept.threads", 1);
+}
+
 #if RULES_STATIC
 // At the driver level libraries are seen too. What a collective submits on its own streams belongs to the step.
 class WorkOfLibraries : public OwnWork {

@@ -96,7 +96,7 @@ TEST_F(Unkept, S79_AFailureThatNoCallCouldReturnIsSaid) {
   };
   const bool nothing_runs_early =
       std::getenv("SIMCUDA_SEED") == nullptr || std::getenv("SIMCUDA_SEED") == std::string("0");
-  const std::string unsaid = "failed with error 700, and no call of CUDA was left";
+  const std::string unsaid = "failed with error 700, which no call has returned since";
   if (!Engine()) {
     EXPECT_EXIT(end(), ::testing::ExitedWithCode(1), "told");
   } else if (nothing_runs_early) {
@@ -117,6 +117,31 @@ TEST_F(Unkept, S79_AFailureThatTheProgramKnowsOfIsNotSaidAgain) {
     std::exit(3);
   };
   EXPECT_EXIT(end(), ::testing::ExitedWithCode(3), "^told\n$");
+}
+
+TEST_F(Unkept, S79_WhateverContextTheThreadHasByThen) {
+  EXPECT_EXIT(
+      {
+        ToStandardError();
+        LaunchPrint(a_);
+        (void)BlockingCopy();
+        (void)cuCtxSetCurrent(nullptr);
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "from the device\n");
+}
+
+// As when a signal has stopped the thread inside the driver, and its handler calls exit().
+TEST_F(Unkept, S79_ADriverThatDoesNotAnswerIsNotWaitedFor) {
+  EXPECT_EXIT(
+      {
+        ToStandardError();
+        Backlog(a_);
+        (void)BlockingCopy();
+        simHoldCalls("cuEventQuery");
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 // Bare, that thread would still be in its wait.
