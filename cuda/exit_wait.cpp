@@ -49,8 +49,8 @@ CUresult ExitWait::Answered(CUresult answer) {
 CUresult ExitWait::WaitHere() {
   constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::microseconds(500);
   (void)Answered(driver_.cuCtxSetCurrent(context_));
+  const auto end = std::chrono::steady_clock::now() + kLongest;
   for (size_t i = 0; i < count_; ++i) {
-    const auto end = std::chrono::steady_clock::now() + kLongest;
     std::chrono::nanoseconds sleep = std::chrono::microseconds(10);
     CUresult answer = Answered(fences_[i].Ask());
     while (answer == CUDA_ERROR_NOT_READY) {

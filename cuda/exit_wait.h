@@ -24,7 +24,7 @@ namespace slipstream::cuda {
 class ExitWait {
  public:
   static constexpr size_t kMostFences = 9;
-  // For the device, and for an answer of the driver's.
+  // For the device, over all fences, and for an answer of the driver's.
   static constexpr std::chrono::seconds kLongest{30};
   static constexpr std::chrono::seconds kLongestAnswer{5};
 

@@ -241,7 +241,7 @@ class Ledger {
   // Before what shows it to another process, or ends it: what every thread has deferred.
   void SettleForAll(Before what);
   // The calling thread ends the process by exit(). Without slipstream it would have waited before it came there for
-  // what it has deferred, and what kernels had printed would have been written out by that. At most 30 s for each wait.
+  // what it has deferred, and what kernels had printed would have been written out by that. At most 30 s.
   // What the driver says of that work: CUDA_SUCCESS too where it is not done by then.
   CUresult SettleAtExit();
   // Before device memory is freed. A free of pool memory waits for nothing by itself, and the memory may have been

@@ -65,7 +65,7 @@ TEST_F(Unkept, S79_AndWhereNothingIsOwedAnyMore) {
       ::testing::ExitedWithCode(0), "from the device\n");
 }
 
-TEST_F(Unkept, S79_ReturningFromMainIsAnEnd) {
+TEST_F(Unkept, S79_WhatAnExitHandlerDoesCounts) {
   EXPECT_EXIT(
       {
         ToStandardError();
@@ -178,7 +178,7 @@ constexpr const char* kPrintsNothing = ".version 8.0\n.visible .entry kernel()\n
 
 class Loaded : public Unkept {
  protected:
-  // After a load by each door, if it is the program that printed code is of.
+  // Behind a load of code that prints nothing, by each door, and of code that prints, by one.
   template <typename Function, typename Call>
   void KeptAfter(const std::vector<Door<Function>>& doors, const Call& load) {
     for (const Door<Function>& door : doors) {
