@@ -8,7 +8,7 @@ from .harness import Failed, Skipped
 WAIT = {"SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE": "false"}
 WAIT_IN_FREE = {"SLIPSTREAM_ALLOCATOR_FREE_SYNCHRONIZES": "true"}
 DEVICE, HOST = b"from the device\n", b"from the host\n"
-UNSAID = b"failed with error 700, which no call has returned since"
+UNSAID = b"failed with error 719, which no call has returned since"
 
 RIGHT, WRONG = (0, b"right\n"), (0, b"wrong\n")
 # Case: what it is without slipstream, what else it may be with it, and the variables with which it is as without.
@@ -19,6 +19,7 @@ CASES = {
     "pinned_write": (RIGHT, WRONG, WAIT),
     "pinned_write_free": (RIGHT, WRONG, WAIT_IN_FREE),
     "last_error": ((1, b""), (0, b""), WAIT),
+    "new_thread": (RIGHT, WRONG, WAIT),
 }
 
 
