@@ -1,5 +1,4 @@
-// The exported functions of the driver, one a row of driver_hooks.def, and their addresses for those who look them up
-// by name. As in entry.cpp, entry points hold no logic.
+// The exported functions of the driver, one a row of driver_hooks.def. As in entry.cpp, entry points hold no logic.
 
 #include <cuda.h>
 #include <cudaProfiler.h>
@@ -35,20 +34,6 @@ namespace tracer = slipstream::tracer;
 #include "shim/hooks.def"
 
 namespace slipstream::shim {
-
-void* HookOfDriver(tracer::HookId id) {
-  switch (id) {
-#define HOOK_DRIVER(group, function, parameters, arguments, detail) \
-  case tracer::HookId::function:                                    \
-    return reinterpret_cast<void*>(&::function);
-#define HOOK_DRIVER_V1(group, function, parameters, arguments, detail) \
-  case tracer::HookId::function##_v1:                                  \
-    return reinterpret_cast<void*>(&::function);
-#include "shim/hooks.def"
-    default:
-      return nullptr;
-  }
-}
 
 bool IsWatched(tracer::HookId id) {
   switch (id) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "shim/caller.h"
+#include "shim/hook_address.h"
 #include "shim/loaded_object.h"
 #include "shim/runtime.h"
 
@@ -21,6 +22,17 @@ constinit std::array<char, 512> g_path{};
 constexpr tracer::HookId kFirst = tracer::HookId::cuMemAlloc_v2;
 static_assert(tracer::IsOfDriver(kFirst) && !tracer::IsOfDriver(static_cast<tracer::HookId>(tracer::Index(kFirst) - 1)),
               "the driver's functions are the last rows of hooks.def, and this is the first of them");
+
+// Whether the object that the address is in has a function of that name itself.
+bool Exports(const void* address, const char* name) {
+  const LoadedObject object = LoadedObject::At(address);
+  if (object.name == nullptr || object.name[0] == '\0') return false;  // the program, or code made at run time
+  void* const handle = dlopen(object.name, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return false;
+  const bool exports = object.Holds(dlsym(handle, name));
+  dlclose(handle);
+  return exports;
+}
 
 void* NotOurs(void* function) { return function != nullptr && !IsOurs(function) ? function : nullptr; }
 
@@ -98,7 +110,9 @@ void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
     if (Function(id) != real && OwnFunction(id) != real) continue;
     // What a libcudart asks for is for its own calls, which are seen as the runtime's.
     const bool is_inside = IsToolOfCuda(caller) || (level == DriverLevel::kWatched && IsSharedRuntime(caller));
-    return is_inside ? real : HookOfDriver(id);
+    // One that stands behind our hook must not come back to it.
+    const bool is_wrapper = Function(id) != OwnFunction(id) && Exports(caller, tracer::NameOf(id));
+    return is_inside || is_wrapper ? real : HookOf(id);
   }
   return real;
 }

@@ -28,7 +28,8 @@ class DriverLibrary {
 
   // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the function seen
   // (Runtime::LevelOfDriver, IsWatched), it has one, and the caller is a program. `real` itself otherwise. Tools of
-  // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's.
+  // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's. So does
+  // another preloaded library that wraps the function, and wants what is behind it.
   static void* InPlaceOf(void* real, const void* caller);
 
   // As Resolver::WrapperOf, of libcuda's.
@@ -51,10 +52,6 @@ class DriverLibrary {
   static std::atomic<void*> functions_[tracer::kHookCount];
   static std::atomic<void*> own_functions_[tracer::kHookCount];
 };
-
-// The hook of a driver's function: the address that a program is given. Null for hooks of the runtime. Of
-// driver_entry.cpp.
-void* HookOfDriver(tracer::HookId id);
 
 // Whether the driver's function is seen at every `intercept.level` while an engine serves: what the engines defer is
 // settled, and what they withhold is given back, before a call that could notice, by whatever door it comes (S70); and

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 
@@ -132,12 +133,23 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
   return MakeBy<Transfer, Allocator, Unpooled<kId>>(recording, real, arguments...);
 }
 
+// Beside launches, copies and memsets. Events are none: PyTorch's autograd threads record them on the streams of
+// collectives.
+constexpr bool IsWorkInAStream(std::string_view name) {
+  for (const std::string_view beginning :
+       {"cudaGraphLaunch", "cuGraphLaunch", "cuStreamWaitValue", "cuStreamWriteValue", "cuStreamBatchMemOp",
+        "cudaMallocAsync", "cudaMallocFromPoolAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync",
+        "cuMemFreeAsync"}) {
+    if (name.starts_with(beginning)) return true;
+  }
+  return false;
+}
+
 // Whether a call that succeeds has submitted work to a stream, which a hold of the whole context would keep waiting.
 template <tracer::HookGroup kGroup, tracer::HookId kId>
-inline constexpr bool kSubmits =
-    kGroup == tracer::HookGroup::kLaunch || kGroup == tracer::HookGroup::kCopy || kGroup == tracer::HookGroup::kSet ||
-    kId == tracer::HookId::cudaGraphLaunch || kId == tracer::HookId::cudaGraphLaunch_ptsz ||
-    kId == tracer::HookId::cuGraphLaunch || kId == tracer::HookId::cuGraphLaunch_ptsz;
+inline constexpr bool kSubmits = kGroup == tracer::HookGroup::kLaunch || kGroup == tracer::HookGroup::kCopy ||
+                                 kGroup == tracer::HookGroup::kSet ||
+                                 IsWorkInAStream(stream_of::kNames[tracer::Index(kId)]);
 
 // A look-up is no use of CUDA: a static runtime makes hundreds when it is first used. It is neither counted nor
 // recorded, and stands between nothing and nothing.

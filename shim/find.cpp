@@ -1,10 +1,11 @@
-// dlsym of the C library: where the policy has the driver intercepted, whoever looks for a function of libcuda is given
-// its hook (driver_library.h). Static runtimes, Triton, CuPy and JAX come this way, for cuGetProcAddress at least. And
-// whoever looks for one of CUPTI's functions is given slipstream's, whatever is intercepted (cupti_lookup.h).
+// dlsym of the C library. Whoever looks for a function of libcudart is given its hook (resolver.h): CuPy, JAX and
+// ctypes come to the runtime this way. So is, where the policy has the driver intercepted, whoever looks for one of
+// libcuda (driver_library.h): static runtimes, Triton, CuPy and JAX, for cuGetProcAddress at least. And whoever looks
+// for one of CUPTI's functions is given slipstream's, whatever is intercepted (cupti_lookup.h).
 //
 // Every other look-up is a jump to the real function, with the arguments and the return address as they came: RTLD_NEXT
 // means "behind the caller", and the caller must not be us (C5). What goes through a call is the look-up of a name of
-// the driver's or of CUPTI's by somebody other than ourselves; RTLD_NEXT never does.
+// the runtime's, the driver's or CUPTI's by somebody other than ourselves; RTLD_NEXT never does.
 //
 // Threading: any thread, at any time: before main, before this library's own constructors, in somebody's memory
 // allocator.
@@ -20,6 +21,7 @@
 #include "shim/cupti_lookup.h"
 #include "shim/driver_library.h"
 #include "shim/loaded_object.h"
+#include "shim/resolver.h"
 
 namespace slipstream::shim {
 namespace {
@@ -43,6 +45,23 @@ constinit std::atomic<Find*> g_real{nullptr};
 Find* Real() {
   Find* const real = g_real.load(std::memory_order_relaxed);
   return real != nullptr ? real : LookUpReal();
+}
+
+// Of the runtime: "cudaMalloc". Those that begin with underscores are called by what nvcc makes, which is linked.
+constexpr bool IsNameOfRuntime(const char* name) {
+  return name[0] == 'c' && name[1] == 'u' && name[2] == 'd' && name[3] == 'a' && name[4] >= 'A' && name[4] <= 'Z';
+}
+
+// The runtime's function as the caller is to have it.
+[[gnu::noinline]] void* FindInRuntime(Find* real, void* handle, const char* name, const void* caller) {
+  void* const found = real(handle, name);
+  if (found == nullptr) return nullptr;
+  const bool is_ours = IsOurs(found);
+  // In the global scope, where our own name is found even if no libcudart is there, or it has no such function.
+  if (is_ours && !Resolver::IsThere(name, caller)) return real(RTLD_NEXT, name);
+  void* const function = is_ours ? found : Resolver::InPlaceOf(found, name, caller);
+  dlerror();  // the look-up succeeded, and leaves no error behind
+  return function;
 }
 
 // The driver's function as the caller is to have it. Out of line, so that the jump stays one.
@@ -75,6 +94,8 @@ extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* 
   const void* const caller = __builtin_return_address(0);
   if (handle != RTLD_NEXT && IsDriverName(name) && !IsOurs(caller)) [[unlikely]]
     return FindInDriver(real, handle, name, caller);
+  if (handle != RTLD_NEXT && IsNameOfRuntime(name) && !IsOurs(caller)) [[unlikely]]
+    return FindInRuntime(real, handle, name, caller);
   if (handle != RTLD_NEXT && IsCuptiName(name) && !IsOurs(caller)) [[unlikely]]
     return FindInCupti(real, handle, name, caller);
   return real(handle, name);

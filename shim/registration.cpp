@@ -20,8 +20,8 @@ extern "C" [[gnu::visibility("default")]] void** __cudaRegisterManagedVar(void**
 
 extern "C" void** __cudaRegisterFatBinary(void* fat_binary) {
   using Function = void**(void*);
-  auto* const real = reinterpret_cast<Function*>(
-      Runtime::EnterRegistration(HookId::__cudaRegisterFatBinary, __builtin_return_address(0)));
+  auto* const real =
+      reinterpret_cast<Function*>(Runtime::EnterUnseen(HookId::__cudaRegisterFatBinary, __builtin_return_address(0)));
   return real != nullptr ? real(fat_binary) : nullptr;
 }
 
@@ -31,7 +31,7 @@ extern "C" void** __cudaRegisterManagedVar(void** fat_binary, void** host_variab
   const void* const caller = __builtin_return_address(0);
   Runtime::HasManagedVariables(caller);
   auto* const real = reinterpret_cast<decltype(&__cudaRegisterManagedVar)>(
-      Runtime::EnterRegistration(HookId::__cudaRegisterManagedVar, caller));
+      Runtime::EnterUnseen(HookId::__cudaRegisterManagedVar, caller));
   return real != nullptr ? real(fat_binary, host_variable, device_address, name, external, bytes, constant, global)
                          : nullptr;
 }

@@ -8,7 +8,11 @@
 #include <cstring>
 #include <string_view>
 
+#include "cuda/mutant.h"
+#include "shim/caller.h"
+#include "shim/hook_address.h"
 #include "shim/loaded_object.h"
+#include "shim/runtime.h"
 
 namespace slipstream::shim {
 namespace {
@@ -197,6 +201,15 @@ void* FunctionOf(const RuntimeLibrary& library, HookId id) {
   return function;
 }
 
+// kCount: there is no hook of that name.
+HookId IdOf(const char* name) {
+  for (size_t index = 0; index < tracer::kHookCount; ++index) {
+    const auto id = static_cast<HookId>(index);
+    if (std::strcmp(tracer::NameOf(id), name) == 0) return id;
+  }
+  return HookId::kCount;
+}
+
 }  // namespace
 
 uint32_t Resolver::Scan() {
@@ -232,6 +245,18 @@ void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   const RuntimeLibrary* library = LibraryOfCaller(caller);
   if (library == nullptr) return NextInGlobalScope(tracer::NameOf(id));  // no libcudart that we know
   return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
+}
+
+void* Resolver::InPlaceOf(void* found, const char* name, const void* caller) {
+  if (!MayAskLoader() || !Runtime::IsEnabled() || IsToolOfCuda(caller)) return found;
+  const HookId id = IdOf(name);
+  if (id == HookId::kCount || Broken(Mutant::kS70)) return found;
+  return Runtime::EnterUnseen(id, caller) == found ? HookOf(id) : found;
+}
+
+bool Resolver::IsThere(const char* name, const void* caller) {
+  const HookId id = IdOf(name);
+  return id == HookId::kCount || !MayAskLoader() || Runtime::EnterUnseen(id, caller) != nullptr;
 }
 
 const char* Resolver::WrapperOf(HookId id) {

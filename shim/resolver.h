@@ -55,6 +55,13 @@ class Resolver {
   // The function as `caller`, an address inside the calling library, is linked to it. Null: there is none.
   static void* FunctionForCaller(tracer::HookId id, const void* caller);
 
+  // What stands in place of `found`, which `caller` found by the name: the hook, if there is one, the policy lets
+  // slipstream do anything, and the hook's call would come to `found`, which it does not where another preloaded
+  // library wraps the function or there are several libcudarts. `found` itself otherwise, and for CUDA's own tools.
+  static void* InPlaceOf(void* found, const char* name, const void* caller);
+  // Whether a hook that `caller` found by the name stands for a function that some libcudart has.
+  static bool IsThere(const char* name, const void* caller);
+
   // The file of a preloaded library whose function stands behind the hook, in front of libcudart's own: the loader's
   // name for it; empty: none does. It sees every call that it would see without us (S72).
   static const char* WrapperOf(tracer::HookId id);

@@ -398,15 +398,15 @@ DriverLevel LevelOfDriver(const policy::Loaded& loaded) {
   return serves && !Broken(Mutant::kS70) ? DriverLevel::kWatched : DriverLevel::kPassing;
 }
 
-bool TracesDevices(const policy::Loaded& loaded) {
-  return loaded.ok() && loaded.policy.enabled && loaded.policy.tracer.device != policy::DeviceWork::kOff;
-}
+// What the policy says beside that.
+constexpr uint32_t kKnown = 1u << 0;
+constexpr uint32_t kEnabled = 1u << 1;
+constexpr uint32_t kTracesDevices = 1u << 2;
+constinit std::atomic<uint32_t> g_says{0};
 
-enum class DeviceTraces : uint8_t { kUnknown, kNo, kYes };
-constinit std::atomic<DeviceTraces> g_device_traces{DeviceTraces::kUnknown};
-
-void KnowDeviceTraces(bool traced) {
-  g_device_traces.store(traced ? DeviceTraces::kYes : DeviceTraces::kNo, std::memory_order_release);
+uint32_t SaysOf(const policy::Loaded& loaded) {
+  if (!loaded.ok() || !loaded.policy.enabled) return kKnown;
+  return kKnown | kEnabled | (loaded.policy.tracer.device != policy::DeviceWork::kOff ? kTracesDevices : 0);
 }
 
 // The first who knows says so; what was handed out by then stays right, since everybody reads the same policy.
@@ -423,7 +423,7 @@ uint32_t Start() {
   const policy::Loaded loaded =
       policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess});
   KnowDriverLevel(LevelOfDriver(loaded));
-  KnowDeviceTraces(TracesDevices(loaded));
+  g_says.store(SaysOf(loaded), std::memory_order_release);
   if (!loaded.ok()) {
     // S59: `slipstream run` refuses such a policy; a bare preload says so once and stands aside.
     std::string message = "the policy cannot be used, so every CUDA call passes through: ";
@@ -511,6 +511,14 @@ Answer PolicySays(Answer (*what)(const policy::Loaded&), Answer nothing) noexcep
   }
 }
 
+uint32_t Says() noexcept {
+  uint32_t says = g_says.load(std::memory_order_acquire);
+  if (says != 0) return says;
+  says = PolicySays(SaysOf, kKnown);
+  g_says.store(says, std::memory_order_release);
+  return says;
+}
+
 }  // namespace
 
 DriverLevel Runtime::LevelOfDriver() noexcept {
@@ -523,14 +531,9 @@ DriverLevel Runtime::LevelOfDriver() noexcept {
   return level;
 }
 
-bool Runtime::TracesDevices() noexcept {
-  DeviceTraces traces = g_device_traces.load(std::memory_order_acquire);
-  if (traces == DeviceTraces::kUnknown) {
-    KnowDeviceTraces(PolicySays(slipstream::shim::TracesDevices, false));
-    traces = g_device_traces.load(std::memory_order_acquire);
-  }
-  return traces == DeviceTraces::kYes;
-}
+bool Runtime::TracesDevices() noexcept { return (Says() & kTracesDevices) != 0; }
+
+bool Runtime::IsEnabled() noexcept { return (Says() & kEnabled) != 0; }
 
 void Runtime::Build() noexcept {
   Gate& gate = TheGate();
@@ -600,7 +603,7 @@ Route Runtime::EnterDriver(HookId id) noexcept {
   return {.function = DriverLibrary::Function(id), .recording = RecordingOfDriver(level, recording)};
 }
 
-void* Runtime::EnterRegistration(HookId id, const void* caller) noexcept {
+void* Runtime::EnterUnseen(HookId id, const void* caller) noexcept {
   // Before the first hooked call nobody needs to know; the scan of that call sees every libcudart that
   // is there by then.
   if (Resolver::Count() != 0 && Resolver::Scan() > 1) TheGate().library.store(nullptr, std::memory_order_release);

@@ -72,8 +72,12 @@ class Runtime {
   // Whether the policy has the devices traced, whether or not a trace is there. As above.
   static bool TracesDevices() noexcept;
 
-  // A library with kernels registers itself, perhaps with a libcudart that we have not seen. Builds nothing (S50).
-  static void* EnterRegistration(tracer::HookId id, const void* caller) noexcept;
+  // Whether the policy lets slipstream do anything. As above.
+  static bool IsEnabled() noexcept;
+
+  // A function that `caller` is about to use, of a libcudart that we may not have seen: a library with kernels
+  // registers itself, or somebody looks the function up by name. Builds nothing (S50).
+  static void* EnterUnseen(tracer::HookId id, const void* caller) noexcept;
 
   // The library that `caller` is in has variables in managed memory (S11).
   static void HasManagedVariables(const void* caller) noexcept;

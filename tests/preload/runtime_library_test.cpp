@@ -62,6 +62,33 @@ TEST(RuntimeLibraryTest, S57_Runtime12FoundWhenLoadedLocally) {
   EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
 }
 
+TEST(RuntimeLibraryTest, S57_FunctionsThatAreLookedUpByName) {
+  const Outcome outcome = Compare({LOADER, "by_name", SIM_FOLDER "/libcudart.so.13"});
+  EXPECT_EQ(outcome.counted, outcome.in13);
+  EXPECT_EQ(outcome.counted.at("cudaMalloc"), 2U);
+}
+
+// Of several runtimes each pointer is of the one that was asked, seen or not.
+TEST(RuntimeLibraryTest, S57_FunctionsOfTwoRuntimesThatAreLookedUpByName) {
+  const std::string of12 = SIM_FOLDER "/libcudart.so.12";
+  const std::string of13 = SIM_FOLDER "/libcudart.so.13";
+  for (const auto& [first, second] : {std::pair(of12, of13), std::pair(of13, of12)}) {
+    const Outcome outcome = Compare({LOADER, "by_name", first, second});
+    EXPECT_EQ(outcome.in12.at("cudaMalloc"), 2U);
+    EXPECT_EQ(outcome.in13.at("cudaMalloc"), 2U);
+    EXPECT_EQ(outcome.counted, first == of12 ? outcome.in12 : outcome.in13);
+  }
+}
+
+TEST(RuntimeLibraryTest, S57_NothingIsSeenByNameWhereThePolicyIsOff) {
+  const std::string directory = NewDirectory();
+  Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
+  variables["SLIPSTREAM_DISABLE"] = "1";
+  const std::vector<std::string> command = {LOADER, "by_name", SIM_FOLDER "/libcudart.so.13"};
+  EXPECT_EQ(RunProgram(command, variables).out, RunProgram(command).out);
+  EXPECT_TRUE(CountsIn(directory).empty());
+}
+
 TEST(RuntimeLibraryTest, S57_TwoRuntimesEachGetTheirOwnCallersFunctions) {
   for (const auto& order : {std::vector<std::string>{USER12, USER13}, std::vector<std::string>{USER13, USER12}}) {
     const Outcome outcome = Compare({LOADER, "UsePrefetch", order[0], order[1]});
@@ -243,22 +270,22 @@ TEST(RuntimeLibraryTest, S66_EveryFunctionOfTheRuntimesThatThereAreIsKnown) {
   if (looked_at == 0) GTEST_SKIP() << "NVIDIA's runtimes are not here; tools/setup brings them";
 }
 
-TEST(RuntimeLibraryTest, AFunctionTheRuntimeLacksAnswersNotSupported) {
-  // Bare, a program that asks the loader is told that the function is absent; under the preload it gets the hook, which
-  // answers as the documentation says (README, limits).
-  const Finished bare = RunProgram({PROGRAM, "probe", "cudaThreadExit"});
-  EXPECT_EQ(bare.out, "cudaThreadExit is absent\n");
-  const Finished hooked = RunProgram({PROGRAM, "probe", "cudaThreadExit"}, Preload(SLIPSTREAM_LIBRARY));
-  EXPECT_EQ(hooked.out, "cudaThreadExit answers 801\n");  // cudaErrorNotSupported
+// Whoever asks the loader is told what it is told bare.
+TEST(RuntimeLibraryTest, AFunctionThatTheRuntimeLacksIsNotFound) {
+  const Outcome outcome = Compare({PROGRAM, "probe", "cudaThreadExit"});
+  EXPECT_EQ(outcome.hooked.out, "cudaThreadExit is absent\n");
+  EXPECT_EQ(Compare({PROGRAM, "probe", "cudaGetDriverEntryPointByVersion"}).hooked.out,
+            "cudaGetDriverEntryPointByVersion answers 1\n");
 }
 
-TEST(RuntimeLibraryTest, AHookCalledWithoutAnyRuntimeAnswersNotSupported) {
-  const Finished hooked = RunProgram({"python3", "-c",
-                                      "import ctypes; print(ctypes.CDLL(None).cudaMalloc(None, 0)); "
-                                      "print(ctypes.CDLL(None).cudaMalloc(None, 0))"},
-                                     Preload(SLIPSTREAM_LIBRARY));
+TEST(RuntimeLibraryTest, NoFunctionIsFoundWhereThereIsNoRuntime) {
   NEEDS_NO_SANITIZER("the system's python3 is not built with the sanitizer");
-  EXPECT_EQ(hooked.out, "801\n801\n") << hooked.err;
+  const std::vector<std::string> command = {
+      "python3", "-c",
+      "import ctypes; print(hasattr(ctypes.CDLL(None), 'cudaMalloc'), ctypes.CDLL(None).getpid() > 1)"};
+  const Finished bare = RunProgram(command);
+  EXPECT_EQ(bare.out, "False True\n");
+  EXPECT_EQ(RunProgram(command, Preload(SLIPSTREAM_LIBRARY)).out, bare.out);
 }
 
 }  // namespace

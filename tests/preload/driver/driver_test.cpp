@@ -279,21 +279,28 @@ TEST(DriverTest, C5_AnAllocatorThatLooksItselfUp) {
   }
 }
 
-// Whoever is preloaded beside us keeps its calls, and the count is right in either order.
+// Whoever is preloaded beside us keeps its calls, and the count is right in either order, whichever way it comes to
+// what it hands its calls on to.
 TEST(DriverTest, AnotherPreloadIsCalledToo) {
-  for (const char* const order : {"ours first", "theirs first"}) {
-    const std::string directory = NewDirectory();
-    Variables variables = AtDriver(CountingPreload(SLIPSTREAM_LIBRARY, directory));
-    const std::string ours = SLIPSTREAM_LIBRARY;
-    const std::string theirs = DRIVER_INTERPOSER;
-    variables["LD_PRELOAD"] = std::string(order) == "ours first" ? ours + ":" + theirs : theirs + ":" + ours;
-    const Finished hooked = RunProgram({DRIVER_PROGRAM, "calls", "5"}, variables);
-    EXPECT_EQ(hooked.status, 0) << hooked.err;
-    const Finished alone = RunProgram({DRIVER_PROGRAM, "calls", "5"}, {{"LD_PRELOAD", theirs}});
-    EXPECT_EQ(hooked.out.substr(0, hooked.out.find("interposer")), alone.out.substr(0, alone.out.find("interposer")));
-    EXPECT_NE(hooked.out.find("interposer: "), std::string::npos);
-    EXPECT_EQ(hooked.out.find("interposer: 0"), std::string::npos) << order;
-    EXPECT_EQ(CountsIn(directory).at("cuMemAlloc_v2"), 16U) << order;
+  const std::string ours = SLIPSTREAM_LIBRARY;
+  const std::string theirs = DRIVER_INTERPOSER;
+  for (const std::string& order : {ours + ":" + theirs, theirs + ":" + ours}) {
+    for (const Variables& asks : {Variables{}, Variables{{"INTERPOSER_ASKS", "libcuda.so.1"}}}) {
+      const std::string directory = NewDirectory();
+      Variables variables = AtDriver(CountingPreload(SLIPSTREAM_LIBRARY, directory));
+      variables.insert(asks.begin(), asks.end());
+      variables["LD_PRELOAD"] = order;
+      const Finished hooked = RunProgram({DRIVER_PROGRAM, "calls", "5"}, variables);
+      EXPECT_EQ(hooked.status, 0) << hooked.err;
+      Variables bare = asks;
+      bare["LD_PRELOAD"] = theirs;
+      const Finished alone = RunProgram({DRIVER_PROGRAM, "calls", "5"}, bare);
+      EXPECT_EQ(alone.status, 0) << alone.err;
+      EXPECT_EQ(hooked.out.substr(0, hooked.out.find("interposer")), alone.out.substr(0, alone.out.find("interposer")));
+      EXPECT_NE(hooked.out.find("interposer: "), std::string::npos);
+      EXPECT_EQ(hooked.out.find("interposer: 0"), std::string::npos) << order;
+      EXPECT_EQ(CountsIn(directory).at("cuMemAlloc_v2"), 16U) << order;
+    }
   }
 }
 

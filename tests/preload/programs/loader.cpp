@@ -2,10 +2,36 @@
 
 #include <dlfcn.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <string>
 
-// loader FUNCTION LIBRARY...: calls FUNCTION of each, twice over. "nothing" as FUNCTION only loads them.
+namespace {
+
+template <typename... Arguments>
+int Call(void* library, const char* name, Arguments... arguments) {
+  auto* const function = reinterpret_cast<int (*)(Arguments...)>(dlsym(library, name));
+  return function != nullptr ? function(arguments...) : -1;
+}
+
+// What CuPy and JAX do: the functions of a libcudart by their names.
+void UseByName(void* library) {
+  void* memory = nullptr;
+  int version = 0;
+  const int allocated = Call(library, "cudaMalloc", &memory, size_t{4096});
+  const int freed = Call(library, "cudaFree", memory);
+  const int asked = Call(library, "cudaRuntimeGetVersion", &version);
+  std::printf("by name: %d %d %d, version %d\n", allocated, freed, asked, version);
+  const bool leaves_an_error = dlerror() != nullptr;
+  const bool has_none_of_that_name = dlsym(library, "cudaNoSuchFunction") == nullptr && dlerror() != nullptr;
+  std::printf("an error of the loader: %d, where there is none of the name: %d\n", leaves_an_error,
+              has_none_of_that_name);
+}
+
+}  // namespace
+
+// loader FUNCTION LIBRARY...: calls FUNCTION of each, twice over. "nothing" as FUNCTION only loads them; with "by_name"
+// they are libcudarts.
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "nothing";
   for (int round = 0; round < 2; ++round) {
@@ -16,6 +42,10 @@ int main(int argc, char** argv) {
         return 1;
       }
       if (name == "nothing") continue;
+      if (name == "by_name") {
+        UseByName(handle);
+        continue;
+      }
       auto* const function = reinterpret_cast<int (*)()>(dlsym(handle, name.c_str()));
       std::printf("%s %d\n", name.c_str(), function());
     }

@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/preload/transfer/rule_test.h"
 
@@ -147,6 +149,29 @@ TEST_F(OwnWork, S65_AThreadOnTheSameStreamHelps) {
   CopyBehindWork();
   DECIDED(tally, "sync.skipped", 2);
   OK(cudaDeviceSynchronize());
+}
+
+// Whatever the work is.
+TEST_F(OwnWork, S74_AThreadThatIsKnownByAnyWorkOnAnotherStream) {
+  const auto value = reinterpret_cast<CUdeviceptr>(pinned_);
+  void* memory = nullptr;
+  const std::vector<std::pair<const char*, std::function<void()>>> works = {
+      {"cuStreamWriteValue32", [&] { EXPECT_EQ(cuStreamWriteValue32(b_, value, 1, 0), CUDA_SUCCESS); }},
+      {"cuStreamWaitValue32",
+       [&] { EXPECT_EQ(cuStreamWaitValue32(b_, value, 0, CU_STREAM_WAIT_VALUE_GEQ), CUDA_SUCCESS); }},
+      {"cudaMallocAsync", [&] { EXPECT_EQ(cudaMallocAsync(&memory, kSmall, b_), cudaSuccess); }},
+      {"cudaFreeAsync", [&] { EXPECT_EQ(cudaFreeAsync(memory, b_), cudaSuccess); }},
+  };
+  for (const auto& [name, work] : works) {
+    SCOPED_TRACE(name);
+    Worker worker;
+    worker.Do(work);
+    OK(cudaDeviceSynchronize());
+    const Tally tally("transfer");
+    CopyBehindWork();
+    EXPECT_EQ(Pending(a_), 0);
+    DECIDED(tally, "sync.kept.threads", 1);
+  }
 }
 
 // What the copy's stream waits for may be what such a thread submits to the other one.

@@ -8,6 +8,7 @@
 
 #include "tests/preload/rules/doors.h"
 #include "tests/preload/transfer/rule_test.h"
+#include "tracer/base/hook_id.h"
 
 namespace rules {
 namespace {
@@ -41,6 +42,27 @@ class Doors : public Rule {
   cudaEvent_t event_ = nullptr;
   cudaEvent_t later_ = nullptr;
 };
+
+#if !RULES_STATIC
+// Each function of the runtime's that is hooked is the linked one for whoever looks it up by its name.
+TEST_F(Doors, S70_TheRuntimesFunctionsByTheirNames) {
+  int version = 0;
+  OK(cudaRuntimeGetVersion(&version));
+  const std::string library = "libcudart.so." + std::to_string(version / 1000);
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  int seen = 0;
+  for (size_t index = 0; index < slipstream::tracer::kHookCount; ++index) {
+    const auto id = static_cast<slipstream::tracer::HookId>(index);
+    const char* const name = slipstream::tracer::NameOf(id);
+    if (slipstream::tracer::IsOfDriver(id) || name[0] == '_') continue;
+    void* const found = dlsym(handle, name);
+    EXPECT_EQ(found, dlsym(RTLD_DEFAULT, name)) << name;
+    seen += found != nullptr ? 1 : 0;
+  }
+  EXPECT_GT(seen, 150);
+}
+#endif
 
 // ---- questions
 

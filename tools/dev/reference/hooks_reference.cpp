@@ -63,7 +63,7 @@ void Write(std::ostream& out) {
 #define HOOK_LIBC(function) out << " `" #function "`";
 #include "shim/hooks.def"
   out << ".\n`mmap` and `munmap` concern the shared memory of batches only ([transfer.md](transfer.md)), `dlsym` the "
-         "driver's functions\n([driver-level.md](driver-level.md)) and CUPTI's only, the functions of `exec` and "
+         "functions\nof CUDA ([driver-level.md](driver-level.md)) and CUPTI only, the functions of `exec` and "
          "`spawn` programs "
          "that a policy keeps "
          "the preload out of\n([children.md](children.md)), `_exit`, `_Exit`, `kill` and `raise` the end of a run "
