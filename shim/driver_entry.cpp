@@ -3,6 +3,10 @@
 #include <cuda.h>
 #include <cudaProfiler.h>
 
+#include <array>
+#include <cstddef>
+#include <utility>
+
 #include "shim/entry.h"
 
 // Some hooked functions are deprecated; their callers are still out there.
@@ -16,13 +20,13 @@ namespace tracer = slipstream::tracer;
 
 #define SLIPSTREAM_PASS(...) __VA_OPT__(, ) __VA_ARGS__
 
-#define SLIPSTREAM_DRIVER_BODY(group, id, function, arguments, detail)                                              \
-  {                                                                                                                 \
-    using Function = decltype(function);                                                                            \
-    if (Function* const real = StraightDriver<tracer::HookGroup::group, tracer::HookId::id, Function>()) [[likely]] \
-      return real arguments;                                                                                        \
-    return RoutedDriver<tracer::HookGroup::group, tracer::HookId::id, Function>(                                    \
-        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments);                             \
+#define SLIPSTREAM_DRIVER_BODY(group, id, function, arguments, detail)                                   \
+  {                                                                                                      \
+    using Function = decltype(function);                                                                 \
+    if (Function* const real = StraightDriver<tracer::HookId::id, Function>()) [[likely]]                \
+      return real arguments;                                                                             \
+    return RoutedDriver<tracer::HookId::id, Function>(__builtin_return_address(0),                       \
+                                                      [=] { return detail; } SLIPSTREAM_PASS arguments); \
   }
 
 // Defined under its own name, so that the compiler holds the row against the header's declaration.
@@ -36,17 +40,11 @@ namespace tracer = slipstream::tracer;
 namespace slipstream::shim {
 
 bool IsWatched(tracer::HookId id) {
-  switch (id) {
-#define HOOK_DRIVER(group, function, parameters, arguments, detail) \
-  case tracer::HookId::function:                                    \
-    return kIsWatched<tracer::HookGroup::group, tracer::HookId::function>;
-#define HOOK_DRIVER_V1(group, function, parameters, arguments, detail) \
-  case tracer::HookId::function##_v1:                                  \
-    return kIsWatched<tracer::HookGroup::group, tracer::HookId::function##_v1>;
-#include "shim/hooks.def"
-    default:
-      return false;
+  static constexpr auto kWatched = []<size_t... kIndices>(std::index_sequence<kIndices...>) {
+    return std::array{kIsWatched<static_cast<tracer::HookId>(kIndices)>...};
   }
+  (std::make_index_sequence<tracer::kHookCount>());
+  return kWatched[tracer::Index(id)];
 }
 
 }  // namespace slipstream::shim

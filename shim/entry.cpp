@@ -60,13 +60,13 @@ namespace tracer = slipstream::tracer;
 
 // A function of the same signature in every CUDA version: defined under its own name, so that the compiler holds the
 // row against the header's declaration.
-#define HOOK(group, function, parameters, arguments, detail)                                \
-  SLIPSTREAM_EXPORT cudaError_t function parameters {                                       \
-    using Function = decltype(function);                                                    \
-    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]     \
-      return real arguments;                                                                \
-    return Routed<tracer::HookGroup::group, tracer::HookId::function, EnterGate, Function>( \
-        __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS arguments);     \
+#define HOOK(group, function, parameters, arguments, detail)                                                        \
+  SLIPSTREAM_EXPORT cudaError_t function parameters {                                                               \
+    using Function = decltype(function);                                                                            \
+    if (Function* const real = Straight<Function>(tracer::HookId::function)) [[likely]]                             \
+      return real arguments;                                                                                        \
+    return Routed<tracer::HookId::function, EnterGate, Function>(__builtin_return_address(0),                       \
+                                                                 [=] { return detail; } SLIPSTREAM_PASS arguments); \
   }
 
 // ", a, b, c" from "(a, b, c)", and nothing from "()".
@@ -78,7 +78,7 @@ namespace tracer = slipstream::tracer;
   SLIPSTREAM_EXPORT cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) __asm__(#function); \
   cudaError_t slipstream_words_##function(SLIPSTREAM_WORDS_##words(uintptr_t)) {                                     \
     using Function = cudaError_t(SLIPSTREAM_WORDS_##words(uintptr_t));                                               \
-    return Routed<tracer::HookGroup::group, tracer::HookId::function, Runtime::EnterByCaller, Function>(             \
+    return Routed<tracer::HookId::function, Runtime::EnterByCaller, Function>(                                       \
         __builtin_return_address(0), [=] { return detail; } SLIPSTREAM_PASS(SLIPSTREAM_WORDS_##words()));            \
   }
 

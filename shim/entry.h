@@ -2,7 +2,7 @@
 //
 //   Straight: gate -> the real function                 nothing is recorded, no engine is on
 //   Routed:   gate -> the real function                 the first call, or one made from inside another hooked call
-//             gate -> span -> engine (around.h) -> the real function -> count
+//             gate -> span -> engines (hook_rows.h) -> the real function -> count
 //
 // Threading: any thread, before or after a context exists (S56). No lock, no allocation.
 // Hazard: the straight path must stay a tail call: three loads, two compares, a jump.
@@ -15,16 +15,13 @@
 #include <tuple>
 #include <type_traits>
 
-#include "shim/allocator_hooks.h"
 #include "shim/caller.h"
 #include "shim/detail.h"
-#include "shim/driver_allocator_hooks.h"
 #include "shim/driver_library.h"
-#include "shim/driver_transfer_hooks.h"
 #include "shim/gate.h"
+#include "shim/hook_rows.h"
 #include "shim/runtime.h"
 #include "shim/stream_of.h"
-#include "shim/transfer_hooks.h"
 #include "tracer/span.h"
 
 namespace slipstream::shim {
@@ -70,25 +67,6 @@ constexpr bool IsFailure(tracer::HookGroup group, cudaError_t result) {
 // have found a weak reference to be null.
 inline constexpr cudaError_t kNoSuchFunction = cudaErrorNotSupported;
 
-// A function of the driver's as the engines call one. The two enumerations have the same numbers.
-template <typename Function>
-struct DriverCall {
-  Function* real;
-  template <typename... Arguments>
-  cudaError_t operator()(Arguments... arguments) const {
-    return static_cast<cudaError_t>(real(arguments...));
-  }
-};
-
-template <typename Function>
-const void* AddressOf(Function* real) {
-  return reinterpret_cast<const void*>(real);
-}
-template <typename Function>
-const void* AddressOf(const DriverCall<Function>& call) {
-  return reinterpret_cast<const void*>(call.real);
-}
-
 // The call itself, by way of the engines that may have something to do around it.
 template <typename Transfer, typename Allocator, typename WithoutPool, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t MakeBy(uint32_t recording, Real real, Arguments... arguments) {
@@ -120,55 +98,60 @@ struct WatchedKind<Kind> {
   using Type = typename Kind::Watched;
 };
 
+template <typename Kind>
+struct UnpooledKind {
+  using Type = pooled::None<tracer::HookId::kCount>;
+};
+template <typename Kind>
+requires requires { typename Kind::WithoutPool; }
+struct UnpooledKind<Kind> {
+  using Type = typename Kind::WithoutPool;
+};
+
 template <tracer::HookId kId, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Make(uint32_t recording, Real real, Arguments... arguments) {
   using Transfer = TransferHook<kId>;
   using Allocator = AllocatorHook<kId>;
+  using WithoutPool = typename UnpooledKind<Allocator>::Type;
   using WatchedTransfer = typename WatchedKind<Transfer>::Type;
   using WatchedAllocator = typename WatchedKind<Allocator>::Type;
   if constexpr (!std::is_same_v<Transfer, WatchedTransfer> || !std::is_same_v<Allocator, WatchedAllocator>) {
     if (recording & kRouteWatched)
-      return MakeBy<WatchedTransfer, WatchedAllocator, Unpooled<kId>>(recording, real, arguments...);
+      return MakeBy<WatchedTransfer, WatchedAllocator, WithoutPool>(recording, real, arguments...);
   }
-  return MakeBy<Transfer, Allocator, Unpooled<kId>>(recording, real, arguments...);
-}
-
-// Beside launches, copies and memsets. Events are none: PyTorch's autograd threads record them on the streams of
-// collectives.
-constexpr bool IsWorkInAStream(std::string_view name) {
-  for (const std::string_view beginning :
-       {"cudaGraphLaunch", "cuGraphLaunch", "cuStreamWaitValue", "cuStreamWriteValue", "cuStreamBatchMemOp",
-        "cudaMallocAsync", "cudaMallocFromPoolAsync", "cudaFreeAsync", "cuMemAllocAsync", "cuMemAllocFromPoolAsync",
-        "cuMemFreeAsync"}) {
-    if (name.starts_with(beginning)) return true;
-  }
-  return false;
+  return MakeBy<Transfer, Allocator, WithoutPool>(recording, real, arguments...);
 }
 
 // Whether a call that succeeds has submitted work to a stream, which a hold of the whole context would keep waiting.
-template <tracer::HookGroup kGroup, tracer::HookId kId>
-inline constexpr bool kSubmits = kGroup == tracer::HookGroup::kLaunch || kGroup == tracer::HookGroup::kCopy ||
-                                 kGroup == tracer::HookGroup::kSet ||
-                                 IsWorkInAStream(stream_of::kNames[tracer::Index(kId)]);
+// Events are none: PyTorch's autograd threads record them on the streams of collectives.
+template <tracer::HookId kId>
+inline constexpr bool kSubmits = [] {
+  constexpr tracer::HookGroup kGroup = tracer::GroupOf(kId);
+  return kGroup == tracer::HookGroup::kLaunch || kGroup == tracer::HookGroup::kCopy ||
+         kGroup == tracer::HookGroup::kSet || requires {
+    TransferHook<kId>::kSubmits;
+  };
+}();
 
 // A look-up is no use of CUDA: a static runtime makes hundreds when it is first used. It is neither counted nor
 // recorded, and stands between nothing and nothing.
-constexpr bool IsLookup(tracer::HookGroup group) { return group == tracer::HookGroup::kLookup; }
+template <tracer::HookId kId>
+inline constexpr bool kIsLookup = tracer::GroupOf(kId) == tracer::HookGroup::kLookup;
 
-template <tracer::HookGroup kGroup, tracer::HookId kId>
-inline constexpr bool kIsWatched = IsLookup(kGroup) || kSubmits<kGroup, kId> || TransferHook<kId>::kHasRow
-                                   || AllocatorHook<kId>::kHasRow || Unpooled<kId>::kHasRow;
+template <tracer::HookId kId>
+inline constexpr bool kIsWatched =
+    kIsLookup<kId> || kSubmits<kId> || TransferHook<kId>::kHasRow || AllocatorHook<kId>::kHasRow;
 
 constexpr bool IsAboutMemory(tracer::HookGroup group) {
   return group == tracer::HookGroup::kAllocate || group == tracer::HookGroup::kFree;
 }
 
 // The same; the engines hear of what was submitted (S65).
-template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename... Arguments>
+template <tracer::HookId kId, typename Real, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t MakeKnown(uint32_t recording, Real real, Arguments... arguments) {
-  if (kSubmits<kGroup, kId> && recording & kRouteWatched && Broken(Mutant::kS71)) return real(arguments...);
+  if (kSubmits<kId> && recording & kRouteWatched && Broken(Mutant::kS71)) return real(arguments...);
   const cudaError_t result = Make<kId>(recording, real, arguments...);
-  if constexpr (kSubmits<kGroup, kId>) {
+  if constexpr (kSubmits<kId>) {
     if (result == cudaSuccess && recording & kRouteLedger && !IsOfCollective()) {
       Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
     }
@@ -177,57 +160,57 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Real, typename.
 }
 
 // The call with what is recorded about it. `call` is the function, or what stands for it.
-template <tracer::HookGroup kGroup, tracer::HookId kId, typename Call, typename Detail, typename... Arguments>
+template <tracer::HookId kId, typename Call, typename Detail, typename... Arguments>
 [[gnu::always_inline]] inline cudaError_t Recorded(uint32_t recording, [[maybe_unused]] const void* caller, Call call,
                                                    const Detail& detail, Arguments... arguments) {
   const Reentry inside;
-  if ((recording & kRouteEngines) == recording) return MakeKnown<kGroup, kId>(recording, call, arguments...);
+  if ((recording & kRouteEngines) == recording) return MakeKnown<kId>(recording, call, arguments...);
   const uint64_t nvtx_bytes = recording & tracer::kRecordNvtx ? detail().bytes : 0;
   tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
   // What copies carry is of use to a trace alone.
-  const bool wants_fingerprints = kGroup == tracer::HookGroup::kCopy && (recording & tracer::kRecordTrace) != 0;
+  const bool wants_fingerprints =
+      tracer::GroupOf(kId) == tracer::HookGroup::kCopy && (recording & tracer::kRecordTrace) != 0;
   if (wants_fingerprints) transfer::Engine::WantFingerprints(true);
-  const cudaError_t result = MakeKnown<kGroup, kId>(recording, call, arguments...);
+  const cudaError_t result = MakeKnown<kId>(recording, call, arguments...);
   if (wants_fingerprints) transfer::Engine::WantFingerprints(false);
-  const bool failed = IsFailure(kGroup, result);
+  const bool failed = IsFailure(tracer::GroupOf(kId), result);
   tracer::CallDetail done = failed ? tracer::CallDetail() : detail();
-  if constexpr (IsAboutMemory(kGroup)) done.caller = caller;
+  if constexpr (IsAboutMemory(tracer::GroupOf(kId))) done.caller = caller;
   span.Close(done, failed, static_cast<int32_t>(result));
   return result;
 }
 
 // Behind functions that hand out addresses of the driver's by name. Inside a runtime too.
-template <tracer::HookGroup kGroup, typename Result, typename... Arguments>
+template <tracer::HookId kId, typename Result, typename... Arguments>
 [[gnu::always_inline]] inline void PutHooksInPlace([[maybe_unused]] const void* caller, [[maybe_unused]] Result result,
                                                    [[maybe_unused]] Arguments... arguments) {
-  if constexpr (IsLookup(kGroup)) {
+  if constexpr (kIsLookup<kId>) {
     void** const found = std::get<1>(std::tie(arguments...));
     if (result == Result{} && found != nullptr) *found = DriverLibrary::InPlaceOf(*found, caller);
   }
 }
 
 // Every other way of a call. Out of line, so that the straight path stays short.
-template <tracer::HookGroup kGroup, tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail,
-          typename... Arguments>
+template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
 [[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
   const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchFunction;
-  const bool passed_on = IsLookup(kGroup) || route.recording == tracer::kRecordNothing || t_depth != 0;
+  const bool passed_on = kIsLookup<kId> || route.recording == tracer::kRecordNothing || t_depth != 0;
   const cudaError_t result =
-      passed_on ? real(arguments...) : Recorded<kGroup, kId>(route.recording, caller, real, detail, arguments...);
-  PutHooksInPlace<kGroup>(caller, result, arguments...);
+      passed_on ? real(arguments...) : Recorded<kId>(route.recording, caller, real, detail, arguments...);
+  PutHooksInPlace<kId>(caller, result, arguments...);
   return result;
 }
 
 // ---- the driver's functions. Straight where the policy has them pass; a call that is made inside another hooked one,
 // by the runtime say, is passed on and not counted.
 
-template <tracer::HookGroup kGroup, tracer::HookId kId, typename Function>
+template <tracer::HookId kId, typename Function>
 [[gnu::always_inline]] inline Function* StraightDriver() {
   const Gate& gate = TheGate();
-  const std::atomic<bool>& straight = kIsWatched<kGroup, kId> ? gate.watched_straight : gate.driver_straight;
+  const std::atomic<bool>& straight = kIsWatched<kId> ? gate.watched_straight : gate.driver_straight;
   if (!straight.load(std::memory_order_acquire)) return nullptr;
   return reinterpret_cast<Function*>(DriverLibrary::Known(kId));
 }
@@ -246,10 +229,10 @@ inline Route EnterDriverGate(tracer::HookId id) noexcept {
 // The driver that is loaded lacks the function: a program that asked for it by name was told so.
 inline constexpr CUresult kNoSuchDriverFunction = CUDA_ERROR_NOT_FOUND;
 
-template <tracer::HookGroup kGroup, tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
+template <tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
 [[gnu::noinline]] CUresult RoutedDriver(const void* caller, const Detail& detail, Arguments... arguments) {
   const Route route =
-      IsLookup(kGroup) ? Route{DriverLibrary::Function(kId), tracer::kRecordNothing} : EnterDriverGate(kId);
+      kIsLookup<kId> ? Route{DriverLibrary::Function(kId), tracer::kRecordNothing} : EnterDriverGate(kId);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchDriverFunction;
@@ -258,10 +241,10 @@ template <tracer::HookGroup kGroup, tracer::HookId kId, typename Function, typen
     result = real(arguments...);
   } else {
     const DriverCaller called(caller);
-    result = static_cast<CUresult>(
-        Recorded<kGroup, kId>(route.recording, caller, DriverCall<Function>{real}, detail, arguments...));
+    result =
+        static_cast<CUresult>(Recorded<kId>(route.recording, caller, DriverCall<Function>{real}, detail, arguments...));
   }
-  PutHooksInPlace<kGroup>(caller, result, arguments...);
+  PutHooksInPlace<kId>(caller, result, arguments...);
   return result;
 }
 

@@ -52,15 +52,12 @@ SLIPSTREAM_STREAM_WORD_PTSZ(cudaLaunchHostFunc_v2, 0)
 #undef SLIPSTREAM_STREAM_WORD
 #undef SLIPSTREAM_STREAM_WORD_PTSZ
 
-namespace stream_of {
+// Whether the default stream of the call is the thread's own.
+constexpr bool IsPerThread(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
+template <tracer::HookId kId>
+inline constexpr bool kPerThread = IsPerThread(tracer::NameOf(kId));
 
-inline constexpr std::string_view kNames[] = {
-#define SLIPSTREAM_HOOK(group, function) #function,
-#define SLIPSTREAM_DRIVER_HOOK(group, function, name) name,
-#include "generated/hook_names.inc"
-#undef SLIPSTREAM_HOOK
-#undef SLIPSTREAM_DRIVER_HOOK
-};
+namespace stream_of {
 
 // The place of the first argument of this type; their number: there is none.
 template <typename Wanted, typename... Arguments>
@@ -76,7 +73,7 @@ constexpr size_t PlaceOf() {
 // The handle as a number; the default stream of the per-thread kind as CUDA writes it, cudaStreamPerThread.
 template <tracer::HookId kId, typename... Arguments>
 uint64_t StreamOf(const Arguments&... arguments) {
-  constexpr std::string_view kName = stream_of::kNames[tracer::Index(kId)];
+  constexpr std::string_view kName = tracer::NameOf(kId);
   constexpr size_t kStream = stream_of::PlaceOf<cudaStream_t, Arguments...>();
   constexpr size_t kConfiguration = stream_of::PlaceOf<const cudaLaunchConfig_t*, Arguments...>();
   constexpr size_t kOfDriver = stream_of::PlaceOf<const CUlaunchConfig*, Arguments...>();
@@ -96,8 +93,7 @@ uint64_t StreamOf(const Arguments&... arguments) {
   } else {
     known = kName.ends_with("_ptds");  // those without a stream are on the default one
   }
-  constexpr bool kPerThread = kName.ends_with("_ptsz") || kName.ends_with("_ptds");
-  return kPerThread && known && stream == 0 ? reinterpret_cast<uintptr_t>(cudaStreamPerThread) : stream;
+  return kPerThread<kId> && known && stream == 0 ? reinterpret_cast<uintptr_t>(cudaStreamPerThread) : stream;
 }
 
 }  // namespace slipstream::shim

@@ -1,32 +1,6 @@
 #include "tracer/base/hook_id.h"
 
 namespace slipstream::tracer {
-namespace {
-
-constexpr const char* kNames[] = {
-#define SLIPSTREAM_HOOK(group, function) #function,
-#define SLIPSTREAM_DRIVER_HOOK(group, function, name) name,
-#include "generated/hook_names.inc"
-#undef SLIPSTREAM_HOOK
-#undef SLIPSTREAM_DRIVER_HOOK
-};
-
-constexpr HookGroup kGroups[] = {
-#define SLIPSTREAM_HOOK(group, function) HookGroup::group,
-#define SLIPSTREAM_DRIVER_HOOK(group, function, name) HookGroup::group,
-#include "generated/hook_names.inc"
-#undef SLIPSTREAM_HOOK
-#undef SLIPSTREAM_DRIVER_HOOK
-};
-
-static_assert(sizeof(kNames) / sizeof(kNames[0]) == kHookCount);
-
-}  // namespace
-
-const char* NameOf(HookId id) { return kNames[Index(id)]; }
-
-HookGroup GroupOf(HookId id) { return kGroups[Index(id)]; }
-
 std::string_view NameOf(HookGroup group) {
   switch (group) {
     case HookGroup::kAllocate:
