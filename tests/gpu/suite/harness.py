@@ -27,6 +27,7 @@ ON_REQUEST = (
     "children",
     "conformance",
     "devices",
+    "distributed",
     "fragmentation",
     "gains",
     "ladder",
@@ -135,8 +136,10 @@ class Suite:
         self.device = "cpu" if options.rehearse else "cuda"
         self.quick = options.quick
         self.only = [name for name in (options.only or "").split(",") if name]
-        # What single groups take: a checkout of CUDA's samples; how long to soak, and what earlier stretches came to.
+        # What single groups take: checkouts of CUDA's samples and of PyTorch's examples; how long to soak, and what earlier
+        # stretches came to.
         self.samples = getattr(options, "samples", None)
+        self.examples = getattr(options, "examples", None)
         self.soak_minutes = getattr(options, "minutes", None) or 4.0
         self.soak_state = getattr(options, "soak_state", None)
         self.slipstream = self.build / "slipstream"
