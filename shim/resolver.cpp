@@ -251,12 +251,15 @@ void* Resolver::InPlaceOf(void* found, const char* name, const void* caller) {
   if (!MayAskLoader() || !Runtime::IsEnabled() || IsToolOfCuda(caller)) return found;
   const HookId id = IdOf(name);
   if (id == HookId::kCount || Broken(Mutant::kS70)) return found;
-  return Runtime::EnterUnseen(id, caller) == found ? HookOf(id) : found;
+  const bool is_known = LibraryHolding(found) != nullptr;  // then nobody asks the loader, hundreds of times
+  void* const reached = is_known ? FunctionForCaller(id, caller) : Runtime::EnterUnseen(id, caller);
+  return reached == found ? HookOf(id) : found;
 }
 
 bool Resolver::IsThere(const char* name, const void* caller) {
   const HookId id = IdOf(name);
-  return id == HookId::kCount || !MayAskLoader() || Runtime::EnterUnseen(id, caller) != nullptr;
+  if (id == HookId::kCount || !MayAskLoader()) return true;
+  return FunctionForCaller(id, caller) != nullptr || Runtime::EnterUnseen(id, caller) != nullptr;
 }
 
 const char* Resolver::WrapperOf(HookId id) {

@@ -144,6 +144,11 @@ TEST(RuntimeLibraryTest, S57_ThousandsOfCallingPlacesAreLookedUpOnce) {
   EXPECT_LT(LoaderQuestions({PROGRAM, "use_often", USER12, MANY_SITES}), 100);
 }
 
+TEST(RuntimeLibraryTest, S57_ALibraryThatLooksUpFunctionsByNameIsLookedUpOnce) {
+  NEEDS_NO_SANITIZER("the sanitizers ask the dynamic linker themselves");
+  EXPECT_LT(LoaderQuestions({LOADER, "look_up_often", SIM_FOLDER "/libcudart.so.13"}), 100);
+}
+
 TEST(RuntimeLibraryTest, S57_DeepBindReachesTheRuntimePastUs) {
   NEEDS_NO_SANITIZER("the sanitizers refuse RTLD_DEEPBIND");
   // Not seen, and not disturbed.

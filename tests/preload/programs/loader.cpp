@@ -28,10 +28,17 @@ void UseByName(void* library) {
               has_none_of_that_name);
 }
 
+// As CuPy does when it is imported.
+void LookUpOften(void* library) {
+  int found = 0;
+  for (int i = 0; i < 200; ++i) found += dlsym(library, "cudaMalloc") != nullptr ? 1 : 0;
+  std::printf("found %d times\n", found);
+}
+
 }  // namespace
 
 // loader FUNCTION LIBRARY...: calls FUNCTION of each, twice over. "nothing" as FUNCTION only loads them; with "by_name"
-// they are libcudarts.
+// and "look_up_often" they are libcudarts.
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "nothing";
   for (int round = 0; round < 2; ++round) {
@@ -44,6 +51,10 @@ int main(int argc, char** argv) {
       if (name == "nothing") continue;
       if (name == "by_name") {
         UseByName(handle);
+        continue;
+      }
+      if (name == "look_up_often") {
+        LookUpOften(handle);
         continue;
       }
       auto* const function = reinterpret_cast<int (*)()>(dlsym(handle, name.c_str()));
