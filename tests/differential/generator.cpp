@@ -1038,7 +1038,11 @@ class Generator {
     }
     op.flavor = static_cast<int>(random_.Below(kBadCount));
     op.stream = AnyStream(op.thread);
-    op.dst = FindBuffer([](const Model::Buffer& buffer) { return buffer.place == Place::kDevice; });
+    // A block of the pool's that large may have something behind it (docs/allocator.md).
+    const bool to_its_end = op.flavor == kBadPastDestination || op.flavor == kBadPastSource;
+    op.dst = FindBuffer([to_its_end](const Model::Buffer& buffer) {
+      return buffer.place == Place::kDevice && (!to_its_end || buffer.bytes < size_t{2} << 20);
+    });
     op.src = WritablePageable();
     if (op.flavor == kBadPastSource) std::swap(op.dst, op.src);
     if (op.flavor == kBadPageableSet) op.dst = op.src;

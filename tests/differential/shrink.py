@@ -34,6 +34,10 @@ SIMPLER_WORDS = [
 ]
 
 
+class OutOfTime(Exception):
+    """What has been reached by now is what there is."""
+
+
 class Shrinker:
     def __init__(self, bare, other, orders, scratch, seconds):
         self.deadline = time.monotonic() + seconds
@@ -44,6 +48,7 @@ class Shrinker:
         self.scratch = scratch
         self.kind = None
         self.tried = {}
+        self.smallest = None
 
     def outcome(self, lines):
         return compare(self.bare, self.other, "\n".join(lines) + "\n", self.scratch).kind
@@ -52,10 +57,12 @@ class Shrinker:
         """Whether these lines show the difference."""
         key = "\n".join(lines)
         if time.monotonic() > self.deadline:
-            return False  # what has been reached by now is what there is
+            raise OutOfTime
         if key not in self.tried:
             self.tried[key] = self.outcome(lines) == self.kind and all(
                 compare(self.bare, order, key + "\n", self.scratch).kind == "same" for order in self.orders)
+        if self.tried[key]:
+            self.smallest = lines
         return self.tried[key]
 
     def programs(self, lines):
@@ -154,19 +161,25 @@ class Shrinker:
     def run(self, text):
         lines = [line for line in (line.split("#")[0].rstrip() for line in text.splitlines()) if line]
         self.kind = self.outcome(lines)
-        if not self.fails(lines):
-            return text  # bare it is not determined after all, or it does not fail every time
+        try:
+            if not self.fails(lines):
+                return text  # bare it is not determined after all, or it does not fail every time
+            self.drop_all_that_can_be(lines)
+        except OutOfTime:
+            pass
+        small = "\n".join(self.smallest or lines) + "\n"
+        return small if compare(self.bare, self.patient, small, self.scratch).kind == self.kind else text
+
+    def drop_all_that_can_be(self, lines):
         lines = self.drop_programs(lines)
-        while True:
+        before = None
+        while lines != before:
             before = lines
             lines = self.drop_objects(lines)
             lines = self.drop_lines(lines)
             lines = self.simpler(lines)
             if len(lines) < 30:
                 lines = self.drop_pairs(lines)
-            if lines == before:
-                small = "\n".join(lines) + "\n"
-                return small if compare(self.bare, self.patient, small, self.scratch).kind == self.kind else text
 
 
 def shrink(text, bare, other, orders, scratch, seconds):

@@ -293,7 +293,7 @@ TEST(DriverTest, AnotherPreloadIsCalledToo) {
       const Finished hooked = RunProgram({DRIVER_PROGRAM, "calls", "5"}, variables);
       EXPECT_EQ(hooked.status, 0) << hooked.err;
       Variables bare = asks;
-      bare["LD_PRELOAD"] = theirs;
+      bare.merge(Preload(theirs));
       const Finished alone = RunProgram({DRIVER_PROGRAM, "calls", "5"}, bare);
       EXPECT_EQ(alone.status, 0) << alone.err;
       EXPECT_EQ(hooked.out.substr(0, hooked.out.find("interposer")), alone.out.substr(0, alone.out.find("interposer")));
