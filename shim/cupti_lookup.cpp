@@ -62,6 +62,8 @@ void* InPlaceOf(void* found, const char* name, const void* caller) {
 
 }  // namespace
 
+bool IsHookedCupti(const char* name) { return HookOf(name).index >= 0; }
+
 void* LookedUpCupti(const char* name) {
   const Hook hook = HookOf(name);
   return hook.index >= 0 ? g_looked_up[hook.index].load(std::memory_order_acquire) : nullptr;

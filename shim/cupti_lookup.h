@@ -24,6 +24,9 @@ constexpr bool IsCuptiName(const char* name) {
 // `found`.
 void* CuptiInPlaceOf(void* found, const char* name, const void* caller);
 
+// Whether slipstream has one of that name.
+bool IsHookedCupti(const char* name);
+
 // The real function of that name which clients looked up; null: none did.
 void* LookedUpCupti(const char* name);
 

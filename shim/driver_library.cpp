@@ -23,17 +23,6 @@ constexpr tracer::HookId kFirst = tracer::HookId::cuMemAlloc_v2;
 static_assert(tracer::IsOfDriver(kFirst) && !tracer::IsOfDriver(static_cast<tracer::HookId>(tracer::Index(kFirst) - 1)),
               "the driver's functions are the last rows of hooks.def, and this is the first of them");
 
-// Whether the object that the address is in has a function of that name itself.
-bool Exports(const void* address, const char* name) {
-  const LoadedObject object = LoadedObject::At(address);
-  if (object.name == nullptr || object.name[0] == '\0') return false;  // the program, or code made at run time
-  void* const handle = dlopen(object.name, RTLD_NOLOAD | RTLD_LAZY);
-  if (handle == nullptr) return false;
-  const bool exports = object.Holds(dlsym(handle, name));
-  dlclose(handle);
-  return exports;
-}
-
 void* NotOurs(void* function) { return function != nullptr && !IsOurs(function) ? function : nullptr; }
 
 }  // namespace
@@ -86,6 +75,15 @@ const char* DriverLibrary::WrapperOf(tracer::HookId id) {
   return function == nullptr || own == nullptr || function == own ? "" : LoadedObject::At(function).name;
 }
 
+// Where another preloaded library wraps the function behind our hook: it must not come back to the hook, and a libcuda
+// that only some libraries see is none that it could hand its calls on to.
+bool DriverLibrary::IsPastWrapper(tracer::HookId id, const void* caller) {
+  if (Function(id) == OwnFunction(id)) return false;
+  // The wrapper's own name comes first in its object's scope.
+  const bool is_wrapper = LoadedObject::At(caller).Holds(FoundFrom(caller, tracer::NameOf(id)));
+  return is_wrapper || dlsym(RTLD_NEXT, "cuDriverGetVersion") == nullptr;
+}
+
 bool DriverLibrary::HasPrimaryContext(int device) {
   using GetState = CUresult(CUdevice, unsigned*, int*);
   static constinit std::atomic<GetState*> asked{nullptr};
@@ -110,9 +108,7 @@ void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
     if (Function(id) != real && OwnFunction(id) != real) continue;
     // What a libcudart asks for is for its own calls, which are seen as the runtime's.
     const bool is_inside = IsToolOfCuda(caller) || (level == DriverLevel::kWatched && IsSharedRuntime(caller));
-    // One that stands behind our hook must not come back to it.
-    const bool is_wrapper = Function(id) != OwnFunction(id) && Exports(caller, tracer::NameOf(id));
-    return is_inside || is_wrapper ? real : HookOf(id);
+    return is_inside || IsPastWrapper(id, caller) ? real : HookOf(id);
   }
   return real;
 }

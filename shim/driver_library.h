@@ -46,6 +46,7 @@ class DriverLibrary {
 
  private:
   static void* Handle();
+  static bool IsPastWrapper(tracer::HookId id, const void* caller);
   // Libcuda's own, whoever wraps it.
   static void* OwnFunction(tracer::HookId id);
 

@@ -20,6 +20,7 @@
 
 #include "shim/cupti_lookup.h"
 #include "shim/driver_library.h"
+#include "shim/hook_address.h"
 #include "shim/loaded_object.h"
 #include "shim/resolver.h"
 
@@ -52,24 +53,40 @@ constexpr bool IsNameOfRuntime(const char* name) {
   return name[0] == 'c' && name[1] == 'u' && name[2] == 'd' && name[3] == 'a' && name[4] >= 'A' && name[4] <= 'Z';
 }
 
-// The runtime's function as the caller is to have it.
+bool IsHooked(const char* name) {
+  if (name[0] != 'c' || name[1] != 'u') return false;
+  return IsCuptiName(name) ? IsHookedCupti(name) : HookNamed(name) != tracer::HookId::kCount;
+}
+
+// The runtime's function as the caller is to have it. Out of line, so that the jump stays one.
 [[gnu::noinline]] void* FindInRuntime(Find* real, void* handle, const char* name, const void* caller) {
-  void* const found = real(handle, name);
+  void* found = real(handle, name);
   if (found == nullptr) return nullptr;
   const bool is_ours = IsOurs(found);
-  // In the global scope, where our own name is found even if no libcudart is there, or it has no such function.
-  if (is_ours && !Resolver::IsThere(name, caller)) return real(RTLD_NEXT, name);
-  void* const function = is_ours ? found : Resolver::InPlaceOf(found, name, caller);
+  if (is_ours) {
+    // In the global scope, where our own name hides what is there, if anything is. One that only the caller's own
+    // libraries have is found for the caller alone.
+    found = real(RTLD_NEXT, name);
+    if (found == nullptr && handle == RTLD_DEFAULT) found = FoundFrom(caller, name);
+    if (found == nullptr) return nullptr;
+  }
+  void* const function = Resolver::InPlaceOf(found, name, caller, is_ours);
   dlerror();  // the look-up succeeded, and leaves no error behind
   return function;
 }
 
-// The driver's function as the caller is to have it. Out of line, so that the jump stays one.
+// The same of the driver's.
 [[gnu::noinline]] void* FindInDriver(Find* real, void* handle, const char* name, const void* caller) {
   void* found = real(handle, name);
   // In the global scope, where our own name hides libcuda's, if that is there at all.
-  if (found != nullptr && IsOurs(found)) found = real(RTLD_NEXT, name);
-  return DriverLibrary::InPlaceOf(found, caller);
+  if (found != nullptr && IsOurs(found)) {
+    found = real(RTLD_NEXT, name);
+    if (found == nullptr && handle == RTLD_DEFAULT) found = FoundFrom(caller, name);
+  }
+  if (found == nullptr) return nullptr;
+  void* const function = DriverLibrary::InPlaceOf(found, caller);
+  dlerror();
+  return function;
 }
 
 // The same for CUPTI's. In the global scope our own name is found even where no libcupti is there; bare, it would not
@@ -92,6 +109,8 @@ using namespace slipstream::shim;  // NOLINT(google-build-using-namespace): noth
 extern "C" [[gnu::visibility("default")]] void* dlsym(void* handle, const char* name) noexcept {
   Find* const real = Real();
   const void* const caller = __builtin_return_address(0);
+  // RTLD_DEFAULT is the caller's scope, and not ours, which matters where the name is none of ours.
+  if (handle == RTLD_DEFAULT && !IsHooked(name)) return real(handle, name);
   if (handle != RTLD_NEXT && IsDriverName(name) && !IsOurs(caller)) [[unlikely]]
     return FindInDriver(real, handle, name, caller);
   if (handle != RTLD_NEXT && IsNameOfRuntime(name) && !IsOurs(caller)) [[unlikely]]

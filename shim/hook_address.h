@@ -8,4 +8,7 @@ namespace slipstream::shim {
 // This library's own, whoever exports the same name in front of it.
 void* HookOf(tracer::HookId id);
 
+// The hook of that name; kCount: there is none.
+tracer::HookId HookNamed(const char* name);
+
 }  // namespace slipstream::shim

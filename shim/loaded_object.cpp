@@ -1,5 +1,6 @@
 #include "shim/loaded_object.h"
 
+#include <dlfcn.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -58,6 +59,16 @@ LoadedObject LoadedObject::At(const void* address) {
   Question question = {address, {}};
   dl_iterate_phdr(Answer, &question);
   return question.answer;
+}
+
+void* FoundFrom(const void* caller, const char* name) {
+  const LoadedObject object = LoadedObject::At(caller);
+  if (object.name[0] == '\0') return nullptr;
+  void* const handle = dlopen(object.name, RTLD_NOLOAD | RTLD_LAZY);
+  if (handle == nullptr) return nullptr;
+  void* const found = dlsym(handle, name);
+  dlclose(handle);
+  return found != nullptr && !IsOurs(found) ? found : nullptr;
 }
 
 bool IsOurs(const void* address) {

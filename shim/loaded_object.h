@@ -34,6 +34,9 @@ bool MayAskLoader();
 // The process's first call: from here on its forked children go by what is known here, and do not ask the loader.
 void ProcessUsesCuda();
 
+// What the object that `caller` is in, or one that it needs, has of the name; null: nothing, or it is the program.
+void* FoundFrom(const void* caller, const char* name);
+
 // Whether the address is in this library.
 bool IsOurs(const void* address);
 

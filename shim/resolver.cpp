@@ -201,15 +201,6 @@ void* FunctionOf(const RuntimeLibrary& library, HookId id) {
   return function;
 }
 
-// kCount: there is no hook of that name.
-HookId IdOf(const char* name) {
-  for (size_t index = 0; index < tracer::kHookCount; ++index) {
-    const auto id = static_cast<HookId>(index);
-    if (std::strcmp(tracer::NameOf(id), name) == 0) return id;
-  }
-  return HookId::kCount;
-}
-
 }  // namespace
 
 uint32_t Resolver::Scan() {
@@ -247,19 +238,14 @@ void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   return Count() == 1 ? Function(*library, id) : FunctionOf(*library, id);
 }
 
-void* Resolver::InPlaceOf(void* found, const char* name, const void* caller) {
-  if (!MayAskLoader() || !Runtime::IsEnabled() || IsToolOfCuda(caller)) return found;
-  const HookId id = IdOf(name);
+void* Resolver::InPlaceOf(void* found, const char* name, const void* caller, bool is_behind_ours) {
+  if (!MayAskLoader()) return found;
+  if (!is_behind_ours && (!Runtime::IsEnabled() || IsToolOfCuda(caller))) return found;
+  const HookId id = HookNamed(name);
   if (id == HookId::kCount || Broken(Mutant::kS70)) return found;
   const bool is_known = LibraryHolding(found) != nullptr;  // then nobody asks the loader, hundreds of times
   void* const reached = is_known ? FunctionForCaller(id, caller) : Runtime::EnterUnseen(id, caller);
   return reached == found ? HookOf(id) : found;
-}
-
-bool Resolver::IsThere(const char* name, const void* caller) {
-  const HookId id = IdOf(name);
-  if (id == HookId::kCount || !MayAskLoader()) return true;
-  return FunctionForCaller(id, caller) != nullptr || Runtime::EnterUnseen(id, caller) != nullptr;
 }
 
 const char* Resolver::WrapperOf(HookId id) {

@@ -58,9 +58,8 @@ class Resolver {
   // What stands in place of `found`, which `caller` found by the name: the hook, if there is one, the policy lets
   // slipstream do anything, and the hook's call would come to `found`, which it does not where another preloaded
   // library wraps the function or there are several libcudarts. `found` itself otherwise, and for CUDA's own tools.
-  static void* InPlaceOf(void* found, const char* name, const void* caller);
-  // Whether a hook that `caller` found by the name stands for a function that some libcudart has.
-  static bool IsThere(const char* name, const void* caller);
+  // Where the look-up came to the hook by itself, the linked name is it too, whatever the policy says.
+  static void* InPlaceOf(void* found, const char* name, const void* caller, bool is_behind_ours);
 
   // The file of a preloaded library whose function stands behind the hook, in front of libcudart's own: the loader's
   // name for it; empty: none does. It sees every call that it would see without us (S72).

@@ -80,6 +80,13 @@ TEST(RuntimeLibraryTest, S57_FunctionsOfTwoRuntimesThatAreLookedUpByName) {
   }
 }
 
+// Its own scope is the global one, and then what it is linked to.
+TEST(RuntimeLibraryTest, S57_ALibraryFindsWhatIsInItsScope) {
+  for (const char* const user : {USER13, USER12}) {
+    EXPECT_EQ(Compare({LOADER, "LookUpInItsScope", user}).hooked.out, "LookUpInItsScope 3\nLookUpInItsScope 3\n");
+  }
+}
+
 TEST(RuntimeLibraryTest, S57_NothingIsSeenByNameWhereThePolicyIsOff) {
   const std::string directory = NewDirectory();
   Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);

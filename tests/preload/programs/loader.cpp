@@ -28,6 +28,17 @@ void UseByName(void* library) {
               has_none_of_that_name);
 }
 
+// The same of libcuda's.
+void UseDriverByName(void* library) {
+  void* context = nullptr;
+  unsigned long long memory = 0;
+  std::printf("%d %d", Call(library, "cuInit", 0U), Call(library, "cuDevicePrimaryCtxRetain", &context, 0));
+  const bool leaves_an_error = dlerror() != nullptr;
+  std::printf(" %d", Call(library, "cuCtxSetCurrent", context));
+  std::printf(" %d %d", Call(library, "cuMemAlloc_v2", &memory, size_t{4096}), Call(library, "cuMemFree_v2", memory));
+  std::printf(", an error of the loader: %d\n", leaves_an_error || dlerror() != nullptr);
+}
+
 // As CuPy does when it is imported.
 void LookUpOften(void* library) {
   int found = 0;
@@ -38,7 +49,7 @@ void LookUpOften(void* library) {
 }  // namespace
 
 // loader FUNCTION LIBRARY...: calls FUNCTION of each, twice over. "nothing" as FUNCTION only loads them; with "by_name"
-// and "look_up_often" they are libcudarts.
+// and "look_up_often" they are libcudarts, with "driver_by_name" libcudas.
 int main(int argc, char** argv) {
   const std::string name = argc > 1 ? argv[1] : "nothing";
   for (int round = 0; round < 2; ++round) {
@@ -51,6 +62,10 @@ int main(int argc, char** argv) {
       if (name == "nothing") continue;
       if (name == "by_name") {
         UseByName(handle);
+        continue;
+      }
+      if (name == "driver_by_name") {
+        UseDriverByName(handle);
         continue;
       }
       if (name == "look_up_often") {

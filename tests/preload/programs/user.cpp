@@ -1,7 +1,10 @@
 // A library that uses CUDA, as the programs under test dlopen one; linked to libcudart 12 or 13 by the build.
 
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 // The few names by hand: this file is built against either runtime, and the headers are those of one.
 extern "C" {
@@ -51,4 +54,16 @@ extern "C" [[gnu::visibility("default")]] int UsePrefetch() {
 #else
   return cudaMemPrefetchAsync(&on_stack, sizeof(on_stack), Location{1, 0}, 0, nullptr);
 #endif
+}
+
+extern "C" [[gnu::visibility("default")]] int cuOfTheUser() { return 0; }
+
+// How many of these are in this library's scope: a hooked function of the runtime's, one that is not, and its own.
+extern "C" [[gnu::visibility("default")]] int LookUpInItsScope() {
+  int found = 0;
+  for (const char* const name : {"cudaMalloc", "cudaGetErrorString", "cuOfTheUser"}) {
+    void* volatile function = dlsym(RTLD_DEFAULT, name);
+    found += function != nullptr ? 1 : 0;
+  }
+  return found;
 }
