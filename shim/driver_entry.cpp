@@ -41,7 +41,7 @@ namespace slipstream::shim {
 
 bool IsWatched(tracer::HookId id) {
   static constexpr auto kWatched = []<size_t... kIndices>(std::index_sequence<kIndices...>) {
-    return std::array{kIsWatched<static_cast<tracer::HookId>(kIndices)>...};
+    return std::array<bool, tracer::kHookCount>{kIsWatched<static_cast<tracer::HookId>(kIndices)>...};
   }
   (std::make_index_sequence<tracer::kHookCount>());
   return kWatched[tracer::Index(id)];
