@@ -388,6 +388,8 @@ MemoryKind Ledger::KindOfOrPinned(const void* address) {
     std::fill(std::begin(pinned.pages), std::end(pinned.pages), 0);
   }
   const uintptr_t page = PinnedPages::PageOf(address);
+  const uintptr_t begin = page * PinnedPages::kPageBytes;
+  if (registered_.OverlapInPart({begin, begin + PinnedPages::kPageBytes})) return kind;
   pinned.pages[PinnedPages::PlaceOf(page)] = page;
   return kind;
 }

@@ -351,7 +351,8 @@ class Ledger {
     bool told = false;       // that it was seen to be due still
   };
 
-  // Pages of the host that were pinned when the thread asked about them. Memory is pinned by whole pages.
+  // Pages of the host that were pinned when the thread asked about them. None of which the program registered a part:
+  // the rest is pageable to whoever asks (S63).
   struct PinnedPages {
     static constexpr size_t kPlaces = 32;
     static constexpr uintptr_t kPageBytes = 4096;  // the smallest there are

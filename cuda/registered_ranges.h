@@ -28,12 +28,21 @@ class RegisteredRanges {
     count_.store(ranges_.size(), std::memory_order_release);
   }
   bool Overlap(const AddressRange& range) {
-    if (count_.load(std::memory_order_acquire) == 0) return false;
-    const std::lock_guard lock(mutex_);
-    return std::any_of(ranges_.begin(), ranges_.end(), [&](const AddressRange& r) { return r.Overlaps(range); });
+    return AnyOf([&](const AddressRange& r) { return r.Overlaps(range); });
+  }
+  // Whether some of the range is registered and some of it, by that registration, is not.
+  bool OverlapInPart(const AddressRange& range) {
+    return AnyOf([&](const AddressRange& r) { return r.Overlaps(range) && !r.Contains(range); });
   }
 
  private:
+  template <typename Matches>
+  bool AnyOf(const Matches& matches) {
+    if (count_.load(std::memory_order_acquire) == 0) return false;
+    const std::lock_guard lock(mutex_);
+    return std::any_of(ranges_.begin(), ranges_.end(), matches);
+  }
+
   std::atomic<size_t> count_{0};
   std::mutex mutex_;
   std::vector<AddressRange> ranges_;

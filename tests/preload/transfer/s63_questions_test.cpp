@@ -38,6 +38,18 @@ TEST_F(Questions, S63_TheStreamIsDone) {
   DECIDED(tally, "sync.settled.query", 1);
 }
 
+// What lies in one page with registered memory is pageable: a copy there is done when it returns, and nothing of ours
+// is behind it.
+TEST_F(Questions, S63_TheStreamIsDoneBesideRegisteredMemory) {
+  constexpr size_t kPage = 4096;
+  alignas(kPage) static char page[kPage];
+  OK(cudaHostRegister(page, 1, cudaHostRegisterDefault));
+  OK(cudaMemcpyAsync(device_, page, 1, cudaMemcpyHostToDevice, a_));
+  OK(cudaMemcpyAsync(page + 64, device_, 1, cudaMemcpyDeviceToHost, a_));
+  RETURNS(cudaSuccess, cudaStreamQuery(a_));
+  OK(cudaHostUnregister(page));
+}
+
 // The driver knows no default stream where no context is current; the runtime would have made one so.
 TEST_F(Questions, S63_AThreadThatHasMadeNoCallYet) {
   AnotherDefersOn(cudaStreamLegacy);
