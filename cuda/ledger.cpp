@@ -367,6 +367,7 @@ void Ledger::GraphLaunched(cudaGraphExec_t executable, cudaStream_t stream, bool
 
 void Ledger::HostRegistered(const void* address, size_t bytes, bool mapped) {
   OrTurnOff([&] { registered_.Add(AddressRange::Of(address, bytes)); });
+  pinned_life_.fetch_add(1, std::memory_order_release);  // a thread may have asked about the page since the call
   if (mapped) UsesMappedMemory();
 }
 

@@ -102,6 +102,12 @@ bool DriverLibrary::HasPrimaryContext(int device) {
 void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
   const DriverLevel level = real != nullptr ? Runtime::LevelOfDriver() : DriverLevel::kPassing;
   if (level == DriverLevel::kPassing) return real;
+  void* const function = HookFor(real, caller, level);
+  dlerror();  // the look-up succeeded; of what an older driver lacks ours did not
+  return function;
+}
+
+void* DriverLibrary::HookFor(void* real, const void* caller, DriverLevel level) {
   for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
     const auto id = static_cast<tracer::HookId>(index);
     if (level == DriverLevel::kWatched && !IsWatched(id)) continue;

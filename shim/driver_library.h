@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/gate.h"
 #include "tracer/base/hook_id.h"
 
 namespace slipstream::shim {
@@ -29,7 +30,8 @@ class DriverLibrary {
   // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the function seen
   // (Runtime::LevelOfDriver, IsWatched), it has one, and the caller is a program. `real` itself otherwise. Tools of
   // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's. So does
-  // another preloaded library that wraps the function, and wants what is behind it.
+  // another preloaded library that wraps the function, and wants what is behind it; and whoever alone sees libcuda,
+  // which such a library could not hand the call on to.
   static void* InPlaceOf(void* real, const void* caller);
 
   // As Resolver::WrapperOf, of libcuda's.
@@ -47,6 +49,7 @@ class DriverLibrary {
  private:
   static void* Handle();
   static bool IsPastWrapper(tracer::HookId id, const void* caller);
+  static void* HookFor(void* real, const void* caller, DriverLevel level);
   // Libcuda's own, whoever wraps it.
   static void* OwnFunction(tracer::HookId id);
 

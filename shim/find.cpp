@@ -83,10 +83,7 @@ bool IsHooked(const char* name) {
     found = real(RTLD_NEXT, name);
     if (found == nullptr && handle == RTLD_DEFAULT) found = FoundFrom(caller, name);
   }
-  if (found == nullptr) return nullptr;
-  void* const function = DriverLibrary::InPlaceOf(found, caller);
-  dlerror();
-  return function;
+  return found != nullptr ? DriverLibrary::InPlaceOf(found, caller) : nullptr;
 }
 
 // The same for CUPTI's. In the global scope our own name is found even where no libcupti is there; bare, it would not

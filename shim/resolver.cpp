@@ -239,10 +239,9 @@ void* Resolver::FunctionForCaller(HookId id, const void* caller) {
 }
 
 void* Resolver::InPlaceOf(void* found, const char* name, const void* caller, bool is_behind_ours) {
-  if (!MayAskLoader()) return found;
-  if (!is_behind_ours && (!Runtime::IsEnabled() || IsToolOfCuda(caller))) return found;
   const HookId id = HookNamed(name);
-  if (id == HookId::kCount || Broken(Mutant::kS70)) return found;
+  if (id == HookId::kCount || !MayAskLoader() || Broken(Mutant::kS70)) return found;
+  if (!is_behind_ours && (!Runtime::IsEnabled() || IsToolOfCuda(caller))) return found;
   const bool is_known = LibraryHolding(found) != nullptr;  // then nobody asks the loader, hundreds of times
   void* const reached = is_known ? FunctionForCaller(id, caller) : Runtime::EnterUnseen(id, caller);
   return reached == found ? HookOf(id) : found;

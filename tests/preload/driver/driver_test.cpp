@@ -309,7 +309,7 @@ TEST(DriverTest, AnotherPreloadIsPassedByWhoeverHasTheDriverToItself) {
   const std::vector<std::string> command = {LOADER, "driver_by_name", SIM_DRIVER};
   const Finished bare = RunProgram(command, Preload(DRIVER_INTERPOSER));
   EXPECT_EQ(bare.status, 0) << bare.err;
-  EXPECT_NE(bare.out.find("0 0 0 0 0, an error of the loader: 0\n"), std::string::npos) << bare.out;
+  EXPECT_NE(bare.out.find("0 0 0 0 0 0, an error of the loader: 0\n"), std::string::npos) << bare.out;
   Variables both = Preload(SLIPSTREAM_LIBRARY);
   both["LD_PRELOAD"] += std::string(":") + DRIVER_INTERPOSER;
   for (const Variables& variables : {both, AtDriver(both)}) {

@@ -32,11 +32,16 @@ void UseByName(void* library) {
 void UseDriverByName(void* library) {
   void* context = nullptr;
   unsigned long long memory = 0;
-  std::printf("%d %d", Call(library, "cuInit", 0U), Call(library, "cuDevicePrimaryCtxRetain", &context, 0));
+  std::printf("%d", Call(library, "cuInit", 0U));
+  std::printf(" %d", Call(library, "cuDevicePrimaryCtxRetain", &context, 0));
   const bool leaves_an_error = dlerror() != nullptr;
   std::printf(" %d", Call(library, "cuCtxSetCurrent", context));
-  std::printf(" %d %d", Call(library, "cuMemAlloc_v2", &memory, size_t{4096}), Call(library, "cuMemFree_v2", memory));
-  std::printf(", an error of the loader: %d\n", leaves_an_error || dlerror() != nullptr);
+  void* found = nullptr;
+  std::printf(" %d", Call(library, "cuGetProcAddress_v2", "cuDeviceGetCount", &found, 13000, 0ULL, nullptr));
+  const bool answer_leaves_an_error = dlerror() != nullptr;
+  std::printf(" %d", Call(library, "cuMemAlloc_v2", &memory, size_t{4096}));
+  std::printf(" %d", Call(library, "cuMemFree_v2", memory));
+  std::printf(", an error of the loader: %d\n", leaves_an_error || answer_leaves_an_error);
 }
 
 // As CuPy does when it is imported.
