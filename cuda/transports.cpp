@@ -114,7 +114,10 @@ void Transports::Remember(std::string_view name) {
 void Transports::AskFrom(const char* path) {
   void* const handle = dlopen(path, RTLD_NOLOAD | RTLD_LAZY);
   auto* const ask = handle != nullptr ? reinterpret_cast<Initialized*>(dlsym(handle, "MPI_Initialized")) : nullptr;
-  if (ask == nullptr) return Remember(FileOf(path));
+  if (ask == nullptr) {
+    dlerror();  // no error of the program's, on whose thread this is
+    return Remember(FileOf(path));
+  }
   mpi_.store(ask, std::memory_order_release);
 }
 

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstring>
 
-// By name alone, and without a CUDA header, whose macros rename some. The library is linked with -Bsymbolic-functions.
+// By name alone, and without a CUDA header, whose macros rename some. The library is linked with -Bsymbolic.
 #define HOOK_DRIVER_NAME(group, function, name) \
   extern "C" [[gnu::visibility("default")]] void slipstream_exported_##function() __asm__(name);
 #define HOOK_NAME(group, function) HOOK_DRIVER_NAME(group, function, #function)

@@ -487,14 +487,16 @@ uint32_t Start() {
 }
 
 uint32_t StartOrStandAside() noexcept {
+  uint32_t records = tracer::kRecordNothing;
   try {
-    return Start();
+    records = Start();
   } catch (const std::exception& error) {
     policy::LogOnceToStderr(error.what());
   } catch (...) {
     policy::LogOnceToStderr("cannot start; every CUDA call passes through");
   }
-  return tracer::kRecordNothing;
+  dlerror();  // what was looked for and is not there is no error of the program's
+  return records;
 }
 
 // A policy that cannot be used intercepts nothing; Start() says so.

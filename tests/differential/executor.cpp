@@ -149,6 +149,8 @@ struct Executor::Impl {
   static auto* At(Table* table, int id) {
     return &(*table)[id < 0 ? 0 : static_cast<size_t>(id)];
   }
+  // The first table entry may be what another thread makes at this moment.
+  cudaEvent_t EventAt(int id) const { return id < 0 ? nullptr : events[static_cast<size_t>(id)]; }
   Buffer& BufferAt(int id) { return buffers[static_cast<size_t>(id)]; }
   unsigned char* Dst(const Op& op) { return BufferAt(op.dst).address + op.dst_offset; }
   unsigned char* Src(const Op& op) { return op.src < 0 ? nullptr : BufferAt(op.src).address + op.src_offset; }
@@ -463,7 +465,7 @@ cudaError_t Executor::Impl::StreamOrEvent(const Op& op) {
   cudaEvent_t* const event = At(&events, op.event);
   if (op.door != kRuntime) {
     const cudaError_t status =
-        ByDriver(op, {.stream = StreamOf(op), .event = *event, .end_event = *At(&events, op.end_event)});
+        ByDriver(op, {.stream = StreamOf(op), .event = EventAt(op.event), .end_event = EventAt(op.end_event)});
     if (op.kind == Kind::kStreamDestroy) *stream = nullptr;
     if (op.kind == Kind::kEventDestroy) *event = nullptr;
     return status;

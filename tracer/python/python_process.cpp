@@ -59,7 +59,11 @@ class Interpreter {
   }
 
  private:
-  void* LookUp(const char* name) const { return dlsym(handle_, name); }
+  void* LookUp(const char* name) const {
+    void* const symbol = dlsym(handle_, name);
+    if (symbol == nullptr) dlerror();  // it is no error of the program's, on whose thread this may be
+    return symbol;
+  }
 
   // A libpython that came in with RTLD_LOCAL, as that of a plug-in does.
   bool OpenLocal() {
