@@ -144,10 +144,13 @@ class Ledger {
   StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
     return KeyOf(Explicit(stream, per_thread), ThreadId());
   }
-  // The calling thread has submitted work to the stream: a handle, or 0, as the program gave it.
-  void Submitted(uint64_t stream) {
-    if (phase() == Phase::kOff || !Alive()) return;  // also before it has begun
+  // The calling thread has submitted work to the stream: a handle, or 0, as the program gave it. `is_own` says whether
+  // that is work of its own, and is only asked where that matters: most work follows work to the same stream.
+  template <typename IsOwn>
+  void Submitted(uint64_t stream, const IsOwn& is_own) {
     CUstream const handle = stream != 0 ? reinterpret_cast<CUstream>(stream) : CU_STREAM_LEGACY;
+    if (thread_work_.IsKnown(Mine().work, handle) || !is_own()) return;
+    if (phase() == Phase::kOff || !Alive()) return;  // also before it has begun
     if (thread_work_.Submitted(Mine().work, handle)) WatchThread();
   }
   // A hold is in question once more (S65).

@@ -43,6 +43,12 @@ class ThreadWork {
     Entry* last;  // where its last work went
   };
 
+  // The calling thread's last work went to the stream, and since then no hold has been in question: Submitted would
+  // change nothing.
+  bool IsKnown(const Mine& mine, CUstream stream) const {
+    return mine.last != nullptr && mine.last->stream.load(std::memory_order_relaxed) == stream &&
+           mine.last->turn.load(std::memory_order_relaxed) == turn_.load(std::memory_order_relaxed);
+  }
   // The calling thread submits work to the stream, an explicit handle. True: it has a slot from now on, and Leave must
   // be called when it ends.
   bool Submitted(Mine& mine, CUstream stream) {

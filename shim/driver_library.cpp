@@ -29,6 +29,7 @@ void* NotOurs(void* function) { return function != nullptr && !IsOurs(function) 
 
 constinit std::atomic<void*> DriverLibrary::functions_[tracer::kHookCount]{};
 constinit std::atomic<void*> DriverLibrary::own_functions_[tracer::kHookCount]{};
+constinit std::atomic<bool> DriverLibrary::is_absent_[tracer::kHookCount]{};
 
 void* DriverLibrary::Handle() {
   void* handle = g_handle.load(std::memory_order_acquire);
@@ -51,17 +52,21 @@ const char* DriverLibrary::Path() {
 void* DriverLibrary::Function(tracer::HookId id) {
   std::atomic<void*>& slot = functions_[tracer::Index(id)];
   void* function = slot.load(std::memory_order_relaxed);
-  if (function != nullptr || !MayAskLoader()) return function;
+  if (function != nullptr || IsAbsent(id) || !MayAskLoader()) return function;
   function = NotOurs(dlsym(RTLD_NEXT, tracer::NameOf(id)));
   if (function == nullptr) function = OwnFunction(id);
-  if (function != nullptr) slot.store(function, std::memory_order_relaxed);
+  if (function != nullptr) {
+    slot.store(function, std::memory_order_relaxed);
+  } else if (Handle() != nullptr) {
+    is_absent_[tracer::Index(id)].store(true, std::memory_order_relaxed);
+  }
   return function;
 }
 
 void* DriverLibrary::OwnFunction(tracer::HookId id) {
   std::atomic<void*>& slot = own_functions_[tracer::Index(id)];
   void* function = slot.load(std::memory_order_relaxed);
-  if (function != nullptr) return function;
+  if (function != nullptr || IsAbsent(id)) return function;
   void* const handle = Handle();
   if (handle == nullptr || !MayAskLoader()) return nullptr;
   function = NotOurs(dlsym(handle, tracer::NameOf(id)));
@@ -99,24 +104,29 @@ bool DriverLibrary::HasPrimaryContext(int device) {
   return get_state == nullptr || get_state(device, &flags, &active) != CUDA_SUCCESS || active != 0;
 }
 
-void* DriverLibrary::InPlaceOf(void* real, const void* caller) {
+void* DriverLibrary::InPlaceOf(void* real, const char* name, const void* caller) {
   const DriverLevel level = real != nullptr ? Runtime::LevelOfDriver() : DriverLevel::kPassing;
-  if (level == DriverLevel::kPassing) return real;
-  void* const function = HookFor(real, caller, level);
+  if (level == DriverLevel::kPassing || IsToolOfCuda(caller)) return real;
+  // What a libcudart asks for is for its own calls, which are seen as the runtime's.
+  if (level == DriverLevel::kWatched && IsSharedRuntime(caller)) return real;
+  const tracer::HookId id = HookFor(real, name, level);
+  void* const function = id == tracer::HookId::kCount || IsPastWrapper(id, caller) ? real : HookOf(id);
   dlerror();  // the look-up succeeded; of what an older driver lacks ours did not
   return function;
 }
 
-void* DriverLibrary::HookFor(void* real, const void* caller, DriverLevel level) {
+tracer::HookId DriverLibrary::HookFor(const void* real, const char* name, DriverLevel level) {
+  const auto stands_for = [&](tracer::HookId id) {
+    return (level != DriverLevel::kWatched || IsWatched(id)) && (Function(id) == real || OwnFunction(id) == real);
+  };
+  // Most names are those that are exported.
+  const tracer::HookId named = HookNamed(name);
+  if (named != tracer::HookId::kCount && tracer::IsOfDriver(named) && stands_for(named)) return named;
   for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
     const auto id = static_cast<tracer::HookId>(index);
-    if (level == DriverLevel::kWatched && !IsWatched(id)) continue;
-    if (Function(id) != real && OwnFunction(id) != real) continue;
-    // What a libcudart asks for is for its own calls, which are seen as the runtime's.
-    const bool is_inside = IsToolOfCuda(caller) || (level == DriverLevel::kWatched && IsSharedRuntime(caller));
-    return is_inside || IsPastWrapper(id, caller) ? real : HookOf(id);
+    if (stands_for(id)) return id;
   }
-  return real;
+  return tracer::HookId::kCount;
 }
 
 }  // namespace slipstream::shim

@@ -3,7 +3,8 @@
 // A process has one libcuda.so.1. Programs reach its functions in three ways, and each is answered with the hook of the
 // very function that would have been found: linked names (the exported symbols of driver_entry.cpp), dlsym (find.cpp),
 // and cuGetProcAddress, whose answer depends on the version and the default stream that the caller asks for. So the
-// question is never interpreted: the real call is made, and the address that comes back is looked up here.
+// question is never interpreted: the real call is made, and the address that comes back is looked up here. The name
+// only says where to look first.
 //
 // Threading: any thread; no lock, nobody waits. The loader's own lock is taken inside dlsym and dlopen.
 // Ownership: the libcuda that was found is kept loaded, since its functions' addresses are kept.
@@ -32,7 +33,8 @@ class DriverLibrary {
   // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's. So does
   // another preloaded library that wraps the function, and wants what is behind it; and whoever alone sees libcuda,
   // which such a library could not hand the call on to.
-  static void* InPlaceOf(void* real, const void* caller);
+  // `name` is what was asked for: of cuGetProcAddress without the version's suffix.
+  static void* InPlaceOf(void* real, const char* name, const void* caller);
 
   // As Resolver::WrapperOf, of libcuda's.
   static const char* WrapperOf(tracer::HookId id);
@@ -49,12 +51,16 @@ class DriverLibrary {
  private:
   static void* Handle();
   static bool IsPastWrapper(tracer::HookId id, const void* caller);
-  static void* HookFor(void* real, const void* caller, DriverLevel level);
+  static tracer::HookId HookFor(const void* real, const char* name, DriverLevel level);
   // Libcuda's own, whoever wraps it.
   static void* OwnFunction(tracer::HookId id);
 
+  // An older libcuda lacks it, and nobody else has it: a loader that finds nothing takes long to say so.
+  static bool IsAbsent(tracer::HookId id) { return is_absent_[tracer::Index(id)].load(std::memory_order_relaxed); }
+
   static std::atomic<void*> functions_[tracer::kHookCount];
   static std::atomic<void*> own_functions_[tracer::kHookCount];
+  static std::atomic<bool> is_absent_[tracer::kHookCount];
 };
 
 // Whether the driver's function is seen at every `intercept.level` while an engine serves: what the engines defer is

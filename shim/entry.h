@@ -152,8 +152,8 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
   if (kSubmits<kId> && recording & kRouteWatched && Broken(Mutant::kS71)) return real(arguments...);
   const cudaError_t result = Make<kId>(recording, real, arguments...);
   if constexpr (kSubmits<kId>) {
-    if (result == cudaSuccess && recording & kRouteLedger && !IsOfCollective()) {
-      Runtime::ledger().Submitted(StreamOf<kId>(arguments...));
+    if (result == cudaSuccess && recording & kRouteLedger) {
+      Runtime::ledger().Submitted(StreamOf<kId>(arguments...), [] { return !IsOfCollective(); });
     }
   }
   return result;
@@ -185,8 +185,8 @@ template <tracer::HookId kId, typename Result, typename... Arguments>
 [[gnu::always_inline]] inline void PutHooksInPlace([[maybe_unused]] const void* caller, [[maybe_unused]] Result result,
                                                    [[maybe_unused]] Arguments... arguments) {
   if constexpr (kIsLookup<kId>) {
-    void** const found = std::get<1>(std::tie(arguments...));
-    if (result == Result{} && found != nullptr) *found = DriverLibrary::InPlaceOf(*found, caller);
+    const auto& [name, found] = std::tuple{std::get<0>(std::tie(arguments...)), std::get<1>(std::tie(arguments...))};
+    if (result == Result{} && found != nullptr) *found = DriverLibrary::InPlaceOf(*found, name, caller);
   }
 }
 

@@ -78,12 +78,13 @@ bool IsHooked(const char* name) {
 // The same of the driver's.
 [[gnu::noinline]] void* FindInDriver(Find* real, void* handle, const char* name, const void* caller) {
   void* found = real(handle, name);
+  if (found == nullptr || !IsHooked(name)) return found;
   // In the global scope, where our own name hides libcuda's, if that is there at all.
-  if (found != nullptr && IsOurs(found)) {
+  if (IsOurs(found)) {
     found = real(RTLD_NEXT, name);
     if (found == nullptr && handle == RTLD_DEFAULT) found = FoundFrom(caller, name);
   }
-  return found != nullptr ? DriverLibrary::InPlaceOf(found, caller) : nullptr;
+  return found != nullptr ? DriverLibrary::InPlaceOf(found, name, caller) : nullptr;
 }
 
 // The same for CUPTI's. In the global scope our own name is found even where no libcupti is there; bare, it would not

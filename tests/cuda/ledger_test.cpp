@@ -58,7 +58,7 @@ class LedgerTest : public simtest::Sim {
   // A copy to pinned memory, as the hook tells of it.
   void Fetch(cudaStream_t stream) {
     OK(simtest::LaunchFill(device_, kBytes, 7, stream));
-    ledger_.Submitted(reinterpret_cast<uint64_t>(stream));
+    ledger_.Submitted(reinterpret_cast<uint64_t>(stream), [] { return true; });
     OK(cudaMemcpyAsync(pinned_, device_, kBytes, cudaMemcpyDeviceToHost, stream));
     ledger_.Touches({pinned_, kBytes, device_, kBytes}, stream, false);
   }

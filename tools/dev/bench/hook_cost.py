@@ -10,8 +10,9 @@ A recorded call is measured at a pace at which records can be written (Paced), a
 over what counting and timing it adds, in the same rounds. --python measures that alone, with the calls made from 28 functions
 deep in the Python that runs this, so that there are stacks to read. "dropped" must be 0 for those figures to mean anything.
 
---driver measures functions of the driver: "passing" is the runtime level, at which their hooks are jumps, the others the driver
-level.
+--driver measures functions of the driver, and look-ups by name: "passing" is the runtime level without engines, at which their hooks
+are jumps; "watched" and "served" are the runtime and the driver level with the engines there; the others the driver level without. For
+what an older libcuda lacks name one as --runtime (build/release/sim).
 """
 
 import argparse
@@ -30,9 +31,13 @@ VARIANTS = {
     "calls": {"SLIPSTREAM_TRACER_COUNTERS": "calls"},
     "time": {"SLIPSTREAM_TRACER_COUNTERS": "time"},
 }
-DRIVER_LEVEL = {"SLIPSTREAM_INTERCEPT_LEVEL": "driver", "SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off",
-                "SLIPSTREAM_ALLOCATOR_MODE": "off"}
-DRIVER_VARIANTS = {"passing": {}, **{name: {**DRIVER_LEVEL, **settings} for name, settings in VARIANTS.items()}}
+NO_ENGINES = {"SLIPSTREAM_TRANSFER_H2D": "off", "SLIPSTREAM_TRANSFER_D2H": "off",
+              "SLIPSTREAM_ALLOCATOR_MODE": "off"}
+DRIVER_LEVEL = {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}
+ENGINES = {"SLIPSTREAM_TRANSFER_START": "now"}  # and START_RUNTIME
+DRIVER_VARIANTS = {"passing": NO_ENGINES, "watched": ENGINES, "served": {**DRIVER_LEVEL, **ENGINES},
+                   **{name: {**DRIVER_LEVEL, **NO_ENGINES, **settings} for name, settings in VARIANTS.items()}}
+START_RUNTIME = "HOOK_COST_START_RUNTIME"
 RECORDED = {
     "record": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "none"},
     "record, lines": {"SLIPSTREAM_TRACER_RECORD": "on", "SLIPSTREAM_TRACER_STACKS": "line"},
@@ -50,7 +55,8 @@ def measure(command, environment, seconds, only=""):
         env=environment, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
     result = {}
     for row in json.loads(output)["benchmarks"]:
-        name = row["name"].replace("/real_time", "").replace("/manual_time", "").replace("/iterations:400", "")
+        name = row.get("label") or row["name"]
+        name = name.replace("/real_time", "").replace("/manual_time", "").replace("/iterations:400", "")
         # Real time of the whole loop over all calls of all threads; a call's own time is that times the threads.
         result[name] = row["real_time"] * row["threads"]
     return result
@@ -90,6 +96,8 @@ def main():
     recorded = RECORDED
     if options.driver:
         variants, recorded = DRIVER_VARIANTS, {}
+        for name in ("watched", "served"):
+            variants[name] = {**variants[name], START_RUNTIME: str(bench / "null" / "libcudart.so.13")}
     library = str((options.build / "libslipstream.so").resolve())
 
     bare = {name: value for name, value in os.environ.items() if not name.startswith("SLIPSTREAM_")}
