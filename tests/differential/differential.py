@@ -18,7 +18,7 @@ import threading
 import time
 
 import shrink
-from running import RunnerError, Variant, compare, first_difference
+from running import RunnerError, Variant, compare, existing, first_difference
 
 # Orders of the device in which a program of a file runs under the library.
 KEPT_ORDERS = 12
@@ -34,6 +34,8 @@ def read_arguments():
     parser.add_argument("--environment", action="append", default=[], metavar="NAME=VALUE", help="for every run")
     parser.add_argument("--preload-environment", action="append", default=[], metavar="NAME=VALUE",
                         help="for the runs under the library")
+    parser.add_argument("--beside", metavar="LIBRARY", help="preloaded in every run, and behind the library that --preload names")
+    parser.add_argument("--beside-in-front", action="store_true", help="in front of it")
     parser.add_argument("--sim-seeds", type=int, default=4, metavar="N",
                         help="ways to order the device in which a program must do the same (default 4); with --preload "
                         "they are only tried on what is found")
@@ -96,7 +98,8 @@ class Session:
         self.out = pathlib.Path(arguments.out)
         pairs = [pair.split("=", 1) for pair in arguments.environment]
         preload_pairs = [pair.split("=", 1) for pair in arguments.preload_environment]
-        bare = Variant("bare", arguments.runner, dict(pairs), arguments.watchdog)
+        beside = (existing(arguments.beside), arguments.beside_in_front) if arguments.beside else None
+        bare = Variant("bare", arguments.runner, dict(pairs), arguments.watchdog, beside=beside)
         orders = [bare.with_sim_seed(offset) for offset in range(1, arguments.sim_seeds)]
         if arguments.preload:
             self.variants = [bare, bare.with_preload(arguments.preload, dict(preload_pairs))]

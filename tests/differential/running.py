@@ -14,6 +14,14 @@ class RunnerError(Exception):
     """The test itself cannot run."""
 
 
+def existing(library):
+    """Its path. The loader passes over a library that is not there, and the test would have tested nothing."""
+    path = pathlib.Path(library).absolute()
+    if not path.is_file():
+        raise RunnerError(f"{library}: no such library")
+    return path
+
+
 class Outcome:
     """What one process did."""
 
@@ -43,34 +51,38 @@ class Outcome:
 class Variant:
     """One way to run programs."""
 
-    def __init__(self, name, runner, environment, watchdog, preload=None, sim_seed=0):
+    def __init__(self, name, runner, environment, watchdog, preload=None, sim_seed=0, beside=None):
         self.name = name
         self.runner = runner
         self.environment = environment
         self.watchdog = watchdog
         self.preload = preload
         self.sim_seed = sim_seed
+        self.beside = beside  # another library that is preloaded, too, and whether in front
 
     def with_sim_seed(self, sim_seed):
         name = f"{self.name}, " if self.preload else ""
         return Variant(f"{name}another order of the device ({sim_seed})", self.runner, self.environment, self.watchdog,
-                       self.preload, sim_seed)
+                       self.preload, sim_seed, self.beside)
 
     def with_preload(self, library, environment):
-        # The loader passes over a library that is not there, and the test would have tested nothing.
-        path = pathlib.Path(library).absolute()
-        if not path.is_file():
-            raise RunnerError(f"{library}: no such library")
-        return Variant(path.name, self.runner, {**self.environment, **environment}, self.watchdog, path, self.sim_seed)
+        path = existing(library)
+        return Variant(path.name, self.runner, {**self.environment, **environment}, self.watchdog, path, self.sim_seed,
+                       self.beside)
 
     def with_watchdog(self, seconds):
-        return Variant(self.name, self.runner, self.environment, seconds, self.preload, self.sim_seed)
+        return Variant(self.name, self.runner, self.environment, seconds, self.preload, self.sim_seed,
+                       self.beside)
 
     def run(self, source, variables=None):
         """Runs the programs of `source` (arguments for the runner) in one process."""
         environment = {**os.environ, **self.environment, **(variables or {})}
-        if self.preload:
-            environment["LD_PRELOAD"] = str(self.preload)
+        preloaded = [self.preload] if self.preload else []
+        if self.beside:
+            library, in_front = self.beside
+            preloaded.insert(0 if in_front else len(preloaded), library)
+        if preloaded:
+            environment["LD_PRELOAD"] = ":".join(map(str, preloaded))
         command = [str(self.runner), *map(str, source), "--sim-seed", str(self.sim_seed)]
         if not self.preload and "--trace" not in source:
             command.append("--strict")

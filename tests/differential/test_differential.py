@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The differential test finds what is broken, makes it small, and says nothing of what is not.
 
-test_differential.py RUNNER BROKEN_LIBRARY COUNTS LIBRARY MUTANTS
+test_differential.py RUNNER BROKEN_LIBRARY COUNTS LIBRARY MUTANTS WATCH
 """
 
 import os
@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-RUNNER = BROKEN = COUNTS = LIBRARY = MUTANTS = None
+RUNNER = BROKEN = COUNTS = LIBRARY = MUTANTS = WATCH = None
 
 
 class DifferentialTest(unittest.TestCase):
@@ -109,6 +109,16 @@ class DifferentialTest(unittest.TestCase):
     def test_an_engine_that_does_not_mind_mapped_memory(self):
         self.assert_finds(self.without("S11", "--family", "managed"), 200, "device_pointer|managed")
 
+    def test_an_engine_that_another_preload_sees_through(self):
+        # By the driver's functions, after a wait: the program needs none of them.
+        for how in ("watch", "time"):
+            with self.subTest(how=how):
+                for file in self.scratch.glob("*.txt"):
+                    file.unlink()
+                beside = ["--beside", WATCH, "--beside-in-front", "--environment", f"OTHER={how}"]
+                self.assert_finds(self.without("S70", *beside, "--shrink-seconds", 5), 12, "copy_async", " sync ")
+                self.assertNotIn(" by=", self.found().read_text())
+
     # ---- the test itself
     def test_a_library_that_was_not_there_is_no_success(self):
         done = self.differential("--preload", BROKEN, "--counts", COUNTS, "--count", 10, BROKEN="nothing")
@@ -143,8 +153,8 @@ class DifferentialTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 6:
+    if len(sys.argv) != 7:
         sys.exit(__doc__)
-    # MUTANTS: the library in which rules can be broken (cuda/mutant.h).
-    RUNNER, BROKEN, COUNTS, LIBRARY, MUTANTS = sys.argv[1:]
+    # MUTANTS: the library in which rules can be broken (cuda/mutant.h); WATCH: other_watch.cpp.
+    RUNNER, BROKEN, COUNTS, LIBRARY, MUTANTS, WATCH = sys.argv[1:]
     unittest.main(argv=sys.argv[:1], verbosity=2)
