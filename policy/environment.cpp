@@ -1,19 +1,71 @@
 #include "policy/environment.h"
 
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <climits>
 #include <cstring>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h declares it only for GNU sources.
 
 namespace slipstream::policy {
+namespace {
 
-Environment Environment::FromProcess() noexcept {
+// Lies in pages of its own, which also hold what it points to.
+struct Remembered {
+  const char* directory;  // empty: it cannot be found
+  char* const* variables;
+};
+
+constinit std::atomic<const Remembered*> g_remembered{nullptr};
+
+// What is laid there, one thing behind the other.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes) : bytes_(bytes) {
+    void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages != MAP_FAILED) next_ = begin_ = static_cast<char*>(pages);
+  }
+  bool ok() const { return begin_ != nullptr; }
+  template <typename T>
+  T* Take(std::size_t count) {
+    T* const taken = reinterpret_cast<T*>(next_);
+    next_ += count * sizeof(T);
+    return taken;
+  }
+  void Drop() { munmap(begin_, bytes_); }
+
+ private:
+  std::size_t bytes_;
+  char* begin_ = nullptr;
+  char* next_ = nullptr;
+};
+
+}  // namespace
+
+Environment Environment::FromProcess() noexcept { return From(environ); }
+
+Environment Environment::AtStart() noexcept {
+  RememberVariables();
+  const Remembered* const remembered = g_remembered.load(std::memory_order_acquire);
+  if (remembered == nullptr) return FromProcess();
+  Environment result = From(remembered->variables);
+  try {
+    result.directory_ = remembered->directory;
+  } catch (...) {
+    result.complete_ = false;
+  }
+  return result;
+}
+
+Environment Environment::From(char* const* variables) noexcept {
   Environment result;
   try {
-    if (environ == nullptr) return result;  // After clearenv().
-    for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (variables == nullptr) return result;  // After clearenv().
+    for (char* const* entry = variables; *entry != nullptr; ++entry) {
       const std::string_view text = *entry;
       const std::size_t equals = text.find('=');
       if (equals == std::string_view::npos || equals == 0) continue;
@@ -42,6 +94,28 @@ std::optional<std::string_view> Environment::Get(std::string_view name) const no
   return found->second;
 }
 
+void RememberVariables() noexcept {
+  if (g_remembered.load(std::memory_order_acquire) != nullptr || environ == nullptr) return;
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  for (; environ[count] != nullptr; ++count) bytes += std::strlen(environ[count]) + 1;
+  Pages pages(sizeof(Remembered) + (count + 1) * sizeof(char*) + PATH_MAX + bytes);
+  if (!pages.ok()) return;
+  auto* const remembered = pages.Take<Remembered>(1);
+  auto* const variables = pages.Take<char*>(count + 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t length = std::strlen(environ[i]) + 1;
+    variables[i] = pages.Take<char>(length);
+    std::memcpy(variables[i], environ[i], length);
+  }
+  auto* const directory = pages.Take<char>(PATH_MAX);
+  // "(unreachable)/..." is none.
+  if (syscall(SYS_getcwd, directory, PATH_MAX) < 0 || directory[0] != '/') directory[0] = '\0';
+  *remembered = {.directory = directory, .variables = variables};
+  const Remembered* nobody = nullptr;
+  if (!g_remembered.compare_exchange_strong(nobody, remembered, std::memory_order_acq_rel)) pages.Drop();
+}
+
 char** ProcessVariables() noexcept { return environ; }
 
 const char* ValueIn(char* const* variables, const char* name) noexcept {
@@ -55,7 +129,10 @@ const char* ValueIn(char* const* variables, const char* name) noexcept {
 
 const char* EnvironmentValue(const char* name) noexcept { return ValueIn(environ, name); }
 
-bool DisabledByEnvironment() noexcept { return DisabledIn(environ); }
+bool DisabledByEnvironment() noexcept {
+  const Remembered* const remembered = g_remembered.load(std::memory_order_acquire);
+  return DisabledIn(remembered != nullptr ? remembered->variables : environ);
+}
 
 bool DisabledIn(char* const* variables) noexcept {
   const char* value = ValueIn(variables, kDisableVariable);

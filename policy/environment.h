@@ -38,6 +38,9 @@ class Environment {
   // The variables of this process, now. Allocates; out of memory gives an incomplete one.
   static Environment FromProcess() noexcept;
 
+  // The variables that the process began with (RememberVariables), and the directory that it began in.
+  static Environment AtStart() noexcept;
+
   // For tests: exactly these variables.
   explicit Environment(const std::map<std::string, std::string>& variables);
 
@@ -47,13 +50,18 @@ class Environment {
   // All of them, (name, value), sorted by name.
   const std::vector<std::pair<std::string, std::string>>& variables() const noexcept { return variables_; }
 
+  // Absolute: what a relative path in a variable stands in. Empty: the working directory.
+  const std::string& directory() const noexcept { return directory_; }
+
   // false: memory ran out while reading; the contents are incomplete, and Load() refuses them.
   bool complete() const noexcept { return complete_; }
 
  private:
   Environment() = default;
+  static Environment From(char* const* variables) noexcept;
 
   std::vector<std::pair<std::string, std::string>> variables_;
+  std::string directory_;
   bool complete_ = true;
 };
 
@@ -66,7 +74,14 @@ const char* ValueIn(char* const* variables, const char* name) noexcept;
 // The value in `environ` now, or null where it is not set. No allocation, no lock. `name` has no '='.
 const char* EnvironmentValue(const char* name) noexcept;
 
-// Whether SLIPSTREAM_DISABLE is set to anything but "" and "0". No allocation, no lock; may be called at any time, from
+// Copies `environ` and the working directory as they are now, once: settings are those that a process begins with, and
+// what the program does to its variables later, or to the block that they lay in, changes nothing (S76). From a
+// constructor of the loader's. No allocation but of pages, no lock; without memory nothing is remembered, and the
+// variables are read where they stand.
+void RememberVariables() noexcept;
+
+// Whether SLIPSTREAM_DISABLE was set to anything but "" and "0" when the process began (RememberVariables), or is now
+// where nothing was remembered. No allocation, no lock; may be called at any time, from
 // a constructor of the loader or in a forked child too.
 bool DisabledByEnvironment() noexcept;
 

@@ -196,6 +196,7 @@ std::vector<LayerFile> FindLayers(const LayerSearch& search, const Environment& 
   if (const auto list = env.Get(kPolicyVariable)) {
     not_looked_for(list->empty() ? "SLIPSTREAM_POLICY is empty" : "SLIPSTREAM_POLICY names the files");
     for (std::string& name : SplitPolicyList(std::string(*list))) {
+      if (!env.directory().empty() && !IsAbsolute(name)) name = env.directory() + "/" + name;
       files.push_back({.layer = Layer::kNamed, .path = std::move(name), .found = true});
     }
     return files;

@@ -253,7 +253,8 @@ std::string ReferenceMarkdown() {
       "a "
       "slip of the hand does not go unnoticed. Any other that begins so is somebody else's, as those that Kubernetes "
       "sets for a service named slipstream (`SLIPSTREAM_PORT`): it is ignored, and `slipstream doctor` and `slipstream "
-      "policy check` name it. These have meanings of their own:\n\n"
+      "policy check` name it. A process has the values that it began with, whatever it does to its variables later. "
+      "These have meanings of their own:\n\n"
       "| Variable | Meaning |\n|---|---|\n";
   const auto variable = [&out](const char* name, const char* meaning) {
     out.append("| `").append(name).append("` | ").append(meaning).append(" |\n");

@@ -63,6 +63,15 @@ void* DriverLibrary::Function(tracer::HookId id) {
   return function;
 }
 
+void DriverLibrary::ResolveAll() {
+  static constinit std::atomic<bool> g_done{false};
+  if (g_done.load(std::memory_order_acquire) || Handle() == nullptr) return;
+  for (size_t index = tracer::Index(kFirst); index < tracer::kHookCount; ++index) {
+    static_cast<void>(Function(static_cast<tracer::HookId>(index)));
+  }
+  g_done.store(true, std::memory_order_release);
+}
+
 void* DriverLibrary::OwnFunction(tracer::HookId id) {
   std::atomic<void*>& slot = own_functions_[tracer::Index(id)];
   void* function = slot.load(std::memory_order_relaxed);
@@ -105,6 +114,7 @@ bool DriverLibrary::HasPrimaryContext(int device) {
 }
 
 void* DriverLibrary::InPlaceOf(void* real, const char* name, const void* caller) {
+  ResolveAll();
   const DriverLevel level = real != nullptr ? Runtime::LevelOfDriver() : DriverLevel::kPassing;
   if (level == DriverLevel::kPassing || IsToolOfCuda(caller)) return real;
   // What a libcudart asks for is for its own calls, which are seen as the runtime's.

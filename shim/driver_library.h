@@ -28,6 +28,10 @@ class DriverLibrary {
   // then behind the hook for those too who looked libcuda's own function up.
   static void* Function(tracer::HookId id);
 
+  // Looks for every function, once there is a libcuda, for the reason of Resolver::ResolveAll. Where the dynamic loader
+  // may be asked: from a look-up of somebody's, and when the first call of CUDA is made.
+  static void ResolveAll();
+
   // What stands in place of `real`, which was found for `caller`: the hook, where the policy has the function seen
   // (Runtime::LevelOfDriver, IsWatched), it has one, and the caller is a program. `real` itself otherwise. Tools of
   // CUDA's own (CUPTI, the sanitizer, the profilers) keep what they found: their calls are not the program's. So does

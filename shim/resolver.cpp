@@ -231,6 +231,18 @@ void* Resolver::Function(const RuntimeLibrary& sole, HookId id) {
   return function;
 }
 
+void Resolver::ResolveAll() {
+  if (!MayAskLoader()) return;
+  const RuntimeLibrary* const sole = Sole();
+  for (uint32_t i = 0; i < Count(); ++i) {
+    for (size_t index = 0; index < tracer::kHookCount; ++index) {
+      const auto id = static_cast<HookId>(index);
+      if (tracer::IsOfDriver(id)) continue;
+      static_cast<void>(sole != nullptr ? Function(*sole, id) : FunctionOf(*At(i), id));
+    }
+  }
+}
+
 void* Resolver::FunctionForCaller(HookId id, const void* caller) {
   if (Count() == 0) Scan();
   const RuntimeLibrary* library = LibraryOfCaller(caller);

@@ -28,7 +28,7 @@ struct RuntimeLibrary {
   uintptr_t begin;  // of its mapping; end is one past it
   uintptr_t end;
   UnknownFunctions unknown;
-  // Resolved on first use; null: not yet.
+  // Null: it has none of that name, or nobody has looked (ResolveAll).
   mutable std::atomic<void*> functions[tracer::kHookCount];
 };
 
@@ -48,6 +48,10 @@ class Resolver {
 
   // The only known libcudart, or null.
   static const RuntimeLibrary* Sole() { return Count() == 1 ? At(0) : nullptr; }
+
+  // Looks for every function of those that are known, so that nobody has to when one is called for the first time: the
+  // dynamic loader's lock may then be another thread's, which waits for this one in a library's constructor (S78).
+  static void ResolveAll();
 
   // The function of the only libcudart; null when it has none of that name.
   static void* Function(const RuntimeLibrary& sole, tracer::HookId id);

@@ -304,7 +304,7 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
-                      const policy::Environment& environment) {
+                      int ranks_here) {
   if (!transfer_serves && !allocator.serves) return 0;
   if (std::atexit(StopEngines) != 0) return 0;
   auto* const ledger =
@@ -321,7 +321,6 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
   uint32_t routes = kRouteLedger;
   transfer::Engine* engine = nullptr;
   if (transfer_serves) {
-    const int ranks_here = tracer::JobIdentityOf(environment).local_size;
     const int threads = policy::CopyThreads(policy.transfer, ranks_here);
     engine = new (std::nothrow)
         transfer::Engine(policy.transfer, threads, ranks_here, CountTransfer, SitesFor(policy.transfer), *ledger);
@@ -370,10 +369,8 @@ void StartDevice(tracer::Tracer& tracer, const policy::Tracer& policy, const tra
 
 // Said once where it fails, in the log and for the summary.
 void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::string_view run_directory,
-                const policy::Environment& environment, const tracer::Facts& facts,
-                std::span<const char* const> decisions) {
+                const policy::Environment& now, tracer::TraceFacts about) {
   std::string problem;
-  tracer::TraceFacts about = {.job = tracer::JobIdentityOf(environment), .facts = facts, .decisions = decisions};
   // A file has one fact of a name.
   for (uint32_t i = 0; i < Resolver::Count(); ++i) {
     about.facts.emplace_back(i == 0 ? "runtime" : "runtime." + std::to_string(i), RuntimeFact(*Resolver::At(i)));
@@ -382,7 +379,7 @@ void StartTrace(tracer::Tracer& tracer, const policy::Tracer& policy, std::strin
   if (started) {
     tracer.AddFact("trace", "on");
     about.runtime = Resolver::Count() != 0 ? Resolver::At(0)->path : "";
-    about.other_profiler = OtherProfiler(environment);
+    about.other_profiler = OtherProfiler(now);
     StartDevice(tracer, policy, about);
   }
   if (problem.empty()) return;
@@ -417,11 +414,14 @@ void KnowDriverLevel(DriverLevel level) {
   if (level == DriverLevel::kPassing) gate.watched_straight.store(true, std::memory_order_release);
 }
 
+// Before anything of the program runs but other libraries' constructors.
+[[gnu::constructor]] void RememberSettings() { policy::RememberVariables(); }
+
 // Everything that may allocate, read files or throw. Returns the recording bits.
 uint32_t Start() {
-  const policy::Environment environment = policy::Environment::FromProcess();
+  const policy::Environment settings = policy::Environment::AtStart();
   const policy::Loaded loaded =
-      policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess});
+      policy::Load({.path = std::nullopt, .env = settings, .search = policy::Search::kProcess});
   KnowDriverLevel(LevelOfDriver(loaded));
   g_says.store(SaysOf(loaded), std::memory_order_release);
   if (!loaded.ok()) {
@@ -439,8 +439,11 @@ uint32_t Start() {
     return tracer::kRecordNothing;
   }
 
-  const std::string_view run_directory = environment.Get(policy::kRunDirectoryVariable).value_or("");
-  const tracer::JobIdentity job = tracer::JobIdentityOf(environment);
+  const std::string_view run_directory = settings.Get(policy::kRunDirectoryVariable).value_or("");
+  // What CUDA itself goes by; and a worker that multiprocessing made is told its rank by its program.
+  const policy::Environment now = policy::Environment::FromProcess();
+  tracer::JobIdentity job = tracer::JobIdentityOf(now);
+  if (job.rank < 0) job = tracer::JobIdentityOf(settings);
   const tracer::ProcessIdentity identity = {.rank = job.rank, .local_rank = job.local_rank};
   std::string problem;
   tracer::Tracer* tracer = tracer::Tracer::Start(policy.tracer, std::string(run_directory), identity, &problem);
@@ -450,8 +453,7 @@ uint32_t Start() {
   if (tracer->nvtx() != nullptr && std::atexit(StopNvtx) != 0) tracer->StopNvtx();
 
   allocator::EngineStatus allocator = allocator::StatusOf(policy.allocator);
-  transfer::EngineStatus transfer =
-      transfer::StatusOf(policy.transfer, environment.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
+  transfer::EngineStatus transfer = transfer::StatusOf(policy.transfer, now.Get("CUDA_LAUNCH_BLOCKING").value_or(""));
   if (const std::string why = WhyUnknown(); !why.empty() && (allocator.serves || transfer.serves)) {
     policy::LogWarn("stands aside: " + why);
     if (allocator.serves) allocator = {.why = why};
@@ -470,7 +472,7 @@ uint32_t Start() {
     facts.emplace_back(tracer::kFactPythonLines, std::move(lines));
   }
   tracer::ProgramSites::OnUnreadable(SayPythonLines);
-  StartTrace(*tracer, policy.tracer, run_directory, environment, facts, decisions);
+  StartTrace(*tracer, policy.tracer, run_directory, now, {.job = job, .facts = facts, .decisions = decisions});
   if (tracer->has_counter_file()) {
     for (const auto& [key, value] : facts) tracer->AddFact(key, value);
     AddRuntimeFacts(*tracer);
@@ -483,7 +485,7 @@ uint32_t Start() {
     }
   }
   g_tracer.store(tracer, std::memory_order_release);
-  return tracer->may_record() | StartEngines(policy, transfer.serves, allocator, environment);
+  return tracer->may_record() | StartEngines(policy, transfer.serves, allocator, job.local_size);
 }
 
 uint32_t StartOrStandAside() noexcept {
@@ -506,8 +508,8 @@ Answer PolicySays(Answer (*what)(const policy::Loaded&), Answer nothing) noexcep
   const pid_t built_by = g_built_by.load(std::memory_order_relaxed);
   if (built_by != 0 && built_by != getpid()) return nothing;  // a forked child: all passes through (S51)
   try {
-    const policy::Environment environment = policy::Environment::FromProcess();
-    return what(policy::Load({.path = std::nullopt, .env = environment, .search = policy::Search::kProcess}));
+    const policy::Environment settings = policy::Environment::AtStart();
+    return what(policy::Load({.path = std::nullopt, .env = settings, .search = policy::Search::kProcess}));
   } catch (...) {
     return nothing;  // no memory
   }
@@ -547,6 +549,8 @@ void Runtime::Build() noexcept {
   uint32_t recording = tracer::kRecordNothing;
   ProcessUsesCuda();
   Resolver::Scan();
+  Resolver::ResolveAll();
+  DriverLibrary::ResolveAll();
   if (g_built_by.compare_exchange_strong(nobody, self, std::memory_order_relaxed)) {
     EmptyGateInForkedChildren();
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <thread>
 
+#include "transfer/confidential.h"
+
 namespace slipstream::transfer {
 namespace {
 
@@ -24,7 +26,8 @@ Engine::Engine(const policy::Transfer& policy, int threads, int ranks_here, Coun
       count_(count),
       sites_(sites),
       site_rules_(policy_, sites),
-      ledger_(ledger) {}
+      ledger_(ledger),
+      confidential_(policy.start == policy::TransferStart::kNow && ConfidentialComputing()) {}
 
 ThreadState& Engine::State() { return t_state; }
 

@@ -221,6 +221,9 @@ class Engine {
   // Copies are made in other contexts too, through host memory alone; but no synchronization is skipped but in the
   // ledger's own (S12).
   cuda::Ledger& ledger_;
+  // Of a policy that has staging memory pinned by the program's own call: asked before, since that asks the dynamic
+  // loader, whose lock may then be a thread's that waits for the call (S78).
+  const bool confidential_;
   const cuda::Driver& driver_ = ledger_.driver();
   cuda::FencePool& fences_ = ledger_.fences();
   cuda::CaptureWatch& captures_ = ledger_.captures();

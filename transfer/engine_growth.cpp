@@ -223,7 +223,8 @@ void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
 }
 
 void Engine::Grow() {
-  if (!small_.ready() && ConfidentialComputing() && !Broken(Mutant::kS14)) {
+  const bool is_now = policy_.start == policy::TransferStart::kNow;
+  if (!small_.ready() && (is_now ? confidential_ : ConfidentialComputing()) && !Broken(Mutant::kS14)) {
     growth_failed_.store(true, std::memory_order_relaxed);
     ledger_.TurnOff(cuda::Off::kNoPinning);  // S14: pinned memory is something else there
     return;

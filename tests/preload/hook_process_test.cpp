@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -19,6 +21,58 @@ Finished Hooked(const std::vector<std::string>& command, const std::string& dire
   Variables variables = CountingPreload(SLIPSTREAM_LIBRARY, directory);
   for (const auto& [name, value] : more) variables[name] = value;
   return RunProgram(command, variables);
+}
+
+// Settings are those of the start: counted is what was to be counted, and off stays off.
+TEST(HookProcessTest, S76_WhatAProgramDoesToItsVariablesChangesNothing) {
+  const std::string counted = NewDirectory();
+  const Finished kept = Hooked({PROGRAM, "workload"}, counted);
+  EXPECT_EQ(kept.status, 0) << kept.err;
+  const std::string policy = NewDirectory() + "/policy.toml";
+  std::ofstream(policy) << "version = 1\nenabled = false\n";
+  const std::vector<Variables> off = {{{"SLIPSTREAM_DISABLE", "1"}},
+                                      {{"SLIPSTREAM_ENABLED", "false"}},
+                                      {{"SLIPSTREAM_POLICY", policy}},
+                                      {{"SLIPSTREAM_POLICY", std::filesystem::relative(policy)}}};
+  for (const char* const how : {"clear", "overwrite", "change"}) {
+    const std::string directory = NewDirectory();
+    const Finished hooked = Hooked({PROGRAM, "forget", how}, directory);
+    EXPECT_EQ(hooked.out, kept.out) << how << hooked.err;
+    EXPECT_EQ(CountsIn(directory), CountsIn(counted)) << how;
+    for (const Variables& variables : off) {
+      const std::string nothing = NewDirectory();
+      EXPECT_EQ(Hooked({PROGRAM, "forget", how}, nothing, variables).out, kept.out);
+      EXPECT_EQ(CountsIn(nothing), CallCounts()) << how << " " << variables.begin()->first;
+    }
+  }
+}
+
+// The loader's lock is another thread's, which waits for this one (c31): no function may be looked for when it is
+// called for the first time, by a process that uses CUDA already.
+TEST(HookProcessTest, S78_FirstCallsTakeNoLockOfTheLoaders) {
+  const std::vector<std::string> command = {PROGRAM, "wait_in_constructor", WAITING_PLUGIN};
+  const Finished bare = RunProgram(command);
+  EXPECT_EQ(bare.out, "in a constructor: 0 failed\n") << bare.err;
+  const std::vector<Variables> settings = {
+      {},
+      {{"SLIPSTREAM_DISABLE", "1"}},
+      {{"SLIPSTREAM_ENABLED", "false"}},
+      {{"SLIPSTREAM_TRANSFER_START", "now"}},
+      {{"SLIPSTREAM_INTERCEPT_LEVEL", "driver"}},
+      {{"SLIPSTREAM_ALLOCATOR_MODE", "segments"}, {"SLIPSTREAM_ALLOCATOR_KEEP_FREE", "0"}},
+      {{"SLIPSTREAM_TRACER_RECORD", "on"}},
+      {{"SLIPSTREAM_TRACER_RECORD", "on"}, {"SLIPSTREAM_TRACER_STACKS", "full"}}};
+  for (const bool is_counted : {false, true}) {
+    for (const Variables& more : settings) {
+      Variables variables = Preload(SLIPSTREAM_LIBRARY);
+      if (is_counted) variables["SLIPSTREAM_RUN_DIRECTORY"] = NewDirectory();
+      for (const auto& [name, value] : more) variables[name] = value;
+      const Finished hooked = RunProgram(command, variables);
+      const std::string setting = more.empty() ? "default" : more.begin()->first + "=" + more.begin()->second;
+      ASSERT_EQ(hooked.status, 0) << setting << ", counted " << is_counted << ": " << hooked.err;
+      EXPECT_EQ(hooked.out, bare.out) << setting;
+    }
+  }
 }
 
 // A retain of a primary context that is not active makes it, which costs memory and a moment of the driver's.

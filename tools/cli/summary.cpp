@@ -214,10 +214,9 @@ std::string FormatSummary(const RunSummary& summary) {
     // Intercepting nothing must never look like "nothing to see" (a program may link the runtime statically), nor like
     // "nothing was there" (a process of another user cannot write down what it counts).
     return text + "slipstream: " + name +
-           " left no counts: it made no CUDA call that slipstream sees (its CUDA runtime is\n" +
-           "            linked statically or the driver is called directly: `slipstream doctor -- COMMAND` tells), or "
-           "it\n" +
-           "            could not write them (as another user, or where the run's directory is not to be seen).\n" +
+           " left no counts: it made no CUDA call that slipstream sees, or it could not\n"
+           "            write them down (as another user, or where the run's directory is not to be seen).\n"
+           "            `slipstream doctor -- COMMAND` tells why.\n" +
            (summary.children_chosen
                 ? "            Programs that it started had the library only as far as the policy's [children] says.\n"
                 : "");

@@ -1,6 +1,7 @@
 #include "tracer/calls/calling_library.h"
 
-#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
 #include <unwind.h>
 
 namespace slipstream::tracer {
@@ -9,11 +10,42 @@ namespace {
 constexpr int kMaxFrames = 64;
 const char kInsideThisLibrary = 0;
 
+// A loaded file, as dladdr tells it. Null: none was found.
+struct Object {
+  const void* base = nullptr;
+  const char* name = nullptr;
+};
+
+// Without dladdr, which waits for a lock that a thread may hold while it waits for this one: it loads a library, whose
+// constructor has this thread make the call (S78).
+Object ObjectAt(uintptr_t address) {
+  struct Question {
+    uintptr_t address;
+    Object object;
+  } question = {.address = address, .object = {}};
+  const auto look = [](dl_phdr_info* info, size_t, void* data) {
+    auto* const asked = static_cast<Question*>(data);
+    const void* base = nullptr;
+    bool holds = false;
+    for (int i = 0; i < info->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+      if (segment.p_type != PT_LOAD) continue;
+      const uintptr_t begin = info->dlpi_addr + segment.p_vaddr;
+      // Segments stand in the order of their addresses.
+      if (base == nullptr) base = reinterpret_cast<const void*>(begin);
+      holds |= asked->address >= begin && asked->address < begin + segment.p_memsz;
+    }
+    if (!holds) return 0;
+    // The program itself has no name there.
+    asked->object = {.base = base, .name = info->dlpi_name[0] != '\0' ? info->dlpi_name : program_invocation_name};
+    return 1;
+  };
+  dl_iterate_phdr(look, &question);
+  return question.object;
+}
+
 const void* OwnBase() {
-  static const void* const base = [] {
-    Dl_info info = {};
-    return dladdr(&kInsideThisLibrary, &info) != 0 ? info.dli_fbase : nullptr;
-  }();
+  static const void* const base = ObjectAt(reinterpret_cast<uintptr_t>(&kInsideThisLibrary)).base;
   return base;
 }
 
@@ -27,7 +59,7 @@ bool BeginsThreads(std::string_view path) {
 struct Search {
   int frames = 0;
   bool in_driver = false;  // past the callback, whose frames are slipstream's too
-  Dl_info found = {};
+  Object found;
 };
 
 _Unwind_Reason_Code Look(_Unwind_Context* context, void* data) {
@@ -35,21 +67,20 @@ _Unwind_Reason_Code Look(_Unwind_Context* context, void* data) {
   int before = 0;
   const uintptr_t at = _Unwind_GetIPInfo(context, &before);
   if (at == 0 || ++search->frames > kMaxFrames) return _URC_END_OF_STACK;
-  Dl_info info = {};
   // A return address may be the first one behind its function.
-  const auto* const address = reinterpret_cast<const void*>(before != 0 ? at : at - 1);
-  if (dladdr(address, &info) == 0 || info.dli_fname == nullptr) return _URC_NO_REASON;
-  if (IsBetween(info.dli_fname)) {
+  const Object object = ObjectAt(before != 0 ? at : at - 1);
+  if (object.name == nullptr) return _URC_NO_REASON;
+  if (IsBetween(object.name)) {
     search->in_driver = true;
     return _URC_NO_REASON;
   }
-  if (info.dli_fbase == OwnBase()) {
+  if (object.base == OwnBase()) {
     // A call of the engines' own, or the program's through a hook that is watched only.
-    if (search->in_driver) search->found = info;
+    if (search->in_driver) search->found = object;
     return _URC_NO_REASON;
   }
-  const bool is_own = search->found.dli_fbase != nullptr && BeginsThreads(info.dli_fname);
-  if (!is_own) search->found = info;
+  const bool is_own = search->found.base != nullptr && BeginsThreads(object.name);
+  if (!is_own) search->found = object;
   return _URC_END_OF_STACK;
 }
 
@@ -97,15 +128,15 @@ uint32_t CallingLibraries::Walk() {
   Search search;
   (void)_Unwind_Backtrace(Look, &search);
   for (const Known& library : known_) {
-    if (library.base == search.found.dli_fbase) return library.number;
+    if (library.base == search.found.base) return library.number;
   }
   const auto number = static_cast<uint32_t>(known_.size() + 1);
   try {
-    known_.push_back({.base = search.found.dli_fbase, .number = number});
+    known_.push_back({.base = search.found.base, .number = number});
   } catch (...) {
     return 0;
   }
-  tell_(told_to_, number, search.found.dli_fname != nullptr ? search.found.dli_fname : "");
+  tell_(told_to_, number, search.found.name != nullptr ? search.found.name : "");
   return number;
 }
 

@@ -201,6 +201,10 @@ class Checks(unittest.TestCase):
             checks["one"](data)
         return data
 
+    def test_ranks_stand_in_their_order_whichever_ended_first(self):
+        printed = [f"trained: rank {rank} steps 3 parameters 8 not finite 0 sha256 {'0' * 64}\n" for rank in (1, 0)]
+        self.assertEqual([0, 1], list(distributed.read_trained("".join(printed).encode())))
+
     def test_as_bare(self):
         with group() as (suite, checks):
             data = {}

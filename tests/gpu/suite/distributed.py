@@ -57,9 +57,10 @@ class Trained:
 
 
 def read_trained(output):
-    """rank -> Trained."""
+    """rank -> Trained, in the order of the ranks, which print as they end."""
     found = TRAINED.findall(output)
-    return {int(rank): Trained(*map(int, numbers), digest.decode()) for rank, *numbers, digest in found}
+    ranks = {int(rank): Trained(*map(int, numbers), digest.decode()) for rank, *numbers, digest in found}
+    return dict(sorted(ranks.items()))
 
 
 def expect_training(which, output):

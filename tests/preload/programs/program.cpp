@@ -459,6 +459,30 @@ int Threads() {
   return count;
 }
 
+// Loads a library whose constructor waits for a thread that calls CUDA, which the process uses already.
+int WaitInConstructor(const char* library) {
+  if (MallocAndFree() != 0) return 1;
+  std::fflush(stdout);
+  alarm(20);
+  if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr) return std::printf("%s\n", dlerror());
+  return 0;
+}
+
+// What programs do to their variables before they use CUDA, and to the block that those lay in (setproctitle).
+int Forget(const std::string& how) {
+  if (how == "clear") clearenv();
+  if (how == "overwrite") {
+    for (char** variable = environ; *variable != nullptr; ++variable)
+      std::memset(*variable, 'x', std::strlen(*variable));
+  }
+  if (how == "change") {
+    for (const char* const on : {"SLIPSTREAM_ENABLED", "SLIPSTREAM_DISABLE"})
+      setenv(on, on[11] == 'E' ? "true" : "0", 1);
+    for (const char* const off : {"SLIPSTREAM_RUN_DIRECTORY", "SLIPSTREAM_POLICY"}) unsetenv(off);
+  }
+  return chdir("/") == 0 ? Workload(3) : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -472,6 +496,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "workload") return Workload(number(0, 3));
+  if (what == "wait_in_constructor") return WaitInConstructor(rest[0].c_str());
+  if (what == "forget") return Forget(rest[0]);
   if (what == "fork") return Fork();
   if (what == "fork_first") return ForkFirst();
   if (what == "fork_in_storm") return ForkInStorm();
