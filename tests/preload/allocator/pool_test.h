@@ -85,7 +85,4 @@ class Pool : public TwoStreams {
   uint8_t* ballast_ = nullptr;
 };
 
-// Sets a variable of the library's policy before anything has read it.
-inline void SetPolicy(const char* name, const char* value) { setenv(name, value, 1); }
-
 }  // namespace rules

@@ -11,7 +11,7 @@ namespace {
 class Order : public Pool {
  protected:
   // A wait of the device stands for a free's only where there is no other device.
-  explicit Order(const char* devices = "1") { SetPolicy("SIMCUDA_DEVICES", devices); }
+  explicit Order(const char* devices = "1") { StartWith("SIMCUDA_DEVICES", devices); }
   // The program frees `old`, on which work is pending, and gets memory of the same size, which it uses at once on a
   // stream that nothing orders behind that work.
   void ReuseOn(cudaStream_t stream, uint8_t* old) {

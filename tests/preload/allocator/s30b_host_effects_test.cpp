@@ -145,7 +145,7 @@ TEST_F(HostEffects, S30b_AnEventOfSeveralProcesses) {
 
 class FullWait : public HostEffects {
  protected:
-  FullWait() { SetPolicy("SLIPSTREAM_ALLOCATOR_FREE_SYNCHRONIZES", "true"); }
+  FullWait() { StartWith("SLIPSTREAM_ALLOCATOR_FREE_SYNCHRONIZES", "true"); }
 };
 
 TEST_F(FullWait, S30b_AllWorkHasRun) {

@@ -159,7 +159,7 @@ TEST_F(Pressure, S36cap_TheRestIsTheDriversAtOnce) {
 
 class Capped : public Pool {
  protected:
-  Capped() { SetPolicy("SLIPSTREAM_ALLOCATOR_MAX_IDLE", "64MiB"); }
+  Capped() { StartWith("SLIPSTREAM_ALLOCATOR_MAX_IDLE", "64MiB"); }
 };
 
 TEST_F(Capped, S36cap_ByThePolicy) {
@@ -176,7 +176,7 @@ TEST_F(Capped, S36cap_ByThePolicy) {
 
 class Decaying : public Pool {
  protected:
-  Decaying() { SetPolicy("SLIPSTREAM_ALLOCATOR_DECAY", "1"); }
+  Decaying() { StartWith("SLIPSTREAM_ALLOCATOR_DECAY", "1"); }
 };
 
 // ...and all of it within seconds.
@@ -194,8 +194,8 @@ class PreReserving : public Pool {
   static constexpr size_t kBlocks = 5;
   static constexpr size_t kBytes = 20 * kMiB;
   PreReserving() {
-    SetPolicy("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "101MiB");
-    SetPolicy("SLIPSTREAM_ALLOCATOR_DECAY", "1");
+    StartWith("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "101MiB");
+    StartWith("SLIPSTREAM_ALLOCATOR_DECAY", "1");
   }
   // In MiB, of which a few bytes of SetUp's may be one moment more and the next moment less.
   static size_t Idle() { return (Free() - DriverFree()) / kMiB; }
@@ -243,7 +243,7 @@ TEST_F(PreReserving, S35_AgainAfterAReset) {
 
 class PreReservingMuch : public Pool {
  protected:
-  PreReservingMuch() { SetPolicy("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "1024GiB"); }
+  PreReservingMuch() { StartWith("SLIPSTREAM_ALLOCATOR_PRE_RESERVE", "1024GiB"); }
 };
 
 // A quarter of the device, as all that is idle.
@@ -255,7 +255,7 @@ TEST_F(PreReservingMuch, S36cap_OfWhatIsMadeInAdvance) {
 
 class Reserving : public Pool {
  protected:
-  Reserving() { SetPolicy("SLIPSTREAM_ALLOCATOR_KEEP_FREE", "256MiB"); }
+  Reserving() { StartWith("SLIPSTREAM_ALLOCATOR_KEEP_FREE", "256MiB"); }
 };
 
 TEST_F(Reserving, S36reserve_NothingIsKeptWhenTheDriverHasLittle) {
@@ -372,7 +372,7 @@ TEST_F(Captures, S37_AGlobalCaptureElsewhere) {
 
 class Off : public Pool {
  protected:
-  Off() { SetPolicy("SLIPSTREAM_ALLOCATOR_MODE", "off"); }
+  Off() { StartWith("SLIPSTREAM_ALLOCATOR_MODE", "off"); }
 };
 
 TEST_F(Off, Policy_OffIsTheProgramsOwnCalls) {
@@ -387,8 +387,8 @@ TEST_F(Off, Policy_OffIsTheProgramsOwnCalls) {
 class WithoutTransfer : public Pool {
  protected:
   WithoutTransfer() {
-    SetPolicy("SLIPSTREAM_TRANSFER_H2D", "off");
-    SetPolicy("SLIPSTREAM_TRANSFER_D2H", "off");
+    StartWith("SLIPSTREAM_TRANSFER_H2D", "off");
+    StartWith("SLIPSTREAM_TRANSFER_D2H", "off");
   }
 };
 

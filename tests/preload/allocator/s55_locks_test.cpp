@@ -13,7 +13,7 @@ namespace {
 
 class Locks : public Pool {
  protected:
-  Locks() { SetPolicy("SLIPSTREAM_ALLOCATOR_MAX_IDLE", "160MiB"); }
+  Locks() { StartWith("SLIPSTREAM_ALLOCATOR_MAX_IDLE", "160MiB"); }
 
   // While a thread does `held`, and stands in the driver's function because of it, another one uses CUDA as programs
   // do. Without the library `held` may not get there at all.
@@ -89,8 +89,8 @@ TEST_F(Locks, S55_C15_AFreeThatIsMadeAtOnce) {
 class LocksOfThePoolAlone : public Locks {
  protected:
   LocksOfThePoolAlone() {
-    SetPolicy("SLIPSTREAM_TRANSFER_H2D", "off");
-    SetPolicy("SLIPSTREAM_TRANSFER_D2H", "off");
+    StartWith("SLIPSTREAM_TRANSFER_H2D", "off");
+    StartWith("SLIPSTREAM_TRANSFER_D2H", "off");
   }
 };
 

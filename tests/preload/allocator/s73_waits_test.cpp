@@ -78,7 +78,7 @@ TEST_F(Unending, S73_ABlockWithWorkOnIt) {
 
 class DecayingBesideWork : public Unending {
  protected:
-  DecayingBesideWork() { SetPolicy("SLIPSTREAM_ALLOCATOR_DECAY", "1"); }
+  DecayingBesideWork() { StartWith("SLIPSTREAM_ALLOCATOR_DECAY", "1"); }
 };
 
 TEST_F(DecayingBesideWork, S73_WhatNobodyWantedGoesBack) {

@@ -14,6 +14,8 @@
 namespace rules {
 namespace {
 
+constexpr char kStartedWith[] = "RULES_STARTED_WITH";  // ":NAME:NAME:"
+
 std::map<std::string, uint64_t> Decisions() {
   const char* const directory = std::getenv("SLIPSTREAM_RUN_DIRECTORY");
   std::map<std::string, uint64_t> decisions;
@@ -37,6 +39,25 @@ std::map<std::string, uint64_t> Decisions() {
 bool Engine() {
   static const bool there = std::getenv("RULES_ENGINE") != nullptr;
   return there;
+}
+
+const char* StartedWith(const char* name) {
+  const char* const names = std::getenv(kStartedWith);
+  const bool is_there = names != nullptr && std::strstr(names, (":" + std::string(name) + ":").c_str()) != nullptr;
+  return is_there ? std::getenv(name) : nullptr;
+}
+
+void StartWith(const char* name, const char* value) {
+  if (StartedWith(name) != nullptr) return;
+  const char* const names = std::getenv(kStartedWith);
+  setenv(name, value, 1);
+  setenv(kStartedWith, ((names != nullptr ? names : ":") + std::string(name) + ":").c_str(), 1);
+  const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
+  const std::string filter = std::string("--gtest_filter=") + test->test_suite_name() + "." + test->name();
+  std::fflush(nullptr);
+  execl("/proc/self/exe", "/proc/self/exe", filter.c_str(), "--gtest_brief=1", static_cast<char*>(nullptr));
+  std::perror("/proc/self/exe");
+  std::_Exit(1);
 }
 
 Tally::Tally(std::string engine) : prefix_(std::move(engine) + "."), before_(Decisions()) {}

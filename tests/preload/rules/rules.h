@@ -21,6 +21,12 @@ namespace rules {
 // Whether the preloaded library is there (run_rules.cpp says so).
 bool Engine();
 
+// Has the process begin anew with the variable, and run this test alone: settings are those that a process begins with
+// (S76). For the beginning of a test, or its fixture's; the second time it returns.
+void StartWith(const char* name, const char* value);
+// What the process began with by that; null: it was not asked to.
+const char* StartedWith(const char* name);
+
 // How often the library has taken each decision since the tally was made. Without the library all are 0.
 class Tally {
  public:

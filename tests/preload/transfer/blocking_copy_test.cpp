@@ -56,7 +56,7 @@ TEST_F(Rule, S10_ABlockingCopyWaitsForWhatTheHostMayLookAt) {
 // Where the wait may not be skipped it is made, for all that the stream has.
 class Kept : public Rule {
  protected:
-  Kept() { setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1); }
+  Kept() { StartWith("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false"); }
 };
 
 TEST_F(Kept, Policy_ABlockingCopyWaits) {
@@ -102,7 +102,7 @@ TEST_F(Rule, S16_ABlockingCopyToTheHostIsComplete) {
 // transfer.verify: what was written is read back and compared.
 class Verified : public Rule {
  protected:
-  Verified() { setenv("SLIPSTREAM_TRANSFER_VERIFY", "true", 1); }
+  Verified() { StartWith("SLIPSTREAM_TRANSFER_VERIFY", "true"); }
 };
 
 TEST_F(Verified, Policy_CopiesAreCompared) {
@@ -152,7 +152,7 @@ TEST_F(Verified, Policy_WhatAnotherThreadMayWriteIsNotCompared) {
 
 class VerifiedFetch : public Verified {
  protected:
-  VerifiedFetch() { setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1); }
+  VerifiedFetch() { StartWith("SLIPSTREAM_TRANSFER_D2H", "on"); }
 };
 
 TEST_F(VerifiedFetch, Policy_CopiesToTheHostAreCompared) {

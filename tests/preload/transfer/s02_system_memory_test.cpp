@@ -61,7 +61,7 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
 }
 
 TEST_F(SystemMemory, S02_HmmStandsAsideWhereThePolicySaysSo) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_HMM", "stand_aside", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_HMM", "stand_aside");
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   const Tally tally("transfer");
   CopyAndSynchronize(a_);

@@ -9,7 +9,7 @@ namespace {
 
 class Ahead : public Rule {
  protected:
-  Ahead() { setenv("SLIPSTREAM_ALLOCATOR_MODE", "segments", 1); }
+  Ahead() { StartWith("SLIPSTREAM_ALLOCATOR_MODE", "segments"); }
 
   size_t FreeMemory() {
     size_t free = 0;
@@ -25,7 +25,7 @@ class Ahead : public Rule {
 // With the pool, and without it.
 class Allocating : public Ahead, public ::testing::WithParamInterface<const char*> {
  protected:
-  Allocating() { setenv("SLIPSTREAM_ALLOCATOR_MODE", GetParam(), 1); }
+  Allocating() { StartWith("SLIPSTREAM_ALLOCATOR_MODE", GetParam()); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Modes, Allocating, ::testing::Values("off", "segments"));
@@ -238,7 +238,7 @@ TEST_F(Ahead, Policy_ShorterCopiesFindMemoryBehindOneThatIsTooLong) {
 
 class AheadVerified : public Ahead {
  protected:
-  AheadVerified() { setenv("SLIPSTREAM_TRANSFER_VERIFY", "true", 1); }
+  AheadVerified() { StartWith("SLIPSTREAM_TRANSFER_VERIFY", "true"); }
 };
 
 // An engine that has found itself wrong, and is off, gives back what it took.
@@ -261,7 +261,7 @@ TEST_F(AheadVerified, S36_AnEngineThatIsOffKeepsNothing) {
 
 class AheadOff : public Ahead {
  protected:
-  AheadOff() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "0", 1); }
+  AheadOff() { StartWith("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "0"); }
 };
 
 TEST_F(AheadOff, Policy_ACopyWaitsForItsStreamAndALongOneIsLeftAlone) {

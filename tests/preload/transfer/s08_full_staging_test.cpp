@@ -14,7 +14,7 @@ namespace {
 
 class FullStaging : public Rule {
  protected:
-  FullStaging() { setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB", 1); }
+  FullStaging() { StartWith("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB"); }
 
   // Whoever waits for the device before everything is submitted waits for the flag, and the flag for everything to be
   // submitted: that will never end, so it need not be waited for.
@@ -53,7 +53,7 @@ class FullStaging : public Rule {
 
 class FullStagingOfBoth : public FullStaging {
  protected:
-  FullStagingOfBoth() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "64MiB", 1); }
+  FullStagingOfBoth() { StartWith("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "64MiB"); }
 };
 
 // First the device's is full, then the host's.

@@ -108,7 +108,7 @@ TEST_F(Off, S14_ResetBeforeTheFirstCopy) {
 
 // A forked child that leaves has none of the threads that its copy of the library may be waiting for.
 TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_START", "background", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_START", "background");
   Prepare();
   simHoldCalls("cuMemHostRegister_v2");
   OK(CopyUp(device_, source_.data(), kSmall, a_));
@@ -140,7 +140,7 @@ TEST_F(Off, S53_AProcessLeavesThoughPinningHangs) {
     GTEST_SKIP() << "no work that runs in any order, and seconds each time";
   const pid_t child = fork();
   if (child == 0) {
-    setenv("SLIPSTREAM_TRANSFER_START", "background", 1);
+    StartWith("SLIPSTREAM_TRANSFER_START", "background");
     Prepare();
     simHoldCalls("cuMemHostRegister_v2");
     (void)CopyUp(device_, source_.data(), kSmall, a_);
@@ -161,7 +161,7 @@ TEST_F(Off, S53_AProcessLeavesThoughPinningHangs) {
 // Pinning takes milliseconds, and the driver's locks: it is not the program's thread that does it, nor does that thread
 // wait for it.
 TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_START", "background", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_START", "background");
   Prepare();
   const Tally tally("transfer");
   simHoldCalls("cuMemHostRegister_v2");
@@ -181,13 +181,13 @@ TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
 
 // ---- what the policy switches off stays off.
 TEST_F(Off, Policy_NoCopies) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_D2H", "off", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_H2D", "off");
+  StartWith("SLIPSTREAM_TRANSFER_D2H", "off");
   Prepare();
   ExpectNothingIsPromoted();
 }
 TEST_F(Off, Policy_NoSmallCopies) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SMALL_COPIES", "false", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_SMALL_COPIES", "false");
   PrepareAndWarmUp();
   const Tally tally("transfer");
   CopyAndSynchronize(a_, kSmall);
@@ -198,7 +198,7 @@ TEST_F(Off, Policy_NoSmallCopies) {
   DECIDED(tally, "h2d.promoted.large", 1);
 }
 TEST_F(Off, Policy_NoLargeCopies) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_LARGE_COPIES", "false");
   PrepareAndWarmUp();
   const Tally tally("transfer");
   CopyAndSynchronize(a_, kLarge);
@@ -209,7 +209,7 @@ TEST_F(Off, Policy_NoLargeCopies) {
   DECIDED(tally, "h2d.promoted.large", 0);
 }
 TEST_F(Off, Policy_NoSkipping) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_SKIP_SYNCHRONIZE", "false");
   PrepareAndWarmUp();
   const Tally tally("transfer");
   CopyAndSynchronize(a_);

@@ -49,7 +49,7 @@ TEST_F(Rule, S16_A2DCopy) {
 // Through staging memory, by several threads.
 class Fetches : public Rule {
  protected:
-  Fetches() { setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1); }
+  Fetches() { StartWith("SLIPSTREAM_TRANSFER_D2H", "on"); }
   // Staging memory for more than one slot.
   void SetUp() override {
     Rule::SetUp();
@@ -105,8 +105,8 @@ TEST_F(Fetches, S08early_AFetchedCopyLongerThanStagingMemory) {
 class ShortOfStaging : public Fetches {
  protected:
   ShortOfStaging() {
-    setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB", 1);
-    setenv("SLIPSTREAM_TRANSFER_THREADS", "64", 1);
+    StartWith("SLIPSTREAM_TRANSFER_MAX_PINNED", "8MiB");
+    StartWith("SLIPSTREAM_TRANSFER_THREADS", "64");
   }
 };
 

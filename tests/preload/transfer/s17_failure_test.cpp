@@ -58,7 +58,7 @@ TEST_F(Failure, S17_TheFirstQuestionOfAll) { FailDuringCopies("cuDeviceGetAttrib
 // The same on the way back.
 class FetchFailure : public Failure {
  protected:
-  FetchFailure() { setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1); }
+  FetchFailure() { StartWith("SLIPSTREAM_TRANSFER_D2H", "on"); }
   void FailDuringFetches(const char* function, bool own) {
     WarmUp();
     OK(CopyUp(other_, source_.data(), kHuge, a_));

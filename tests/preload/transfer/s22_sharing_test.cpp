@@ -238,7 +238,7 @@ TEST_F(Rdma, S22_AnNvshmemTransportIsLoadedLater) {
 // Small copies ask a thread of the engine's to look, and hear of it later; they are not asked to wait.
 class RdmaInBackground : public Rdma {
  protected:
-  RdmaInBackground() { setenv("SLIPSTREAM_TRANSFER_START", "background", 1); }
+  RdmaInBackground() { StartWith("SLIPSTREAM_TRANSFER_START", "background"); }
   void SetUp() override {
     Rdma::SetUp();
     // Staging memory is there when a copy is promoted.
@@ -277,7 +277,7 @@ TEST_F(NcclLater, S64_TheProgramSetsItAndLoadsNccl) {
 
 class RdmaAllowed : public Rdma {
  protected:
-  RdmaAllowed() { setenv("SLIPSTREAM_TRANSFER_SKIP_WITH_RDMA", "true", 1); }
+  RdmaAllowed() { StartWith("SLIPSTREAM_TRANSFER_SKIP_WITH_RDMA", "true"); }
 };
 TEST_F(RdmaAllowed, S22_UnlessThePolicyAllowsIt) {
   Load(FAKE_UCX_MODULE);

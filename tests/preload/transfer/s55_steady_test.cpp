@@ -13,9 +13,9 @@ namespace {
 class Steady : public Cold, public ::testing::WithParamInterface<const char*> {
  protected:
   Steady() {
-    setenv("SLIPSTREAM_TRANSFER_START", GetParam(), 1);
-    setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1);
-    setenv("SLIPSTREAM_ALLOCATOR_MODE", "segments", 1);
+    StartWith("SLIPSTREAM_TRANSFER_START", GetParam());
+    StartWith("SLIPSTREAM_TRANSFER_D2H", "on");
+    StartWith("SLIPSTREAM_ALLOCATOR_MODE", "segments");
   }
 
   // The library's own, as the driver counts them: a step calls none.

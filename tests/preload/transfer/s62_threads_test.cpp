@@ -44,7 +44,7 @@ class Threads : public Rule, public ::testing::WithParamInterface<int> {
   static constexpr size_t kSizes[] = {kSmall, 65537, kMiB, 2 * kMiB + 65537};
 
   Threads() {
-    setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1);
+    StartWith("SLIPSTREAM_TRANSFER_D2H", "on");
     // Each process its own, so that a run of all seeds tries other ones.
     const char* const seed = std::getenv("SIMCUDA_SEED");
     first_seed_ = 10'000'000U * (seed != nullptr ? static_cast<uint32_t>(std::atoi(seed)) : 0U);

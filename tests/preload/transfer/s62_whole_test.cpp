@@ -71,8 +71,8 @@ struct Other {
 class Whole : public Rule {
  protected:
   Whole() {
-    setenv("SLIPSTREAM_TRANSFER_D2H", "on", 1);
-    setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "256MiB", 1);
+    StartWith("SLIPSTREAM_TRANSFER_D2H", "on");
+    StartWith("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "256MiB");
   }
   // Staging memory for all sizes.
   void SetUp() override {
@@ -208,8 +208,8 @@ namespace both_ways {
 class ShortOfStaging : public Whole, public ::testing::WithParamInterface<std::pair<const char*, const char*>> {
  protected:
   ShortOfStaging() {
-    setenv("SLIPSTREAM_TRANSFER_MAX_PINNED", GetParam().first, 1);
-    setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", GetParam().second, 1);
+    StartWith("SLIPSTREAM_TRANSFER_MAX_PINNED", GetParam().first);
+    StartWith("SLIPSTREAM_TRANSFER_DEVICE_STAGING", GetParam().second);
   }
 };
 

@@ -15,7 +15,7 @@ constexpr size_t kCopy = 128 * kMiB;
 class Container : public Cold {
  protected:
   // For one copy: the simulated device's memory is the machine's.
-  Container() { setenv("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "128MiB", 1); }
+  Container() { StartWith("SLIPSTREAM_TRANSFER_DEVICE_STAGING", "128MiB"); }
 };
 
 // Copies of this size would have 384 MiB of staging memory, where there is enough.

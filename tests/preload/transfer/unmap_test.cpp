@@ -182,13 +182,13 @@ class NotUnmapping : public Unmapping {
 };
 
 TEST_F(NotUnmapping, Policy_NoUnmappingInBackground) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_UNMAP_IN_BACKGROUND", "false", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_UNMAP_IN_BACKGROUND", "false");
   ExpectNothingInBackground();
 }
 
 TEST_F(NotUnmapping, Policy_NoUnmappingWithoutTheEngine) {
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_H2D", "off", 1), 0);
-  ASSERT_EQ(setenv("SLIPSTREAM_TRANSFER_D2H", "off", 1), 0);
+  StartWith("SLIPSTREAM_TRANSFER_H2D", "off");
+  StartWith("SLIPSTREAM_TRANSFER_D2H", "off");
   ExpectNothingInBackground();
 }
 
