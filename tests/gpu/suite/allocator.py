@@ -58,22 +58,16 @@ RACE = re.compile(rb"(\d+) rounds, same address in (\d+), (all bytes as expected
 class Race(sanitizer.Program):
     """reuse_race: on the device, or in a rehearsal on the simulated one."""
 
+    rehearses = True
+
     def __init__(self, suite):
         super().__init__(suite, "reuse_race", "allocator.race", trial=("--rounds", "1", "--bytes", "4096"))
-        self.simulated = suite.build / "tests" / "gpu" / "sim" / "reuse_race"
         # Where a process sees several devices the pool puts nothing behind a wait of one.
         if suite.rehearsal:
             self.env = simulator(suite, "4GiB") | {"SIMCUDA_DEVICES": "1"}
         else:
             first = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
             self.env = {**self.env, "CUDA_VISIBLE_DEVICES": first}
-
-    def _find(self):
-        if not self.suite.rehearsal:
-            return super()._find()
-        if not os.access(self.simulated, os.X_OK):
-            raise Skipped("a rehearsal, and the build has no program for the simulated device")
-        return self.simulated
 
     def race(self, full, prefix=(), env=None):
         """(the process's result, in how many rounds the address was the same, whether all bytes were right)."""

@@ -150,6 +150,8 @@ def devices_in(connection):
 class Program:
     """A CUDA program of tests/gpu/programs, carried in the build folder or compiled here, at the first use."""
 
+    rehearses = False  # whether the build has it for the simulated device too, for a rehearsal
+
     def __init__(self, suite, name="copy_patterns", log="sanitizer", trial=()):
         """trial: arguments with which it runs for a moment, to see whether it does here."""
         self.suite = suite
@@ -179,7 +181,15 @@ class Program:
     def _path(self):
         return self._find()
 
+    @property
+    def simulated(self):
+        return self.suite.build / "tests" / "gpu" / "sim" / self.name
+
     def _find(self):
+        if self.rehearses and self.suite.rehearsal:
+            if not os.access(self.simulated, os.X_OK):
+                raise Skipped("a rehearsal, and the build has no program for the simulated device")
+            return self.simulated
         carried = self.suite.build / "tests" / "gpu" / self.name
         if os.access(carried, os.X_OK):
             # It may have been linked for a CUDA that is not here.

@@ -1,7 +1,5 @@
 """What is not kept as it is without slipstream (S79): each case shows it, and that the key which ends it does."""
 
-import os
-
 from . import harness, sanitizer
 from .harness import Failed, Skipped
 
@@ -24,19 +22,13 @@ CASES = {
 
 
 class Unkept(sanitizer.Program):
+    rehearses = True
+
     def __init__(self, suite):
         super().__init__(suite, "unkept", "unkept", trial=("pinned_read",))
-        self.simulated = suite.build / "tests" / "gpu" / "sim" / "unkept"
         if suite.rehearsal:
             # Nothing runs there that nobody waits for.
             self.env = {"LD_LIBRARY_PATH": str(suite.build / "sim"), "SIMCUDA_SEED": "0", "SIMCUDA_DEVICES": "1"}
-
-    def _find(self):
-        if not self.suite.rehearsal:
-            return super()._find()
-        if not os.access(self.simulated, os.X_OK):
-            raise Skipped("a rehearsal, and the build has no program for the simulated device")
-        return self.simulated
 
     def observed(self, case, prefix=(), env=None):
         result = self.run(prefix, [case], env=env)
