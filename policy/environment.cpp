@@ -22,28 +22,6 @@ struct Remembered {
 
 constinit std::atomic<const Remembered*> g_remembered{nullptr};
 
-// What is laid there, one thing behind the other.
-class Pages {
- public:
-  explicit Pages(std::size_t bytes) : bytes_(bytes) {
-    void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (pages != MAP_FAILED) next_ = begin_ = static_cast<char*>(pages);
-  }
-  bool ok() const { return begin_ != nullptr; }
-  template <typename T>
-  T* Take(std::size_t count) {
-    T* const taken = reinterpret_cast<T*>(next_);
-    next_ += count * sizeof(T);
-    return taken;
-  }
-  void Drop() { munmap(begin_, bytes_); }
-
- private:
-  std::size_t bytes_;
-  char* begin_ = nullptr;
-  char* next_ = nullptr;
-};
-
 }  // namespace
 
 Environment Environment::FromProcess() noexcept { return From(environ); }
@@ -99,21 +77,30 @@ void RememberVariables() noexcept {
   std::size_t count = 0;
   std::size_t bytes = 0;
   for (; environ[count] != nullptr; ++count) bytes += std::strlen(environ[count]) + 1;
-  Pages pages(sizeof(Remembered) + (count + 1) * sizeof(char*) + PATH_MAX + bytes);
-  if (!pages.ok()) return;
-  auto* const remembered = pages.Take<Remembered>(1);
-  auto* const variables = pages.Take<char*>(count + 1);
-  for (std::size_t i = 0; i < count; ++i) {
+  // A table, and behind it the texts. By system calls: mmap has a hook, which would look itself up.
+  const std::size_t table = sizeof(Remembered) + (count + 1) * sizeof(char*);
+  const std::size_t size = table + bytes + PATH_MAX;
+  const long pages = syscall(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1L, 0L);
+  if (pages < 0) return;
+  auto* const remembered = reinterpret_cast<Remembered*>(pages);
+  auto** const variables = reinterpret_cast<char**>(remembered + 1);
+  char* text = reinterpret_cast<char*>(pages) + table;
+  char* const end = text + bytes;
+  // Where another thread changes them meanwhile, which it may not, no more is copied than there is room for.
+  for (std::size_t i = 0; i < count && environ[i] != nullptr; ++i) {
     const std::size_t length = std::strlen(environ[i]) + 1;
-    variables[i] = pages.Take<char>(length);
-    std::memcpy(variables[i], environ[i], length);
+    if (length > static_cast<std::size_t>(end - text)) break;
+    variables[i] = text;
+    std::memcpy(text, environ[i], length - 1);
+    text += length;
   }
-  auto* const directory = pages.Take<char>(PATH_MAX);
   // "(unreachable)/..." is none.
-  if (syscall(SYS_getcwd, directory, PATH_MAX) < 0 || directory[0] != '/') directory[0] = '\0';
-  *remembered = {.directory = directory, .variables = variables};
+  if (syscall(SYS_getcwd, end, PATH_MAX) < 0 || *end != '/') *end = '\0';
+  *remembered = {.directory = end, .variables = variables};
   const Remembered* nobody = nullptr;
-  if (!g_remembered.compare_exchange_strong(nobody, remembered, std::memory_order_acq_rel)) pages.Drop();
+  if (!g_remembered.compare_exchange_strong(nobody, remembered, std::memory_order_acq_rel)) {
+    syscall(SYS_munmap, remembered, size);
+  }
 }
 
 char** ProcessVariables() noexcept { return environ; }

@@ -53,11 +53,12 @@ void* DriverLibrary::Function(tracer::HookId id) {
   std::atomic<void*>& slot = functions_[tracer::Index(id)];
   void* function = slot.load(std::memory_order_relaxed);
   if (function != nullptr || IsAbsent(id) || !MayAskLoader()) return function;
+  const bool is_loaded = Handle() != nullptr;  // before the look-up: another thread may load it meanwhile
   function = NotOurs(dlsym(RTLD_NEXT, tracer::NameOf(id)));
   if (function == nullptr) function = OwnFunction(id);
   if (function != nullptr) {
     slot.store(function, std::memory_order_relaxed);
-  } else if (Handle() != nullptr) {
+  } else if (is_loaded) {
     is_absent_[tracer::Index(id)].store(true, std::memory_order_relaxed);
   }
   return function;

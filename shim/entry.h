@@ -185,7 +185,8 @@ template <tracer::HookId kId, typename Result, typename... Arguments>
 [[gnu::always_inline]] inline void PutHooksInPlace([[maybe_unused]] const void* caller, [[maybe_unused]] Result result,
                                                    [[maybe_unused]] Arguments... arguments) {
   if constexpr (kIsLookup<kId>) {
-    const auto& [name, found] = std::tuple{std::get<0>(std::tie(arguments...)), std::get<1>(std::tie(arguments...))};
+    const char* const name = std::get<0>(std::tie(arguments...));
+    void** const found = std::get<1>(std::tie(arguments...));
     if (result == Result{} && found != nullptr) *found = DriverLibrary::InPlaceOf(*found, name, caller);
   }
 }

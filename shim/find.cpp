@@ -1,7 +1,7 @@
 // dlsym of the C library. Whoever looks for a function of libcudart is given its hook (resolver.h): CuPy, JAX and
-// ctypes come to the runtime this way. So is, where the policy has the driver intercepted, whoever looks for one of
-// libcuda (driver_library.h): static runtimes, Triton, CuPy and JAX, for cuGetProcAddress at least. And whoever looks
-// for one of CUPTI's functions is given slipstream's, whatever is intercepted (cupti_lookup.h).
+// ctypes come to the runtime this way. So is, where the policy has the driver's functions seen, whoever looks for one
+// of libcuda (driver_library.h): static runtimes, Triton, CuPy and JAX, for cuGetProcAddress at least. And whoever
+// looks for one of CUPTI's functions is given slipstream's, whatever is intercepted (cupti_lookup.h).
 //
 // Every other look-up is a jump to the real function, with the arguments and the return address as they came: RTLD_NEXT
 // means "behind the caller", and the caller must not be us (C5). What goes through a call is the look-up of a name of

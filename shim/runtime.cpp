@@ -118,7 +118,8 @@ void AddRuntimeFacts(tracer::Tracer& tracer) {
     if (IsOfDriver(id)) {
       bound = Runtime::InterceptsDriver() && DriverLibrary::Function(id) != nullptr;
     } else {
-      for (uint32_t r = 0; r < Resolver::Count(); ++r) bound |= Resolver::Function(*Resolver::At(r), id) != nullptr;
+      for (uint32_t r = 0; r < Resolver::Count(); ++r)
+        bound |= Resolver::At(r)->functions[i].load(std::memory_order_relaxed) != nullptr;
     }
     tracer.SetBound(id, bound);
   }
@@ -489,16 +490,14 @@ uint32_t Start() {
 }
 
 uint32_t StartOrStandAside() noexcept {
-  uint32_t records = tracer::kRecordNothing;
   try {
-    records = Start();
+    return Start();
   } catch (const std::exception& error) {
     policy::LogOnceToStderr(error.what());
   } catch (...) {
     policy::LogOnceToStderr("cannot start; every CUDA call passes through");
   }
-  dlerror();  // what was looked for and is not there is no error of the program's
-  return records;
+  return tracer::kRecordNothing;
 }
 
 // A policy that cannot be used intercepts nothing; Start() says so.
@@ -556,6 +555,7 @@ void Runtime::Build() noexcept {
     if (!policy::DisabledByEnvironment()) recording = StartOrStandAside();
   }  // else: a forked child, which passes through (S51); CUDA itself does not work there either
   (void)LevelOfDriver();
+  dlerror();  // what was looked for and is not there is no error of the program's
   gate.recording.store(recording, std::memory_order_release);
   if (recording == tracer::kRecordNothing) {
     gate.watched_straight.store(true, std::memory_order_release);
@@ -606,6 +606,7 @@ Route Runtime::EnterDriver(HookId id) noexcept {
   if (level == DriverLevel::kIntercepted && gate.state.load(std::memory_order_acquire) == GateState::kUnbuilt) Build();
   const bool ready = gate.state.load(std::memory_order_acquire) == GateState::kReady;
   const uint32_t recording = ready ? gate.recording.load(std::memory_order_relaxed) : tracer::kRecordNothing;
+  if (DriverLibrary::Known(id) == nullptr) DriverLibrary::ResolveAll();  // a program that calls no runtime
   return {.function = DriverLibrary::Function(id), .recording = RecordingOfDriver(level, recording)};
 }
 

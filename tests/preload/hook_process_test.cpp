@@ -50,9 +50,6 @@ TEST(HookProcessTest, S76_WhatAProgramDoesToItsVariablesChangesNothing) {
 // The loader's lock is another thread's, which waits for this one (c31): no function may be looked for when it is
 // called for the first time, by a process that uses CUDA already.
 TEST(HookProcessTest, S78_FirstCallsTakeNoLockOfTheLoaders) {
-  const std::vector<std::string> command = {PROGRAM, "wait_in_constructor", WAITING_PLUGIN};
-  const Finished bare = RunProgram(command);
-  EXPECT_EQ(bare.out, "in a constructor: 0 failed\n") << bare.err;
   const std::vector<Variables> settings = {
       {},
       {{"SLIPSTREAM_DISABLE", "1"}},
@@ -62,15 +59,22 @@ TEST(HookProcessTest, S78_FirstCallsTakeNoLockOfTheLoaders) {
       {{"SLIPSTREAM_ALLOCATOR_MODE", "segments"}, {"SLIPSTREAM_ALLOCATOR_KEEP_FREE", "0"}},
       {{"SLIPSTREAM_TRACER_RECORD", "on"}},
       {{"SLIPSTREAM_TRACER_RECORD", "on"}, {"SLIPSTREAM_TRACER_STACKS", "full"}}};
-  for (const bool is_counted : {false, true}) {
-    for (const Variables& more : settings) {
-      Variables variables = Preload(SLIPSTREAM_LIBRARY);
-      if (is_counted) variables["SLIPSTREAM_RUN_DIRECTORY"] = NewDirectory();
-      for (const auto& [name, value] : more) variables[name] = value;
-      const Finished hooked = RunProgram(command, variables);
-      const std::string setting = more.empty() ? "default" : more.begin()->first + "=" + more.begin()->second;
-      ASSERT_EQ(hooked.status, 0) << setting << ", counted " << is_counted << ": " << hooked.err;
-      EXPECT_EQ(hooked.out, bare.out) << setting;
+  const std::vector<std::vector<std::string>> commands = {
+      {PROGRAM, "wait_in_constructor", WAITING_PLUGIN},
+      {PROGRAM, "wait_in_constructor_by_driver", WAITING_DRIVER_PLUGIN}};
+  for (const std::vector<std::string>& command : commands) {
+    const Finished bare = RunProgram(command);
+    EXPECT_EQ(bare.out, "in a constructor: 0 failed\n") << bare.err;
+    for (const bool is_counted : {false, true}) {
+      for (const Variables& more : settings) {
+        Variables variables = Preload(SLIPSTREAM_LIBRARY);
+        if (is_counted) variables["SLIPSTREAM_RUN_DIRECTORY"] = NewDirectory();
+        for (const auto& [name, value] : more) variables[name] = value;
+        const Finished hooked = RunProgram(command, variables);
+        const std::string setting = more.empty() ? "default" : more.begin()->first + "=" + more.begin()->second;
+        ASSERT_EQ(hooked.status, 0) << setting << ", counted " << is_counted << ": " << hooked.err;
+        EXPECT_EQ(hooked.out, bare.out) << setting;
+      }
     }
   }
 }

@@ -312,7 +312,9 @@ TEST(DriverTest, AnotherPreloadIsPassedByWhoeverHasTheDriverToItself) {
   EXPECT_NE(bare.out.find("0 0 0 0 0 0, an error of the loader: 0\n"), std::string::npos) << bare.out;
   Variables both = Preload(SLIPSTREAM_LIBRARY);
   both["LD_PRELOAD"] += std::string(":") + DRIVER_INTERPOSER;
-  for (const Variables& variables : {both, AtDriver(both)}) {
+  Variables off = both;
+  off["SLIPSTREAM_DISABLE"] = "1";
+  for (const Variables& variables : {both, AtDriver(both), off}) {
     const Finished hooked = RunProgram(command, variables);
     EXPECT_EQ(hooked.status, 0) << hooked.err;
     EXPECT_EQ(hooked.out, bare.out);

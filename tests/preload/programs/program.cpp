@@ -459,9 +459,16 @@ int Threads() {
   return count;
 }
 
-// Loads a library whose constructor waits for a thread that calls CUDA, which the process uses already.
-int WaitInConstructor(const char* library) {
-  if (MallocAndFree() != 0) return 1;
+// Loads a library whose constructor waits for a thread that calls CUDA, which the process uses already, by the runtime
+// or by the driver alone.
+int WaitInConstructor(const char* library, bool by_driver) {
+  CUdeviceptr memory = 0;
+  CUcontext context = nullptr;
+  const bool failed = by_driver
+                          ? cuInit(0) != CUDA_SUCCESS || cuDevicePrimaryCtxRetain(&context, 0) != CUDA_SUCCESS ||
+                                cuCtxSetCurrent(context) != CUDA_SUCCESS || cuMemAlloc(&memory, 4096) != CUDA_SUCCESS
+                          : MallocAndFree() != 0;
+  if (failed) return 1;
   std::fflush(stdout);
   alarm(20);
   if (dlopen(library, RTLD_LAZY | RTLD_LOCAL) == nullptr) return std::printf("%s\n", dlerror());
@@ -496,7 +503,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "workload") return Workload(number(0, 3));
-  if (what == "wait_in_constructor") return WaitInConstructor(rest[0].c_str());
+  if (what == "wait_in_constructor") return WaitInConstructor(rest[0].c_str(), false);
+  if (what == "wait_in_constructor_by_driver") return WaitInConstructor(rest[0].c_str(), true);
   if (what == "forget") return Forget(rest[0]);
   if (what == "fork") return Fork();
   if (what == "fork_first") return ForkFirst();
