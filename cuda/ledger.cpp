@@ -204,9 +204,8 @@ void Ledger::StreamDestroyed(cudaStream_t stream) {
   effects_.Retire(handle);
   run_ahead_.Retire(handle);
   marks_.Retire(handle);
-  OfThread& thread = Mine();
-  for (size_t i = 0; i < thread.deferred_count; ++i) {
-    if (thread.deferred[i].stream.handle == handle) thread.deferred[i].stream = {};
+  for (Deferred& deferred : DeferredOf(Mine())) {
+    if (deferred.stream.handle == handle) deferred.stream = {};
   }
 }
 
@@ -229,7 +228,7 @@ void Ledger::AddEffectsOfOtherContexts(CUcontext known) {
       captures_.Without([&] { before = fences_.RecordContext(context); });
       driver_.cuDevicePrimaryCtxRelease(device);
     }
-    const uint64_t nobody = next_thread_.fetch_add(1, std::memory_order_relaxed);  // or one would replace another
+    const uint64_t nobody = NextNumber();  // or one would replace another
     effects_.Add(StreamKey(), nobody, HostEffectKind::kWrite, AddressRange::All(), std::move(before));
   }
 }
@@ -372,10 +371,10 @@ void Ledger::HostRegistered(const void* address, size_t bytes, bool mapped) {
 }
 
 bool Ledger::WasPinned(const void* address) {
-  const PinnedPages& pinned = Mine().pinned;
+  const Kept* const kept = KeptHere::Find();
   const uintptr_t page = PinnedPages::PageOf(address);
-  return pinned.life == pinned_life_.load(std::memory_order_acquire) &&
-         pinned.pages[PinnedPages::PlaceOf(page)] == page;
+  return kept != nullptr && kept->pinned.life == pinned_life_.load(std::memory_order_acquire) &&
+         kept->pinned.pages[PinnedPages::PlaceOf(page)] == page;
 }
 
 MemoryKind Ledger::KindOfOrPinned(const void* address) {
@@ -383,7 +382,9 @@ MemoryKind Ledger::KindOfOrPinned(const void* address) {
   const uint64_t life = pinned_life_.load(std::memory_order_acquire);  // before the question
   const MemoryKind kind = KindOf(driver_, address);
   if (kind != MemoryKind::kHost) return kind;
-  PinnedPages& pinned = Mine().pinned;
+  Kept* const kept = KeptHere::Get();
+  if (kept == nullptr) return kind;
+  PinnedPages& pinned = kept->pinned;
   if (pinned.life != life) {
     pinned.life = life;
     std::fill(std::begin(pinned.pages), std::end(pinned.pages), 0);

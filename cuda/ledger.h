@@ -25,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "cuda/address_range.h"
@@ -41,9 +42,11 @@
 #include "cuda/mutant.h"
 #include "cuda/registered_ranges.h"
 #include "cuda/run_ahead.h"
+#include "cuda/sharded.h"
 #include "cuda/stream_ref.h"
 #include "cuda/thread_work.h"
 #include "cuda/transports.h"
+#include "policy/thread_owned.h"
 
 namespace slipstream::cuda {
 
@@ -140,7 +143,7 @@ class Ledger {
   // -- threads and streams
 
   // A number that is the calling thread's own.
-  uint64_t ThreadId() { return Identified().id; }
+  static uint64_t ThreadId() { return ThreadNumber(); }
   StreamKey KeyOfStream(cudaStream_t stream, bool per_thread) {
     return KeyOf(Explicit(stream, per_thread), ThreadId());
   }
@@ -368,29 +371,32 @@ class Ledger {
     static size_t PlaceOf(uintptr_t page) { return (page ^ page >> 8 ^ page >> 16) % kPlaces; }
   };
 
-  // What is kept for each thread, which touches its own only. Trivial to construct and destroy: it lives in the static
-  // TLS block.
+  // What is kept for each thread, which touches its own only: first what every call may ask for. Trivial to construct
+  // and destroy: it lives in the static TLS block.
   struct OfThread {
-    static constexpr size_t kMaxDeferred = 8;
-
-    uint64_t id = 0;  // 0: none yet
-    Deferred deferred[kMaxDeferred];
     size_t deferred_count = 0;
     // Of the last wait that was deferred, until a call of the program's synchronizes: what kernels had printed in front
     // of it has not been written out. Null: nothing is owed in that respect.
     Fence* unwritten = nullptr;
-    uint64_t told_until_ns = 0;  // of the time in which it went on
-    PinnedPages pinned;
     ThreadWork::Mine work = {};
   };
+  // And what a thread has that copies.
+  struct Kept {
+    static constexpr size_t kMostDeferred = 8;
+
+    Deferred deferred[kMostDeferred];  // deferred_count of them
+    uint64_t told_until_ns = 0;        // of the time in which the thread went on
+    PinnedPages pinned;
+  };
+  using KeptHere = policy::ThreadOwned<Kept>;
+  // What the calling thread has deferred.
+  static std::span<Deferred> DeferredOf(const OfThread& thread) {
+    Kept* const kept = KeptHere::Find();
+    return kept != nullptr ? std::span(kept->deferred, thread.deferred_count) : std::span<Deferred>();
+  }
 
   [[gnu::visibility("hidden")]] static constinit thread_local OfThread t_mine;
   static OfThread& Mine() { return t_mine; }
-  OfThread& Identified() {
-    OfThread& thread = Mine();
-    if (thread.id == 0) thread.id = next_thread_.fetch_add(1, std::memory_order_relaxed);
-    return thread;
-  }
   // ThreadEnds is called when the calling thread ends. False: it is not.
   bool WatchThread() { return has_thread_key_ && pthread_setspecific(thread_key_, this) == 0; }
   struct LastSettlement;
@@ -412,11 +418,11 @@ class Ledger {
   void SecondContext();
   void TellOfTransport();
 
-  void Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark);
+  void Enter(Kept& kept, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
   void SettleWhat(OfThread& thread, Before what, uint64_t after_mark);
   // Whether the driver said that it was still running.
   bool WaitCounted(const FenceRef& fence, Before what);
-  void RanOn(OfThread& thread, uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const;
+  void RanOn(uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const;
   bool WaitCountedAtMost(const FenceRef& fence, Before what);
   bool OrderedWith(const StreamKey& stream, const StreamKey& other) const;
   void Count(Before what, uint64_t time_ns) const {
@@ -433,7 +439,6 @@ class Ledger {
   Driver driver_;
   pthread_key_t thread_key_ = 0;
   bool has_thread_key_ = false;
-  std::atomic<uint64_t> next_thread_{1};
 
   Served first_;  // constant once the ledger serves
   int device_count_ = 0;

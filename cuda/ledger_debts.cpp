@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <span>
 #include <utility>
 
 #include "cuda/ledger.h"
 #include "policy/helper_thread.h"
+#include "policy/no_cancellation.h"
 
 namespace slipstream::cuda {
 namespace {
@@ -39,14 +41,14 @@ bool Ledger::WaitCountedAtMost(const FenceRef& fence, Before what) {
 // ---- making them
 
 void Ledger::KeepToTwo(const StreamKey& stream) {
-  OfThread& thread = Mine();
+  const OfThread& thread = Mine();
   const uint64_t now = thread.deferred_count != 0 ? NowNs() : 0;
   FenceRef running;
   const FenceRef oldest = run_ahead_.MustWaitFor(stream, &running);
-  for (size_t i = 0; i < thread.deferred_count && running; ++i) {
-    Deferred& deferred = thread.deferred[i];
+  for (Deferred& deferred : DeferredOf(thread)) {
+    if (!running) break;
     if (!running.Is(deferred.fence) || std::exchange(deferred.told, true)) continue;
-    RanOn(thread, deferred.since_ns, now, FenceRef::WaitedUntilNs());
+    RanOn(deferred.since_ns, now, FenceRef::WaitedUntilNs());
   }
   if (oldest && !Broken(Mutant::kS23)) (void)WaitCounted(oldest, Before::kThirdDebt);
 }
@@ -54,6 +56,8 @@ void Ledger::KeepToTwo(const StreamKey& stream) {
 // All later work of the context goes behind all work of the stream. That is more than the copy: another thread may have
 // used the stream since.
 Ledger::Deferral Ledger::Defer(const StreamKey& stream) {
+  Kept* const kept = KeptHere::Get();
+  if (kept == nullptr) return Deferral::kError;
   FenceRef fence;
   CUresult held = CUDA_ERROR_UNKNOWN;
   const auto hold = [&] {
@@ -68,21 +72,20 @@ Ledger::Deferral Ledger::Defer(const StreamKey& stream) {
   if (several_contexts_.load(std::memory_order_seq_cst)) {
     return fence.Wait() == CUDA_SUCCESS ? Deferral::kContexts : Deferral::kError;
   }
-  Enter(stream, fence, mark);
+  Enter(*kept, stream, fence, mark);
   return Deferral::kMade;
 }
 
-void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
+void Ledger::Enter(Kept& kept, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
   OfThread& thread = Mine();
   if (thread.deferred_count == 0) WatchThread();
-  Deferred* place = nullptr;
-  for (size_t i = 0; i < thread.deferred_count && place == nullptr; ++i) {
-    if (thread.deferred[i].stream == stream) place = &thread.deferred[i];
-  }
-  if (place == nullptr && thread.deferred_count == OfThread::kMaxDeferred) {
+  const std::span<Deferred> all = DeferredOf(thread);
+  const auto same = std::find_if(all.begin(), all.end(), [&](const Deferred& one) { return one.stream == stream; });
+  Deferred* place = same != all.end() ? &*same : nullptr;
+  if (place == nullptr && thread.deferred_count == Kept::kMostDeferred) {
     SettleWhat(thread, Before::kThirdDebt, 0);  // a thread with so many streams: nothing is deferred any more
   }
-  if (place == nullptr) place = &thread.deferred[thread.deferred_count++];
+  if (place == nullptr) place = &kept.deferred[thread.deferred_count++];
   const FenceRef older(place->fence);
   const FenceRef before(std::exchange(thread.unwritten, FenceRef(fence).Release()));
   if (!before && options_.defers != nullptr && !has_deferred_.exchange(true) && exit_wait_.Start(first_.context)) {
@@ -93,11 +96,12 @@ void Ledger::Enter(const StreamKey& stream, const FenceRef& fence, uint64_t mark
 
 // A wait that was skipped at `since_ns` was due until `until_ns` at least. What was told before, and what the thread
 // itself spent waiting for a fence, is not told (again).
-void Ledger::RanOn(OfThread& thread, uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const {
-  if (options_.ran_on == nullptr) return;
-  const uint64_t from = std::max({since_ns, thread.told_until_ns, waited_until_ns});
+void Ledger::RanOn(uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const {
+  Kept* const kept = KeptHere::Find();
+  if (options_.ran_on == nullptr || kept == nullptr) return;
+  const uint64_t from = std::max({since_ns, kept->told_until_ns, waited_until_ns});
   options_.ran_on(until_ns > from ? until_ns - from : 0);
-  thread.told_until_ns = std::max(thread.told_until_ns, until_ns);
+  kept->told_until_ns = std::max(kept->told_until_ns, until_ns);
 }
 
 // ---- settling them
@@ -110,21 +114,20 @@ void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
   uint64_t since = now;
   size_t due = 0;
   size_t kept = 0;
-  for (size_t i = 0; i < thread.deferred_count; ++i) {
-    if (thread.deferred[i].mark <= after_mark) {
-      if (kept != i) thread.deferred[kept] = thread.deferred[i];
-      ++kept;
+  const std::span<Deferred> all = DeferredOf(thread);
+  for (const Deferred& deferred : all) {
+    if (deferred.mark <= after_mark) {
+      all[kept++] = deferred;
       continue;
     }
-    const Deferred& deferred = thread.deferred[i];
     const FenceRef fence(deferred.fence);
     if (!WaitCounted(fence, what) || deferred.told) continue;
     since = std::min(since, deferred.since_ns);
     ++due;
   }
   // The time with the first, and no moment twice.
-  for (; due != 0; --due) RanOn(thread, since, now, waited_until);
-  for (size_t i = kept; i < thread.deferred_count; ++i) thread.deferred[i] = Deferred();
+  for (; due != 0; --due) RanOn(since, now, waited_until);
+  for (Deferred& settled : all.subspan(kept)) settled = Deferred();
   thread.deferred_count = kept;
 }
 
@@ -134,6 +137,7 @@ void Ledger::Settle(Before what) {
   if (synchronizes && thread.unwritten != nullptr) const FenceRef written(std::exchange(thread.unwritten, nullptr));
   if (thread.deferred_count == 0 || !Alive()) return;
   if (!synchronizes && Broken(Mutant::kS13Free)) return;
+  const policy::NoCancellation whole;
   const RelaxedCapture relaxed(driver_);
   SettleWhat(thread, what, 0);
 }
@@ -144,6 +148,7 @@ void Ledger::Settle(Before what) {
 void Ledger::SettleForAll(Before what) {
   Settle(what);
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13All) || Broken(Mutant::kS13Free)) return;
+  const policy::NoCancellation whole;
   OrTurnOff([&] {
     // The calling thread may have another device's context, or none yet.
     const InContext ours(driver_, first_.context);
@@ -155,9 +160,9 @@ CUresult Ledger::SettleAtExit() {
   OfThread& thread = Mine();
   const FenceRef last(std::exchange(thread.unwritten, nullptr));
   if (!last || !Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
-  while (thread.deferred_count != 0) {
-    exit_wait_.Add(FenceRef(std::exchange(thread.deferred[--thread.deferred_count], {}).fence));
-  }
+  const policy::NoCancellation whole;
+  for (Deferred& deferred : DeferredOf(thread)) exit_wait_.Add(FenceRef(std::exchange(deferred, {}).fence));
+  thread.deferred_count = 0;
   exit_wait_.Add(last);
   return exit_wait_.Wait();
 }
@@ -193,6 +198,7 @@ void Ledger::BeforeEventQuery(cudaEvent_t event) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
   const EventMarks::Recording recorded = marks_.LastOf(event);
   if (!run_ahead_.MayBeOpenSince(recorded.mark)) return;
+  const policy::NoCancellation whole;
   OrTurnOff([&] {
     const RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
@@ -209,6 +215,7 @@ void Ledger::BeforeEventQuery(cudaEvent_t event) {
 
 void Ledger::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
+  const policy::NoCancellation whole;
   OrTurnOff([&] {
     // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
     CUcontext current = nullptr;
@@ -230,6 +237,7 @@ void Ledger::BeforeElapsedTime(cudaEvent_t start, cudaEvent_t end) {
   for (const cudaEvent_t event : {start, end}) {
     BeforeEventQuery(event);
     if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query) || Broken(Mutant::kS63)) continue;
+    const policy::NoCancellation whole;
     OrTurnOff([&] {
       const RelaxedCapture relaxed(driver_);
       const uint64_t mark = marks_.LastOf(event).mark;
@@ -277,11 +285,11 @@ void Ledger::ThreadEnds(void* argument) {
   if (!ledger->Alive()) return;
   ledger->OrTurnOff([&] {
     LastSettlement settlement(ledger);
-    for (size_t i = 0; i < thread.deferred_count; ++i) {
-      settlement.fences.emplace_back(std::exchange(thread.deferred[i].fence, nullptr));
+    for (Deferred& deferred : DeferredOf(thread)) {
+      settlement.fences.emplace_back(std::exchange(deferred.fence, nullptr));
     }
     thread.deferred_count = 0;
-    ledger->run_ahead_.ThreadEnded(thread.id);
+    ledger->run_ahead_.ThreadEnded(ThreadId());
     if (settlement.fences.empty() || Broken(Mutant::kS13Thread)) return;
     if (!policy::StartHelperThread("slipstream-wait", SettleForAnother, &settlement)) return;
     std::unique_lock lock(settlement.mutex);

@@ -12,11 +12,16 @@
 
 namespace slipstream::cuda {
 
-// Of the calling thread: 1, 2, 3, ... in the order in which threads ask, and no other thread's, ever.
+// 1, 2, 3, ...: nobody else's, ever.
+inline uint64_t NextNumber() {
+  static constinit std::atomic<uint64_t> numbers{0};
+  return numbers.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+// Of the calling thread, in the order in which threads ask.
 inline uint64_t ThreadNumber() {
-  static constinit std::atomic<uint64_t> threads{0};
   static constinit thread_local uint64_t t_number = 0;
-  if (t_number == 0) t_number = threads.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (t_number == 0) t_number = NextNumber();
   return t_number;
 }
 

@@ -124,17 +124,6 @@ bool KeepsByContent(std::string_view head) noexcept {
 
 std::span<const std::string_view> Starters() noexcept { return kStarters; }
 
-VariablesSize SizeOfVariables(char* const* variables) noexcept {
-  VariablesSize size{.entries = 1};
-  if (variables == nullptr) return size;
-  for (char* const* entry = variables; *entry != nullptr; ++entry) {
-    ++size.entries;
-    const std::string_view text = *entry;
-    if (text.starts_with(kPreloadVariable)) size.text += text.size() + 1;
-  }
-  return size;
-}
-
 bool WithoutPreload(char* const* variables, std::string_view library, std::span<char*> entries,
                     std::span<char> text) noexcept {
   if (variables == nullptr) return false;

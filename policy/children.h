@@ -57,14 +57,6 @@ std::span<const std::string_view> Starters() noexcept;
 
 // ---- The environment of a program that does not keep it.
 
-struct VariablesSize {
-  std::size_t entries = 0;  // with the null at the end
-  std::size_t text = 0;     // bytes, at most, that the edited entries need
-};
-
-// What WithoutPreload() needs.
-VariablesSize SizeOfVariables(char* const* variables) noexcept;
-
 // `variables` without `library` in LD_PRELOAD, and without NVTX_INJECTION64_PATH where it names the library; a
 // LD_PRELOAD with nothing else in it is left out. Entries are those of `variables`, or lie in `text`. False if the
 // library is nowhere or something does not fit; then `entries` must not be used.

@@ -53,7 +53,7 @@ struct DescriptorName {
 
 bool ProgramPath::Append(std::string_view part) noexcept {
   if (part.size() >= sizeof(text_) - size_) return false;
-  std::memcpy(text_ + size_, part.data(), part.size());
+  std::memmove(text_ + size_, part.data(), part.size());  // `part` may lie in the room behind
   size_ += part.size();
   text_[size_] = '\0';
   return true;
@@ -78,12 +78,15 @@ void ProgramPath::FromPath(const char* path) noexcept {
     readable_ = false;
     return;
   }
-  std::string_view name = path;
-  if (name.starts_with("/proc/") && FromLink(path)) return;
+  const std::string_view name = path;
+  if (!name.starts_with("/proc/") || !FromLink(path)) MakeAbsolute(name, sizeof(text_));
+}
+
+void ProgramPath::MakeAbsolute(std::string_view name, std::size_t room) noexcept {
   size_ = 0;
   if (!name.starts_with('/')) {
-    const long got = Call(SYS_getcwd, Word(text_), static_cast<long>(sizeof(text_)));  // with the NUL
-    if (got > 1 && text_[0] == '/') {                                                  // else "(unreachable)/..."
+    const long got = Call(SYS_getcwd, Word(text_), static_cast<long>(room));  // with the NUL
+    if (got > 1 && text_[0] == '/') {                                         // else "(unreachable)/..."
       size_ = static_cast<std::size_t>(got) - 1;
       if (size_ > 1 && !Append("/")) size_ = 0;
     }
@@ -112,10 +115,10 @@ void ProgramPath::FromSearch(const char* name, const char* search) noexcept {
     size_ = 0;
     if (!Append(folder.empty() ? "." : folder) || !Append("/") || !Append(wanted) || !IsProgram(text_)) continue;
     if (text_[0] == '/') return;
-    // Relative, which is rare: once more behind the working directory, from a copy.
-    char relative[PATH_MAX];
-    std::memcpy(relative, text_, size_ + 1);
-    FromPath(relative);
+    // Relative, which is rare: behind the working directory, from the end of the same room.
+    char* const relative = text_ + sizeof(text_) - size_;
+    std::memmove(relative, text_, size_);
+    MakeAbsolute({relative, size_}, sizeof(text_) - size_);
     return;
   }
   size_ = 0;

@@ -1,7 +1,7 @@
 // Inspects the file that an exec call would run, without running it.
 //
 // Purpose: finds what children.h decides by: the program's whole path, and its first bytes.
-// Threading: async-signal-safe, and no cancellation point: system calls and the caller's stack, nothing else. Safe
+// Threading: async-signal-safe, and no cancellation point: system calls and little of the stack, nothing else. Safe
 // between vfork and exec, and in a forked child of a process with many threads. errno is the caller's to put back.
 // Hazard: ProgramPath is large (4 KiB); keep it off the stack on which the program is then executed.
 // Errors: what cannot be found out stays as it was given, or empty. If a path is not a readable address, readable() is
@@ -44,6 +44,8 @@ class ProgramPath {
  private:
   bool Append(std::string_view part) noexcept;
   bool FromLink(const char* link) noexcept;
+  // `name` may lie in text_, behind `room` bytes of it.
+  void MakeAbsolute(std::string_view name, std::size_t room) noexcept;
   bool IsProgram(const char* path) noexcept;
 
   std::size_t size_ = 0;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 #include <cstdint>
 #include <string_view>
@@ -191,9 +192,64 @@ template <tracer::HookId kId, typename Result, typename... Arguments>
   }
 }
 
-// Every other way of a call. Out of line, so that the straight path stays short.
+// ---- cancellation. The C library unwinds a cancelled thread by its own means, and a frame with something to destroy
+// is asked about that through the C++ library that is linked into us, which does not know those means and ends the
+// process. So no thread is cancelled below such a frame. A call that may wait is a point of cancellation when it is
+// over, in Whole's frame, which has nothing to destroy.
+
+// Whether that holds for the function. Not for those that make no more than a few steps: it would cost a launch 12 ns.
+template <tracer::HookId kId>
+inline constexpr bool kIsWhole = [] {
+  switch (tracer::GroupOf(kId)) {
+    case tracer::HookGroup::kLaunch:
+    case tracer::HookGroup::kEvent:
+    case tracer::HookGroup::kCapture:
+    case tracer::HookGroup::kMemoryQuery:
+    case tracer::HookGroup::kError:
+    case tracer::HookGroup::kLookup:
+      return false;
+    default:
+      return true;
+  }
+}();
+template <tracer::HookId kId>
+inline constexpr bool kIsPointOfCancellation = tracer::GroupOf(kId) == tracer::HookGroup::kCopy
+                                               || tracer::GroupOf(kId) == tracer::HookGroup::kSynchronize;
+
+// Below Whole: puts back what it has changed where an exception passes (of another preload, behind us).
+class CancelStateOfCaller {
+ public:
+  explicit CancelStateOfCaller(int state) : state_(state) {}
+  ~CancelStateOfCaller() {
+    if (unwinds_) pthread_setcancelstate(state_, nullptr);
+  }
+  CancelStateOfCaller(const CancelStateOfCaller&) = delete;
+  CancelStateOfCaller& operator=(const CancelStateOfCaller&) = delete;
+  void Returns() { unwinds_ = false; }
+
+ private:
+  const int state_;
+  bool unwinds_ = true;
+};
+
+template <tracer::HookId kId, typename Call>
+[[gnu::always_inline]] inline auto Whole(const Call& call) {
+  if constexpr (kIsWhole<kId>) {
+    int before = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    const auto result = call(before);
+    pthread_setcancelstate(before, nullptr);
+    if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE) pthread_testcancel();
+    return result;
+  } else {
+    return call(PTHREAD_CANCEL_ENABLE);
+  }
+}
+
 template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
-[[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
+[[gnu::noinline]] cudaError_t RoutedWhole(int cancel_state, const void* caller, const Detail& detail,
+                                          Arguments... arguments) {
+  [[maybe_unused]] std::conditional_t<kIsWhole<kId>, CancelStateOfCaller, int> of_caller(cancel_state);
   const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
@@ -202,7 +258,16 @@ template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typenam
   const cudaError_t result =
       passed_on ? real(arguments...) : Recorded<kId>(route.recording, caller, real, detail, arguments...);
   PutHooksInPlace<kId>(caller, result, arguments...);
+  if constexpr (kIsWhole<kId>) of_caller.Returns();
   return result;
+}
+
+// Every other way of a call. Out of line, so that the straight path stays short.
+template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
+[[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
+  return Whole<kId>([&](int cancel_state) {
+    return RoutedWhole<kId, kFindRoute, Function>(cancel_state, caller, detail, arguments...);
+  });
 }
 
 // ---- the driver's functions. Straight where the policy has them pass; a call that is made inside another hooked one,
@@ -231,7 +296,9 @@ inline Route EnterDriverGate(tracer::HookId id) noexcept {
 inline constexpr CUresult kNoSuchDriverFunction = CUDA_ERROR_NOT_FOUND;
 
 template <tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
-[[gnu::noinline]] CUresult RoutedDriver(const void* caller, const Detail& detail, Arguments... arguments) {
+[[gnu::noinline]] CUresult RoutedDriverWhole(int cancel_state, const void* caller, const Detail& detail,
+                                             Arguments... arguments) {
+  [[maybe_unused]] std::conditional_t<kIsWhole<kId>, CancelStateOfCaller, int> of_caller(cancel_state);
   const Route route =
       kIsLookup<kId> ? Route{DriverLibrary::Function(kId), tracer::kRecordNothing} : EnterDriverGate(kId);
   auto* const real = reinterpret_cast<Function*>(route.function);
@@ -246,7 +313,14 @@ template <tracer::HookId kId, typename Function, typename Detail, typename... Ar
         static_cast<CUresult>(Recorded<kId>(route.recording, caller, DriverCall<Function>{real}, detail, arguments...));
   }
   PutHooksInPlace<kId>(caller, result, arguments...);
+  if constexpr (kIsWhole<kId>) of_caller.Returns();
   return result;
+}
+
+template <tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
+[[gnu::noinline]] CUresult RoutedDriver(const void* caller, const Detail& detail, Arguments... arguments) {
+  return Whole<kId>(
+      [&](int cancel_state) { return RoutedDriverWhole<kId, Function>(cancel_state, caller, detail, arguments...); });
 }
 
 }  // namespace slipstream::shim

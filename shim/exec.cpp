@@ -5,8 +5,9 @@
 // Threading: any thread, between fork or vfork and exec too, and in a signal handler. No allocation, no lock but the
 //   loader's at the first call of all (shim/exec.h), no cancellation point that the real function is not. errno is as
 //   it was when the real function begins.
-// Hazard: a child of vfork has its parent's memory. Everything lies on the caller's own stack, below its frame: a
-// pointer for each variable, the text of LD_PRELOAD, and, while a decision is made, a path (4 KiB).
+// Hazard: a child of vfork has its parent's memory. What is larger than a few words, a pointer for each variable, the
+// text of LD_PRELOAD, a path, lies on pages of the thread's own (ExecRoom), not on the stack: that may be a signal
+// handler's of 8 KiB, or a thread's of 16. The thread keeps them.
 // Fails open: what does not fit there is passed on as it is.
 // Not seen: system() and popen(), and the shell that execvp runs a script without a first line by, are calls inside the
 // C library. Such a shell keeps the preload, and what it starts is seen.
@@ -23,10 +24,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstdarg>
+#include <new>
 
 #include "policy/children.h"
 #include "policy/environment.h"
 #include "policy/program_file.h"
+#include "policy/thread_owned.h"
 
 namespace slipstream::shim {
 namespace {
@@ -42,10 +45,46 @@ using ExecHere = int(const char*, Arguments);
 using Spawn = int(pid_t*, const char*, const posix_spawn_file_actions_t*, const posix_spawnattr_t*, Arguments,
                   Variables);
 
-// More variables than this are passed on as they are: their pointers would need more than 32 KiB of the stack.
-constexpr std::size_t kMostVariables = 4096;
-// And more text than this in LD_PRELOAD.
-constexpr std::size_t kMostText = 4096;
+// What a hook needs while it calls the real function. Not initialized: most of it is never touched.
+struct ExecRoom {
+  // More variables than this are passed on as they are, and so is more text in LD_PRELOAD.
+  static constexpr std::size_t kMostVariables = 4096;
+  static constexpr std::size_t kMostText = 4096;
+
+  ExecRoom() noexcept {}  // NOLINT(cppcoreguidelines-pro-type-member-init,modernize-use-equals-default)
+
+  pid_t user = 0;  // the process whose hook is using it; 0: none
+  policy::ProgramPath program;
+  char head[policy::kProgramHeadBytes];
+  char* entries[kMostVariables];
+  char text[kMostText];
+};
+
+// The calling thread's, for as long as this lives; null where there is no memory, or where a hook that a signal has
+// interrupted uses it: that is one of this process's or, in a child, of its parent's. Any other user is a child of
+// vfork that has become its program since, and has left this behind.
+class ExecRoomHere {
+ public:
+  ExecRoomHere() noexcept : room_(policy::ThreadOwned<ExecRoom>::Get()) {
+    if (room_ == nullptr) return;
+    const auto self = static_cast<pid_t>(syscall(SYS_getpid));
+    if (room_->user == self || (room_->user != 0 && room_->user == static_cast<pid_t>(syscall(SYS_getppid)))) {
+      room_ = nullptr;
+      return;
+    }
+    room_->user = self;
+  }
+  ~ExecRoomHere() {
+    if (room_ != nullptr) room_->user = 0;
+  }
+  ExecRoomHere(const ExecRoomHere&) = delete;
+  ExecRoomHere& operator=(const ExecRoomHere&) = delete;
+
+  ExecRoom* get() const { return room_; }
+
+ private:
+  ExecRoom* room_;
+};
 
 // What the loader would have bound without us. execl and the like are made of these, as in the C library.
 struct Real {
@@ -90,16 +129,25 @@ int CallSpawn(const std::atomic<Spawn*>& slot, Values... values) {
   return ENOSYS;
 }
 
-// Whether the program is to have what `variables` has. Not inlined: the path is off the stack before the program runs.
+// Whether the program is to have what `variables` has.
 template <typename Locate>
-[[gnu::noinline]] bool KeepsPreload(const policy::ChildrenRule& rule, const Locate& locate) {
-  ProgramPath program;
+bool KeepsPreload(const policy::ChildrenRule& rule, const Locate& locate, ExecRoom* room) {
+  ProgramPath& program = *new (&room->program) ProgramPath();
   locate(program);
   if (!program.readable()) return true;
   const policy::Keeps keeps = policy::MayKeep(rule, program.view());
   if (keeps != policy::Keeps::kByContent) return keeps == policy::Keeps::kYes;
-  char head[policy::kProgramHeadBytes];
-  return policy::KeepsByContent(program.Head(head));
+  return policy::KeepsByContent(program.Head(room->head));
+}
+
+// What the program gets. Not inlined: its frame is off the stack before the real function begins.
+template <typename Locate>
+[[gnu::noinline]] Variables Passed(Variables variables, const char* text, const Locate& locate, ExecRoom* room) {
+  policy::ChildrenRule rule;
+  if (!policy::ParseChildren(text, &rule) || policy::DisabledIn(variables) || KeepsPreload(rule, locate, room)) {
+    return variables;
+  }
+  return policy::WithoutPreload(variables, rule.library, room->entries, room->text) ? room->entries : variables;
 }
 
 // Calls `call` with the variables that the program gets. `locate` fills in a ProgramPath, where that is asked for.
@@ -109,18 +157,10 @@ int WithVariables(Variables variables, const Locate& locate, const Use& call) {
   if (text == nullptr) [[likely]]
     return call(variables);
   const int error = errno;
-  policy::ChildrenRule rule;
-  const bool keeps = !policy::ParseChildren(text, &rule) || policy::DisabledIn(variables) || KeepsPreload(rule, locate);
+  const ExecRoomHere room;
+  Variables const passed = room.get() != nullptr ? Passed(variables, text, locate, room.get()) : variables;
   errno = error;
-  if (keeps) return call(variables);
-  const policy::VariablesSize size = policy::SizeOfVariables(variables);
-  if (size.entries > kMostVariables || size.text > kMostText) return call(variables);
-  // Of this function's frame, in which the real one is called. Not of a fixed size: most environments are small, and so
-  // may the stack of a thread be.
-  auto** const entries = static_cast<char**>(__builtin_alloca(size.entries * sizeof(char*)));
-  auto* const bytes = static_cast<char*>(__builtin_alloca(size.text + 1));
-  const bool edited = policy::WithoutPreload(variables, rule.library, {entries, size.entries}, {bytes, size.text});
-  return call(edited ? entries : variables);
+  return call(passed);
 }
 
 auto AtPath(const char* path) {

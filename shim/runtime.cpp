@@ -27,7 +27,9 @@
 #include "policy/helper_thread.h"
 #include "policy/load.h"
 #include "policy/log.h"
+#include "policy/no_cancellation.h"
 #include "policy/policy.h"
+#include "policy/thread_owned.h"
 #include "policy/transfer_plan.h"
 #include "shim/call_share.h"
 #include "shim/caller.h"
@@ -416,7 +418,10 @@ void KnowDriverLevel(DriverLevel level) {
 }
 
 // Before anything of the program runs but other libraries' constructors.
-[[gnu::constructor]] void RememberSettings() { policy::RememberVariables(); }
+[[gnu::constructor]] void RememberSettings() {
+  policy::RememberVariables();
+  policy::ThreadPages::Prepare();
+}
 
 // Everything that may allocate, read files or throw. Returns the recording bits.
 uint32_t Start() {
@@ -540,6 +545,7 @@ bool Runtime::IsEnabled() noexcept { return (Says() & kEnabled) != 0; }
 
 void Runtime::Build() noexcept {
   Gate& gate = TheGate();
+  const policy::NoCancellation whole;
   GateState unbuilt = GateState::kUnbuilt;
   if (!gate.state.compare_exchange_strong(unbuilt, GateState::kBuilding, std::memory_order_acq_rel)) return;
 
@@ -570,6 +576,7 @@ void Runtime::Build() noexcept {
 void Runtime::StandAside() noexcept {
   static constinit std::atomic<bool> g_done{false};
   if (Broken(Mutant::kS66) || g_done.exchange(true, std::memory_order_acq_rel)) return;
+  const policy::NoCancellation whole;
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->StandAside();
   if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->StandAside();
   try {

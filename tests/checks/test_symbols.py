@@ -32,6 +32,11 @@ class Symbols(CheckTest):
         self.assert_finds(self.check("template <class T> struct S { static int value; };\ntemplate <class T> int S<T>::value = 3;\nint f() { return S<int>::value; }\n"),
                           "is a unique symbol")
 
+    def test_thread_local_variables(self):
+        source = "static thread_local char text[%d]; char* f() { return text; }\nextern \"C\" int cudaMalloc() { return 0; }\n"
+        self.assert_fine(self.check(source % 255))
+        self.assert_finds(self.check(source % 256), "256 bytes of thread-local variables")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -265,13 +265,81 @@ TEST_F(ChildrenTest, LargeEnvironmentsAndSmallStacks) {
     EXPECT_GT(std::stoi(shown.entries), count);
   }
   const Shown huge = Parse(Run({EXEC_CALLS, "many", "20000", In("ptxas")}, "preload = \"python\"").out);
-  EXPECT_EQ(huge.mapped, "yes") << "more variables than the stack is used for are passed on as they are";
+  EXPECT_EQ(huge.mapped, "yes") << "more variables than there is room for are passed on as they are";
   EXPECT_GT(std::stoi(huge.entries), 20000);
   for (const char* policy : {"", "preload = \"python\""}) {
     const Finished finished = Run({EXEC_CALLS, "stack", In("ptxas")}, policy);
     EXPECT_EQ(finished.status, 0) << finished.err;
     EXPECT_EQ(Parse(finished.out).mapped, *policy == '\0' ? "yes" : "no");
   }
+}
+
+// "name: number" of every line that begins with `what`.
+std::map<std::string, int> Numbers(const std::string& text, const std::string& what) {
+  std::map<std::string, int> numbers;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(what, 0) != 0) continue;
+    const size_t colon = line.find(": ");
+    numbers[line.substr(what.size(), colon - what.size())] = std::stoi(line.substr(colon + 2));
+  }
+  return numbers;
+}
+
+// S77: the smallest stack of a thread loses what our thread-local variables take, under 256 bytes and what aligning
+// them costs, and no more.
+TEST_F(ChildrenTest, S77_TheSmallestStackIsLeftToItsThread) {
+  NEEDS_PLAIN_BUILD();
+  const std::map<std::string, int> bare = Numbers(RunProgram({EXEC_CALLS, "room"}).out, "room");
+  const Finished finished = Run({EXEC_CALLS, "room"}, "", {{"LD_PRELOAD", ""}});
+  const std::map<std::string, int> ours = Numbers(finished.out, "room");
+  ASSERT_EQ(bare.size(), 1U);
+  ASSERT_EQ(ours.size(), 1U) << finished.err;
+  EXPECT_LE(bare.at("") - ours.at(""), 256 + 64);
+}
+
+// S77: a hook needs less than 2 KiB of the stack that it is called on, whatever the environment: also where it is the
+// first of all.
+TEST_F(ChildrenTest, S77_CallsNeedLittleStack) {
+  NEEDS_PLAIN_BUILD();
+  const std::map<std::string, int> bare = Numbers(RunProgram({EXEC_CALLS, "depth", In("ptxas")}).out, "depth ");
+  ASSERT_EQ(bare.size(), 14U);
+  for (const char* policy : {"", "preload = \"python\""}) {
+    const Finished finished = Run({EXEC_CALLS, "depth", In("ptxas")}, policy, {{"LD_PRELOAD", ""}});
+    const std::map<std::string, int> ours = Numbers(finished.out, "depth ");
+    ASSERT_EQ(ours.size(), bare.size()) << finished.err;
+    EXPECT_EQ(finished.out.find("status"), std::string::npos) << finished.out;
+    for (const auto& [call, depth] : bare) EXPECT_LE(ours.at(call) - depth, 2048) << call << " with " << policy;
+  }
+}
+
+// What a child of vfork leaves behind in its parent's memory is used by the next one.
+TEST_F(ChildrenTest, ManyCallsKeepNoMoreMemoryThanOne) {
+  const Finished finished = Run({EXEC_CALLS, "often", In("ptxas")}, "preload = \"python\"");
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const size_t at = finished.out.rfind("mappings: ");
+  ASSERT_NE(at, std::string::npos);
+  std::istringstream numbers(finished.out.substr(at + 10));
+  int before = 0;
+  int after = 0;
+  numbers >> before >> after;
+  EXPECT_GT(before, 10);
+  EXPECT_LE(after, before + 1) << "the heap may have grown";
+}
+
+// A signal handler that starts a program while one is being started gets one that the policy would have kept the
+// preload out of; the other call is as it would have been.
+TEST_F(ChildrenTest, ACallInsideACall) {
+  const Finished finished =
+      Run({EXEC_CALLS, "nested", In("ptxas")}, "preload = \"python\"", {{"INTERPOSER_SIGNALS", "1"}});
+  ASSERT_EQ(finished.status, 0) << finished.err;
+  const std::map<std::string, Shown> sections = Sections(finished.out);
+  ASSERT_EQ(sections.size(), 2U) << finished.out;
+  EXPECT_EQ(sections.at("inner").mapped, "yes");
+  EXPECT_TRUE(Has(sections.at("inner"), "MARK=inner"));
+  EXPECT_EQ(sections.at("outer").mapped, "no");
+  EXPECT_TRUE(Has(sections.at("outer"), "MARK=outer"));
+  EXPECT_TRUE(Has(sections.at("outer"), std::string("LD_PRELOAD=") + INTERPOSER));
 }
 
 // In children of a process of many threads, some of which hold the locks of the allocator and of the loader.

@@ -14,6 +14,8 @@
 
 #include "cuda/own_work.h"
 #include "policy/log.h"
+#include "policy/no_cancellation.h"
+#include "policy/thread_owned.h"
 #include "tracer/base/clock.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/python/native_stack.h"
@@ -35,14 +37,12 @@ struct CurrentCall {
   uint16_t decision = 0;
   Caller caller{};
   bool work_is_own = false;  // of its first call of the driver: made by slipstream
-  bool has_reading = false;  // t_reading is to be recorded with its end
+  bool has_reading = false;  // that is to be recorded with its end
   bool only_waits = false;   // that is no work, but a wait
   uint32_t correlation = 0;  // of the same
   uint64_t number = 0;
   uint64_t stream = 0;
 };
-constinit thread_local CurrentCall t_call;
-constinit thread_local MemoryFigures t_reading;
 
 // The driver call that the thread is in, where it has a record of its own.
 struct DriverCall {
@@ -53,7 +53,6 @@ struct DriverCall {
   uint64_t call = 0;    // the hooked one that the thread is in; 0: none
   uint64_t start_ns = 0;
 };
-constinit thread_local DriverCall t_driver;
 
 // Numbers of calls, which threads take many at a time.
 constexpr uint64_t kNumbersAtOnce = uint64_t{1} << 16;
@@ -62,7 +61,15 @@ struct CallNumbers {
   uint64_t next = 0;
   uint64_t end = 0;
 };
-constinit thread_local CallNumbers t_numbers;
+
+// The slot of a thread.
+struct ThreadCalls {
+  CurrentCall call;
+  DriverCall driver;
+  MemoryFigures reading;
+  CallNumbers numbers;
+};
+using CallsHere = policy::ThreadOwned<ThreadCalls>;
 
 // The program's line that the thread is at, by its file and its number; 0: none is known.
 uint64_t LineHere() {
@@ -77,8 +84,7 @@ uint8_t FlagsOf(const Caller& caller, bool work_is_own) {
   return static_cast<uint8_t>(caller.flags | (work_is_own ? kWorkIsOwn : 0));
 }
 
-uint64_t NextCallNumber() {
-  CallNumbers& numbers = t_numbers;
+uint64_t NextNumber(CallNumbers& numbers) {
   if (numbers.next == numbers.end) [[unlikely]] {
     numbers.next = g_next_numbers.fetch_add(kNumbersAtOnce, std::memory_order_relaxed);
     numbers.end = numbers.next + kNumbersAtOnce;
@@ -175,19 +181,22 @@ uint32_t CallRecorder::NativeStack() const {
 }
 
 uint64_t CallRecorder::Begin(uint64_t stream) {
-  t_call = {.open = recorder_.recording(), .stream = stream};
-  if (!t_call.open) return NowNs();
-  t_call.number = NextCallNumber();
-  if (what_ != Stacks::kNone) t_call.caller = FindCaller();
+  ThreadCalls* const here = recorder_.recording() ? CallsHere::Get() : CallsHere::Find();
+  if (here == nullptr) return NowNs();
+  here->call = {.open = recorder_.recording(), .stream = stream};
+  if (!here->call.open) return NowNs();
+  here->call.number = NextNumber(here->numbers);
+  if (what_ != Stacks::kNone) here->call.caller = FindCaller();
   return NowNs();
 }
 
 void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, int32_t status) {
-  CurrentCall& call = t_call;
-  if (!call.open) {
+  ThreadCalls* const here = CallsHere::Find();
+  if (here == nullptr || !here->call.open) {
     recorder_.CountLaterCall();
     return;
   }
+  CurrentCall& call = here->call;
   call.open = false;
   recorder_.Record({.start_ns = start_ns,
                     .end_ns = end_ns,
@@ -203,16 +212,18 @@ void CallRecorder::End(HookId id, uint64_t start_ns, uint64_t end_ns, const Call
                     .kind = RecordKind::kCall,
                     .flags = FlagsOf(call.caller, call.work_is_own)});
   if (call.has_reading) [[unlikely]]
-    recorder_.Record(MemoryRecord(end_ns, t_reading));
+    recorder_.Record(MemoryRecord(end_ns, here->reading));
   if (status != 0) return;
-  if (detail.address != 0 || detail.use == MemoryUse::kReset) RecordBlock(id, start_ns, end_ns, detail);
+  if (detail.address != 0 || detail.use == MemoryUse::kReset)
+    RecordBlock(id, start_ns, end_ns, detail, call.stream, call.caller);
   if (!devices_described_.load(std::memory_order_relaxed)) [[unlikely]]
     DescribeDevices();
 }
 
 // Of memory that is given back the device is known from when it was got. The question may not disturb the program: it
 // has no context to make, and it is asked of the driver, whose errors are nobody's last one.
-void CallRecorder::RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail) {
+void CallRecorder::RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, uint64_t stream,
+                               const Caller& caller) {
   const int kept = errno;
   const bool allocated = detail.use == MemoryUse::kAllocated;
   int device = detail.device;
@@ -223,13 +234,13 @@ void CallRecorder::RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, co
                              .kind = detail.kind,
                              .address = detail.address,
                              .bytes = allocated ? detail.bytes : 0,
-                             .stream = t_call.stream,
+                             .stream = stream,
                              .device = static_cast<int16_t>(device),
                              .library = callers_ != nullptr ? callers_->Of(detail.caller) : RangeNames::kUnknown,
-                             .stack = t_call.caller.stack,
-                             .site = t_call.caller.site,
+                             .stack = caller.stack,
+                             .site = caller.site,
                              .hook = static_cast<uint16_t>(id),
-                             .flags = t_call.caller.flags}));
+                             .flags = caller.flags}));
   errno = kept;
 }
 
@@ -238,6 +249,7 @@ void CallRecorder::RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, co
 void CallRecorder::DescribeDevices() {
   if (!std::has_single_bit(successes_.fetch_add(1, std::memory_order_relaxed) + 1)) return;
   if (asking_.exchange(true, std::memory_order_acquire)) return;
+  const policy::NoCancellation whole;
   const int kept = errno;
   try {
     std::vector<DeviceFacts> devices;
@@ -283,8 +295,11 @@ void CallRecorder::AfterCall(HookId id, const CallDetail& detail, bool failed) {
 }
 
 const Caller* CallRecorder::EnterDriver(uint32_t correlation, DriverUse use) {
-  CurrentCall& call = t_call;
-  t_driver = {};
+  ThreadCalls* const here = recorder_.recording() ? CallsHere::Get() : CallsHere::Find();
+  if (here == nullptr) return nullptr;
+  CurrentCall& call = here->call;
+  DriverCall& driver = here->driver;
+  driver = {};
   if (!recorder_.recording()) return nullptr;
   const bool is_own = cuda::OwnWork::Here();
   const bool is_work = use == DriverUse::kWork;
@@ -296,32 +311,37 @@ const Caller* CallRecorder::EnterDriver(uint32_t correlation, DriverUse use) {
   }
   // The hooked call waits, and has the time of it; and slipstream's own threads are none of the program's.
   if (!is_work && (call.open || is_own || use != DriverUse::kWait)) return nullptr;
-  t_driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
-  if (!call.open) t_driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
-  t_driver.start_ns = NowNs();
-  return call.open ? nullptr : &t_driver.caller;
+  driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
+  if (!call.open) driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
+  driver.start_ns = NowNs();
+  return call.open ? nullptr : &driver.caller;
 }
 
 void CallRecorder::CalledBy(uint32_t library) {
-  t_driver.library = library;
-  t_driver.start_ns = NowNs();
+  ThreadCalls* const here = CallsHere::Find();
+  if (here == nullptr) return;
+  here->driver.library = library;
+  here->driver.start_ns = NowNs();
 }
 
 void CallRecorder::LeaveDriver(uint16_t function, uint32_t correlation, int32_t status) {
-  const DriverCall& driver = t_driver;
-  if (driver.correlation == 0 || driver.correlation != correlation) return;
+  ThreadCalls* const here = CallsHere::Find();
+  if (here == nullptr || here->driver.correlation == 0 || here->driver.correlation != correlation) return;
+  DriverCall& driver = here->driver;
   TraceRecord record =
       DriverCallRecord(driver.start_ns, NowNs(), function, status, correlation, driver.library, driver.call);
   record.site = driver.caller.site;
   record.stack = driver.caller.stack;
   record.flags = FlagsOf(driver.caller, driver.is_own);
   recorder_.Record(record);
-  t_driver = {};
+  driver = {};
 }
 
 void CallRecorder::Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns, uint64_t contents) {
   if (!recorder_.recording()) return;
-  CurrentCall& call = t_call;
+  ThreadCalls* const here = CallsHere::Get();
+  if (here == nullptr) return;
+  CurrentCall& call = here->call;
   const auto decision = static_cast<uint16_t>(index + 1);
   // A wait that the program's own call would not have had. What any other decision saved is not known.
   const bool waited = share == CallShare::kWaited;
@@ -343,14 +363,14 @@ void CallRecorder::Memory(const MemoryFigures& figures) {
   if (!recorder_.recording()) return;
   const uint64_t now = NowNs();
   if (!pace_.Passes(figures, now)) return;
-  CurrentCall& call = t_call;
-  if (!call.open || !figures.device_used) {
+  ThreadCalls* const here = CallsHere::Find();
+  if (here == nullptr || !here->call.open || !figures.device_used) {
     recorder_.Record(MemoryRecord(now, figures));
     return;
   }
-  if (call.has_reading) recorder_.Record(MemoryRecord(now, t_reading));  // of another device
-  call.has_reading = true;
-  t_reading = figures;
+  if (here->call.has_reading) recorder_.Record(MemoryRecord(now, here->reading));  // of another device
+  here->call.has_reading = true;
+  here->reading = figures;
 }
 
 }  // namespace slipstream::tracer

@@ -11,8 +11,8 @@
 //
 // If CUPTI records the devices, it says which driver function a call led to (device_tracer.h).
 //
-// What is known of a call until it ends is in a slot of its thread. Calls inside calls do not come here (the shim's
-// reentrancy guard), so one slot is enough; the slots of slipstream's own threads stay empty.
+// What is known of a call until it ends is in a slot of its thread (policy/thread_owned.h). Calls inside calls do not
+// come here (the shim's reentrancy guard), so one slot is enough; the slots of slipstream's own threads stay empty.
 //
 // Threading: Start once; the rest from any thread, lock-free.
 // Hazard: everything but Start runs inside the user's CUDA calls. A thread's first record maps its ring; the process's
@@ -137,7 +137,8 @@ class CallRecorder {
 
   Caller FindCaller();
   uint32_t NativeStack() const;
-  void RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail);
+  void RecordBlock(HookId id, uint64_t start_ns, uint64_t end_ns, const CallDetail& detail, uint64_t stream,
+                   const Caller& caller);
   // After a call that succeeded, until the file has the process's devices.
   void DescribeDevices();
 

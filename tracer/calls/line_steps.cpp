@@ -5,14 +5,16 @@
 
 #include <algorithm>
 
+#include "policy/thread_owned.h"
+
 namespace slipstream::tracer {
 namespace {
 
-struct ThisThread {
+struct ThreadSteps {
   uint64_t works = 0;
   UploadLines lines;
 };
-constinit thread_local ThisThread t_steps;
+using StepsHere = policy::ThreadOwned<ThreadSteps>;
 
 uint32_t Self() { return static_cast<uint32_t>(syscall(SYS_gettid)); }
 
@@ -57,20 +59,24 @@ uint32_t UploadLines::VisitsOf(uint64_t line) const {
   return 0;
 }
 
-void LineSteps::Worked() { ++t_steps.works; }
+void LineSteps::Worked() {
+  if (ThreadSteps* const here = StepsHere::Get()) ++here->works;
+}
 
 // Who finds the line first writes its thread down before it; nobody changes either any more.
 std::optional<uint64_t> LineSteps::Begins(uint64_t line) {
   if (line == 0 || line_.load(std::memory_order_acquire) != line) return std::nullopt;
   if (thread_.load(std::memory_order_relaxed) != Self()) return std::nullopt;
-  if (!t_steps.lines.Visits(line, t_steps.works)) return std::nullopt;
+  ThreadSteps* const here = StepsHere::Get();
+  if (here == nullptr || !here->lines.Visits(line, here->works)) return std::nullopt;
   return next_++;
 }
 
 std::optional<uint64_t> LineSteps::Uploaded(uint64_t line) {
   if (line == 0 || line_.load(std::memory_order_acquire) != 0) return std::nullopt;
-  UploadLines& lines = t_steps.lines;
-  if (!lines.Visits(line, t_steps.works) || lines.VisitsOf(line) < UploadLines::kVisits) return std::nullopt;
+  ThreadSteps* const here = StepsHere::Get();
+  if (here == nullptr || !here->lines.Visits(line, here->works)) return std::nullopt;
+  if (here->lines.VisitsOf(line) < UploadLines::kVisits) return std::nullopt;
   uint32_t nobody = 0;
   if (!thread_.compare_exchange_strong(nobody, Self(), std::memory_order_relaxed)) return std::nullopt;
   next_ = UploadLines::kVisits;

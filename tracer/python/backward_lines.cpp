@@ -15,8 +15,6 @@ constinit thread_local Kind t_kind = Kind::kNotAsked;
 
 }  // namespace
 
-constinit thread_local BackwardLines::Here BackwardLines::t_here;
-
 bool IsAutogradThread(std::string_view name) {
   constexpr std::string_view kPrefix = "pt_autograd_";
   if (!name.starts_with(kPrefix) || name.size() == kPrefix.size()) return false;
@@ -49,25 +47,29 @@ BackwardLines::~BackwardLines() { pthread_key_delete(key_); }
 
 // A thread ends. A later destructor of it that comes here takes a slot anew.
 void BackwardLines::Leave(void* slot) {
-  t_here = {};
+  if (Here* const here = policy::ThreadOwned<Here>::Find()) *here = {};
   auto* const mine = static_cast<Slot*>(slot);
   mine->site.store(0, std::memory_order_relaxed);
   mine->taken.store(0, std::memory_order_release);
 }
 
 void BackwardLines::Change(uint32_t site) {
-  Here& here = t_here;
-  if (here.owner != number_) {
-    here = {.owner = number_, .slot = TakeSlot()};
+  Here* const here = policy::ThreadOwned<Here>::Get();
+  if (here == nullptr) {
+    too_many_.store(true, std::memory_order_relaxed);
+    return;
+  }
+  if (here->owner != number_) {
+    *here = {.owner = number_, .slot = TakeSlot()};
     // Without this the slot would not be given back, and its line would stay when the thread is gone.
-    if (here.slot != nullptr && pthread_setspecific(key_, here.slot) != 0) {
-      Leave(here.slot);
+    if (here->slot != nullptr && pthread_setspecific(key_, here->slot) != 0) {
+      Leave(here->slot);
       too_many_.store(true, std::memory_order_relaxed);
-      here = {.owner = number_};
+      *here = {.owner = number_};
     }
   }
-  here.site = site;
-  if (here.slot != nullptr) here.slot->site.store(site, std::memory_order_release);
+  here->site = site;
+  if (here->slot != nullptr) here->slot->site.store(site, std::memory_order_release);
 }
 
 // Null: from now on there are threads that nobody sees, and so no line is sure.

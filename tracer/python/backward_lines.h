@@ -32,6 +32,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "policy/thread_owned.h"
+
 namespace slipstream::tracer {
 
 // Whether a thread of this name is one of PyTorch's autograd engine.
@@ -52,7 +54,9 @@ class BackwardLines {
   // Says that the calling thread makes a call inside backward(), at this line of the program; 0: it makes a call that
   // is not inside.
   void Set(uint32_t site) {
-    if (t_here.owner == number_ ? t_here.site == site : site == 0) [[likely]]
+    const Here* const here = policy::ThreadOwned<Here>::Find();
+    const bool is_mine = here != nullptr && here->owner == number_;
+    if (is_mine ? here->site == site : site == 0) [[likely]]
       return;
     Change(site);
   }
@@ -75,8 +79,6 @@ class BackwardLines {
   void Change(uint32_t site);
   Slot* TakeSlot();
   static void Leave(void* slot);
-
-  static constinit thread_local Here t_here;
 
   const uint64_t number_;  // no two objects of a process have the same
   const pthread_key_t key_;

@@ -1,56 +1,15 @@
 #include "tracer/python/stack_memo.h"
 
-#include <pthread.h>
-#include <sys/mman.h>
-
-#include <atomic>
 #include <cstring>
 #include <type_traits>
 
+#include "policy/thread_owned.h"
+
 namespace slipstream::tracer {
-namespace {
 
 static_assert(std::is_trivially_copyable_v<StackMemo>);
 
-constinit thread_local StackMemo* t_memo = nullptr;
-
-// 0: not made yet, or there is none; else the key + 1.
-std::atomic<uint32_t> g_key{0};
-
-void Leave(void* memo) {
-  t_memo = nullptr;
-  munmap(memo, sizeof(StackMemo));
-}
-
-bool GetKey(pthread_key_t* key) {
-  uint32_t known = g_key.load(std::memory_order_acquire);
-  if (known == 0) {
-    if (pthread_key_create(key, Leave) != 0) return false;
-    if (g_key.compare_exchange_strong(known, *key + 1, std::memory_order_acq_rel)) return true;
-    pthread_key_delete(*key);  // another thread was faster
-  }
-  *key = known - 1;
-  return true;
-}
-
-StackMemo* Make() {
-  pthread_key_t key = 0;
-  if (!GetKey(&key)) return nullptr;
-  void* const memory = mmap(nullptr, sizeof(StackMemo), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  if (pthread_setspecific(key, memory) != 0) {
-    munmap(memory, sizeof(StackMemo));
-    return nullptr;
-  }
-  return t_memo = static_cast<StackMemo*>(memory);
-}
-
-}  // namespace
-
-StackMemo* StackMemo::Get() {
-  StackMemo* const memo = t_memo;
-  return memo != nullptr ? memo : Make();
-}
+StackMemo* StackMemo::Get() { return policy::ThreadOwned<StackMemo>::Get(); }
 
 uint32_t InternStack(std::span<const PythonFrame> frames, bool cut, CodeSites* sites, StackTree* stacks,
                      uint32_t* found) {

@@ -1,9 +1,6 @@
 // A thread's last stack, frame by frame. Most of it is also in the next call's stack, and need not be looked up again.
 //
-// Threading: a thread has its own.
-// Hazard: a thread's first Get maps memory, one system call, and may allocate in pthread_setspecific.
-// Ownership: ends with the thread. A thread that asks again in the last round of destructors of thread-specific data
-//   leaks it.
+// Threading, hazard, ownership: a thread's own (policy/thread_owned.h).
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "policy/thread_owned.h"
 #include "tracer/ranges/nvtx_injection.h"
 
 namespace slipstream::tracer {
@@ -44,7 +45,7 @@ struct Notes {
   uint32_t count = 0;
   std::array<Decided, NvtxDomain::kMaxMarks> decided;
 };
-constinit thread_local Notes t_notes = {};
+using NotesHere = policy::ThreadOwned<Notes>;
 
 nvtxEventAttributes_t Event(uint32_t category, nvtxStringHandle_t name, uint64_t bytes) {
   nvtxEventAttributes_t event{};
@@ -88,23 +89,25 @@ void NvtxDomain::NameDecisions(std::span<const char* const> names) {
 }
 
 void NvtxDomain::Push(HookId id, uint64_t bytes) const {
-  t_notes.open = true;
-  t_notes.count = 0;
+  if (Notes* const notes = NotesHere::Get()) {
+    notes->open = true;
+    notes->count = 0;
+  }
   const nvtxEventAttributes_t event = Event(categories_[Index(id)], names_[Index(id)], bytes);
   nvtxDomainRangePushEx(domain_, &event);
 }
 
 void NvtxDomain::Note(size_t decision, uint64_t bytes) {
-  Notes& notes = t_notes;
-  if (!notes.open || notes.count == notes.decided.size()) return;
-  notes.decided[notes.count++] = {bytes, static_cast<uint32_t>(decision)};
+  Notes* const notes = NotesHere::Find();
+  if (notes == nullptr || !notes->open || notes->count == notes->decided.size()) return;
+  notes->decided[notes->count++] = {bytes, static_cast<uint32_t>(decision)};
 }
 
 void NvtxDomain::Pop() const {
-  Notes& notes = t_notes;
-  notes.open = false;
-  for (uint32_t i = 0; i < notes.count; ++i) {
-    const Decided& decided = notes.decided[i];
+  Notes* const notes = NotesHere::Find();
+  if (notes != nullptr) notes->open = false;
+  for (uint32_t i = 0; notes != nullptr && i < notes->count; ++i) {
+    const Decided& decided = notes->decided[i];
     if (decided.decision >= decisions_.size()) continue;
     const nvtxEventAttributes_t event = Event(kDecision, decisions_[decided.decision], decided.bytes);
     nvtxDomainMarkEx(domain_, &event);

@@ -8,7 +8,6 @@
 #include "tracer/base/clock.h"
 
 namespace slipstream::tracer {
-constinit thread_local ProgramRanges::Stack ProgramRanges::t_stack;
 
 void ProgramRanges::SetRecorder(Recorder* recorder) {
   recorder->SetNames(NameTable::kRanges, &names_);
@@ -48,7 +47,12 @@ bool ProgramRanges::IsStep(const Stack& stack, const RangeDetail& range) {
 }
 
 int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
-  Stack& stack = t_stack;
+  Stack* const here = Here();
+  if (here == nullptr) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return 0;
+  }
+  Stack& stack = *here;
   const auto end = stack.open.begin() + stack.count;
   const auto level =
       static_cast<int>(std::count_if(stack.open.begin(), end, [=](const Open& o) { return o.domain == domain; }));
@@ -64,7 +68,9 @@ int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
 
 int ProgramRanges::Pop(uint32_t domain) {
   const uint64_t end_ns = NowNs();
-  Stack& stack = t_stack;
+  Stack* const here = Here();
+  if (here == nullptr) return -1;
+  Stack& stack = *here;
   const auto end = stack.open.begin() + stack.count;
   const auto of_domain = [=](const Open& open) { return open.domain == domain; };
   const auto level = static_cast<int>(std::count_if(stack.open.begin(), end, of_domain));

@@ -6,10 +6,11 @@
 // Pushed ranges belong to a thread and a domain: a pop ends the last one of its domain on its thread. A started range
 // may be ended by any thread.
 //
-// Threading: SetRecorder once; the rest from any thread, lock-free, nothing is allocated.
+// Threading: SetRecorder once; the rest from any thread, lock-free. A thread's first range maps a page.
 // Hazard: runs inside the program's calls of NVTX, before there is a recorder and after it has ended too, and in a
 // forked child: what was open stays in order, and nothing is recorded.
-// Errors: ranges without room (kOpen a thread, kStarted in the process) are counted and not recorded.
+// Errors: ranges without room (kOpen a thread, kStarted in the process, a thread without memory) are counted and not
+//   recorded.
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "policy/thread_owned.h"
 #include "tracer/ranges/step_window.h"
 #include "tracer/spool/range_names.h"
 #include "tracer/spool/range_record.h"
@@ -87,7 +89,7 @@ class ProgramRanges {
   bool IsStep(const Stack& stack, const RangeDetail& range);
   void Record(const Open& open, uint64_t end_ns, RangeKind kind, uint32_t thread) const;
 
-  static constinit thread_local Stack t_stack;
+  static Stack* Here() { return policy::ThreadOwned<Stack>::Get(); }
 
   RangeNames& names_;
   std::atomic<Recorder*> recorder_{nullptr};

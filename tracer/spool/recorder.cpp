@@ -22,13 +22,11 @@ namespace {
 
 std::atomic<uint64_t> g_last_recorder{0};
 
-// Which count of calls the thread adds to, plus 1.
-constinit thread_local uint32_t t_count = 0;
 std::atomic<uint32_t> g_last_count{0};
 
 void EndRing(void* ring) {
   // A later destructor of this thread that records takes a ring anew.
-  if (t_recorder_place.ring == ring) t_recorder_place = {};
+  if (t_recorder_place.ring == ring) t_recorder_place = {.count = t_recorder_place.count};
   static_cast<RecordRing*>(ring)->End();
 }
 
@@ -121,7 +119,10 @@ RecordRing* Recorder::TakeRing() {
   RecorderPlace& place = t_recorder_place;
   const uint32_t times_freed = rings_.times_freed();
   if (place.recorder != number_ || place.times_freed != times_freed) {
-    place = {.recorder = number_, .ring = rings_.Take(OwnerHere()), .times_freed = times_freed};
+    place = {.recorder = number_,
+             .ring = rings_.Take(OwnerHere()),
+             .times_freed = times_freed,
+             .count = place.count};
     if (place.ring != nullptr) {
       // Without this it would not be used again; that is no reason not to use it now.
       pthread_setspecific(key_, place.ring);
@@ -181,8 +182,9 @@ SpoolFailure Recorder::failure() const {
 
 void Recorder::CountLaterCall() {
   if (!shared_->record.ended_by_itself()) return;
-  if (t_count == 0) t_count = g_last_count.fetch_add(1, std::memory_order_relaxed) % kCounts + 1;
-  shared_->later_calls[t_count - 1].count.fetch_add(1, std::memory_order_relaxed);
+  uint32_t& count = t_recorder_place.count;
+  if (count == 0) count = g_last_count.fetch_add(1, std::memory_order_relaxed) % kCounts + 1;
+  shared_->later_calls[count - 1].count.fetch_add(1, std::memory_order_relaxed);
 }
 
 uint64_t Recorder::LaterCalls() const {

@@ -71,6 +71,7 @@ struct RecorderPlace {
   uint64_t recorder = 0;
   RecordRing* ring = nullptr;
   uint32_t times_freed = 0;  // with no ring: when it was tried last
+  uint32_t count = 0;        // which one of those of later calls the thread adds to, plus 1; any recorder's
 };
 extern constinit thread_local RecorderPlace t_recorder_place;
 

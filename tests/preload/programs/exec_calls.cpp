@@ -8,8 +8,14 @@
 //   exec_calls missing PROGRAM          every call of a program that is not there: what it returns, and leaves behind
 //   exec_calls with PROGRAM NAME=VALUE  execve with the process's variables but LD_PRELOAD, and these behind them
 //   exec_calls many COUNT PROGRAM       execve with so many variables more
-//   exec_calls stack PROGRAM            execve from a thread with about the smallest stack there is
-//   exec_calls threads PROGRAM          from several threads, while others allocate and load libraries
+//   exec_calls stack PROGRAM            execve with 600 variables more, from a thread with the smallest stack there is
+//   exec_calls room                     how much of such a stack a thread finds free, in bytes
+//   exec_calls depth PROGRAM            how deep each call goes with 600 variables more, from a handler on a stack of
+//   its
+//                                       own: bytes
+//   exec_calls often PROGRAM            every call many times, and once more: the mappings of the process before and
+//   after exec_calls nested PROGRAM           a call, and inside of the real function a signal whose handler makes
+//   another exec_calls threads PROGRAM          from several threads, while others allocate and load libraries
 //   exec_calls workers PROGRAM          uses CUDA, forks workers, and each becomes PROGRAM with "workload"
 //   exec_calls bad-addresses            execve of what is no address
 // Under any other name or argument it shows: an interpreter of a script that is this program does.
@@ -22,9 +28,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -270,11 +278,15 @@ int With(const std::string& path, const std::vector<std::string>& more) {
   return InChild(kWays[0], program.With(variables), true);
 }
 
-int Many(int count, const std::string& path) {
+std::vector<std::string> Fillers(int count) {
   std::vector<std::string> more;
   for (int i = 0; i < count; ++i) more.push_back("FILLER" + std::to_string(i) + "=x");
+  return more;
+}
+
+int Many(int count, const std::string& path) {
   Program program(path);
-  Variables variables(more);
+  Variables variables(Fillers(count));
   return InChild(kWays[0], program.With(variables), true);
 }
 
@@ -283,13 +295,19 @@ struct OnThread {
   int result = -1;
 };
 
-int OnASmallStack(const std::string& path) {
-  Program program(path);
-  Variables variables;
-  OnThread given{[&] { return InChild(kWays[0], program.With(variables), true); }};
+// A sanitizer's own needs more.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kForSanitizers = 8192;
+#else
+constexpr size_t kForSanitizers = 0;
+#endif
+
+// What `call` returns there; 98: there is no such thread.
+int OnTheSmallestStack(std::function<int()> call) {
+  OnThread given{std::move(call)};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, static_cast<size_t>(PTHREAD_STACK_MIN) + 8192);
+  pthread_attr_setstacksize(&attributes, 16384 + kForSanitizers);  // glibc's PTHREAD_STACK_MIN of x86-64
   pthread_t thread;
   const auto run = [](void* argument) -> void* {
     auto* const asked = static_cast<OnThread*>(argument);
@@ -299,6 +317,100 @@ int OnASmallStack(const std::string& path) {
   if (pthread_create(&thread, &attributes, run, &given) != 0) return 98;
   pthread_join(thread, nullptr);
   return given.result;
+}
+
+int OnASmallStack(const std::string& path) {
+  Program program(path);
+  Variables variables(Fillers(600));
+  return OnTheSmallestStack([&] { return InChild(kWays[0], program.With(variables), true); });
+}
+
+int Room() {
+  size_t room = 0;
+  const int result = OnTheSmallestStack([&] {
+    pthread_attr_t attributes;
+    void* lowest = nullptr;
+    size_t size = 0;
+    if (pthread_getattr_np(pthread_self(), &attributes) != 0) return 1;
+    pthread_attr_getstack(&attributes, &lowest, &size);
+    room = static_cast<size_t>(static_cast<char*>(__builtin_frame_address(0)) - static_cast<char*>(lowest));
+    pthread_attr_destroy(&attributes);
+    return 0;
+  });
+  std::cout << "room: " << room << std::endl;
+  return result;
+}
+
+// What the handler is to do, and where it does it.
+std::function<void()>* g_in_handler = nullptr;
+
+void InHandler(int /*signal*/) { (*g_in_handler)(); }
+
+int Depth(const std::string& path) {
+  constexpr size_t kSize = size_t{256} << 10;
+  constexpr char kUntouched = 0x5c;
+  static char memory[kSize];  // not mapped: nobody looks up the functions behind a hook before the calls
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = kSize;
+  struct sigaction action = {};
+  action.sa_handler = InHandler;
+  action.sa_flags = SA_ONSTACK;
+  if (sigaltstack(&stack, nullptr) != 0 || sigaction(SIGUSR1, &action, nullptr) != 0) return 1;
+  Program program(path);
+  Variables variables(Fillers(600));
+  for (const Way& way : kWays) {
+    std::memset(memory, kUntouched, kSize);
+    int status = -1;
+    std::function<void()> call = [&] { status = InChild(way, program.With(variables), true); };
+    g_in_handler = &call;
+    raise(SIGUSR1);
+    const auto* const deepest = std::find_if(memory, memory + kSize, [=](char byte) { return byte != kUntouched; });
+    std::cout << "depth " << way.name << ": " << memory + kSize - deepest << std::endl;
+    if (status != 0) std::cout << "status " << status << std::endl;
+  }
+  return 0;
+}
+
+// In the handler is the inner call, while the outer one is inside of the real function (interposer.cpp).
+int Nested(const std::string& path) {
+  Program program(path);
+  Variables outer({"MARK=outer"});
+  Variables inner({"MARK=inner"});
+  const Way& spawn = *std::find_if(std::begin(kWays), std::end(kWays),
+                                   [](const Way& way) { return std::strcmp(way.name, "posix_spawn") == 0; });
+  std::function<void()> call = [&] {
+    std::cout << "== inner" << std::endl;
+    spawn.call(program.With(inner));
+    std::cout << "== outer" << std::endl;
+  };
+  g_in_handler = &call;
+  struct sigaction action = {};
+  action.sa_handler = InHandler;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  if (sigaction(SIGUSR2, &action, nullptr) != 0) return 1;
+  return spawn.call(program.With(outer));
+}
+
+size_t Mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t lines = 0;
+  for (std::string line; std::getline(maps, line);) ++lines;
+  return lines;
+}
+
+int Often(const std::string& path) {
+  Program program(path);
+  Variables variables;
+  size_t before = 0;
+  for (int round = 0; round < 41; ++round) {
+    for (const Way& way : kWays) {
+      if (InChild(way, program.With(variables), round % 2 == 0) != 0) return 1;
+    }
+    if (round == 0) before = Mappings();
+  }
+  std::cout << "mappings: " << before << " " << Mappings() << std::endl;
+  return 0;
 }
 
 int FromThreads(const std::string& path) {
@@ -379,6 +491,10 @@ int main(int argc, char** argv) {
   if (mode == "with" && argc > 2) return With(argv[2], {argv + 3, argv + argc});
   if (mode == "many" && argc == 4) return Many(std::atoi(argv[2]), last);
   if (mode == "stack") return OnASmallStack(last);
+  if (mode == "room") return Room();
+  if (mode == "depth") return Depth(last);
+  if (mode == "often") return Often(last);
+  if (mode == "nested") return Nested(last);
   if (mode == "threads") return FromThreads(last);
   if (mode == "workers") return Workers(last);
   if (mode == "bad-addresses") return BadAddresses();

@@ -1,9 +1,12 @@
 // Another library that people preload: wraps cudaMalloc, hands it on, says at exit how often it was called. What it
-// hands it on to is behind it (RTLD_NEXT), or in the library that INTERPOSER_ASKS names.
+// hands it on to is behind it (RTLD_NEXT), or in the library that INTERPOSER_ASKS names. Where INTERPOSER_SIGNALS is
+// set, a signal comes in inside of its posix_spawn, once.
 
 #include <dlfcn.h>
+#include <spawn.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -23,6 +26,19 @@ void* Next() {
 extern "C" [[gnu::visibility("default")]] int cudaMalloc(void** pointer, size_t size) {
   ++g_calls;
   return reinterpret_cast<int (*)(void**, size_t)>(Next())(pointer, size);
+}
+
+extern "C" [[gnu::visibility("default")]] int posix_spawn(pid_t* pid, const char* path,
+                                                          const posix_spawn_file_actions_t* actions,
+                                                          const posix_spawnattr_t* attributes, char* const* arguments,
+                                                          char* const* variables) {
+  static bool signaled = false;
+  if (std::getenv("INTERPOSER_SIGNALS") != nullptr && !signaled) {
+    signaled = true;
+    raise(SIGUSR2);
+  }
+  void* const next = dlsym(RTLD_NEXT, "posix_spawn");
+  return reinterpret_cast<decltype(&posix_spawn)>(next)(pid, path, actions, attributes, arguments, variables);
 }
 
 [[gnu::destructor]] static void Report() {

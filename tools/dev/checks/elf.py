@@ -57,6 +57,12 @@ def stack_flags(library):
     return match.group(1).replace(" ", "") if match else None
 
 
+def thread_local_bytes(library):
+    """Of the segment that every thread has a copy of, with its padding; 0 where there is none."""
+    match = re.search(r"^\s*TLS(?:\s+0x[0-9a-f]+){4}\s+(0x[0-9a-f]+)", _output("readelf", "-l", "-W", library), re.MULTILINE)
+    return int(match.group(1), 16) if match else 0
+
+
 def initializers(library):
     """Names of the functions that the loader runs when it loads the library, in order; "0x..." for one without a name."""
     sections = _output("readelf", "-S", "-W", library)

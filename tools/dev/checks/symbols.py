@@ -6,6 +6,7 @@
    brings when it is linked statically (its locales, its reserve for exceptions) is known by name from its archive.
 2. No unique symbol (STB_GNU_UNIQUE): the loader merges those over all libraries whatever their visibility, and never
    unloads the library that brought one.
+3. Less than 256 bytes of thread-local variables: the loader takes a preloaded library's out of the stack of every thread (S77).
 
     symbols.py LIBRARY [--compiler g++|none]
 
@@ -15,7 +16,7 @@ none: one whose C++ library may run nothing at load.
 import argparse
 import subprocess
 
-from elf import dynamic_symbols, initializers, initializers_of_archive
+from elf import dynamic_symbols, initializers, initializers_of_archive, thread_local_bytes
 from findings import cannot_check, finish
 
 ALLOWED_INITIALIZERS = {
@@ -39,11 +40,19 @@ def of_the_compiler(compiler):
     return names
 
 
-def problems_of(symbols, runs_at_load, allowed):
+MOST_THREAD_LOCAL = 255
+
+
+def problems_of(symbols, runs_at_load, allowed, thread_local=0):
     problems = [f"{symbol.name} is a unique symbol (STB_GNU_UNIQUE)" for symbol in symbols if symbol.binding == "UNIQUE"]
     for name in runs_at_load:
         if name not in ALLOWED_INITIALIZERS and name not in allowed:
             problems.append(f"{name} runs when the library is loaded")
+    if thread_local > MOST_THREAD_LOCAL:
+        problems.append(
+            f"{thread_local} bytes of thread-local variables, at most {MOST_THREAD_LOCAL}: they come out of every thread's "
+            "stack (policy/thread_owned.h is for more)"
+        )
     if not ALLOWED_INITIALIZERS.keys() & set(runs_at_load):
         known = " and ".join(ALLOWED_INITIALIZERS)
         problems.append(f"{known} are not among what runs at load, so the list was misread: {runs_at_load}")
@@ -61,7 +70,7 @@ def main():
     symbols = dynamic_symbols(options.library)
     runs = initializers(options.library)
     print("symbols: of the C++ library, at load: " + (" ".join(name for name in runs if name in allowed) or "nothing"))
-    finish("symbols", symbols, problems_of(symbols, runs, allowed))
+    finish("symbols", symbols, problems_of(symbols, runs, allowed, thread_local_bytes(options.library)))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,79 @@
+#include "policy/thread_owned.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <climits>
+#include <cstdint>
+
+namespace slipstream::policy {
+namespace {
+
+// In front of what Take gives.
+struct alignas(std::max_align_t) Head {
+  Head* next;  // of the same thread, an older one
+  void** where;
+  size_t bytes;   // of the mapping
+  size_t rounds;  // that the end of its thread has come to, for the newest
+};
+
+// 0: not made yet, or there is none; else the key + 1. A thread's value is its newest.
+constinit std::atomic<uint32_t> g_key{0};
+
+// Destructors of thread-specific data run in rounds, as long as one of them sets something again, and so many at most
+// (pthread_key_create). Whoever calls CUDA in one, or ends what it has here, finds it there until the last.
+constexpr uintptr_t kRounds = PTHREAD_DESTRUCTOR_ITERATIONS;
+
+void Leave(void* newest);
+
+bool GetKey(pthread_key_t* key) {
+  uint32_t known = g_key.load(std::memory_order_acquire);
+  if (known == 0) {
+    if (pthread_key_create(key, Leave) != 0) return false;
+    if (g_key.compare_exchange_strong(known, *key + 1, std::memory_order_acq_rel)) return true;
+    pthread_key_delete(*key);  // another thread was faster
+  }
+  *key = known - 1;
+  return true;
+}
+
+// By system calls: mmap and munmap have hooks, which are for the program's memory.
+void Unmap(void* memory, size_t bytes) { syscall(SYS_munmap, memory, bytes); }
+
+void Leave(void* newest) {
+  auto* head = static_cast<Head*>(newest);
+  pthread_key_t key = 0;
+  if (++head->rounds < kRounds && GetKey(&key) && pthread_setspecific(key, head) == 0) return;
+  while (head != nullptr) {
+    Head* const next = head->next;
+    *head->where = nullptr;
+    Unmap(head, head->bytes);
+    head = next;
+  }
+}
+
+}  // namespace
+
+void ThreadPages::Prepare() noexcept {
+  pthread_key_t key = 0;
+  (void)GetKey(&key);
+}
+
+void* ThreadPages::Take(size_t bytes, void** where) {
+  pthread_key_t key = 0;
+  if (!GetKey(&key)) return nullptr;
+  bytes += sizeof(Head);
+  const long memory = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1L, 0L);
+  if (memory < 0) return nullptr;
+  auto* const older = static_cast<Head*>(pthread_getspecific(key));
+  auto* const head = new (reinterpret_cast<void*>(memory))
+      Head{.next = older, .where = where, .bytes = bytes, .rounds = older != nullptr ? older->rounds : 0};
+  if (pthread_setspecific(key, head) == 0) return head + 1;
+  Unmap(reinterpret_cast<void*>(memory), bytes);
+  return nullptr;
+}
+
+}  // namespace slipstream::policy
