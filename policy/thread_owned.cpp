@@ -40,8 +40,21 @@ bool GetKey(pthread_key_t* key) {
   return true;
 }
 
+#ifdef __SANITIZE_THREAD__
+// ThreadSanitizer has to see that pages which a thread gets are not those that another one had.
+void* Map(size_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory != MAP_FAILED ? memory : nullptr;
+}
+void Unmap(void* memory, size_t bytes) { munmap(memory, bytes); }
+#else
 // By system calls: mmap and munmap have hooks, which are for the program's memory.
+void* Map(size_t bytes) {
+  const long memory = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1L, 0L);
+  return memory >= 0 ? reinterpret_cast<void*>(memory) : nullptr;
+}
 void Unmap(void* memory, size_t bytes) { syscall(SYS_munmap, memory, bytes); }
+#endif
 
 void Leave(void* newest) {
   auto* head = static_cast<Head*>(newest);
@@ -66,13 +79,13 @@ void* ThreadPages::Take(size_t bytes, void** where) {
   pthread_key_t key = 0;
   if (!GetKey(&key)) return nullptr;
   bytes += sizeof(Head);
-  const long memory = syscall(SYS_mmap, nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1L, 0L);
-  if (memory < 0) return nullptr;
+  void* const memory = Map(bytes);
+  if (memory == nullptr) return nullptr;
   auto* const older = static_cast<Head*>(pthread_getspecific(key));
-  auto* const head = new (reinterpret_cast<void*>(memory))
-      Head{.next = older, .where = where, .bytes = bytes, .rounds = older != nullptr ? older->rounds : 0};
+  auto* const head =
+      new (memory) Head{.next = older, .where = where, .bytes = bytes, .rounds = older != nullptr ? older->rounds : 0};
   if (pthread_setspecific(key, head) == 0) return head + 1;
-  Unmap(reinterpret_cast<void*>(memory), bytes);
+  Unmap(memory, bytes);
   return nullptr;
 }
 

@@ -315,6 +315,7 @@ TEST_F(ChildrenTest, S77_CallsNeedLittleStack) {
 
 // What a child of vfork leaves behind in its parent's memory is used by the next one.
 TEST_F(ChildrenTest, ManyCallsKeepNoMoreMemoryThanOne) {
+  NEEDS_PLAIN_BUILD();  // a sanitizer maps memory of its own
   const Finished finished = Run({EXEC_CALLS, "often", In("ptxas")}, "preload = \"python\"");
   ASSERT_EQ(finished.status, 0) << finished.err;
   const size_t at = finished.out.rfind("mappings: ");
