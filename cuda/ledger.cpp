@@ -204,7 +204,7 @@ void Ledger::StreamDestroyed(cudaStream_t stream) {
   effects_.Retire(handle);
   run_ahead_.Retire(handle);
   marks_.Retire(handle);
-  for (Deferred& deferred : DeferredOf(Mine())) {
+  for (Deferred& deferred : DeferredHere()) {
     if (deferred.stream.handle == handle) deferred.stream = {};
   }
 }

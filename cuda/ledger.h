@@ -241,7 +241,7 @@ class Ledger {
   // Waits until one of at most two debts of the stream is left (S23).
   void KeepToTwo(const StreamKey& stream);
   // Whether the calling thread owes anything.
-  static bool Defers() { return Mine().deferred_count != 0; }
+  static bool Defers() { return !DeferredHere().empty(); }
   // Before calls that wait, or that could show what is deferred (S13).
   void Settle(Before what);
   // Before what shows it to another process, or ends it: what every thread has deferred.
@@ -374,7 +374,6 @@ class Ledger {
   // What is kept for each thread, which touches its own only: first what every call may ask for. Trivial to construct
   // and destroy: it lives in the static TLS block.
   struct OfThread {
-    size_t deferred_count = 0;
     // Of the last wait that was deferred, until a call of the program's synchronizes: what kernels had printed in front
     // of it has not been written out. Null: nothing is owed in that respect.
     Fence* unwritten = nullptr;
@@ -384,15 +383,16 @@ class Ledger {
   struct Kept {
     static constexpr size_t kMostDeferred = 8;
 
-    Deferred deferred[kMostDeferred];  // deferred_count of them
-    uint64_t told_until_ns = 0;        // of the time in which the thread went on
+    Deferred deferred[kMostDeferred];
+    size_t deferred_count = 0;
+    uint64_t told_until_ns = 0;  // of the time in which the thread went on
     PinnedPages pinned;
   };
   using KeptHere = policy::ThreadOwned<Kept>;
   // What the calling thread has deferred.
-  static std::span<Deferred> DeferredOf(const OfThread& thread) {
+  static std::span<Deferred> DeferredHere() {
     Kept* const kept = KeptHere::Find();
-    return kept != nullptr ? std::span(kept->deferred, thread.deferred_count) : std::span<Deferred>();
+    return kept != nullptr ? std::span(kept->deferred, kept->deferred_count) : std::span<Deferred>();
   }
 
   [[gnu::visibility("hidden")]] static constinit thread_local OfThread t_mine;
@@ -419,7 +419,7 @@ class Ledger {
   void TellOfTransport();
 
   void Enter(Kept& kept, const StreamKey& stream, const FenceRef& fence, uint64_t mark);
-  void SettleWhat(OfThread& thread, Before what, uint64_t after_mark);
+  void SettleWhat(Before what, uint64_t after_mark);
   // Whether the driver said that it was still running.
   bool WaitCounted(const FenceRef& fence, Before what);
   void RanOn(uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_ns) const;

@@ -41,11 +41,10 @@ bool Ledger::WaitCountedAtMost(const FenceRef& fence, Before what) {
 // ---- making them
 
 void Ledger::KeepToTwo(const StreamKey& stream) {
-  const OfThread& thread = Mine();
-  const uint64_t now = thread.deferred_count != 0 ? NowNs() : 0;
+  const uint64_t now = Defers() ? NowNs() : 0;
   FenceRef running;
   const FenceRef oldest = run_ahead_.MustWaitFor(stream, &running);
-  for (Deferred& deferred : DeferredOf(thread)) {
+  for (Deferred& deferred : DeferredHere()) {
     if (!running) break;
     if (!running.Is(deferred.fence) || std::exchange(deferred.told, true)) continue;
     RanOn(deferred.since_ns, now, FenceRef::WaitedUntilNs());
@@ -77,17 +76,16 @@ Ledger::Deferral Ledger::Defer(const StreamKey& stream) {
 }
 
 void Ledger::Enter(Kept& kept, const StreamKey& stream, const FenceRef& fence, uint64_t mark) {
-  OfThread& thread = Mine();
-  if (thread.deferred_count == 0) WatchThread();
-  const std::span<Deferred> all = DeferredOf(thread);
+  if (kept.deferred_count == 0) WatchThread();
+  const std::span<Deferred> all = DeferredHere();
   const auto same = std::find_if(all.begin(), all.end(), [&](const Deferred& one) { return one.stream == stream; });
   Deferred* place = same != all.end() ? &*same : nullptr;
-  if (place == nullptr && thread.deferred_count == Kept::kMostDeferred) {
-    SettleWhat(thread, Before::kThirdDebt, 0);  // a thread with so many streams: nothing is deferred any more
+  if (place == nullptr && kept.deferred_count == Kept::kMostDeferred) {
+    SettleWhat(Before::kThirdDebt, 0);  // a thread with so many streams: nothing is deferred any more
   }
-  if (place == nullptr) place = &kept.deferred[thread.deferred_count++];
+  if (place == nullptr) place = &kept.deferred[kept.deferred_count++];
   const FenceRef older(place->fence);
-  const FenceRef before(std::exchange(thread.unwritten, FenceRef(fence).Release()));
+  const FenceRef before(std::exchange(Mine().unwritten, FenceRef(fence).Release()));
   if (!before && options_.defers != nullptr && !has_deferred_.exchange(true) && exit_wait_.Start(first_.context)) {
     options_.defers();
   }
@@ -108,13 +106,15 @@ void Ledger::RanOn(uint64_t since_ns, uint64_t until_ns, uint64_t waited_until_n
 
 // Waits for what the thread has deferred since `after_mark`.
 // Those that are seen to be due still were so from when they were skipped until now: together since the first of them.
-void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
+void Ledger::SettleWhat(Before what, uint64_t after_mark) {
+  Kept* const here = KeptHere::Find();
+  if (here == nullptr || here->deferred_count == 0) return;
   const uint64_t waited_until = FenceRef::WaitedUntilNs();
-  const uint64_t now = thread.deferred_count != 0 ? NowNs() : 0;  // before the driver is asked
+  const uint64_t now = NowNs();  // before the driver is asked
   uint64_t since = now;
   size_t due = 0;
   size_t kept = 0;
-  const std::span<Deferred> all = DeferredOf(thread);
+  const std::span<Deferred> all = DeferredHere();
   for (const Deferred& deferred : all) {
     if (deferred.mark <= after_mark) {
       all[kept++] = deferred;
@@ -128,18 +128,18 @@ void Ledger::SettleWhat(OfThread& thread, Before what, uint64_t after_mark) {
   // The time with the first, and no moment twice.
   for (; due != 0; --due) RanOn(since, now, waited_until);
   for (Deferred& settled : all.subspan(kept)) settled = Deferred();
-  thread.deferred_count = kept;
+  here->deferred_count = kept;
 }
 
 void Ledger::Settle(Before what) {
   OfThread& thread = Mine();
   const bool synchronizes = what == Before::kSynchronization || what == Before::kCopy;
   if (synchronizes && thread.unwritten != nullptr) const FenceRef written(std::exchange(thread.unwritten, nullptr));
-  if (thread.deferred_count == 0 || !Alive()) return;
+  if (!Defers() || !Alive()) return;
   if (!synchronizes && Broken(Mutant::kS13Free)) return;
   const policy::NoCancellation whole;
   const RelaxedCapture relaxed(driver_);
-  SettleWhat(thread, what, 0);
+  SettleWhat(what, 0);
 }
 
 // What another thread has deferred has an end in any program that works: its own synchronization would have come back
@@ -161,8 +161,8 @@ CUresult Ledger::SettleAtExit() {
   const FenceRef last(std::exchange(thread.unwritten, nullptr));
   if (!last || !Alive() || Broken(Mutant::kS79)) return CUDA_SUCCESS;
   const policy::NoCancellation whole;
-  for (Deferred& deferred : DeferredOf(thread)) exit_wait_.Add(FenceRef(std::exchange(deferred, {}).fence));
-  thread.deferred_count = 0;
+  for (Deferred& deferred : DeferredHere()) exit_wait_.Add(FenceRef(std::exchange(deferred, {}).fence));
+  if (Kept* const kept = KeptHere::Find()) kept->deferred_count = 0;
   exit_wait_.Add(last);
   return exit_wait_.Wait();
 }
@@ -202,7 +202,7 @@ void Ledger::BeforeEventQuery(cudaEvent_t event) {
   OrTurnOff([&] {
     const RelaxedCapture relaxed(driver_);
     if (driver_.cuEventQuery(event) != CUDA_ERROR_NOT_READY) return;
-    SettleWhat(Mine(), Before::kQuery, recorded.mark);
+    SettleWhat(Before::kQuery, recorded.mark);
     if (Broken(Mutant::kS63)) return;
     for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
       if (wait.mark <= recorded.mark) continue;
@@ -215,7 +215,6 @@ void Ledger::BeforeEventQuery(cudaEvent_t event) {
 
 void Ledger::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
   if (!run_ahead_.MayBeOpen() || !Alive() || Broken(Mutant::kS13Query)) return;
-  const policy::NoCancellation whole;
   OrTurnOff([&] {
     // The runtime makes the context current on a thread's first call; until then the driver knows no default stream.
     CUcontext current = nullptr;
@@ -224,7 +223,7 @@ void Ledger::BeforeStreamQuery(cudaStream_t stream, bool per_thread) {
     // A stream that is being captured may not be asked: while there is one, what is deferred is settled unasked.
     const bool may_ask = !captures_.live();
     if (may_ask && driver_.cuStreamQuery(Explicit(stream, per_thread)) != CUDA_ERROR_NOT_READY) return;
-    SettleWhat(Mine(), Before::kQuery, 0);
+    SettleWhat(Before::kQuery, 0);
     if (Broken(Mutant::kS63)) return;
     const StreamKey key = KeyOfStream(stream, per_thread);
     for (const RunAhead::DeferredWait& wait : run_ahead_.Open()) {
@@ -285,10 +284,10 @@ void Ledger::ThreadEnds(void* argument) {
   if (!ledger->Alive()) return;
   ledger->OrTurnOff([&] {
     LastSettlement settlement(ledger);
-    for (Deferred& deferred : DeferredOf(thread)) {
+    for (Deferred& deferred : DeferredHere()) {
       settlement.fences.emplace_back(std::exchange(deferred.fence, nullptr));
     }
-    thread.deferred_count = 0;
+    if (Kept* const kept = KeptHere::Find()) kept->deferred_count = 0;
     ledger->run_ahead_.ThreadEnded(ThreadId());
     if (settlement.fences.empty() || Broken(Mutant::kS13Thread)) return;
     if (!policy::StartHelperThread("slipstream-wait", SettleForAnother, &settlement)) return;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <climits>
 #include <cstdint>
 
@@ -76,10 +77,12 @@ void ThreadPages::Prepare() noexcept {
 }
 
 void* ThreadPages::Take(size_t bytes, void** where) {
+  const int error = errno;
   pthread_key_t key = 0;
   if (!GetKey(&key)) return nullptr;
   bytes += sizeof(Head);
   void* const memory = Map(bytes);
+  errno = error;  // the caller may be inside a call of the program's
   if (memory == nullptr) return nullptr;
   auto* const older = static_cast<Head*>(pthread_getspecific(key));
   auto* const head =

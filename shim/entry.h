@@ -197,7 +197,7 @@ template <tracer::HookId kId, typename Result, typename... Arguments>
 // process. So no thread is cancelled below such a frame. A call that may wait is a point of cancellation when it is
 // over, in Whole's frame, which has nothing to destroy.
 
-// Whether that holds for the function. Not for those that make no more than a few steps: it would cost a launch 12 ns.
+// Whether that holds for the function. Not for those that make no more than a few steps: it would add 6 ns to a launch.
 template <tracer::HookId kId>
 inline constexpr bool kIsWhole = [] {
   switch (tracer::GroupOf(kId)) {
@@ -239,7 +239,8 @@ template <tracer::HookId kId, typename Call>
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     const auto result = call(before);
     pthread_setcancelstate(before, nullptr);
-    if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE) pthread_testcancel();
+    // Not inside another call: that one's frames have something to destroy.
+    if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE && t_depth == 0) pthread_testcancel();
     return result;
   } else {
     return call(PTHREAD_CANCEL_ENABLE);

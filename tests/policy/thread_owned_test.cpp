@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -106,7 +107,9 @@ TEST(ThreadOwned, WithoutMemoryThereIsNone) {
   if (child == 0) {
     const rlimit none = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &none) != 0) _exit(2);
+    errno = 0;
     if (ThreadOwned<Other>::Get() != nullptr || ThreadOwned<Other>::Find() != nullptr) _exit(3);
+    if (errno != 0) _exit(6);
     const rlimit any = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &any) != 0) _exit(4);
     _exit(ThreadOwned<Other>::Get() != nullptr ? 0 : 5);  // it may be asked again

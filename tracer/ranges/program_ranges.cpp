@@ -47,7 +47,7 @@ bool ProgramRanges::IsStep(const Stack& stack, const RangeDetail& range) {
 }
 
 int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
-  Stack* const here = Here();
+  Stack* const here = Here::Get();
   if (here == nullptr) {
     lost_.fetch_add(1, std::memory_order_relaxed);
     return 0;
@@ -68,7 +68,7 @@ int ProgramRanges::Push(uint32_t domain, const RangeDetail& range) {
 
 int ProgramRanges::Pop(uint32_t domain) {
   const uint64_t end_ns = NowNs();
-  Stack* const here = Here();
+  Stack* const here = Here::Find();
   if (here == nullptr) return -1;
   Stack& stack = *here;
   const auto end = stack.open.begin() + stack.count;

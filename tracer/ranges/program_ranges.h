@@ -89,7 +89,7 @@ class ProgramRanges {
   bool IsStep(const Stack& stack, const RangeDetail& range);
   void Record(const Open& open, uint64_t end_ns, RangeKind kind, uint32_t thread) const;
 
-  static Stack* Here() { return policy::ThreadOwned<Stack>::Get(); }
+  using Here = policy::ThreadOwned<Stack>;
 
   RangeNames& names_;
   std::atomic<Recorder*> recorder_{nullptr};
