@@ -119,10 +119,7 @@ RecordRing* Recorder::TakeRing() {
   RecorderPlace& place = t_recorder_place;
   const uint32_t times_freed = rings_.times_freed();
   if (place.recorder != number_ || place.times_freed != times_freed) {
-    place = {.recorder = number_,
-             .ring = rings_.Take(OwnerHere()),
-             .times_freed = times_freed,
-             .count = place.count};
+    place = {.recorder = number_, .ring = rings_.Take(OwnerHere()), .times_freed = times_freed, .count = place.count};
     if (place.ring != nullptr) {
       // Without this it would not be used again; that is no reason not to use it now.
       pthread_setspecific(key_, place.ring);

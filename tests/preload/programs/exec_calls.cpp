@@ -41,6 +41,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -346,6 +347,10 @@ std::function<void()>* g_in_handler = nullptr;
 
 void InHandler(int /*signal*/) { (*g_in_handler)(); }
 
+void Put(std::string_view text) {
+  if (write(STDOUT_FILENO, text.data(), text.size()) < 0) _exit(1);
+}
+
 int Depth(const std::string& path) {
   constexpr size_t kSize = size_t{256} << 10;
   constexpr char kUntouched = 0x5c;
@@ -379,10 +384,11 @@ int Nested(const std::string& path) {
   Variables inner({"MARK=inner"});
   const Way& spawn = *std::find_if(std::begin(kWays), std::end(kWays),
                                    [](const Way& way) { return std::strcmp(way.name, "posix_spawn") == 0; });
+  const Target target = program.With(inner);
   std::function<void()> call = [&] {
-    std::cout << "== inner" << std::endl;
-    spawn.call(program.With(inner));
-    std::cout << "== outer" << std::endl;
+    Put("== inner\n");  // no stream in a signal handler
+    spawn.call(target);
+    Put("== outer\n");
   };
   g_in_handler = &call;
   struct sigaction action = {};

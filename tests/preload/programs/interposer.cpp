@@ -32,13 +32,14 @@ extern "C" [[gnu::visibility("default")]] int posix_spawn(pid_t* pid, const char
                                                           const posix_spawn_file_actions_t* actions,
                                                           const posix_spawnattr_t* attributes, char* const* arguments,
                                                           char* const* variables) {
+  // Before the signal: in its handler the loader may not be asked.
+  static const auto next = reinterpret_cast<decltype(&posix_spawn)>(dlsym(RTLD_NEXT, "posix_spawn"));
   static bool signaled = false;
   if (std::getenv("INTERPOSER_SIGNALS") != nullptr && !signaled) {
     signaled = true;
     raise(SIGUSR2);
   }
-  void* const next = dlsym(RTLD_NEXT, "posix_spawn");
-  return reinterpret_cast<decltype(&posix_spawn)>(next)(pid, path, actions, attributes, arguments, variables);
+  return next(pid, path, actions, attributes, arguments, variables);
 }
 
 [[gnu::destructor]] static void Report() {
