@@ -85,7 +85,7 @@ TEST_F(RecorderProcessTest, S58_KilledAtAnyMoment) {
     options.ring_records = 256;
     options.period_ns = 1'000'000;
     KilledRecording killed;
-    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 400, &random, &killed));
+    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 1600, &random, &killed));
     const Spool& spool = killed.spool;
     CheckThreads(spool);
     EXPECT_FALSE(spool.end().complete);

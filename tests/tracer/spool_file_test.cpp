@@ -1,35 +1,19 @@
-// Spool files: only where nobody else can interfere, whole or as before, and out of the program's reach.
+// Spool files: only where nobody else can interfere, and whole or as before.
 
 #include "tracer/spool/spool_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <filesystem>
-#include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/tracer/spool_testing.h"
-
-#if defined(__SANITIZE_THREAD__)
-// ThreadSanitizer takes descriptors for the process's: it sees a race where the writer's table and the program's have
-// the same number. A SpoolFile belongs to one thread. (The sanitizer's name for this, and its visibility.)
-extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
-  return "race:slipstream::tracer::SpoolFile::\n";
-}
-#endif
 
 namespace slipstream::tracer {
 namespace {
@@ -216,81 +200,11 @@ TEST_F(SpoolFileTest, AFileThatWasRemovedIsNotFilledUnseen) {
   EXPECT_EQ(file.Append("third", 5), EBADF);
 }
 
-TEST_F(SpoolFileTest, ItsDescriptorIsNobodyElses) {
-  int fds[2];
-  ASSERT_EQ(pipe(fds), 0);
-  std::vector<bool> good;  // looked at here: that thread has nothing to print to
-  std::thread([&] {
-    good.push_back(LeaveDescriptors() == 0);
-    good.push_back(fcntl(fds[0], F_GETFD) == -1);
-    SpoolFile file{FileCalls{}};
-    good.push_back(file.Create(directory_, "a.spool").problem == SpoolProblem::kNone);
-    good.push_back(file.Append("bytes", 5) == 0);
-    // What a library prints, wherever it is called, must not end up in it.
-    for (int fd = 0; fd < 3; ++fd) good.push_back(fcntl(fd, F_GETFD) == -1);
-    good.push_back(file.Append(" and more", 9) == 0);
-  }).join();
-  EXPECT_EQ(good, std::vector<bool>(8, true));
-  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "bytes and more");
-  // The program's are as they were, and no copy keeps its pipe open.
-  EXPECT_EQ(write(fds[1], "x", 1), 1);
-  close(fds[1]);
-  char byte = 0;
-  EXPECT_EQ(read(fds[0], &byte, 1), 1);
-  EXPECT_EQ(read(fds[0], &byte, 1), 0);
-  close(fds[0]);
-}
-
 TEST_F(SpoolFileTest, ANameFitsAnyFileSystem) {
   EXPECT_EQ(SpoolName("node_17", 42, 1000), "node_17-42-1000.spool");
   EXPECT_EQ(SpoolName("../a b.c\n", 42, 1000), "___a_b_c_-42-1000.spool");
   EXPECT_EQ(SpoolName("", 1, 2), "host-1-2.spool");
   EXPECT_LT(SpoolName(std::string(500, 'h'), 42, ~uint64_t{0}).size(), 128U);
-}
-
-// From here on the process has no close_range, as before Linux 5.9 and in some containers. False: it cannot be
-// forbidden here.
-bool ForbidCloseRange() {
-  sock_filter program[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                           BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-                           BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog filter = {static_cast<unsigned short>(std::size(program)), program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-TEST_F(SpoolFileTest, ATableOfItsOwnWithoutCloseRange) {
-  enum Result { kGood = 0, kShared = 1, kNotEmpty = 2, kNoFile = 3, kNoFilter = 77 };
-  const pid_t child = fork();
-  if (child == 0) {
-    if (!ForbidCloseRange()) _exit(kNoFilter);
-    int fds[2];
-    int result = pipe(fds) == 0 ? kGood : kNotEmpty;
-    std::thread([&] {
-      if (LeaveDescriptors() != 0) {
-        result = kShared;
-        return;
-      }
-      for (int fd = 0; fd <= fds[1]; ++fd) {
-        if (fcntl(fd, F_GETFD) != -1) result = kNotEmpty;
-      }
-      SpoolFile file{FileCalls{}};
-      if (file.Create(directory_, "a.spool").problem != SpoolProblem::kNone || file.Append("bytes", 5) != 0) {
-        result = kNoFile;
-      }
-    }).join();
-    // The program's are as they were.
-    if (write(fds[1], "x", 1) != 1) result = kShared;
-    _exit(result);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kNoFilter) {
-    GTEST_SKIP() << "system calls cannot be forbidden here";
-  }
-  EXPECT_EQ(WEXITSTATUS(status), kGood);
-  EXPECT_EQ(Slurp(directory_ + "/a.spool"), "bytes");
 }
 
 }  // namespace

@@ -274,7 +274,7 @@ TEST_F(SpoolKeepTest, KilledAtAnyMoment) {
     options.ring_records = 4096;
     options.period_ns = 1'000'000;
     KilledRecording killed;
-    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 200, &random, &killed));
+    ASSERT_NO_FATAL_FAILURE(RecordUntilKilled(options, kThreads, 800, &random, &killed));
     EXPECT_LE(OnDisk(killed.path), options.max_file_bytes + kBesides);
     ExpectNoGaps(killed.spool);
     if (killed.spool.end().given_up_records != 0) ++with_given_up;

@@ -43,10 +43,12 @@ class TaskSamplerTest : public SpoolTest {
     Put(folder + "/cmdline", command);
     Put(folder + "/schedstat", std::to_string(ran_ns) + " " + std::to_string(waited_ns) + " 7\n");
   }
-  TaskSampler Sampler() const { return TaskSampler(directory_ + "/proc", directory_ + "/cgroup"); }
+  TaskSampler Sampler() { return TaskSampler(&files_, directory_ + "/proc", directory_ + "/cgroup"); }
   // A process of one thread, without children or limits.
   void SetUp() override {
     SpoolTest::SetUp();
+    int error = 0;
+    ASSERT_EQ(files_.Start(&error), OwnFiles::Started::kYes) << error;
     Threads(1);
     Thread(100, 0, 0);
     Put("proc/self/cmdline", Command());
@@ -66,6 +68,8 @@ class TaskSamplerTest : public SpoolTest {
     const TaskSample* const workers = Of(samples, TasksOf::kWorkers);
     return workers != nullptr ? int64_t{workers->count} : -1;
   }
+
+  OwnFiles files_;
 };
 
 TEST_F(TaskSamplerTest, TimesAreThoseSinceTheLookBefore) {
@@ -253,7 +257,7 @@ void EndChild(pid_t child) {
 }
 
 TEST_F(TaskSamplerTest, OfThisProcess) {
-  TaskSampler sampler;
+  TaskSampler sampler(&files_);
   if (Workers(&sampler, kBegin) < 0) GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
   EXPECT_EQ(Workers(&sampler, kBegin + 1), 0);
   const pid_t child = ForkWaiting();
@@ -281,7 +285,7 @@ TEST_F(TaskSamplerTest, OfThisProcess) {
 
 // Files of /proc go away under the reader.
 TEST_F(TaskSamplerTest, WhileTheProgramForksAndThreadsEnd) {
-  TaskSampler sampler;
+  TaskSampler sampler(&files_);
   if (Workers(&sampler, kBegin) < 0) GTEST_SKIP() << "this kernel does not list children (CONFIG_PROC_CHILDREN)";
   std::atomic<bool> done{false};
   std::thread forks([&] {

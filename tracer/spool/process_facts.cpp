@@ -1,12 +1,10 @@
 #include "tracer/spool/process_facts.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <string_view>
 
 #include "tracer/spool/spool_format.h"
@@ -14,24 +12,16 @@
 namespace slipstream::tracer {
 namespace {
 
-std::string FirstBytes(const char* path) {
-  const int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return {};
+// `files` null: the calling thread reads it.
+std::string FirstBytes(OwnFiles* files, const char* path) {
   char bytes[kMaxSpoolText];
-  size_t used = 0;
-  while (used < sizeof(bytes)) {
-    const ssize_t got = read(fd, bytes + used, sizeof(bytes) - used);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    used += static_cast<size_t>(got);
-  }
-  close(fd);
-  return {bytes, used};
+  const ssize_t used = files != nullptr ? files->Read(path, bytes) : ReadFile(path, bytes);
+  return used > 0 ? std::string(bytes, static_cast<size_t>(used)) : std::string();
 }
 
 // Field 22; the second one, the program's name in brackets, may hold anything.
-std::string StartTicks() {
-  const std::string stat = FirstBytes("/proc/self/stat");
+std::string StartTicks(OwnFiles* files) {
+  const std::string stat = FirstBytes(files, "/proc/self/stat");
   size_t at = stat.rfind(") ");
   if (at == std::string::npos) return {};
   ++at;
@@ -46,8 +36,8 @@ std::string LinkedTo(const char* link) {
   return length > 0 ? std::string(path, static_cast<size_t>(length)) : std::string();
 }
 
-std::string BootId() {
-  const std::string line = FirstBytes("/proc/sys/kernel/random/boot_id");
+std::string BootId(OwnFiles* files) {
+  const std::string line = FirstBytes(files, "/proc/sys/kernel/random/boot_id");
   return line.substr(0, line.find('\n'));
 }
 
@@ -77,16 +67,16 @@ std::string HostName() {
   return uname(&name) == 0 ? name.nodename : "";
 }
 
-std::string CommandLine() { return FirstBytes("/proc/self/cmdline"); }
+std::string CommandLine() { return FirstBytes(nullptr, "/proc/self/cmdline"); }
 
-Facts ProcessFacts(const JobIdentity& job) {
+Facts ProcessFacts(OwnFiles* files, const JobIdentity& job) {
   Facts facts;
   AddNumber(&facts, kFactPid, getpid());
   AddNumber(&facts, kFactParentPid, getppid());
   AddText(&facts, kFactHost, HostName());
-  AddText(&facts, kFactBootId, BootId());
+  AddText(&facts, kFactBootId, BootId(files));
   AddText(&facts, kFactTimeNamespace, LinkedTo("/proc/self/ns/time"));
-  AddText(&facts, kFactStartTicks, StartTicks());
+  AddText(&facts, kFactStartTicks, StartTicks(files));
   AddText(&facts, kFactExecutable, LinkedTo("/proc/self/exe"));
   AddNumber(&facts, kFactProcessors, Processors());
   AddNumber(&facts, kFactSharedMemory, SharedMemoryBytes());

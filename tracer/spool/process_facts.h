@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tracer/spool/job_identity.h"
+#include "tracer/spool/own_files.h"
 
 namespace slipstream::tracer {
 
@@ -73,6 +74,6 @@ std::string HostName();
 // As kFactCommandLine has it; empty: not known.
 std::string CommandLine();
 // All of the above that belong to every trace: not the command line.
-Facts ProcessFacts(const JobIdentity& job);
+Facts ProcessFacts(OwnFiles* files, const JobIdentity& job);
 
 }  // namespace slipstream::tracer

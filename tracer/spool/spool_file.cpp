@@ -1,56 +1,23 @@
 #include "tracer/spool/spool_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <linux/close_range.h>
-#include <sched.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <vector>
 
 #include "tracer/spool/spool_format.h"
 
 namespace slipstream::tracer {
 namespace {
 
-// Above those that a library might print to, wherever it is called. ThreadSanitizer knows one table of descriptors a
-// process: to it, a low number would be the program's descriptor of that number.
-#if defined(__SANITIZE_THREAD__)
-constexpr int kFirstDescriptor = 1000;
-#else
-constexpr int kFirstDescriptor = 3;
-#endif
+int Close(int file) { return static_cast<int>(syscall(SYS_close, file)); }
 
-int MovedUp(int fd) {
-  if (fd < 0 || fd >= kFirstDescriptor) return fd;
-  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  const int error = errno;
-  close(fd);
-  errno = error;
-  return moved;
-}
-
-// Every descriptor of the calling thread's own table. False: nobody says which there are.
-bool CloseAll() {
-  DIR* const list = opendir("/proc/thread-self/fd");
-  if (list == nullptr) return false;
-  std::vector<int> open;
-  while (const dirent* const entry = readdir(list)) {
-    if (entry->d_name[0] != '.') open.push_back(std::atoi(entry->d_name));
-  }
-  closedir(list);  // it is one of them: closing it again does nothing
-  for (const int fd : open) close(fd);
-  return true;
-}
-
-SpoolFailure OpenDirectory(const std::string& path, int* directory) {
-  *directory = MovedUp(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+SpoolFailure OpenDirectory(const char* path, const FileCalls& calls, int* directory) {
+  constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  *directory = static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, kFlags));
   if (*directory < 0) return {SpoolProblem::kNoDirectory, errno};
   struct stat facts {};
-  if (fstat(*directory, &facts) != 0) return {SpoolProblem::kNoDirectory, errno};
+  if (calls.fstat(*directory, &facts) != 0) return {SpoolProblem::kNoDirectory, errno};
   if (facts.st_uid != geteuid()) return {SpoolProblem::kForeignDirectory, 0};
   if ((facts.st_mode & (S_IWGRP | S_IWOTH)) != 0) return {SpoolProblem::kOpenDirectory, 0};
   return {};
@@ -88,33 +55,33 @@ const char* NameOf(SpoolProblem problem) {
   return "unknown";
 }
 
-// In one call where that can be: a copy of the table, even for a moment, keeps the program's pipes open. Before Linux
-// 5.9, and where a filter forbids it, it does for as long as that takes.
-int LeaveDescriptors() {
-  if (syscall(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE) == 0) return 0;
-  const int error = errno;
-  return unshare(CLONE_FILES) == 0 && CloseAll() ? 0 : error;
-}
-
 SpoolFailure SpoolFile::Create(const std::string& directory, const std::string& name) {
-  int parent = -1;
-  SpoolFailure failure = OpenDirectory(directory, &parent);
-  if (failure.problem == SpoolProblem::kNone) {
-    const int made =
-        openat(parent, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    fd_ = MovedUp(made);
-    if (fd_ < 0) {
-      failure = {SpoolProblem::kNoFile, errno};
-      if (made >= 0) unlinkat(parent, name.c_str(), 0);
-    }
-    if (fd_ >= 0) fchmod(fd_, S_IRUSR | S_IWUSR);  // whatever the program's umask
-    path_ = directory + "/" + name;
-  }
-  if (parent >= 0) close(parent);
-  return failure;
+  path_ = directory + "/" + name;
+  return Do([&] { return CreateHere(directory.c_str(), name.c_str()); });
 }
 
 int SpoolFile::Append(const void* bytes, size_t size) {
+  return Do([=, this] { return AppendHere(bytes, size); });
+}
+
+int SpoolFile::GiveBack(uint64_t from, uint64_t to) {
+  return Do([=, this] { return GiveBackHere(from, to); });
+}
+
+SpoolFailure SpoolFile::CreateHere(const char* directory, const char* name) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  int parent = -1;
+  SpoolFailure failure = OpenDirectory(directory, calls_, &parent);
+  if (failure.problem == SpoolProblem::kNone) {
+    fd_ = static_cast<int>(syscall(SYS_openat, parent, name, kFlags, S_IRUSR | S_IWUSR));
+    if (fd_ < 0) failure = {SpoolProblem::kNoFile, errno};
+    if (fd_ >= 0) syscall(SYS_fchmod, fd_, S_IRUSR | S_IWUSR);  // whatever the program's umask
+  }
+  if (parent >= 0) tracer::Close(parent);
+  return failure;
+}
+
+int SpoolFile::AppendHere(const void* bytes, size_t size) {
   if (fd_ < 0) return EBADF;
   struct stat facts {};
   if (calls_.fstat(fd_, &facts) == 0 && facts.st_nlink == 0) return EIDRM;
@@ -136,7 +103,7 @@ int SpoolFile::Append(const void* bytes, size_t size) {
   return 0;
 }
 
-int SpoolFile::GiveBack(uint64_t from, uint64_t to) {
+int SpoolFile::GiveBackHere(uint64_t from, uint64_t to) {
   if (fd_ < 0) return EBADF;
   if (from >= to) return 0;
   while (calls_.fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(from),
@@ -150,11 +117,12 @@ int SpoolFile::GiveBack(uint64_t from, uint64_t to) {
 int SpoolFile::CanGiveBack() { return GiveBack(size_, size_ + 1); }
 
 void SpoolFile::Close() {
-  if (fd_ >= 0) {
-    close(fd_);
+  if (fd_ < 0) return;
+  Do([this] {
+    tracer::Close(fd_);
     // A file without even its beginning would be taken for a damaged trace.
-    if (size_ == 0) unlink(path_.c_str());
-  }
+    if (size_ == 0) syscall(SYS_unlinkat, AT_FDCWD, path_.c_str(), 0);
+  });
   fd_ = -1;
 }
 

@@ -1,23 +1,22 @@
 // The file that a process records into. It is made where no other user can interfere, and is only appended to.
 //
-// Hazard: the program may close descriptors that are not its own, and their numbers are reused at once: we would then
-// write into a file of the program's. So the descriptors are in a table of the writer thread's own (see
-// LeaveDescriptors): the program's threads cannot reach them, children do not inherit them, and exec has nothing to
-// close.
-// Threading: one thread, which has called LeaveDescriptors.
-// Errors: as values; nothing throws. Writing past RLIMIT_FSIZE sends SIGXFSZ to the thread that writes: it must have
-//   that signal blocked, and then sees EFBIG.
+// Its descriptor is where the program cannot reach it (own_files.h).
+// Threading: one thread.
+// Errors: as values; nothing throws but Create without memory. Writing past RLIMIT_FSIZE sends SIGXFSZ to the thread
+//   that writes: it must have that signal blocked, and then sees EFBIG.
 // Source of the rules: S58, S59.
 #pragma once
 
-#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+
+#include "tracer/spool/own_files.h"
 
 namespace slipstream::tracer {
 
@@ -44,21 +43,27 @@ struct SpoolFailure {
   int error = 0;  // an errno, or 0
 };
 
-// The system's functions, so that tests can fail and stall them.
+// The system's calls, so that tests can fail and stall them; not the C library's functions, which another preload may
+// have wrapped.
 struct FileCalls {
-  ssize_t (*pwrite)(int, const void*, size_t, off_t) = ::pwrite;
-  int (*ftruncate)(int, off_t) = ::ftruncate;
-  int (*fstat)(int, struct stat*) = ::fstat;
-  int (*fallocate)(int, int, off_t, off_t) = ::fallocate;
+  ssize_t (*pwrite)(int, const void*, size_t, off_t) = [](int file, const void* bytes, size_t size, off_t at) {
+    return static_cast<ssize_t>(syscall(SYS_pwrite64, file, bytes, size, at));
+  };
+  int (*ftruncate)(int, off_t) = [](int file, off_t size) {
+    return static_cast<int>(syscall(SYS_ftruncate, file, size));
+  };
+  int (*fstat)(int, struct stat*) = [](int file, struct stat* facts) {
+    return static_cast<int>(syscall(SYS_fstat, file, facts));
+  };
+  int (*fallocate)(int, int, off_t, off_t) = [](int file, int mode, off_t at, off_t size) {
+    return static_cast<int>(syscall(SYS_fallocate, file, mode, at, size));
+  };
 };
-
-// Gives the calling thread an empty table of descriptors of its own. 0 or an errno: then it may have a table of its own
-// that is not empty. Linux, close_range(2), CLOSE_RANGE_UNSHARE; unshare(2), CLONE_FILES.
-int LeaveDescriptors();
 
 class SpoolFile {
  public:
-  explicit SpoolFile(const FileCalls& calls) : calls_(calls) {}
+  // Everything happens on the thread of `files`, which lives longer; null: on the calling one.
+  explicit SpoolFile(const FileCalls& calls, OwnFiles* files = nullptr) : calls_(calls), files_(files) {}
   SpoolFile(const SpoolFile&) = delete;
   SpoolFile& operator=(const SpoolFile&) = delete;
   ~SpoolFile() { Close(); }
@@ -81,7 +86,16 @@ class SpoolFile {
   uint64_t size() const { return size_; }  // what was appended
 
  private:
+  template <typename Work>
+  auto Do(Work work) {
+    return files_ != nullptr ? files_->Do(work) : work();
+  }
+  SpoolFailure CreateHere(const char* directory, const char* name);
+  int AppendHere(const void* bytes, size_t size);
+  int GiveBackHere(uint64_t from, uint64_t to);
+
   const FileCalls calls_;
+  OwnFiles* const files_;
   int fd_ = -1;
   std::string path_;
   uint64_t size_ = 0;

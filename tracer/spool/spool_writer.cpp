@@ -78,12 +78,16 @@ class Entries {
 }  // namespace
 
 SpoolWriter::SpoolWriter(const Sources& sources, const FileCalls& calls, uint64_t max_file_bytes, uint32_t max_rings)
-    : sources_(sources), file_(calls), chunks_(&file_, max_file_bytes), announced_(max_rings) {}
+    : sources_(sources), file_(calls, &files_), chunks_(&file_, max_file_bytes), announced_(max_rings) {}
 
 SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& job, const Facts& more,
                                const std::vector<std::string>& decisions) {
   if (!chunks_.valid()) return {SpoolProblem::kNoMemory, 0};
-  if (const int error = LeaveDescriptors(); error != 0) return {SpoolProblem::kSharedDescriptors, error};
+  int error_of_files = 0;
+  if (const OwnFiles::Started started = files_.Start(&error_of_files); started != OwnFiles::Started::kYes) {
+    const bool has_thread = started == OwnFiles::Started::kNoDescriptors;
+    return {has_thread ? SpoolProblem::kSharedDescriptors : SpoolProblem::kNoThread, error_of_files};
+  }
   const uint64_t start_unix_ns = Now(CLOCK_REALTIME);
   const SpoolFailure failure = file_.Create(directory, SpoolName(HostName(), getpid(), start_unix_ns));
   if (failure.problem != SpoolProblem::kNone) return failure;
@@ -94,10 +98,10 @@ SpoolFailure SpoolWriter::Open(const std::string& directory, const JobIdentity& 
 
   chunks_.Start(start_unix_ns);
   chunks_.SetPass(NowNs());
-  WriteFacts(ProcessFacts(job));
+  WriteFacts(ProcessFacts(&files_, job));
   WriteFacts(more);
   if (samples_tasks_) {
-    tasks_.emplace();
+    tasks_.emplace(&files_);
     if (const auto limit = tasks_->LimitThousandths()) WriteFacts({{kFactProcessorLimit, std::to_string(*limit)}});
   }
   if (keep_newest_) {

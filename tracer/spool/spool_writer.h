@@ -124,6 +124,7 @@ class SpoolWriter {
   SpoolEnd EndAsOfNow() const;
 
   const Sources sources_;
+  OwnFiles files_;
   SpoolFile file_;
   ChunkWriter chunks_;
   bool keep_newest_ = false;

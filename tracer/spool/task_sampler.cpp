@@ -1,14 +1,8 @@
 #include "tracer/spool/task_sampler.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -19,26 +13,6 @@ namespace {
 
 constexpr size_t kMostText = 4096;
 constexpr uint64_t kBusyShare = 10;  // a tenth
-
-// At most kMostText bytes. False: it is not there.
-bool ReadText(const std::string& path, std::string* text) {
-  text->clear();
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return false;
-  char bytes[kMostText];
-  size_t used = 0;
-  bool good = true;
-  while (used < sizeof(bytes)) {
-    const ssize_t got = read(fd, bytes + used, sizeof(bytes) - used);
-    if (got < 0 && errno == EINTR) continue;
-    good = got >= 0;
-    if (got <= 0) break;
-    used += static_cast<size_t>(got);
-  }
-  close(fd);
-  text->assign(bytes, used);
-  return good;
-}
 
 // Up to the next blank or line; takes it off. Empty: there is no more.
 std::string_view NextWord(std::string_view* text) {
@@ -59,7 +33,7 @@ std::optional<uint64_t> NumberBehind(std::string_view text, std::string_view key
   return std::nullopt;
 }
 
-bool Numbers(const std::string& text, size_t most, std::vector<uint32_t>* numbers) {
+bool Numbers(std::string_view text, size_t most, std::vector<uint32_t>* numbers) {
   std::string_view left = text;
   for (std::string_view word = NextWord(&left); !word.empty(); word = NextWord(&left)) {
     const auto number = policy::NumberIn<uint32_t>(word);
@@ -71,8 +45,37 @@ bool Numbers(const std::string& text, size_t most, std::vector<uint32_t>* number
 
 }  // namespace
 
-TaskSampler::TaskSampler(std::string proc, std::string cgroups) : proc_(std::move(proc)), cgroups_(std::move(cgroups)) {
+TaskSampler::TaskSampler(OwnFiles* files, std::string proc, std::string cgroups)
+    : files_(*files), proc_(std::move(proc)), cgroups_(std::move(cgroups)) {
   FindGroup();
+}
+
+// At most kMostText bytes. False: it is not there.
+bool TaskSampler::ReadText(const std::string& path, std::string* text) const {
+  char bytes[kMostText];
+  const ssize_t used = files_.Read(path.c_str(), bytes);
+  text->assign(bytes, static_cast<size_t>(std::max<ssize_t>(used, 0)));
+  return used >= 0;
+}
+
+// Calls use(i, text) for each path whose file is there, with at most kMostText bytes. Many at a time: handing work to
+// the thread of files takes longer than to read one.
+template <typename Use>
+void TaskSampler::ReadTexts(const std::vector<std::string>& paths, const Use& use) const {
+  constexpr size_t kAtOnce = 32;
+  std::vector<char> bytes(std::min(paths.size(), kAtOnce) * kMostText);
+  std::array<ssize_t, kAtOnce> used{};
+  for (size_t first = 0; first < paths.size(); first += kAtOnce) {
+    const size_t count = std::min(paths.size() - first, kAtOnce);
+    files_.Do([&] {
+      for (size_t i = 0; i < count; ++i) {
+        used[i] = ReadFile(paths[first + i].c_str(), {&bytes[i * kMostText], kMostText});
+      }
+    });
+    for (size_t i = 0; i < count; ++i) {
+      if (used[i] >= 0) use(first + i, std::string_view(&bytes[i * kMostText], static_cast<size_t>(used[i])));
+    }
+  }
 }
 
 uint64_t TaskSampler::PeriodNs() const {
@@ -80,16 +83,19 @@ uint64_t TaskSampler::PeriodNs() const {
   return std::min(kEarlyPeriodNs, kFirstPeriodNs << (looks_ > 1 ? looks_ - 2 : 0));
 }
 
-// Of a thread, or of a process's first one: how long it ran, how long it waited to, in ns (the kernel's sched-stats).
-bool TaskSampler::TimesIn(const std::string& folder, Times* times) const {
-  std::string text;
-  if (!ReadText(folder + "/schedstat", &text)) return false;
-  std::string_view left = text;
-  const auto ran = policy::NumberIn<uint64_t>(NextWord(&left));
-  const auto waited = policy::NumberIn<uint64_t>(NextWord(&left));
-  if (!ran || !waited) return false;
-  *times = {*ran, *waited};
-  return true;
+// Of threads, or of processes' first ones: how long they ran, how long they waited to, in ns (the kernel's
+// sched-stats).
+TaskSampler::ByNumber TaskSampler::TimesOf(std::span<const uint32_t> numbers, const std::string& folder) const {
+  std::vector<std::string> paths;
+  paths.reserve(numbers.size());
+  for (const uint32_t number : numbers) paths.push_back(folder + std::to_string(number) + "/schedstat");
+  ByNumber times;
+  ReadTexts(paths, [&](size_t i, std::string_view left) {
+    const auto ran = policy::NumberIn<uint64_t>(NextWord(&left));
+    const auto waited = policy::NumberIn<uint64_t>(NextWord(&left));
+    if (ran && waited) times[numbers[i]] = {*ran, *waited};
+  });
+  return times;
 }
 
 // What was not there before began since.
@@ -113,26 +119,23 @@ bool TaskSampler::ReadThreads(uint64_t* threads, std::vector<uint32_t>* tids) co
   if (!ReadText(proc_ + "/self/status", &text)) return false;
   *threads = NumberBehind(text, "Threads:").value_or(0);
   if (*threads > kMostThreads) return false;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir((proc_ + "/self/task").c_str()), closedir);
-  if (folder == nullptr) return false;
-  while (const dirent* const entry = readdir(folder.get())) {
-    const auto tid = policy::NumberIn<uint32_t>(entry->d_name);
-    if (tid && tids->size() < kMostThreads) tids->push_back(*tid);
-  }
-  return true;
+  tids->reserve(kMostThreads);
+  return files_.ListNumbers((proc_ + "/self/task").c_str(), tids) == 0;
 }
 
 // `pid` 0: this process. False: it cannot be told (the kernel may have been built without it), or there are too many.
 bool TaskSampler::ReadChildren(uint32_t pid, std::span<const uint32_t> tids, std::vector<uint32_t>* children) const {
   const std::string folder = proc_ + "/" + (pid == 0 ? "self" : std::to_string(pid)) + "/task/";
-  bool any = false;
-  for (const uint32_t tid : tids) {
-    std::string text;
-    if (!ReadText(folder + std::to_string(tid) + "/children", &text)) continue;  // or the thread has ended
+  std::vector<std::string> paths;
+  paths.reserve(tids.size());
+  for (const uint32_t tid : tids) paths.push_back(folder + std::to_string(tid) + "/children");
+  bool any = false;  // a thread may have ended
+  bool all = true;
+  ReadTexts(paths, [&](size_t, std::string_view text) {
     any = true;
-    if (!Numbers(text, kMostChildren, children)) return false;
-  }
-  return any;
+    all = all && Numbers(text, kMostChildren, children);
+  });
+  return any && all;
 }
 
 // Children that are copies of this process, or of a server that forks for it, or that Python's multiprocessing or
@@ -177,20 +180,11 @@ std::vector<TaskSample> TaskSampler::Look(uint64_t now_ns, std::span<const Threa
   ++looks_;
   last_ns_ = now_ns;
   process.count = static_cast<uint32_t>(std::min<uint64_t>(count, UINT32_MAX));
-  ByNumber now_threads;
-  ByNumber now_workers;
   std::vector<uint32_t> pids;
   const bool has_workers = has_threads && ReadWorkers(tids, &pids);
-  if (has_threads) {
-    for (const uint32_t tid : tids) {
-      Times times;
-      if (TimesIn(proc_ + "/self/task/" + std::to_string(tid), &times)) now_threads[tid] = times;
-    }
-  }
-  for (const uint32_t pid : pids) {
-    Times times;
-    if (TimesIn(proc_ + "/" + std::to_string(pid), &times)) now_workers[pid] = times;
-  }
+  ByNumber now_threads;
+  if (has_threads) now_threads = TimesOf(tids, proc_ + "/self/task/");
+  ByNumber now_workers = TimesOf(pids, proc_ + "/");
   workers.count = static_cast<uint32_t>(pids.size());
   const bool is_later = process.end_ns > process.start_ns;
   process.has_times = is_later && !threads_.empty() && !now_threads.empty();

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tracer/spool/own_files.h"
 #include "tracer/spool/task_record.h"
 
 namespace slipstream::tracer {
@@ -30,8 +31,8 @@ class TaskSampler {
   static constexpr uint64_t kPeriodNs = 5'000'000'000;
   static constexpr uint64_t kEarlyLooks = 25;
 
-  // Tests have a tree of their own.
-  explicit TaskSampler(std::string proc = "/proc", std::string cgroups = "/sys/fs/cgroup");
+  // Reads by `files`, which have been started and live longer. Tests have a tree of their own.
+  explicit TaskSampler(OwnFiles* files, std::string proc = "/proc", std::string cgroups = "/sys/fs/cgroup");
 
   // A thread that calls CUDA.
   struct Thread {
@@ -59,7 +60,10 @@ class TaskSampler {
     bool is_second_version = false;
   };
 
-  bool TimesIn(const std::string& folder, Times* times) const;
+  bool ReadText(const std::string& path, std::string* text) const;
+  template <typename Use>
+  void ReadTexts(const std::vector<std::string>& paths, const Use& use) const;
+  ByNumber TimesOf(std::span<const uint32_t> numbers, const std::string& folder) const;
   void AddTimes(const ByNumber& before, const ByNumber& now, TaskSample* sample) const;
   bool ReadThreads(uint64_t* threads, std::vector<uint32_t>* tids) const;
   bool ReadChildren(uint32_t pid, std::span<const uint32_t> tids, std::vector<uint32_t>* children) const;
@@ -68,6 +72,7 @@ class TaskSampler {
   std::optional<double> QuotaIn(const Group& group) const;
   bool ReadThrottled(uint64_t* periods, uint64_t* ns) const;
 
+  OwnFiles& files_;
   const std::string proc_;
   const std::string cgroups_;
   std::optional<Group> group_;  // the one whose limit is the lowest

@@ -291,6 +291,19 @@ int DeviceUse(bool capture) {
   return 0;
 }
 
+// A line for each step; so many calls that the rings are emptied between them.
+int Lines() {
+  void* device = nullptr;
+  cudaMalloc(&device, 64);
+  const std::vector<char> host(64);
+  for (int step = 0; step < 200; ++step) {
+    for (int i = 0; i < 200; ++i) cudaMemcpy(device, host.data(), host.size(), cudaMemcpyHostToDevice);
+    std::printf("step %d\n", step);
+    std::fflush(stdout);
+  }
+  return cudaFree(device);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -308,6 +321,7 @@ int main(int argc, char** argv) {
   if (what == "steps") return Steps();
   if (what == "remove") return Remove(argv[2]);
   if (what == "threads") return Threads();
+  if (what == "lines") return Lines();
   if (what == "limited") return Limited(static_cast<rlim_t>(number(2)), number(3) != 0, number(4));
   if (what == "at_exit") return AtExit();
   if (what == "memory") return Memory(number(2));
