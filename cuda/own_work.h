@@ -22,6 +22,8 @@ class OwnWork {
 
   // Whether the calling thread is at such work.
   static bool Here() { return t_depth_ != 0; }
+  // The thread has left all such work by siglongjmp.
+  static void Forget() { t_depth_ = 0; }
 
  private:
   inline static constinit thread_local unsigned t_depth_ = 0;

@@ -5,9 +5,12 @@
 
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
+#include <signal.h>
 
 #include <iterator>
 #include <string_view>
+
+#include "cuda/own_work.h"
 
 // Some hooked functions are deprecated; their callers are still out there.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -21,7 +24,27 @@ extern "C" cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t, dim3, dim3, void**,
 
 namespace slipstream::shim {
 
-constinit thread_local uint32_t t_depth = 0;
+constinit thread_local CallHere t_call;
+
+namespace {
+
+// Stacks grow downwards: a call inside the other has its frame below that one's, which is still there with the address
+// that it returns to. A handler's own stack may lie anywhere.
+[[gnu::no_sanitize("address")]] bool IsInside(const void* frame, const CallHere& call) {
+  stack_t stack = {};
+  if (frame >= call.frame) return sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
+  return ReturnsTo(call.frame) == call.returns_to;
+}
+
+}  // namespace
+
+bool IsInsideAnother(const void* frame) {
+  if (IsInside(frame, t_call)) return true;
+  if (t_call.cancel_state >= 0) pthread_setcancelstate(t_call.cancel_state, nullptr);
+  t_call = {};
+  cuda::OwnWork::Forget();
+  return false;
+}
 
 namespace {
 

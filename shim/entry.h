@@ -27,14 +27,28 @@
 
 namespace slipstream::shim {
 
-// How deep the calling thread is in hooked calls: a tool that is called from inside one (NVTX, CUPTI, another preload)
-// may call CUDA itself; that call is passed on and not counted.
-class Reentry {
+// ---- calls inside a call: a tool that is called from inside one (NVTX, CUPTI, another preload) may call CUDA itself;
+// that call is passed on and not counted.
+// A signal handler may leave a call by siglongjmp, one of a copy whose memory cannot be touched say (S77), and no
+// destructor runs. So a call that finds another one makes sure that it is still there.
+
+inline uint32_t ReturnsTo(const void* frame) {
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(static_cast<void* const volatile*>(frame)[1]));
+}
+
+// Whether the call of this frame is inside the one that t_call has; else the thread has left that one, and is as it
+// was before it.
+bool IsInsideAnother(const void* frame);
+
+class Inside {
  public:
-  Reentry() { ++t_depth; }
-  ~Reentry() { --t_depth; }
-  Reentry(const Reentry&) = delete;
-  Reentry& operator=(const Reentry&) = delete;
+  explicit Inside(const void* frame) {
+    t_call.frame = frame;
+    t_call.returns_to = ReturnsTo(frame);
+  }
+  ~Inside() { t_call.frame = nullptr; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
 };
 
 // The real function, when there is nothing to do but call it; null otherwise.
@@ -162,9 +176,10 @@ template <tracer::HookId kId, typename Real, typename... Arguments>
 
 // The call with what is recorded about it. `call` is the function, or what stands for it.
 template <tracer::HookId kId, typename Call, typename Detail, typename... Arguments>
-[[gnu::always_inline]] inline cudaError_t Recorded(uint32_t recording, [[maybe_unused]] const void* caller, Call call,
-                                                   const Detail& detail, Arguments... arguments) {
-  const Reentry inside;
+[[gnu::always_inline]] inline cudaError_t Recorded(uint32_t recording, const void* frame,
+                                                   [[maybe_unused]] const void* caller, Call call, const Detail& detail,
+                                                   Arguments... arguments) {
+  const Inside inside(frame);
   if ((recording & kRouteEngines) == recording) return MakeKnown<kId>(recording, call, arguments...);
   const uint64_t nvtx_bytes = recording & tracer::kRecordNvtx ? detail().bytes : 0;
   tracer::Span span(Runtime::tracer(), kId, nvtx_bytes, [&] { return StreamOf<kId>(arguments...); });
@@ -221,7 +236,9 @@ class CancelStateOfCaller {
  public:
   explicit CancelStateOfCaller(int state) : state_(state) {}
   ~CancelStateOfCaller() {
-    if (unwinds_) pthread_setcancelstate(state_, nullptr);
+    if (!unwinds_) return;
+    t_call.cancel_state = -1;
+    pthread_setcancelstate(state_, nullptr);
   }
   CancelStateOfCaller(const CancelStateOfCaller&) = delete;
   CancelStateOfCaller& operator=(const CancelStateOfCaller&) = delete;
@@ -232,32 +249,38 @@ class CancelStateOfCaller {
   bool unwinds_ = true;
 };
 
+// `call` gets the caller's cancellation state, and the frame that stands for the call.
 template <tracer::HookId kId, typename Call>
 [[gnu::always_inline]] inline auto Whole(const Call& call) {
+  const void* const frame = __builtin_frame_address(0);
   if constexpr (kIsWhole<kId>) {
+    const bool inside = t_call.frame != nullptr && IsInsideAnother(frame);
     int before = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    const auto result = call(before);
+    if (!inside) t_call.cancel_state = before;
+    const auto result = call(before, frame);
+    if (!inside) t_call.cancel_state = -1;
     pthread_setcancelstate(before, nullptr);
     // Not inside another call: that one's frames have something to destroy.
-    if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE && t_depth == 0) pthread_testcancel();
+    if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE && !inside) pthread_testcancel();
     return result;
   } else {
-    return call(PTHREAD_CANCEL_ENABLE);
+    return call(PTHREAD_CANCEL_ENABLE, frame);
   }
 }
 
 template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
-[[gnu::noinline]] cudaError_t RoutedWhole(int cancel_state, const void* caller, const Detail& detail,
+[[gnu::noinline]] cudaError_t RoutedWhole(int cancel_state, const void* frame, const void* caller, const Detail& detail,
                                           Arguments... arguments) {
   [[maybe_unused]] std::conditional_t<kIsWhole<kId>, CancelStateOfCaller, int> of_caller(cancel_state);
   const Route route = kFindRoute(kId, caller);
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchFunction;
-  const bool passed_on = kIsLookup<kId> || route.recording == tracer::kRecordNothing || t_depth != 0;
+  const bool passed_on = kIsLookup<kId> || route.recording == tracer::kRecordNothing ||
+                         (t_call.frame != nullptr && IsInsideAnother(frame));
   const cudaError_t result =
-      passed_on ? real(arguments...) : Recorded<kId>(route.recording, caller, real, detail, arguments...);
+      passed_on ? real(arguments...) : Recorded<kId>(route.recording, frame, caller, real, detail, arguments...);
   PutHooksInPlace<kId>(caller, result, arguments...);
   if constexpr (kIsWhole<kId>) of_caller.Returns();
   return result;
@@ -266,8 +289,8 @@ template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typenam
 // Every other way of a call. Out of line, so that the straight path stays short.
 template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typename Detail, typename... Arguments>
 [[gnu::noinline]] cudaError_t Routed(const void* caller, const Detail& detail, Arguments... arguments) {
-  return Whole<kId>([&](int cancel_state) {
-    return RoutedWhole<kId, kFindRoute, Function>(cancel_state, caller, detail, arguments...);
+  return Whole<kId>([&](int cancel_state, const void* frame) {
+    return RoutedWhole<kId, kFindRoute, Function>(cancel_state, frame, caller, detail, arguments...);
   });
 }
 
@@ -297,8 +320,8 @@ inline Route EnterDriverGate(tracer::HookId id) noexcept {
 inline constexpr CUresult kNoSuchDriverFunction = CUDA_ERROR_NOT_FOUND;
 
 template <tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
-[[gnu::noinline]] CUresult RoutedDriverWhole(int cancel_state, const void* caller, const Detail& detail,
-                                             Arguments... arguments) {
+[[gnu::noinline]] CUresult RoutedDriverWhole(int cancel_state, const void* frame, const void* caller,
+                                             const Detail& detail, Arguments... arguments) {
   [[maybe_unused]] std::conditional_t<kIsWhole<kId>, CancelStateOfCaller, int> of_caller(cancel_state);
   const Route route =
       kIsLookup<kId> ? Route{DriverLibrary::Function(kId), tracer::kRecordNothing} : EnterDriverGate(kId);
@@ -306,12 +329,12 @@ template <tracer::HookId kId, typename Function, typename Detail, typename... Ar
   if (real == nullptr) [[unlikely]]
     return kNoSuchDriverFunction;
   CUresult result = CUDA_SUCCESS;
-  if (route.recording == tracer::kRecordNothing || t_depth != 0) {
+  if (route.recording == tracer::kRecordNothing || (t_call.frame != nullptr && IsInsideAnother(frame))) {
     result = real(arguments...);
   } else {
     const DriverCaller called(caller);
-    result =
-        static_cast<CUresult>(Recorded<kId>(route.recording, caller, DriverCall<Function>{real}, detail, arguments...));
+    result = static_cast<CUresult>(
+        Recorded<kId>(route.recording, frame, caller, DriverCall<Function>{real}, detail, arguments...));
   }
   PutHooksInPlace<kId>(caller, result, arguments...);
   if constexpr (kIsWhole<kId>) of_caller.Returns();
@@ -320,8 +343,9 @@ template <tracer::HookId kId, typename Function, typename Detail, typename... Ar
 
 template <tracer::HookId kId, typename Function, typename Detail, typename... Arguments>
 [[gnu::noinline]] CUresult RoutedDriver(const void* caller, const Detail& detail, Arguments... arguments) {
-  return Whole<kId>(
-      [&](int cancel_state) { return RoutedDriverWhole<kId, Function>(cancel_state, caller, detail, arguments...); });
+  return Whole<kId>([&](int cancel_state, const void* frame) {
+    return RoutedDriverWhole<kId, Function>(cancel_state, frame, caller, detail, arguments...);
+  });
 }
 
 }  // namespace slipstream::shim

@@ -51,8 +51,13 @@ struct alignas(kGatePageBytes) GatePage {
 
 [[gnu::visibility("hidden")]] extern GatePage g_gate_page;  // hidden: reached without the GOT
 
-// How many calls the thread is inside of, of those that are more than passed on.
-[[gnu::visibility("hidden")]] extern constinit thread_local uint32_t t_depth;
+// The hooked call that the thread is inside of, one that is more than passed on.
+struct CallHere {
+  const void* frame = nullptr;  // null: none
+  uint32_t returns_to = 0;      // the lower half of the address that is in that frame
+  int cancel_state = -1;        // the caller's, where the call has changed it
+};
+[[gnu::visibility("hidden")]] extern constinit thread_local CallHere t_call;
 
 inline Gate& TheGate() { return g_gate_page.gate; }
 

@@ -256,7 +256,7 @@ bool IsDeviceFault(CUresult result) {
 void SettleAtExit(int status, void*) {
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   // A signal handler ends the process from inside a call, which may be one of the ledger's own.
-  if (t_depth != 0) return;
+  if (t_call.frame != nullptr) return;
   const CUresult result = g_ledger.load(std::memory_order_acquire)->SettleAtExit();
   if (status != 0 || !IsDeviceFault(result)) return;
   std::array<char, 256> line;

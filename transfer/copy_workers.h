@@ -10,8 +10,8 @@
 // sleeps by itself; and a caller that waits for the last pieces looks for them for 20 us before it sleeps.
 //
 // Threading: Run from any thread, several at a time. No lock.
-// Hazard: a bad source address faults in whichever thread reads it, as it may in the driver (S21). A destination is
-// looked at before it is written (kOut), or was (kFill).
+// Hazard: a bad source address faults in whichever thread reads it. Where the program has a handler for that, it has been
+// read before (S77). A destination is looked at before it is written (kOut), or was (kFill).
 #pragma once
 
 #include <algorithm>

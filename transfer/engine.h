@@ -177,6 +177,7 @@ class Engine {
   cudaError_t OtherCopy(Request& request, bool per_thread);
   Decision WhyNotNow(Request& request, policy::TransferPlan* plan);
   Decision WhyNotThis(const Request& request, cuda::Destination* destination);
+  static void FaultHere(const Request& request);
   static Delivery::To ToOf(const Request& request) {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }

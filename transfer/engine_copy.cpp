@@ -8,6 +8,7 @@
 #include "cuda/own_work.h"
 #include "transfer/engine.h"
 #include "transfer/fingerprint.h"
+#include "transfer/host_pages.h"
 #include "transfer/pieces.h"
 
 namespace slipstream::transfer {
@@ -90,12 +91,14 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     if (why_not == kPromote) {
       const cuda::RelaxedCapture relaxed(driver_);
       why_not = WhyNotThis(request, &where);
-      if (why_not == kPromote) {
-        WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
-        const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
-        promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence);
-        if (promoted && policy_.verify) ExpectToFind(request, sum);
-      }
+    }
+    if (why_not == kPromote) {
+      FaultHere(request);
+      const cuda::RelaxedCapture relaxed(driver_);
+      WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
+      const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
+      promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence);
+      if (promoted && policy_.verify) ExpectToFind(request, sum);
     }
     if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);
   } catch (...) {
@@ -126,6 +129,13 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
   ledger_.Settle(cuda::Before::kCopy);
   // Where something went wrong, the program's own call has the error that it gets.
   return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
+}
+
+// Where the source cannot be read, that is found while this thread has nothing in its hands, and before any other
+// thread reads it: a handler of the program's may leave by siglongjmp (S77). Without a handler the process ends,
+// whoever reads.
+void Engine::FaultHere(const Request& request) {
+  if (request.bytes <= kSmallCopyBytes || HandlesFaults()) ReadEveryPage(request.source, request.bytes);
 }
 
 // What needs no question about the copy's own memory.

@@ -1,6 +1,7 @@
 #include "transfer/host_pages.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,6 +28,24 @@ bool IsPresent(uintptr_t page) {
 size_t PageBytes() {
   static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
+}
+
+void ReadEveryPage(const char* memory, size_t bytes) {
+  const auto read = [](const char* byte) { (void)*static_cast<const volatile char*>(byte); };
+  const size_t page = PageBytes();
+  const size_t to_next = page - reinterpret_cast<uintptr_t>(memory) % page;
+  read(memory);
+  for (size_t at = to_next; at < bytes; at += page) read(memory + at);
+}
+
+bool HandlesFaults() {
+  for (const int fault : {SIGSEGV, SIGBUS}) {
+    struct sigaction action = {};
+    if (sigaction(fault, nullptr, &action) != 0) return true;
+    const bool has_handler = (action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL;
+    if (has_handler) return true;
+  }
+  return false;
 }
 
 bool MakeWritable(char* memory, size_t bytes) {
