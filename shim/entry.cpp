@@ -40,10 +40,19 @@ namespace {
 
 bool IsInsideAnother(const void* frame) {
   if (IsInside(frame, t_call)) return true;
+  t_call.passed_on = 0;
+  LeaveCall();
+  return false;
+}
+
+void LeaveCall() {
+  if (t_call.passed_on != 0) {
+    --t_call.passed_on;
+    return;
+  }
   if (t_call.cancel_state >= 0) pthread_setcancelstate(t_call.cancel_state, nullptr);
   t_call = {};
   cuda::OwnWork::Forget();
-  return false;
 }
 
 namespace {

@@ -207,10 +207,9 @@ template <tracer::HookId kId, typename Result, typename... Arguments>
   }
 }
 
-// ---- cancellation. The C library unwinds a cancelled thread by its own means, and a frame with something to destroy
-// is asked about that through the C++ library that is linked into us, which does not know those means and ends the
-// process. So no thread is cancelled below such a frame. A call that may wait is a point of cancellation when it is
-// over, in Whole's frame, which has nothing to destroy.
+// ---- cancellation. The C library unwinds a cancelled thread by its own means, and no destructor of ours runs then
+// (foreign_unwind.cpp). So no thread is cancelled below a frame with something in its hands. A call that may wait is a
+// point of cancellation when it is over, in Whole's frame, which has nothing.
 
 // Whether that holds for the function. Not for those that make no more than a few steps: it would add 6 ns to a launch.
 template <tracer::HookId kId>
@@ -257,7 +256,7 @@ template <tracer::HookId kId, typename Call>
     const bool inside = t_call.frame != nullptr && IsInsideAnother(frame);
     int before = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    if (!inside) t_call.cancel_state = before;
+    if (!inside) t_call.cancel_state = static_cast<int16_t>(before);
     const auto result = call(before, frame);
     if (!inside) t_call.cancel_state = -1;
     pthread_setcancelstate(before, nullptr);
@@ -277,10 +276,16 @@ template <tracer::HookId kId, RouteFinder kFindRoute, typename Function, typenam
   auto* const real = reinterpret_cast<Function*>(route.function);
   if (real == nullptr) [[unlikely]]
     return kNoSuchFunction;
-  const bool passed_on = kIsLookup<kId> || route.recording == tracer::kRecordNothing ||
-                         (t_call.frame != nullptr && IsInsideAnother(frame));
-  const cudaError_t result =
-      passed_on ? real(arguments...) : Recorded<kId>(route.recording, frame, caller, real, detail, arguments...);
+  cudaError_t result = cudaSuccess;
+  if (t_call.frame != nullptr && IsInsideAnother(frame)) [[unlikely]] {
+    ++t_call.passed_on;
+    result = real(arguments...);
+    --t_call.passed_on;
+  } else if (kIsLookup<kId> || route.recording == tracer::kRecordNothing) {
+    result = real(arguments...);
+  } else {
+    result = Recorded<kId>(route.recording, frame, caller, real, detail, arguments...);
+  }
   PutHooksInPlace<kId>(caller, result, arguments...);
   if constexpr (kIsWhole<kId>) of_caller.Returns();
   return result;
@@ -329,7 +334,11 @@ template <tracer::HookId kId, typename Function, typename Detail, typename... Ar
   if (real == nullptr) [[unlikely]]
     return kNoSuchDriverFunction;
   CUresult result = CUDA_SUCCESS;
-  if (route.recording == tracer::kRecordNothing || (t_call.frame != nullptr && IsInsideAnother(frame))) {
+  if (t_call.frame != nullptr && IsInsideAnother(frame)) [[unlikely]] {
+    ++t_call.passed_on;
+    result = real(arguments...);
+    --t_call.passed_on;
+  } else if (route.recording == tracer::kRecordNothing) {
     result = real(arguments...);
   } else {
     const DriverCaller called(caller);

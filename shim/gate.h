@@ -55,9 +55,12 @@ struct alignas(kGatePageBytes) GatePage {
 struct CallHere {
   const void* frame = nullptr;  // null: none
   uint32_t returns_to = 0;      // the lower half of the address that is in that frame
-  int cancel_state = -1;        // the caller's, where the call has changed it
+  int16_t cancel_state = -1;    // the caller's, where the call has changed it
+  uint16_t passed_on = 0;       // calls inside of it
 };
 [[gnu::visibility("hidden")]] extern constinit thread_local CallHere t_call;
+// The thread leaves the innermost one by something else than a return. With the outermost it is as it was before it.
+void LeaveCall();
 
 inline Gate& TheGate() { return g_gate_page.gate; }
 

@@ -170,6 +170,22 @@ TEST(HookProcessTest, S72_AnotherPreloadSeesEveryCall) {
 #endif
 }
 
+TEST(HookProcessTest, S78_AnExceptionOfAnotherPreloadPassesThroughACall) {
+  const Finished bare = RunProgram({PROGRAM, "catch"}, {{"LD_PRELOAD", INTERPOSER}, {"INTERPOSER_THROWS", "1"}});
+  EXPECT_NE(bare.out.find("caught: refused by the interposer\nallocated\n"), std::string::npos) << bare.out << bare.err;
+  for (const char* const record : {"off", "on"}) {
+    const std::string directory = NewDirectory();
+    const Finished hooked = Hooked({PROGRAM, "catch"}, directory,
+                                   {{"LD_PRELOAD", std::string(SLIPSTREAM_LIBRARY) + ":" + INTERPOSER},
+                                    {"INTERPOSER_THROWS", "1"},
+                                    {"SLIPSTREAM_TRACER_RECORD", record}});
+    EXPECT_EQ(hooked.out, bare.out);
+    EXPECT_EQ(hooked.status, 0) << hooked.err;
+    EXPECT_GE(CountsIn(directory).at("cudaMalloc"), 3U) << "those that returned";
+    EXPECT_EQ(CountsIn(directory).at("cudaMemcpy"), 3U);
+  }
+}
+
 TEST(HookProcessTest, S51_ForkedChildrenBehaveAsBareAndAreNotCounted) {
   const Finished bare = RunProgram({PROGRAM, "fork"});
   const std::string directory = NewDirectory();

@@ -1,6 +1,6 @@
 // Another library that people preload: wraps cudaMalloc, hands it on, says at exit how often it was called. What it
 // hands it on to is behind it (RTLD_NEXT), or in the library that INTERPOSER_ASKS names. Where INTERPOSER_SIGNALS is
-// set, a signal comes in inside of its posix_spawn, once.
+// set, a signal comes in inside of its posix_spawn, once. Where INTERPOSER_THROWS is, every other cudaMalloc throws.
 
 #include <dlfcn.h>
 #include <spawn.h>
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 
 namespace {
 
@@ -24,7 +25,8 @@ void* Next() {
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] int cudaMalloc(void** pointer, size_t size) {
-  ++g_calls;
+  static const bool throws = std::getenv("INTERPOSER_THROWS") != nullptr;
+  if (++g_calls % 2 == 1 && throws) throw std::runtime_error("refused by the interposer");
   return reinterpret_cast<int (*)(void**, size_t)>(Next())(pointer, size);
 }
 

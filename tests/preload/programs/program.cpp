@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <string>
 #include <thread>
@@ -51,6 +52,26 @@ bool Failed(const char* what, cudaError_t status) {
 }
 
 // `steps` training steps in small: batch in, kernel, loss out, a temporary allocated and freed.
+// Where an allocation may throw: another preload is in front of the runtime, or behind it.
+int Catch() {
+  void* memory = nullptr;
+  float number = 1;
+  for (int i = 0; i < 6; ++i) {
+    try {
+      Failed("cudaMalloc", cudaMalloc(&memory, 1 << 20));
+      Failed("copy in", cudaMemcpy(memory, &number, sizeof(number), cudaMemcpyHostToDevice));
+      Failed("cudaFree", cudaFree(memory));
+      std::printf("allocated\n");
+    } catch (const std::exception& error) {
+      std::printf("caught: %s\n", error.what());
+    }
+    int state = -1;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    if (state != PTHREAD_CANCEL_ENABLE) std::printf("cancellation is disabled\n");
+  }
+  return 0;
+}
+
 int Workload(int steps) {
   Register();
   std::vector<float> batch(kFloats);
@@ -502,6 +523,7 @@ int main(int argc, char** argv) {
     std::printf("%d threads\n", Threads());
     return 0;
   }
+  if (what == "catch") return Catch();
   if (what == "workload") return Workload(number(0, 3));
   if (what == "wait_in_constructor") return WaitInConstructor(rest[0].c_str(), false);
   if (what == "wait_in_constructor_by_driver") return WaitInConstructor(rest[0].c_str(), true);
