@@ -103,6 +103,11 @@ void Ledger::BeginIfPossible() {
     TurnOff(why_not);
     return;
   }
+  if (options_.begins != nullptr && !told_ && !options_.begins()) {
+    TurnOff(Off::kError);
+    return;
+  }
+  told_ = true;
   first_.context = context;
   // From here on every hook tells of its effects on host memory; what was submitted before is behind one fence that
   // stands for all of it, on a stream that is nobody's.

@@ -79,6 +79,9 @@ class Ledger {
   struct Options {
     bool hmm_is_system_memory = true;  // reaching pageable memory by page faults counts (S02)
     bool heeds_transports = true;      // memory that a transport could read counts as shared
+    // It begins: the driver is there, and has registered what exit handlers it has. False: it may not, for good. Null:
+    // nobody cares.
+    bool (*begins)() = nullptr;
     // A debt was waited for. Null: nobody counts.
     void (*settled)(Before what, uint64_t time_ns) = nullptr;
     // A wait that the calling thread had skipped was seen to be due still. `time_ns`: for at least so long the thread
@@ -436,6 +439,7 @@ class Ledger {
   std::atomic<bool> stopped_{false};
   std::atomic<bool> driver_there_{false};
   std::mutex begin_mutex_;
+  bool told_ = false;  // options_.begins has said yes; with the lock
   Driver driver_;
   pthread_key_t thread_key_ = 0;
   bool has_thread_key_ = false;

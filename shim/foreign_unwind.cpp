@@ -18,20 +18,35 @@
 
 extern "C" {
 
-_Unwind_Reason_Code __real___gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
-                                                _Unwind_Exception* exception, _Unwind_Context* context);
+_Unwind_Reason_Code __gxx_personality_v0(int version, _Unwind_Action actions, _Unwind_Exception_Class kind,
+                                         _Unwind_Exception* exception, _Unwind_Context* context);
 
-// In the place of the C++ library's, by --wrap.
-[[gnu::visibility("hidden")]] _Unwind_Reason_Code __wrap___gxx_personality_v0(int version, _Unwind_Action actions,
-                                                                              _Unwind_Exception_Class kind,
-                                                                              _Unwind_Exception* exception,
-                                                                              _Unwind_Context* context) {
+// In the place of that one, for all frames of this library.
+[[gnu::visibility("hidden"), gnu::used]] _Unwind_Reason_Code slipstream_personality(int version, _Unwind_Action actions,
+                                                                                    _Unwind_Exception_Class kind,
+                                                                                    _Unwind_Exception* exception,
+                                                                                    _Unwind_Context* context) {
   using slipstream::shim::IsOurs;
   const bool has_own = IsOurs(reinterpret_cast<const void*>(&_Unwind_RaiseException));
-  if (!has_own || IsOurs(__builtin_return_address(0)))
-    return __real___gxx_personality_v0(version, actions, kind, exception, context);
+  if (!has_own || IsOurs(__builtin_return_address(0))) {
+    return __gxx_personality_v0(version, actions, kind, exception, context);
+  }
   if ((actions & _UA_CLEANUP_PHASE) != 0) slipstream::shim::LeaveCall();
   return _URC_CONTINUE_UNWIND;
 }
 
 }  // extern "C"
+
+// The word by which frames name their routine. The compiler defines it weakly in each object that has such frames
+// (Itanium C++ ABI for x86-64, exception handling); this definition, which is not weak, stands for all of them.
+asm(R"(
+  .pushsection .data.rel.ro.local, "aw", @progbits
+  .balign 8
+  .globl DW.ref.__gxx_personality_v0
+  .hidden DW.ref.__gxx_personality_v0
+  .type DW.ref.__gxx_personality_v0, @object
+  .size DW.ref.__gxx_personality_v0, 8
+DW.ref.__gxx_personality_v0:
+  .quad slipstream_personality
+  .popsection
+)");

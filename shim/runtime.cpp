@@ -231,6 +231,9 @@ void StopEngines() {
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
 
+// In front of the exit handlers of the driver, which has initialized itself: it must find no thread of ours inside (S75).
+bool WillStopAtExit() { return std::atexit(StopEngines) == 0; }
+
 // Whether it says that device work has failed, and not that the driver would rather not answer.
 bool IsDeviceFault(CUresult result) {
   switch (result) {
@@ -309,10 +312,10 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
                       int ranks_here) {
   if (!transfer_serves && !allocator.serves) return 0;
-  if (std::atexit(StopEngines) != 0) return 0;
   auto* const ledger =
       new (std::nothrow) cuda::Ledger({.hmm_is_system_memory = policy.transfer.hmm == policy::HmmMode::kStandAside,
                                        .heeds_transports = !policy.transfer.skip_with_rdma,
+                                       .begins = WillStopAtExit,
                                        .settled = CountSettled,
                                        .ran_on = CountRanOn,
                                        .defers = WillOweAtExit,

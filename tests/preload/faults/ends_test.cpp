@@ -36,7 +36,9 @@ Variables EndVariables() {
 void EndsAsBare(const std::vector<std::string>& way, int status, Variables more = {}) {
   std::vector<std::string> command = {ENDS};
   command.insert(command.end(), way.begin(), way.end());
-  const Finished bare = RunProgram(command, EndVariables());
+  Variables bare_variables = EndVariables();
+  if (more.count("SIMCUDA_EXIT") != 0) bare_variables["SIMCUDA_EXIT"] = "1";
+  const Finished bare = RunProgram(command, bare_variables);
   EXPECT_EQ(bare.status, status) << bare.out << bare.err;
   const std::string directory = NewDirectory();
   more["ASAN_OPTIONS"] = EndVariables()["ASAN_OPTIONS"];
@@ -60,6 +62,17 @@ TEST(EndsTest, S53_TheEndOfMainWhileThreadsCopy) {
 TEST(EndsTest, S53_ExitByAnotherThread) {
   NEEDS_NO_THREAD_SANITIZER();
   EndsAsBare({"pthread_exit"}, 9);
+}
+// The driver's own exit handler is behind everything that calls it: no thread of slipstream's does from there on.
+// Memory that is idle would go back to the driver every quarter of a second.
+TEST(EndsTest, S75_NoThreadOfOursCallsADriverThatEnds) {
+  NEEDS_NO_THREAD_SANITIZER();
+  const Variables pool_alone = {{"SLIPSTREAM_TRANSFER_H2D", "off"}, {"SLIPSTREAM_TRANSFER_D2H", "off"}};
+  for (Variables more : {Variables{}, Variables{{"SLIPSTREAM_INTERCEPT_LEVEL", "driver"}}, pool_alone}) {
+    more["SIMCUDA_EXIT"] = "600";
+    more["SLIPSTREAM_ALLOCATOR_DECAY"] = "1";
+    EndsAsBare({"pthread_exit"}, 9, more);
+  }
 }
 TEST(EndsTest, S58_ExecWhileThreadsCopy) {
   NEEDS_NO_THREAD_SANITIZER();

@@ -206,6 +206,7 @@ SIM_DRIVER(cuInit, 2000, cuInit, (unsigned int Flags), (Flags)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   RegisterForkHandler();
+  RegisterExitHandler();
   Lock lock(world.mutex);
   world.initialized = true;
   return CUDA_SUCCESS;

@@ -2,15 +2,19 @@
 
 #include <link.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -196,6 +200,28 @@ Counter* FindCounter(const char* library, const char* function) {
   return counter.get();
 }
 
+namespace {
+
+std::atomic<bool> g_ending{false};
+
+void EndDriver() {
+  g_ending.store(true, std::memory_order_seq_cst);
+  // As long as that takes; other threads go on meanwhile.
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(std::getenv("SIMCUDA_EXIT"))));
+}
+
+bool IsThreadOfSlipstreams() {
+  char name[16] = {};
+  return prctl(PR_GET_NAME, name) == 0 && std::strncmp(name, "slipstream-", 11) == 0;
+}
+
+}  // namespace
+
+void RegisterExitHandler() {
+  static const bool registered = std::getenv("SIMCUDA_EXIT") != nullptr && std::atexit(EndDriver) == 0;
+  static_cast<void>(registered);
+}
+
 int EnterCounted(Counter* counter, bool* injected, const void* caller) {
   ThreadState& thread = ThisThread();
   (thread.runtime_depth > 0 ? counter->inside : counter->outside).fetch_add(1, std::memory_order_relaxed);
@@ -203,6 +229,10 @@ int EnterCounted(Counter* counter, bool* injected, const void* caller) {
   const bool own = CountOwn(ledger, counter, caller);
   World& world = TheWorld();
   world.calls.fetch_add(1, std::memory_order_relaxed);
+  if (g_ending.load(std::memory_order_relaxed)) {
+    if (IsThreadOfSlipstreams()) std::raise(SIGSEGV);
+    return CUDA_ERROR_DEINITIALIZED;
+  }
   if (!counter->anywhere) {
     if (world.forked.load(std::memory_order_relaxed)) {
       return CUDA_ERROR_NOT_INITIALIZED;

@@ -37,6 +37,11 @@ Counter* FindCounter(const char* library, const char* function);
 // function returns that may not be called here. `caller` is an address of the code that made the call, or null.
 int EnterCounted(Counter* counter, bool* injected, const void* caller);
 
+// From the exit handler that this registers, once, the driver is ending where SIMCUDA_EXIT says for how long: the
+// program's calls are answered CUDA_ERROR_DEINITIALIZED, and a thread of slipstream's that calls it, which the program
+// has never heard of, ends the process with SIGSEGV, as a driver may that takes itself to pieces.
+void RegisterExitHandler();
+
 // The same for a library that is no driver and has no counts: only what a test wants to fail, fails.
 int EnterOutsideDriver(Counter* counter, const void* caller);
 
