@@ -132,6 +132,20 @@ class InAnEnvironment(WheelTest):
         self.assertEqual(under.stdout, bare.stdout)
         self.assertIn("it made no CUDA call", under.stderr)
 
+    def test_the_unwinder_that_is_in_it(self):
+        """Threads are cancelled inside its frames, handlers jump over them, and exceptions of another preload pass through."""
+        programs = BUILD / "preload"
+        (library,) = self.environment.rglob("libslipstream.so")
+        self.succeeds(BUILD / "tests" / "preload" / "rules" / "preload_run_rules", programs / "transfer_rules13", "*.S78_*", "0,1", library,
+                      "SLIPSTREAM_TRANSFER_START=now", "SLIPSTREAM_TRANSFER_THREADS=3")
+        environment = clean_environment(LD_PRELOAD=str(programs / "libpreload_interposer.so"), INTERPOSER_THROWS="1")
+        bare = self.succeeds(programs / "preload_program", "catch", environment=environment)
+        self.assertEqual(bare.stdout.count("caught: refused by the interposer"), 3)
+        for options in ([], ["--record"]):
+            under = self.succeeds(self.slipstream, "run", *options, "--", programs / "preload_program", "catch",
+                                  environment=environment, cwd=self.scratch)
+            self.assertEqual(under.stdout, bare.stdout)
+
     def test_a_program_without_cuda(self):
         program = [self.python, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
         bare, under = run(*program), run(self.slipstream, "run", "--", *program)
