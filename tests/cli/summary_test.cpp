@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tools/text/json_bytes.h"
+
 namespace slipstream::cli {
 namespace {
 
@@ -118,8 +120,9 @@ TEST(SummaryTest, JsonHoldsWhatWasCalledAndSurvivesStrangeBytes) {
   summary.exit_status = 137;
   summary.processes = {
       Process(7, {{"cudaMalloc", "allocate", true, 2, 0, 64, 9}, {"cudaFree", "free", true, 0, 0, 0, 0}})};
-  const auto json = nlohmann::json::parse(SummaryJson(summary));
+  const auto json = text::ParseBytes(SummaryJson(summary));
   EXPECT_EQ(json["schema"], kSummarySchema);
+  EXPECT_EQ(json["command"], summary.command);
   EXPECT_EQ(json["exit_status"], 137);
   ASSERT_EQ(json["totals"]["functions"].size(), 1U);
   EXPECT_EQ(json["totals"]["functions"][0]["name"], "cudaMalloc");

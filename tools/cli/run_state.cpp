@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "policy/run_variable.h"
+#include "tools/text/json_bytes.h"
 
 namespace slipstream::cli {
 namespace {
@@ -89,9 +90,7 @@ RunState FromJson(const StateJson& json) {
 }  // namespace
 
 std::string WriteRunState(const std::string& directory, const RunState& state) {
-  // Bytes that are not UTF-8, as names of files may have, would come back changed: then there is no such file, and
-  // nothing is written anywhere else.
-  const std::string text = ToJson(state).dump(-1, ' ', false, StateJson::error_handler_t::replace);
+  const std::string text = text::DumpBytes(ToJson(state), -1);
   const std::string path = directory + "/" + kRunStateName;
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) return std::strerror(errno);
@@ -107,7 +106,7 @@ std::string WriteRunState(const std::string& directory, const RunState& state) {
 
 std::optional<RunState> ParseRunState(const std::string& text) {
   try {
-    return FromJson(StateJson::parse(text));
+    return FromJson(text::ParseBytes(text));
   } catch (const StateJson::exception&) {
     return std::nullopt;
   }

@@ -6,12 +6,14 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
 #include "tools/cli/private_umask.h"
 #include "tools/cli/summary_file.h"
+#include "tools/text/json_bytes.h"
 
 namespace slipstream::cli {
 namespace {
@@ -42,7 +44,8 @@ std::string NameOf(const SavedSummary& summary) {
 std::optional<SavedSummary> Read(const std::string& place, const std::string& name) {
   std::ifstream file(place + "/" + name, std::ios::binary);
   try {
-    const SavedJson json = SavedJson::parse(file);
+    const SavedJson json =
+        text::ParseBytes(std::string{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()});
     SavedSummary summary;
     json.at("start_unix_ns").get_to(summary.start_unix_ns);
     json.at("root").get_to(summary.root);
@@ -79,12 +82,12 @@ void SaveSummary(const std::string& place, const SavedSummary& summary) {
   fs::create_directories(place, error);
   if (error) return;
   const std::string name = place + "/" + NameOf(summary) + kSuffix;
-  const std::string text = SavedJson{
-      {"start_unix_ns", summary.start_unix_ns},
-      {"root", summary.root},
-      {"trace", summary.trace},
-      {"text", summary.text},
-      {"json", summary.json}}.dump(-1, ' ', false, SavedJson::error_handler_t::replace);
+  const SavedJson json = {{"start_unix_ns", summary.start_unix_ns},
+                          {"root", summary.root},
+                          {"trace", summary.trace},
+                          {"text", summary.text},
+                          {"json", summary.json}};
+  const std::string text = text::DumpBytes(json, -1);
   if (!WriteSummaryFile(name, text).empty()) return;
   const std::vector<std::string> names = Names(place);
   for (size_t i = 0; i + kMostSavedRuns < names.size(); ++i) unlink((place + "/" + names[i]).c_str());

@@ -1,10 +1,12 @@
 #include "tools/cli/trace_line.h"
 
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <map>
 #include <string_view>
 
+#include "policy/text.h"
 #include "tools/text/text.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/spool/spool_reader.h"
@@ -42,10 +44,23 @@ std::string TroubleOf(const SpoolOutcome& file) {
   return "";
 }
 
+// A word with what no terminal should be sent, as bash, zsh and ksh read it.
+std::string InShellByBytes(const std::string& word) {
+  std::string quoted = "$'";
+  for (const char c : word) {
+    char byte[8];
+    const bool plain = c >= ' ' && c <= '~' && c != '\'' && c != '\\';
+    std::snprintf(byte, sizeof(byte), plain ? "%c" : "\\x%02x", static_cast<unsigned char>(c));
+    quoted += byte;
+  }
+  return quoted + "'";
+}
+
 // As a word of a command line.
 std::string InShell(const std::string& word) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  if (policy::Escape(word) != word) return InShellByBytes(word);
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
@@ -129,7 +144,7 @@ std::string FormatTrace(const TraceSummary& trace) {
     }
     text += "trace: " + WithThousands(records) + " records, " + (dropped == 0 ? "none" : WithThousands(dropped)) +
             " dropped, " + (given_up == 0 ? "" : WithThousands(given_up) + " older ones given up, ") +
-            HumanBytes(bytes) + " in " + trace.directory;
+            HumanBytes(bytes) + " in " + policy::Escape(trace.directory);
     if (trace.files.size() > 1) text += " (" + std::to_string(trace.files.size()) + " files)";
   }
   const char* separator = trace.files.empty() ? ": " : "; ";

@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "tools/text/json_bytes.h"
+
 namespace slipstream::text {
 
 using Json = nlohmann::ordered_json;
@@ -17,9 +19,9 @@ Json OrNull(const std::optional<Value>& value) {
 }
 inline Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
-// For a file or a terminal. Paths and names come from the system and need not be UTF-8.
+// For a file or a terminal. Paths and names come from the system and need not be UTF-8 (json_bytes.h).
 inline std::string JsonText(const Json& root) {
-  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return DumpBytes(root, 2) + "\n";
 }
 
 }  // namespace slipstream::text

@@ -10,6 +10,7 @@
 
 #include "tests/preload/tracer/trace_testing.h"
 #include "tests/support/plain_build.h"
+#include "tools/text/json_bytes.h"
 #include "tools/text/text.h"
 
 namespace slipstream::test {
@@ -189,6 +190,32 @@ TEST(TraceRunTest, ATraceThatNobodyKeepsIsSaidToBeLost) {
   const Finished finished = RunIn(place, {}, {"env", "SLIPSTREAM_TRACER_RECORD=on", TRACED, "calls", "5"});
   EXPECT_NE(finished.err.find("recorded a trace that is not kept"), std::string::npos) << finished.err;
   EXPECT_TRUE(NamesIn(place).empty());
+}
+
+// Names of directories are bytes. They come back from the JSON, the summary is found by them, and the command that is
+// shown can be pasted.
+TEST(TraceRunTest, ADirectoryMayHaveAnyName) {
+  NEEDS_PLAIN_BUILD();
+  const std::string home = NewDirectory();
+  const Variables variables = {{"XDG_STATE_HOME", home}};
+  for (const char* const name : {"caf\xE9", "new\nline", "tab\tand 'quotes\" and \\", "\xE2\x80\xAEmirrored"}) {
+    const std::string place = NewDirectory() + "/" + name;
+    std::filesystem::create_directory(place);
+    const Finished finished =
+        RunIn(place, {"--record", "--summary", place + "/summary.json"}, {TRACED, "calls", "5"}, variables);
+    EXPECT_EQ(finished.status, 0) << finished.err;
+    const std::string folder = TraceFolder(place);
+    EXPECT_EQ(text::ParseBytes(ReadFile(place + "/summary.json"))["trace"]["directory"], folder);
+    const std::string saved = RunProgram({SLIPSTREAM_COMMAND, "summary", folder}, variables).out;
+    const std::string shown = "slipstream: to read it: slipstream ";
+    ASSERT_NE(saved.find(shown), std::string::npos) << saved;
+    EXPECT_TRUE(finished.err.ends_with(saved.substr(saved.find(shown)))) << finished.err;
+    const std::string command = saved.substr(saved.find(shown) + shown.size());
+    EXPECT_EQ(command.find('\n'), command.size() - 1) << command;
+    const Finished pasted = RunProgram({"bash", "-c", std::string(SLIPSTREAM_COMMAND) + " " + command}, variables);
+    EXPECT_EQ(pasted.status, 0) << pasted.err;
+    EXPECT_NE(pasted.out.find("WALL TIME"), std::string::npos) << pasted.out;
+  }
 }
 
 TEST(TraceRunTest, SeveralProcessesHaveAFileEach) {

@@ -4,13 +4,11 @@
 #include <utility>
 
 #include "tools/text/json_text.h"
-#include "tools/trace/db/clean_text.h"
 
 namespace slipstream::top {
 namespace {
 
 using text::Json;
-using trace_db::CleanText;
 
 constexpr const char* kKindNames[report::kCallKinds] = {"copies", "synchronizes", "allocator", "launches", "other"};
 
@@ -26,20 +24,18 @@ Json CountersJson(const CounterView& counters) {
   for (size_t i = 0; i < report::kCallKinds; ++i) kinds[kKindNames[i]] = SumJson(counters.kinds[i]);
   Json functions = Json::array();
   for (const FunctionView& function : counters.functions) {
-    Json row = {{"name", CleanText(function.name)}, {"waits", function.waits}};
+    Json row = {{"name", function.name}, {"waits", function.waits}};
     row.update(SumJson(function.sum));
     functions.push_back(std::move(row));
   }
   Json copies = Json::array();
   for (const CopyView& copy : counters.copies) {
-    copies.push_back({{"direction", CleanText(copy.direction)}, {"calls", copy.calls}, {"bytes", copy.bytes}});
+    copies.push_back({{"direction", copy.direction}, {"calls", copy.calls}, {"bytes", copy.bytes}});
   }
   Json decisions = Json::array();
   for (const DecisionView& decision : counters.decisions) {
-    decisions.push_back({{"name", CleanText(decision.name)},
-                         {"count", decision.count},
-                         {"bytes", decision.bytes},
-                         {"time_ns", decision.time_ns}});
+    decisions.push_back(
+        {{"name", decision.name}, {"count", decision.count}, {"bytes", decision.bytes}, {"time_ns", decision.time_ns}});
   }
   return {{"seconds", counters.seconds},  {"total_calls", counters.total_calls},
           {"all", SumJson(counters.all)}, {"waiting", SumJson(counters.waiting)},
@@ -48,11 +44,15 @@ Json CountersJson(const CounterView& counters) {
 }
 
 Json StepsJson(const StepsView& steps) {
-  return {{"seen", steps.seen},         {"of", steps.of},
-          {"last_ns", steps.last_ns},   {"median_ns", steps.median_ns},
-          {"p95_ns", steps.p95_ns},     {"per_second", steps.per_second},
-          {"trend_ns", steps.trend_ns}, {"since_last_ns", text::OrNull(steps.since_last_ns)},
-          {"how", CleanText(steps.how)}};
+  return {{"seen", steps.seen},
+          {"of", steps.of},
+          {"last_ns", steps.last_ns},
+          {"median_ns", steps.median_ns},
+          {"p95_ns", steps.p95_ns},
+          {"per_second", steps.per_second},
+          {"trend_ns", steps.trend_ns},
+          {"since_last_ns", text::OrNull(steps.since_last_ns)},
+          {"how", steps.how}};
 }
 
 Json TraceJson(const TraceView& trace) {
@@ -60,9 +60,9 @@ Json TraceJson(const TraceView& trace) {
   for (const LineView& line : trace.lines) {
     if (lines.size() == kMostLinesShown) break;
     const bool known = !line.file.empty();
-    lines.push_back({{"file", known ? Json(CleanText(line.file)) : Json(nullptr)},
+    lines.push_back({{"file", known ? Json(line.file) : Json(nullptr)},
                      {"line", known ? Json(line.line) : Json(nullptr)},
-                     {"function", known ? Json(CleanText(line.function)) : Json(nullptr)},
+                     {"function", known ? Json(line.function) : Json(nullptr)},
                      {"calls", line.calls},
                      {"time_ns", line.time_ns}});
   }
@@ -79,7 +79,7 @@ Json TraceJson(const TraceView& trace) {
   }
   return {{"read", trace.read.value_or(1.0)},
           {"ended", trace.ended},
-          {"trouble", trace.trouble.empty() ? Json(nullptr) : Json(CleanText(trace.trouble))},
+          {"trouble", trace.trouble.empty() ? Json(nullptr) : Json(trace.trouble)},
           {"dropped", trace.dropped},
           {"damaged", trace.damaged},
           {"steps", trace.steps ? StepsJson(*trace.steps) : Json(nullptr)},
@@ -118,13 +118,13 @@ Json ProcessJson(const ProcessView& process) {
   }
   return {{"pid", process.pid},
           {"rank", process.rank >= 0 ? Json(process.rank) : Json(nullptr)},
-          {"executable", CleanText(process.executable)},
-          {"command", text::OrNull(CleanText(process.command))},
-          {"user", text::OrNull(CleanText(process.user))},
-          {"directory", text::OrNull(CleanText(process.directory))},
+          {"executable", process.executable},
+          {"command", text::OrNull(process.command)},
+          {"user", text::OrNull(process.user)},
+          {"directory", text::OrNull(process.directory)},
           {"recording", process.recording ? Json(RecordingName(*process.recording)) : Json(nullptr)},
           {"slowest", process.slowest},
-          {"host", process.host.empty() ? Json(nullptr) : Json(CleanText(process.host))},
+          {"host", process.host.empty() ? Json(nullptr) : Json(process.host)},
           {"start_unix_ns", process.start_unix_ns},
           {"alive", process.alive},
           {"counters", process.counters ? CountersJson(*process.counters) : Json(nullptr)},
@@ -138,9 +138,9 @@ std::string ViewJson(const View& view) {
   Json processes = Json::array();
   for (const ProcessView& process : view.processes) processes.push_back(ProcessJson(process));
   Json directories = Json::array();
-  for (const std::string& directory : view.directories) directories.push_back(CleanText(directory));
+  for (const std::string& directory : view.directories) directories.push_back(directory);
   Json problems = Json::array();
-  for (const std::string& problem : view.problems) problems.push_back(CleanText(problem));
+  for (const std::string& problem : view.problems) problems.push_back(problem);
   // Of several runs each has its own.
   Json slowest = nullptr;
   const auto marked = [](const ProcessView& process) { return process.slowest; };
@@ -155,7 +155,7 @@ std::string ViewJson(const View& view) {
                      {"slowest_pid", std::move(slowest)},
                      {"uncounted_pids", view.uncounted},
                      {"processes", std::move(processes)}};
-  return root.dump() + "\n";
+  return text::DumpBytes(root, -1) + "\n";
 }
 
 }  // namespace slipstream::top
