@@ -58,9 +58,9 @@ TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
   EXPECT_EQ(process["memory"][0]["live_bytes"], uint64_t{3} << 30);
   // Each of two runs has a slowest rank: none of them is the slowest.
   view.processes[0].slowest = true;
-  EXPECT_TRUE(nlohmann::json::parse(ViewJson(view))["slowest_pid"].is_null());
+  EXPECT_TRUE(text::ParseBytes(ViewJson(view))["slowest_pid"].is_null());
   view.processes[1].trace = TraceView{};
-  const auto empty = nlohmann::json::parse(ViewJson(view))["processes"][1]["trace"];
+  const auto empty = text::ParseBytes(ViewJson(view))["processes"][1]["trace"];
   EXPECT_TRUE(empty["steps"].is_null());
   EXPECT_TRUE(empty["devices"].is_null());
   EXPECT_TRUE(empty["saved"].is_null());
