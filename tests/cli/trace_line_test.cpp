@@ -51,11 +51,11 @@ TEST(TraceLineTest, TheCommandCanBePasted) {
 }
 
 TEST(TraceLineTest, WhereThereIsNone) {
-  EXPECT_EQ(FormatTrace(SumUpTrace("", {}, true)), "slipstream: no trace: no CUDA call was seen\n");
-  EXPECT_NE(FormatTrace(SumUpTrace("", {}, false)).find("or it could not be recorded"), std::string::npos);
-  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: no_directory: Permission denied")}, true)),
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {}, true, 0)), "slipstream: no trace: no CUDA call was seen\n");
+  EXPECT_NE(FormatTrace(SumUpTrace("", {}, false, 0)).find("or it could not be recorded"), std::string::npos);
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: no_directory: Permission denied")}, true, 0)),
             "slipstream: no trace: not begun: no_directory: Permission denied\n");
-  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: a"), ProcessThatSays("on")}, true)),
+  EXPECT_EQ(FormatTrace(SumUpTrace("", {ProcessThatSays("off: a"), ProcessThatSays("on")}, true, 0)),
             "slipstream: no trace: not begun: a (1 of 2 processes); a file of it is gone\n");
 }
 
@@ -67,7 +67,7 @@ TEST(TraceLineTest, AnUnsupportedPythonIsNamed) {
     return counts;
   };
   const auto troubles = [](const std::vector<ProcessCounts>& processes) {
-    return FormatTrace(SumUpTrace("", processes, true));
+    return FormatTrace(SumUpTrace("", processes, true, 0));
   };
   const char* const unsupported = "unsupported: this is a free-threaded CPython 3.14.2";
   EXPECT_EQ(
@@ -98,7 +98,7 @@ TEST(TraceLineTest, CallsBehindTheEndOfARecording) {
       EXPECT_TRUE(chunks.Finish({.reason = reason, .later_calls = later}));
     }
   }
-  const TraceSummary trace = SumUpTrace(directory, {}, true);
+  const TraceSummary trace = SumUpTrace(directory, {}, true, 0);
   EXPECT_EQ(trace.troubles,
             (std::vector<std::string>{"cut short at tracer.max_file (2 of 3 files)",
                                       "cut short at tracer.max_file, in a process that was killed later (1 of 3 files)",
@@ -109,12 +109,12 @@ TEST(TraceLineTest, CallsBehindTheEndOfARecording) {
 TEST(TraceLineTest, WhereTheOldestCouldNotMakeRoom) {
   ProcessCounts process = ProcessThatSays("on");
   process.facts.push_back({"trace_keep", "the oldest records cannot make room: Operation not supported"});
-  const TraceSummary trace = SumUpTrace("", {process}, true);
+  const TraceSummary trace = SumUpTrace("", {process}, true, 0);
   EXPECT_EQ(trace.troubles.at(0), "the oldest records cannot make room: Operation not supported");
 }
 
 TEST(TraceLineTest, AFolderThatCannotBeRead) {
-  const TraceSummary trace = SumUpTrace("/no/such/folder", {}, true);
+  const TraceSummary trace = SumUpTrace("/no/such/folder", {}, true, 0);
   ASSERT_FALSE(trace.troubles.empty());
   EXPECT_NE(trace.troubles[0].find("/no/such/folder"), std::string::npos) << trace.troubles[0];
 }

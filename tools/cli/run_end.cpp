@@ -18,6 +18,7 @@
 #include "tools/cli/run_directory.h"
 #include "tools/cli/run_state.h"
 #include "tools/cli/saved_summary.h"
+#include "tools/cli/still_running.h"
 #include "tools/cli/summary.h"
 #include "tools/cli/summary_file.h"
 #include "tools/text/text.h"
@@ -102,7 +103,10 @@ RunSummary SumUp(const std::string& directory, const RunState& state, const RunE
   summary.processes = tracer::ReadRunDirectory(directory, &summary.problems);
   // Where a process could not count, nothing says that the others are all there were.
   const bool counted = state.counters && summary.problems.empty();
-  if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, counted);
+  if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, counted, state.root);
+  for (const tracer::ProcessCounts& process : summary.processes) {
+    if (process.pid != state.root && StillRuns(process)) summary.still_running.push_back(process.pid);
+  }
   return summary;
 }
 

@@ -20,11 +20,6 @@ namespace {
 
 using StateJson = nlohmann::json;
 
-std::string WholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 bool SameFile(const struct stat& facts, const ErrorOutput& output) {
   return facts.st_dev == output.device && facts.st_ino == output.inode && facts.st_rdev == output.special;
 }
@@ -88,6 +83,11 @@ RunState FromJson(const StateJson& json) {
 }
 
 }  // namespace
+
+std::string WholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
 
 std::string WriteRunState(const std::string& directory, const RunState& state) {
   const std::string text = text::DumpBytes(ToJson(state), -1);

@@ -60,6 +60,8 @@ int OpenErrorOutput(const ErrorOutput& output);
 // When the process started, in clock ticks since boot, the namespace of our own numbers, and what names the machine
 // since it started; 0 or empty where /proc does not say.
 uint64_t StartOf(pid_t pid);
+// Empty: it cannot be read.
+std::string WholeFile(const std::string& path);
 uint64_t PidNamespace();
 std::string Boot();
 

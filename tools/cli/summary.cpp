@@ -235,6 +235,11 @@ std::string FormatSummary(const RunSummary& summary) {
               HumanTime(sum.time_ns) + "\n";
     }
   }
+  for (const ProcessCounts& process : summary.processes) {
+    const auto& running = summary.still_running;
+    if (std::find(running.begin(), running.end(), process.pid) == running.end()) continue;
+    text += "  " + NameOfProcess(process) + " runs still: counted is what it has called until now\n";
+  }
   return text + FormatGains(GainsOf(summary.processes)) + FormatFacts(summary.processes, total);
 }
 

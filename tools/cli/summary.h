@@ -20,6 +20,7 @@ struct RunSummary {
   std::optional<int> exit_status{};
   uint64_t wall_ns = 0;                           // 0: not known
   std::vector<tracer::ProcessCounts> processes;   // those that made a hooked call
+  std::vector<int32_t> still_running{};           // of these, when the run ended
   std::vector<std::string> problems;              // counter files that could not be read
   bool counters_off = false;                      // the policy asked for none
   std::vector<policy::LayerFile> policy_files{};  // the files that were read

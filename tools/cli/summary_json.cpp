@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -92,7 +93,11 @@ Json PolicyJson(const std::vector<policy::LayerFile>& files) {
 
 std::string SummaryJson(const RunSummary& summary) {
   Json processes = Json::array();
-  for (const tracer::ProcessCounts& process : summary.processes) processes.push_back(ProcessJson(process));
+  for (const tracer::ProcessCounts& process : summary.processes) {
+    const auto& running = summary.still_running;
+    processes.push_back(ProcessJson(process));
+    processes.back()["still_running"] = std::find(running.begin(), running.end(), process.pid) != running.end();
+  }
   const tracer::ProcessCounts total = Total(summary.processes);
   const Json root = {
       {"schema", kSummarySchema},

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "policy/text.h"
+#include "tools/cli/still_running.h"
 #include "tools/text/text.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/spool/spool_reader.h"
@@ -27,10 +28,13 @@ std::string Share(size_t count, size_t all, const char* what) {
 }
 
 // What is missing of one file; empty: nothing.
-std::string TroubleOf(const SpoolOutcome& file) {
+std::string TroubleOf(const SpoolOutcome& file, int64_t ending) {
   if (!file.problem.empty()) return "cannot be read: " + file.problem;
   if (!file.left_why.empty()) return "cannot be read to its end: " + file.left_why;
   if (file.damaged) return "damaged: a part of it cannot be read";
+  if (!file.complete && file.pid != ending && StillRuns(file)) {
+    return "not at its end: the process runs still (pid " + std::to_string(file.pid) + ")";
+  }
   if (!file.complete && !file.has_calls) {
     return "empty: the process was killed, or left by _exit or exec, before its first calls were written";
   }
@@ -68,8 +72,8 @@ std::string InShell(const std::string& word) {
 
 }  // namespace
 
-TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes,
-                        bool counted) {
+TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes, bool counted,
+                        int64_t ending) {
   TraceSummary trace = {.directory = directory, .files = {}, .troubles = {}};
   std::string error;
   if (!directory.empty()) {
@@ -80,7 +84,7 @@ TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::
 
   std::map<std::string, size_t> troubles;
   for (const SpoolOutcome& file : trace.files) {
-    if (const std::string trouble = TroubleOf(file); !trouble.empty()) ++troubles[trouble];
+    if (const std::string trouble = TroubleOf(file, ending); !trouble.empty()) ++troubles[trouble];
   }
   for (const auto& [trouble, count] : troubles) {
     trace.troubles.push_back(trouble + Share(count, trace.files.size(), "files"));

@@ -18,9 +18,10 @@ struct TraceSummary {
   std::vector<std::string> troubles;  // what is missing and why, for people; empty: nothing is
 };
 
-// `processes` are those that made a hooked call, as far as counters tell; `counted`: they would.
-TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes,
-                        bool counted);
+// `processes` are those that made a hooked call, as far as counters tell; `counted`: they would. `ending`: the process
+// whose end this is, which is not gone yet; 0: none is.
+TraceSummary SumUpTrace(const std::string& directory, const std::vector<tracer::ProcessCounts>& processes, bool counted,
+                        int64_t ending);
 
 // One line, with its end.
 std::string FormatTrace(const TraceSummary& trace);

@@ -7,8 +7,11 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
+#include "policy/number.h"
 #include "tracer/base/crc32c.h"
+#include "tracer/spool/process_facts.h"
 #include "tracer/spool/spool_reader.h"
 
 namespace slipstream::tracer {
@@ -67,6 +70,13 @@ SpoolOutcome OutcomeOf(const std::string& path) {
   outcome.has_calls = false;
   SpoolRecord record;
   while (reader->Next(&record)) outcome.has_calls |= record.record.kind == RecordKind::kCall;
+  const auto fact = [&](const char* key) -> std::string_view {
+    const auto at = reader->facts().find(key);
+    return at != reader->facts().end() ? std::string_view(at->second) : std::string_view();
+  };
+  outcome.pid = policy::NumberIn<int64_t>(fact(kFactPid)).value_or(0);
+  outcome.started_ticks = policy::NumberIn<uint64_t>(fact(kFactStartTicks)).value_or(0);
+  outcome.boot = fact(kFactBootId);
   outcome.records = reader->end().records;
   outcome.dropped = reader->end().dropped;
   outcome.complete = reader->end().complete;

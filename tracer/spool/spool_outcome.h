@@ -13,6 +13,10 @@
 namespace slipstream::tracer {
 
 struct SpoolOutcome {
+  // Its process, as the file names it; 0 and empty: it does not, or it was finished and need not be read through.
+  int64_t pid = 0;
+  uint64_t started_ticks = 0;               // since boot
+  std::string boot;                         // of the kernel that ran then
   std::string problem;                      // why it is no spool file that can be read; empty: it is one
   uint64_t bytes = 0;                       // that the file takes
   uint64_t records = 0;                     // in it, those of the writer's own among them

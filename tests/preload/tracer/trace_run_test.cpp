@@ -1,6 +1,8 @@
 // Traces as a user of `slipstream run` meets them: one line says what there is, where, and what is missing.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -216,6 +218,32 @@ TEST(TraceRunTest, ADirectoryMayHaveAnyName) {
     EXPECT_EQ(pasted.status, 0) << pasted.err;
     EXPECT_NE(pasted.out.find("WALL TIME"), std::string::npos) << pasted.out;
   }
+}
+
+// A daemon that the command leaves behind.
+TEST(TraceRunTest, AProcessThatOutlivesTheRunIsSaidToRunStill) {
+  NEEDS_PLAIN_BUILD();
+  const std::string place = NewDirectory();
+  const std::string ready = place + "/ready";
+  const std::string ends = place + "/ends";
+  ASSERT_EQ(mkfifo(ready.c_str(), 0600) + mkfifo(ends.c_str(), 0600), 0);
+  const std::string daemon = std::string("setsid ") + TRACED + " stays " + ready + " " + ends;
+  const std::string script = daemon + " </dev/null >/dev/null 2>&1 & cat " + ready;
+  const Finished finished = RunIn(place, {"--record", "--summary", place + "/summary.json"}, {"sh", "-c", script});
+  const auto json = nlohmann::json::parse(ReadFile(place + "/summary.json"));
+  ASSERT_EQ(json["processes"].size(), 1U) << finished.err;
+  const std::string pid = std::to_string(json["processes"][0]["pid"].get<int>());
+  close(open(ends.c_str(), O_WRONLY));  // it may go
+  EXPECT_TRUE(json["processes"][0]["still_running"].get<bool>());
+  EXPECT_TRUE(TraceLine(finished.err).ends_with("; not at its end: the process runs still (pid " + pid + ")"))
+      << finished.err;
+  EXPECT_NE(finished.err.find("(pid " + pid + ") runs still: counted is what it has called until now\n"),
+            std::string::npos)
+      << finished.err;
+  // One that has ended is not.
+  const Finished ended = RunIn(place, {"--summary", place + "/summary.json"}, {TRACED, "calls", "5"});
+  EXPECT_EQ(ended.err.find("runs still"), std::string::npos) << ended.err;
+  EXPECT_FALSE(nlohmann::json::parse(ReadFile(place + "/summary.json"))["processes"][0]["still_running"].get<bool>());
 }
 
 TEST(TraceRunTest, SeveralProcessesHaveAFileEach) {
