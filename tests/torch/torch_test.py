@@ -39,6 +39,7 @@ PROGRAMS = {
     "steady": ("steady.py", [], 0, {}),
     "profiled": ("profiled.py", [], 0, {}),
     "loader": ("loader.py", [], 0, {}),
+    "exits": ("exits.py", [], 0, {"PYTHONWARNINGS": "ignore"}),
     **{f"faulty_{fault}": ("faulty.py", [fault], 0, {"SIMCUDA_MODE": "timed"}) for fault in ("numbers", "fields", "timed", "data")},
     # A warning of every process would mix with another's.
     "workers": ("children.py", ["--workers"], 0, {"PYTHONWARNINGS": "ignore"}),
@@ -192,6 +193,16 @@ def stacks(run):
         raise Wrong("; ".join(wrong) or f"only {len(copies)} stacks")
 
 
+def used_by(processes):
+    """So many processes used CUDA with the library, and more than half of them had copies promoted before they ended."""
+    def check(run):
+        used = run.summary["processes"]
+        promoting = [one for one in used if any(name.startswith("transfer.h2d.promoted") for name in one["decisions"])]
+        if len(used) != processes or len(promoting) <= processes / 2:
+            raise Wrong(f"{len(used)} processes, not {processes}; {len(promoting)} promoted")
+    return check
+
+
 def children(without, processes):
     """Which children had the library: all but those whose names match; and as many processes used CUDA with it."""
     def check(run):
@@ -239,6 +250,10 @@ CONFIGURATIONS = {
        for more, environment in (("", {}), ("_expandable", {"SLIPSTREAM_ALLOCATOR_MODE": "expandable"}),
                                  ("_driver", {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}))},
     "any": Configuration(),
+    # Processes that end while their threads are at work, of each of eight kinds four, and one that forks them.
+    **{f"ends{more}": Configuration({"SLIPSTREAM_TRANSFER_START": "now", **environment}, options, (used_by(8 * 4 + 1),), says_more)
+       for more, environment, options, says_more in (("", {}, (), False), ("_driver", {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}, (), False),
+                                                     ("_record", {"SIMCUDA_EXIT": "20"}, ("--record",), True))},
     # Whether the trace has lines is for versions.py to say, and so is what a Python without them prints.
     "record_any": Configuration(options=("--record",), checks=(TRANSFER,), says_more=True),
     "transfer_off": Configuration({name: value for name, value in OFF.items() if "TRANSFER" in name},
