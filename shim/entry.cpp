@@ -30,7 +30,7 @@ namespace {
 
 // Stacks grow downwards: a call inside the other has its frame below that one's, which is still there with the address
 // that it returns to. A handler's own stack may lie anywhere.
-[[gnu::no_sanitize_address]] bool IsInside(const void* frame, const CallHere& call) {
+bool IsInside(const void* frame, const CallHere& call) {
   stack_t stack = {};
   if (frame >= call.frame) return sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
   return ReturnsTo(call.frame) == call.returns_to;

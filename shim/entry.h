@@ -32,7 +32,8 @@ namespace slipstream::shim {
 // A signal handler may leave a call by siglongjmp, one of a copy whose memory cannot be touched say (S77), and no
 // destructor runs. So a call that finds another one makes sure that it is still there.
 
-inline uint32_t ReturnsTo(const void* frame) {
+// Of a frame that may be gone, and its place another one's.
+[[gnu::no_sanitize_address]] inline uint32_t ReturnsTo(const void* frame) {
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(static_cast<void* const volatile*>(frame)[1]));
 }
 

@@ -171,7 +171,9 @@ TEST(HookProcessTest, S72_AnotherPreloadSeesEveryCall) {
 }
 
 TEST(HookProcessTest, S78_AnExceptionOfAnotherPreloadPassesThroughACall) {
-  const Finished bare = RunProgram({PROGRAM, "catch"}, {{"LD_PRELOAD", INTERPOSER}, {"INTERPOSER_THROWS", "1"}});
+  Variables alone = Preload(INTERPOSER);
+  alone["INTERPOSER_THROWS"] = "1";
+  const Finished bare = RunProgram({PROGRAM, "catch"}, alone);
   EXPECT_NE(bare.out.find("caught: refused by the interposer\nallocated\n"), std::string::npos) << bare.out << bare.err;
   for (const char* const record : {"off", "on"}) {
     const std::string directory = NewDirectory();

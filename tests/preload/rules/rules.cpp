@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <semaphore>
 #include <thread>
 
 #include "tracer/counters/counter_reader.h"
@@ -130,11 +131,15 @@ void LimitTime() {
 #endif
   // Where a hang is what is looked for (run_rules), it need not be waited for as long.
   if (const char* const given = std::getenv("RULES_SECONDS"); given != nullptr) seconds = std::atoi(given);
-  std::thread([seconds] {
+  // A sanitizer allocates while the thread begins: a test that forked meanwhile would have its lock in the child.
+  std::binary_semaphore begun{0};
+  std::thread([seconds, &begun] {
+    begun.release();
     std::this_thread::sleep_for(std::chrono::seconds(seconds));
     std::fprintf(stderr, "stuck for %d s\n", seconds);
     _exit(1);
   }).detach();
+  begun.acquire();
 }
 
 }  // namespace rules
