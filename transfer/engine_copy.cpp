@@ -38,7 +38,7 @@ Engine::Request Engine::RequestOf(const Real& real, void* destination, const voi
           static_cast<int>(kind),
           stream,
           handle,
-          cuda::KeyOf(handle, ledger_.ThreadId()),
+          cuda::KeyOf(handle, cuda::Ledger::ThreadId()),
           real};
 }
 
@@ -186,7 +186,7 @@ void Engine::TakeFingerprint(const char* memory, size_t bytes) {
 }
 
 bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
-  const auto take = [&, thread = ledger_.ThreadId()] {
+  const auto take = [&, thread = cuda::Ledger::ThreadId()] {
     return small_.Take(request.in.context, request.key, thread, State().small_page, request.bytes);
   };
   SmallStaging::Place place = take();
@@ -297,7 +297,7 @@ bool Engine::ReturnsEarlyByMutant(const Request& request) {
   if (cuda::KindOf(driver_, request.source) != cuda::MemoryKind::kDevice) return false;
   CUcontext const context = ledger_.context();
   const SmallStaging::Place place =
-      small_.Take(context, request.key, ledger_.ThreadId(), State().small_page, request.bytes);
+      small_.Take(context, request.key, cuda::Ledger::ThreadId(), State().small_page, request.bytes);
   if (place.memory == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
   (void)cuda::CopyDtoH(driver_, place.memory, source, request.bytes, request.stream);

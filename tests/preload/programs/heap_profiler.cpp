@@ -33,7 +33,7 @@ void Note(size_t bytes) {
   } else {
     ++g_failed;
   }
-  if (g_allocations % (16 * 64) != 0) return;
+  if (g_lines % 64 != 0) return;
   const int next = Opened();
   if (next < 0 || close(g_file) != 0) ++g_failed;
   g_file = next;

@@ -200,7 +200,9 @@ TEST(TraceRunTest, ADirectoryMayHaveAnyName) {
   NEEDS_PLAIN_BUILD();
   const std::string home = NewDirectory();
   const Variables variables = {{"XDG_STATE_HOME", home}};
-  for (const char* const name : {"caf\xE9", "new\nline", "tab\tand 'quotes\" and \\", "\xE2\x80\xAEmirrored"}) {
+  const std::string mirrored = std::string("\xE2\x80") + '\xAE' + "mirrored";  // turns what is behind it, on a terminal
+  for (const std::string& name :
+       {std::string("caf\xE9"), std::string("new\nline"), std::string("tab\tand 'quotes\" and \\"), mirrored}) {
     const std::string place = NewDirectory() + "/" + name;
     std::filesystem::create_directory(place);
     const Finished finished =

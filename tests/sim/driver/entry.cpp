@@ -207,7 +207,8 @@ std::atomic<bool> g_ending{false};
 void EndDriver() {
   g_ending.store(true, std::memory_order_seq_cst);
   // As long as that takes; other threads go on meanwhile.
-  std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(std::getenv("SIMCUDA_EXIT"))));
+  const char* const milliseconds = std::getenv("SIMCUDA_EXIT");
+  if (milliseconds != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(milliseconds)));
 }
 
 bool IsThreadOfSlipstreams() {
