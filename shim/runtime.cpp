@@ -231,7 +231,8 @@ void StopEngines() {
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();
 }
 
-// In front of the exit handlers of the driver, which has initialized itself: it must find no thread of ours inside (S75).
+// In front of the exit handlers of the driver, which has initialized itself: it must find no thread of ours inside
+// (S75).
 bool WillStopAtExit() { return std::atexit(StopEngines) == 0; }
 
 // Whether it says that device work has failed, and not that the driver would rather not answer.
