@@ -1,7 +1,7 @@
 // JSON with texts that need not be UTF-8: names of files, arguments, whatever the system gave.
 //
-// A byte that is no part of a character of UTF-8 is written as a lone surrogate, "\udc80" to "\udcff", which is how Python
-// names such bytes (PEP 383): json.loads() and os.fsencode() give the bytes back. So does ParseBytes.
+// A byte that is no part of a character of UTF-8 is written as a lone surrogate, "\udc80" to "\udcff", which is how
+// Python names such bytes (PEP 383): json.loads() and os.fsencode() give the bytes back. So does ParseBytes.
 //
 // Threading: pure functions.
 // Errors: what is no JSON throws the library's exception.

@@ -20,8 +20,6 @@ Json OrNull(const std::optional<Value>& value) {
 inline Json OrNull(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 // For a file or a terminal. Paths and names come from the system and need not be UTF-8 (json_bytes.h).
-inline std::string JsonText(const Json& root) {
-  return DumpBytes(root, 2) + "\n";
-}
+inline std::string JsonText(const Json& root) { return DumpBytes(root, 2) + "\n"; }
 
 }  // namespace slipstream::text
