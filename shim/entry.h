@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string_view>
 #include <tuple>
@@ -44,8 +45,9 @@ bool IsInsideAnother(const void* frame);
 class Inside {
  public:
   explicit Inside(const void* frame) {
-    t_call.frame = frame;
     t_call.returns_to = ReturnsTo(frame);
+    std::atomic_signal_fence(std::memory_order_release);  // a call in a handler that comes in between is inside or not
+    t_call.frame = frame;
   }
   ~Inside() { t_call.frame = nullptr; }
   Inside(const Inside&) = delete;

@@ -4,8 +4,8 @@
 // frame's personality routine what is to be done there, and ours would take that unwinder's data for its own (measured:
 // an exception of another preload's cudaMalloc ended the process, by abort() or SIGSEGV). So it is answered, for every
 // frame of ours, that there is nothing to be done. Destructors do not run then; what a call has changed of its thread
-// is put back here, or by the next call (IsInsideAnother), and around the real function, where such an exception can
-// come from, no lock is held.
+// is put back here, or by the next call (IsInsideAnother). Around the real function, where such an exception can come
+// from, no lock is held, with one exception: a capture that begins (cuda/capture_watch.h), where it would stay locked.
 //
 // An exception of our own is raised by our own unwinder: then it is as ever. So is everything where the C++ library is
 // not linked in.

@@ -225,6 +225,8 @@ bool WantsDeviceUse(CUdevice device) {
 void StopEngines() {
   // A forked child has none of the threads that would be waited for, and its engines serve nobody.
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
+  static constinit std::atomic<bool> stopped{false};
+  if (stopped.exchange(true, std::memory_order_acq_rel)) return;
   TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->Stop();
@@ -313,6 +315,8 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
                       int ranks_here) {
   if (!transfer_serves && !allocator.serves) return 0;
+  // For a process whose ledger never begins; else it was done before (WillStopAtExit).
+  if (std::atexit(StopEngines) != 0) return 0;
   auto* const ledger =
       new (std::nothrow) cuda::Ledger({.hmm_is_system_memory = policy.transfer.hmm == policy::HmmMode::kStandAside,
                                        .heeds_transports = !policy.transfer.skip_with_rdma,

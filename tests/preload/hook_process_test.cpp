@@ -237,6 +237,20 @@ TEST(HookProcessTest, S53_CallsAtExit) {
   EXPECT_EQ(hooked.out, "before: 0\nat exit: 0\n");
 }
 
+// Nothing is copied and nothing freed: no engine has begun to follow anything, and the end has its figures all the
+// same.
+TEST(HookProcessTest, S75_TheLastFiguresOfAProcessThatOnlyAllocates) {
+  const std::string directory = NewDirectory();
+  const Finished hooked = Hooked({PROGRAM, "allocate"}, directory, {{"SLIPSTREAM_ALLOCATOR_MODE", "segments"}});
+  EXPECT_EQ(hooked.status, 0) << hooked.err;
+  std::vector<std::string> problems;
+  const auto processes = tracer::ReadRunDirectory(directory, &problems);
+  ASSERT_EQ(processes.size(), 1U);
+  const auto last = processes[0].LastMemory();
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_EQ(last[0].figures.live_bytes, uint64_t{32} << 20);
+}
+
 TEST(HookProcessTest, S58_CountsSurviveEveryEnd) {
   for (const auto& [command, status] :
        std::vector<std::pair<std::vector<std::string>, int>>{{{PROGRAM, "exit_now", "7"}, 7},

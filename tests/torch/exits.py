@@ -49,7 +49,7 @@ def daemon_threads():
 
 def daemon_threads_of_c():
     """Without a frame of PyTorch's that the interpreter's end would find."""
-    runtime = ctypes.CDLL(os.environ.get("RUNTIME", "libcudart.so.13"))
+    runtime = ctypes.CDLL("libcudart.so.13")
     there = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
     here = ctypes.create_string_buffer(1 << 20)
     at_work(lambda: runtime.cudaMemcpy(ctypes.c_void_p(there.data_ptr()), here, ctypes.c_size_t(1 << 20), 1))

@@ -105,7 +105,7 @@ RunSummary SumUp(const std::string& directory, const RunState& state, const RunE
   const bool counted = state.counters && summary.problems.empty();
   if (state.trace) summary.trace = SumUpTrace(directory, summary.processes, counted, state.root);
   for (const tracer::ProcessCounts& process : summary.processes) {
-    if (process.pid != state.root && StillRuns(process)) summary.still_running.push_back(process.pid);
+    if (process.pid != state.root && StillRuns(process)) summary.still_running.insert(process.pid);
   }
   return summary;
 }

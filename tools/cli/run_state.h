@@ -60,10 +60,10 @@ int OpenErrorOutput(const ErrorOutput& output);
 // When the process started, in clock ticks since boot, the namespace of our own numbers, and what names the machine
 // since it started; 0 or empty where /proc does not say.
 uint64_t StartOf(pid_t pid);
-// Empty: it cannot be read.
-std::string WholeFile(const std::string& path);
 uint64_t PidNamespace();
 std::string Boot();
+// Empty: it cannot be read.
+std::string WholeFile(const std::string& path);
 
 // Whether the root may still be alive. It is not known for a root in another PID namespace, or on another machine that
 // shares the folder.

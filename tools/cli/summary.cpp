@@ -236,8 +236,7 @@ std::string FormatSummary(const RunSummary& summary) {
     }
   }
   for (const ProcessCounts& process : summary.processes) {
-    const auto& running = summary.still_running;
-    if (std::find(running.begin(), running.end(), process.pid) == running.end()) continue;
+    if (summary.still_running.count(process.pid) == 0) continue;
     text += "  " + NameOfProcess(process) + " runs still: counted is what it has called until now\n";
   }
   return text + FormatGains(GainsOf(summary.processes)) + FormatFacts(summary.processes, total);

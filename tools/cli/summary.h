@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct RunSummary {
   std::optional<int> exit_status{};
   uint64_t wall_ns = 0;                           // 0: not known
   std::vector<tracer::ProcessCounts> processes;   // those that made a hooked call
-  std::vector<int32_t> still_running{};           // of these, when the run ended
+  std::set<int32_t> still_running{};              // their numbers, of those that the run's end did not end
   std::vector<std::string> problems;              // counter files that could not be read
   bool counters_off = false;                      // the policy asked for none
   std::vector<policy::LayerFile> policy_files{};  // the files that were read

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -94,9 +93,8 @@ Json PolicyJson(const std::vector<policy::LayerFile>& files) {
 std::string SummaryJson(const RunSummary& summary) {
   Json processes = Json::array();
   for (const tracer::ProcessCounts& process : summary.processes) {
-    const auto& running = summary.still_running;
     processes.push_back(ProcessJson(process));
-    processes.back()["still_running"] = std::find(running.begin(), running.end(), process.pid) != running.end();
+    processes.back()["still_running"] = summary.still_running.count(process.pid) != 0;
   }
   const tracer::ProcessCounts total = Total(summary.processes);
   const Json root = {

@@ -1,6 +1,5 @@
 #include "tracer/spool/own_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sched.h>
@@ -8,10 +7,9 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstring>
 
 #include "policy/helper_thread.h"
+#include "policy/number.h"
 #include "tracer/base/futex.h"
 
 namespace slipstream::tracer {
@@ -30,13 +28,6 @@ int Opened(const char* path, int flags) {
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
 }
 
-// Whether the whole name is a number.
-bool IsNumber(const char* name, uint32_t* number) {
-  const char* const end = name + std::strlen(name);
-  const auto parsed = std::from_chars(name, end, *number);
-  return parsed.ec == std::errc() && parsed.ptr == end;
-}
-
 // Calls `use` with each name that is a number. 0 or an errno.
 template <typename Use>
 int ForEachNumber(int directory, const Use& use) {
@@ -46,8 +37,7 @@ int ForEachNumber(int directory, const Use& use) {
     if (got <= 0) return got == 0 ? 0 : errno;
     for (long at = 0; at < got;) {
       const auto* const entry = reinterpret_cast<const Entry*>(bytes + at);
-      uint32_t number = 0;
-      if (IsNumber(entry->name, &number)) use(number);
+      if (const auto number = policy::NumberIn<uint32_t>(entry->name)) use(*number);
       at += entry->size;
     }
   }

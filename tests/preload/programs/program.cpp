@@ -72,6 +72,14 @@ int Catch() {
   return 0;
 }
 
+int Allocate() {
+  for (int i = 0; i < 4; ++i) {
+    void* memory = nullptr;
+    if (Failed("cudaMalloc", cudaMalloc(&memory, 8 << 20))) return 1;
+  }
+  return 0;
+}
+
 int Workload(int steps) {
   Register();
   std::vector<float> batch(kFloats);
@@ -524,6 +532,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (what == "catch") return Catch();
+  if (what == "allocate") return Allocate();
   if (what == "workload") return Workload(number(0, 3));
   if (what == "wait_in_constructor") return WaitInConstructor(rest[0].c_str(), false);
   if (what == "wait_in_constructor_by_driver") return WaitInConstructor(rest[0].c_str(), true);
