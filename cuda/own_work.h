@@ -7,6 +7,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstddef>
 
 #include "cuda/driver.h"
@@ -27,6 +28,28 @@ class OwnWork {
 
  private:
   inline static constinit thread_local unsigned t_depth_ = 0;
+};
+
+// While one is alive, the calling thread reads memory of the program's that may not be readable, and nothing else. A
+// call that it makes then is one of the handler of the fault, or one after that handler has left by siglongjmp.
+class MayFault {
+ public:
+  MayFault() {
+    t_here_ = true;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~MayFault() {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    t_here_ = false;
+  }
+  MayFault(const MayFault&) = delete;
+  MayFault& operator=(const MayFault&) = delete;
+
+  static bool Here() { return t_here_; }
+  static void Forget() { t_here_ = false; }
+
+ private:
+  inline static constinit thread_local bool t_here_ = false;
 };
 
 inline CUresult CopyHtoD(const Driver& driver, CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {

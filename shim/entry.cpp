@@ -29,8 +29,11 @@ constinit thread_local CallHere t_call;
 namespace {
 
 // Stacks grow downwards: a call inside the other has its frame below that one's, which is still there with the address
-// that it returns to. A handler's own stack may lie anywhere.
+// that it returns to. A handler's own stack may lie anywhere. The address may outlive its frame where another one's
+// unused bytes come to lie upon it; a call that reads the program's memory, where most jumps come from, is known
+// without it: it has nothing in its hands, and is not harmed by being left where the handler was only at work.
 bool IsInside(const void* frame, const CallHere& call) {
+  if (cuda::MayFault::Here()) return false;
   stack_t stack = {};
   if (frame >= call.frame) return sigaltstack(nullptr, &stack) != 0 || (stack.ss_flags & SS_ONSTACK) != 0;
   return ReturnsTo(call.frame) == call.returns_to;
@@ -53,6 +56,7 @@ void LeaveCall() {
   if (t_call.cancel_state >= 0) pthread_setcancelstate(t_call.cancel_state, nullptr);
   t_call = {};
   cuda::OwnWork::Forget();
+  cuda::MayFault::Forget();
 }
 
 namespace {

@@ -135,7 +135,9 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
 // thread reads it: a handler of the program's may leave by siglongjmp (S77). Without a handler the process ends,
 // whoever reads.
 void Engine::FaultHere(const Request& request) {
-  if (request.bytes <= kSmallCopyBytes || HandlesFaults()) ReadEveryPage(request.source, request.bytes);
+  if (request.bytes > kSmallCopyBytes && !HandlesFaults()) return;
+  const cuda::MayFault may_fault;
+  ReadEveryPage(request.source, request.bytes);
 }
 
 // What needs no question about the copy's own memory.

@@ -60,6 +60,15 @@ class Handler {
   struct sigaction bus_ = {};
 };
 
+// With a large frame between this one and that of `call`, of which nothing is written: what calls have left there
+// stays.
+template <size_t kBytes>
+[[gnu::noinline]] void BelowUnusedBytes(const std::function<void()>& call) {
+  [[maybe_unused]] volatile char unused[kBytes];
+  call();
+  unused[kBytes - 1] = 0;  // there until here
+}
+
 class Fault : public Rule {
  protected:
   // The copy faults on this thread, and the handler leaves it.
@@ -67,7 +76,7 @@ class Fault : public Rule {
   static void ExpectLeft(const Copy& copy) {
     const int before = g_handled.faults;
     if (sigsetjmp(g_handled.back, 1) == 0) {
-      copy();
+      BelowUnusedBytes<(32 << 10)>(copy);
       ADD_FAILURE() << "it was read";
     }
     EXPECT_EQ(g_handled.faults, before + 1);
@@ -124,7 +133,7 @@ TEST_F(Fault, S77_S78_AHandlerMayLeaveACopyByAJump) {
         if (HasFailure()) break;
       }
     }
-    ExpectGoesOn();
+    BelowUnusedBytes<(64 << 10)>([&] { ExpectGoesOn(); });
   }
 }
 
