@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "transfer/host_pages.h"
+#include "transfer/streaming_copy.h"
 
 namespace slipstream::transfer {
 
@@ -34,6 +35,12 @@ enum class PieceWork : uint8_t {
   kTouch,  // its pages are made
 };
 
+// How the bytes are written.
+enum class Stores : uint8_t {
+  kCached,     // whoever wrote them soon reads them
+  kStreaming,  // past the caches (streaming_copy.h)
+};
+
 // One copy: pieces of piece_bytes, one behind the other, of which the first one may be shorter so that the others begin
 // where it suits them, and the places that they were given.
 class CopyJob {
@@ -43,15 +50,17 @@ class CopyJob {
 
   // `ahead`: how many pieces are to have a place in front of the one that is handed over next, 1 to kMostAhead.
   // `first_bytes`: of the first piece, 1 to piece_bytes.
-  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead, size_t first_bytes)
+  CopyJob(PieceWork work, Stores stores, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead,
+          size_t first_bytes)
       : work_(work),
+        stores_(stores),
         memory_(memory),
         bytes_(bytes),
         piece_bytes_(piece_bytes),
         missing_(piece_bytes - first_bytes),
         ahead_(std::clamp(ahead, 1u, kMostAhead)) {}
-  CopyJob(PieceWork work, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead)
-      : CopyJob(work, memory, bytes, piece_bytes, ahead, piece_bytes) {}
+  CopyJob(PieceWork work, Stores stores, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead)
+      : CopyJob(work, stores, memory, bytes, piece_bytes, ahead, piece_bytes) {}
   CopyJob(const CopyJob&) = delete;
   CopyJob& operator=(const CopyJob&) = delete;
 
@@ -82,12 +91,19 @@ class CopyJob {
     const bool copies = work_ != PieceWork::kTouch && !failed();
     for (size_t at = 0; copies && at < bytes; at += kStepBytes) {
       char* const place = PlaceOf(piece) + at;
-      std::memcpy(out ? memory + at : place, out ? place : memory + at, std::min(kStepBytes, bytes - at));
+      Write(out ? memory + at : place, out ? place : memory + at, std::min(kStepBytes, bytes - at));
       between();
     }
     copied_[piece % kMostAhead].store(piece + 1, std::memory_order_seq_cst);
     copied_[piece % kMostAhead].notify_one();
     return true;
+  }
+  void Write(char* to, const char* from, size_t bytes) const {
+    if (stores_ == Stores::kStreaming) {
+      CopyStreaming(to, from, bytes);
+    } else {
+      std::memcpy(to, from, bytes);
+    }
   }
   bool TakeNext(uint32_t* piece);
   // Pieces that have a place and that nobody has taken.
@@ -107,6 +123,7 @@ class CopyJob {
   static constexpr size_t kStepBytes = size_t{128} << 10;
 
   const PieceWork work_;
+  const Stores stores_;
   char* const memory_;
   const size_t bytes_;
   const size_t piece_bytes_;

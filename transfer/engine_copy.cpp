@@ -220,7 +220,7 @@ bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
 bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
-  CopyJob job(PieceWork::kIn, const_cast<char*>(request.source), request.bytes, piece_bytes,
+  CopyJob job(PieceWork::kIn, Stores::kStreaming, const_cast<char*>(request.source), request.bytes, piece_bytes,
               kPiecesAhead * static_cast<uint32_t>(threads_));
   const bool one_dma = request.bytes <= policy::kOneDmaBytes;
   const bool busy = driver_.cuStreamQuery(request.stream) == CUDA_ERROR_NOT_READY;
@@ -231,8 +231,7 @@ bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
     return false;
   }
   Delivery delivery(driver_, fences_, ToOf(request), device_staging_, lease);
-  // A slot is read while the copy still goes on, and can be used again: a long copy goes through a few slots that stay
-  // in the processors' caches.
+  // A slot is read while the copy still goes on, and can be used again: a long copy goes through a few slots.
   const bool soon_read = request.bytes > 2 * Ring::kSlotBytes;
   SlotLease slots(ring_);
   char* slot = nullptr;

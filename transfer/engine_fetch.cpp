@@ -14,6 +14,8 @@ namespace slipstream::transfer {
 namespace {
 
 constexpr Decision kFetch = Decision::kCount;  // no reason not to
+// A shorter copy may be read out of the caches of those who wrote it.
+constexpr size_t kStreamedFrom = size_t{8} << 20;
 static_assert(kHugePageBytes == Ring::kSlotBytes);
 
 // From `memory` to the next huge page.
@@ -119,8 +121,11 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   const auto window = static_cast<uint32_t>(slots.size()) * pieces_a_slot;
   // Where pages are huge their making is what takes the time.
   const bool known = huge && IsWritableMemory(request.destination, request.bytes);
+  // A page that is made now is in its maker's cache already.
+  const bool streams = request.bytes >= kStreamedFrom && HasPages(request.destination, request.bytes);
+  const Stores stores = streams ? Stores::kStreaming : Stores::kCached;
   // No thread gets a piece that is not on its way yet: its place still has another one's bytes.
-  CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, request.destination, request.bytes, piece_bytes,
+  CopyJob job(known ? PieceWork::kFill : PieceWork::kOut, stores, request.destination, request.bytes, piece_bytes,
               std::min(ahead, window), huge ? FirstPiece(request.destination) : piece_bytes);
   const auto place_of = [&](uint32_t piece) {
     return slots[piece / pieces_a_slot % slots.size()] + piece % pieces_a_slot * piece_bytes;
@@ -169,7 +174,7 @@ Decision Engine::FetchStaged(const Request& request, bool idle) {
   AskForHugePages(request.destination, request.bytes);
   if (!failed && !idle && !arrived[0].Done()) {
     // The device is at something else: pages are made meanwhile.
-    CopyJob touch(PieceWork::kTouch, request.destination, request.bytes, kHugePageBytes, 1,
+    CopyJob touch(PieceWork::kTouch, Stores::kCached, request.destination, request.bytes, kHugePageBytes, 1,
                   FirstPiece(request.destination));
     workers_.Meanwhile(touch, [&] { failed = !Broken(Mutant::kS16) && arrived[0].Wait() != CUDA_SUCCESS; });
     failed = failed || touch.failed();

@@ -40,7 +40,7 @@ class Copy {
  public:
   Copy(size_t bytes, uint32_t ahead, uint32_t salt, size_t first_bytes = kPiece)
       : source_(Source(bytes, salt)),
-        job_(PieceWork::kIn, source_.data(), bytes, kPiece, ahead, first_bytes),
+        job_(PieceWork::kIn, Stores::kCached, source_.data(), bytes, kPiece, ahead, first_bytes),
         ahead_(ahead),
         places_(ahead * kPiece) {}
 
@@ -194,7 +194,7 @@ TEST_P(CopyWorkersTest, WhoFindsNothingToDoSleeps) {
   CopyWorkers& workers = Workers(GetParam());
   std::vector<char> source = Source(20 * kPiece, 4);
   std::vector<char> places(source.size());
-  CopyJob job(PieceWork::kIn, source.data(), source.size(), kPiece, 4);
+  CopyJob job(PieceWork::kIn, Stores::kCached, source.data(), source.size(), kPiece, 4);
   double spent = 0;
   const auto place = [&](uint32_t piece, bool) {
     if (piece == 10) {

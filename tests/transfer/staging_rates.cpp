@@ -3,15 +3,17 @@
 //
 //   staging_rates [Google Benchmark's options]
 //
-// stage  from pageable memory that was just written into a few slots that are used again and again, as a copy to the
-//        device is, by the engine's own threads
-// fill   from such slots into memory that was never touched and may have huge pages, as a copy to the host is
-// make   the pages of such memory alone
+// stage   from pageable memory that was just written into a few slots that are used again and again, as a copy to the
+//         device is, by the engine's own threads
+// refill  from such slots into memory that has its pages, as a copy to the host is
+// fill    the same into memory that was never touched and may have huge pages
+// make    the pages of such memory alone
 //
-// Each as NAME/MiB:S/threads:N/idle_ms:I, where S is 16, 64 and 256, N 1 and as many as the engine takes (half of the
-// processors, 8 at most), and I for how long all threads sleep before each copy, the workers besides the time in which
-// the caller writes the source. Counters: p50_ns of a copy, and bytes a ns by that. Threads are started, and one copy
-// is made, before any is timed. No CUDA. Exit status: 0, 1 where bytes were wrong.
+// Each as NAME/MiB:S/threads:N/idle_ms:I/streaming:A, where S is 16, 64 and 256, N 1 and as many as the engine takes
+// (half of the processors, 8 at most), I for how long all threads sleep before each copy, the workers besides the time
+// in which the caller writes the source, and A whether non-temporal stores write. Counters: p50_ns of a copy, and bytes
+// a ns by that. Threads are started, and one copy is made, before any is timed. No CUDA. Exit status: 0, 1 where bytes
+// were wrong.
 #include <benchmark/benchmark.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -40,6 +42,7 @@ using slipstream::transfer::kPiecesAhead;
 using slipstream::transfer::PieceBytesOf;
 using slipstream::transfer::PieceWork;
 using slipstream::transfer::Ring;
+using slipstream::transfer::Stores;
 
 constexpr int64_t kSizes[] = {16, 64, 256};  // MiB
 constexpr int64_t kIdleMs[] = {0, 10};
@@ -56,6 +59,7 @@ int MostThreads() { return std::min(std::max(1, ProcessorsOfProcess() / 2), kMos
 
 size_t BytesOf(const benchmark::State& state) { return static_cast<size_t>(state.range(0)) * kMiB; }
 int ThreadsOf(const benchmark::State& state) { return static_cast<int>(state.range(1)); }
+Stores StoresOf(const benchmark::State& state) { return state.range(3) != 0 ? Stores::kStreaming : Stores::kCached; }
 void Idle(const benchmark::State& state) { std::this_thread::sleep_for(std::chrono::milliseconds(state.range(2))); }
 
 // Fresh memory, of which no page is there.
@@ -91,10 +95,10 @@ CopyWorkers& WorkersFor(int threads) {
 }
 
 // A place for every piece that may be on its way, as the engine would have them, and pieces of a slot's bytes at most.
-void Copy(PieceWork work, char* memory, size_t bytes, int threads, const std::vector<char>& slots) {
+void Copy(PieceWork work, Stores stores, char* memory, size_t bytes, int threads, const std::vector<char>& slots) {
   const size_t piece = work == PieceWork::kIn ? PieceBytesOf(bytes) : slipstream::policy::FetchedPieceBytesOf(bytes);
   const auto ahead = kPiecesAhead * static_cast<uint32_t>(threads);
-  CopyJob job(work, memory, bytes, piece, ahead);
+  CopyJob job(work, stores, memory, bytes, piece, ahead);
   const size_t places = slots.size() / piece;
   const auto place = [&](uint32_t number, bool) { return const_cast<char*>(slots.data()) + number % places * piece; };
   WorkersFor(threads).Run(job, threads == 1, place, [](uint32_t, uint32_t) { return true; });
@@ -137,15 +141,32 @@ void Stage(benchmark::State& state) {
   std::vector<char> source(bytes);
   Times times(&state);
   char value = 0;
-  Copy(PieceWork::kIn, source.data(), bytes, threads, slots);
+  Copy(PieceWork::kIn, StoresOf(state), source.data(), bytes, threads, slots);
   while (state.KeepRunning()) {
     std::memset(source.data(), ++value, bytes);
     Idle(state);
     const uint64_t start = NowNs();
-    Copy(PieceWork::kIn, source.data(), bytes, threads, slots);
+    Copy(PieceWork::kIn, StoresOf(state), source.data(), bytes, threads, slots);
     times.Add(NowNs() - start);
   }
   Check(slots[0] == value, "stage");
+  times.Report(bytes);
+}
+
+void Refill(benchmark::State& state) {
+  const size_t bytes = BytesOf(state);
+  const int threads = ThreadsOf(state);
+  const std::vector<char> slots = SlotsFor(threads);
+  std::vector<char> memory(bytes);
+  Times times(&state);
+  while (state.KeepRunning()) {
+    memory[0] = memory[bytes - 1] = '\0';
+    Idle(state);
+    const uint64_t start = NowNs();
+    Copy(PieceWork::kFill, StoresOf(state), memory.data(), bytes, threads, slots);
+    times.Add(NowNs() - start);
+    Check(memory[0] == 'x' && memory[bytes - 1] == 'x', "refill");
+  }
   times.Report(bytes);
 }
 
@@ -159,7 +180,7 @@ void FillFresh(benchmark::State& state, PieceWork work) {
     Idle(state);
     const uint64_t start = NowNs();
     AskForHugePages(memory.data(), bytes);
-    Copy(work, memory.data(), bytes, threads, slots);
+    Copy(work, StoresOf(state), memory.data(), bytes, threads, slots);
     times.Add(NowNs() - start);
     const char expected = work == PieceWork::kFill ? 'x' : '\0';
     Check(memory.data()[0] == expected && memory.data()[bytes - 1] == expected, "fill");
@@ -170,22 +191,28 @@ void FillFresh(benchmark::State& state, PieceWork work) {
 void Fill(benchmark::State& state) { FillFresh(state, PieceWork::kFill); }
 void Make(benchmark::State& state) { FillFresh(state, PieceWork::kTouch); }
 
-void SizesAndThreads(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgNames({"MiB", "threads", "idle_ms"})
+void Every(benchmark::internal::Benchmark* benchmark, const std::vector<int64_t>& ways) {
+  benchmark->ArgNames({"MiB", "threads", "idle_ms", "streaming"})
       ->UseManualTime()
       ->Unit(benchmark::kMicrosecond)
       ->Iterations(kCopies);
   const int most = MostThreads();
   for (const int threads : most == 1 ? std::vector<int>{1} : std::vector<int>{1, most}) {
     for (const int64_t mib : kSizes) {
-      for (const int64_t idle_ms : kIdleMs) benchmark->Args({mib, threads, idle_ms});
+      for (const int64_t idle_ms : kIdleMs) {
+        for (const int64_t way : ways) benchmark->Args({mib, threads, idle_ms, way});
+      }
     }
   }
 }
 
-BENCHMARK(Stage)->Name("stage")->Apply(SizesAndThreads);
-BENCHMARK(Fill)->Name("fill")->Apply(SizesAndThreads);
-BENCHMARK(Make)->Name("make")->Apply(SizesAndThreads);
+void BothWays(benchmark::internal::Benchmark* benchmark) { Every(benchmark, {0, 1}); }
+void OneWay(benchmark::internal::Benchmark* benchmark) { Every(benchmark, {0}); }
+
+BENCHMARK(Stage)->Name("stage")->Apply(BothWays);
+BENCHMARK(Refill)->Name("refill")->Apply(BothWays);
+BENCHMARK(Fill)->Name("fill")->Apply(BothWays);
+BENCHMARK(Make)->Name("make")->Apply(OneWay);
 
 }  // namespace
 
