@@ -222,7 +222,7 @@ constexpr Option kOptions[] = {
     Number<&Policy::transfer, &Transfer::max_pinned>(
         "transfer", "max_pinned", OptionType::kSize,
         "The most pinned staging memory that the process gets for copies of more than 64 KiB, in steps "
-        "of 32 MiB and one at least; smaller copies have 4 MiB besides.",
+        "of 32 MiB and one at least; smaller copies need none.",
         8 * kKiB * kKiB, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,

@@ -21,7 +21,8 @@ namespace slipstream::policy {
 enum class Direction : std::uint8_t { kHostToDevice, kDeviceToHost };
 
 // -- how copies through staging memory are made
-// Up to here a copy goes through small staging memory; from the device to the host it is left alone.
+// Up to here the driver takes the bytes of pageable memory at once, and waits for nothing; from the device to the host
+// such a copy is left alone.
 inline constexpr std::size_t kSmallCopyBytes = std::size_t{64} << 10;
 // Larger copies are cut into 32 pieces or a few more, so that every thread has some and ends when the others do. A
 // piece must be worth taking, and a long copy is faster in longer pieces (measured on an H200's host: 256 MiB at 32

@@ -30,10 +30,6 @@ struct Engines {
     ledger.SettleForAll(what);
   }
 
-  void StreamDestroyed(cudaStream_t stream) const {
-    ledger.StreamDestroyed(stream);
-    if (transfer != nullptr) transfer->StreamDestroyed(stream);
-  }
   // The device is about to be reset, by its ordinal; below 0: the calling thread's.
   void DeviceReset(int device) const {
     if (ledger.DeviceReset(device) && transfer != nullptr) transfer->ForgetDevice();

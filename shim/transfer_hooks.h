@@ -437,7 +437,7 @@ struct DestroysStream : Row {
   template <typename Real>
   static cudaError_t Call(const Engines& engines, Real real, cudaStream_t stream) {
     Engines::OtherCall();
-    engines.StreamDestroyed(stream);
+    engines.ledger.StreamDestroyed(stream);
     return real(stream);
   }
 };

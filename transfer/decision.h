@@ -15,7 +15,7 @@ namespace slipstream::transfer {
 // policy/decision_text.h says what a row has.
 #define SLIPSTREAM_TRANSFER_DECISIONS(ROW)                                                                             \
   ROW(kH2dPromotedSmall, "h2d.promoted.small", kOutcome,                                                               \
-      "copies to the device of up to 64 KiB staged in pinned memory", "small")                                         \
+      "copies to the device of up to 64 KiB, which the driver takes at once", "small")                                 \
   ROW(kH2dPromotedLarge, "h2d.promoted.large", kOutcome, "larger copies to the device staged in pinned memory",        \
       "large")                                                                                                         \
   ROW(kH2dAhead, "h2d.ahead", kBeside, "of these, copies that went to the device while their stream was busy",         \

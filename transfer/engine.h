@@ -1,10 +1,10 @@
 // The transfer engine: what happens around the program's CUDA calls. Start reading here; docs/transfer.md says it for
 // users.
 //
-// A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream; the
-// synchronization that follows it immediately is skipped where the program cannot tell. What was skipped is a debt in
-// the ledger, which knows all that the program has in flight (cuda/ledger.h). Everything that cannot be proven goes the
-// program's own way: the real call.
+// A copy from pageable memory is read into pinned staging memory at once and enqueued on the caller's own stream, a
+// small one by the driver, which does the same; the synchronization that follows it immediately is skipped where the
+// program cannot tell. What was skipped is a debt in the ledger, which knows all that the program has in flight
+// (cuda/ledger.h). Everything that cannot be proven goes the program's own way: the real call.
 //
 // The rules have numbers (S01 to S23); each stands beside the code that keeps it, with its mutant (mutant.h).
 //
@@ -39,7 +39,6 @@
 #include "transfer/device_staging.h"
 #include "transfer/path_chooser.h"
 #include "transfer/ring.h"
-#include "transfer/small_staging.h"
 #include "transfer/thread_state.h"
 #include "transfer/verifier.h"
 
@@ -83,16 +82,12 @@ class Engine {
   // transfer.verify: compares what has come back. Before anything that waits.
   void LookAtVerified();
 
-  // -- streams, memory and the device
-  // Behind the ledger's StreamDestroyed.
-  void StreamDestroyed(cudaStream_t stream) {
-    if (Serving()) small_.Retire(cuda::Explicit(stream, false));
-  }
+  // -- memory and the device
   // Staging memory of the device goes back to the driver, if it is there. Waits for the copies that it holds; whether
   // there was any.
   bool GiveBackDeviceStaging(CUdevice device);
-  // The program could pin no more memory (S36): staging memory of the host is unpinned but for the little of small
-  // copies, and no more is pinned from then on. Waits for the copies that it holds. Whether there was any.
+  // The program could pin no more memory (S36): staging memory of the host is unpinned, and no more is pinned from then
+  // on. Waits for the copies that it holds. Whether there was any.
   bool GiveBackHostStaging();
   // After an allocation that the driver made: device staging goes back where it has left little. Waits for nothing.
   void AfterAllocation();
@@ -151,6 +146,8 @@ class Engine {
   }
 
   // -- growth (engine_growth.cpp)
+  // Has the thread that pins memory find out whether a copy may be promoted at all (S14). Whether that is known.
+  bool MayBegin();
   void WantStaging(size_t bytes);
   // Device memory that the copy has to itself; 0: there is none for it, and WhyNoLease says why.
   CUdeviceptr TakeDeviceStaging(const Request& request);
@@ -177,12 +174,13 @@ class Engine {
   cudaError_t OtherCopy(Request& request, bool per_thread);
   Decision WhyNotNow(Request& request, policy::TransferPlan* plan);
   Decision WhyNotThis(const Request& request, cuda::Destination* destination);
+  bool SourceMayChange(const Request& request);
   static void FaultHere(const Request& request);
   static Delivery::To ToOf(const Request& request) {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
   static void TakeFingerprint(const char* memory, size_t bytes);
-  bool PromoteSmall(const Request& request, cuda::FenceRef* fence);
+  bool PromoteSmall(const Request& request);
   bool PromoteLarge(const Request& request, cuda::FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);
 
@@ -229,7 +227,6 @@ class Engine {
   cuda::FencePool& fences_ = ledger_.fences();
   cuda::CaptureWatch& captures_ = ledger_.captures();
 
-  SmallStaging small_;
   Ring ring_;
   DeviceStaging device_staging_{driver_};
   Verifier verifier_{driver_, fences_, ring_};
@@ -243,6 +240,7 @@ class Engine {
   std::condition_variable grow_wanted_;
   std::atomic<size_t> wanted_bytes_{0};         // of the ring
   std::atomic<size_t> wanted_device_bytes_{0};  // of the longest copy that device staging memory is too little for
+  std::atomic<bool> begun_{false};              // copies may be promoted (S14)
   bool grower_started_ = false;                 // under grow_mutex_
   bool look_wanted_ = false;                    // under grow_mutex_
   std::atomic<bool> growth_failed_{false};

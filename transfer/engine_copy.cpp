@@ -68,8 +68,8 @@ bool Engine::LeavesPinned(const void* memory) {
          !ledger_.UsesSystemMemory() && !Broken(Mutant::kS01);
 }
 
-// Whether the copy was promoted; *fence is then behind it, if it could be had. The synchronization behind it may be
-// skipped if the thread's candidate is valid.
+// Whether the copy was promoted; *fence is then behind a large one, if it could be had. The synchronization behind it
+// may be skipped if the thread's candidate is valid.
 bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
@@ -88,16 +88,11 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   try {
     if (ledger_.Unbegun()) ledger_.BeginIfPossible();
     Decision why_not = WhyNotNow(request, &plan);
-    if (why_not == kPromote) {
-      const cuda::RelaxedCapture relaxed(driver_);
-      why_not = WhyNotThis(request, &where);
-    }
+    if (why_not == kPromote) why_not = WhyNotThis(request, &where);
     if (why_not == kPromote) {
       FaultHere(request);
-      const cuda::RelaxedCapture relaxed(driver_);
-      WantStaging(policy_.verify ? std::max(request.bytes, Ring::kSlotBytes) : request.bytes);
       const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
-      promoted = small ? PromoteSmall(request, fence) : PromoteLarge(request, fence);
+      promoted = small ? PromoteSmall(request) : PromoteLarge(request, fence);
       if (promoted && policy_.verify) ExpectToFind(request, sum);
     }
     if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);
@@ -106,7 +101,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
-  if (promoted && *fence) thread.candidate = {true, where.shareable_only, small, plan, request.key};
+  if (promoted && (small || *fence)) thread.candidate = {true, where.shareable_only, small, plan, request.key};
   return promoted;
 }
 
@@ -127,6 +122,10 @@ cudaError_t Engine::Copy(RealCopy* real, void* destination, const void* source, 
   if (SkipStreamSynchronize(nullptr, per_thread)) return cudaSuccess;
   LookAtVerified();
   ledger_.Settle(cuda::Before::kCopy);
+  if (!fence) {
+    const cuda::RelaxedCapture relaxed(driver_);
+    fence = fences_.Record(request.in.context, request.stream);
+  }
   // Where something went wrong, the program's own call has the error that it gets.
   return fence && fence.Wait() == CUDA_SUCCESS ? cudaSuccess : request.real(request);
 }
@@ -157,6 +156,7 @@ Decision Engine::WhyNotNow(Request& request, policy::TransferPlan* plan) {
   return plan->promote_by == policy::Decider::kRule ? Decision::kH2dDeclinedRule : Decision::kH2dDeclinedOff;
 }
 
+// Asks nothing that a capture of somebody else's forbids.
 Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destination) {
   const cuda::AddressRange source = cuda::AddressRange::Of(request.source, request.bytes);
   if (!Broken(Mutant::kS01)) {
@@ -176,9 +176,15 @@ Decision Engine::WhyNotThis(const Request& request, cuda::Destination* destinati
 
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
   const bool known = driver_.cuStreamIsCapturing(request.stream, &status) == CUDA_SUCCESS;
-  if ((!known || status != CU_STREAM_CAPTURE_STATUS_NONE) && !Broken(Mutant::kS05))
-    return Decision::kH2dDeclinedCapture;
-  return ledger_.MayBeWritten(source) ? Decision::kH2dDeclinedHostEffect : kPromote;
+  const bool capturing = !known || status != CU_STREAM_CAPTURE_STATUS_NONE;
+  return capturing && !Broken(Mutant::kS05) ? Decision::kH2dDeclinedCapture : kPromote;
+}
+
+// Whether the program's own call could find other bytes than there are now (S03, S04).
+bool Engine::SourceMayChange(const Request& request) {
+  if (!ledger_.MayBeWritten(cuda::AddressRange::Of(request.source, request.bytes))) return false;
+  Count(Decision::kH2dDeclinedHostEffect, request.bytes);
+  return true;
 }
 
 // Of a copy's source, all of which has just been read.
@@ -187,37 +193,33 @@ void Engine::TakeFingerprint(const char* memory, size_t bytes) {
   thread.fingerprint = thread.wants_fingerprints ? FingerprintOf(memory, bytes) : 0;
 }
 
-bool Engine::PromoteSmall(const Request& request, cuda::FenceRef* fence) {
-  const auto take = [&, thread = cuda::Ledger::ThreadId()] {
-    return small_.Take(request.in.context, request.key, thread, State().small_page, request.bytes);
-  };
-  SmallStaging::Place place = take();
-  while (place.memory == nullptr && small_.ready() && Broken(Mutant::kS08)) {
-    const cuda::FenceRef oldest = small_.AnyInFlight();
-    if (oldest) (void)oldest.Wait();
-    place = take();
+// The driver reads so little of a pageable source before it returns, and waits for nothing ("transfers from pageable
+// host memory to device memory", CUDA driver API, API synchronization behavior). So the copy is its own, made as the
+// program would have made it, and all that is gained is the wait behind it.
+bool Engine::PromoteSmall(const Request& request) {
+  // A blocking one would wait for its stream before it reads.
+  if (request.real.async == nullptr) {
+    const cuda::RelaxedCapture relaxed(driver_);
+    if (SourceMayChange(request)) return false;
   }
-  if (place.memory == nullptr) {
-    Count(small_.ready() ? Decision::kH2dDeclinedFull : WhyNoStaging(), request.bytes);
+  if (!MayBegin()) {
+    Count(WhyNoStaging(), request.bytes);
     return false;
   }
-  std::memcpy(place.memory, request.source, request.bytes);
-  Delivery delivery(driver_, fences_, ToOf(request), device_staging_, 0);
-  if (!delivery.Add(0, place.memory, request.bytes)) {
-    small_.Cancel(place);
+  const auto destination = reinterpret_cast<CUdeviceptr>(request.destination);
+  if (cuda::CopyHtoD(driver_, destination, request.source, request.bytes, request.stream) != CUDA_SUCCESS) {
     Count(Decision::kH2dDeclinedError, request.bytes);
     return false;
   }
-  *fence = delivery.End(true).delivered;
-  // Without a fence nobody can say when the copy has read its place: it is never used again, and the copy, enqueued as
-  // it is, gets no synchronization skipped.
-  if (*fence) small_.Commit(place, *fence);
   TakeFingerprint(request.source, request.bytes);
   Count(Decision::kH2dPromotedSmall, request.bytes);
   return true;
 }
 
 bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
+  const cuda::RelaxedCapture relaxed(driver_);
+  if (SourceMayChange(request)) return false;
+  WantStaging(request.bytes);
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   CopyJob job(PieceWork::kIn, Stores::kStreaming, const_cast<char*>(request.source), request.bytes, piece_bytes,
@@ -292,18 +294,19 @@ bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
 
 // The mutant of S16: a copy to pageable memory that returns before its bytes are there. Nothing in other builds.
 bool Engine::ReturnsEarlyByMutant(const Request& request) {
-  if (!Broken(Mutant::kS16) || !Serving() || !small_.ready() || request.bytes > kSmallCopyBytes) return false;
+  if (!Broken(Mutant::kS16) || !Serving() || request.bytes > kSmallCopyBytes) return false;
   if (request.destination == nullptr || cuda::KindOf(driver_, request.destination) != cuda::MemoryKind::kPageable)
     return false;
   if (cuda::KindOf(driver_, request.source) != cuda::MemoryKind::kDevice) return false;
   CUcontext const context = ledger_.context();
-  const SmallStaging::Place place =
-      small_.Take(context, request.key, cuda::Ledger::ThreadId(), State().small_page, request.bytes);
-  if (place.memory == nullptr) return false;
+  WantStaging(request.bytes);
+  SlotLease slots(ring_);
+  char* const slot = slots.Take();
+  if (slot == nullptr) return false;
   const auto source = reinterpret_cast<CUdeviceptr>(request.source);
-  (void)cuda::CopyDtoH(driver_, place.memory, source, request.bytes, request.stream);
-  small_.Commit(place, fences_.Record(context, request.stream));
-  std::memcpy(request.destination, place.memory, request.bytes);
+  (void)cuda::CopyDtoH(driver_, slot, source, request.bytes, request.stream);
+  slots.End(fences_.Record(context, request.stream));
+  std::memcpy(request.destination, slot, request.bytes);
   return true;
 }
 

@@ -34,17 +34,21 @@ class InDriver {
 
 }  // namespace
 
+bool Engine::MayBegin() {
+  if (!begun_.load(std::memory_order_acquire) && !growth_failed_.load(std::memory_order_relaxed)) AskForGrowth();
+  return begun_.load(std::memory_order_acquire);
+}
+
 // Called by a copy that staging memory of the present size does not serve well. Waits for nobody; where the policy says
 // that memory is made at once, the calling thread makes it.
 void Engine::WantStaging(size_t bytes) {
-  const bool small = bytes <= kSmallCopyBytes;
-  if (growth_failed_.load(std::memory_order_relaxed) || (small && small_.ready())) return;
+  if (growth_failed_.load(std::memory_order_relaxed)) return;
   const size_t by_policy =
       std::max(policy_.max_pinned / Ring::kSegmentBytes * Ring::kSegmentBytes, Ring::kSegmentBytes);
   const size_t most = std::min(by_policy, most_ring_.load(std::memory_order_relaxed));
   const size_t useful = RoundUp(kCopiesInFlight * std::min(bytes, kLongestInFlight), Ring::kSegmentBytes);
-  const size_t wanted = small ? 0 : std::min(useful, most);
-  if (!small && wanted <= ring_.capacity()) return;
+  const size_t wanted = std::min(useful, most);
+  if (wanted <= ring_.capacity()) return;
   size_t before = wanted_bytes_.load(std::memory_order_relaxed);
   while (before < wanted && !wanted_bytes_.compare_exchange_weak(before, wanted)) {
   }
@@ -104,14 +108,14 @@ bool Engine::AskToLook() {
 }
 
 bool Engine::StagingIsShort() const {
-  return !small_.ready() || ring_.capacity() < std::min(wanted_bytes_.load(), most_ring_.load()) ||
+  return ring_.capacity() < std::min(wanted_bytes_.load(), most_ring_.load()) ||
          SegmentFor(wanted_device_bytes_.load()) != 0;
 }
 
 // Whether so much more is little of what the machine and the container have left (S67).
 bool Engine::MayPin(size_t bytes) const {
   if (Broken(Mutant::kS67)) return true;
-  const size_t pinned = (small_.ready() ? SmallStaging::kBytes : 0) + ring_.capacity();
+  const size_t pinned = ring_.capacity();
   try {
     return pinned + bytes <= policy::MostPinned(policy::MemoryLeft(), pinned, ranks_here_);
   } catch (...) {
@@ -122,26 +126,24 @@ bool Engine::MayPin(size_t bytes) const {
 // Makes one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
-  const bool first = !small_.ready();
   // Copies of any length go through one segment of the ring, but none without device memory.
-  if (!first && ring_.capacity() != 0 && GrowDeviceStep()) return true;
-  if (!first && ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return false;
-  const size_t bytes = first ? SmallStaging::kBytes : Ring::kSegmentBytes;
-  if (!MayPin(bytes)) {
-    if (first) growth_failed_.store(true, std::memory_order_relaxed);
+  if (ring_.capacity() != 0 && GrowDeviceStep()) return true;
+  if (ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return false;
+  constexpr size_t kBytes = Ring::kSegmentBytes;
+  if (!MayPin(kBytes)) {
     most_ring_.store(ring_.capacity());
     policy::LogWarn(
         "transfer: no more memory is pinned for staging: little is left of the machine's or the container's");
-    return !first;
+    return true;
   }
   char* memory = nullptr;
   {
     const InDriver in_driver(growing_);
-    if (Alive()) memory = cuda::PinSegment(driver_, bytes, cuda::NumaNodeOf(driver_, ledger_.device()));
+    if (Alive()) memory = cuda::PinSegment(driver_, kBytes, cuda::NumaNodeOf(driver_, ledger_.device()));
   }
   // Meanwhile the program may have found that it could pin no more (S36).
   if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
-    (void)cuda::UnpinSegment(driver_, memory, bytes);
+    (void)cuda::UnpinSegment(driver_, memory, kBytes);
     return false;
   }
   if (memory == nullptr) {
@@ -149,12 +151,8 @@ bool Engine::GrowStep() {
     if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
     return false;
   }
-  if (first) {
-    small_.Provide(memory);
-  } else {
-    if (ring_.capacity() == 0) workers_.Start(threads_ - 1);
-    ring_.Add(memory);
-  }
+  if (ring_.capacity() == 0) workers_.Start(threads_ - 1);
+  ring_.Add(memory);
   return true;
 }
 
@@ -187,7 +185,7 @@ bool Engine::GiveBackDeviceStaging(CUdevice device) {
 }
 
 bool Engine::GiveBackHostStaging() {
-  if (!small_.ready() || !Alive() || Broken(Mutant::kS36host)) return false;
+  if (!begun_.load(std::memory_order_relaxed) || !Alive() || Broken(Mutant::kS36host)) return false;
   growth_failed_.store(true, std::memory_order_seq_cst);
   const cuda::InContext ours(driver_, ledger_.context());
   bool any = false;
@@ -224,11 +222,13 @@ void Engine::AddDeviceStaging(size_t* free, const size_t* total) {
 
 void Engine::Grow() {
   const bool is_now = policy_.start == policy::TransferStart::kNow;
-  if (!small_.ready() && (is_now ? confidential_ : ConfidentialComputing()) && !Broken(Mutant::kS14)) {
+  const bool first = !begun_.load(std::memory_order_relaxed);
+  if (first && (is_now ? confidential_ : ConfidentialComputing()) && !Broken(Mutant::kS14)) {
     growth_failed_.store(true, std::memory_order_relaxed);
     ledger_.TurnOff(cuda::Off::kNoPinning);  // S14: pinned memory is something else there
     return;
   }
+  begun_.store(true, std::memory_order_release);
   // A capture that somebody else has open in global mode would be broken by the driver calls of pinning (S05).
   CUstreamCaptureMode mode =
       Broken(Mutant::kS05Growth) ? CU_STREAM_CAPTURE_MODE_GLOBAL : CU_STREAM_CAPTURE_MODE_RELAXED;

@@ -13,6 +13,8 @@ namespace slipstream::transfer {
 // Where another thread uses the stream too, its work may have written the destination between the copy and the reading,
 // rightly: then there is nothing to compare.
 void Engine::ExpectToFind(const Request& request, uint64_t sum) {
+  const cuda::RelaxedCapture relaxed(driver_);
+  WantStaging(Ring::kSlotBytes);
   const bool may_change = ledger_.OthersUse(request.stream);
   if (may_change || !verifier_.Expect(ToOf(request), sum, sites_.Current())) {
     Count(Decision::kUnverified, request.bytes);

@@ -15,6 +15,7 @@ namespace slipstream::transfer {
 inline constexpr uint32_t kPiecesAhead = 3;  // for each thread: one that it copies, and what it takes next
 // How long a piece is, `slipstream policy explain` says too.
 using policy::PieceBytesOf;
+using policy::kSmallCopyBytes;
 static_assert(Ring::kSlotBytes % policy::kShortestPieceBytes == 0 &&
               Ring::kSlotBytes % policy::kLongestPieceBytes == 0);
 

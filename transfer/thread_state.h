@@ -14,14 +14,13 @@ namespace slipstream::transfer {
 struct Candidate {
   bool valid = false;
   bool destination_may_be_shared = false;
-  bool small = false;         // at most kSmallCopyBytes
+  bool small = false;         // at most kSmallCopyBytes: the driver's own copy
   policy::TransferPlan plan;  // what the policy makes of the copy
   cuda::StreamKey stream;
 };
 
 struct ThreadState {
   Candidate candidate;
-  uint32_t small_page = 0;  // of SmallStaging, that it used last
   bool wants_fingerprints = false;
   uint64_t fingerprint = 0;  // of the copy that was promoted last; 0: it has none
 };

@@ -123,7 +123,7 @@ TEST_F(PolicyExplainTest, ASmallCopyWhoseWaitMayBeSkipped) {
             "copy         4KiB (4096B) to device 0 from pageable memory\n"
             "rule         transfer.rule[2] (p.toml:11) is the first that matches\n"
             "promoted     yes: transfer.rule[2].promote = true (p.toml:14)\n"
-            "way          small staging memory, in one piece, by the calling thread\n"
+            "way          the driver's own, which takes the bytes at once\n"
             "wait         may be skipped: transfer.skip_synchronize = true (default)\n" +
                 std::string(kDeclinedConditions) + std::string(kKeptConditions));
 }

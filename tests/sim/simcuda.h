@@ -96,7 +96,8 @@ typedef void (*simBetween)(const char* function, void* data);
 void simBetweenCalls(simBetween between, void* data);
 
 // How often the exported function was entered from outside CUDA (calls of a libcudart into libcuda are not), all
-// libraries together; or in one: "libcudart.so.13", "libcudart.so.12", "libcudart_static.a", "libcuda.so.1".
+// libraries together; or in one: "libcudart.so.13", "libcudart.so.12", "libcudart_static.a", "libcuda.so.1". Null for
+// `function`: every one.
 uint64_t simCallCount(const char* function);
 uint64_t simCallCountIn(const char* library, const char* function);
 // Kernels submitted, seen or unseen, graph launches included.

@@ -40,7 +40,8 @@ class Copy {
  public:
   Copy(size_t bytes, uint32_t ahead, uint32_t salt, size_t first_bytes = kPiece)
       : source_(Source(bytes, salt)),
-        job_(PieceWork::kIn, Stores::kCached, source_.data(), bytes, kPiece, ahead, first_bytes),
+        job_(PieceWork::kIn, salt % 2 == 0 ? Stores::kCached : Stores::kStreaming, source_.data(), bytes, kPiece, ahead,
+             first_bytes),
         ahead_(ahead),
         places_(ahead * kPiece) {}
 
@@ -141,7 +142,8 @@ TEST_P(CopyWorkersTest, NobodyTouchesAJobWhoseCallerThrew) {
   for (int round = 0; round < 50; ++round) {
     auto source = std::make_unique<std::vector<char>>(Source(64 * kPiece, 1));
     auto places = std::make_unique<std::vector<char>>(64 * kPiece);
-    auto job = std::make_unique<CopyJob>(PieceWork::kIn, source->data(), source->size(), kPiece, 16);
+    auto job =
+        std::make_unique<CopyJob>(PieceWork::kIn, Stores::kStreaming, source->data(), source->size(), kPiece, 16);
     const auto place = [&](uint32_t piece, bool) {
       if (piece == 20) throw std::runtime_error("no more");
       return places->data() + piece * kPiece;

@@ -22,7 +22,6 @@
 #include "cuda/host_effects.h"
 #include "cuda/run_ahead.h"
 #include "transfer/ring.h"
-#include "transfer/small_staging.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -89,12 +88,10 @@ void Play(cuda::Driver* driver) {
 struct Parts {
   cuda::Driver driver;
   cuda::FencePool fences{driver};
-  SmallStaging small;
   Ring ring;
   cuda::HostEffects effects;
   cuda::RunAhead ahead;
   cuda::CaptureWatch captures;
-  std::vector<char> memory = std::vector<char>(SmallStaging::kBytes);
   std::vector<char> segment = std::vector<char>(Ring::kSegmentBytes);
 };
 
@@ -104,7 +101,6 @@ class SideBySideTest : public ::testing::Test {
     static auto* const all = new std::vector<std::unique_ptr<Parts>>;
     Parts& parts = *all->emplace_back(std::make_unique<Parts>());
     Play(&parts.driver);
-    parts.small.Provide(parts.memory.data());
     parts.ring.Add(parts.segment.data());
     return parts;
   }
@@ -136,28 +132,6 @@ class SideBySideTest : public ::testing::Test {
   CUcontext const context_ = reinterpret_cast<CUcontext>(0x2000);
   CUstream const stream_ = reinterpret_cast<CUstream>(0x3000);
 };
-
-// A page's last event stands for all that lies in it.
-TEST_F(SideBySideTest, S08_APageIsUsedAgainWhenAllOfItWasRead) {
-  std::atomic<int> sent{0};
-  Each([&](uint64_t thread) {
-    static thread_local uint32_t recent;
-    const size_t bytes = t_random() % 32 == 0 ? kSmallCopyBytes : kLeast * (1 + t_random() % 8);
-    const SmallStaging::Place place = parts_.small.Take(context_, {stream_, 0}, thread, recent, bytes);
-    if (place.memory == nullptr) return;
-    std::fill(place.memory, place.memory + bytes, static_cast<char>(thread));
-    if (t_random() % 16 == 0) {
-      parts_.small.Cancel(place);
-    } else {
-      const char* const page = parts_.memory.data() + place.page * SmallStaging::kPageBytes;
-      parts_.small.Commit(place, Send(page, place.memory + bytes, thread));
-      ++sent;
-    }
-    if (t_random() % 64 == 0) parts_.small.Retire(stream_);
-  });
-  EXPECT_EQ(g_wrong, 0);
-  EXPECT_GT(sent, kTurns);
-}
 
 // No slot is lost or had twice, whichever thread gives it back.
 TEST_F(SideBySideTest, SlotsGoFromThreadToThread) {

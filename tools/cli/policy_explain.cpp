@@ -268,7 +268,7 @@ std::string TextOf(const Loaded& loaded, const Explanation& what) {
   }
   out += Line("promoted", "yes: " + what.promote->Text());
   if (!copy.ToHost() && copy.bytes <= policy::kSmallCopyBytes) {
-    out += Line("way", "small staging memory, in one piece, by the calling thread");
+    out += Line("way", "the driver's own, which takes the bytes at once");
   } else {
     const auto piece = policy::FormatSize(static_cast<std::int64_t>(what.PieceBytes()));
     out += Line("way", "the ring of staging memory, in pieces of " + piece);
@@ -329,9 +329,7 @@ std::string JsonOf(const Loaded& loaded, const Explanation& what) {
   out["skip_synchronize"] = SourceJson(what.Promotes() && what.plan.skip_synchronize, what.skip);
   out["counted"] = what.counted != nullptr ? Json(what.counted) : Json(nullptr);
   out["staging"] = nullptr;
-  if (what.Promotes() && !copy.ToHost() && copy.bytes <= policy::kSmallCopyBytes) {
-    out["staging"] = {{"kind", "small"}, {"piece_bytes", copy.bytes}, {"threads", 1}};
-  } else if (what.Promotes()) {
+  if (what.Promotes() && (copy.ToHost() || copy.bytes > policy::kSmallCopyBytes)) {
     out["staging"] = {{"kind", "ring"},
                       {"piece_bytes", what.PieceBytes()},
                       {"threads", what.threads},

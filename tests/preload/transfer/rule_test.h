@@ -35,7 +35,7 @@ class Rule : public ::testing::Test {
   void SetUp() override;
   // Buffers and streams, without a copy: the engine has not started.
   void Prepare(int device = 0);
-  // A first copy, after which the engine has started and small staging memory is there.
+  // A first copy, after which the engine has started.
   void WarmUp();
 
   // Work that lies in front of what follows on the stream.

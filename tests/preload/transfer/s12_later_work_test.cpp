@@ -238,17 +238,19 @@ TEST_F(Contexts, S12contexts_DefaultStreamsOfTwoDevicesShareNoStagingMemory) {
   UseSecondDevice();
   OK(cudaSetDevice(0));
   Backlog(nullptr);
-  OK(CopyUp(device_, source_.data(), kSmall, nullptr));
+  OK(CopyUp(device_, source_.data(), kLarge, nullptr));
   OK(cudaSetDevice(1));
-  const std::vector<uint8_t> others = Pattern(kSmall, 77);
-  // More than small staging memory holds.
-  for (size_t bytes = 0; bytes < 2 * kHuge; bytes += kSmall) {
-    OK(CopyUp(far_, others.data(), kSmall, nullptr));
+  const std::vector<uint8_t> others = Pattern(kLarge, 77);
+  uint8_t* far = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&far), kLarge));
+  // More than a segment of staging memory holds.
+  for (size_t bytes = 0; bytes < 40 * kMiB; bytes += kLarge) {
+    OK(CopyUp(far, others.data(), kLarge, nullptr));
     OK(cudaStreamSynchronize(nullptr));
   }
   OK(cudaSetDevice(0));
   OK(cudaStreamSynchronize(nullptr));
-  EXPECT_TRUE(Holds(device_, source_, kSmall));
+  EXPECT_TRUE(Holds(device_, source_, kLarge));
 }
 
 // The second context is made when something is already deferred.

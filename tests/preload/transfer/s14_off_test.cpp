@@ -111,7 +111,7 @@ TEST_F(Off, S53_AForkedChildLeavesWhileMemoryIsBeingPinned) {
   StartWith("SLIPSTREAM_TRANSFER_START", "background");
   Prepare();
   simHoldCalls("cuMemHostRegister_v2");
-  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
   while (Engine() && simHeldCalls() == 0) {
     std::this_thread::yield();
   }
@@ -143,7 +143,7 @@ TEST_F(Off, S53_AProcessLeavesThoughPinningHangs) {
     StartWith("SLIPSTREAM_TRANSFER_START", "background");
     Prepare();
     simHoldCalls("cuMemHostRegister_v2");
-    (void)CopyUp(device_, source_.data(), kSmall, a_);
+    (void)CopyUp(device_, source_.data(), kLarge, a_);
     while (Engine() && simHeldCalls() == 0) {
       std::this_thread::yield();
     }
@@ -165,17 +165,19 @@ TEST_F(Off, S55_C17_NoCopyWaitsForMemoryThatIsBeingPinned) {
   Prepare();
   const Tally tally("transfer");
   simHoldCalls("cuMemHostRegister_v2");
-  OK(CopyUp(device_, source_.data(), kSmall, a_));
+  OK(CopyUp(device_, source_.data(), kLarge, a_));
   while (Engine() && simHeldCalls() == 0) {
     std::this_thread::yield();
   }
   for (const size_t bytes : {kSmall, kLarge, kHuge}) {
     OK(CopyUp(device_, source_.data(), bytes, a_));
     OK(cudaStreamSynchronize(a_));
+    OK(cudaDeviceSynchronize());
     EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
   }
   EXPECT_EQ(simHeldCalls(), Engine() ? 1 : 0);
-  NEVER_DECIDED(tally, "h2d.promoted");
+  DECIDED(tally, "h2d.promoted.small", 1);  // which needs none
+  NEVER_DECIDED(tally, "h2d.promoted.large");
   simReleaseCalls();
 }
 

@@ -38,7 +38,7 @@ TEST_F(Pinned, S36host_ItIsGivenBackForPinnedMemory) {
   OK(cudaHostAlloc(&memory, kWanted, cudaHostAllocDefault));
   OK(cudaGetLastError());
   DECIDED(tally, "unpinned", 1);
-  // None is pinned again; large copies go their own way, and small ones have what they had.
+  // None is pinned again; large copies go their own way, and small ones need none.
   OK(cudaFreeHost(memory));
   OK(CopyUp(device_, source_.data(), kLarge, a_));
   OK(CopyUp(other_, source_.data(), kSmall, a_));

@@ -61,7 +61,7 @@ TEST_P(Steady, S55_C17_NothingIsPinnedInTheMiddleOfTraining) {
   const uint64_t before = CallsThatPin();
   // "now" may have been before this test: at the driver's level the first call of the process starts the engine.
   if (Engine() && std::string_view(GetParam()) == "background") {
-    EXPECT_GE(before - at_first, 2U) << "memory for small copies, and for long ones";
+    EXPECT_GE(before - at_first, 1U) << "staging memory";
   }
   const Tally tally("transfer");
   constexpr int kSteps = 30;

@@ -52,8 +52,8 @@ TEST_F(Container, S67_WhereLittleIsLeftCopiesAreLeftAlone) {
     OK(cudaStreamSynchronize(a_));
     EXPECT_TRUE(HoldsOnly(device_, 0x11, bytes));
   }
-  NEVER_DECIDED(tally, "h2d.promoted");
-  DECIDED_AT_LEAST(tally, "h2d.declined.no_memory", 2);
+  NEVER_DECIDED(tally, "h2d.promoted.large");
+  DECIDED(tally, "h2d.declined.no_memory", 1);
 }
 
 }  // namespace

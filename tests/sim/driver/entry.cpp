@@ -393,7 +393,7 @@ SIM_EXPORT uint64_t simCallCountIn(const char* library, const char* function) {
   std::lock_guard<std::mutex> guard(ledger.mutex);
   uint64_t sum = 0;
   for (const auto& [name, counter] : ledger.counters) {
-    if (name.second == function && (library == nullptr || name.first == library)) {
+    if ((function == nullptr || name.second == function) && (library == nullptr || name.first == library)) {
       sum += counter->outside.load(std::memory_order_relaxed);
     }
   }
