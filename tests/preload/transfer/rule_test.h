@@ -19,7 +19,7 @@ using simtest::LaunchMove;
 
 inline constexpr size_t kMiB = size_t{1} << 20;
 
-inline constexpr size_t kSmall = 4096;             // staged in the slab
+inline constexpr size_t kSmall = 4096;             // the driver takes it at once
 inline constexpr size_t kLarge = size_t{1} << 20;  // staged in the ring, and read at the call by CUDA too
 inline constexpr size_t kHuge = size_t{4} << 20;   // CUDA reads what lies behind the first 2 MiB in stream order
 inline constexpr size_t kReadAtCall = size_t{2} << 20;
