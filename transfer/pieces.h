@@ -14,8 +14,8 @@ namespace slipstream::transfer {
 
 inline constexpr uint32_t kPiecesAhead = 3;  // for each thread: one that it copies, and what it takes next
 // How long a piece is, `slipstream policy explain` says too.
-using policy::PieceBytesOf;
 using policy::kSmallCopyBytes;
+using policy::PieceBytesOf;
 static_assert(Ring::kSlotBytes % policy::kShortestPieceBytes == 0 &&
               Ring::kSlotBytes % policy::kLongestPieceBytes == 0);
 
