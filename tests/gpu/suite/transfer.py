@@ -29,8 +29,8 @@ QUEUE_SECONDS = 0.064
 TURNS = 4
 # Of the turn that does not count, where a copy is one of those that may go either way.
 LEARNING = 8
-# What the host alone does of a copy: names in staging_rates.
-HOST_WORK = {"complete": "stage", "fetch": "fill"}
+# What the host alone does of a copy: names in staging_rates, and whether by non-temporal stores.
+HOST_WORK = {"complete": ("stage", 1), "fetch": ("fill", 0)}
 
 
 def size_name(size):
@@ -79,7 +79,8 @@ def host_alone(suite, what, size):
     program = suite.build / "bench" / "staging_rates"
     if not program.exists():
         return None
-    wanted = f"{HOST_WORK[what]}/MiB:{size // MIB}/"
+    work, streaming = HOST_WORK[what]
+    wanted = f"{work}/MiB:{size // MIB}/.*/streaming:{streaming}/"
     argv = [program, "--benchmark_format=json", f"--benchmark_filter={wanted}"]
     result = suite.command("transfer.host", argv, timeout=60)
     result.expect_success("staging_rates")
