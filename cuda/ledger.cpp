@@ -69,9 +69,10 @@ void Ledger::TurnOff(Off why) {
   phase_.store(Phase::kOff, std::memory_order_seq_cst);
 }
 
-Off Ledger::WhyNotDevice(CUdevice device) const {
+Off Ledger::WhyNotDevice(CUdevice device) {
   const bool ats = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
   const bool hmm = HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  if (hmm) device_reads_pageable_.store(true, std::memory_order_release);
   const bool reached = ats || (hmm && options_.hmm_is_system_memory);
   if (reached && !Broken(Mutant::kS02)) return Off::kSystemMemory;
   return HasAttribute(driver_, device, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ? Off::kNot : Off::kNoPinning;

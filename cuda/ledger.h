@@ -298,6 +298,9 @@ class Ledger {
   void AdvisesMemory(const void* address);
   // Whether it has done so with memory of the system.
   bool UsesSystemMemory() const { return system_memory_.load(std::memory_order_acquire); }
+  // Whether a device of those that are served could read pageable memory by itself (HMM). When the driver reads it for
+  // an asynchronous copy is not said then.
+  bool DeviceReadsPageable() const { return device_reads_pageable_.load(std::memory_order_acquire); }
   // The program uses managed memory, or memory of the host through a device address (S11).
   void UsesMappedMemory() { mapped_.store(true, std::memory_order_release); }
   // The program's kernels print, and what they print is written out by synchronizations (S79).
@@ -414,7 +417,7 @@ class Ledger {
     return (now == Phase::kBeginning || now == Phase::kServing) && watch_.Records() && Alive();
   }
   bool CanFollow(CUcontext context, Off* why_not);
-  Off WhyNotDevice(CUdevice device) const;
+  Off WhyNotDevice(CUdevice device);
   void AddEffectsOfOtherContexts(CUcontext known);
   // To be held while effects are asked for; 0: they cannot be told now.
   uint64_t AskForEffects();
@@ -466,6 +469,7 @@ class Ledger {
   std::atomic<bool> shared_{false};
   std::atomic<bool> shared_work_{false};
   std::atomic<bool> system_memory_{false};
+  std::atomic<bool> device_reads_pageable_{false};
   Transports transports_;
   std::atomic<uint64_t> transports_looked_ns_{0};
   std::atomic<bool> transport_told_{false};

@@ -180,8 +180,8 @@ class Engine {
     return {request.in.context, reinterpret_cast<CUdeviceptr>(request.destination), request.bytes, request.stream};
   }
   static void TakeFingerprint(const char* memory, size_t bytes);
-  bool PromoteSmall(const Request& request);
-  bool PromoteLarge(const Request& request, cuda::FenceRef* fence);
+  bool LeaveToDriver(const Request& request);
+  bool Stage(const Request& request, cuda::FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);
 
   // -- copies to the host (engine_fetch.cpp)

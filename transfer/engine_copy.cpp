@@ -68,8 +68,8 @@ bool Engine::LeavesPinned(const void* memory) {
          !ledger_.UsesSystemMemory() && !Broken(Mutant::kS01);
 }
 
-// Whether the copy was promoted; *fence is then behind a large one, if it could be had. The synchronization behind it
-// may be skipped if the thread's candidate is valid.
+// Whether the copy was promoted; *fence is then behind one that was staged, if it could be had. The synchronization
+// behind it may be skipped if the thread's candidate is valid.
 bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   const bool possible = considers_to_device_ &&
                         (request.kind == cudaMemcpyHostToDevice || request.kind == cudaMemcpyDefault) &&
@@ -83,6 +83,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
   cuda::Destination where;
   policy::TransferPlan plan;
   bool promoted = false;
+  bool left = false;
   const bool small = request.bytes <= kSmallCopyBytes;
   LookAtVerified();
   try {
@@ -92,7 +93,8 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     if (why_not == kPromote) {
       FaultHere(request);
       const uint64_t sum = policy_.verify ? Verifier::SumOf(request.source, request.bytes) : 0;
-      promoted = small ? PromoteSmall(request) : PromoteLarge(request, fence);
+      left = small && !ledger_.DeviceReadsPageable();
+      promoted = left ? LeaveToDriver(request) : Stage(request, fence);
       if (promoted && policy_.verify) ExpectToFind(request, sum);
     }
     if (why_not != kPromote && request.kind == cudaMemcpyHostToDevice) Count(why_not, request.bytes);
@@ -101,7 +103,7 @@ bool Engine::CopyPromoted(Request& request, cuda::FenceRef* fence) {
     TurnOff(Decision::kH2dDeclinedError);
     return false;
   }
-  if (promoted && (small || *fence)) thread.candidate = {true, where.shareable_only, small, plan, request.key};
+  if (promoted && (left || *fence)) thread.candidate = {true, where.shareable_only, small, plan, request.key};
   return promoted;
 }
 
@@ -196,7 +198,7 @@ void Engine::TakeFingerprint(const char* memory, size_t bytes) {
 // The driver reads so little of a pageable source before it returns, and waits for nothing ("transfers from pageable
 // host memory to device memory", CUDA driver API, API synchronization behavior). So the copy is its own, made as the
 // program would have made it, and all that is gained is the wait behind it.
-bool Engine::PromoteSmall(const Request& request) {
+bool Engine::LeaveToDriver(const Request& request) {
   // A blocking one would wait for its stream before it reads.
   if (request.real.async == nullptr) {
     const cuda::RelaxedCapture relaxed(driver_);
@@ -216,7 +218,7 @@ bool Engine::PromoteSmall(const Request& request) {
   return true;
 }
 
-bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
+bool Engine::Stage(const Request& request, cuda::FenceRef* fence) {
   const cuda::RelaxedCapture relaxed(driver_);
   if (SourceMayChange(request)) return false;
   WantStaging(request.bytes);
@@ -288,7 +290,7 @@ bool Engine::PromoteLarge(const Request& request, cuda::FenceRef* fence) {
   }
   if (busy && lease != 0) Count(Decision::kH2dAhead, request.bytes);
   TakeFingerprint(request.source, request.bytes);
-  Count(Decision::kH2dPromotedLarge, request.bytes);
+  Count(request.bytes <= kSmallCopyBytes ? Decision::kH2dPromotedSmall : Decision::kH2dPromotedLarge, request.bytes);
   return true;
 }
 

@@ -50,6 +50,32 @@ TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramAdvises) {
   EXPECT_TRUE(HoldsOnly(device_, 0x11, kSmall));
 }
 
+// The driver may then read even a small source when the stream gets there.
+TEST_F(SystemMemory, S02_WithHmmASmallSourceIsFreeAtReturn) {
+  Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
+  WarmUp();
+  OK(CopyUp(device_, source_.data(), kLarge, a_));  // staging memory is there
+  OK(cudaDeviceSynchronize());
+  const Tally tally("transfer");
+  const std::vector<uint8_t> pattern = Pattern(kSmall, 3);
+  for (const bool blocking : {false, true}) {
+    std::copy(pattern.begin(), pattern.end(), source_.begin());
+    cudaStream_t const stream = blocking ? nullptr : a_;
+    Backlog(stream);
+    if (blocking) {
+      OK(cudaMemcpy(device_, source_.data(), kSmall, cudaMemcpyHostToDevice));
+    } else {
+      OK(CopyUp(device_, source_.data(), kSmall, stream));
+      OK(cudaStreamSynchronize(stream));
+    }
+    std::fill(source_.begin(), source_.end(), uint8_t{0});
+    OK(cudaDeviceSynchronize());
+    EXPECT_TRUE(Holds(device_, pattern)) << blocking;
+  }
+  DECIDED(tally, "h2d.promoted.small", 2);
+  DECIDED(tally, "sync.skipped", 2);
+}
+
 TEST_F(SystemMemory, S02_HmmIsPrivateUntilTheProgramPrefetches) {
   Start(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS);
   WarmUp();

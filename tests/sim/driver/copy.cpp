@@ -207,7 +207,10 @@ CUresult Copy(World& world, Lock& lock, const StreamPtr& stream, const CopyReque
   const bool src_host = src <= Place::kPinned;
   const bool dst_host = dst <= Place::kPinned;
   std::shared_ptr<std::vector<std::byte>> staged;
-  if (src == Place::kPageable && !dst_host && !stream->capture) {
+  // Nothing says when an asynchronous copy reads pageable memory that the device reaches by itself: it "might be
+  // synchronous" (not measured). The latest moment forgives least.
+  const bool reads_late = !blocking && DeviceReadsPageable(world);
+  if (src == Place::kPageable && !dst_host && !stream->capture && !reads_late) {
     if (blocking) {
       // "A stream sync is performed before the copy is initiated."
       std::vector<OpPtr> before;
