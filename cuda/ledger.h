@@ -193,6 +193,8 @@ class Ledger {
   // The same, anywhere and on any stream.
   void HostEffectAnywhere();
 
+  // They are about to be asked for: what was not recorded lies behind one fence from here on.
+  void WatchEffects() { (void)AskForEffects(); }
   // Whether unfinished work may write the range, or that cannot be told (S03, S04).
   bool MayBeWritten(const AddressRange& range);
   // Whether all unfinished effects are of `stream`, whose fences are added; false too where that cannot be told (S10).

@@ -199,6 +199,7 @@ void Engine::TakeFingerprint(const char* memory, size_t bytes) {
 // host memory to device memory", CUDA driver API, API synchronization behavior). So the copy is its own, made as the
 // program would have made it, and all that is gained is the wait behind it.
 bool Engine::LeaveToDriver(const Request& request) {
+  ledger_.WatchEffects();  // whose first fence is better in front of the copy than behind it
   // A blocking one would wait for its stream before it reads.
   if (request.real.async == nullptr) {
     const cuda::RelaxedCapture relaxed(driver_);

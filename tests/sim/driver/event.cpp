@@ -185,6 +185,8 @@ SIM_DRIVER(cuCtxRecordEvent, 12050, cuCtxRecordEvent, (CUcontext hCtx, CUevent h
   event->capture = nullptr;
   AttachShared(event, &work);
   event->recorded = SubmitAfter(world, context, nullptr, std::move(work), everything, false);
+  std::erase_if(context->records, [](const OpPtr& op) { return op->done(); });
+  context->records.push_back(event->recorded);
   NoteSharedRecord(event);
   return CUDA_SUCCESS;
 }

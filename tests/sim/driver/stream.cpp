@@ -186,7 +186,9 @@ SIM_DRIVER(cuCtxSynchronize, 2000, cuCtxSynchronize, (void), ()) {
   const uint64_t start_ns = ObservedNowNs();
   SIM_USE_CONTEXT()
   SIM_TRY(CheckContextNotCapturing(world, context))
-  RunUntilDone(world, lock, PendingOf(world, context));
+  std::vector<OpPtr> everything = PendingOf(world, context);
+  everything.insert(everything.end(), context->records.begin(), context->records.end());
+  RunUntilDone(world, lock, everything);
   WriteOutPrinted(world);
   ReportWaited(SIM_WAIT_CONTEXT, start_ns, context, nullptr, nullptr);
   return context->sticky;

@@ -192,6 +192,7 @@ struct Context {
   StreamPtr legacy;
   std::vector<StreamPtr> streams;  // all, the legacy and per-thread ones too, and destroyed ones with work left
   OpPtr barrier;                   // all later work waits for it (cuCtxWaitEvent)
+  std::vector<OpPtr> records;      // of events behind everything, which are in no stream
   std::set<Context*> peers;        // contexts whose memory this one may touch
   std::map<int, size_t> limits;
 };
