@@ -1,7 +1,6 @@
 // Where large copies wait for their DMA: slots of pinned memory, leased to a copy and used again when its fence passed.
 //
-// Slots that were used last are used first: they may still be in the processors' caches, where both the copy into them
-// and the DMA out of them are faster.
+// Slots that were used last are used first: they may still be in the processors' caches.
 // What a thread has used stays with it, behind a lock of its own, so threads that copy meet in none and ask about their
 // own fences; a thread that has nothing left takes what others have.
 //

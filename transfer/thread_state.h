@@ -14,7 +14,7 @@ namespace slipstream::transfer {
 struct Candidate {
   bool valid = false;
   bool destination_may_be_shared = false;
-  bool small = false;         // at most kSmallCopyBytes: the driver's own copy
+  bool small = false;         // at most kSmallCopyBytes
   policy::TransferPlan plan;  // what the policy makes of the copy
   cuda::StreamKey stream;
 };
