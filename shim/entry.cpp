@@ -54,6 +54,7 @@ void LeaveCall() {
     return;
   }
   if (t_call.cancel_state >= 0) pthread_setcancelstate(t_call.cancel_state, nullptr);
+  UncountInside();
   t_call = {};
   cuda::OwnWork::Forget();
   cuda::MayFault::Forget();

@@ -240,6 +240,7 @@ class CancelStateOfCaller {
   ~CancelStateOfCaller() {
     if (!unwinds_) return;
     t_call.cancel_state = -1;
+    UncountInside();
     pthread_setcancelstate(state_, nullptr);
   }
   CancelStateOfCaller(const CancelStateOfCaller&) = delete;
@@ -259,9 +260,15 @@ template <tracer::HookId kId, typename Call>
     const bool inside = t_call.frame != nullptr && IsInsideAnother(frame);
     int before = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
-    if (!inside) t_call.cancel_state = static_cast<int16_t>(before);
+    if (!inside) {
+      t_call.cancel_state = static_cast<int8_t>(before);
+      CountInside();
+    }
     const auto result = call(before, frame);
-    if (!inside) t_call.cancel_state = -1;
+    if (!inside) {
+      UncountInside();
+      t_call.cancel_state = -1;
+    }
     pthread_setcancelstate(before, nullptr);
     // Not inside another call: that one's frames have something to destroy.
     if (kIsPointOfCancellation<kId> && before == PTHREAD_CANCEL_ENABLE && !inside) pthread_testcancel();

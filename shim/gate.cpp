@@ -15,11 +15,18 @@ void EmptyGate() {
   gate.driver_level.store(DriverLevel::kUnknown, std::memory_order_relaxed);
   gate.watched_straight.store(false, std::memory_order_relaxed);
   gate.driver_straight.store(false, std::memory_order_relaxed);
+  for (CallsInside& inside : g_gate_page.inside) inside.count.store(0, std::memory_order_relaxed);
 }
 
 }  // namespace
 
 constinit GatePage g_gate_page{};
+
+int OtherCallsInside() {
+  int count = t_call.counted ? -1 : 0;
+  for (const CallsInside& inside : g_gate_page.inside) count += inside.count.load(std::memory_order_acquire);
+  return count;
+}
 
 void EmptyGateInForkedChildren() {
   const bool whole_page = sysconf(_SC_PAGESIZE) == static_cast<long>(kGatePageBytes);

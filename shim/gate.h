@@ -8,7 +8,10 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+
+#include "cuda/sharded.h"
 
 namespace slipstream::shim {
 
@@ -42,12 +45,20 @@ struct Gate {
   std::atomic<bool> driver_straight;
 };
 
+// How many threads are inside calls around which an engine may stand, by shards of the threads: exit() waits for them
+// to be through (S75).
+struct alignas(64) CallsInside {
+  std::atomic<int32_t> count;
+};
+
 inline constexpr unsigned kGatePageBytes = 4096;
+inline constexpr size_t kInsideShards = 16;
 
 struct alignas(kGatePageBytes) GatePage {
   Gate gate;
-  char padding[kGatePageBytes - sizeof(Gate)];
+  CallsInside inside[kInsideShards];
 };
+static_assert(sizeof(GatePage) == kGatePageBytes);
 
 [[gnu::visibility("hidden")]] extern GatePage g_gate_page;  // hidden: reached without the GOT
 
@@ -55,7 +66,8 @@ struct alignas(kGatePageBytes) GatePage {
 struct CallHere {
   const void* frame = nullptr;  // null: none
   uint32_t returns_to = 0;      // the lower half of the address that is in that frame
-  int16_t cancel_state = -1;    // the caller's, where the call has changed it
+  int8_t cancel_state = -1;     // the caller's, where the call has changed it
+  bool counted = false;         // among the calls inside
   uint16_t passed_on = 0;       // calls inside of it
 };
 [[gnu::visibility("hidden")]] extern constinit thread_local CallHere t_call;
@@ -63,6 +75,21 @@ struct CallHere {
 void LeaveCall();
 
 inline Gate& TheGate() { return g_gate_page.gate; }
+
+// Of the thread's outermost call, before its route is looked up: the thread finds either that the engines are off, or
+// that it is waited for.
+inline CallsInside& InsideOfThread() { return g_gate_page.inside[cuda::ThreadNumber() % kInsideShards]; }
+inline void CountInside() {
+  InsideOfThread().count.fetch_add(1, std::memory_order_seq_cst);
+  t_call.counted = true;
+}
+inline void UncountInside() {
+  if (!t_call.counted) return;
+  t_call.counted = false;
+  InsideOfThread().count.fetch_sub(1, std::memory_order_release);
+}
+// Other threads' calls. Of one that a thread has left by siglongjmp it says so until that thread's next one.
+int OtherCallsInside();
 
 // Asks the kernel, or failing that the C library, to empty the page in forked children. Once a process.
 void EmptyGateInForkedChildren();

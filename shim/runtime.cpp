@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "allocator/allocator.h"
@@ -221,13 +223,25 @@ bool WantsDeviceUse(CUdevice device) {
   return tracer != nullptr && tracer->WantsDeviceUse(device);
 }
 
+// What a thread was at with the help of the engines is over, or in CUDA's hands, before CUDA takes itself apart: a call
+// that comes later crashes there (S75). Of engines that takes milliseconds; a thread that is longer inside waits for
+// CUDA, and would be there without them.
+void WaitForCallsInside() {
+  constexpr std::chrono::milliseconds kLongest{100};
+  const auto end = std::chrono::steady_clock::now() + kLongest;
+  while (OtherCallsInside() > 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
 // The process is exiting (S53).
 void StopEngines() {
   // A forked child has none of the threads that would be waited for, and its engines serve nobody.
   if (getpid() != g_built_by.load(std::memory_order_relaxed)) return;
   static constinit std::atomic<bool> stopped{false};
   if (stopped.exchange(true, std::memory_order_acq_rel)) return;
-  TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_relaxed);
+  TheGate().recording.fetch_and(~kRouteEngines, std::memory_order_seq_cst);
+  WaitForCallsInside();
   if (allocator::Segments* const pool = g_allocator.load(std::memory_order_acquire)) pool->Stop();
   if (cuda::Ledger* const ledger = g_ledger.load(std::memory_order_acquire)) ledger->Stop();
   if (transfer::Engine* const engine = g_transfer.load(std::memory_order_acquire)) engine->Stop();

@@ -38,7 +38,7 @@ enum class PieceWork : uint8_t {
 // How the bytes are written.
 enum class Stores : uint8_t {
   kCached,     // whoever wrote them soon reads them
-  kStreaming,  // past the caches (streaming_copy.h)
+  kStreaming,  // past the caches (streaming_copy.h), where the processor can
 };
 
 // One copy: pieces of piece_bytes, one behind the other, of which the first one may be shorter so that the others begin
@@ -53,7 +53,7 @@ class CopyJob {
   CopyJob(PieceWork work, Stores stores, char* memory, size_t bytes, size_t piece_bytes, uint32_t ahead,
           size_t first_bytes)
       : work_(work),
-        stores_(stores),
+        stores_(stores == Stores::kStreaming && CanStream() ? stores : Stores::kCached),
         memory_(memory),
         bytes_(bytes),
         piece_bytes_(piece_bytes),

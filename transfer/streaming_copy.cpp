@@ -1,6 +1,6 @@
 #include "transfer/streaming_copy.h"
 
-#include <emmintrin.h>
+#include <immintrin.h>
 
 #include <cstdint>
 #include <cstring>
@@ -9,12 +9,22 @@ namespace slipstream::transfer {
 namespace {
 
 constexpr size_t kLine = 64;  // a store buffer takes a line, and writes it at once when it is full
-constexpr size_t kWord = sizeof(__m128i);
+constexpr size_t kWord = sizeof(__m256i);
 
-__m128i Load(const char* from) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)); }
-void Stream(char* to, __m128i word) { _mm_stream_si128(reinterpret_cast<__m128i*>(to), word); }
+// Whole lines to the beginning of one. In words of 32 bytes: by those of 16, which every x86-64 has, 256 MiB took a
+// quarter longer than by memcpy.
+[[gnu::target("avx")]] void StreamLines(char* to, const char* from, size_t bytes) {
+  for (size_t at = 0; at < bytes; at += kLine) {
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + kWord));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), low);
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + kWord), high);
+  }
+}
 
 }  // namespace
+
+bool CanStream() { return __builtin_cpu_supports("avx") != 0; }
 
 void CopyStreaming(char* to, const char* from, size_t bytes) {
   const size_t head = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
@@ -22,14 +32,10 @@ void CopyStreaming(char* to, const char* from, size_t bytes) {
     std::memcpy(to, from, bytes);
     return;
   }
+  const size_t lines = (bytes - head) / kLine * kLine;
   std::memcpy(to, from, head);
-  size_t at = head;
-  for (; at + kLine <= bytes; at += kLine) {
-    const __m128i words[] = {Load(from + at), Load(from + at + kWord), Load(from + at + 2 * kWord),
-                             Load(from + at + 3 * kWord)};
-    for (size_t i = 0; i < kLine / kWord; ++i) Stream(to + at + i * kWord, words[i]);
-  }
-  std::memcpy(to + at, from + at, bytes - at);
+  StreamLines(to + head, from + head, lines);
+  std::memcpy(to + head + lines, from + head + lines, bytes - head - lines);
   _mm_sfence();
 }
 

@@ -5,12 +5,15 @@
 //
 // Threading: any thread. When it returns every store is ordered before whatever the thread stores next: a flag that
 // tells another thread, which then enqueues a DMA, is enough.
-// Hazard: as memcpy: the ranges do not overlap, a bad address faults here.
+// Hazard: as memcpy: the ranges do not overlap, a bad address faults here. For processors with AVX alone (CanStream).
 #pragma once
 
 #include <cstddef>
 
 namespace slipstream::transfer {
+
+// Whether this processor has what it takes.
+bool CanStream();
 
 void CopyStreaming(char* to, const char* from, size_t bytes);
 

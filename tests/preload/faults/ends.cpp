@@ -4,6 +4,8 @@
 //   ends WAY            exit, return, exec, _exit, quick_exit, abort, terminate, thread_throws, pthread_exit,
 //                       kill NUMBER, handled NUMBER
 //   ends held FUNCTION  exit, while a thread stands inside that function of the driver (if it ever calls it)
+//   ends late FUNCTION  the same, with a thread that makes one blocking copy, and leaves that function soon after
+//                       exit has begun
 //   ends signals        what is done about each signal, before and after the first use of CUDA
 //   ends stack BYTES    all of its use of CUDA is on a thread with such a stack
 //   ends waits          says "ready" when it has used CUDA, and goes on until it is killed
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -92,6 +95,31 @@ int Held(const char* function) {
   std::exit(3);
 }
 
+int Late(const char* function) {
+  std::vector<uint8_t> host(kBytes, 1);
+  Round(nullptr, &host);
+  static void* device = nullptr;
+  if (cudaMalloc(&device, kBytes) != cudaSuccess) return 1;
+  static std::atomic<bool> done{false};
+  simHoldCalls(function);
+  std::thread([&host] {
+    cudaMemcpy(device, host.data(), kBytes, cudaMemcpyHostToDevice);
+    done.store(true);
+    while (true) pause();
+  }).detach();
+  while (simHeldCalls() == 0 && !done.load()) {
+  }
+  // The function takes so long, and its caller goes on while the process ends.
+  std::atexit([] {
+    std::thread([] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      simReleaseCalls();
+    }).detach();
+  });
+  std::printf("leaving\n");
+  std::exit(3);
+}
+
 // The first use and all others: where the first is elsewhere, another thread has set slipstream up.
 int OnSmallStack(size_t bytes) {
   pthread_attr_t attributes;
@@ -139,6 +167,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape): one of 
   const std::string way = argc > 1 ? argv[1] : "";
   const int number = argc > 2 ? std::atoi(argv[2]) : 0;
   if (way == "held") return Held(argv[2]);
+  if (way == "late") return Late(argv[2]);
   if (way == "signals") return Signals();
   if (way == "stack") return OnSmallStack(static_cast<size_t>(number));
   if (way == "waits") {

@@ -74,6 +74,19 @@ TEST(EndsTest, S75_NoThreadOfOursCallsADriverThatEnds) {
     EndsAsBare({"pthread_exit"}, 9, more);
   }
 }
+// libcudart takes itself apart when the process ends, and a call that begins meanwhile crashes. One that the program
+// had made before is in CUDA by then, as it is without slipstream: it does not stay in slipstream's own code until it
+// is too late.
+TEST(EndsTest, S75_ACallThatWasMadeBeforeTheEndIsInTheRuntimeByThen) {
+  NEEDS_NO_THREAD_SANITIZER();
+  for (const char* const function : {"cuCtxGetCurrent", "cuPointerGetAttributes", "cuStreamQuery"}) {
+    for (Variables more : {Variables{}, Variables{{"SLIPSTREAM_INTERCEPT_LEVEL", "driver"}}}) {
+      SCOPED_TRACE(function);
+      more["SIMCUDA_RUNTIME_EXIT"] = "300";
+      EndsAsBare({"late", function}, 3, more);
+    }
+  }
+}
 TEST(EndsTest, S58_ExecWhileThreadsCopy) {
   NEEDS_NO_THREAD_SANITIZER();
 #if defined(__SANITIZE_ADDRESS__)

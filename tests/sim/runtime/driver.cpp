@@ -3,8 +3,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/sim/runtime/entry.h"
@@ -71,6 +75,29 @@ const Loaded& TheLoaded() {
 }
 
 }  // namespace
+
+// ---- the end
+
+std::atomic<bool> g_ending{false};
+
+namespace {
+
+std::atomic<bool> g_ended{false};
+
+[[gnu::destructor]] void End() {
+  const char* const milliseconds = std::getenv("SIMCUDA_RUNTIME_EXIT");
+  if (milliseconds == nullptr) return;
+  g_ending.store(true, std::memory_order_seq_cst);
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(milliseconds)));
+  g_ended.store(true, std::memory_order_seq_cst);
+}
+
+}  // namespace
+
+cudaError_t EnterEnding() {
+  if (!g_ended.load(std::memory_order_seq_cst)) std::raise(SIGSEGV);
+  return cudaErrorCudartUnloading;
+}
 
 const Private& TheDriver() { return TheLoaded().functions; }
 

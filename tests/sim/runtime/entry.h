@@ -18,6 +18,7 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 
 #ifdef SIM_HIDDEN
@@ -74,11 +75,19 @@ inline CUstream StreamOf(cudaStream_t stream) {
 inline CUdeviceptr Address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 inline CUdeviceptr* Slot(void** pointer) { return reinterpret_cast<CUdeviceptr*>(pointer); }
 
+// Where SIMCUDA_RUNTIME_EXIT says for how long, the library takes itself apart when the process ends. A call that
+// begins meanwhile ends the process with SIGSEGV, as in libcudart 13.0, where the functions have what they read no
+// more; later ones are refused.
+cudaError_t EnterEnding();
+extern std::atomic<bool> g_ending;
+
 class Entry {
  public:
   Entry(void* counter, bool per_thread) : thread_(ThisThread()), before_(thread_.per_thread_default) {
     thread_.per_thread_default = per_thread;
-    if (counter == nullptr) {
+    if (g_ending.load(std::memory_order_relaxed)) {
+      code_ = EnterEnding();
+    } else if (counter == nullptr) {
       code_ = cudaErrorInsufficientDriver;
     } else {
       entered_ = true;
