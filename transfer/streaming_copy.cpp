@@ -11,10 +11,14 @@ namespace {
 constexpr size_t kLine = 64;  // a store buffer takes a line, and writes it at once when it is full
 constexpr size_t kWord = sizeof(__m256i);
 
+// What the processor is asked for ahead: it looks no further than a page by itself.
+constexpr size_t kAhead = 2048;
+
 // Whole lines to the beginning of one. In words of 32 bytes: by those of 16, which every x86-64 has, 256 MiB took a
-// quarter longer than by memcpy.
+// quarter longer than by memcpy (measured on an H200's host).
 [[gnu::target("avx")]] void StreamLines(char* to, const char* from, size_t bytes) {
   for (size_t at = 0; at < bytes; at += kLine) {
+    _mm_prefetch(from + at + kAhead, _MM_HINT_T0);  // never faults
     const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
     const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + kWord));
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), low);

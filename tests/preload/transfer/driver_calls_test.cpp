@@ -37,10 +37,10 @@ TEST_F(DriverCalls, S55_OfACopyAndItsSynchronization) {
   source_.resize(kLongest);
   uint8_t* const short_one = device_;
   OK(cudaMalloc(reinterpret_cast<void**>(&device_), kLongest));
-  ExpectAtMost(4, 15);
-  ExpectAtMost(size_t{64} << 10, 16);
-  ExpectAtMost(4 * kMiB, 40);
-  ExpectAtMost(kLongest, 90);
+  ExpectAtMost(4, 13);
+  ExpectAtMost(size_t{64} << 10, 14);
+  ExpectAtMost(4 * kMiB, 38);
+  ExpectAtMost(kLongest, 85);
   OK(cudaFree(device_));
   device_ = short_one;
 }
