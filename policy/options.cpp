@@ -48,6 +48,7 @@ constexpr std::string_view kChildrenPreloads[] = {"all", "python", "none"};
 constexpr std::string_view kAllocatorModes[] = {"off", "segments", "expandable"};
 constexpr std::string_view kTransferModes[] = {"off", "on"};
 constexpr std::string_view kHmmModes[] = {"stand_aside", "assume_private"};
+constexpr std::string_view kHugePages[] = {"off", "auto"};
 constexpr std::string_view kTransferStarts[] = {"background", "now"};
 constexpr std::string_view kCounters[] = {"off", "calls", "time"};
 constexpr std::string_view kRecord[] = {"off", "on", "paused"};
@@ -68,6 +69,7 @@ constexpr Table kTables[] = {
     {"transfer",
      "How copies between host and device are made. A promoted copy is staged in pinned memory and goes on while the "
      "program does."},
+    {"host", "The program's own memory on the host."},
     {"tracer", "What is recorded about intercepted calls."},
 };
 
@@ -245,6 +247,12 @@ constexpr Option kOptions[] = {
         "transfer", "unmap_in_background", OptionType::kBool,
         "Whether the shared memory of a batch that loader processes made is given back to the system by a thread of "
         "slipstream's when the program drops it; false: by the program's own call."),
+    Choice<&Policy::host, &Host::huge_pages>(
+        "host", "huge_pages",
+        "Whether `slipstream run` has PyTorch ask for huge pages for its tensors in host memory of 2 MiB and more, so "
+        "that memory that is fresh is filled several times as fast. auto: where the kernel gives huge pages to those "
+        "who ask, and THP_MEM_ALLOC_ENABLE is not set. off: PyTorch's own way.",
+        kHugePages),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
         kCounters),

@@ -24,6 +24,9 @@ inline constexpr int kVersion = 1;
 // How much the log says; a level includes those before it.
 enum class LogLevel : std::uint8_t { kOff, kError, kWarn, kInfo, kDebug };
 
+// Whether PyTorch is made to ask for huge pages in host memory.
+enum class HugePages : std::uint8_t { kOff, kAuto };
+
 // Where calls are intercepted: those of the CUDA runtime, or those of the driver as well, by which libraries with a
 // runtime of their own come too.
 enum class InterceptLevel : std::uint8_t { kRuntime, kDriver };
@@ -192,6 +195,12 @@ struct Transfer {
   bool operator==(const Transfer&) const = default;
 };
 
+struct Host {
+  HugePages huge_pages = HugePages::kAuto;
+
+  bool operator==(const Host&) const = default;
+};
+
 struct Tracer {
   // What is counted for each intercepted function.
   Counters counters = Counters::kTime;
@@ -233,6 +242,7 @@ struct Policy {
   Children children;
   Allocator allocator;
   Transfer transfer;
+  Host host;
   Tracer tracer;
   // Variables that `slipstream run` gives the command, where the user has not set them. Names are valid shell names;
   // never LD_PRELOAD, never SLIPSTREAM_*.

@@ -152,6 +152,7 @@ void RunProbe(const DoctorOptions& options, const policy::Environment& environme
   request.run_policy = policy::RunPolicyFor(loaded);
   request.run_directory = directory.path();
   request.expandable_segments = WantsExpandableSegments(loaded.policy);
+  request.huge_pages_here = HugePagesFor(loaded.policy);
   const PreloadEnvironment preload = MakePreloadEnvironment(request);
   if (!preload.error.empty()) {
     probe.not_run = preload.error;

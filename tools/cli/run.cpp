@@ -21,6 +21,7 @@
 #include "policy/text.h"
 #include "tools/cli/child.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/cli/huge_pages.h"
 #include "tools/cli/install.h"
 #include "tools/cli/obstacles.h"
 #include "tools/cli/preload_name.h"
@@ -171,6 +172,7 @@ PreloadEnvironment MakePreloadEnvironment(const PreloadRequest& request) {
     result.expandable = AskForExpandableSegments(variables);
     for (const auto& [name, value] : result.expandable.variables) variables[name] = value;
   }
+  variables.merge(AskForHugePages(variables, request.huge_pages_here));
   std::string& preload = variables["LD_PRELOAD"];
   // A run inside a run has it in front already.
   const std::string first = preload.substr(0, preload.find_first_of(": "));
@@ -270,6 +272,10 @@ bool WantsExpandableSegments(const policy::Policy& policy) {
   return policy.enabled && policy.allocator.mode == policy::AllocatorMode::kExpandable;
 }
 
+std::string HugePagesFor(const policy::Policy& policy) {
+  return policy.enabled && policy.host.huge_pages == policy::HugePages::kAuto ? HugePagesHere() : "";
+}
+
 PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::Environment& environment,
                                  const std::string& run_directory, const std::string& run_root) {
   const policy::Policy& policy = preparation.loaded.policy;
@@ -277,6 +283,7 @@ PreloadEnvironment EnvironmentOf(const Preparation& preparation, const policy::E
   request.inherited = environment.variables();
   request.additions.assign(policy.environment.begin(), policy.environment.end());
   request.expandable_segments = WantsExpandableSegments(policy);
+  request.huge_pages_here = HugePagesFor(policy);
   request.library = preparation.library;
   request.policy_list = policy::PolicyListFor(preparation.loaded);
   request.run_policy = policy::RunPolicyFor(preparation.loaded);

@@ -40,6 +40,9 @@ void SayNotes(const policy::Loaded& loaded);
 bool WantsCounters(const policy::Policy& policy);
 bool WantsTrace(const policy::Policy& policy);
 
+// What the kernel does about huge pages, where the policy has PyTorch ask for them; else empty.
+std::string HugePagesFor(const policy::Policy& policy);
+
 // Whether it has PyTorch keep its tensors in expandable segments.
 bool WantsExpandableSegments(const policy::Policy& policy);
 
@@ -55,6 +58,7 @@ struct PreloadRequest {
   std::vector<std::pair<std::string, std::string>> inherited{};
   std::vector<std::pair<std::string, std::string>> additions{};  // of the policy
   bool expandable_segments = false;
+  std::string huge_pages_here{};  // what the kernel does about them; empty: PyTorch is not to ask for any
   std::string library{};
   std::optional<std::string> policy_list{};  // for SLIPSTREAM_POLICY (policy::PolicyListFor); nothing: as it is
   std::string run_policy{};                  // for SLIPSTREAM_RUN_POLICY (policy::RunPolicyFor); empty: it is not set
