@@ -262,11 +262,11 @@ template <tracer::HookId kId, typename Call>
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
     if (!inside) {
       t_call.cancel_state = static_cast<int8_t>(before);
-      CountInside();
+      if (kIsWatched<kId>) CountInside();  // no engine stands around the others
     }
     const auto result = call(before, frame);
     if (!inside) {
-      UncountInside();
+      if (kIsWatched<kId>) UncountInside();
       t_call.cancel_state = -1;
     }
     pthread_setcancelstate(before, nullptr);

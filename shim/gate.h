@@ -47,7 +47,7 @@ struct Gate {
 
 // How many threads are inside calls around which an engine may stand, by shards of the threads: exit() waits for them
 // to be through (S75).
-struct alignas(64) CallsInside {
+struct alignas(128) CallsInside {  // processors fetch lines in pairs
   std::atomic<int32_t> count;
 };
 
