@@ -253,6 +253,12 @@ constexpr Option kOptions[] = {
         "that memory that is fresh is filled several times as fast. auto: where the kernel gives huge pages to those "
         "who ask, and THP_MEM_ALLOC_ENABLE is not set. off: PyTorch's own way.",
         kHugePages),
+    Number<&Policy::host, &Host::max_kept>(
+        "host", "max_kept", OptionType::kSize,
+        "The most host memory that is kept for PyTorch's next tensors when it frees some of 2 MiB and more, so that "
+        "their pages need not be made again; an eighth of what the machine and the container have left at most, "
+        "divided by the ranks on the machine, and for two seconds. 0: none.",
+        0, 64 * kGiB),
     Choice<&Policy::tracer, &Tracer::counters>(
         "tracer", "counters", "What is counted for each function: nothing, calls and bytes, or their time too.",
         kCounters),

@@ -197,6 +197,8 @@ struct Transfer {
 
 struct Host {
   HugePages huge_pages = HugePages::kAuto;
+  // Of PyTorch's large blocks that it has freed, bytes at most. 0: none is kept.
+  std::uint64_t max_kept = std::uint64_t{1} << 30;
 
   bool operator==(const Host&) const = default;
 };

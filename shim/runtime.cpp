@@ -29,6 +29,7 @@
 #include "policy/helper_thread.h"
 #include "policy/load.h"
 #include "policy/log.h"
+#include "policy/memory_left.h"
 #include "policy/no_cancellation.h"
 #include "policy/policy.h"
 #include "policy/thread_owned.h"
@@ -38,6 +39,7 @@
 #include "shim/driver_library.h"
 #include "shim/engines.h"
 #include "shim/gate.h"
+#include "shim/host_memory.h"
 #include "shim/loaded_object.h"
 #include "tracer/base/python_lines.h"
 #include "tracer/python/program_sites.h"
@@ -46,6 +48,7 @@
 #include "tracer/tracer.h"
 #include "transfer/background_unmap.h"
 #include "transfer/decision.h"
+#include "transfer/kept_blocks.h"
 #include "transfer/transfer.h"
 
 namespace slipstream::shim {
@@ -58,6 +61,7 @@ constinit std::atomic<cuda::Ledger*> g_ledger{nullptr};
 constinit std::atomic<transfer::Engine*> g_transfer{nullptr};
 constinit std::atomic<allocator::Segments*> g_allocator{nullptr};
 constinit std::atomic<transfer::BackgroundUnmap*> g_unmap{nullptr};
+constinit std::atomic<transfer::KeptBlocks*> g_kept_blocks{nullptr};
 constinit std::atomic<pid_t> g_built_by{
     0};  // outlives a fork, unlike the gate: tells a forked child from a fresh process
 
@@ -324,6 +328,28 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
   return {.current = tracer::ProgramSites::Current, .describe = DescribeSite};
 }
 
+// Whether they are kept. Not under AddressSanitizer, which finds what is used after it was freed.
+bool KeepHostBlocks(const policy::Host& policy, int ranks_here) {
+  if (policy.max_kept == 0 || dlsym(RTLD_DEFAULT, "__asan_init") != nullptr) return false;
+  static constinit std::atomic<int> ranks{0};
+  ranks.store(ranks_here, std::memory_order_relaxed);
+  const transfer::KeptBlocks::Parts parts = {
+      .count = CountTransfer,
+      .start_thread = policy::StartHelperThread,
+      .free = FreeHostBlock,
+      .most =
+          [](uint64_t kept) {
+            return policy::MostPinned(policy::MemoryLeft(), kept, ranks.load(std::memory_order_relaxed));
+          },
+      .pinned =
+          [](const void* block, size_t bytes) {
+            return g_ledger.load(std::memory_order_acquire)->Registered(cuda::AddressRange::Of(block, bytes));
+          }};
+  auto* const kept = new (std::nothrow) transfer::KeptBlocks(policy.max_kept, transfer::KeptBlocks::kIdle, parts);
+  g_kept_blocks.store(kept, std::memory_order_release);
+  return kept != nullptr;
+}
+
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until
 // the process is gone.
 uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const allocator::EngineStatus& allocator,
@@ -365,6 +391,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     g_unmap.store(unmap, std::memory_order_release);
     if (unmap != nullptr) routes |= kRouteUnmap;
   }
+  if (KeepHostBlocks(policy.host, ranks_here)) routes |= kRouteHostMemory;
   return routes;
 }
 
@@ -664,6 +691,8 @@ void Runtime::SharesMemoryWithFiles() noexcept {
 tracer::Tracer& Runtime::tracer() noexcept { return *g_tracer.load(std::memory_order_acquire); }
 
 allocator::Segments& Runtime::allocator() noexcept { return *g_allocator.load(std::memory_order_acquire); }
+
+transfer::KeptBlocks& Runtime::kept_blocks() noexcept { return *g_kept_blocks.load(std::memory_order_acquire); }
 
 transfer::BackgroundUnmap& Runtime::unmap() noexcept { return *g_unmap.load(std::memory_order_acquire); }
 

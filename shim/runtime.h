@@ -20,7 +20,8 @@ class Ledger;
 }
 namespace slipstream::transfer {
 class BackgroundUnmap;
-}
+class KeptBlocks;
+}  // namespace slipstream::transfer
 namespace slipstream::allocator {
 class Segments;
 }
@@ -42,7 +43,10 @@ inline constexpr uint32_t kRouteAllocator = 1u << 9;
 inline constexpr uint32_t kRouteUnmap = 1u << 10;
 // Of a call of the driver's alone: it is watched, and not intercepted (DriverLevel::kWatched).
 inline constexpr uint32_t kRouteWatched = 1u << 11;
-inline constexpr uint32_t kRouteEngines = kRouteLedger | kRouteAllocator | kRouteUnmap | kRouteWatched;
+// No call of CUDA's: PyTorch's large blocks of host memory.
+inline constexpr uint32_t kRouteHostMemory = 1u << 12;
+inline constexpr uint32_t kRouteEngines =
+    kRouteLedger | kRouteAllocator | kRouteUnmap | kRouteWatched | kRouteHostMemory;
 
 class Runtime {
  public:
@@ -94,6 +98,9 @@ class Runtime {
 
   // Valid once the gate shows kRouteUnmap.
   static transfer::BackgroundUnmap& unmap() noexcept;
+
+  // Valid once the gate shows kRouteHostMemory.
+  static transfer::KeptBlocks& kept_blocks() noexcept;
 
   // From here on a file system may read device memory and write it by itself (S22).
   static void SharesMemoryWithFiles() noexcept;

@@ -161,7 +161,9 @@ namespace slipstream::transfer {
       "shared memory of the program's given back by a thread of slipstream's", "in the background")                    \
   ROW(kUnmappedByCaller, "unmapped.caller", kBeside,                                                                   \
       "shared memory given back by the program's call: too much was waiting",                                          \
-      "by the program's call, because too much was waiting")
+      "by the program's call, because too much was waiting")                                                           \
+  ROW(kHostReused, "host.reused", kBeside, "blocks of host memory that PyTorch had freed, and got again",              \
+      "freed before")
 
 enum class Decision : uint8_t {
 #define SLIPSTREAM_ROW(enumerator, ...) enumerator,

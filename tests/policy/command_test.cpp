@@ -155,6 +155,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "transfer.start                \"background\"      default\n"
             "transfer.unmap_in_background  true              default\n"
             "host.huge_pages               \"auto\"            default\n"
+            "host.max_kept                 \"1GiB\"            default\n"
             "tracer.counters               \"time\"            default\n"
             "tracer.nvtx                   false             SLIPSTREAM_TRACER_NVTX\n"
             "tracer.max_threads            64                default\n"
@@ -198,6 +199,7 @@ TEST(PolicyShow, PrintsWhatRulesSetBehindTheirTable) {
             "transfer.rule[2].direction         \"d2h\"             p.toml:7\n"
             "transfer.rule[2].skip_synchronize  false             p.toml:8\n"
             "host.huge_pages                    \"auto\"            default\n"
+            "host.max_kept                      \"1GiB\"            default\n"
             "tracer.counters                    \"time\"            default\n");
   const nlohmann::json json = nlohmann::json::parse(show(true).out);
   EXPECT_EQ(json["policy"]["transfer"]["rule"],

@@ -44,6 +44,7 @@ void SwitchEnginesOff(policy::Policy* policy) {
   policy->transfer.h2d = policy::TransferMode::kOff;
   policy->transfer.d2h = policy::TransferMode::kOff;
   policy->transfer.unmap_in_background = false;
+  policy->host = {.huge_pages = policy::HugePages::kOff, .max_kept = 0};
 }
 
 // As the text of a variable.

@@ -117,6 +117,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind kept;
   Kind settled;
   Kind unmapped;
+  Kind reused;
   Kind other;
   Kind verified;
   Kind gave_back;
@@ -139,6 +140,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
           : name.starts_with("transfer.sync.settled.") ? settled
           : name == kRanOn                             ? ran_on
           : name.starts_with("transfer.unmapped.")     ? unmapped
+          : name == "transfer.host.reused"             ? reused
           : IsVerification(name)                       ? verified
           : name == "transfer.gave_back"               ? gave_back
           : name == "transfer.unpinned"                ? unpinned
@@ -186,6 +188,10 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   if (unmapped.sum.count != 0) {
     say("gave back " + Counted(unmapped.sum.count, "piece", "pieces") + " of shared memory" + size(unmapped) +
         (unmapped.sum.time_ns == 0 ? "" : ", " + HumanTime(unmapped.sum.time_ns)) + Reasons(unmapped));
+  }
+  if (reused.sum.count != 0) {
+    say("reused " + Counted(reused.sum.count, "block", "blocks") + " of host memory that PyTorch had freed" +
+        size(reused));
   }
   if (verified.sum.count != 0) {
     say("checked " + Counted(verified.sum.count, "copy", "copies") + Reasons(verified));

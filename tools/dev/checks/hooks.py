@@ -20,6 +20,7 @@ _ROWS = (
     "HOOK_LIBC(function)=@ kLibc kNone function @",
     "HOOK_CUPTI(function)=@ kCupti kNone function @",
     "HOOK_CUFILE(function)=@ kCufile kNone function @",
+    "HOOK_PYTORCH(function)=@ kPyTorch kNone function @",
     "HOOK_TOOL(function)=@ kTool kNone function @",
 )
 

@@ -78,6 +78,11 @@ void Write(std::ostream& out) {
 #include "shim/hooks.def"
   out << ". A program that uses it reads and writes device memory\nbeside every stream: from then on no "
          "synchronization is skipped.\n";
+  out << "\nOf PyTorch's libc10, and neither counted nor traced:";
+#define HOOK_PYTORCH(function) out << " `" #function "`";
+#include "shim/hooks.def"
+  out << " (`c10::alloc_cpu` and `c10::free_cpu`). They concern\nmemory of the host of 2 MiB and more "
+         "([transfer.md](transfer.md)); all else goes straight to the real function.\n";
   out << "\nAsked for by the loader of a tools interface:";
 #define HOOK_TOOL(function) out << " `" #function "`";
 #include "shim/hooks.def"

@@ -1,0 +1,11 @@
+// How a block of PyTorch's host memory is given back by others than PyTorch (host_memory.cpp).
+//
+// Threading: any thread.
+#pragma once
+
+namespace slipstream::shim {
+
+// By PyTorch's own function.
+void FreeHostBlock(void* block);
+
+}  // namespace slipstream::shim

@@ -1,0 +1,119 @@
+// K1, K4: large blocks of host memory that PyTorch frees and allocates again. tests/transfer/kept_blocks_test.cpp has
+// the bounds (K2) and pinned memory (K3).
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "tests/preload/transfer/rule_test.h"
+
+namespace rules {
+namespace {
+
+constexpr size_t kBytes = size_t{6} << 20;
+
+class KeptBlocks : public Rule {
+ protected:
+  void SetUp() override {
+    Rule::SetUp();
+    void* const library = dlopen(FAKE_C10, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    const auto find = [&](auto** function, const char* name) {
+      *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(library, name));
+      ASSERT_NE(*function, nullptr) << name;
+    };
+    find(&tensor_, "FakeTensor");
+    find(&drop_, "FakeDrop");
+    find(&allocated_, "FakeAllocated");
+    find(&freed_, "FakeFreed");
+    find(&zero_fill_, "FLAGS_caffe2_cpu_allocator_do_zero_fill");
+  }
+  void TearDown() override { *zero_fill_ = false; }
+
+  void* Tensor(size_t bytes, uint8_t value) {
+    bool failed = false;
+    void* const memory = tensor_(bytes, &failed);
+    EXPECT_FALSE(failed);
+    std::memset(memory, value, bytes);
+    return memory;
+  }
+  // Once, of a size that was never asked for; the second one comes by the allocator if nothing is kept.
+  int AllocatedForTwo(size_t bytes) {
+    const int before = allocated_();
+    void* const first = Tensor(bytes, 1);
+    Good(CopyUp(device_, first, kLarge, a_));
+    drop_(first);
+    void* const second = Tensor(bytes, 2);
+    Good(CopyUp(device_, second, kLarge, a_));
+    Good(cudaStreamSynchronize(a_));
+    drop_(second);
+    return allocated_() - before;
+  }
+  static void Good(cudaError_t result) { ASSERT_EQ(result, cudaSuccess); }
+
+  void* (*tensor_)(size_t, bool*) = nullptr;
+  void (*drop_)(void*) = nullptr;
+  int (*allocated_)() = nullptr;
+  int (*freed_)() = nullptr;
+  bool* zero_fill_ = nullptr;
+};
+
+TEST_F(KeptBlocks, K1_ComeWithTheirPages) {
+  WarmUp();
+  const Tally tally("transfer");
+  EXPECT_EQ(AllocatedForTwo(kBytes), Engine() ? 1 : 2);
+  DECIDED(tally, "host.reused", 1);
+  EXPECT_EQ(AllocatedForTwo(size_t{1} << 20), 2) << "not worth it";
+}
+
+TEST_F(KeptBlocks, K1_NotWhereFreshMemoryIsFilled) {
+  WarmUp();
+  *zero_fill_ = true;
+  EXPECT_EQ(AllocatedForTwo(kBytes + 4096), 2);
+}
+
+TEST_F(KeptBlocks, K1_AFailureIsPyTorchsOwn) {
+  WarmUp();
+  bool failed = false;
+  EXPECT_EQ(tensor_(size_t{1} << 50, &failed), nullptr);
+  EXPECT_TRUE(failed);
+  failed = false;
+  EXPECT_EQ(tensor_(0, &failed), nullptr);
+  EXPECT_FALSE(failed);
+  drop_(nullptr);
+}
+
+TEST_F(KeptBlocks, K4_NothingInAForkedChild) {
+  WarmUp();
+  void* const before = Tensor(kBytes + 8192, 1);
+  void* const kept = Tensor(kBytes + 8192, 3);
+  drop_(kept);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const int allocated = allocated_();
+    const int freed = freed_();
+    bool failed = false;
+    void* const fresh = tensor_(kBytes + 8192, &failed);
+    const bool right = !failed && static_cast<uint8_t*>(before)[7] == 1 && allocated_() == allocated + 1;
+    std::memset(fresh, 2, kBytes);
+    drop_(fresh);
+    drop_(before);
+    _exit(right && freed_() == freed + 2 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  void* const again = Tensor(kBytes + 8192, 4);
+  if (Engine()) {
+    EXPECT_EQ(again, kept);
+  }
+  EXPECT_EQ(static_cast<uint8_t*>(before)[7], 1);
+  drop_(again);
+  drop_(before);
+}
+
+}  // namespace
+}  // namespace rules

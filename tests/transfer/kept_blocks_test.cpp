@@ -1,0 +1,241 @@
+// Blocks that PyTorch has freed: handed out for their size alone and to one owner, bounded, given back, never pinned.
+
+#include "transfer/kept_blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "policy/helper_thread.h"
+
+namespace slipstream::transfer {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kBytes = 4 * kMiB;
+constexpr std::chrono::hours kLong{1};
+
+// What the blocks go back to.
+struct World {
+  std::atomic<int> freed{0};
+  std::atomic<int> reused{0};
+  std::atomic<uint64_t> most{UINT64_MAX};
+  std::atomic<bool> threads{true};
+  std::atomic<const void*> pinned{nullptr};
+};
+World g_world;
+
+KeptBlocks::Parts Parts() {
+  return {.count = [](Decision, uint64_t, uint64_t) { g_world.reused.fetch_add(1); },
+          .start_thread =
+              [](const char* name, void* (*body)(void*), void* argument) {
+                return g_world.threads.load() && policy::StartHelperThread(name, body, argument);
+              },
+          .free =
+              [](void* block) {
+                std::free(block);
+                g_world.freed.fetch_add(1);
+              },
+          .most = [](uint64_t) { return g_world.most.load(); },
+          .pinned = [](const void* block, size_t) { return block == g_world.pinned.load(); }};
+}
+
+void WaitUntil(const std::atomic<int>& count, int value) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (count.load() < value && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  ASSERT_GE(count.load(), value);
+}
+
+class KeptBlocksTest : public ::testing::Test {
+ protected:
+  KeptBlocksTest() {
+    g_world.freed = g_world.reused = 0;
+    g_world.most = UINT64_MAX;
+    g_world.threads = true;
+    g_world.pinned = nullptr;
+  }
+  // Never destroyed, as in the library: its thread may be inside.
+  static KeptBlocks& Make(uint64_t most = 64 * kMiB, std::chrono::nanoseconds idle = kLong) {
+    return *new KeptBlocks(most, idle, Parts());
+  }
+  static void* Allocate(KeptBlocks& kept, size_t bytes = kBytes) {
+    if (void* const block = kept.Take(bytes)) return block;
+    void* block = nullptr;
+    if (posix_memalign(&block, 64, bytes) == 0) kept.Given(block, bytes);
+    return block;
+  }
+  static void Free(KeptBlocks& kept, void* block) {
+    if (!kept.Keep(block)) Parts().free(block);
+  }
+};
+
+TEST_F(KeptBlocksTest, K1_ForItsOwnSizeAndOneOwner) {
+  KeptBlocks& kept = Make();
+  void* const block = Allocate(kept);
+  ASSERT_TRUE(kept.Keep(block));
+  EXPECT_FALSE(kept.Keep(block)) << "it is nobody's";
+  EXPECT_EQ(kept.Take(kBytes - 1), nullptr);
+  EXPECT_EQ(kept.Take(kBytes + 1), nullptr);
+  EXPECT_EQ(kept.Take(kBytes), block);
+  EXPECT_EQ(kept.Take(kBytes), nullptr) << "it has an owner";
+  EXPECT_EQ(g_world.reused, 1);
+  ASSERT_TRUE(kept.Keep(block));
+  EXPECT_EQ(kept.Take(kBytes), block);
+}
+
+TEST_F(KeptBlocksTest, K1_TheLastOneFirst) {
+  KeptBlocks& kept = Make();
+  void* const first = Allocate(kept);
+  void* const second = Allocate(kept);
+  ASSERT_TRUE(kept.Keep(first));
+  ASSERT_TRUE(kept.Keep(second));
+  EXPECT_EQ(kept.Take(kBytes), second);
+  EXPECT_EQ(kept.Take(kBytes), first);
+}
+
+TEST_F(KeptBlocksTest, K1_WhatItWasNotTold) {
+  KeptBlocks& kept = Make();
+  void* const block = std::malloc(kBytes);
+  EXPECT_FALSE(kept.Keep(block));
+  std::free(block);
+}
+
+// A block that was freed by other means: the allocator gives its place to something smaller.
+TEST_F(KeptBlocksTest, K1_AnotherBlockAtTheSamePlace) {
+  KeptBlocks& kept = Make();
+  void* const smaller = std::malloc(100);
+  kept.Given(smaller, kBytes);
+  EXPECT_FALSE(kept.Keep(smaller));
+  std::free(smaller);
+}
+
+TEST_F(KeptBlocksTest, K2_TheBoundOfThePolicy) {
+  KeptBlocks& kept = Make(3 * kBytes);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 5; ++i) blocks.push_back(Allocate(kept));
+  for (void* const block : blocks) EXPECT_TRUE(kept.Keep(block));
+  EXPECT_EQ(g_world.freed, 2) << "the oldest";
+  EXPECT_EQ(kept.Take(kBytes), blocks[4]);
+  EXPECT_EQ(kept.Take(kBytes), blocks[3]);
+  EXPECT_EQ(kept.Take(kBytes), blocks[2]);
+  EXPECT_EQ(kept.Take(kBytes), nullptr);
+  void* const long_one = Allocate(kept, 3 * kBytes + 1);
+  EXPECT_FALSE(kept.Keep(long_one));
+  std::free(long_one);
+}
+
+TEST_F(KeptBlocksTest, K2_TheBoundOfTheMachine) {
+  g_world.most = kBytes;
+  KeptBlocks& kept = Make();
+  void* const first = Allocate(kept);
+  void* const second = Allocate(kept);
+  EXPECT_TRUE(kept.Keep(first));
+  EXPECT_TRUE(kept.Keep(second));
+  EXPECT_EQ(g_world.freed, 1);
+  g_world.most = 0;
+  KeptBlocks& none = Make();
+  void* const third = Allocate(none);
+  EXPECT_FALSE(none.Keep(third));
+  std::free(third);
+}
+
+TEST_F(KeptBlocksTest, K2_HowMany) {
+  KeptBlocks& kept = Make(UINT64_MAX);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 100; ++i) blocks.push_back(Allocate(kept, KeptBlocks::kLeastBytes));
+  for (void* const block : blocks) EXPECT_TRUE(kept.Keep(block));
+  EXPECT_EQ(g_world.freed, 100 - 64);
+}
+
+TEST_F(KeptBlocksTest, K2_GivenBackWhenNobodyWantsIt) {
+  KeptBlocks& kept = Make(64 * kMiB, std::chrono::milliseconds(20));
+  for (int round = 1; round <= 3; ++round) {  // the thread ends with the last block, and is started again
+    void* const first = Allocate(kept);
+    void* const second = Allocate(kept, 2 * kBytes);
+    ASSERT_TRUE(kept.Keep(first));
+    ASSERT_TRUE(kept.Keep(second));
+    WaitUntil(g_world.freed, 2 * round);
+    EXPECT_EQ(kept.Take(kBytes), nullptr);
+  }
+}
+
+// Of the process, memory that the system may take without asking; below 0: it does not say.
+int64_t OfferedBytes() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  for (std::string name; rollup >> name;) {
+    int64_t kib = -1;
+    if (name == "LazyFree:" && rollup >> kib) return kib << 10;
+  }
+  return -1;
+}
+
+// Its pages are there for whoever writes, with whatever they hold.
+TEST_F(KeptBlocksTest, K2_OfferedToTheSystemAndTakenAgain) {
+  const int64_t before = OfferedBytes();
+  if (before < 0) GTEST_SKIP() << "this kernel has no lazily freed memory";
+  KeptBlocks& kept = Make(64 * kMiB, std::chrono::seconds(240));  // offered after 30
+  KeptBlocks& soon = Make(64 * kMiB, std::chrono::seconds(4));    // after half a second
+  void* const other = Allocate(kept);
+  void* const block = Allocate(soon);
+  std::memset(other, 1, kBytes);
+  std::memset(block, 1, kBytes);
+  ASSERT_TRUE(kept.Keep(other));
+  ASSERT_TRUE(soon.Keep(block));
+  const auto most = static_cast<int64_t>(kBytes);
+  while (OfferedBytes() - before < most - (1 << 20) && g_world.freed == 0) std::this_thread::yield();
+  if (g_world.freed != 0) GTEST_SKIP() << "this machine was busy for seconds, or has taken the memory";
+  EXPECT_LE(OfferedBytes() - before, most) << "and no more than that one";
+  ASSERT_EQ(soon.Take(kBytes), block);
+  std::memset(block, 2, kBytes);
+  EXPECT_EQ(std::count(static_cast<char*>(block), static_cast<char*>(block) + kBytes, 2), most);
+}
+
+TEST_F(KeptBlocksTest, K2_WithoutAThreadNothingIsKept) {
+  g_world.threads = false;
+  KeptBlocks& kept = Make();
+  void* const block = Allocate(kept);
+  EXPECT_FALSE(kept.Keep(block));
+  std::free(block);
+}
+
+TEST_F(KeptBlocksTest, K3_PinnedInPlace) {
+  KeptBlocks& kept = Make();
+  void* const block = Allocate(kept);
+  g_world.pinned = block;
+  EXPECT_FALSE(kept.Keep(block));
+  EXPECT_FALSE(kept.Keep(block)) << "it is the allocator's";
+  std::free(block);
+}
+
+TEST_F(KeptBlocksTest, ThreadsNeverShareABlock) {
+  KeptBlocks& kept = Make(6 * kBytes, std::chrono::milliseconds(1));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (char mine = 1; mine <= 4; ++mine) {
+    threads.emplace_back([&kept, &wrong, mine] {
+      for (int round = 0; round < 200; ++round) {
+        const size_t bytes = KeptBlocks::kLeastBytes * (1 + static_cast<size_t>(round % 3));
+        auto* const block = static_cast<char*>(Allocate(kept, bytes));
+        for (size_t at = 0; at < bytes; at += 4096) block[at] = mine;
+        std::this_thread::yield();
+        for (size_t at = 0; at < bytes; at += 4096) wrong += block[at] != mine;
+        Free(kept, block);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(g_world.reused, 0);
+}
+
+}  // namespace
+}  // namespace slipstream::transfer

@@ -1,0 +1,143 @@
+#include "transfer/kept_blocks.h"
+
+#include <malloc.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+namespace slipstream::transfer {
+namespace {
+
+// For how long the bound holds before the system is asked again.
+constexpr std::chrono::milliseconds kBoundHolds{250};
+// Of the time for which a block is kept: then its pages are the system's if it needs them.
+constexpr int kOfferedAfterShare = 8;
+constexpr size_t kPageBytes = 4096;
+
+// The whole pages inside; what is beside a block is its allocator's.
+void Offer(void* memory, size_t bytes) {
+  const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPageBytes * kPageBytes;
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_FREE);
+}
+
+}  // namespace
+
+KeptBlocks::KeptBlocks(uint64_t most_bytes, std::chrono::nanoseconds idle, const Parts& parts)
+    : most_bytes_(most_bytes), idle_(idle), parts_(parts) {}
+
+KeptBlocks::Block KeptBlocks::Remove(size_t place) {
+  const Block block = blocks_[place];
+  std::move(blocks_.begin() + place + 1, blocks_.begin() + count_, blocks_.begin() + place);
+  --count_;
+  kept_bytes_ -= block.bytes;
+  return block;
+}
+
+uint64_t KeptBlocks::Bound() {
+  const Clock::time_point now = Clock::now();
+  if (bound_of_ == Clock::time_point() || now - bound_of_ >= kBoundHolds) {
+    bound_ = std::min(most_bytes_, parts_.most(kept_bytes_));
+    bound_of_ = now;
+  }
+  return bound_;
+}
+
+void KeptBlocks::Enter(void* block, size_t bytes) {
+  if (given_.insert_or_assign(block, bytes).second) given_at_[PlaceOf(block)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void* KeptBlocks::Take(size_t bytes) noexcept {
+  void* memory = nullptr;
+  try {
+    const std::lock_guard lock(mutex_);
+    // The one that was freed last: its pages are the likeliest to be in a cache.
+    for (size_t place = count_; place-- != 0;) {
+      if (blocks_[place].bytes != bytes) continue;
+      Enter(blocks_[place].memory, bytes);
+      memory = Remove(place).memory;
+      break;
+    }
+  } catch (...) {
+    return nullptr;  // it stays kept
+  }
+  if (memory != nullptr) parts_.count(Decision::kHostReused, bytes, 0);
+  return memory;
+}
+
+void KeptBlocks::Given(void* block, size_t bytes) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    Enter(block, bytes);
+  } catch (...) {
+    return;
+  }
+}
+
+bool KeptBlocks::Started() {
+  if (!thread_runs_) thread_runs_ = parts_.start_thread("slipstream-keep", ThreadMain, this);
+  return thread_runs_;
+}
+
+bool KeptBlocks::Keep(void* block) noexcept {
+  std::array<void*, kMostBlocks> free;
+  size_t free_count = 0;
+  bool kept = false;
+  try {
+    const std::lock_guard lock(mutex_);
+    const auto found = given_.find(block);
+    if (found == given_.end()) return false;
+    const size_t bytes = found->second;
+    given_.erase(found);
+    given_at_[PlaceOf(block)].fetch_sub(1, std::memory_order_relaxed);
+    // Something else may lie there by now, if the block was freed by other means than its own.
+    if (malloc_usable_size(block) < bytes || parts_.pinned(block, bytes)) return false;
+    const uint64_t bound = Bound();
+    if (bytes > bound || !Started()) return false;
+    while (count_ == kMostBlocks || kept_bytes_ + bytes > bound) free[free_count++] = Remove(0).memory;
+    blocks_[count_++] = {block, bytes, Clock::now(), false};
+    kept_bytes_ += bytes;
+    kept = true;
+    changed_.notify_one();
+  } catch (...) {
+    kept = false;
+  }
+  for (size_t i = 0; i < free_count; ++i) parts_.free(free[i]);
+  return kept;
+}
+
+void* KeptBlocks::ThreadMain(void* self) {
+  static_cast<KeptBlocks*>(self)->GiveBack();
+  return nullptr;
+}
+
+// Until nothing is left.
+void KeptBlocks::GiveBack() {
+  std::unique_lock lock(mutex_);
+  while (count_ != 0) {
+    const Clock::time_point now = Clock::now();
+    if (now - blocks_[0].since >= idle_) {
+      void* const memory = Remove(0).memory;
+      lock.unlock();
+      parts_.free(memory);
+      lock.lock();
+      continue;
+    }
+    Clock::time_point next = blocks_[0].since + idle_;
+    for (Block& block : Kept()) {
+      const Clock::time_point due = block.since + idle_ / kOfferedAfterShare;
+      if (block.offered) continue;
+      if (now < due) {
+        next = std::min(next, due);
+        break;  // the others were freed later
+      }
+      // With the lock held: whoever took it meanwhile could have written there.
+      Offer(block.memory, block.bytes);
+      block.offered = true;
+    }
+    changed_.wait_until(lock, next);
+  }
+  thread_runs_ = false;
+}
+
+}  // namespace slipstream::transfer
