@@ -163,7 +163,7 @@ namespace slipstream::transfer {
       "shared memory given back by the program's call: too much was waiting",                                          \
       "by the program's call, because too much was waiting")                                                           \
   ROW(kHostReused, "host.reused", kBeside, "blocks of host memory that PyTorch had freed, and got again",              \
-      "freed before")
+      "freed by PyTorch before")
 
 enum class Decision : uint8_t {
 #define SLIPSTREAM_ROW(enumerator, ...) enumerator,

@@ -190,8 +190,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
         (unmapped.sum.time_ns == 0 ? "" : ", " + HumanTime(unmapped.sum.time_ns)) + Reasons(unmapped));
   }
   if (reused.sum.count != 0) {
-    say("reused " + Counted(reused.sum.count, "block", "blocks") + " of host memory that PyTorch had freed" +
-        size(reused));
+    say("reused " + Counted(reused.sum.count, "block", "blocks") + " of host memory" + size(reused) + Reasons(reused));
   }
   if (verified.sum.count != 0) {
     say("checked " + Counted(verified.sum.count, "copy", "copies") + Reasons(verified));
