@@ -1,5 +1,7 @@
 #include "policy/memory_left.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <limits>
 #include <sstream>
@@ -86,6 +88,15 @@ uint64_t MemoryLeft(const std::string& root) {
 uint64_t MostPinned(uint64_t left, uint64_t pinned, int ranks_here) {
   const uint64_t all = left > kUnlimited - pinned ? kUnlimited : left + pinned;
   return all / kPinnedIsOneIn / static_cast<uint64_t>(std::max(ranks_here, 1));
+}
+
+bool MappingsAreLimited(const std::string& root) {
+  constexpr uint64_t kNeverOvercommits = 2;
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit = {};
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return true;
+  }
+  return NumberIn(root + "/proc/sys/vm/overcommit_memory", 0) == kNeverOvercommits;
 }
 
 }  // namespace slipstream::policy

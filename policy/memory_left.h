@@ -19,4 +19,8 @@ uint64_t MemoryLeft(const std::string& root = "");
 // the processes of the job on this machine. ranks_here below 1: unknown, that is, alone.
 uint64_t MostPinned(uint64_t left, uint64_t pinned, int ranks_here);
 
+// Whether memory that is mapped and not used can be missing elsewhere: the process's addresses or its data are limited
+// (RLIMIT_AS, RLIMIT_DATA), or the machine promises no more than it has (vm.overcommit_memory = 2).
+bool MappingsAreLimited(const std::string& root = "");
+
 }  // namespace slipstream::policy

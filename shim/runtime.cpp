@@ -339,6 +339,7 @@ bool KeepHostBlocks(const policy::Host& policy, int ranks_here) {
       .free = FreeHostBlock,
       .most =
           [](uint64_t kept) {
+            if (policy::MappingsAreLimited()) return uint64_t{0};
             return policy::MostPinned(policy::MemoryLeft(), kept, ranks.load(std::memory_order_relaxed));
           },
       .pinned =

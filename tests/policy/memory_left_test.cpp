@@ -2,6 +2,7 @@
 #include "policy/memory_left.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -93,6 +94,27 @@ TEST(MostPinnedTest, S67_AnEighthOfAllDividedByTheRanks) {
   EXPECT_EQ(MostPinned(800 * kMiB, 0, 8), 100 * kMiB / 8);
   EXPECT_EQ(MostPinned(UINT64_MAX, kMiB, 1), UINT64_MAX / 8);
   EXPECT_EQ(MostPinned(0, 0, -3), 0U);
+}
+
+TEST_F(MemoryLeftTest, WhereMappingsAreLimited) {
+  if (MappingsAreLimited(root_.path())) GTEST_SKIP() << "these tests run under a limit (ulimit -v, -d)";
+  for (const char* const mode : {"0\n", "1\n"}) {
+    Write("proc/sys/vm/overcommit_memory", mode);
+    EXPECT_FALSE(MappingsAreLimited(root_.path())) << mode;
+  }
+  Write("proc/sys/vm/overcommit_memory", "2\n");
+  EXPECT_TRUE(MappingsAreLimited(root_.path()));
+  Write("proc/sys/vm/overcommit_memory", "0\n");
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit before = {};
+    ASSERT_EQ(getrlimit(resource, &before), 0);
+    // Far more than there is: only that there is a limit counts.
+    const rlimit limited = {rlim_t{1} << 60, before.rlim_max};
+    ASSERT_EQ(setrlimit(resource, &limited), 0);
+    EXPECT_TRUE(MappingsAreLimited(root_.path()));
+    ASSERT_EQ(setrlimit(resource, &before), 0);
+  }
+  EXPECT_FALSE(MappingsAreLimited(root_.path()));
 }
 
 }  // namespace
