@@ -3,7 +3,8 @@ libslipstream.so.
 
 Programs: sets of two processes, one under each version, which take turns as in steady; the control is the earlier
 version against itself. One of them with every call recorded, and with the devices' work too. Single copies (tools/dev/bench/copy_calls.cpp, one thread and eight; `.cpu()` into fresh memory,
-programs/timed_copies.py): processes in turn, bare too, and the median of the ratios of turns next to each other.
+and until what was copied to an idle device is there, programs/timed_copies.py): processes in turn, bare too, and the median of the ratios of turns
+next to each other.
 """
 
 import dataclasses
@@ -32,7 +33,11 @@ KINDS = ("h2d/blocking", "d2h/blocking", "h2d/pinned")
 ONE_THREAD = f"(event/record|({'|'.join(KINDS)})/({'|'.join(SIZES)}))/.*threads:1"
 EIGHT_THREADS = f"(event/record|({'|'.join(KINDS)})/({'|'.join(SIZES[:4])}))/.*threads:8"
 BENCHMARKS = f"^({ONE_THREAD}|{EIGHT_THREADS})$"
-FRESH_BYTES = (1 << 20, 16 << 20, 64 << 20, 256 << 20)
+# Of timed_copies: what is measured -> bytes of a copy.
+SINGLE = {
+    "fetch": (1 << 20, 16 << 20, 64 << 20, 256 << 20),
+    "complete": (1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20),
+}
 
 
 def examples(suite):
@@ -147,7 +152,7 @@ def calls(suite):
     return check
 
 
-def fresh(suite):
+def single(suite, what, name):
     def check(data):
         processes = {}
         try:
@@ -158,8 +163,8 @@ def fresh(suite):
 
             def once(variant, _prefix):
                 found = {}
-                for size in FRESH_BYTES:
-                    request = {"what": "fetch", "bytes": size, "repetitions": 4, "pinned": False}
+                for size in SINGLE[what]:
+                    request = {"what": what, "bytes": size, "repetitions": 4, "pinned": False}
                     seconds = processes[variant].ask(request)["seconds"]
                     found[transfer.size_name(size)] = sorted(seconds)[len(seconds) // 2]
                 return found
@@ -171,7 +176,7 @@ def fresh(suite):
             turns = in_turn(suite, once)
         finally:
             end_all(processes.values())
-        return judged(suite, "cpu into fresh memory", turns, data)
+        return judged(suite, name, turns, data)
 
     return check
 
@@ -180,5 +185,10 @@ def checks(suite):
     found = [(f"{GROUP}.{name}", program(suite, name, example)) for name, example in examples(suite).items()]
     recorded = recorded_examples(suite).items()
     found += [(f"{GROUP}.{name}", program(suite, name, example, "--record")) for name, example in recorded]
-    found += [(f"{GROUP}.calls", needs_gpu(suite, calls(suite))), (f"{GROUP}.fresh", needs_gpu(suite, fresh(suite)))]
+    measured = {
+        "calls": calls(suite),
+        "fresh": single(suite, "fetch", "cpu into fresh memory"),
+        "complete": single(suite, "complete", "until the bytes are on the device"),
+    }
+    found += [(f"{GROUP}.{name}", needs_gpu(suite, check)) for name, check in measured.items()]
     return found
