@@ -65,7 +65,8 @@ class KeptBlocksTest : public ::testing::Test {
   }
   // Never destroyed, as in the library: its thread may be inside.
   static KeptBlocks& Make(uint64_t most = 64 * kMiB, std::chrono::nanoseconds idle = kLong) {
-    return *new KeptBlocks(most, idle, Parts());
+    static auto* const all = new std::vector<KeptBlocks*>;  // where a leak checker finds them
+    return *all->emplace_back(new KeptBlocks(most, idle, Parts()));
   }
   static void* Allocate(KeptBlocks& kept, size_t bytes = kBytes) {
     if (void* const block = kept.Take(bytes)) return block;
