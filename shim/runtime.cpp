@@ -392,7 +392,7 @@ uint32_t StartEngines(const policy::Policy& policy, bool transfer_serves, const 
     g_unmap.store(unmap, std::memory_order_release);
     if (unmap != nullptr) routes |= kRouteUnmap;
   }
-  if (KeepHostBlocks(policy.host, ranks_here)) routes |= kRouteHostMemory;
+  if (engine != nullptr && KeepHostBlocks(policy.host, ranks_here)) routes |= kRouteHostMemory;
   return routes;
 }
 

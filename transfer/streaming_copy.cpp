@@ -1,7 +1,9 @@
 #include "transfer/streaming_copy.h"
 
+#include <cpuid.h>
 #include <immintrin.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 
@@ -26,9 +28,34 @@ constexpr size_t kAhead = 2048;
   }
 }
 
+// Whether the processor has it, and the system keeps its registers (Intel 64 and IA-32 Architectures Software
+// Developer's Manual, volume 1, 14.3). The compiler's own question needs a part of its library that the wheel's has
+// not.
+bool HasAvx() {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & bit_OSXSAVE) == 0 || (ecx & bit_AVX) == 0) return false;
+  constexpr unsigned kXmmAndYmm = 6;
+  unsigned low = 0;
+  unsigned high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kXmmAndYmm) == kXmmAndYmm;
+}
+
 }  // namespace
 
-bool CanStream() { return __builtin_cpu_supports("avx") != 0; }
+bool CanStream() {
+  enum : uint8_t { kUnknown, kNo, kYes };
+  static constinit std::atomic<uint8_t> answer{kUnknown};  // the question leaves a virtual machine
+  uint8_t known = answer.load(std::memory_order_relaxed);
+  if (known == kUnknown) {
+    known = HasAvx() ? kYes : kNo;
+    answer.store(known, std::memory_order_relaxed);
+  }
+  return known == kYes;
+}
 
 void CopyStreaming(char* to, const char* from, size_t bytes) {
   const size_t head = (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine;
