@@ -32,9 +32,10 @@ std::string Whole(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+// What `slipstream run` sets by default (docs/effects.md).
 bool IsOfTheRun(const std::string& variable) {
   return variable.starts_with("SLIPSTREAM_") || variable.starts_with("LD_PRELOAD=") ||
-         variable.starts_with("NVTX_INJECTION64_PATH=");
+         variable.starts_with("NVTX_INJECTION64_PATH=") || variable == "THP_MEM_ALLOC_ENABLE=1";
 }
 
 int Facts() {
