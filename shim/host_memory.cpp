@@ -37,8 +37,12 @@ constinit std::atomic<const bool*> g_fills[2] = {};
 
 // The one that the loader would have bound without us: in the caller's object or one that it needs.
 void* Real(const void* caller, const char* name) {
-  void* const found = FoundFrom(caller, name);
-  return found != nullptr ? found : dlsym(RTLD_NEXT, name);
+  void* found = FoundFrom(caller, name);
+  if (found == nullptr) found = dlsym(RTLD_NEXT, name);
+  // It stays loaded: blocks go back to it when nobody has wanted them for a while.
+  const LoadedObject owner = LoadedObject::At(found);
+  if (owner.name[0] != '\0') (void)dlopen(owner.name, RTLD_NOLOAD | RTLD_LAZY | RTLD_NODELETE);
+  return found;
 }
 
 Allocate* RealAllocate(const void* caller) {

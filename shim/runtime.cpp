@@ -51,6 +51,9 @@
 #include "transfer/kept_blocks.h"
 #include "transfer/transfer.h"
 
+// Bound where a part of the process was built with AddressSanitizer; asked for without the loader's lock (S78).
+extern "C" [[gnu::weak]] void __asan_init();
+
 namespace slipstream::shim {
 namespace {
 
@@ -330,7 +333,7 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
 
 // Whether they are kept. Not under AddressSanitizer, which finds what is used after it was freed.
 bool KeepHostBlocks(const policy::Host& policy, int ranks_here) {
-  if (policy.max_kept == 0 || dlsym(RTLD_DEFAULT, "__asan_init") != nullptr) return false;
+  if (policy.max_kept == 0 || __asan_init != nullptr) return false;
   static constinit std::atomic<int> ranks{0};
   ranks.store(ranks_here, std::memory_order_relaxed);
   const transfer::KeptBlocks::Parts parts = {
