@@ -40,7 +40,11 @@ TEST(ForeignCodeTest, S77_AHeapProfilerWritesOnOurThreadsAsOnTheProgramsOwn) {
   EXPECT_EQ(finished.err, "heap profiler: " + std::to_string(written) + " lines, 0 failed\n");
 
   const Trace trace = ReadOnlyTrace(directory);
-  EXPECT_EQ(trace.Calls()["cudaMemcpy"], 200U * 200U);
+  // Where the machine is busy the recording thread may come too late for some, and counts them.
+  constexpr uint64_t kMade = 200 * 200;
+  const uint64_t recorded = trace.Calls()["cudaMemcpy"];
+  EXPECT_LE(recorded, kMade);
+  EXPECT_GE(recorded + trace.end().dropped, kMade);
   EXPECT_TRUE(trace.end().complete);
   EXPECT_EQ(trace.end().reason, tracer::EndReason::kFinished);
 }
