@@ -70,6 +70,11 @@ namespace slipstream {
   ROW(kS73, "S73", "memory is given back by calls that wait for the device")                                    \
   ROW(kS74, "S74", "a thread that shares the stream may be held back on its others")                            \
   ROW(kS79, "S79", "what a program ends without having waited for is not waited for")                           \
+  ROW(kS80, "S80", "a mirror's source counts as unchanged")                                                     \
+  ROW(kS80Ends, "S80ends", "what lies outside of its whole pages is not compared")                              \
+  ROW(kS80Late, "S80late", "its pages are protected when they have been read")                                  \
+  ROW(kS80Pending, "S80pending", "a mirror is filled again before it has been read")                            \
+  ROW(kS80Shared, "S80shared", "two mirrors share the account of a page")                                       \
   ROW(kS72, "S72", "what another preloaded library wraps is not looked at")                                     \
   ROW(kAsleepSoon, "AsleepSoon", "none is broken: effects on host memory are soon not recorded any more")       \
   ROW(kR1, "R1", "a policy rule's `promote` is not looked at")                                                  \

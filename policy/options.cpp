@@ -226,6 +226,13 @@ constexpr Option kOptions[] = {
         "The most pinned staging memory that the process gets for copies of more than 64 KiB, in steps "
         "of 32 MiB and one at least; smaller copies need none.",
         8 * kKiB * kKiB, 64 * kGiB),
+    Number<&Policy::transfer, &Transfer::max_mirrored>(
+        "transfer", "max_mirrored", OptionType::kSize,
+        "The most pinned memory for mirrors, which are copies of sources of 1 MiB and more that were copied to the "
+        "device three times without a change: as long as the kernel (Linux 6.7) says that nobody has written to one, "
+        "it is copied out of its mirror. An eighth of what the machine and the container have left at most, "
+        "together with staging memory, divided by the ranks on the machine. 0: no mirrors.",
+        0, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,
         "The most memory of the device in which copies lie while they travel: those of more than 2 MiB in either "

@@ -20,6 +20,8 @@ namespace slipstream::transfer {
       "large")                                                                                                         \
   ROW(kH2dAhead, "h2d.ahead", kBeside, "of these, copies that went to the device while their stream was busy",         \
       "ahead of a busy stream")                                                                                        \
+  ROW(kH2dMirrored, "h2d.mirrored", kBeside, "of these, copies out of a mirror of a source that does not change",      \
+      "out of a mirror")                                                                                               \
   ROW(kD2hPromoted, "d2h.promoted", kOutcome, "copies to the host that came through staging memory",                   \
       "through staging memory")                                                                                        \
   ROW(kD2hDeclinedOff, "d2h.declined.off", kOutcome, "copies to the host declined: switched off by the policy",        \

@@ -27,7 +27,8 @@ Engine::Engine(const policy::Transfer& policy, int threads, int ranks_here, Coun
       sites_(sites),
       site_rules_(policy_, sites),
       ledger_(ledger),
-      confidential_(policy.start == policy::TransferStart::kNow && ConfidentialComputing()) {}
+      confidential_(policy.start == policy::TransferStart::kNow && ConfidentialComputing()),
+      mirrors_(policy.max_mirrored) {}
 
 ThreadState& Engine::State() { return t_state; }
 

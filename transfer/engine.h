@@ -37,6 +37,7 @@
 #include "transfer/decision.h"
 #include "transfer/delivery.h"
 #include "transfer/device_staging.h"
+#include "transfer/mirrors.h"
 #include "transfer/path_chooser.h"
 #include "transfer/ring.h"
 #include "transfer/thread_state.h"
@@ -163,6 +164,9 @@ class Engine {
   // Has the thread that pins memory look for RDMA transports; false: there is none, or it is at work.
   bool AskToLook();
   bool GrowDeviceStep();
+  bool GrowMirrorStep();
+  // `bytes` of pinned memory; null: there is none, and no more will be asked for.
+  char* Pin(size_t bytes);
   void Grow();
   bool GrowStep();
   bool StagingIsShort() const;
@@ -183,6 +187,10 @@ class Engine {
   bool LeaveToDriver(const Request& request);
   bool Stage(const Request& request, cuda::FenceRef* fence);
   bool ReturnsEarlyByMutant(const Request& request);
+
+  // -- sources that do not change (engine_mirror.cpp)
+  enum class Mirrored : uint8_t { kNot, kSent, kFailed };
+  Mirrored SendMirrored(const Request& request, bool busy, cuda::FenceRef* fence);
 
   // -- copies to the host (engine_fetch.cpp)
   // How long the program's own call takes, where that is to be learnt.
@@ -205,6 +213,11 @@ class Engine {
   Decision WhyNotSkip(const Candidate& candidate, std::vector<cuda::FenceRef>* effects);
 
   static constexpr Decision kNotOff = Decision::kCount;
+  // How old an answer may be about the transports that are loaded. One that came in since then has to be initialized,
+  // its peers to be found and the memory to be registered first, which takes longer (milliseconds), and SYNC_MEMOPS on
+  // the destination tells of the last (DestinationAt). Of small copies, which are many, the thread that pins memory
+  // asks.
+  static constexpr uint64_t kTransportLookNs = 1'000'000;
 
   const policy::Transfer policy_;
   const bool considers_to_device_;  // whether such copies are looked at
@@ -229,6 +242,7 @@ class Engine {
 
   Ring ring_;
   DeviceStaging device_staging_{driver_};
+  Mirrors mirrors_;
   Verifier verifier_{driver_, fences_, ring_};
   CopyWorkers workers_;
   PathChooser staging_ways_;       // with workers, or without

@@ -223,13 +223,16 @@ bool Engine::LeaveToDriver(const Request& request) {
 bool Engine::Stage(const Request& request, cuda::FenceRef* fence) {
   const cuda::RelaxedCapture relaxed(driver_);
   if (SourceMayChange(request)) return false;
+  const bool busy = driver_.cuStreamQuery(request.stream) == CUDA_ERROR_NOT_READY;
+  if (const Mirrored mirrored = SendMirrored(request, busy, fence); mirrored != Mirrored::kNot) {
+    return mirrored == Mirrored::kSent;
+  }
   WantStaging(request.bytes);
   const size_t piece_bytes = PieceBytesOf(request.bytes);
   const auto pieces_a_slot = static_cast<uint32_t>(Ring::kSlotBytes / piece_bytes);
   CopyJob job(PieceWork::kIn, Stores::kStreaming, const_cast<char*>(request.source), request.bytes, piece_bytes,
               kPiecesAhead * static_cast<uint32_t>(threads_));
   const bool one_dma = request.bytes <= policy::kOneDmaBytes;
-  const bool busy = driver_.cuStreamQuery(request.stream) == CUDA_ERROR_NOT_READY;
   CUdeviceptr lease = 0;
   if (!one_dma || (busy && request.bytes >= policy::kAheadFrom)) lease = TakeDeviceStaging(request);
   if (lease == 0 && !one_dma) {

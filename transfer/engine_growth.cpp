@@ -109,13 +109,13 @@ bool Engine::AskToLook() {
 
 bool Engine::StagingIsShort() const {
   return ring_.capacity() < std::min(wanted_bytes_.load(), most_ring_.load()) ||
-         SegmentFor(wanted_device_bytes_.load()) != 0;
+         SegmentFor(wanted_device_bytes_.load()) != 0 || mirrors_.AnyWanted();
 }
 
 // Whether so much more is little of what the machine and the container have left (S67).
 bool Engine::MayPin(size_t bytes) const {
   if (Broken(Mutant::kS67)) return true;
-  const size_t pinned = ring_.capacity();
+  const size_t pinned = ring_.capacity() + mirrors_.pinned();
   try {
     return pinned + bytes <= policy::MostPinned(policy::MemoryLeft(), pinned, ranks_here_);
   } catch (...) {
@@ -123,12 +123,30 @@ bool Engine::MayPin(size_t bytes) const {
   }
 }
 
+char* Engine::Pin(size_t bytes) {
+  char* memory = nullptr;
+  {
+    const InDriver in_driver(growing_);
+    if (Alive()) memory = cuda::PinSegment(driver_, bytes, cuda::NumaNodeOf(driver_, ledger_.device()));
+  }
+  // Meanwhile the program may have found that it could pin no more (S36).
+  if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
+    (void)cuda::UnpinSegment(driver_, memory, bytes);
+    return nullptr;
+  }
+  if (memory == nullptr) {
+    growth_failed_.store(true, std::memory_order_relaxed);
+    if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
+  }
+  return memory;
+}
+
 // Makes one piece more; false: there is enough, or no more to have. grow_mutex_ is held, for which nobody ever waits.
 bool Engine::GrowStep() {
   if (growth_failed_.load(std::memory_order_relaxed) || !StagingIsShort()) return false;
   // Copies of any length go through one segment of the ring, but none without device memory.
   if (ring_.capacity() != 0 && GrowDeviceStep()) return true;
-  if (ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return false;
+  if (ring_.capacity() >= std::min(wanted_bytes_.load(), most_ring_.load())) return GrowMirrorStep();
   constexpr size_t kBytes = Ring::kSegmentBytes;
   if (!MayPin(kBytes)) {
     most_ring_.store(ring_.capacity());
@@ -136,23 +154,23 @@ bool Engine::GrowStep() {
         "transfer: no more memory is pinned for staging: little is left of the machine's or the container's");
     return true;
   }
-  char* memory = nullptr;
-  {
-    const InDriver in_driver(growing_);
-    if (Alive()) memory = cuda::PinSegment(driver_, kBytes, cuda::NumaNodeOf(driver_, ledger_.device()));
-  }
-  // Meanwhile the program may have found that it could pin no more (S36).
-  if (memory != nullptr && growth_failed_.load(std::memory_order_seq_cst)) {
-    (void)cuda::UnpinSegment(driver_, memory, kBytes);
-    return false;
-  }
-  if (memory == nullptr) {
-    growth_failed_.store(true, std::memory_order_relaxed);
-    if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
-    return false;
-  }
+  char* const memory = Pin(kBytes);
+  if (memory == nullptr) return false;
   if (ring_.capacity() == 0) workers_.Start(threads_ - 1);
   ring_.Add(memory);
+  return true;
+}
+
+bool Engine::GrowMirrorStep() {
+  const size_t bytes = mirrors_.TakeWanted();
+  if (bytes == 0) return false;
+  if (!MayPin(bytes)) {
+    mirrors_.NoMore();
+    return true;
+  }
+  char* const memory = Pin(bytes);
+  if (memory == nullptr) return false;
+  mirrors_.Add(memory, bytes);
   return true;
 }
 
@@ -194,6 +212,7 @@ bool Engine::GiveBackHostStaging() {
     for (const cuda::FenceRef& fence : ring_.InFlight()) (void)fence.Wait();
     for (char* const segment : ring_.TakeIdleSegments())
       any |= cuda::UnpinSegment(driver_, segment, Ring::kSegmentBytes);
+    mirrors_.GiveBack([&](char* memory, size_t bytes) { any |= cuda::UnpinSegment(driver_, memory, bytes); });
   });
   if (any) Count(Decision::kUnpinned);
   return any;

@@ -7,10 +7,7 @@ namespace {
 
 constexpr Decision kSkip = Decision::kCount;  // no reason not to
 
-// How old an answer may be about the transports that are loaded. One that came in since then has to be initialized, its
-// peers to be found and the memory to be registered first, which takes longer (milliseconds), and SYNC_MEMOPS on the
-// destination tells of the last (DestinationAt). Small copies are many, so the thread that pins memory looks for them.
-constexpr uint64_t kTransportLookNs = 1'000'000;
+// Of small copies, which are many.
 constexpr uint64_t kSmallLookNs = 200'000'000;
 
 }  // namespace

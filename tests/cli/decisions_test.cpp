@@ -23,8 +23,10 @@ TEST(DecisionsTest, EveryDecisionOfTheEngineHasItsPhrase) {
     EXPECT_NE(DecisionPhrase(text.name), "") << text.name;
     // The engine's names decide what line they are in.
     if (std::string_view(text.name).starts_with("transfer.sync.skipped")) continue;
-    if (std::string_view(text.name) == "transfer.h2d.ahead") continue;  // part of another line: ARunInWords
-    if (IsSumOfTimes(text.name)) continue;                              // ASumOfTimesIsNoReason
+    // Part of another line: ARunInWords.
+    if (std::string_view(text.name) == "transfer.h2d.ahead") continue;
+    if (std::string_view(text.name) == "transfer.h2d.mirrored") continue;
+    if (IsSumOfTimes(text.name)) continue;  // ASumOfTimesIsNoReason
     const Lines lines = TransferLines({{text.name, 3, 0, 0}}, kWide);
     ASSERT_EQ(lines.size(), 1U) << text.name;
     EXPECT_FALSE(lines[0].starts_with("also")) << lines[0];
@@ -40,6 +42,7 @@ TEST(DecisionsTest, ARunInWords) {
                      {"transfer.h2d.declined.source", 3, 0, 0},
                      {"transfer.h2d.declined.full", 0, 0, 0},
                      {"transfer.h2d.ahead", 300, 30 * kGiB, 0},
+                     {"transfer.h2d.mirrored", 900, 70 * kGiB, 0},
                      {"transfer.d2h.promoted", 7, 3 * kGiB, 0},
                      {"transfer.d2h.declined.small", 90, 0, 0},
                      {"transfer.d2h.declined.memory", 1, 0, 0},
@@ -51,7 +54,8 @@ TEST(DecisionsTest, ARunInWords) {
                      {"transfer.unmapped.background", 90, 6 * kGiB, 700'000'000},
                      {"transfer.unmapped.caller", 2, kGiB, 0}},
                     kWide),
-      (Lines{"promoted 1,204 copies to the device, 92.0 GiB: 1,180 large, 24 small; 300 of them ahead of a busy stream",
+      (Lines{"promoted 1,204 copies to the device, 92.0 GiB: 1,180 large, 24 small; 300 of them ahead of a busy "
+             "stream; 900 of them out of a mirror",
              "declined 15 copies to the device: 12 while staging memory was being pinned, 3 from memory that is not "
              "pageable",
              "promoted 7 copies to the host, 3.00 GiB: through staging memory",

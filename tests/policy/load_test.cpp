@@ -405,7 +405,7 @@ TEST(Load, EveryValueOfAFileArrives) {
       "[allocator]\nmode = \"off\"\npre_reserve = \"1GiB\"\npre_reserve_block = \"2MiB\"\n"
       "[transfer]\nh2d = \"off\"\nd2h = \"off\"\nsmall_copies = false\nlarge_copies = false\n"
       "skip_synchronize = false\nskip_with_rdma = true\nhmm = \"stand_aside\"\nthreads = 3\nmax_pinned = \"1GiB\"\n"
-      "device_staging = 0\nverify = true\n"
+      "max_mirrored = \"2GiB\"\ndevice_staging = 0\nverify = true\n"
       "start = \"now\"\nunmap_in_background = false\n"
       "[tracer]\ncounters = \"calls\"\nnvtx = false\nmax_threads = 0x10\nrecord = \"on\"\n"
       "stacks = \"none\"\nranges = false\nmax_file = \"1MiB\"\nkeep = \"newest\"\nwindow = \"steps 3-4\"\n");
@@ -426,6 +426,7 @@ TEST(Load, EveryValueOfAFileArrives) {
                        .hmm = HmmMode::kStandAside,
                        .threads = 3,
                        .max_pinned = std::uint64_t{1} << 30,
+                       .max_mirrored = std::uint64_t{2} << 30,
                        .device_staging = 0,
                        .verify = true,
                        .start = TransferStart::kNow,

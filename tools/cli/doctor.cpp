@@ -15,6 +15,7 @@
 #include "policy/load.h"
 #include "policy/text.h"
 #include "policy/transfer_plan.h"
+#include "policy/write_watch.h"
 #include "tools/cli/capture.h"
 #include "tools/cli/exit_codes.h"
 #include "tools/cli/expandable_segments.h"
@@ -66,6 +67,12 @@ std::string HugePages() {
   const size_t close = line.find(']');
   if (open == std::string::npos || close == std::string::npos || close < open) return "unknown";
   return line.substr(open + 1, close - open - 1);
+}
+
+std::string Mirrors(const policy::Transfer& policy) {
+  if (policy.max_mirrored == 0) return "none: transfer.max_mirrored = 0";
+  const char* const why_not = policy::WhyNoWriteWatch();
+  return why_not == nullptr ? "of sources that do not change" : std::string("none: ") + why_not;
 }
 
 std::string LockedMemory() {
@@ -303,6 +310,7 @@ DoctorReport Examine(const DoctorOptions& options, const std::string& version) {
   for (std::string& line : loaded.ForeignText()) report.notes.push_back(std::move(line));
   report.driver = LookAtDriver();
   report.huge_pages = HugePages();
+  report.mirrors = Mirrors(loaded.policy.transfer);
   report.locked_memory = LockedMemory();
   LookAtEnvironment(environment, report);
   report.obstacles = MachineObstacles(loaded.policy);
@@ -360,6 +368,7 @@ std::string FormatReport(const DoctorReport& report) {
   }
   text += Line("PyTorch", report.pytorch);
   text += Line("huge pages", report.huge_pages);
+  text += Line("mirrors", report.mirrors);
   text += Line("locked memory", report.locked_memory);
   for (const std::string& note : report.notes) text += Line("note", note);
   for (const std::string& obstacle : report.obstacles) text += Line("obstacle", policy::Escape(obstacle));

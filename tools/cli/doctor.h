@@ -49,6 +49,7 @@ struct DoctorReport {
   DriverFacts driver;
   std::string pytorch;  // version and interpreter, or why there is none
   std::string huge_pages;
+  std::string mirrors;  // whether there can be any
   std::string locked_memory;
   std::vector<std::string> notes;      // things in the environment that matter
   std::vector<std::string> obstacles;  // obstacles.h

@@ -40,6 +40,7 @@ std::string ReportJson(const DoctorReport& report) {
                      {"transfer_policy", report.transfer_policy},
                      {"pytorch", report.pytorch},
                      {"huge_pages", report.huge_pages},
+                     {"mirrors", report.mirrors},
                      {"locked_memory", report.locked_memory},
                      {"notes", report.notes},
                      {"obstacles", report.obstacles},

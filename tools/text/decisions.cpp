@@ -28,6 +28,7 @@ constexpr std::string_view kEngine = "transfer.";
 constexpr std::string_view kSkipped = "transfer.sync.skipped";
 constexpr std::string_view kSkippedRest = "transfer.sync.skipped.rest";
 constexpr std::string_view kAhead = "transfer.h2d.ahead";
+constexpr std::string_view kMirrored = "transfer.h2d.mirrored";
 constexpr std::string_view kRanOn = "transfer.sync.ran_on";
 
 bool IsVerification(std::string_view name) {
@@ -81,6 +82,11 @@ std::string Reasons(Kind kind) {
   return text;
 }
 
+// "; 3 of them ...", of what is a part of a sum that was said.
+std::string OfThem(uint64_t count, std::string_view name) {
+  return count == 0 ? "" : "; " + WithThousands(count) + " of them " + InWords(name);
+}
+
 void AppendWrapped(std::vector<std::string>& lines, std::string text, size_t columns) {
   while (text.size() > columns) {
     // Not at the two spaces in front.
@@ -125,12 +131,14 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   Kind ran_on;
   uint64_t after_waiting = 0;
   uint64_t ahead = 0;
+  uint64_t mirrored = 0;
   for (const DecisionCounts& decision : decisions) {
     const std::string_view name = decision.name;
     if (decision.count == 0 || !name.starts_with(kEngine)) continue;
     if (name == kSkippedRest) after_waiting = decision.count;
     if (name == kAhead) ahead = decision.count;
-    if (name == kAhead) continue;
+    if (name == kMirrored) mirrored = decision.count;
+    if (name == kAhead || name == kMirrored) continue;
     AddTo(name.starts_with("transfer.h2d.promoted.")   ? promoted_h2d
           : name.starts_with("transfer.h2d.declined.") ? declined_h2d
           : name == "transfer.d2h.promoted"            ? promoted_d2h
@@ -153,7 +161,7 @@ std::vector<std::string> TransferLines(const std::vector<DecisionCounts>& decisi
   const auto size = [](const Kind& kind) { return kind.sum.bytes == 0 ? "" : ", " + HumanBytes(kind.sum.bytes); };
   if (promoted_h2d.sum.count != 0) {
     say("promoted " + Counted(promoted_h2d.sum.count, "copy", "copies") + " to the device" + size(promoted_h2d) +
-        Reasons(promoted_h2d) + (ahead == 0 ? "" : "; " + WithThousands(ahead) + " of them " + InWords(kAhead)));
+        Reasons(promoted_h2d) + OfThem(ahead, kAhead) + OfThem(mirrored, kMirrored));
   }
   if (declined_h2d.sum.count != 0) {
     say("declined " + Counted(declined_h2d.sum.count, "copy", "copies") + " to the device" + size(declined_h2d) +
