@@ -3,11 +3,12 @@
 import contextlib
 import os
 import pathlib
+import types
 import unittest
 from unittest import mock
 
 import support
-from suite import mirrors
+from suite import levels, mirrors
 from suite.harness import Failed, Skipped
 
 
@@ -30,7 +31,8 @@ class Mirrors(unittest.TestCase):
                 self.assertGreater(data["mirrored"], 0)
 
     def test_without_mirrors_nothing_is_shown(self):
-        with mock.patch.dict(os.environ, {"SLIPSTREAM_TRANSFER_MAX_MIRRORED": "0"}), self.checks() as checks:
+        none = levels.Level("none", (("transfer", "max_mirrored", "0"),))
+        with mock.patch.object(mirrors, "LEVELS", (none,)), self.checks() as checks:
             with self.assertRaisesRegex(Failed, "shows nothing"):
                 checks[0][1]({})
 
@@ -41,9 +43,9 @@ class Mirrors(unittest.TestCase):
                     checks[0][1]({})
 
     def test_wrong_bytes(self):
-        with self.checks() as checks, mock.patch.object(mirrors, "COPIES_OF_A_REHEARSAL", 10):
-            with self.assertRaisesRegex(Failed, "it printed"):
-                checks[0][1]({})
+        printed = types.SimpleNamespace(expect_success=lambda _: None, stdout=b"changing sources: 5 copies, 1 wrong\n")
+        with self.assertRaisesRegex(Failed, "it printed.*1 wrong"):
+            mirrors.expect_right(5, printed)
 
 
 if __name__ == "__main__":
