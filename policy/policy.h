@@ -180,7 +180,7 @@ struct Transfer {
   // Pinned staging memory of the process, at most. 8 MiB to 64 GiB.
   std::uint64_t max_pinned = std::uint64_t{512} << 20;
   // Pinned memory for mirrors of sources that do not change, in all, at most; 0: there are none. 0 to 64 GiB.
-  std::uint64_t max_mirrored = std::uint64_t{1} << 30;
+  std::uint64_t max_mirrored = 0;
   // Device memory for copies that go ahead of their busy stream, at most; 0: they wait for it. 0 to 64 GiB.
   std::uint64_t device_staging = std::uint64_t{1} << 30;
   // Whether every promoted copy is read back and compared.

@@ -89,14 +89,13 @@ int NewDescriptor(const char** why_not) {
   if (pagemap >= 0) close(pagemap);
   *why_not = can ? nullptr : "the kernel cannot say which memory was written (Linux 6.7 can)";
   const int high = can ? fcntl(descriptor, F_DUPFD_CLOEXEC, kHighEnough) : -1;
-  if (can && high < 0) return descriptor;
+  if (can && high < 0) *why_not = "the process may have too few descriptors";
   close(descriptor);
   return high;
 }
 
 // Whether all of it is mapped. The call does nothing else (Linux, msync(2), MS_ASYNC).
 bool IsThere(const WriteWatch::Pages& pages) {
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   return msync(reinterpret_cast<void*>(pages.begin), pages.bytes(), MS_ASYNC) == 0;
 }
 
@@ -119,6 +118,8 @@ bool IsOwn(const WriteWatch::Pages& pages) {
     }
     if (end <= known_to) continue;
     if (begin > known_to || shared != 'p' || inode != 0) return false;
+    // The C library looks for the stack's end there (pthread_getattr_np), and would find where the watched part ends.
+    if (std::strstr(line.data(), "[stack]") != nullptr) return false;
     known_to = end;
   }
   return known_to >= pages.end;
@@ -167,7 +168,8 @@ bool WriteWatch::Look(const Pages& pages, bool protect, std::vector<Pages>* writ
   scan.inverted = kIsPresent;
   scan.any_of = kIsWritten | kIsPresent | kIsFile;
   scan.told = kIsWritten;
-  bool known = pagemap >= 0 && IsThere(pages);  // the scan passes over what is not
+  // The scan passes over what is not there; and without the descriptor the protection may be another one's.
+  bool known = pagemap >= 0 && IsOpen() && IsThere(pages);
   while (known && scan.begin < scan.end) {
     const int found = ioctl(pagemap, kPagemapScan, &scan);
     known = found >= 0 && scan.walked_to > scan.begin;

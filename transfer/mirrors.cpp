@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "cuda/mutant.h"
+#include "policy/memory_left.h"
 #include "transfer/fingerprint.h"
 #include "transfer/host_pages.h"
 
@@ -89,6 +90,10 @@ bool Mirrors::GetBlock(Mirror& mirror, const MayWriteByPage& may_write_by_page) 
   if (mirror.block.memory != nullptr) return true;
   if (!MayRead(may_write_by_page)) return false;
   const std::lock_guard lock(mutex_);
+  if (policy::MappingsAreLimited()) {
+    Close("the process's addresses or its data are limited");
+    return false;
+  }
   if (const char* const why_not = watch_.Open(); why_not != nullptr) {
     Close(why_not);
     return false;

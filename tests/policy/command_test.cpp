@@ -150,7 +150,7 @@ TEST(PolicyShow, PrintsValuesWithTheirOrigin) {
             "transfer.hmm                  \"assume_private\"  default\n"
             "transfer.threads              0                 default\n"
             "transfer.max_pinned           \"512MiB\"          default\n"
-            "transfer.max_mirrored         \"1GiB\"            default\n"
+            "transfer.max_mirrored         \"0B\"              default\n"
             "transfer.device_staging       \"1GiB\"            default\n"
             "transfer.verify               false             default\n"
             "transfer.start                \"background\"      default\n"

@@ -4,8 +4,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/io_uring.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -299,9 +302,47 @@ TEST(WriteWatchOf, S80_ADescriptorThatTheProgramCloses) {
     ++closed;
   }
   EXPECT_EQ(closed, 1);
+  // The program watches the memory itself, and protects it: that says nothing of what was written before.
+  const int other = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | 1));
+  ASSERT_GE(other, 0);
+  uffdio_api api = {};
+  api.api = UFFD_API;
+  api.features = uint64_t{1} << 15 | uint64_t{1} << 13;
+  ASSERT_EQ(ioctl(other, UFFDIO_API, &api), 0);
+  uffdio_register range = {};
+  range.range = {pages.begin, pages.bytes()};
+  range.mode = UFFDIO_REGISTER_MODE_WP;
+  ASSERT_EQ(ioctl(other, UFFDIO_REGISTER, &range), 0);
+  uffdio_writeprotect protect = {};
+  protect.range = range.range;
+  protect.mode = 1;  // to protect
+  ASSERT_EQ(ioctl(other, UFFDIO_WRITEPROTECT, &protect), 0);
   EXPECT_FALSE(watch.Look(pages, false, &written));
   EXPECT_FALSE(watch.Add(pages));
+  close(other);
   munmap(memory, 65536);
+}
+
+// The C library reads in /proc/self/maps where the main thread's stack ends.
+TEST(WriteWatchOf, TheStackIsNotWatched) {
+  if (const char* const why_not = Watch().Open()) GTEST_SKIP() << why_not;
+  volatile char memory[65536];
+  memory[0] = 1;
+  EXPECT_FALSE(Watch().Add(Pages::Inside(const_cast<char*>(memory), sizeof(memory))));
+}
+
+// Below the number that is out of the program's way there is none.
+TEST(WriteWatchOf, FewDescriptorsAreLeftToTheProgram) {
+  rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  limit.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  const size_t open = Descriptors().size();
+  WriteWatch watch;
+  EXPECT_NE(watch.Open(), nullptr);
+  EXPECT_EQ(Descriptors().size(), open);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace

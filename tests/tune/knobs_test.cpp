@@ -50,6 +50,7 @@ TEST_F(KnobsTest, WhatHoldsAlreadyIsNotTried) {
   const std::vector<Knob> knobs = Make();
   EXPECT_EQ(Find(knobs, "transfer.h2d")->values, std::vector<std::string>{"\"on\""});
   EXPECT_EQ(Find(knobs, "transfer.device_staging"), nullptr);
+  EXPECT_EQ(Find(knobs, "transfer.max_mirrored"), nullptr);
 }
 
 TEST_F(KnobsTest, WhatTheProgramDoesNotDoIsNotTried) {

@@ -70,9 +70,8 @@ std::string HugePages() {
 }
 
 std::string Mirrors(const policy::Transfer& policy) {
-  if (policy.max_mirrored == 0) return "none: transfer.max_mirrored = 0";
-  const char* const why_not = policy::WhyNoWriteWatch();
-  return why_not == nullptr ? "of sources that do not change" : std::string("none: ") + why_not;
+  if (const char* const why_not = policy::WhyNoWriteWatch()) return std::string("none: ") + why_not;
+  return policy.max_mirrored == 0 ? "possible, and off: transfer.max_mirrored = 0" : "of sources that do not change";
 }
 
 std::string LockedMemory() {

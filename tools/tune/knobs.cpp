@@ -77,6 +77,8 @@ std::vector<Knob> KnobsFor(const policy::Policy& base, const Traffic& traffic, c
   const bool is_off = base.transfer.h2d == policy::TransferMode::kOff;
   knobs.TryUnless(is_off || !traffic.copies_to_device, "nothing is promoted to a device", "transfer.device_staging",
                   {Size(1024 * kMiB), Size(512 * kMiB), Size(0)});
+  knobs.TryUnless(is_off || !traffic.copies_to_device, "nothing is promoted to a device", "transfer.max_mirrored",
+                  {Size(1024 * kMiB), Size(4096 * kMiB), Size(0)});
   std::vector<std::string> threads;
   for (const int count : {1, 2, 4, 8, 12, 16}) {
     if (count <= machine.processors) threads.push_back(std::to_string(count));

@@ -8,6 +8,7 @@ from .summary import decided
 
 COPIES, COPIES_OF_A_REHEARSAL = 20_000, 600
 LEVELS = (levels.RUNTIME, levels.DRIVER)
+MOST = "SLIPSTREAM_TRANSFER_MAX_MIRRORED"
 # What `slipstream doctor --json` says where there can be any.
 THERE = "of sources that do not change"
 
@@ -26,7 +27,8 @@ class ChangingSources(sanitizer.Program):
 
 
 def said_by_doctor(suite):
-    doctor = suite.command("mirrors", [suite.slipstream, "doctor", "--json", "--", "true"], timeout=60)
+    command = [suite.slipstream, "doctor", "--json", "--", "true"]
+    doctor = suite.command("mirrors", command, env={MOST: "1GiB"}, timeout=60)
     try:
         return json.loads(doctor.stdout)["mirrors"]
     except (ValueError, KeyError) as error:
@@ -47,7 +49,7 @@ def check(suite, program, level):
         expect_right(100, program.run(arguments=["100"]))
         summary = suite.scratch("mirrors") / f"{level.name}.json"
         prefix = suite.run_prefix("--quiet", "--summary", summary)
-        env = level.environment() | {"SLIPSTREAM_TRANSFER_START": "now"}
+        env = {MOST: "1GiB", "SLIPSTREAM_TRANSFER_START": "now"} | level.environment()
         expect_right(copies, program.run(prefix, [str(copies)], timeout=120, env=env))
         if said != THERE:
             raise Skipped(f"all bytes as expected, and mirrors are {said}")

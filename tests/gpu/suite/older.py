@@ -124,11 +124,6 @@ def judged(suite, name, turns, data):
     return text
 
 
-def staged(variant):
-    """Single copies have the same source again and again. An earlier version may not know the key."""
-    return transfer.STAGED if variant == NEWER else {}
-
-
 def in_turn(suite, once):
     """`once(variant, prefix)` for every variant in every turn, in an order that changes."""
     fronts = {BARE: [], **sides(suite)}
@@ -148,8 +143,7 @@ def calls(suite):
         env = {"LD_LIBRARY_PATH": library_path(suite)}
 
         def once(variant, prefix):
-            argv = [*prefix, benchmark, *options]
-            result = suite.command(f"{GROUP}.calls.{variant}", argv, env=env | staged(variant), timeout=90)
+            result = suite.command(f"{GROUP}.calls.{variant}", [*prefix, benchmark, *options], env=env, timeout=90)
             found = call_times(result.expect_success(variant).stdout)
             return {what: nanoseconds * 1e-9 for what, nanoseconds in found.items()}
 
@@ -163,7 +157,7 @@ def single(suite, what, name):
         processes = {}
         try:
             for variant, prefix in {BARE: [], **sides(suite)}.items():
-                processes[variant] = transfer.start(suite, variant, prefix, staged(variant))
+                processes[variant] = transfer.start(suite, variant, prefix)
             for process in processes.values():
                 process.read(90)
 

@@ -29,8 +29,6 @@ QUEUE_SECONDS = 0.064
 TURNS = 4
 # Of the turn that does not count, where a copy is one of those that may go either way.
 LEARNING = 8
-# The same source again and again stands for one that is new each time.
-STAGED = {"SLIPSTREAM_TRANSFER_MAX_MIRRORED": "0"}
 # What the host alone does of a copy: names in staging_rates, and whether by non-temporal stores.
 HOST_WORK = {"complete": ("stage", 1), "fetch": ("fill", 0)}
 
@@ -53,9 +51,9 @@ def summary_of(values):
     return {"repetitions": len(values), "median": statistics.median(values), "p90": percentile(values, 0.9)}
 
 
-def start(suite, variant, prefix, env=None):
+def start(suite, variant, prefix):
     argv = [*prefix, suite.python, GPU_TESTS / "programs" / "timed_copies.py", suite.device]
-    env = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore", "SLIPSTREAM_TRANSFER_D2H": "on", **(env or {})}
+    env = {"OMP_NUM_THREADS": "4", "PYTHONWARNINGS": "ignore", "SLIPSTREAM_TRANSFER_D2H": "on"}
     return Conversation(suite, f"transfer.{variant}", argv, env)
 
 
@@ -98,8 +96,7 @@ def checks(suite):
         processes = {}
         try:
             for variant in (BARE, SLIPSTREAM):
-                prefix = suite.run_prefix("--quiet") if variant == SLIPSTREAM else []
-                processes[variant] = start(suite, variant, prefix, STAGED)
+                processes[variant] = start(suite, variant, suite.run_prefix("--quiet") if variant == SLIPSTREAM else [])
             for process in processes.values():
                 process.read(90)
             for size in TARGETS:
@@ -167,7 +164,7 @@ def checks(suite):
         if not program.exists():
             raise Skipped(f"{program} is not there")
         values = {BARE: {}, SLIPSTREAM: {}, "pinned": {}}
-        env = {"LD_LIBRARY_PATH": library_path(suite), **STAGED}
+        env = {"LD_LIBRARY_PATH": library_path(suite)}
         if suite.rehearsal:
             raise Skipped("a rehearsal: there is no CUDA runtime")
         for turn in range(4):
