@@ -20,6 +20,7 @@
 
 #include "policy/write_watch.h"
 #include "tests/preload/transfer/rule_test.h"
+#include "tests/support/plain_build.h"
 
 namespace rules {
 namespace {
@@ -275,6 +276,7 @@ TEST_F(Mirror, S80_BesideAnIoUringThereAreNone) {
 
 // What the process may map is the program's.
 TEST_F(Mirror, S80_WhereMappingsAreLimitedThereAreNone) {
+  NEEDS_NO_SANITIZER("a sanitizer maps more than any limit");
   rlimit limit = {};
   ASSERT_EQ(getrlimit(RLIMIT_DATA, &limit), 0);
   limit.rlim_cur = size_t{1} << 40;
