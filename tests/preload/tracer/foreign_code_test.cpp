@@ -41,7 +41,7 @@ TEST(ForeignCodeTest, S77_AHeapProfilerWritesOnOurThreadsAsOnTheProgramsOwn) {
 
   const Trace trace = ReadOnlyTrace(directory);
   // Where the machine is busy the recording thread may come too late for some, and counts them.
-  constexpr uint64_t kMade = 200 * 200;
+  constexpr uint64_t kMade = uint64_t{200} * 200;
   const uint64_t recorded = trace.Calls()["cudaMemcpy"];
   EXPECT_LE(recorded, kMade);
   EXPECT_GE(recorded + trace.end().dropped, kMade);
