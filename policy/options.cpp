@@ -232,8 +232,7 @@ constexpr Option kOptions[] = {
         "device three times without a change: as long as the kernel (Linux 6.7) says that nobody has written to one, "
         "it is copied out of its mirror. An eighth of what the machine and the container have left at most, "
         "together with staging memory, divided by the ranks on the machine. 0: no mirrors, because the kernel's help "
-        "can "
-        "be noticed (docs/transfer.md, Sources that do not change).",
+        "can be noticed (docs/transfer.md, Sources that do not change).",
         0, 64 * kGiB),
     Number<&Policy::transfer, &Transfer::device_staging>(
         "transfer", "device_staging", OptionType::kSize,

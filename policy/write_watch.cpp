@@ -21,8 +21,8 @@ namespace slipstream::policy {
 namespace {
 
 // As <linux/userfaultfd.h> and <linux/fs.h> of Linux 6.7 have them; older headers do not.
-constexpr int kUserModeOnly =
-    1;  // what needs no privilege. Asynchronous, the kernel's own writes are seen all the same
+// Needs no privilege. In the asynchronous mode the kernel's own writes are seen all the same.
+constexpr int kUserModeOnly = 1;
 constexpr uint64_t kUnpopulated = uint64_t{1} << 13;
 constexpr uint64_t kAsync = uint64_t{1} << 15;
 
@@ -59,7 +59,7 @@ struct CloseFile {
   void operator()(DIR* folder) const { closedir(folder); }
 };
 
-// A system call that a filter does not know may end the process; and filters of containers know this one, and forbid
+// A filter may end the process for a system call that it does not know; those of containers know this one, and forbid
 // it.
 bool IsFiltered() {
   const std::unique_ptr<FILE, CloseFile> status(std::fopen("/proc/self/status", "re"));
@@ -128,8 +128,9 @@ bool IsOwn(const WriteWatch::Pages& pages) {
 }  // namespace
 
 const char* WriteWatch::Open() {
-  if (!opened_) descriptor_ = NewDescriptor(&why_not_);
+  if (opened_) return why_not_;
   opened_ = true;
+  descriptor_ = NewDescriptor(&why_not_);
   struct stat file = {};
   if (descriptor_ >= 0 && fstat(descriptor_, &file) == 0) inode_ = file.st_ino;
   return why_not_;

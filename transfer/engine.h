@@ -165,7 +165,7 @@ class Engine {
   bool AskToLook();
   bool GrowDeviceStep();
   bool GrowMirrorStep();
-  // `bytes` of pinned memory; null: there is none, and no more will be asked for.
+  // `bytes` of pinned memory; null: there is none, or the program wanted it back.
   char* Pin(size_t bytes);
   void Grow();
   bool GrowStep();

@@ -134,10 +134,6 @@ char* Engine::Pin(size_t bytes) {
     (void)cuda::UnpinSegment(driver_, memory, bytes);
     return nullptr;
   }
-  if (memory == nullptr) {
-    growth_failed_.store(true, std::memory_order_relaxed);
-    if (Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
-  }
   return memory;
 }
 
@@ -155,7 +151,11 @@ bool Engine::GrowStep() {
     return true;
   }
   char* const memory = Pin(kBytes);
-  if (memory == nullptr) return false;
+  if (memory == nullptr) {
+    const bool known = growth_failed_.exchange(true, std::memory_order_relaxed);
+    if (!known && Alive()) policy::LogWarn("transfer: no more memory can be pinned for staging");
+    return false;
+  }
   if (ring_.capacity() == 0) workers_.Start(threads_ - 1);
   ring_.Add(memory);
   return true;
@@ -164,13 +164,13 @@ bool Engine::GrowStep() {
 bool Engine::GrowMirrorStep() {
   const size_t bytes = mirrors_.TakeWanted();
   if (bytes == 0) return false;
-  if (!MayPin(bytes)) {
+  // Staging memory is pinned in shorter pieces, for which there may be room yet.
+  char* const memory = MayPin(bytes) ? Pin(bytes) : nullptr;
+  if (memory == nullptr) {
     mirrors_.NoMore();
-    return true;
+  } else {
+    mirrors_.Add(memory, bytes);
   }
-  char* const memory = Pin(bytes);
-  if (memory == nullptr) return false;
-  mirrors_.Add(memory, bytes);
   return true;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "cuda/mutant.h"
+#include "policy/log.h"
 #include "policy/memory_left.h"
 #include "transfer/fingerprint.h"
 #include "transfer/host_pages.h"
@@ -39,8 +41,8 @@ void Mirrors::Sent(Held held, const cuda::FenceRef& fence) {
 }
 
 void Mirrors::Close(const char* why) {
-  why_none_.store(why, std::memory_order_release);
-  closed_.store(true, std::memory_order_release);
+  if (closed_.exchange(true, std::memory_order_acq_rel)) return;
+  policy::LogWarn(std::string("transfer: there are no mirrors any more: ") + why);
 }
 
 std::shared_ptr<Mirrors::Mirror> Mirrors::Of(const char* source, size_t bytes) {

@@ -11,11 +11,11 @@
 // transport or an io_uring could have some, and samples of the source are compared at every copy. Should they differ
 // where the kernel says that nothing was written, there are no mirrors any more.
 //
-// Threading: any thread. A mirror is held by one copy at a time; another one of the same source goes without, and nobody
-//   waits for it. The other lock is held for a few steps, and while the process's mappings are read. Nothing is waited
-//   for, but by GiveBack, without a lock.
+// Threading: any thread. A mirror is held by one copy at a time; another one of the same source goes without, and
+//   nobody waits for it. The other lock is held for a few steps, while the driver is asked whether fences have passed,
+//   and while the process's mappings are read. Nothing is waited for, but by GiveBack, without a lock.
 // Ownership: never destroyed. Pinned memory is the owner's, who brings it (Add) and takes it back (GiveBack).
-// Errors: std::bad_alloc, in front of any change.
+// Errors: std::bad_alloc. What the kernel has told may be lost then: no mirror may be asked for any more.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ namespace slipstream::transfer {
 
 class Mirrors {
  public:
-  // The driver's call for less is as fast as asking.
+  // Of less there is little to gain.
   static constexpr size_t kLeastBytes = size_t{1} << 20;
 
   // Copies memory of the program's into a mirror.
@@ -116,9 +116,6 @@ class Mirrors {
   // There are none any more. Waits for the copies that read them; `unpin` gets every block that nobody holds.
   void GiveBack(const std::function<void(char* memory, size_t bytes)>& unpin);
 
-  // Null where there may be any; else why there are none, as far as it has been found out.
-  const char* why_none() const { return why_none_.load(std::memory_order_acquire); }
-
  private:
   static constexpr size_t kMostSources = 4096;
   static constexpr uint64_t kLongerEachTime = 16;
@@ -148,7 +145,6 @@ class Mirrors {
 
   const uint64_t most_bytes_;
   std::atomic<bool> closed_{false};
-  std::atomic<const char*> why_none_{nullptr};
   std::atomic<uint64_t> copies_{0};
   std::atomic<size_t> pinned_{0};
   std::mutex mutex_;  // of what follows; taken behind a mirror's

@@ -302,6 +302,7 @@ TEST(WriteWatchOf, S80_ADescriptorThatTheProgramCloses) {
     ++closed;
   }
   EXPECT_EQ(closed, 1);
+  EXPECT_EQ(watch.Open(), nullptr) << "what was opened once stays what is looked for";
   // The program watches the memory itself, and protects it: that says nothing of what was written before.
   const int other = static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | 1));
   ASSERT_GE(other, 0);

@@ -342,6 +342,28 @@ TEST_F(Mirror, S80_GivenBackForPinnedMemory) {
   DECIDED(tally, "h2d.mirrored", 0);
 }
 
+// A mirror for which nothing can be pinned is no reason to have no more staging memory.
+TEST_F(Mirror, S80_WhereNoneCanBePinnedStagingGoesOn) {
+  CopyRight();
+  OK(simSetPinnedMemory(34 * kMiB));  // as much as there is
+  const Tally without("transfer");
+  for (int i = 0; i < 8; ++i) CopyRight();
+  DECIDED(without, "h2d.mirrored", 0);
+  DECIDED(without, "h2d.promoted.large", 8);
+
+  OK(simSetPinnedMemory(SIZE_MAX));
+  constexpr size_t kLong = 80 * kMiB;  // there is less than that of the device's yet
+  uint8_t* device = nullptr;
+  OK(cudaMalloc(reinterpret_cast<void**>(&device), kLong));
+  const std::vector<uint8_t> source = Pattern(kLong, 5);
+  const Tally tally("transfer");
+  OK(CopyUp(device, source.data(), kLong, a_));
+  OK(CopyUp(device, source.data(), kLong, a_));
+  OK(cudaDeviceSynchronize());
+  EXPECT_TRUE(Holds(device, source));
+  DECIDED_AT_LEAST(tally, "h2d.promoted.large", 1);
+}
+
 // Several threads, of the same source and of others.
 TEST_F(Mirror, S80_Threads) {
   constexpr int kThreads = 4;
