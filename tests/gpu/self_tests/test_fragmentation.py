@@ -35,7 +35,13 @@ class Judged(unittest.TestCase):
 
     def test_slower(self):
         _, problems = fragmentation.judged(runs([record(41, 0.206)] * 2))
-        self.assertEqual(["a step took 1.030 of expandable's, target 1.01"], problems)
+        self.assertEqual(["a step took 1.0300 (1.0300 to 1.0300) of expandable's, target 1.01"], problems)
+
+    def test_slower_within_the_noise(self):
+        """One process is faster and one slower: nothing is shown."""
+        text, problems = fragmentation.judged(runs([record(41, 0.19), record(41, 0.24)]))
+        self.assertEqual([], problems)
+        self.assertIn("of expandable's, whose second turn is 1.0000 (1.0000 to 1.0000) of its first", text)
 
     def test_other_steps(self):
         _, problems = fragmentation.judged(runs([record(41, loss=2.25)] * 2))
