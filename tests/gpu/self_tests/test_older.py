@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import time
 import unittest
 
 import support
@@ -37,11 +38,32 @@ class Versions(unittest.TestCase):
             self.assertEqual((older.OLDER, [str(suite.older / "slipstream"), "run", "--quiet", "--"]), before)
             self.assertEqual((older.NEWER, suite.run_prefix("--quiet")), now)
 
-    def test_examples_have_nobody_beside_them(self):
+    def test_what_can_be_tuned_by_hand_is_beside_its_own_tuning(self):
         with support.TemporarySuite() as suite:
             found = older.examples(suite)
-        self.assertLessEqual({*older.LOADERS, *older.MOVING, "prefetch_stream"}, set(found))
-        self.assertFalse(any(example.hand_tuned for example in found.values()))
+        tuned = {*older.LOADERS, *older.MOVING, *older.LOOPS}
+        self.assertLessEqual({*tuned, "prefetch_stream"}, set(found))
+        self.assertLessEqual(tuned, {name for name, example in found.items() if example.hand_tuned})
+
+    def test_three_take_turns(self):
+        """Each comes first as often, and both versions are parts of the hand-tuned program's speed."""
+        seconds = {older.OLDER: 1.25, older.NEWER: 1.0, older.HAND_TUNED: 0.9}
+        with support.TemporarySuite() as suite:
+            example = older.examples(suite)["offload"]
+            sets = steady.Sets(suite, "offload", example, 2, dict.fromkeys(seconds, []), older.GROUP)
+            sets.steps = 1
+            sets.processes = {(number, variant): None for number in range(2) for variant in seconds}
+            order = []
+            sets.block = lambda number, variant, steps: order.append(variant) or seconds[variant] * steps
+            sets.measure(3, time.monotonic() + 60)
+            data = {}
+            steady.recorded(suite, sets, older.MOST, data)
+            text = older.of_hand_tuned(suite, sets, data)
+        self.assertEqual(0.8, data[older.NEWER]["ratio_median"])
+        self.assertEqual(
+            "of the hand-tuned one's samples a second: older 0.7200 (0.7200 to 0.7200), newer 0.9000 (0.9000 to 0.9000)", text
+        )
+        self.assertEqual(set(seconds), set(order[-18::3]))
 
     def test_two_percent(self):
         self.assertIsNone(steady.verdict({"ratio_median": 1.02, "ratio_low": 1.0}, older.MOST))

@@ -51,8 +51,8 @@ def prefix_of(name, example, place):
 
 
 class Sets:
-    """The processes of one program. sides: two variants, and what stands in front of the command of each; a pair is a
-    block of the first and one of the second. rounds: a list of {(set, variant): seconds}."""
+    """The processes of one program. sides: variants, and what stands in front of the command of each; a pair is a block
+    of one and a block of another. rounds: a list of {(set, variant): seconds}."""
 
     def __init__(self, suite, name, example, sets, sides=None, group=GROUP):
         self.suite = suite
@@ -87,9 +87,9 @@ class Sets:
     def measure(self, rounds, deadline):
         multiple = self.example.multiple
         probe = 2 * multiple if multiple > 1 else 6
-        first, second = self.sides
+        sides = list(self.sides)
         seconds = max(BLOCK_SECONDS, self.example.block_seconds)
-        self.steps = speed.steps_of_block(seconds, self.block(0, first, probe) / probe, multiple)
+        self.steps = speed.steps_of_block(seconds, self.block(0, sides[0], probe) / probe, multiple)
         for number, variant in self.processes:
             self.block(number, variant, self.steps)  # the first turn does not count
         for index in range(rounds):
@@ -97,8 +97,8 @@ class Sets:
                 raise Failed(f"its time was over after {index} of {rounds} rounds")
             found = {}
             for number in range(self.sets):
-                order = (first, second) if (index + number) % 2 == 0 else (second, first)
-                for variant in order:
+                shift = (index + number) % len(sides)
+                for variant in sides[shift:] + sides[:shift]:
                     found[number, variant] = self.block(number, variant, self.steps)
             self.rounds.append(found)
 
@@ -119,7 +119,7 @@ class Sets:
 
 def summaries(sets):
     """(second side / first, first / first)."""
-    first, second = sets.sides
+    first, second = list(sets.sides)[:2]
     measured = sets.pairs_of(lambda number: (number, first), lambda number: (number, second))
     control = sets.pairs_of(lambda number: (number, first), lambda number: ((number + 1) % sets.sets, first))
     return measured, control
@@ -128,7 +128,7 @@ def summaries(sets):
 def recorded(suite, sets, most, data):
     """Benchmarks of the second side against the first, held to `most`, and of the first against itself, in the results
     and in `data`; what they say in words."""
-    first, second = sets.sides
+    first, second = list(sets.sides)[:2]
     measured, control = summaries(sets)
     for variant, values, limits in ((second, measured, (None, most)), ("control", control, None)):
         found = speed.benchmark(sets.name, f"{sets.group}.{variant}", "s", sets.steps, values[0], limits)
