@@ -40,6 +40,7 @@ PROGRAMS = {
     "profiled": ("profiled.py", [], 0, {}),
     "loader": ("loader.py", [], 0, {}),
     "exits": ("exits.py", [], 0, {"PYTHONWARNINGS": "ignore"}),
+    "blocks": ("blocks.py", [], 0, {"PYTHONWARNINGS": "ignore"}),
     **{f"faulty_{fault}": ("faulty.py", [fault], 0, {"SIMCUDA_MODE": "timed"}) for fault in ("numbers", "fields", "timed", "data")},
     # A warning of every process would mix with another's.
     "workers": ("children.py", ["--workers"], 0, {"PYTHONWARNINGS": "ignore"}),
@@ -231,6 +232,15 @@ def advised(run):
         raise Wrong(f"{rule} at {sorted(found)}, not at {sorted(wanted)}: {answer.stdout.decode()}")
 
 
+def mirrored(run):
+    """Copies came out of mirrors, where there can be any."""
+    doctor = subprocess.run([run.build / "slipstream", "doctor", "--json", "--", "true"], check=False, capture_output=True,
+                            env={**os.environ, **MIRRORS})
+    if json.loads(doctor.stdout)["mirrors"] == "of sources that do not change":
+        some("transfer.h2d.mirrored")(run)
+
+
+MIRRORS = {"SLIPSTREAM_TRANSFER_MAX_MIRRORED": "1GiB"}
 TRANSFER = some("transfer.h2d.promoted", "transfer.d2h.promoted", "transfer.sync.skipped")
 CONFIGURATIONS = {
     # Seeds 0, 4, 8... run nothing that nobody asked for; the others let unrelated work overtake.
@@ -254,6 +264,9 @@ CONFIGURATIONS = {
     **{f"ends{more}": Configuration({"SLIPSTREAM_TRANSFER_START": "now", **environment}, options, (used_by(8 * 4 + 1),), says_more)
        for more, environment, options, says_more in (("", {}, (), False), ("_driver", {"SLIPSTREAM_INTERCEPT_LEVEL": "driver"}, (), False),
                                                      ("_record", {"SIMCUDA_EXIT": "20"}, ("--record",), True))},
+    # What PyTorch frees it gets again; and copies of what did not change.
+    "kept": Configuration(checks=(TRANSFER, some("transfer.host.reused"))),
+    "kept_mirrors": Configuration({"SLIPSTREAM_TRANSFER_START": "now", **MIRRORS}, checks=(TRANSFER, some("transfer.host.reused"), mirrored)),
     # Whether the trace has lines is for versions.py to say, and so is what a Python without them prints.
     "record_any": Configuration(options=("--record",), checks=(TRANSFER,), says_more=True),
     "transfer_off": Configuration({name: value for name, value in OFF.items() if "TRANSFER" in name},

@@ -24,6 +24,7 @@ GPU_TESTS = REPOSITORY / "tests" / "gpu"
 ON_REQUEST = (
     "advice",
     "allocator",
+    "blocks",
     "children",
     "conformance",
     "devices",
