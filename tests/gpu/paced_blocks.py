@@ -7,9 +7,11 @@ standard input is answered by {"seconds": s}, the time of `steps` steps between 
 batches are only taken from the loader; with "trace": path torch.profiler writes there what the device and CUDA's calls did
 in these steps, and the answer says how long the program was at moving data; with "profile": "cuda", "cpu_cuda" or "stacks"
 torch.profiler watches the steps, the device alone, the host too, or both with stacks, and the answer says how many events of
-the device it has. {"workload": name, "report": true} is answered by what the workload has to tell. End of input ends the program.
+the device it has. With "count": true it says how many bytes of records CUPTI has delivered, where PACED_CUPTI, "LEVEL:LIBRARY", has
+attached it behind the warm-up (tools/dev/bench/device_cost.cpp). {"workload": name, "report": true} is answered by what the workload has to tell. End of input ends the program.
 """
 
+import ctypes
 import gc
 import importlib.util
 import json
@@ -69,6 +71,20 @@ def profiled(trainer, steps, what):
     return {"seconds": seconds, "device_events": sum(event.device_type() == on_device for event in events)}
 
 
+def attached(text):
+    """CUPTI, by a library that says what it has delivered; None where nobody wants it."""
+    if not text:
+        return None
+    level, _, path = text.partition(":")
+    library = ctypes.CDLL(path)
+    library.device_cost_delivered.restype = ctypes.c_uint64
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        cupti = next(line.split(None, 5)[5].strip() for line in maps if "libcupti.so" in line)
+    if library.device_cost_open(cupti.encode()) or library.device_cost_switch(int(level)):
+        sys.exit(f"CUPTI cannot be attached by {path}")
+    return library
+
+
 def main():
     trainers = {}
     for index, (name, workload) in enumerate(json.loads(sys.argv[1]).items()):
@@ -77,6 +93,7 @@ def main():
         for _ in range(workload.get("warm_up", 10)):
             trainers[name].step()
         trainers[name].synchronize()
+    cupti = attached(os.environ.get("PACED_CUPTI"))
     answer({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
@@ -99,7 +116,10 @@ def main():
         for _ in range(request["steps"]):
             step()
         trainer.synchronize()
-        answer({"seconds": time.perf_counter() - start})
+        found = {"seconds": time.perf_counter() - start}
+        if request.get("count"):
+            found["bytes"] = cupti.device_cost_delivered() if cupti else 0
+        answer(found)
     for trainer in trainers.values():
         trainer.close()
 

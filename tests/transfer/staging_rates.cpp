@@ -9,7 +9,7 @@
 // fill    the same into memory that was never touched and may have huge pages
 // make    the pages of such memory alone
 //
-// Each as NAME/MiB:S/threads:N/idle_ms:I/streaming:A, where S is 16, 64 and 256, N 1 and as many as the engine takes
+// Each as NAME/MiB:S/threads:N/idle_ms:I/streaming:A, where S is 4, 16, 64 and 256, N 1 and as many as the engine takes
 // (half of the processors, 8 at most), I for how long all threads sleep before each copy, the workers besides the time
 // in which the caller writes the source, and A whether non-temporal stores write. Counters: p50_ns of a copy, and bytes
 // a ns by that. Threads are started, and one copy is made, before any is timed. No CUDA. Exit status: 0, 1 where bytes
@@ -44,7 +44,7 @@ using slipstream::transfer::PieceWork;
 using slipstream::transfer::Ring;
 using slipstream::transfer::Stores;
 
-constexpr int64_t kSizes[] = {16, 64, 256};  // MiB
+constexpr int64_t kSizes[] = {4, 16, 64, 256};  // MiB
 constexpr int64_t kIdleMs[] = {0, 10};
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr int kMostThreads = 8;

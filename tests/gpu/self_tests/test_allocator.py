@@ -36,6 +36,12 @@ for state, counts in (("idle", (1, 2, 4, 8, 16)), ("behind", (1,))):
                          "threads": threads, "p50_ns": p50, "p99_ns": 2 * p50}})
 print(json.dumps({{"context": {{"clock_ns": "20.0"}}, "benchmarks": rows}}))
 """
+# As driver_calls does: 150 ns of them for a pair, idle or behind work.
+DRIVER_CALLS = f"""#!{sys.executable}
+import json
+times = {{"record_ask/real_time/threads:1": 150, "record/new": 60, "ask/pending": 50, "wait": 40, "memory_info": 4000}}
+print(json.dumps({{"benchmarks": [{{"name": name, "real_time": ns}} for name, ns in times.items()]}}))
+"""
 GOOD_TIMES = {
     "malloc": {"idle": 47_000, "behind": 900_000},
     "async": {"idle": 500, "behind": 500},
@@ -51,7 +57,7 @@ def seen(*names):
 
 @contextlib.contextmanager
 def suite_with(decisions=ACTED, times=None, programs=True):
-    """A suite whose slipstream and pool_calls are scripts."""
+    """A suite whose slipstream, pool_calls and driver_calls are scripts."""
     temporary = support.TemporarySuite()
     with temporary as suite, mock.patch.dict(os.environ):
         root = pathlib.Path(temporary.directory.name)
@@ -59,6 +65,7 @@ def suite_with(decisions=ACTED, times=None, programs=True):
         files = [(root / "slipstream", SLIPSTREAM)]
         if programs:
             files.append((root / "bench" / "gpu" / "pool_calls", POOL_CALLS))
+            files.append((root / "bench" / "gpu" / "driver_calls", DRIVER_CALLS))
         for path, text in files:
             path.write_text(text)
             path.chmod(0o755)
@@ -176,12 +183,14 @@ class Races(unittest.TestCase):
 
 
 class Pairs(unittest.TestCase):
-    def run_checks(self, **settings):
+    def run_checks(self, of_driver=True, **settings):
         """The check of 20 MiB on an idle device and behind work, and of the threads."""
         with suite_with(**settings) as suite:
             checks = dict(allocator.pair_checks(suite))
             with contextlib.redirect_stdout(None):
                 checks["allocator.pairs"]({})
+                if of_driver:
+                    checks["allocator.driver_calls"]({})
             self.assertTrue((suite.out / "results.json").exists())
             names = ("pair_idle_20MiB", "pair_behind_20MiB", "pair_threads")
             return [checks[f"allocator.{name}"]({}) for name in names]
@@ -189,7 +198,9 @@ class Pairs(unittest.TestCase):
     def test_within_the_target(self):
         idle, behind, threads = self.run_checks()
         self.assertIn("pooled 380 ns (p99 780)", idle)
+        self.assertIn("the driver's record_ask/threads:1 150 ns, target 400 ns", idle)
         self.assertIn("bare 899980 ns", behind)
+        self.assertIn("the driver's record/new + ask/pending + wait 150 ns, target 400 ns", behind)
         self.assertIn("16: 380 (46980 bare, 480 stream-ordered)", threads)
 
     def test_over_the_target(self):
@@ -197,6 +208,10 @@ class Pairs(unittest.TestCase):
             slow = {**GOOD_TIMES, "pooled": {**GOOD_TIMES["pooled"], state: 421}}
             with self.assertRaisesRegex(Failed, "over the target"):
                 self.run_checks(times=slow)
+
+    def test_without_the_drivers_times_nothing_is_shown(self):
+        with self.assertRaisesRegex(Failed, "driver's calls take is not measured"):
+            self.run_checks(of_driver=False)
 
     def test_a_bare_free_that_did_not_wait_shows_nothing(self):
         with self.assertRaisesRegex(Failed, "nothing is shown"):

@@ -17,9 +17,13 @@ for line in sys.stdin:
     answer = {"seconds": request["steps"] * float(sys.argv[1]) / 1e3}
     if "profile" in request:
         answer["device_events"] = int(sys.argv[2])
+    if "count" in request:
+        answer["bytes"] = int(sys.argv[2])
     print(json.dumps(answer), flush=True)
 """
 AS_BARE = dict.fromkeys(profilers.VARIANTS, 10)
+# CUPTI takes 2 ms for the kinds and 2.5 for all, torch.profiler 6.
+IN_BOUNDS = AS_BARE | {"record_devices": 12.5, "cupti_kinds": 12, "cupti_all": 12.5, "torch_cuda": 16}
 
 
 class Measuring(unittest.TestCase):
@@ -59,16 +63,21 @@ class Measuring(unittest.TestCase):
         return outcomes
 
     def test_what_each_costs(self):
-        outcomes = self.measured(AS_BARE | {"torch_cuda": 13, "torch_stacks": 17})
-        self.assertIn("10.000 ms a step bare, ratio 1.3000", outcomes["torch_cuda"])
+        outcomes = self.measured(IN_BOUNDS | {"torch_stacks": 17})
+        self.assertIn("10.000 ms a step bare, ratio 1.6000", outcomes["torch_cuda"])
         self.assertIn("ratio 1.7000", outcomes["torch_stacks"])
         self.assertIn("ratio 1.0000", outcomes["record"])
         self.assertFalse([text for text in outcomes.values() if "FAILED" in text])
-        for variant in ("record", "record_devices"):
+        for variant in ("record", "record_devices", "after_devices"):
             self.assertEqual(["under", "--quiet", "--record"], self.prefixes.pop(variant))
         self.assertEqual({"SLIPSTREAM_TRACER_DEVICE": "off"}, self.envs.pop("record"))
+        self.assertEqual({"SLIPSTREAM_TRACER_DEVICE_FOR": "5"}, self.envs.pop("after_devices"))
+        self.assertRegex(self.envs.pop("cupti_kinds")["PACED_CUPTI"], "^2:.*libdevice_cost.so$")
+        self.assertRegex(self.envs.pop("cupti_all")["PACED_CUPTI"], "^5:.*libdevice_cost.so$")
         self.assertFalse(any(self.envs.values()))
-        self.assertEqual([[]] * 5, list(self.prefixes.values()))
+        self.assertEqual([[]] * 7, list(self.prefixes.values()))
+        self.assertIn("takes 1.25 (1.25 to 1.25) of what CUPTI takes for the same kinds alone, 1.00 (1.00 to 1.00) with its "
+                      "callbacks and records read, 0.42 (0.42 to 0.42) of what torch.profiler", outcomes["beside_cupti"])
         by_variant = {b["variant"]: b for b in self.benchmarks}
         self.assertEqual({f"profilers.{variant}" for variant in profilers.VARIANTS[1:]}, set(by_variant))
         self.assertTrue(by_variant["profilers.record"]["asserted"])
@@ -81,16 +90,24 @@ class Measuring(unittest.TestCase):
     def test_recording_that_costs_too_much(self):
         outcomes = self.measured(AS_BARE | {"record": 10.2})
         self.assertIn("FAILED over the target of 1.01; 10.000 ms a step bare, ratio 1.0200", outcomes["record"])
-        outcomes = self.measured(AS_BARE | {"record_devices": 10.4})
-        self.assertIn("FAILED over the target of 1.03; 10.000 ms a step bare, ratio 1.0400", outcomes["record_devices"])
+
+    def test_what_slipstream_adds_to_cupti(self):
+        outcomes = self.measured(IN_BOUNDS | {"record_devices": 12.8})
+        self.assertRegex(outcomes["beside_cupti"], "^FAILED over the target beside cupti_kinds; .* takes 1.40")
+        outcomes = self.measured(IN_BOUNDS | {"torch_cuda": 14})
+        self.assertRegex(outcomes["beside_cupti"], "^FAILED over the target beside torch_cuda; ")
+
+    def test_cupti_that_takes_nothing_shows_nothing(self):
+        outcomes = self.measured(IN_BOUNDS | {"cupti_kinds": 10})
+        self.assertRegex(outcomes["beside_cupti"], "^FAILED over the target beside cupti_kinds; .* takes not told from none")
 
     def test_a_profiler_that_saw_nothing(self):
         outcomes = self.measured(AS_BARE, events=0)
-        self.assertIn("FAILED torch_cuda: the profiler saw nothing on the device", outcomes["measure"])
+        self.assertIn("FAILED torch_cuda: it saw nothing on the device", outcomes["measure"])
         self.assertIn("FAILED not measured", outcomes["record"])
 
     def test_a_recording_that_left_nothing(self):
-        self.assertIn("FAILED 2 recorded processes left 0 traces", self.measured(AS_BARE, traces=False)["measure"])
+        self.assertIn("FAILED 3 recorded processes left 0 traces", self.measured(AS_BARE, traces=False)["measure"])
 
     def test_a_process_that_dies_fails_the_check_and_ends_all(self):
         self.assertRegex(self.measured(AS_BARE | {"torch_cuda": "nonsense"})["measure"], "^FAILED profilers.0.torch_cuda ended")

@@ -135,7 +135,7 @@ class Measuring(unittest.TestCase):
         waves = [
             {
                 "nested": paces(14.1, 10, 10),
-                "offload": paces(13.9, 10, 9.9),
+                "offload": paces(13.9, 10, 9.6),
                 "item": paces(10, 10.2, 10.3),
                 "on_device": paces(10, 10, 10.2),
             }

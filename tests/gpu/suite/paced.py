@@ -94,6 +94,10 @@ class Paced(Conversation):
         """As block, inside a torch.profiler that watches `what` (paced_blocks.py); the answer has device_events too."""
         return self.ask({"workload": workload, "lead": lead, "steps": steps, "profile": what}, timeout)
 
+    def counted(self, workload, lead, steps, timeout=60):
+        """As block, of a process that CUPTI alone is attached to; the answer has the bytes of records that it has given so far."""
+        return self.ask({"workload": workload, "lead": lead, "steps": steps, "count": True}, timeout)
+
     def report(self, workload, timeout=60):
         """What the workload has to tell besides times."""
         return self.ask({"workload": workload, "report": True}, timeout)

@@ -1,9 +1,10 @@
 // How long the host waits in a blocking copy of pageable memory to the device, behind a queue of work (T5): the two
 // calls that PyTorch's `.cuda()` makes, cudaMemcpyAsync and cudaStreamSynchronize, without PyTorch around them.
 //
-//   blocking_copies [--pinned] [--complete] [--repetitions N] [--queue BYTES]
+//   blocking_copies [--pinned | --unwaited] [--complete] [--repetitions N] [--queue BYTES]
 //
 // With --pinned the source is pinned memory and nothing is waited for: the least that a copy can cost on this machine.
+// With --unwaited it is pageable, and the call alone is timed: the part of it that no skipped wait can save.
 //
 // With --complete it is how long until the bytes are on a device with nothing else to do (T3), of 1 MiB to 256 MiB.
 //
@@ -91,11 +92,14 @@ int main(int argc, char** argv) {
   Queue queue;
   queue.bytes = 163840 * kMiB;
   bool pinned = false;
+  bool unwaited = false;
   bool complete = false;
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     if (option == "--pinned") {
       pinned = true;
+    } else if (option == "--unwaited") {
+      unwaited = true;
     } else if (option == "--complete") {
       complete = true;
     } else if (option == "--repetitions" && i + 1 < argc) {
@@ -108,7 +112,7 @@ int main(int argc, char** argv) {
     }
   }
   if (complete) queue.bytes = 0;
-  const Until until = complete ? Until::kArrived : pinned ? Until::kCalled : Until::kReturned;
+  const Until until = complete ? Until::kArrived : pinned || unwaited ? Until::kCalled : Until::kReturned;
   const std::span<const size_t> sizes = complete ? std::span<const size_t>(kCompleteSizes) : kBlockingSizes;
   queue.piece = queue.bytes < kQueuePiece ? queue.bytes : kQueuePiece;
   cudaStream_t stream = nullptr;
@@ -130,8 +134,9 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < repetitions + warm_up; ++i) {
       std::memset(source.data(), static_cast<int>(i % 251 + 1), size);
       const double seconds = Seconds(queue, stream, device, source, until);
-      if (pinned) CHECK(cudaStreamSynchronize(stream));  // the device reads the source itself
-      std::memset(source.data(), 0, size);               // the copy must have what the source held at the call
+      // The device reads the source itself, or the driver may still do so.
+      if (pinned || unwaited) CHECK(cudaStreamSynchronize(stream));
+      std::memset(source.data(), 0, size);  // the copy must have what the source held at the call
       CHECK(cudaMemcpy(arrived.data(), device, size, cudaMemcpyDeviceToHost));
       for (const unsigned char byte : arrived) {
         if (byte != i % 251 + 1) {

@@ -1,5 +1,6 @@
 // What recording the work of devices costs a program, part by part: a library that a program loads and switches, for
-// device_cost.py. Each level does all that the one below does, as the tracer does it (tracer/device/device_tracer.cpp):
+// device_cost.py, and for tests/gpu/paced_blocks.py as CUPTI alone. Each level does all that the one below does, as the
+// tracer does it (tracer/device/device_tracer.cpp):
 //
 //   0 nothing    1 kernels are recorded    2 copies, sets and synchronizations too    3 and the driver's functions that
 //   make work or wait for it are listened to    4 and records are read    5 and a thread fetches them four times a
@@ -39,6 +40,7 @@ std::mutex g_mutex;
 std::vector<uint8_t*> g_idle;
 std::atomic<int> g_level{0};
 std::atomic<uint64_t> g_records{0};
+std::atomic<uint64_t> g_bytes{0};
 std::atomic<uint64_t> g_calls{0};
 CUpti_SubscriberHandle g_subscriber = nullptr;
 
@@ -63,6 +65,7 @@ void CUPTIAPI OnComplete(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t va
     CUpti_Activity* record = nullptr;
     while (next_record(buffer, valid, &record) == CUPTI_SUCCESS) g_records.fetch_add(1, std::memory_order_relaxed);
   }
+  g_bytes.fetch_add(valid, std::memory_order_relaxed);
   std::memset(buffer, 0, valid);
   const std::lock_guard guard(g_mutex);
   g_idle.push_back(buffer);
@@ -155,6 +158,11 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] uint64_t device_cost_records() { return g_records.load(); }
+// Bytes of records, those that are complete by now among them.
+[[gnu::visibility("default")]] uint64_t device_cost_delivered() {
+  CUPTI_FUNCTION(cuptiActivityFlushAll)(0);
+  return g_bytes.load();
+}
 [[gnu::visibility("default")]] uint64_t device_cost_calls() { return g_calls.load(); }
 
 }  // extern "C"

@@ -25,8 +25,13 @@ def blocking_copies(results):
 
 def blocking_calls(results):
     measured = of_variant(results, "copy.calls")
-    # Results of before there was a pinned copy beside them have no such column.
-    columns = {"bare": "bare", "slipstream": "slipstream", "pinned": "bare, pinned and not waiting"}
+    # Results of before they were measured have no such column.
+    columns = {
+        "bare": "bare",
+        "slipstream": "slipstream",
+        "unwaited": "bare, not waiting",
+        "pinned": "bare, pinned and not waiting",
+    }
     columns = {name: title for name, title in columns.items() if all(name in b["summary"] for b in measured)}
     rows = [
         (

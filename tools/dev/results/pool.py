@@ -58,7 +58,6 @@ def pool_pairs(results):
     if not found:
         return None
     variants = [variant for variant in PAIR_COLUMNS if any(key[0] == variant for key in found)]
-    target = next(b["target"] for key, b in found.items() if key[0] == "pooled")
     rows = [
         (text, size, threads, *pair_cells(found, variants, state, size, threads))
         for state, text in STATES.items()
@@ -68,7 +67,7 @@ def pool_pairs(results):
     header = ("pending on the device", "size", "threads", *(PAIR_COLUMNS[variant] for variant in variants))
     return titled(
         "`cudaMalloc` and `cudaFree` one after the other from C++, median of a pair (99th percentile), by one thread or by several "
-        f"at once; the target of one thread is {target} ns (`tools/dev/bench/pool_calls.cpp`)",
+        "at once (`tools/dev/bench/pool_calls.cpp`)",
         header,
         rows,
     )
