@@ -20,7 +20,8 @@ import time
 
 import pairs
 
-LEVELS = ("bare", "kernels", "copies, sets and waits", "driver callbacks", "records read", "fetched 4 times a second")
+LEVELS = ("bare", "kernels", "copies, sets and waits", "driver callbacks", "records read", "fetched 4 times a second",
+          "driver records, no callbacks")
 
 
 def load(path):
