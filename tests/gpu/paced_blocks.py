@@ -8,7 +8,8 @@ batches are only taken from the loader; with "trace": path torch.profiler writes
 in these steps, and the answer says how long the program was at moving data; with "profile": "cuda", "cpu_cuda" or "stacks"
 torch.profiler watches the steps, the device alone, the host too, or both with stacks, and the answer says how many events of
 the device it has. With "count": true it says how many bytes of records CUPTI has delivered, where PACED_CUPTI, "LEVEL:LIBRARY", has
-attached it behind the warm-up (tools/dev/bench/device_cost.cpp). {"workload": name, "report": true} is answered by what the workload has to tell. End of input ends the program.
+attached it behind the warm-up (tools/dev/bench/device_cost.cpp). With "resident": true the answer is "peak_resident", the most
+bytes that the process has had in memory (VmHWM), and nothing is trained. {"workload": name, "report": true} is answered by what the workload has to tell. End of input ends the program.
 """
 
 import ctypes
@@ -85,6 +86,11 @@ def attached(text):
     return library
 
 
+def peak_resident():
+    with open("/proc/self/status", encoding="utf-8") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM:"))
+
+
 def main():
     trainers = {}
     for index, (name, workload) in enumerate(json.loads(sys.argv[1]).items()):
@@ -100,6 +106,9 @@ def main():
         trainer = trainers[request["workload"]]
         if request.get("report"):
             answer(trainer.report())
+            continue
+        if request.get("resident"):
+            answer({"peak_resident": peak_resident()})
             continue
         step = trainer.fetch if request.get("fetch") else trainer.step
         gc.collect()

@@ -15,6 +15,9 @@ import json, sys
 print(json.dumps({"ready": True}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
+    if "resident" in request:
+        print(json.dumps({"peak_resident": float(sys.argv[1]) * 2**30}), flush=True)
+        continue
     seconds = request["steps"] * float(sys.argv[1]) / 1e3
     if "trace" in request:
         kernels = {"ph": "X", "cat": "kernel", "name": "k", "ts": 5, "dur": seconds * 0.5e6}
@@ -117,6 +120,7 @@ class Measuring(unittest.TestCase):
             {"workload": workload, "lead": lead, "steps": steps, "fetch": fetch}, timeout
         )["seconds"]
         process.trace = lambda *arguments: paced.Paced.trace(process, *arguments)
+        process.peak_resident = lambda workload: paced.Paced.peak_resident(process, workload)
         self.processes.append(process)
         return process
 
@@ -156,6 +160,7 @@ class Measuring(unittest.TestCase):
             text = self.outcome(checks, name)
             self.assertEqual(good, not text.startswith("FAILED"), text)
             self.assertIn("5 pairs", text)
+        self.assertIn("host memory at most 14.10 bare, 10.00 slipstream, 10.00 hand_tuned GiB", self.outcome(checks, "nested.gain"))
         self.assertIn("geometric mean of 3 workloads", self.outcome(checks, "geometric_mean"))
         self.assertIn("FAILED at least 1.05", self.outcome(checks, "geometric_mean"))
         # Each process was started once, for all of these checks.

@@ -98,6 +98,10 @@ class Paced(Conversation):
         """As block, of a process that CUPTI alone is attached to; the answer has the bytes of records that it has given so far."""
         return self.ask({"workload": workload, "lead": lead, "steps": steps, "count": True}, timeout)
 
+    def peak_resident(self, workload):
+        """The most bytes of host memory that the process has had so far."""
+        return self.ask({"workload": workload, "resident": True})["peak_resident"]
+
     def report(self, workload, timeout=60):
         """What the workload has to tell besides times."""
         return self.ask({"workload": workload, "report": True}, timeout)

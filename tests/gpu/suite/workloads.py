@@ -215,7 +215,9 @@ class Measured:
             name, example, turns.measured[name], turns.block_steps[name], "workload", gain, rest
         )
         self.found[name] = {}
+        resident = {variant: turns.processes[name, variant].peak_resident(name) for variant in example.variants()}
         for benchmark in found:
+            benchmark["peak_resident"] = resident
             self.suite.add_benchmark(benchmark)
             self.found[name][benchmark["variant"].removeprefix("workload.")] = benchmark
         del self.problems[name]
@@ -262,6 +264,8 @@ def described(found):
     text += f"; slipstream/bare {speed.spread(gain)}"
     if "hand_tuned" in found:
         text += f", slipstream/tuned {speed.spread(found['slipstream_to_hand_tuned']['summary'])}"
+    resident = found["slipstream"]["peak_resident"].items()
+    text += f"; host memory at most {', '.join(f'{size / 2**30:.2f} {name}' for name, size in resident)} GiB"
     return f"{text}, {gain['pairs']} pairs of {found['slipstream']['block_steps']} steps"
 
 
