@@ -194,6 +194,14 @@ TEST_F(RulesTest, IdleSms) {
   Kernels("of_another_device", kUpload, 1, 2 * kMs).device = 1;
   ExpectStake("idle-sms", 6 * kMs);
   EXPECT_EQ(Of("idle-sms").advice.places, (std::vector<Place>{kLoss, kStep}));
+  // It is about the device that the report's first line names: kernels beside each other make none of another.
+  report::DeviceReport second = device();
+  second.device = 1;
+  second.kernel_time *= 2;
+  second.times.kernels /= 2;
+  second.sm_efficiency = 0.9;
+  process().devices.push_back(second);
+  ExpectStake("idle-sms", 6 * kMs);
   process().memory[0].peak = 60 * kGiB;
   ExpectNothing("idle-sms");
   device().sm_efficiency.reset();

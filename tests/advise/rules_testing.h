@@ -8,10 +8,12 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tests/advise/units_testing.h"
 #include "tools/trace/advise/advice.h"
 #include "tools/trace/advise/rules.h"
+#include "tools/trace/report/distribution.h"
 
 namespace slipstream::advise {
 
@@ -31,7 +33,7 @@ class RulesTest : public ::testing::Test {
     process.has_steps = true;
     process.measured_steps = kSteps;
     process.measured_time = static_cast<int64_t>(kSteps) * 10 * kMs;
-    process.step_time.median = 10 * kMs;
+    process.step_time = report::DistributionOf(std::vector<int64_t>(kSteps, 10 * kMs));
     report::DeviceReport& device = process.devices.emplace_back();
     device.kernels = 40 * kSteps;
     device.kernel_time = static_cast<int64_t>(kSteps) * 4 * kMs;

@@ -13,6 +13,7 @@
 #include "tests/advise/units_testing.h"
 #include "tests/report/ahead_testing.h"
 #include "tools/trace/advise/slow_step_facts.h"
+#include "tools/trace/report/distribution.h"
 
 namespace slipstream::advise {
 namespace {
@@ -27,7 +28,7 @@ class StallsTest : public ::testing::Test {
     report::ProcessReport& process = report_.processes.emplace_back();
     process.has_steps = true;
     process.measured_steps = 100;
-    process.step_time.median = 10 * kMs;
+    process.step_time = report::DistributionOf(std::vector<int64_t>(100, 10 * kMs));
     facts_.report = &report_;
     facts_.process = &process;
     facts_.step_times.assign(100, 10 * kMs);
@@ -148,6 +149,14 @@ TEST_F(StallsTest, WhatMostOfTheTimeWentTo) {
 TEST_F(StallsTest, NothingIsSlow) {
   facts_.step_times[kSlowStep] = 10 * kMs;
   Slow(Part::kAllocator);
+  EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kNothing);
+}
+
+// Where steps differ much, two of 25 ms are among them (report::IsSlow).
+TEST_F(StallsTest, SlowIsWhatTheReportCallsSlow) {
+  facts_.step_times[kSlowStep] = facts_.step_times[kSlowStep + 1] = 25 * kMs;
+  EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kAdvice);
+  report_.processes[0].step_time.p10 = 4 * kMs;
   EXPECT_EQ(Stalls(facts_).kind, Verdict::Kind::kNothing);
 }
 

@@ -278,6 +278,22 @@ TEST(VerdictTest, OfSeveralDevicesTheBusiest) {
       << Say(report);
 }
 
+// By the time in which any kernel ran: two streams side by side are no more than one.
+TEST(VerdictTest, KernelsBesideEachOtherCountOnce) {
+  Report report = OneProcess();
+  DeviceOf(&report).times.kernels = 10 * kMs;
+  DeviceOf(&report).kernel_time = 10 * kMs;
+  DeviceReport& second = report.processes[0].devices.emplace_back();
+  second.device = 1;
+  second.times.kernels = 6 * kMs;
+  second.kernel_time = 12 * kMs;
+  EXPECT_EQ(VerdictOf(report).value().device, 0U);
+  second.times.kernels = 10 * kMs;
+  EXPECT_EQ(VerdictOf(report).value().device, 1U) << "as long, and more in it";
+  report.processes[0].devices.clear();
+  EXPECT_FALSE(VerdictOf(report).value().device);
+}
+
 class VerdictReportTest : public ReportTest {};
 
 TEST_F(VerdictReportTest, TheFirstLineSaysWhatTheTablesSay) {

@@ -10,18 +10,18 @@
 #include "tools/trace/advise/convolutions.h"
 #include "tools/trace/advise/rules.h"
 #include "tools/trace/advise/sums.h"
+#include "tools/trace/report/busiest.h"
 #include "tools/trace/report/call_kind.h"
 #include "tools/trace/report/kernel_name.h"
 
 namespace slipstream::advise {
 namespace {
 
+// Null: none has run a kernel.
 const report::DeviceReport* Busiest(const Facts& facts) {
-  const report::DeviceReport* busiest = nullptr;
-  for (const report::DeviceReport& device : facts.process->devices) {
-    if (device.kernels != 0 && (busiest == nullptr || device.kernel_time > busiest->kernel_time)) busiest = &device;
-  }
-  return busiest;
+  const std::optional<size_t> busiest = report::Busiest(*facts.process);
+  if (!busiest || facts.process->devices[*busiest].kernels == 0) return nullptr;
+  return &facts.process->devices[*busiest];
 }
 
 // What a kernel takes that has nothing to do.

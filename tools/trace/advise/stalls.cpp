@@ -10,6 +10,7 @@
 #include "tools/trace/advise/sums.h"
 #include "tools/trace/report/distribution.h"
 #include "tools/trace/report/format.h"
+#include "tools/trace/report/steps.h"
 
 namespace slipstream::advise {
 namespace {
@@ -117,7 +118,7 @@ Loss LossOf(const Facts& facts, Cause cause) {
   const int64_t usual = by_idle ? report::DistributionOf(facts.step_idle).median : 0;
   Loss loss;
   for (size_t i = 0; i < facts.step_times.size(); ++i) {
-    if (!IsStall(median, facts.step_times[i])) continue;
+    if (!report::IsSlow(facts.step_times[i], facts.process->step_time)) continue;
     const int64_t longer = facts.step_times[i] - median;
     ++loss.slow;
     report::AddTo(&loss.longer, longer);

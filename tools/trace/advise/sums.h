@@ -52,9 +52,6 @@ inline int64_t AtMostIdle(const Facts& facts, int64_t per_step) {
   return idle ? std::min(*idle, per_step) : per_step;
 }
 
-// A step of which another cause than the others' is to blame, by the median of all.
-inline bool IsStall(int64_t median, int64_t time) { return time >= median / 2 * 3; }
-
 struct PlaceSum {
   Place place;
   uint64_t count = 0;

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "policy/number.h"
 #include "policy/text.h"
 #include "tools/text/columns.h"
 #include "tools/text/text.h"
+#include "tools/trace/report/busiest.h"
 #include "tools/trace/report/decision_text.h"
 #include "tools/trace/report/device_text.h"
 #include "tools/trace/report/format.h"
@@ -206,14 +208,6 @@ std::string Steps(const ProcessReport& process, size_t columns) {
   return text + Gaps(process, columns) + SlowStepsText(process, columns);
 }
 
-const DeviceReport* Busiest(const ProcessReport& process) {
-  const DeviceReport* busiest = nullptr;
-  for (const DeviceReport& device : process.devices) {
-    if (busiest == nullptr || device.times.kernels > busiest->times.kernels) busiest = &device;
-  }
-  return busiest;
-}
-
 constexpr size_t kRankSteps = 7;
 constexpr size_t kRankFigure = 8;
 
@@ -244,11 +238,11 @@ std::string RankRow(const Report& report, const ProcessReport& process, const Ra
   std::string parts;
   for (size_t i = 0; i < kParts; ++i) parts += cell(Time(process.parts[i].mean()));
   std::string devices;
-  const DeviceReport* const device = Busiest(process);
   if (report.kernels_recorded) {
-    devices += cell(device == nullptr ? "-"
-                                      : Percent(static_cast<double>(device->times.kernels),
-                                                static_cast<double>(process.measured_time)));
+    const std::optional<size_t> device = Busiest(process);
+    devices += cell(!device ? "-"
+                            : Percent(static_cast<double>(process.devices[*device].times.kernels),
+                                      static_cast<double>(process.measured_time)));
   }
   if (report.communication) {
     const auto time = static_cast<double>(process.communication());

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tools/trace/report/busiest.h"
+
 namespace slipstream::report {
 namespace {
 
@@ -18,13 +20,6 @@ bool RecordsAreMissing(const ProcessReport& process) {
 
 bool DevicesAreKnown(const Report& report, const ProcessReport& process) {
   return report.kernels_recorded && !process.unwatched_everywhere && !process.devices.empty();
-}
-
-size_t BusiestDevice(const ProcessReport& process) {
-  const auto most =
-      std::max_element(process.devices.begin(), process.devices.end(),
-                       [](const DeviceReport& a, const DeviceReport& b) { return a.times.kernels < b.times.kernels; });
-  return static_cast<size_t>(most - process.devices.begin());
 }
 
 VerdictKind OfHost(size_t host) {
@@ -176,7 +171,7 @@ std::optional<Verdict> VerdictOf(const Report& report) {
   verdict.whole = process.measured_time;
   if (process.measured_time <= 0) return verdict;
   if (DevicesAreKnown(report, process)) {
-    verdict.device = BusiestDevice(process);
+    verdict.device = Busiest(process);
     JudgeDevice(process, &verdict);
   } else {
     JudgeHost(process, &verdict);
