@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <string>
 #include <utility>
@@ -103,6 +104,30 @@ TEST_F(AdviceTextTest, ANarrowScreenHasTheFiguresAndTheLinesOfAWideOne) {
         << narrow;
   }
   EXPECT_NE(FormatRules(80).find(std::string("\n") + Rules()[1].name + " "), std::string::npos);
+}
+
+// In front of everything that is said of what is there, and in the JSON.
+TEST_F(AdviceTextTest, WhatIsMissingComesFirst) {
+  report::ProcessReport& process = report_.processes[0];
+  process.complete = true;
+  const std::string whole = FormatFindings(facts_, Many());
+  EXPECT_EQ(whole.find("incomplete"), std::string::npos) << whole;
+  nlohmann::json root = nlohmann::json::parse(FindingsJson(facts_, Many()));
+  EXPECT_FALSE(root["partial"]);
+  EXPECT_TRUE(root["missing"].empty());
+  EXPECT_TRUE(nlohmann::json::parse(FindingsJson(facts_, Many(), /*partial=*/true))["partial"]);
+  process.dropped = 12;
+  process.drop_gaps = 2;
+  report_.unreadable = {"4712.spool: no spool file"};
+  const std::vector<std::string> lines = test::Split(FormatFindings(facts_, Many()));
+  EXPECT_TRUE(lines[1].starts_with("  incomplete: ")) << lines[1];
+  EXPECT_NE(lines[1].find("12 records dropped in 2 gaps"), std::string::npos) << lines[1];
+  EXPECT_EQ(lines[2], "  incomplete: 4712.spool: no spool file");
+  EXPECT_TRUE(lines[3].starts_with("  What follows is of what is there"));
+  root = nlohmann::json::parse(FindingsJson(facts_, Many()));
+  EXPECT_TRUE(root["partial"]);
+  ASSERT_EQ(root["missing"].size(), 2U);
+  EXPECT_EQ(root["missing"][1], "4712.spool: no spool file");
 }
 
 TEST_F(AdviceTextTest, ACommentThatHasNoRoomStandsAboveItsLine) {

@@ -25,27 +25,27 @@ advise::Page PageOfTheScreen() {
   return {.columns = ScreenColumns(), .color = OutputTakesColor(policy::Environment::FromProcess())};
 }
 
-std::string OfOne(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
-                  size_t process) {
-  const advise::Facts facts = advise::ReadFacts(database, report, process);
+std::string OfOne(const AdviseOptions& options, const TraceInput& input, const report::Report& report, size_t process) {
+  const advise::Facts facts = advise::ReadFacts(input.database.get(), report, process);
   const advise::Findings findings = advise::Advise(facts);
-  return options.json ? FindingsJson(facts, findings) : FormatFindings(facts, findings, PageOfTheScreen());
+  return options.json ? FindingsJson(facts, findings, input.partial())
+                      : FormatFindings(facts, findings, PageOfTheScreen());
 }
 
 // The facts of one rank after another: there may be many.
-std::string OfRanks(const AdviseOptions& options, trace_db::DatabaseReader* database, const report::Report& report,
+std::string OfRanks(const AdviseOptions& options, const TraceInput& input, const report::Report& report,
                     const std::vector<size_t>& ranks) {
   ProgressLine line(kAdviseCommand);
   advise::RanksAdvice advice(report);
   for (size_t i = 0; i < ranks.size(); ++i) {
     const size_t process = ranks[i];
     line.Show("process " + std::to_string(i + 1) + " of " + std::to_string(ranks.size()), i, ranks.size());
-    const advise::Facts facts = advise::ReadFacts(database, report, process);
-    if (!database->ok()) return "";
+    const advise::Facts facts = advise::ReadFacts(input.database.get(), report, process);
+    if (!input.database->ok()) return "";
     advice.Add(facts, advise::Advise(facts));
   }
   const advise::RanksFindings findings = advice.Finish();
-  return options.json ? RanksJson(report, findings) : FormatRanks(report, findings, PageOfTheScreen());
+  return options.json ? RanksJson(report, findings, input.partial()) : FormatRanks(report, findings, PageOfTheScreen());
 }
 
 }  // namespace
@@ -64,8 +64,8 @@ int Advise(const AdviseOptions& options, const std::string& version) {
     process = report::ProcessOf(report, options.rank);
     if (!process || !report.has_own_tables || !input.database->ok()) return;
     const std::vector<size_t> ranks = advise::RanksOf(report);
-    text = !options.rank && ranks.size() > 1 ? OfRanks(options, input.database.get(), report, ranks)
-                                             : OfOne(options, input.database.get(), report, *process);
+    text = !options.rank && ranks.size() > 1 ? OfRanks(options, input, report, ranks)
+                                             : OfOne(options, input, report, *process);
   };
   const auto answer = [&](const TraceInput& input) -> int {
     const std::string run = Escape(options.run);

@@ -76,7 +76,9 @@ Json SlowestJson(const report::Report& report) {
 
 }  // namespace
 
-std::string FindingsJson(const Facts& facts, const Findings& findings) {
+std::string FindingsJson(const Facts& facts, const Findings& findings, bool partial) {
+  const auto process = static_cast<size_t>(facts.process - facts.report->processes.data());
+  const std::vector<std::string> missing = MissingOf(*facts.report, {process});
   Json advice = Json::array();
   for (const RuleVerdict& found : findings.advice) advice.push_back(AdviceJson(*found.rule, found.verdict.advice));
   Json abstained = Json::array();
@@ -84,6 +86,8 @@ std::string FindingsJson(const Facts& facts, const Findings& findings) {
     abstained.push_back({{"rule", one.rule->name}, {"why", one.verdict.why}});
   }
   return text::JsonText({{"schema", kAdviseSchema},
+                         {"partial", partial || !missing.empty()},
+                         {"missing", missing},
                          {"process", facts.process->process},
                          {"steps", facts.process->measured_steps},
                          {"step_time_median_ns", facts.process->step_time.median},
@@ -95,7 +99,10 @@ std::string FindingsJson(const Facts& facts, const Findings& findings) {
                          {"nothing_found", NamesJson(findings.nothing)}});
 }
 
-std::string RanksJson(const report::Report& report, const RanksFindings& findings) {
+std::string RanksJson(const report::Report& report, const RanksFindings& findings, bool partial) {
+  std::vector<size_t> processes;
+  for (const RankRow& row : findings.ranks) processes.push_back(row.process);
+  const std::vector<std::string> missing = MissingOf(report, processes);
   const report::ProcessReport& shown = report.processes[report.shown];
   Json ranks = Json::array();
   for (const RankRow& row : findings.ranks) ranks.push_back(RowJson(report.processes[row.process], row));
@@ -115,6 +122,8 @@ std::string RanksJson(const report::Report& report, const RanksFindings& finding
                          {"processes", ProcessNumbers(report, findings, one.ranks)}});
   }
   return text::JsonText({{"schema", kAdviseSchema},
+                         {"partial", partial || !missing.empty()},
+                         {"missing", missing},
                          {"process", shown.process},
                          {"steps", shown.measured_steps},
                          {"step_time_median_ns", shown.step_time.median},

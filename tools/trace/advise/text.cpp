@@ -197,6 +197,22 @@ std::string NothingText(const std::vector<const Rule*>& rules, size_t columns) {
   return names.empty() ? "" : "\n" + Wrapped("Nothing found by: " + names, columns, 0, 2);
 }
 
+std::string Caution(const std::vector<std::string>& missing, const Page& page) {
+  std::string text;
+  for (const std::string& what : missing) text += Wrapped("incomplete: " + what, page.columns, 2, 4);
+  if (text.empty()) return text;
+  return Bold(
+      text + Wrapped("What follows is of what is there: there may be more to find, and figures may be too small.",
+                     page.columns, 2, 4),
+      page);
+}
+
+std::vector<size_t> ProcessesOf(const RanksFindings& findings) {
+  std::vector<size_t> processes;
+  for (const RankRow& row : findings.ranks) processes.push_back(row.process);
+  return processes;
+}
+
 std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
   std::string text = "Nothing worth changing was found: " + report::Counted(rules, "rule", "rules") + " looked";
   if (untold != 0) text += ", and " + std::to_string(untold) + " of them cannot tell, as is said below";
@@ -204,6 +220,17 @@ std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
 }
 
 }  // namespace
+
+std::vector<std::string> MissingOf(const report::Report& report, const std::vector<size_t>& processes) {
+  std::vector<std::string> missing;
+  for (const size_t process : processes) {
+    const ProcessReport& of = report.processes[process];
+    const std::string what = report::Missing(of);
+    if (!what.empty()) missing.push_back(report::FullName(of) + ": " + what);
+  }
+  for (const std::string& why : report.unreadable) missing.push_back(Escape(why));
+  return missing;
+}
 
 std::string FormatFindings(const Facts& facts, const Findings& findings, const Page& page) {
   const size_t columns = page.columns;
@@ -219,7 +246,9 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   const AddedByRecording added(process, facts.recording);
   if (process.has_steps && added.all > 0) about += "; " + BeforeDevices(process, facts.recording);
   if (process.has_steps) about += RecordingUnknown(facts);
-  std::string text = Title(process, columns) + Wrapped(about, columns, 2, 4);
+  const auto number_of = static_cast<size_t>(facts.process - facts.report->processes.data());
+  std::string text =
+      Title(process, columns) + Caution(MissingOf(*facts.report, {number_of}), page) + Wrapped(about, columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
@@ -234,7 +263,7 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
   const size_t columns = page.columns;
   const size_t rules = Rules().size();
   std::string text =
-      Title(report.processes[report.shown], columns) +
+      Title(report.processes[report.shown], columns) + Caution(MissingOf(report, ProcessesOf(findings)), page) +
       Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
                   report::Counted(findings.ranks.size(), "process", "processes") + RanksBeforeDevices(report, findings),
               columns, 2, 4) +

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "tools/text/columns.h"
 #include "tools/trace/advise/advice.h"
@@ -20,12 +21,18 @@ struct Page {
   bool color = false;
 };
 
-// No line is longer than the page. What is cut is whole in the JSON; a place keeps its line.
+// What is missing of the processes (indices of Report::processes) that the findings are of, and of the run: a sentence
+// each. Empty: nothing.
+std::vector<std::string> MissingOf(const report::Report& report, const std::vector<size_t>& processes);
+
+// What is missing stands in front of all findings. No line is longer than the page. What is cut is whole in the JSON; a
+// place keeps its line.
 std::string FormatFindings(const Facts& facts, const Findings& findings, const Page& page = {});
-std::string FindingsJson(const Facts& facts, const Findings& findings);
+// `partial`: of what could be read of a damaged run; it is so too where MissingOf says something.
+std::string FindingsJson(const Facts& facts, const Findings& findings, bool partial = false);
 // Of several ranks: a table of them in front.
 std::string FormatRanks(const report::Report& report, const RanksFindings& findings, const Page& page = {});
-std::string RanksJson(const report::Report& report, const RanksFindings& findings);
+std::string RanksJson(const report::Report& report, const RanksFindings& findings, bool partial = false);
 // `advise --list`.
 std::string FormatRules(size_t columns = text::kLeastColumns);
 std::string RulesJson();
