@@ -50,7 +50,7 @@ TEST_F(RulesTest, HostBoundInAFewLongPauses) {
   EXPECT_EQ(places(), (std::vector<Place>{kStep}));
   const Advice advice = Of("host-bound").advice;
   ExpectAdvice("host-bound", 2 * kMs);
-  EXPECT_EQ(advice.evidence[1], "4.00 ms in 1 pauses per step, of 4.00 ms on average");
+  EXPECT_EQ(advice.evidence[1], "4.00 ms in 1 pause per step, of 4.00 ms on average");
   EXPECT_NE(advice.change.find("It is not lost call by call"), std::string::npos);
   step(2000);
   EXPECT_EQ(places(), (std::vector<Place>{kStep, kLoss})) << "by the time before them";

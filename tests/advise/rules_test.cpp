@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -310,6 +311,33 @@ TEST_F(RulesTest, WhereAStragglerIsLate) {
   // A wait for the others is not what the others wait for.
   late.sites[1].waiting = 1;
   EXPECT_EQ(Of("stragglers").advice.places, std::vector<Place>{kUpload});
+}
+
+// What has no number, or is a guess, may weigh most and does not come first.
+TEST(OrderTest, WhatIsKnownLeads) {
+  const auto found = [](const char* name, std::optional<int64_t> cost, int64_t at_stake, Confidence confidence) {
+    Advice advice;
+    advice.finding = name;
+    advice.cost = cost;
+    advice.at_stake = at_stake;
+    advice.confidence = confidence;
+    return advice;
+  };
+  const auto order = [](std::vector<Advice> all) {
+    PutInOrder(&all, [](const Advice& one) -> const Advice& { return one; });
+    std::string names;
+    for (const Advice& one : all) names += one.finding;
+    return names;
+  };
+  const Advice unknown = found("u", std::nullopt, 100, Confidence::kMedium);
+  const Advice guess = found("g", 40, 0, Confidence::kLow);
+  const Advice large = found("l", 20, 0, Confidence::kHigh);
+  const Advice small = found("s", 10, 0, Confidence::kMedium);
+  const Advice no_more = found("n", 0, 0, Confidence::kHigh);
+  EXPECT_EQ(order({no_more, small, guess, unknown, large}), "lugsn");
+  EXPECT_EQ(order({no_more, guess, unknown}), "ugn") << "none that could lead";
+  EXPECT_EQ(order({large, found("h", 90, 0, Confidence::kMedium)}), "hl");
+  EXPECT_EQ(order({}), "");
 }
 
 TEST_F(RulesTest, Stalls) {

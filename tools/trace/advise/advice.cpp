@@ -55,9 +55,7 @@ Findings Advise(const Facts& facts) {
   }
   for (const Rule* const rule : ShareOut(facts, &findings.advice)) findings.nothing.push_back(rule);
   std::sort(findings.nothing.begin(), findings.nothing.end());  // all are of one list
-  std::stable_sort(findings.advice.begin(), findings.advice.end(), [](const RuleVerdict& a, const RuleVerdict& b) {
-    return WeightOf(a.verdict.advice) > WeightOf(b.verdict.advice);
-  });
+  PutInOrder(&findings.advice, [](const RuleVerdict& one) -> const Advice& { return one.verdict.advice; });
   return findings;
 }
 

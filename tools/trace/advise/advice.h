@@ -16,6 +16,7 @@
 // Threading: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -86,7 +87,7 @@ struct RuleVerdict {
 };
 
 struct Findings {
-  std::vector<RuleVerdict> advice;     // the most costly first; where the cost is not known, by what is at stake
+  std::vector<RuleVerdict> advice;     // PutInOrder
   std::vector<RuleVerdict> abstained;  // in the order of the rules
   std::vector<const Rule*> nothing;
 };
@@ -95,5 +96,18 @@ Findings Advise(const Facts& facts);
 
 // What decides on the order, in ns of a step.
 int64_t WeightOf(const Advice& advice);
+
+// By weight, the heaviest first; but what stands first has a number and is no guess, where any is so. `advice_of`: of
+// an element.
+template <typename Found, typename AdviceOf>
+void PutInOrder(std::vector<Found>* found, const AdviceOf& advice_of) {
+  std::stable_sort(found->begin(), found->end(),
+                   [&](const Found& a, const Found& b) { return WeightOf(advice_of(a)) > WeightOf(advice_of(b)); });
+  const auto lead = std::find_if(found->begin(), found->end(), [&](const Found& one) {
+    const Advice& advice = advice_of(one);
+    return advice.cost && *advice.cost > 0 && advice.confidence != Confidence::kLow;
+  });
+  if (lead != found->end()) std::rotate(found->begin(), lead, lead + 1);
+}
 
 }  // namespace slipstream::advise

@@ -43,7 +43,7 @@ Verdict PageableCopies(const Facts& facts) {
   if (all.count == 0 || per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Copies from pageable memory make the host wait while the driver stages them.";
-  advice.evidence = {EachStepText(facts, all.count, "copies of pageable memory") + ", " +
+  advice.evidence = {EachStepText(facts, all.count, {"copy of pageable memory", "copies of pageable memory"}) + ", " +
                      Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step) + " of host time"};
   for (const CallGroup& group : facts.calls) {
     if (left(group) && !undecided(group) && group.time > all.time / 4) {
@@ -79,8 +79,8 @@ Verdict BlockingCopies(const Facts& facts) {
   if (per_step < 50 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Blocking copies (cudaMemcpy) hold the thread that makes the steps until they are done.";
-  advice.evidence = {EachStepText(facts, all.count, "blocking copies") + ", " + Bytes(facts.PerStep(all.bytes)) + ", " +
-                     report::Time(per_step)};
+  advice.evidence = {EachStepText(facts, all.count, {"blocking copy", "blocking copies"}) + ", " +
+                     Bytes(facts.PerStep(all.bytes)) + ", " + report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
   ChangeCalls(facts, blocking, CallChange::kReturns, &advice.what_if);
@@ -180,9 +180,9 @@ Verdict ManySmallCopies(const Facts& facts) {
   const int64_t exposed = facts.PerStep(std::min(SmallCopyTime(facts), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "Many small copies: each costs its launch, whatever it carries.";
-  advice.evidence = {
-      EachStepText(facts, all.count, "copies of at most 64 KiB") + ", " + Bytes(facts.PerStep(all.bytes)),
-      report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
+  advice.evidence = {EachStepText(facts, all.count, {"copy of at most 64 KiB", "copies of at most 64 KiB"}) + ", " +
+                         Bytes(facts.PerStep(all.bytes)),
+                     report::Time(copying) + " of host time in them and " + report::Time(between) + " right before"};
   if (exposed > 0) advice.evidence.push_back(report::Time(exposed) + " of the device without a kernel beside");
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, copying + between) + exposed;
@@ -297,8 +297,8 @@ Verdict SameDataAgain(const Facts& facts) {
   const int64_t exposed = facts.PerStep(std::min(WorkOf(lines), CopiesAlone(facts)));
   Advice advice;
   advice.finding = "The same bytes are uploaded again in every step.";
-  advice.evidence = {EachStepText(facts, all.count, "copies") + ", " + Bytes(facts.PerStep(all.bytes)) +
-                         ", carry what they carried in the step before",
+  advice.evidence = {EachStepText(facts, all.count, {"copy", "copies"}) + ", " + Bytes(facts.PerStep(all.bytes)) +
+                         ", with the bytes of the step before",
                      "so it was in at least " + std::to_string(least->steps) + " of " +
                          std::to_string(least->known_steps) +
                          " steps; samples of the bytes were compared (1 KiB of each copy), not all of them",

@@ -104,7 +104,7 @@ Verdict HostBound(const Facts& facts) {
   if (!pauses.empty()) {
     const PlaceSum all = SumOf(pauses);
     advice.evidence.push_back(report::Time(facts.PerStep(all.time)) + " in " +
-                              EachStepText(facts, all.count, "pauses") + ", of " +
+                              EachStepText(facts, all.count, {"pause", "pauses"}) + ", of " +
                               report::Time(all.time / static_cast<int64_t>(all.count)) + " on average");
     advice.places = PlacesOf(pauses, 3);
     advice.change =
@@ -144,8 +144,9 @@ Verdict LaunchBound(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.05 || mean > kShort) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Launching takes longer than the kernels do: the device runs dry while the host launches.";
-  advice.evidence = {EachStepText(facts, device->kernels, "kernels") + ", " + report::Time(mean) + " each on average",
-                     "idle for " + report::Time(per_step) + EachStep(facts) + " while the host was launching"};
+  advice.evidence = {
+      EachStepText(facts, device->kernels, {"kernel", "kernels"}) + ", " + report::Time(mean) + " each on average",
+      "idle for " + report::Time(per_step) + EachStep(facts) + " while the host was launching"};
   advice.cost = per_step;
   advice.scope = Scope::kGeneral;
   // What PyTorch does between two launches is gone with them; what the program does for longer is not.
@@ -223,8 +224,9 @@ Verdict UnfusedPointwise(const Facts& facts) {
   if (ShareOfStep(facts, per_step) < 0.15) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Much of a step is spent in pointwise kernels, each of which reads and writes all of its tensors.";
-  advice.evidence = {EachStepText(facts, all.count, "pointwise kernels") + ", " + report::Time(per_step) + " (" +
-                     report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) + ")"};
+  advice.evidence = {EachStepText(facts, all.count, {"pointwise kernel", "pointwise kernels"}) + ", " +
+                     report::Time(per_step) + " (" + report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) +
+                     ")"};
   advice.places = PlacesOf(sums);
   advice.why_unknown = "how many of them can become one is the compiler's to find out";
   advice.at_stake = per_step;
@@ -248,7 +250,7 @@ Verdict LoopOverTensors(const Facts& facts) {
   const int64_t between = facts.PerStep(GapBefore(facts, places));
   Advice advice;
   advice.finding = "A short kernel is launched for each of many tensors.";
-  advice.evidence = {EachStepText(facts, all.count, "pointwise kernels") + " of " +
+  advice.evidence = {EachStepText(facts, all.count, {"pointwise kernel", "pointwise kernels"}) + " of " +
                          report::Time(all.time / static_cast<int64_t>(all.count)) + " each at " +
                          report::Counted(sums.size(), "line", "lines"),
                      report::Time(launching) + " to launch them and " + report::Time(between) + " right before"};
@@ -279,8 +281,8 @@ Verdict ZeroGradSets(const Facts& facts) {
     if (calls < kMany) continue;
     Advice advice;
     advice.finding = "One line sets many tensors to zero.";
-    advice.evidence = {EachStepText(facts, sum.count, "memsets") + ", " + Bytes(facts.PerStep(sum.bytes)) + ", " +
-                       report::Time(facts.PerStep(sum.time)) + " of host time"};
+    advice.evidence = {EachStepText(facts, sum.count, {"memset", "memsets"}) + ", " + Bytes(facts.PerStep(sum.bytes)) +
+                       ", " + report::Time(facts.PerStep(sum.time)) + " of host time"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(sum.time));
     ChangeCalls(
@@ -354,8 +356,8 @@ Verdict CudnnHeuristics(const Facts& facts) {
   }
   Advice advice;
   advice.finding = "Shapes stay the same, and cuDNN was not asked to search for the fastest algorithms.";
-  advice.evidence = {EachStepText(facts, all.count, "convolutions") + ", " + report::Time(per_step) + " (" +
-                         report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) + ")",
+  advice.evidence = {EachStepText(facts, all.count, {"convolution", "convolutions"}) + ", " + report::Time(per_step) +
+                         " (" + report::Percent(ShareOfStep(facts, per_step), 1) + OfAStep(facts) + ")",
                      "uploads have one size at each line, and the first steps tried no other kernels"};
   advice.places = PlacesOf(sums);
   advice.why_unknown = "whether a search finds faster ones is for a run to show";

@@ -88,8 +88,10 @@ Verdict MallocInSteadyState(const Facts& facts) {
   if (!facts.process->has_steps || calls < 1 || per_step < 100 * kMicrosecond) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The loop takes memory from the driver and gives it back, step after step.";
-  advice.evidence = {EachStepText(facts, all.count, "calls of cudaMalloc and cudaFree that reached the driver") + ", " +
-                     report::Time(per_step)};
+  advice.evidence = {EachStepText(facts, all.count,
+                                  {"call of cudaMalloc or cudaFree that reached the driver",
+                                   "calls of cudaMalloc and cudaFree that reached the driver"}) +
+                     ", " + report::Time(per_step)};
   advice.places = PlacesOf(sums);
   advice.cost = AtMostIdle(facts, per_step);
   ChangeCalls(facts, real, CallChange::kGone, &advice.what_if);
@@ -109,8 +111,9 @@ Verdict EmptyCacheInTheLoop(const Facts& facts) {
     const PlaceSum again = SumOf(ByPlace(facts.calls, IsMalloc));
     Advice advice;
     advice.finding = "One line frees many segments in every step, as torch.cuda.empty_cache() does.";
-    advice.evidence = {EachStepText(facts, sum.count, "frees") + ", " + report::Time(facts.PerStep(sum.time)) + "; " +
-                       report::Time(facts.PerStep(again.time)) + " to get memory again"};
+    advice.evidence = {EachStepText(facts, sum.count, {"free", "frees"}) + ", " +
+                       report::Time(facts.PerStep(sum.time)) + "; " + report::Time(facts.PerStep(again.time)) +
+                       " to get memory again"};
     advice.places = {sum.place};
     advice.cost = AtMostIdle(facts, facts.PerStep(report::Sum(sum.time, again.time)));
     // The line goes, with whatever it calls beside (it waits for the device first) and what it does from one free to

@@ -28,8 +28,9 @@ Verdict DataParallel(const Facts& facts) {
   if (broadcasts == 0) return Verdict::Abstain("several devices compute in one process, and nothing tells what for");
   Advice advice;
   advice.finding = "One process drives several devices and copies the model to all of them in each step.";
-  advice.evidence = {std::to_string(devices.size()) + " devices in one process",
-                     EachStepText(facts, broadcasts, "broadcasts") + ", " + report::Time(facts.PerStep(time))};
+  advice.evidence = {
+      std::to_string(devices.size()) + " devices in one process",
+      EachStepText(facts, broadcasts, {"broadcast", "broadcasts"}) + ", " + report::Time(facts.PerStep(time))};
   advice.places = PlacesOf(sums);
   advice.cost = facts.PerStep(time) / static_cast<int64_t>(devices.size());
   ShrinkWork(facts, is_broadcast, 0, &advice.what_if);

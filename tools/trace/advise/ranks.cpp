@@ -77,8 +77,7 @@ void RanksAdvice::Add(const Facts& facts, const Findings& findings) {
 }
 
 RanksFindings RanksAdvice::Finish() {
-  std::stable_sort(findings_.advice.begin(), findings_.advice.end(),
-                   [](const RankFinding& a, const RankFinding& b) { return WeightOf(a.advice) > WeightOf(b.advice); });
+  PutInOrder(&findings_.advice, [](const RankFinding& one) -> const Advice& { return one.advice; });
   std::stable_sort(findings_.abstained.begin(), findings_.abstained.end(),
                    [](const RankAbstention& a, const RankAbstention& b) { return PlaceOf(a.rule) < PlaceOf(b.rule); });
   for (const Rule& rule : Rules()) {

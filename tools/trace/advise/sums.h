@@ -25,8 +25,13 @@ inline std::string Bytes(int64_t bytes) { return text::HumanBytes(static_cast<ui
 inline std::string EachStep(const Facts& facts) { return facts.process->has_steps ? " per step" : " in all"; }
 inline std::string OfAStep(const Facts& facts) { return facts.process->has_steps ? " of a step" : " of the time"; }
 // "40 kernels per step".
-inline std::string EachStepText(const Facts& facts, uint64_t count, const std::string& what) {
-  return report::Number(facts.CountPerStep(count)) + " " + what + EachStep(facts);
+struct Noun {
+  const char* one;
+  const char* many;
+};
+inline std::string EachStepText(const Facts& facts, uint64_t count, const Noun& what) {
+  const std::string number = report::Number(facts.CountPerStep(count));
+  return number + " " + (number == "1" ? what.one : what.many) + EachStep(facts);
 }
 
 // The time of a step, and of all of it where there are no steps. In loops that wait every so many steps most steps are

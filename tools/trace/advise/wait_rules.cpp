@@ -15,9 +15,12 @@ bool HasCopyAt(const Facts& facts, const Place& place, int64_t least, int64_t mo
   });
 }
 
+constexpr Noun kForScalar = {"wait for a scalar (.item(), float(), print of a tensor, an if on one)",
+                             "waits for a scalar (.item(), float(), print of a tensor, an if on one)"};
+
 // `waits`: which they are.
 template <typename Wanted>
-Advice AboutWaits(const Facts& facts, const Wanted& waits, const std::string& what) {
+Advice AboutWaits(const Facts& facts, const Wanted& waits, const Noun& what) {
   const auto sums = ByPlace(facts.calls, waits);
   const PlaceSum all = SumOf(sums);
   Advice advice;
@@ -42,7 +45,7 @@ Verdict ItemSynchronizes(const Facts& facts) {
   const auto copies = ByPlace(facts.calls, [&](const CallGroup& group) {
     return IsCopyCall(group) && group.of_step_thread && Has(lines, group.place);
   });
-  Advice advice = AboutWaits(facts, waits, "waits for a scalar (.item(), float(), print of a tensor, an if on one)");
+  Advice advice = AboutWaits(facts, waits, kForScalar);
   advice.cost =
       AtMostIdle(facts, facts.PerStep(SumOf(ByPlace(facts.calls, waits)).time) + facts.PerStep(SumOf(copies).time));
   const auto at_lines = [&](const auto& group) { return Has(lines, group.place); };
@@ -68,7 +71,8 @@ Verdict ExplicitSynchronizes(const Facts& facts) {
   };
   const PlaceSum all = SumOf(ByPlace(facts.calls, waits));
   if (all.count == 0 || facts.CountPerStep(all.count) < 0.5) return Verdict::Nothing();
-  Advice advice = AboutWaits(facts, waits, "synchronizations that belong to no copy");
+  Advice advice =
+      AboutWaits(facts, waits, {"synchronization that belongs to no copy", "synchronizations that belong to no copy"});
   advice.finding = "The loop synchronizes: the host stands until the device has done everything.";
   advice.change = "Take it out, or time with events.";
   advice.snippet = "start.record(); step(); end.record()  # read start.elapsed_time(end) later";
@@ -86,7 +90,7 @@ Verdict CopyThenSynchronize(const Facts& facts) {
   const auto sums = ByPlace(facts.calls, waits);
   const PlaceSum all = SumOf(sums);
   if (all.count == 0 || facts.PerStep(all.time) < 50 * kMicrosecond) return Verdict::Nothing();
-  Advice advice = AboutWaits(facts, waits, "waits for a copy, at its line");
+  Advice advice = AboutWaits(facts, waits, {"wait for a copy, at its line", "waits for a copy, at its line"});
   // Without the wait, a copy that itself waits must not either.
   const std::vector<Place> lines = PlacesOf(sums, SIZE_MAX);
   ChangeCalls(
