@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
@@ -351,7 +352,13 @@ bool KeepHostBlocks(const policy::Host& policy, int ranks_here) {
           }};
   auto* const kept = new (std::nothrow) transfer::KeptBlocks(policy.max_kept, transfer::KeptBlocks::kIdle, parts);
   g_kept_blocks.store(kept, std::memory_order_release);
-  return kept != nullptr;
+  if (kept == nullptr) return false;
+  const auto before = [] { g_kept_blocks.load(std::memory_order_acquire)->BeforeFork(); };
+  const auto after = [] { g_kept_blocks.load(std::memory_order_acquire)->AfterFork(); };
+  // A child's library does nothing any more (gate.h).
+  if (pthread_atfork(before, after, nullptr) == 0) return true;
+  g_kept_blocks.store(nullptr, std::memory_order_release);
+  return false;
 }
 
 // The bits for the gate: those of the engines that are on. They are never destroyed: threads may be inside them until

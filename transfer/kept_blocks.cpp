@@ -1,6 +1,7 @@
 #include "transfer/kept_blocks.h"
 
 #include <malloc.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -14,11 +15,11 @@ constexpr std::chrono::milliseconds kBoundHolds{250};
 constexpr int kOfferedAfterShare = 8;
 constexpr size_t kPageBytes = 4096;
 
-// The whole pages inside; what is beside a block is its allocator's.
-void Offer(void* memory, size_t bytes) {
+// Of the whole pages inside; what is beside a block is its allocator's.
+void Advise(void* memory, size_t bytes, int advice) {
   const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPageBytes - 1) / kPageBytes * kPageBytes;
   const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPageBytes * kPageBytes;
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_FREE);
+  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
 }  // namespace
@@ -32,6 +33,30 @@ KeptBlocks::Block KeptBlocks::Remove(size_t place) {
   --count_;
   kept_bytes_ -= block.bytes;
   return block;
+}
+
+void KeptBlocks::Return(const Block& block) const {
+  Advise(block.memory, block.bytes, MADV_DONTNEED);
+  parts_.free(block.memory);
+}
+
+void KeptBlocks::BeforeFork() noexcept {
+  constexpr int kTries = 1000;
+  forks_.fetch_add(1, std::memory_order_acquire);
+  int tries = 0;
+  // Whoever has the lock has it for a few steps, unless it is the calling thread, which a signal has interrupted there.
+  while (!mutex_.try_lock()) {
+    if (++tries == kTries) return;
+    sched_yield();
+  }
+  std::array<Block, kMostBlocks> all;
+  const size_t count = count_;
+  std::copy_n(blocks_.begin(), count, all.begin());
+  count_ = 0;
+  kept_bytes_ = 0;
+  changed_.notify_one();
+  mutex_.unlock();
+  for (size_t i = 0; i < count; ++i) Return(all[i]);
 }
 
 uint64_t KeptBlocks::Bound() {
@@ -93,7 +118,7 @@ bool KeptBlocks::Keep(void* block) noexcept {
     // Something else may lie there by now, if the block was freed by other means than its own.
     if (malloc_usable_size(block) < bytes || parts_.pinned(block, bytes)) return false;
     const uint64_t bound = Bound();
-    if (bytes > bound || !Started()) return false;
+    if (bytes > bound || forks_.load(std::memory_order_acquire) != 0 || !Started()) return false;
     while (count_ == kMostBlocks || kept_bytes_ + bytes > bound) free[free_count++] = Remove(0).memory;
     blocks_[count_++] = {block, bytes, Clock::now(), false};
     kept_bytes_ += bytes;
@@ -117,9 +142,9 @@ void KeptBlocks::GiveBack() {
   while (count_ != 0) {
     const Clock::time_point now = Clock::now();
     if (now - blocks_[0].since >= idle_) {
-      void* const memory = Remove(0).memory;
+      const Block block = Remove(0);
       lock.unlock();
-      parts_.free(memory);
+      Return(block);
       lock.lock();
       continue;
     }
@@ -132,7 +157,7 @@ void KeptBlocks::GiveBack() {
         break;  // the others were freed later
       }
       // With the lock held: whoever took it meanwhile could have written there.
-      Offer(block.memory, block.bytes);
+      Advise(block.memory, block.bytes, MADV_FREE);
       block.offered = true;
     }
     changed_.wait_until(lock, next);

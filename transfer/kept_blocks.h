@@ -11,9 +11,10 @@
 //   K2  What is kept is bounded, and goes back to its allocator when nobody has wanted it for a while; its pages may go
 //       sooner, where the system is short of them.
 //   K3  Memory that is pinned in place is not kept: to CUDA it would still be pinned when it is handed out again.
-//   K4  A forked child keeps nothing and takes nothing; what it inherits of blocks is its own copy.
+//   K4  A forked child keeps nothing and takes nothing, and inherits nothing that is kept: all goes back before fork().
 //
-// Threading: any thread; one lock, held for a few steps. No CUDA.
+// Threading: any thread; one lock, held for a few steps. No CUDA. BeforeFork and AfterFork also in a signal's handler
+//   that interrupts one of the others: then nothing goes back.
 // Ownership: never destroyed. After fork() the child must call nothing here (the shim's gate is closed there).
 // Errors: none of its own; what cannot be entered is not kept.
 #pragma once
@@ -63,6 +64,10 @@ class KeptBlocks {
   // The program frees it. False: it is not kept, and to be freed.
   bool Keep(void* block) noexcept;
 
+  // The process is about to fork, and has. In between nothing is kept.
+  void BeforeFork() noexcept;
+  void AfterFork() noexcept { forks_.fetch_sub(1, std::memory_order_release); }
+
   // Whether Keep would have a look at it: not at most of what is freed. No lock.
   bool MayConcern(const void* block) const { return given_at_[PlaceOf(block)].load(std::memory_order_relaxed) != 0; }
 
@@ -84,6 +89,8 @@ class KeptBlocks {
   std::span<Block> Kept() { return std::span(blocks_).first(count_); }
   // With the lock held. The block at that place is nobody's afterwards.
   Block Remove(size_t place);
+  // Without it. Its pages are the system's too, where its allocator keeps the memory.
+  void Return(const Block& block) const;
   uint64_t Bound();
   bool Started();
 
@@ -101,6 +108,7 @@ class KeptBlocks {
   uint64_t bound_ = 0;
   Clock::time_point bound_of_{};
   bool thread_runs_ = false;
+  std::atomic<int> forks_{0};  // that are under way
 };
 
 }  // namespace slipstream::transfer

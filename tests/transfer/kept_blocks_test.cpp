@@ -3,6 +3,8 @@
 #include "transfer/kept_blocks.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,11 +24,13 @@ namespace {
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kBytes = 4 * kMiB;
+constexpr size_t kLarge = 48 * kMiB;
 constexpr std::chrono::hours kLong{1};
 
 // What the blocks go back to.
 struct World {
   std::atomic<int> freed{0};
+  std::atomic<int> freed_large{0};  // of kLarge and more, which one test has: a thread of another's may be late
   std::atomic<int> reused{0};
   std::atomic<uint64_t> most{UINT64_MAX};
   std::atomic<bool> threads{true};
@@ -42,8 +46,10 @@ KeptBlocks::Parts Parts() {
               },
           .free =
               [](void* block) {
+                const bool large = malloc_usable_size(block) >= kLarge;
                 std::free(block);
                 g_world.freed.fetch_add(1);
+                if (large) g_world.freed_large.fetch_add(1);
               },
           .most = [](uint64_t) { return g_world.most.load(); },
           .pinned = [](const void* block, size_t) { return block == g_world.pinned.load(); }};
@@ -58,7 +64,7 @@ void WaitUntil(const std::atomic<int>& count, int value) {
 class KeptBlocksTest : public ::testing::Test {
  protected:
   KeptBlocksTest() {
-    g_world.freed = g_world.reused = 0;
+    g_world.freed = g_world.freed_large = g_world.reused = 0;
     g_world.most = UINT64_MAX;
     g_world.threads = true;
     g_world.pinned = nullptr;
@@ -236,6 +242,77 @@ TEST_F(KeptBlocksTest, ThreadsNeverShareABlock) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(g_world.reused, 0);
+}
+
+// Before a fork all goes back, and until it is over nothing is kept.
+TEST_F(KeptBlocksTest, K4_AForkFindsNothingKept) {
+  KeptBlocks& kept = Make(1024 * kMiB);
+  for (void* const block : {Allocate(kept, kLarge), Allocate(kept, kLarge), Allocate(kept, kLarge + 64)})
+    Free(kept, block);
+  EXPECT_EQ(g_world.freed_large, 0);
+  void* const before = Allocate(kept, 2 * kLarge);
+  kept.BeforeFork();
+  EXPECT_EQ(g_world.freed_large, 3);
+  EXPECT_EQ(kept.Take(kLarge), nullptr);
+  Free(kept, before);
+  EXPECT_EQ(g_world.freed_large, 4);
+  kept.BeforeFork();  // another thread's
+  kept.AfterFork();
+  Free(kept, Allocate(kept, kLarge));
+  EXPECT_EQ(g_world.freed_large, 5);
+  kept.AfterFork();
+  void* const block = Allocate(kept, kLarge);
+  Free(kept, block);
+  EXPECT_EQ(kept.Take(kLarge), block);
+  Parts().free(block);
+}
+
+// Others that take and free meanwhile find their blocks as they were.
+TEST_F(KeptBlocksTest, K4_ForksBesideOthers) {
+  KeptBlocks& kept = Make();
+  std::atomic<bool> ends{false};
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int number = 0; number < 3; ++number) {
+    threads.emplace_back([&, number] {
+      while (!ends) {
+        auto* const block = static_cast<uint8_t*>(Allocate(kept));
+        std::memset(block, number + 1, kBytes);
+        for (size_t at = 0; at < kBytes; at += 4096) wrong += block[at] != number + 1 ? 1 : 0;
+        Free(kept, block);
+      }
+    });
+  }
+  for (int i = 0; i < 200; ++i) {
+    kept.BeforeFork();
+    kept.AfterFork();
+    std::this_thread::yield();
+  }
+  WaitUntil(g_world.reused, 1);
+  ends = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// The C library may keep the memory for itself: no page of it stays.
+TEST_F(KeptBlocksTest, K2_WhatGoesBackHasNoPages) {
+  constexpr size_t kPageBytes = 4096;
+  (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  (void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
+  KeptBlocks& kept = Make();
+  auto* const block = static_cast<uint8_t*>(Allocate(kept));
+  void* const behind = std::malloc(kMiB);  // so that it is not the last one
+  std::memset(block, 1, kBytes);
+  Free(kept, block);
+  kept.BeforeFork();
+  kept.AfterFork();
+  auto* const page =
+      reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block) + kPageBytes) / kPageBytes * kPageBytes);
+  std::vector<unsigned char> there(kBytes / kPageBytes - 2);
+  if (mincore(page, there.size() * kPageBytes, there.data()) == 0) {  // else it is unmapped
+    EXPECT_LE(std::count_if(there.begin(), there.end(), [](unsigned char one) { return (one & 1) != 0; }), 2);
+  }
+  std::free(behind);
 }
 
 }  // namespace
