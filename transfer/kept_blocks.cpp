@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -15,17 +16,17 @@ constexpr std::chrono::milliseconds kBoundHolds{250};
 constexpr int kOfferedAfterShare = 8;
 constexpr size_t kPageBytes = 4096;
 
-// Of the whole pages inside; what is beside a block is its allocator's.
-void Advise(void* memory, size_t bytes, int advice) {
+// Of the whole pages inside; what is beside a block is its allocator's. Whether it is so of all of them.
+bool Advise(void* memory, size_t bytes, int advice) {
   const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPageBytes - 1) / kPageBytes * kPageBytes;
   const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPageBytes * kPageBytes;
-  if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  return begin < end && madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0;
 }
 
 }  // namespace
 
 KeptBlocks::KeptBlocks(uint64_t most_bytes, std::chrono::nanoseconds idle, const Parts& parts)
-    : most_bytes_(most_bytes), idle_(idle), parts_(parts) {}
+    : pid_(getpid()), most_bytes_(most_bytes), idle_(idle), parts_(parts) {}
 
 KeptBlocks::Block KeptBlocks::Remove(size_t place) {
   const Block block = blocks_[place];
@@ -36,27 +37,36 @@ KeptBlocks::Block KeptBlocks::Remove(size_t place) {
 }
 
 void KeptBlocks::Return(const Block& block) const {
-  Advise(block.memory, block.bytes, MADV_DONTNEED);
+  // What cannot be offered is not plain memory: of a file, locked, of huge pages' own file system, which would lose
+  // more.
+  if (Advise(block.memory, block.bytes, MADV_FREE)) (void)Advise(block.memory, block.bytes, MADV_DONTNEED);
   parts_.free(block.memory);
 }
 
-void KeptBlocks::BeforeFork() noexcept {
+bool KeptBlocks::LockSoon() noexcept {
   constexpr int kTries = 1000;
-  forks_.fetch_add(1, std::memory_order_acquire);
-  int tries = 0;
-  // Whoever has the lock has it for a few steps, unless it is the calling thread, which a signal has interrupted there.
-  while (!mutex_.try_lock()) {
-    if (++tries == kTries) return;
+  for (int i = 0; i < kTries; ++i) {
+    if (mutex_.try_lock()) return true;
     sched_yield();
   }
-  std::array<Block, kMostBlocks> all;
-  const size_t count = count_;
-  std::copy_n(blocks_.begin(), count, all.begin());
-  count_ = 0;
-  kept_bytes_ = 0;
-  changed_.notify_one();
-  mutex_.unlock();
-  for (size_t i = 0; i < count; ++i) Return(all[i]);
+  return false;
+}
+
+// With as little stack as a handler may have, and no word to the thread: it sleeps until the next block was due.
+void KeptBlocks::BeforeFork() noexcept {
+  if (getpid() != pid_) return;
+  forks_.fetch_add(1, std::memory_order_acquire);
+  while (LockSoon()) {
+    const bool some = count_ != 0;
+    const Block block = some ? Remove(count_ - 1) : Block();
+    mutex_.unlock();
+    if (!some) return;
+    Return(block);
+  }
+}
+
+void KeptBlocks::AfterFork() noexcept {
+  if (getpid() == pid_) forks_.fetch_sub(1, std::memory_order_release);
 }
 
 uint64_t KeptBlocks::Bound() {
@@ -157,7 +167,7 @@ void KeptBlocks::GiveBack() {
         break;  // the others were freed later
       }
       // With the lock held: whoever took it meanwhile could have written there.
-      Advise(block.memory, block.bytes, MADV_FREE);
+      (void)Advise(block.memory, block.bytes, MADV_FREE);
       block.offered = true;
     }
     changed_.wait_until(lock, next);

@@ -15,9 +15,11 @@
 //
 // Threading: any thread; one lock, held for a few steps. No CUDA. BeforeFork and AfterFork also in a signal's handler
 //   that interrupts one of the others: then nothing goes back.
-// Ownership: never destroyed. After fork() the child must call nothing here (the shim's gate is closed there).
+// Ownership: never destroyed. After fork() the child must call nothing else here (the shim's gate is closed there).
 // Errors: none of its own; what cannot be entered is not kept.
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <atomic>
@@ -64,9 +66,10 @@ class KeptBlocks {
   // The program frees it. False: it is not kept, and to be freed.
   bool Keep(void* block) noexcept;
 
-  // The process is about to fork, and has. In between nothing is kept.
+  // The process is about to fork, and has. In between nothing is kept. In a forked child, which forks in its turn, they
+  // do nothing.
   void BeforeFork() noexcept;
-  void AfterFork() noexcept { forks_.fetch_sub(1, std::memory_order_release); }
+  void AfterFork() noexcept;
 
   // Whether Keep would have a look at it: not at most of what is freed. No lock.
   bool MayConcern(const void* block) const { return given_at_[PlaceOf(block)].load(std::memory_order_relaxed) != 0; }
@@ -93,7 +96,11 @@ class KeptBlocks {
   void Return(const Block& block) const;
   uint64_t Bound();
   bool Started();
+  // Whoever has the lock has it for a few steps, unless it is the calling thread, which a signal has interrupted there,
+  // or one that a forked child does not have. False: not soon.
+  bool LockSoon() noexcept;
 
+  const pid_t pid_;
   const uint64_t most_bytes_;
   const std::chrono::nanoseconds idle_;
   const Parts parts_;

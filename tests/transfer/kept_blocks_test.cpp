@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -265,6 +267,23 @@ TEST_F(KeptBlocksTest, K4_AForkFindsNothingKept) {
   Free(kept, block);
   EXPECT_EQ(kept.Take(kLarge), block);
   Parts().free(block);
+}
+
+// A child that came by another way than fork() has what was kept, and its own forks leave that alone: whoever had the
+// lock or slept is not in it.
+TEST_F(KeptBlocksTest, K4_AChildsOwnForks) {
+  KeptBlocks& kept = Make(1024 * kMiB);
+  Free(kept, Allocate(kept, kLarge));
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    kept.BeforeFork();
+    kept.AfterFork();
+    _exit(g_world.freed_large == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // Others that take and free meanwhile find their blocks as they were.

@@ -4,7 +4,7 @@ A line of JSON on standard input is one request, a line on standard output its a
 - {"what": "blocking", "bytes": n, "pinned": false, "repetitions": r}: host time of `.cuda()` of n pageable bytes behind
   about 64 ms of queued kernels; pinned: of a pinned tensor, not blocking, as a program tuned by hand would have it.
 - {"what": "complete", ...}: from the call until the bytes are on the device, which has nothing else to do.
-- {"what": "fetch", ...}: `.cpu()` of n bytes into memory that was never touched; pinned: into a pinned tensor that is there.
+- {"what": "fetch", ...}: `.cpu()` of n bytes into a new tensor, an earlier one being freed; pinned: into a pinned tensor that is there.
 The device is synchronized before every repetition. Every copy's result is compared with what the source held at the
 call, the source being overwritten as soon as the call is back.
 """

@@ -1,12 +1,12 @@
 """Single copies from pageable memory to the device: how long the host waits (T5), and when the bytes are there (T3);
-and back, into memory that was never touched (T4).
+and back, into a new tensor behind one that was freed (T4).
 
 T5 is measured twice: the two CUDA calls alone (tools/dev/bench/blocking_copies.cpp), held to the target, and the whole of
 PyTorch's `.cuda()`, reported. Beside each stands the same for a pinned copy that waits for nothing, the least that one
 costs on that machine and the measure of small ones; beside the calls also the driver's own copy of pageable memory, without the
 synchronization behind it: what a small copy consists of under slipstream, which then only has to skip that.
-Beside T3 and T4 stands what the host alone can do (tests/transfer/staging_rates.cpp). Bare and slipstream take turns. The first turn of a size does not count; in it the engine tries both of its ways
-(transfer/path_chooser.h), three times each, and knows from then on which is the faster one.
+Beside T3 and T4 stands what the host alone can do (tests/transfer/staging_rates.cpp). Bare and slipstream take turns. The
+first turn of a size does not count; in it the engine tries both of its ways (transfer/path_chooser.h), three times each, and knows from then on which is the faster one.
 """
 
 import json

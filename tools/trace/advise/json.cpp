@@ -77,8 +77,7 @@ Json SlowestJson(const report::Report& report) {
 }  // namespace
 
 std::string FindingsJson(const Facts& facts, const Findings& findings, bool partial) {
-  const auto process = static_cast<size_t>(facts.process - facts.report->processes.data());
-  const std::vector<std::string> missing = MissingOf(*facts.report, {process});
+  const std::vector<std::string> missing = MissingOf(facts);
   Json advice = Json::array();
   for (const RuleVerdict& found : findings.advice) advice.push_back(AdviceJson(*found.rule, found.verdict.advice));
   Json abstained = Json::array();
@@ -100,9 +99,7 @@ std::string FindingsJson(const Facts& facts, const Findings& findings, bool part
 }
 
 std::string RanksJson(const report::Report& report, const RanksFindings& findings, bool partial) {
-  std::vector<size_t> processes;
-  for (const RankRow& row : findings.ranks) processes.push_back(row.process);
-  const std::vector<std::string> missing = MissingOf(report, processes);
+  const std::vector<std::string> missing = MissingOf(report, findings);
   const report::ProcessReport& shown = report.processes[report.shown];
   Json ranks = Json::array();
   for (const RankRow& row : findings.ranks) ranks.push_back(RowJson(report.processes[row.process], row));

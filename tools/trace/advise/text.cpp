@@ -207,10 +207,12 @@ std::string Caution(const std::vector<std::string>& missing, const Page& page) {
       page);
 }
 
-std::vector<size_t> ProcessesOf(const RanksFindings& findings) {
-  std::vector<size_t> processes;
-  for (const RankRow& row : findings.ranks) processes.push_back(row.process);
-  return processes;
+void AddMissing(const ProcessReport& process, std::vector<std::string>* missing) {
+  const std::string what = report::Missing(process);
+  if (!what.empty()) missing->push_back(report::FullName(process) + ": " + what);
+}
+void AddMissing(const report::Report& report, std::vector<std::string>* missing) {
+  for (const std::string& why : report.unreadable) missing->push_back(Escape(why));
 }
 
 std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
@@ -221,14 +223,17 @@ std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
 
 }  // namespace
 
-std::vector<std::string> MissingOf(const report::Report& report, const std::vector<size_t>& processes) {
+std::vector<std::string> MissingOf(const Facts& facts) {
   std::vector<std::string> missing;
-  for (const size_t process : processes) {
-    const ProcessReport& of = report.processes[process];
-    const std::string what = report::Missing(of);
-    if (!what.empty()) missing.push_back(report::FullName(of) + ": " + what);
-  }
-  for (const std::string& why : report.unreadable) missing.push_back(Escape(why));
+  AddMissing(*facts.process, &missing);
+  AddMissing(*facts.report, &missing);
+  return missing;
+}
+
+std::vector<std::string> MissingOf(const report::Report& report, const RanksFindings& findings) {
+  std::vector<std::string> missing;
+  for (const RankRow& row : findings.ranks) AddMissing(report.processes[row.process], &missing);
+  AddMissing(report, &missing);
   return missing;
 }
 
@@ -246,9 +251,7 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   const AddedByRecording added(process, facts.recording);
   if (process.has_steps && added.all > 0) about += "; " + BeforeDevices(process, facts.recording);
   if (process.has_steps) about += RecordingUnknown(facts);
-  const auto number_of = static_cast<size_t>(facts.process - facts.report->processes.data());
-  std::string text =
-      Title(process, columns) + Caution(MissingOf(*facts.report, {number_of}), page) + Wrapped(about, columns, 2, 4);
+  std::string text = Title(process, columns) + Caution(MissingOf(facts), page) + Wrapped(about, columns, 2, 4);
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
@@ -263,7 +266,7 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
   const size_t columns = page.columns;
   const size_t rules = Rules().size();
   std::string text =
-      Title(report.processes[report.shown], columns) + Caution(MissingOf(report, ProcessesOf(findings)), page) +
+      Title(report.processes[report.shown], columns) + Caution(MissingOf(report, findings), page) +
       Wrapped(report::Counted(rules, "rule", "rules") + " looked at the steps of " +
                   report::Counted(findings.ranks.size(), "process", "processes") + RanksBeforeDevices(report, findings),
               columns, 2, 4) +

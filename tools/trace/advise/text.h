@@ -21,9 +21,9 @@ struct Page {
   bool color = false;
 };
 
-// What is missing of the processes (indices of Report::processes) that the findings are of, and of the run: a sentence
-// each. Empty: nothing.
-std::vector<std::string> MissingOf(const report::Report& report, const std::vector<size_t>& processes);
+// What is missing of the processes that the findings are of, and of the run: a sentence each. Empty: nothing.
+std::vector<std::string> MissingOf(const Facts& facts);
+std::vector<std::string> MissingOf(const report::Report& report, const RanksFindings& findings);
 
 // What is missing stands in front of all findings. No line is longer than the page. What is cut is whole in the JSON; a
 // place keeps its line.

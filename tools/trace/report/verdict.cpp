@@ -1,6 +1,5 @@
 #include "tools/trace/report/verdict.h"
 
-#include <algorithm>
 #include <array>
 
 #include "tools/trace/report/busiest.h"
