@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): unistd.h declares it only for GNU sources.
@@ -21,6 +22,12 @@ struct Remembered {
 };
 
 constinit std::atomic<const Remembered*> g_remembered{nullptr};
+
+// Of the process's beginning, as far as they are known.
+char* const* VariablesAtStart() noexcept {
+  const Remembered* const remembered = g_remembered.load(std::memory_order_acquire);
+  return remembered != nullptr ? remembered->variables : environ;
+}
 
 }  // namespace
 
@@ -116,9 +123,15 @@ const char* ValueIn(char* const* variables, const char* name) noexcept {
 
 const char* EnvironmentValue(const char* name) noexcept { return ValueIn(environ, name); }
 
-bool DisabledByEnvironment() noexcept {
-  const Remembered* const remembered = g_remembered.load(std::memory_order_acquire);
-  return DisabledIn(remembered != nullptr ? remembered->variables : environ);
+bool DisabledByEnvironment() noexcept { return DisabledIn(VariablesAtStart()); }
+
+bool FreedMemoryIsFilled() noexcept {
+  const char* const alone = ValueIn(VariablesAtStart(), "MALLOC_PERTURB_");
+  if (alone != nullptr && std::atoi(alone) != 0) return true;
+  constexpr const char* kTunable = "glibc.malloc.perturb=";
+  const char* const tunables = ValueIn(VariablesAtStart(), "GLIBC_TUNABLES");
+  const char* const found = tunables != nullptr ? std::strstr(tunables, kTunable) : nullptr;
+  return found != nullptr && std::atoi(found + std::strlen(kTunable)) != 0;
 }
 
 bool DisabledIn(char* const* variables) noexcept {

@@ -85,7 +85,11 @@ void RememberVariables() noexcept;
 // a constructor of the loader or in a forked child too.
 bool DisabledByEnvironment() noexcept;
 
-// The same for variables that are to be passed on.
+// Whether the C library was told to fill memory that is freed and allocated (MALLOC_PERTURB_, and glibc.malloc.perturb
+// of GLIBC_TUNABLES), at the same moment. No allocation, no lock.
+bool FreedMemoryIsFilled() noexcept;
+
+// The same as DisabledByEnvironment for variables that are to be passed on.
 bool DisabledIn(char* const* variables) noexcept;
 
 }  // namespace slipstream::policy

@@ -9,6 +9,7 @@
 #include "shim/host_memory.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 
 #include <atomic>
 #include <cstddef>
@@ -81,6 +82,17 @@ void* Nearest(size_t bytes) {
 bool Keeps() { return (TheGate().recording.load(std::memory_order_acquire) & kRouteHostMemory) != 0; }
 
 }  // namespace
+
+// By the addresses that the loader has bound, without its lock (S78). One in the program itself may be the entry by
+// which a program that is not relocatable calls the C library's.
+bool LibcAllocates() {
+  const LoadedObject libc = LoadedObject::At(reinterpret_cast<const void*>(&gnu_get_libc_version));
+  const auto is_its_own = [&](auto* function) {
+    const auto* const address = reinterpret_cast<const void*>(function);
+    return libc.Holds(address) || LoadedObject::At(address).name[0] == '\0';
+  };
+  return is_its_own(&std::malloc) && is_its_own(&posix_memalign) && is_its_own(&std::free);
+}
 
 void FreeHostBlock(void* block) {
   if (Free* const real = g_free.load(std::memory_order_acquire)) {

@@ -8,4 +8,7 @@ namespace slipstream::shim {
 // By PyTorch's own function.
 void FreeHostBlock(void* block);
 
+// Whether it comes from the C library in the end: nothing that was loaded with the program has malloc() or its kin.
+bool LibcAllocates();
+
 }  // namespace slipstream::shim

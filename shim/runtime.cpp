@@ -52,9 +52,6 @@
 #include "transfer/kept_blocks.h"
 #include "transfer/transfer.h"
 
-// Bound where a part of the process was built with AddressSanitizer; asked for without the loader's lock (S78).
-extern "C" [[gnu::weak]] void __asan_init();
-
 namespace slipstream::shim {
 namespace {
 
@@ -332,9 +329,10 @@ transfer::CallSites SitesFor(const policy::Transfer& policy) {
   return {.current = tracer::ProgramSites::Current, .describe = DescribeSite};
 }
 
-// Whether they are kept. Not under AddressSanitizer, which finds what is used after it was freed.
+// Whether they are kept. An allocator other than the C library's, a sanitizer's or a profiler's among them, sees every
+// block that is freed; and so does who has freed memory filled.
 bool KeepHostBlocks(const policy::Host& policy, int ranks_here) {
-  if (policy.max_kept == 0 || __asan_init != nullptr) return false;
+  if (policy.max_kept == 0 || !LibcAllocates() || policy::FreedMemoryIsFilled()) return false;
   static constinit std::atomic<int> ranks{0};
   ranks.store(ranks_here, std::memory_order_relaxed);
   const transfer::KeptBlocks::Parts parts = {

@@ -14,6 +14,7 @@
 
 #include "shim/exec.h"
 #include "shim/gate.h"
+#include "shim/limits.h"
 #include "shim/run_root.h"
 #include "shim/runtime.h"
 #include "transfer/background_unmap.h"
@@ -39,6 +40,7 @@ void LookUp() {
   g_real.mmap.store(reinterpret_cast<Map*>(dlsym(RTLD_NEXT, "mmap")), std::memory_order_relaxed);
   LookUpExec();
   LookUpExit();
+  LookUpLimits();
 }
 
 void* RealMap(void* address, size_t length, int protection, int flags, int fd, off_t offset) {

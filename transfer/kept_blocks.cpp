@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace slipstream::transfer {
 namespace {
@@ -16,11 +17,36 @@ constexpr std::chrono::milliseconds kBoundHolds{250};
 constexpr int kOfferedAfterShare = 8;
 constexpr size_t kPageBytes = 4096;
 
-// Of the whole pages inside; what is beside a block is its allocator's. Whether it is so of all of them.
-bool Advise(void* memory, size_t bytes, int advice) {
+// The whole pages inside a block; what is beside them is its allocator's too.
+std::span<std::byte> PagesOf(void* memory, size_t bytes) {
   const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPageBytes - 1) / kPageBytes * kPageBytes;
   const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPageBytes * kPageBytes;
-  return begin < end && madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0;
+  return {reinterpret_cast<std::byte*>(begin), end - begin};
+}
+
+// Whether it is so of all of them.
+bool Advise(std::span<std::byte> pages, int advice) { return madvise(pages.data(), pages.size(), advice) == 0; }
+
+enum class Pages {
+  kPlain,  // as new ones are: private memory of no file that can be read and written, and is there in children
+  kOther,  // what the program has made of them is not for us to undo: they are the allocator's
+  kLost,   // they are empty in children, and cannot be made otherwise
+};
+
+// Undoes what the program has set of its memory (K5), with system calls that look at mappings and at no page: 2 us.
+Pages MakePlain(std::span<std::byte> pages) {
+  // Locked, or not there.
+  if (msync(pages.data(), pages.size(), MS_ASYNC | MS_INVALIDATE) != 0) return Pages::kOther;
+  // Sealed, or of a file that must not be written.
+  if (mprotect(pages.data(), pages.size(), PROT_READ | PROT_WRITE) != 0) return Pages::kOther;
+  // In children it is there, and no secret in a core. Linux 4.14 has all of these.
+  for (const int advice : {MADV_KEEPONFORK, MADV_DOFORK, MADV_DODUMP}) {
+    if (!Advise(pages, advice)) return Pages::kOther;
+  }
+  // Only private memory of no file can be empty in children: the one question about it that needs no file of /proc.
+  const bool of_no_file = Advise(pages, MADV_WIPEONFORK);
+  if (!Advise(pages, MADV_KEEPONFORK)) return Pages::kLost;
+  return of_no_file ? Pages::kPlain : Pages::kOther;
 }
 
 }  // namespace
@@ -37,9 +63,7 @@ KeptBlocks::Block KeptBlocks::Remove(size_t place) {
 }
 
 void KeptBlocks::Return(const Block& block) const {
-  // What cannot be offered is not plain memory: of a file, locked, of huge pages' own file system, which would lose
-  // more.
-  if (Advise(block.memory, block.bytes, MADV_FREE)) (void)Advise(block.memory, block.bytes, MADV_DONTNEED);
+  (void)Advise(PagesOf(block.memory, block.bytes), MADV_DONTNEED);
   parts_.free(block.memory);
 }
 
@@ -53,9 +77,7 @@ bool KeptBlocks::LockSoon() noexcept {
 }
 
 // With as little stack as a handler may have, and no word to the thread: it sleeps until the next block was due.
-void KeptBlocks::BeforeFork() noexcept {
-  if (getpid() != pid_) return;
-  forks_.fetch_add(1, std::memory_order_acquire);
+void KeptBlocks::Empty() noexcept {
   while (LockSoon()) {
     const bool some = count_ != 0;
     const Block block = some ? Remove(count_ - 1) : Block();
@@ -65,8 +87,21 @@ void KeptBlocks::BeforeFork() noexcept {
   }
 }
 
+void KeptBlocks::BeforeFork() noexcept {
+  if (getpid() != pid_) return;
+  forks_.fetch_add(1, std::memory_order_acquire);
+  Empty();
+}
+
 void KeptBlocks::AfterFork() noexcept {
   if (getpid() == pid_) forks_.fetch_sub(1, std::memory_order_release);
+}
+
+void KeptBlocks::LimitsChanged() noexcept {
+  if (getpid() != pid_ || !LockSoon()) return;
+  bound_of_ = Clock::time_point();
+  mutex_.unlock();
+  Empty();
 }
 
 uint64_t KeptBlocks::Bound() {
@@ -129,6 +164,8 @@ bool KeptBlocks::Keep(void* block) noexcept {
     if (malloc_usable_size(block) < bytes || parts_.pinned(block, bytes)) return false;
     const uint64_t bound = Bound();
     if (bytes > bound || forks_.load(std::memory_order_acquire) != 0 || !Started()) return false;
+    const Pages pages = MakePlain(PagesOf(block, bytes));
+    if (pages != Pages::kPlain) return pages == Pages::kLost;  // nobody's for ever
     while (count_ == kMostBlocks || kept_bytes_ + bytes > bound) free[free_count++] = Remove(0).memory;
     blocks_[count_++] = {block, bytes, Clock::now(), false};
     kept_bytes_ += bytes;
@@ -167,7 +204,7 @@ void KeptBlocks::GiveBack() {
         break;  // the others were freed later
       }
       // With the lock held: whoever took it meanwhile could have written there.
-      (void)Advise(block.memory, block.bytes, MADV_FREE);
+      (void)Advise(PagesOf(block.memory, block.bytes), MADV_FREE);
       block.offered = true;
     }
     changed_.wait_until(lock, next);

@@ -12,6 +12,10 @@
 //       sooner, where the system is short of them.
 //   K3  Memory that is pinned in place is not kept: to CUDA it would still be pinned when it is handed out again.
 //   K4  A forked child keeps nothing and takes nothing, and inherits nothing that is kept: all goes back before fork().
+//   K5  What the program has set of the memory (its protection, whether children have it) is as of new memory again.
+//       Where it has locked it, mapped a file or shared memory over it or left a hole, it is not kept.
+//   K6  Nothing is kept where another allocator than the C library's sees what is freed, or freed memory is filled (the
+//       shim asks).
 //
 // Threading: any thread; one lock, held for a few steps. No CUDA. BeforeFork and AfterFork also in a signal's handler
 //   that interrupts one of the others: then nothing goes back.
@@ -71,6 +75,9 @@ class KeptBlocks {
   void BeforeFork() noexcept;
   void AfterFork() noexcept;
 
+  // The process has another limit for its memory: all goes back, and the bound is asked for anew.
+  void LimitsChanged() noexcept;
+
   // Whether Keep would have a look at it: not at most of what is freed. No lock.
   bool MayConcern(const void* block) const { return given_at_[PlaceOf(block)].load(std::memory_order_relaxed) != 0; }
 
@@ -90,6 +97,8 @@ class KeptBlocks {
   static void* ThreadMain(void* self);
   void GiveBack();
   std::span<Block> Kept() { return std::span(blocks_).first(count_); }
+  // All that is kept goes back.
+  void Empty() noexcept;
   // With the lock held. The block at that place is nobody's afterwards.
   Block Remove(size_t place);
   // Without it. Its pages are the system's too, where its allocator keeps the memory.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -244,6 +245,59 @@ TEST_F(KeptBlocksTest, ThreadsNeverShareABlock) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(g_world.reused, 0);
+}
+
+// What a program can do to memory, which ends where the C library unmaps it. `bytes` from `page` on are whole pages.
+struct Change {
+  const char* what;
+  void (*make)(uint8_t* page, size_t bytes);
+  bool kept;  // and as if it had not been done
+};
+
+TEST_F(KeptBlocksTest, K5_WhatWasSetOfTheMemoryEndsWithIt) {
+  constexpr size_t kPageBytes = 4096;
+  static const int kFile = memfd_create("kept_blocks_test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(kFile, kMiB), 0);
+  static const auto kMap = [](uint8_t* page, int flags, int fd) {
+    ASSERT_EQ(mmap(page, kMiB, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd, 0), page);
+  };
+  const Change changes[] = {
+      {"nothing", [](uint8_t*, size_t) {}, true},
+      {"read-only", [](uint8_t* page, size_t bytes) { ASSERT_EQ(mprotect(page, bytes, PROT_READ), 0); }, true},
+      {"no access", [](uint8_t* page, size_t) { ASSERT_EQ(mprotect(page + kPageBytes, kPageBytes, PROT_NONE), 0); },
+       true},
+      {"not for children", [](uint8_t* page, size_t bytes) { ASSERT_EQ(madvise(page, bytes, MADV_DONTFORK), 0); },
+       true},
+      {"empty in children", [](uint8_t* page, size_t bytes) { ASSERT_EQ(madvise(page, bytes, MADV_WIPEONFORK), 0); },
+       true},
+      {"not in a core", [](uint8_t* page, size_t bytes) { ASSERT_EQ(madvise(page, bytes, MADV_DONTDUMP), 0); }, true},
+      {"locked", [](uint8_t* page, size_t) { ASSERT_EQ(syscall(SYS_mlock, page + kPageBytes, kPageBytes), 0); }, false},
+      {"a file", [](uint8_t* page, size_t) { kMap(page, MAP_SHARED, kFile); }, false},
+      {"a private file", [](uint8_t* page, size_t) { kMap(page, MAP_PRIVATE, kFile); }, false},
+      {"shared", [](uint8_t* page, size_t) { kMap(page, MAP_SHARED | MAP_ANONYMOUS, -1); }, false},
+      {"a hole", [](uint8_t* page, size_t) { ASSERT_EQ(munmap(page + kPageBytes, kPageBytes), 0); }, false},
+  };
+  for (const Change& change : changes) {
+    SCOPED_TRACE(change.what);
+    KeptBlocks& kept = Make();
+    auto* const block = static_cast<uint8_t*>(Allocate(kept, kLarge));
+    auto* const page =
+        reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block) + kPageBytes) / kPageBytes * kPageBytes);
+    change.make(page, kLarge - kPageBytes);
+    EXPECT_EQ(kept.Keep(block), change.kept);
+    if (change.kept) {
+      ASSERT_EQ(kept.Take(kLarge), block);
+      std::memset(block, 7, kLarge);
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) _exit(block[0] + page[0] + page[kPageBytes] + block[kLarge - 1] == 4 * 7 ? 0 : 1);
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+    Parts().free(block);
+  }
+  EXPECT_EQ(close(kFile), 0);
 }
 
 // Before a fork all goes back, and until it is over nothing is kept.

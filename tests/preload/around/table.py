@@ -559,6 +559,31 @@ os._exit(0)
 """
 
 
+def processes_of(process):
+    """What is left of a command and of the commands that it started, each with the place where it waits."""
+    lines = []
+    for pid in [process.pid, *processes_with("rank.py")]:
+        try:
+            tasks = sorted(pathlib.Path(f"/proc/{pid}/task").iterdir())
+            lines += [f"{pid}/{task.name} {(task / 'comm').read_text().strip()} {(task / 'syscall').read_text().strip()} "
+                      f"{(task / 'wchan').read_text()}" for task in tasks]
+        except OSError:  # it ends
+            pass
+    return lines
+
+
+def finish_or_tell(side, process):
+    """What a command did; of one that does not end, the stacks of its Python threads."""
+    try:
+        return side.finish(process)
+    except subprocess.TimeoutExpired:
+        left = processes_of(process)
+        for pid in [process.pid, *processes_with("rank.py")]:
+            os.kill(pid, signal.SIGABRT)  # PYTHONFAULTHANDLER
+        _, err = process.communicate(timeout=LIMIT)
+        raise AssertionError("\n".join([f"not over within {LIMIT} s:", *left, err[-8000:]])) from None
+
+
 @case
 def torchrun(side):
     """Ranks of torchrun, which gives each a session of its own and ends them all when one fails or it is told to end."""
@@ -571,7 +596,7 @@ def torchrun(side):
     side.environment |= {
         "PYTHONPATH": str(arguments.torch / "site-packages"), "PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1",
         "LD_LIBRARY_PATH": f"{arguments.build / 'sim'}:{arguments.torch / 'stand-ins'}", "OMP_NUM_THREADS": "1",
-        "SIMCUDA_KERNELS": "empty", "GLOO_SOCKET_IFNAME": "lo",
+        "SIMCUDA_KERNELS": "empty", "GLOO_SOCKET_IFNAME": "lo", "PYTHONFAULTHANDLER": "1",
     }
     seen = {}
     for what in ("ends", "fails", "told"):
@@ -581,7 +606,7 @@ def torchrun(side):
             flags = [side.work / f"ready-{rank}" for rank in range(2)]
             wait_until("both ranks", lambda: all(flag.exists() for flag in flags) or process.poll() is not None)
             process.send_signal(signal.SIGTERM)
-        done = side.finish(process)
+        done = finish_or_tell(side, process)
         # What torchrun says of itself has times and numbers of processes in it.
         ranks_said = sorted(side.work.glob("rank-*"))
         seen[what] = {"status": done["status"],

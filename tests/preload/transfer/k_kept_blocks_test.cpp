@@ -1,13 +1,19 @@
 // K1, K4: large blocks of host memory that PyTorch frees and allocates again. tests/transfer/kept_blocks_test.cpp has
 // the bounds (K2) and pinned memory (K3).
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "tests/preload/transfer/rule_test.h"
+#include "tests/support/plain_build.h"
 
 namespace rules {
 namespace {
@@ -32,12 +38,12 @@ class KeptBlocks : public Rule {
   }
   void TearDown() override { *zero_fill_ = false; }
 
-  // AddressSanitizer finds what is used after it was freed, and is left to it.
+  // Sanitizers have allocators of their own (K6).
   static bool Keeps() {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return false;
 #else
-    return Engine();
+    return Engine() && std::getenv("KEEPS_NOTHING") == nullptr;
 #endif
   }
   void* Tensor(size_t bytes, uint8_t value) {
@@ -91,6 +97,56 @@ TEST_F(KeptBlocks, K1_AFailureIsPyTorchsOwn) {
   EXPECT_EQ(tensor_(0, &failed), nullptr);
   EXPECT_FALSE(failed);
   drop_(nullptr);
+}
+
+// It may need every byte of its new limit for something else.
+TEST_F(KeptBlocks, K2_NothingUnderALimitOfItsOwn) {
+  NEEDS_NO_SANITIZER("a sanitizer maps more than any limit");
+  WarmUp();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_DATA, &before), 0);
+  const rlimit limited = {size_t{1} << 40, before.rlim_max};
+  const auto set = [](const rlimit& limit) { return setrlimit(RLIMIT_DATA, &limit); };
+  const auto exchange = [](const rlimit& limit) { return prlimit(0, RLIMIT_DATA, &limit, nullptr); };
+  const auto of_itself = [](const rlimit& limit) { return prlimit(getpid(), RLIMIT_DATA, &limit, nullptr); };
+  for (int (*const change)(const rlimit&) : {+set, +exchange, +of_itself}) {
+    void* const block = Tensor(kBytes + 12288, 1);
+    const int freed = freed_();
+    drop_(block);
+    EXPECT_EQ(freed_(), freed + (Keeps() ? 0 : 1));
+    ASSERT_EQ(change(limited), 0);
+    EXPECT_EQ(freed_(), freed + 1) << "what was kept";
+    drop_(Tensor(kBytes + 12288, 1));
+    EXPECT_EQ(freed_(), freed + 2) << "and nothing is, from here on";
+    ASSERT_EQ(change(before), 0);
+  }
+  EXPECT_EQ(prlimit(0, static_cast<__rlimit_resource>(-1), nullptr, nullptr), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+// Whoever looks at every block that is freed, or has it filled: this program anew, beside each.
+TEST_F(KeptBlocks, K6_NothingWhereSomebodySeesWhatIsFreed) {
+  NEEDS_NO_SANITIZER("they are such a one themselves");
+  const char* const preloads = std::getenv("LD_PRELOAD");
+  const std::string profiler = std::string(preloads == nullptr ? "" : preloads) + ":" HEAP_PROFILER;
+  const std::pair<const char*, std::string> variables[] = {{"LD_PRELOAD", profiler},
+                                                           {"MALLOC_PERTURB_", "165"},
+                                                           {"GLIBC_TUNABLES", "glibc.malloc.perturb=165"},
+                                                           {"MALLOC_PERTURB_", "0"}};
+  for (const auto& [name, value] : variables) {
+    SCOPED_TRACE(value);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      setenv(name, value.c_str(), 1);
+      if (value != "0") setenv("KEEPS_NOTHING", "1", 1);
+      execl("/proc/self/exe", "rules", "--gtest_filter=KeptBlocks.K1_ComeWithTheirPages", "--gtest_brief=1", nullptr);
+      _exit(127);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
 }
 
 TEST_F(KeptBlocks, K4_NothingInAForkedChild) {

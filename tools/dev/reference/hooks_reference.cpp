@@ -67,7 +67,8 @@ void Write(std::ostream& out) {
          "`spawn` programs "
          "that a policy keeps "
          "the preload out of\n([children.md](children.md)), `_exit`, `_Exit`, `kill` and `raise` the end of a run "
-         "([run.md](run.md)); all else goes straight to the real\nfunction.\n";
+         "([run.md](run.md)), `setrlimit` and `prlimit` limits of memory only ([transfer.md](transfer.md)); all else "
+         "goes straight to the real\nfunction.\n";
   out << "\nOf CUPTI, and neither counted nor traced:";
 #define HOOK_CUPTI(function) out << " `" #function "`";
 #include "shim/hooks.def"
