@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cuda/own_work.h"
+
 namespace slipstream::allocator {
 
 // Puts an event of the context at the place: one that is there already, or a new one.
@@ -50,6 +52,7 @@ Fences::State Fences::Ask(const cuda::Contexts& contexts) const {
 }
 
 bool Fences::HoldBehind(const cuda::Contexts& contexts, CUcontext context) const {
+  const cuda::OwnWork own;
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i])) continue;
     if (Going(contexts, events_[i])) return false;
@@ -59,6 +62,7 @@ bool Fences::HoldBehind(const cuda::Contexts& contexts, CUcontext context) const
 }
 
 bool Fences::Wait(const cuda::Contexts& contexts) const {
+  const cuda::OwnWork own;
   for (size_t i = 0; i < recorded_; ++i) {
     if (Gone(contexts, events_[i]) || Going(contexts, events_[i])) continue;
     if (contexts.driver().cuEventSynchronize(events_[i].event) != CUDA_SUCCESS) return false;

@@ -8,6 +8,7 @@
 
 #include "allocator/device_use.h"
 #include "cuda/clock.h"
+#include "cuda/own_work.h"
 
 namespace slipstream::allocator {
 namespace {
@@ -328,6 +329,7 @@ Decision Segments::WhyNotPark(const DevicePool& pool, const Block& block) {
   if (Broken(Mutant::kS30b)) return Decision::kParked;
   if (policy_.free_synchronizes) {
     const cuda::InContext in(driver_, pool.context());
+    const cuda::OwnWork own;
     return driver_.cuCtxSynchronize() == CUDA_SUCCESS ? Decision::kParked : Decision::kFreedContext;
   }
   return ledger_.WaitForHostEffects(pool.context()) ? Decision::kParked : Decision::kFreedHostEffect;

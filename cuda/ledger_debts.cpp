@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "cuda/ledger.h"
+#include "cuda/own_work.h"
 #include "policy/helper_thread.h"
 #include "policy/no_cancellation.h"
 
@@ -60,6 +61,7 @@ Ledger::Deferral Ledger::Defer(const StreamKey& stream) {
   FenceRef fence;
   CUresult held = CUDA_ERROR_UNKNOWN;
   const auto hold = [&] {
+    const OwnWork own;
     fence = fences_.Record(first_.context, stream.handle);
     if (fence) held = Broken(Mutant::kS12) ? CUDA_SUCCESS : driver_.cuCtxWaitEvent(first_.context, fence.event());
   };

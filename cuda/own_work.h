@@ -1,5 +1,6 @@
-// Work for a device that slipstream asks for by itself: a copy from or to its staging memory, in the place of one of
-// the program's or beside it. Whoever records calls of the driver tells these from the program's own by OwnWork::Here.
+// What slipstream asks of a device by itself: a copy from or to its staging memory, in the place of one of the
+// program's or beside it; a wait, of the host or of a stream. Whoever records calls of the driver tells these from the
+// program's own by OwnWork::Here.
 //
 // Threading: of the calling thread.
 // Errors: the driver's.

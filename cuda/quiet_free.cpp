@@ -1,6 +1,7 @@
 #include "cuda/quiet_free.h"
 
 #include "cuda/mutant.h"
+#include "cuda/own_work.h"
 
 namespace slipstream::cuda {
 
@@ -24,6 +25,7 @@ bool QuietFree::Free(CUdeviceptr memory) {
 void QuietFree::Finish() {
   CUstream const stream = stream_.load(std::memory_order_acquire);
   if (stream == nullptr) return;
+  const OwnWork own;
   // One may return the error of earlier work, once, instead of waiting (CUDA Driver API, cuStreamSynchronize).
   if (driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS || driver_.cuStreamSynchronize(stream) == CUDA_SUCCESS)
     return;

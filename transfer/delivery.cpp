@@ -28,6 +28,7 @@ bool Delivery::Add(size_t offset, const char* staged, size_t bytes) {
 void Delivery::PassOn(const cuda::FenceRef& arrived, size_t offset, size_t bytes) {
   if (!arrived) failed_ = true;
   if (failed_) return;
+  const cuda::OwnWork own;
   const bool waits = !Broken(Mutant::kS07Arrived);
   if (waits && !Went(driver_.cuStreamWaitEvent(to_.stream, arrived.event(), CU_EVENT_WAIT_DEFAULT))) return;
   joined_ = true;

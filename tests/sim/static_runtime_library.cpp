@@ -8,4 +8,7 @@ extern "C" __attribute__((visibility("default"))) int StaticLibraryLaunch(const 
 extern "C" __attribute__((visibility("default"))) int StaticLibrarySynchronize(cudaStream_t stream) {
   return cudaStreamSynchronize(stream);
 }
+extern "C" __attribute__((visibility("default"))) int StaticLibraryWaitEvent(cudaStream_t stream, cudaEvent_t event) {
+  return cudaStreamWaitEvent(stream, event, 0);
+}
 extern "C" __attribute__((visibility("default"))) int StaticLibraryLastError() { return cudaGetLastError(); }

@@ -331,7 +331,7 @@ class OneProcess:
     def synchronizations(self, calls, works):
         rows = (
             self.query(
-                "SELECT w.start, w.end, w.deviceId, w.contextId, w.streamId, r.start, syncType, eventId FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION w "
+                "SELECT w.start, w.end, w.deviceId, w.contextId, w.streamId, r.start, syncType, eventId, isOwn FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION w "
                 "LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
                 "WHERE w.globalPid = (SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?)"
             )
@@ -345,7 +345,7 @@ class OneProcess:
             expected.append(
                 (
                     self.worked_at(wait["start"]), self.worked_at(wait["end"]), device, wait["context"], wait["stream"],
-                    self.at(call["start"]) if call else None, wait["type"], wait["event"],
+                    self.at(call["start"]) if call else None, wait["type"], wait["event"], int(call is None),
                 )
             )  # fmt: skip
         self.compare("synchronizations", rows, expected)

@@ -45,7 +45,7 @@ class Expected:
                 duration,
             )
 
-    def work(self):
+    def work(self, waits="TRUE"):
         if "CUPTI_ACTIVITY_KIND_KERNEL" in self.tables:
             for row in self.rows(
                 "SELECT deviceId, streamId, value, correlationId, start, end - start FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN StringIds ON id = demangledName"
@@ -64,7 +64,8 @@ class Expected:
 
         if "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION" in self.tables:
             for device, stream, kind, *rest in self.rows(
-                "SELECT deviceId, streamId, syncType, correlationId, NULL, start, end - start FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+                "SELECT deviceId, streamId, syncType, correlationId, NULL, start, end - start FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION "
+                f"WHERE {waits}"
             ):
                 yield ("cuda_sync", device or 0, stream if stream != 0xFFFFFFFF else -1, WAITS[kind], *rest)
 
@@ -136,11 +137,12 @@ def hold_chrome(judge, connection, path):
     judge.rows(
         "work",
         [
-            (e["cat"], e["args"]["device"], e["args"]["stream"], e["name"], e["args"]["correlation"], e["args"].get("bytes"), *span(e))
+            (e["cat"], e["args"]["device"], e["tid"], e["name"], e["args"]["correlation"], e["args"].get("bytes"), *span(e))
             for e in of("kernel", "gpu_memcpy", "gpu_memset", "cuda_sync")
         ],
-        expected.work(),
+        expected.work(waits="NOT isOwn"),
     )
+    judge.expect("waits that look like work", sum("stream" in e["args"] for e in of("cuda_sync")), 0)
     # A range of the program's that is a step is there once.
     steps = list(expected.steps())
     ranges = [row for row in expected.ranges() if row not in steps]

@@ -298,13 +298,14 @@ TEST_F(DeviceRowsTest, SynchronizationsHaveTheNumberOfTheirCall) {
   }
   BuildWell();
   EXPECT_EQ(Query("SELECT s.start, s.end, s.deviceId, s.contextId, s.streamId, s.syncType, s.eventId, e.name, r.start, "
-                  "s.globalPid = p.globalPid FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s JOIN ENUM_CUPTI_SYNC_TYPE e ON "
+                  "s.globalPid = p.globalPid, s.isOwn FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION s JOIN "
+                  "ENUM_CUPTI_SYNC_TYPE e ON "
                   "e.id = s.syncType LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId), PROCESSES p "
                   "ORDER BY s.start"),
             (Rows{{"10", "20", "1", "3", "13", "3", "4294967295",
-                   "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "0", "1"},
+                   "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE", "0", "1", "0"},
                   {"20", "30", "NULL", "4", "13", "2", "9", "CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT",
-                   "NULL", "1"}}));
+                   "NULL", "1", "1"}}));
   EXPECT_EQ(Query("SELECT kernels, copies, sets, unattributed FROM SLIPSTREAM_DEVICE_WORK"),
             (Rows{{"1", "0", "0", "0"}}));
 }

@@ -115,7 +115,10 @@ class ChromeRows {
   void Work(const Event& event, const std::string& category, const std::string& name, const Event& args,
             const std::string& time) {
     EXPECT_EQ(event["ph"], "X");
-    EXPECT_EQ(event["tid"], args["stream"]);
+    const bool is_wait = category == "cuda_sync";
+    EXPECT_EQ(args.contains("stream"), !is_wait) << "what has one is work";
+    const std::string stream = NumberOf(args, is_wait ? "waited stream" : "stream", "-1");
+    EXPECT_EQ(Number(event["tid"]), stream);
     // Devices of one process have their own numbers, of several those that are theirs alone.
     const int64_t pid = event["pid"].get<int64_t>();
     std::string process = "only";
@@ -125,10 +128,10 @@ class ChromeRows {
     } else {
       EXPECT_EQ(event["pid"], args["device"]);
     }
-    std::string line = category + " pid=" + process + " device=" + Number(args["device"]) +
-                       " stream=" + Number(args["stream"]) + time + " " + name +
-                       " corr=" + NumberOf(args, "correlation", "0") + " context=" + Number(args["context"]) +
-                       " flow=" + (HasFlow("f", event, args) ? "1" : "0") + " by=" + args.value("asked for by", "");
+    std::string line = category + " pid=" + process + " device=" + Number(args["device"]) + " stream=" + stream + time +
+                       " " + name + " corr=" + NumberOf(args, "correlation", "0") +
+                       " context=" + Number(args["context"]) + " flow=" + (HasFlow("f", event, args) ? "1" : "0") +
+                       " by=" + args.value("asked for by", "");
     if (category == "kernel") {
       const auto three = [&](const char* key) {
         return Number(args[key][0]) + "," + Number(args[key][1]) + "," + Number(args[key][2]);
@@ -139,7 +142,7 @@ class ChromeRows {
       if (args.contains("blocks per SM")) {
         line += " blocks=" + RealOf(args, "blocks per SM") + " warps=" + RealOf(args, "warps per SM");
       }
-    } else if (category != "cuda_sync") {
+    } else if (!is_wait) {
       line += " bytes=" + Number(args["bytes"]) + " bandwidth=" + RealOf(args, "memory bandwidth (GB/s)");
     } else {
       EXPECT_EQ(args["cuda_sync_kind"], name);

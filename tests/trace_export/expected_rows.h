@@ -181,7 +181,9 @@ class ExpectedRows {
       const std::string name = std::string("Memset (") + kMemory[std::stoi(row[9])] + ")";
       lines_.push_back(head(row, "gpu_memset", name) + bandwidth(row[10], row[4]));
     }
-    for (const auto& row : from("SYNCHRONIZATION", "w.syncType")) {
+    for (auto& row : from("SYNCHRONIZATION", "w.syncType, w.isOwn")) {
+      row[8] = row[10];
+      if (row[8] == "1" && format_ == Format::kChrome) continue;
       lines_.push_back(head(row, "cuda_sync", kWaits[std::stoi(row[9])]));
     }
   }

@@ -39,7 +39,7 @@ def expect(what, actual, expected):
 
 
 def add_work(database):
-    """A graph of two kernels behind each launch, and a copy behind each that was asked for."""
+    """A graph of two kernels behind each launch, a copy behind each that was asked for, and two waits."""
     connection = sqlite3.connect(database)
     for table, columns in (
         ("CUPTI_ACTIVITY_KIND_RUNTIME", ("start", "end")),
@@ -57,6 +57,9 @@ def add_work(database):
     )
     connection.execute(
         "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start, end, deviceId, contextId, streamId, correlationId, globalPid, bytes, copyKind, srcKind, dstKind)"
+    )
+    connection.execute(
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start, end, deviceId, contextId, streamId, correlationId, globalPid, syncType, eventId, isOwn)"
     )
     connection.execute("INSERT INTO StringIds VALUES (1000000, 'void gemm<float>(float*, int)')")
     connection.execute("INSERT INTO StringIds VALUES (1000001, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(void*)')")
@@ -78,6 +81,13 @@ def add_work(database):
                 "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (?, ?, 0, 1, 13, ?, ?, ?, 1, 1, 2)",
                 (start, start + COPY_US * 1000, correlation, process, COPY_BYTES),
             )
+        elif function.startswith("cudaStreamSynchronize"):
+            # Longer than the work, on its stream; and one of slipstream's own before it. No time of the device is in either.
+            for is_own, number in ((1, 0), (0, correlation)):
+                connection.execute(
+                    "INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (?, ?, 0, 1, 7, ?, ?, 3, 4294967295, ?)",
+                    (end - 90_000, end + 60_000, number, process, is_own),
+                )
     connection.commit()
     return connection
 
@@ -234,6 +244,7 @@ def judge_hta(path):
     expect("steps", analysis.get_profiler_steps(), list(range(kept)))
     expect("kernels", count("void gemm<float>(float*, int)"), kept)
     expect("copies", count("Memcpy HtoD (Pinned -> Device)"), kept)
+    expect("waits of the program's", count("Stream Sync"), kept)
     breakdown = analysis.get_temporal_breakdown(visualize=False)
     expect("ranks", list(breakdown["rank"]), [RANK])
     expect("compute time", float(breakdown["compute_time(us)"][0]), float(kept * KERNEL_US))

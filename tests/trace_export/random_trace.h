@@ -157,7 +157,8 @@ class RandomTrace {
         "globalPid INTEGER, value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER)");
     Run("CREATE TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId "
         "INTEGER NOT NULL, contextId INTEGER NOT NULL, greenContextId INTEGER, streamId INTEGER NOT NULL, "
-        "correlationId INTEGER, globalPid INTEGER, syncType INTEGER NOT NULL, eventId INTEGER NOT NULL)");
+        "correlationId INTEGER, globalPid INTEGER, syncType INTEGER NOT NULL, eventId INTEGER NOT NULL, isOwn "
+        "INTEGER NOT NULL)");
     constexpr int64_t kNames = 1'000'000;
     for (int64_t i = 0; i < 5; ++i) {
       Run("INSERT INTO StringIds VALUES (" + Text(kNames + i) + ", 'void kernel<float, " + Text(i) + ">(T*, \"x\")')");
@@ -196,7 +197,8 @@ class RandomTrace {
             break;
           default:
             Run("INSERT INTO CUPTI_ACTIVITY_KIND_SYNCHRONIZATION VALUES (" + head +
-                (Below(3) == 0 ? "4294967295," + correlation + "," + call[3] + "," : who) + number(5) + ",0)");
+                (Below(3) == 0 ? "4294967295," + correlation + "," + call[3] + "," : who) + number(5) + ",0," +
+                number(2) + ")");
         }
       }
     }

@@ -38,8 +38,7 @@ struct CurrentCall {
   Caller caller{};
   bool work_is_own = false;  // of its first call of the driver: made by slipstream
   bool has_reading = false;  // that is to be recorded with its end
-  bool only_waits = false;   // that is no work, but a wait
-  uint32_t correlation = 0;  // of the same
+  uint32_t correlation = 0;  // of the same; 0: it has made none yet
   uint64_t number = 0;
   uint64_t stream = 0;
 };
@@ -302,15 +301,12 @@ const Caller* CallRecorder::EnterDriver(uint32_t correlation, DriverUse use) {
   driver = {};
   if (!recorder_.recording()) return nullptr;
   const bool is_own = cuda::OwnWork::Here();
-  const bool is_work = use == DriverUse::kWork;
-  if (call.open && (call.correlation == 0 || (is_work && call.only_waits))) {
+  if (is_own && use != DriverUse::kWork) return nullptr;
+  if (call.open && call.correlation == 0) {
     call.correlation = correlation;
-    call.work_is_own = is_work && is_own;
-    call.only_waits = !is_work;
+    call.work_is_own = is_own;
     return nullptr;
   }
-  // The hooked call waits, and has the time of it; and slipstream's own threads are none of the program's.
-  if (!is_work && (call.open || is_own || use != DriverUse::kWait)) return nullptr;
   driver = {.correlation = correlation, .caller = call.caller, .is_own = is_own, .call = call.open ? call.number : 0};
   if (!call.open) driver.caller = what_ != Stacks::kNone ? FindCaller() : Caller();
   driver.start_ns = NowNs();

@@ -63,7 +63,7 @@ enum class DriverUse : uint8_t {
   kNone,
   kWork,   // makes work for a device
   kWait,   // the host waits for a device
-  kOrder,  // a stream is to wait for an event
+  kOrder,  // a stream or a context is to wait for an event
 };
 
 class CallRecorder {
@@ -85,10 +85,10 @@ class CallRecorder {
   void Decided(size_t index, CallShare share, uint64_t bytes, uint64_t time_ns, uint64_t contents = 0);
 
   // CUPTI says that the calling thread enters a function of the driver, and leaves it. Of those that make work the
-  // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at. A
-  // wait, of the host or of a stream, is that of the hooked call that it is made in, unless the call makes work; it has
-  // a record of its own only if it is the host's and no hook saw it. Returns where the call was made, if no hook saw
-  // it: CalledBy may then say which library it comes from. Else null.
+  // first one in a hooked call is that call's; any other has a record of its own, with the line that it was made at.
+  // So it is with waits, of the host or of a stream, but for slipstream's own (cuda::OwnWork): these are no call's, and
+  // by that are told from the program's. Returns where the call was made, if no hook saw it: CalledBy may then say
+  // which library it comes from. Else null.
   const Caller* EnterDriver(uint32_t correlation, DriverUse use);
   static void CalledBy(uint32_t library);
   void LeaveDriver(uint16_t function, uint32_t correlation, int32_t status);

@@ -43,7 +43,7 @@ DriverUse UseOfDriver(std::string_view function) {
       function.starts_with("cuCtxSynchronize")) {
     return DriverUse::kWait;
   }
-  if (function.starts_with("cuStreamWaitEvent")) return DriverUse::kOrder;
+  if (function.starts_with("cuStreamWaitEvent") || function.starts_with("cuCtxWaitEvent")) return DriverUse::kOrder;
   const bool makes_work = function.starts_with("cuLaunch") || function.starts_with("cuGraphLaunch") ||
                           function.starts_with("cuMemcpy") || function.starts_with("cuMemset");
   return makes_work ? DriverUse::kWork : DriverUse::kNone;

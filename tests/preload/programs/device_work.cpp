@@ -26,6 +26,7 @@
 
 extern "C" int StaticLibraryLaunch(const void* function, void** args, cudaStream_t stream);
 extern "C" int StaticLibrarySynchronize(cudaStream_t stream);
+extern "C" int StaticLibraryWaitEvent(cudaStream_t stream, cudaEvent_t event);
 
 namespace {
 
@@ -176,7 +177,7 @@ void BlockingCopies() {
   Failed("event", cudaEventDestroy(event));
 }
 
-// By the runtime, each kind once; five by a library with a runtime of its own; and questions that wait for nothing.
+// By the runtime, each kind once; six by a library with a runtime of its own; and questions that wait for nothing.
 void Waits() {
   cudaStream_t stream = nullptr;
   cudaStream_t other = nullptr;
@@ -193,6 +194,7 @@ void Waits() {
   Failed("synchronize", cudaEventSynchronize(event));
   for (int i = 0; i < 100; ++i) Failed("query", cudaEventQuery(event));
   for (int i = 0; i < 5; ++i) Failed("synchronize of a library", StaticLibrarySynchronize(stream));
+  Failed("wait of a library", StaticLibraryWaitEvent(other, event));
 }
 
 void SayWhatCuptiSaw() {

@@ -41,7 +41,8 @@ bool HasFault(const char* word);
 // Of a process whose driver is listened to; nothing is submitted there.
 bool IsForkedChild();
 
-// CUPTI's clock: another beginning than CLOCK_MONOTONIC's and 5 % faster.
+// CUPTI's clock: another beginning than CLOCK_MONOTONIC's, and faster by SIMCUPTI_FASTER_PPM, by default 400: within
+// the 500 by which the system may correct its own (adjtimex(2)).
 uint64_t ClockNs(uint64_t monotonic_ns);
 uint64_t ClockNow();
 

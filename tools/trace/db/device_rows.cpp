@@ -155,7 +155,7 @@ void DeviceRows::AddSynchronization(const ActivityRecord& record) {
   const int32_t device = record.device >= 0 ? record.device : contexts_.DeviceOf(record.context);
   tables_.synchronizations.Row(At(record.start_ns), At(record.end_ns), NumberOf(device), wait.work.context, kNull,
                                wait.work.stream, CorrelationOfWait(record.correlation), global_pid_, wait.type,
-                               wait.event);
+                               wait.event, 0);
 }
 
 void DeviceRows::Finish() {

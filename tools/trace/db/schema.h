@@ -53,12 +53,12 @@ inline constexpr TableLayout kSets = {
     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
     "value INTEGER NOT NULL, bytes INTEGER NOT NULL, graphNodeId INTEGER, memKind INTEGER"};
 // A context of which no work is in the trace has no device that is known, so the column may be NULL, unlike in an
-// export.
+// export. isOwn is not Nsight Systems'.
 inline constexpr TableLayout kSynchronizations = {
     "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
     "start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER, contextId INTEGER NOT NULL, "
     "greenContextId INTEGER, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, "
-    "syncType INTEGER NOT NULL, eventId INTEGER NOT NULL"};
+    "syncType INTEGER NOT NULL, eventId INTEGER NOT NULL, isOwn INTEGER NOT NULL"};
 inline constexpr TableLayout kNvtxEvents = {
     "NVTX_EVENTS",
     "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId INTEGER, category INTEGER, "

@@ -14,6 +14,11 @@ bool Table::Create() {
   return created_;
 }
 
+bool Table::Set(const char* assignment) {
+  if (!created_) return database_.ok();
+  return database_.Run(std::string("UPDATE ") + layout_.name + " SET " + assignment);
+}
+
 bool Table::CreateIndex(const char* name, const char* columns) {
   if (!created_) return database_.ok();
   return database_.Run(std::string("CREATE INDEX ") + name + " ON " + layout_.name + " (" + columns + ")");

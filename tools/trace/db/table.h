@@ -40,6 +40,8 @@ class Table {
   Table& operator=(const Table&) = delete;
 
   bool Create();
+  // A column of every row, as SQL has it: "column = expression". Does nothing without a table.
+  bool Set(const char* assignment);
   // Makes the index when all rows are there: that is one sort instead of a search for each row. Does nothing without a
   // table.
   bool CreateIndex(const char* name, const char* columns);

@@ -154,7 +154,7 @@ bool Build::Write() {
     if (written) {
       WriteSession(&database);
       Say({.phase = BuildProgress::Phase::kIndexing, .done_bytes = total_bytes_, .total_bytes = total_bytes_});
-      tables.CreateIndices();
+      tables.Finish();
       database.Run("COMMIT");
     }
   }

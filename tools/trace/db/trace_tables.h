@@ -60,6 +60,11 @@ struct TraceTables {
       table->Create();
     }
   }
+  // When all rows are there.
+  void Finish() {
+    synchronizations.Set("isOwn = correlationId NOT IN (SELECT correlationId FROM SLIPSTREAM_CALLS)");
+    CreateIndices();
+  }
   void CreateIndices() {
     runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_CORRELATION", "correlationId");
     runtime.CreateIndex("SLIPSTREAM_RUNTIME_BY_START", "start");

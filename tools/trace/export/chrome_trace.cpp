@@ -221,6 +221,8 @@ void ChromeTrace::Add(const CallRow& row) {
 }
 
 void ChromeTrace::Add(const WorkRow& row) {
+  // Readers have no word for it, and would take it for one of the program's.
+  if (row.kind == WorkKind::kWait && row.is_own) return;
   const int64_t pid = PidOf(*row.process, row.device);
   Span(CategoryOf(row.kind), row.name, pid, row.stream, row.start, row.end);
   line_.Open("args");
@@ -228,7 +230,9 @@ void ChromeTrace::Add(const WorkRow& row) {
   if (row.kind == WorkKind::kKernel) line_.Number("queued", 0);
   line_.Number("device", row.device);
   line_.Number("context", row.context);
-  line_.Number("stream", row.stream);
+  // Not of a wait: by "stream", readers tell what the device did from what was waited for.
+  if (row.kind != WorkKind::kWait) line_.Number("stream", row.stream);
+  if (row.kind == WorkKind::kWait && row.stream >= 0) line_.Number("waited stream", row.stream);
   if (row.correlation != 0) line_.Number("correlation", row.correlation);
   if (row.graph_node) line_.Number("graph node id", *row.graph_node);
   if (row.is_own) line_.Text("asked for by", "slipstream");

@@ -82,6 +82,7 @@ enum Column : uint8_t {
   kTargetKind,
   kMemoryKind,
   kWaitType,
+  kWaitIsOwn,
   kGraphNode,
   kColumns,
   kHasCall = kColumns,
@@ -112,6 +113,7 @@ constexpr const char* kColumnNames[kColumns] = {"",
                                                 "dstKind",
                                                 "memKind",
                                                 "syncType",
+                                                "isOwn",
                                                 "graphNodeId"};
 
 // "SELECT ... FROM kernels UNION ALL ..."; empty: there are none. Columns that a table lacks are NULL.
@@ -439,7 +441,7 @@ void TraceRows::Pass::Work() {
     row.stream = work.NumberIfKnown(kStream).value_or(-1);
     row.correlation = work.Number(kCorrelation);
     row.has_call = work.Number(kHasCall) != 0;
-    row.is_own = work.Number(kIsOwn) != 0;
+    row.is_own = work.Number(row.kind == WorkKind::kWait ? kWaitIsOwn : kIsOwn) != 0;
     row.graph_node = work.NumberIfKnown(kGraphNode);
     row.bytes = work.Number(kBytes);
     switch (row.kind) {
