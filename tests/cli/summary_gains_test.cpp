@@ -50,7 +50,8 @@ TEST(SummaryGainsTest, TheDriversFastestCallsLessWhatTheServedOnesTook) {
   EXPECT_EQ(gains.frees.calls, 9U);
   EXPECT_EQ(gains.frees.time_ns, 70'000U);
   EXPECT_EQ(FormatGains(gains),
-            "  gained: about 1.04 ms of host time in 10 allocations and 9 frees that the pool served (estimated)\n");
+            "slipstream: gained: about 1.04 ms in 10 allocations and 9 frees (estimated);\n"
+            "            to measure it: slipstream compare -- COMMAND\n");
 }
 
 TEST(SummaryGainsTest, EachProcessForItself) {
@@ -77,12 +78,29 @@ TEST(SummaryGainsTest, WhereNothingIsKnownNothingIsSaid) {
 
 TEST(SummaryGainsTest, OneSortOnly) {
   const SummaryGains gains = GainsOf({AllocatingProcess(0, 0, {{"allocator.spared.free", 1, 0, 2'000}})});
-  EXPECT_EQ(FormatGains(gains), "  gained: about 2.00 us of host time in 1 free that the pool served (estimated)\n");
+  EXPECT_EQ(FormatGains(gains),
+            "slipstream: gained: about 2.00 us in 1 free (estimated);\n"
+            "            to measure it: slipstream compare -- COMMAND\n");
+}
+
+TEST(SummaryGainsTest, WhatCountersDoNotTellIsSaidToBeUnknown) {
+  for (const char* const decision : {"transfer.h2d.promoted.small", "transfer.d2h.promoted", "transfer.sync.skipped",
+                                     "transfer.h2d.mirrored", "transfer.host.reused"}) {
+    EXPECT_EQ(FormatGains(GainsOf({AllocatingProcess(0, 0, {{decision, 1, 0, 0}})})),
+              "slipstream: gained: not known; to measure it: slipstream compare -- COMMAND\n")
+        << decision;
+    EXPECT_EQ(FormatGains(GainsOf({AllocatingProcess(0, 0, {{decision, 0, 0, 0}})})), "") << decision;
+  }
+  const tracer::ProcessCounts copies = AllocatingProcess(0, 0, {{"transfer.sync.skipped", 3, 0, 0}});
+  EXPECT_EQ(FormatGains(GainsOf({copies, Known()})),
+            "slipstream: gained: about 1.04 ms in 10 allocations and 9 frees (estimated), and\n"
+            "            in copies what is not known;\n"
+            "            to measure it: slipstream compare -- COMMAND\n");
 }
 
 TEST(SummaryGainsTest, TheSummaryHasThem) {
   const RunSummary summary = SummaryOf({Known()});
-  EXPECT_NE(FormatSummary(summary).find("\n" + FormatGains(GainsOf(summary.processes))), std::string::npos);
+  EXPECT_TRUE(FormatSummary(summary).starts_with(FormatGains(GainsOf(summary.processes))));
   EXPECT_EQ(nlohmann::json::parse(SummaryJson(summary))["gains"],
             (nlohmann::json{{"estimated_ns", 1'040'000},
                             {"allocations", {{"calls", 10}, {"ns", 970'000}}},

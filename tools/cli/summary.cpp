@@ -223,6 +223,7 @@ std::string FormatSummary(const RunSummary& summary) {
   }
   const ProcessCounts total = Total(summary.processes);
   const FunctionCounts all = SumOf(total.functions);
+  text += FormatGains(GainsOf(summary.processes));
   text += "slipstream: " + NumberOf(all.calls, "CUDA call", "CUDA calls") + ", " + HumanTime(all.time_ns) +
           " in them, " + (summary.wall_ns == 0 ? "" : HumanTime(summary.wall_ns) + " wall; ");
   text += summary.processes.size() == 1 ? NameOfProcess(summary.processes[0])
@@ -239,7 +240,7 @@ std::string FormatSummary(const RunSummary& summary) {
     if (summary.still_running.count(process.pid) == 0) continue;
     text += "  " + NameOfProcess(process) + " runs still: counted is what it has called until now\n";
   }
-  return text + FormatGains(GainsOf(summary.processes)) + FormatFacts(summary.processes, total);
+  return text + FormatFacts(summary.processes, total);
 }
 
 }  // namespace slipstream::cli

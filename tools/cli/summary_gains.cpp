@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 
+#include "tools/text/columns.h"
 #include "tools/text/text.h"
 
 namespace slipstream::cli {
@@ -33,6 +35,15 @@ void Add(SparedCalls* sum, const tracer::DecisionCounts& spared, uint64_t own_ns
   sum->time_ns += spared.time_ns - own_ns;
 }
 
+// What became of a copy or its synchronization, of memory of the host: the counters do not say what it would have
+// taken.
+bool GainsWhatIsNotKnown(const tracer::DecisionCounts& decision) {
+  constexpr std::string_view kSuch[] = {"transfer.h2d.promoted", "transfer.h2d.mirrored", "transfer.d2h.promoted",
+                                        "transfer.sync.skipped", "transfer.host.reused"};
+  return decision.count != 0 && std::any_of(std::begin(kSuch), std::end(kSuch),
+                                            [&](std::string_view such) { return decision.name.starts_with(such); });
+}
+
 std::string Counted(const SparedCalls& spared, const char* one, const char* many) {
   return text::WithThousands(spared.calls) + " " + (spared.calls == 1 ? one : many);
 }
@@ -42,6 +53,8 @@ std::string Counted(const SparedCalls& spared, const char* one, const char* many
 SummaryGains GainsOf(const std::vector<tracer::ProcessCounts>& processes) {
   SummaryGains gains;
   for (const tracer::ProcessCounts& process : processes) {
+    gains.unknown =
+        gains.unknown || std::any_of(process.decisions.begin(), process.decisions.end(), GainsWhatIsNotKnown);
     const uint64_t allocating = TimeIn(process, {"cudaMalloc", "cuMemAlloc_v2"});
     const uint64_t at_driver = DecisionOf(process, "allocator.driver.allocated").time_ns;
     Add(&gains.allocations, DecisionOf(process, "allocator.spared.allocation"), Less(allocating, at_driver));
@@ -52,12 +65,19 @@ SummaryGains GainsOf(const std::vector<tracer::ProcessCounts>& processes) {
 }
 
 std::string FormatGains(const SummaryGains& gains) {
+  std::string served;
+  if (gains.allocations.calls != 0) served += Counted(gains.allocations, "allocation", "allocations");
+  if (gains.frees.calls != 0) served += (served.empty() ? "" : " and ") + Counted(gains.frees, "free", "frees");
   std::string text;
-  if (gains.allocations.calls != 0) text += Counted(gains.allocations, "allocation", "allocations");
-  if (gains.frees.calls != 0) text += (text.empty() ? "" : " and ") + Counted(gains.frees, "free", "frees");
+  if (!served.empty()) text = "about " + text::HumanTime(gains.estimated_ns()) + " in " + served + " (estimated)";
+  if (gains.unknown) text += text.empty() ? "not known" : ", and in copies what is not known";
   if (text.empty()) return "";
-  return "  gained: about " + text::HumanTime(gains.estimated_ns()) + " of host time in " + text +
-         " that the pool served (estimated)\n";
+  constexpr size_t kColumns = 80;
+  constexpr size_t kHanging = std::string_view("slipstream: ").size();
+  text = "slipstream: gained: " + text + ";";
+  constexpr std::string_view kHow = "to measure it: slipstream compare -- COMMAND";
+  if (text.size() + 1 + kHow.size() <= kColumns) return text + " " + std::string(kHow) + "\n";
+  return text::Wrapped(text, kColumns, 0, kHanging) + text::Wrapped(kHow, kColumns, kHanging, kHanging);
 }
 
 }  // namespace slipstream::cli

@@ -23,13 +23,16 @@ struct SummaryGains {
   SparedCalls allocations;
   SparedCalls frees;
 
+  bool unknown = false;  // and by copies and memory of the host what counters do not tell
+
   uint64_t estimated_ns() const { return allocations.time_ns + frees.time_ns; }
 };
 
 // Each process for itself: its calls and its driver's times belong together.
 SummaryGains GainsOf(const std::vector<tracer::ProcessCounts>& processes);
 
-// A line with its end. Empty: nothing is known.
+// The first line of a summary, or two, with its end: what was gained, and how to measure it. Empty: slipstream did
+// nothing that gains.
 std::string FormatGains(const SummaryGains& gains);
 
 }  // namespace slipstream::cli
