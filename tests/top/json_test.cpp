@@ -63,7 +63,7 @@ TEST(TopJsonTest, AllFiguresAndNullForWhatIsNotKnown) {
   const auto empty = text::ParseBytes(ViewJson(view))["processes"][1]["trace"];
   EXPECT_TRUE(empty["steps"].is_null());
   EXPECT_TRUE(empty["devices"].is_null());
-  EXPECT_TRUE(empty["saved"].is_null());
+  EXPECT_TRUE(empty["ran_on"].is_null());
 }
 
 }  // namespace

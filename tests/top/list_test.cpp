@@ -38,7 +38,7 @@ class ListTest : public ::testing::Test {
   View view_;
 };
 
-constexpr char kHeading[] = "     pid command             step  trend steps/s  GPU  GB/s  saved memory     up\n";
+constexpr char kHeading[] = "     pid command             step  trend steps/s  GPU  GB/s ran on memory     up\n";
 
 TEST_F(ListTest, ARowForEachProcess) {
   Add(11871);
@@ -47,7 +47,7 @@ TEST_F(ListTest, ARowForEachProcess) {
                                    "   11871 python3.12             -              -    -  0.13      -  3.50G  1m05s\n"
                                    "     345 train.py --ep... 80.0 ms _===#=    12.5  87%  0.13   8.0%  3.50G  1m05s\n"
                                    "\n"
-                                   "  1 not recorded: slipstream run --record adds steps, GPU, saved, lines\n");
+                                   "  1 not recorded: slipstream run --record adds steps, GPU and lines\n");
 }
 
 TEST_F(ListTest, OneWhoseRecordingIsOffSaysHowToTurnItOn) {
@@ -56,7 +56,7 @@ TEST_F(ListTest, OneWhoseRecordingIsOffSaysHowToTurnItOn) {
   view_.problems = {"/tmp/1-1.counters: written by another version"};
   const std::string text = Text({.rows = 0});
   EXPECT_TRUE(
-      text.ends_with("\n\n  1 with recording off: slipstream record 11871 on adds steps, GPU, saved, lines\n"
+      text.ends_with("\n\n  1 with recording off: slipstream record 11871 on adds steps, GPU and lines\n"
                      "  2 under slipstream without counters (docs/top.md)\n"
                      "  /tmp/1-1.counters: written by another version\n"))
       << text;
@@ -70,7 +70,7 @@ TEST_F(ListTest, SeveralUsersAndRunsAreNamed) {
   const std::string text = Text({.rows = 0});
   EXPECT_TRUE(
       text.starts_with("slipstream top  2 processes, 2 runs  00:01:06\n"
-                       "     pid user command        step  trend steps/s  GPU  GB/s  saved memory     up\n"
+                       "     pid user command        step  trend steps/s  GPU  GB/s ran on memory     up\n"
                        "      10 ana  python3.12        -"))
       << text;
 }
@@ -82,7 +82,7 @@ TEST_F(ListTest, RanksOfANarrowWindow) {
   view_.processes[0].user = "ana";
   view_.processes[1].user = "bob";
   const std::string text = Text({.columns = 80, .rows = 0});
-  EXPECT_NE(text.find("     pid user rank command          step steps/s  GPU  GB/s  saved memory     up\n"
+  EXPECT_NE(text.find("     pid user rank command          step steps/s  GPU  GB/s ran on memory     up\n"
                       "      10 ana     0 python3.12    80.0 ms    12.5  87%"),
             std::string::npos)
       << text;

@@ -107,7 +107,7 @@ TEST_F(SpoolTailTest, StepsAndLinesOfTheLastSeconds) {
   ASSERT_TRUE(view.steps_in_window);
   EXPECT_NEAR(*view.steps_in_window, 99, 1e-9);
   EXPECT_FALSE(view.has_device_work);
-  EXPECT_FALSE(view.saved);
+  EXPECT_FALSE(view.ahead);
 }
 
 TEST_F(SpoolTailTest, ADamagedPartIsSaidAndReadingGoesOn) {
@@ -284,10 +284,10 @@ TEST_F(SpoolTailTest, WhatASkippedWaitSaves) {
   clock(2500);
   const auto tail = Open();
   tail->End();
-  const auto saved = tail->Look({}).saved;
-  ASSERT_TRUE(saved);
-  EXPECT_EQ(saved->skipped, 1U);
-  EXPECT_NEAR(saved->share, 0.5, 1e-6);  // 500 ms from the wait to the end of the kernel, of 1 s
+  const auto ahead = tail->Look({}).ahead;
+  ASSERT_TRUE(ahead);
+  EXPECT_EQ(ahead->skipped, 1U);
+  EXPECT_NEAR(ahead->share, 0.5, 1e-6);  // 500 ms from the wait to the end of the kernel, of 1 s
 }
 
 TEST_F(SpoolTailTest, WhatIsNoSpoolIsSaid) {

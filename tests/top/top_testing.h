@@ -63,7 +63,7 @@ inline TraceView SampleTrace(uint64_t median_ns = 80'000'000) {
       {.file = "", .function = "", .line = 0, .calls = 10, .time_ns = 1'000'000}};
   trace.has_device_work = true;
   trace.devices = {{.device = 0, .busy = 0.873}};
-  trace.saved = SavedView{.share = 0.08, .skipped = 250, .unknown = 0};
+  trace.ahead = AheadView{.share = 0.08, .skipped = 250, .unknown = 0};
   return trace;
 }
 

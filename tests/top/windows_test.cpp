@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "tests/top/top_testing.h"
+#include "tools/trace/top/ahead_watch.h"
 #include "tools/trace/top/busy_time.h"
-#include "tools/trace/top/saved_watch.h"
 #include "tools/trace/top/step_history.h"
 
 namespace slipstream::top {
@@ -74,7 +74,7 @@ TEST(StepHistoryTest, StepsInAWindowByParts) {
   EXPECT_DOUBLE_EQ(*steps.Between(300, 400), 0);
 }
 
-SavedWatch::Call Launch(uint64_t start_ms, uint32_t correlation) {
+AheadWatch::Call Launch(uint64_t start_ms, uint32_t correlation) {
   return {.thread = 1,
           .start_ns = start_ms * kMs,
           .end_ns = start_ms * kMs + kMs / 2,
@@ -83,7 +83,7 @@ SavedWatch::Call Launch(uint64_t start_ms, uint32_t correlation) {
           .kind = report::CallKind::kLaunch,
           .names_its_stream = true};
 }
-SavedWatch::Call SkippedWait(uint64_t start_ms) {
+AheadWatch::Call SkippedWait(uint64_t start_ms) {
   return {.thread = 1,
           .start_ns = start_ms * kMs,
           .end_ns = start_ms * kMs + kMs / 2,
@@ -92,56 +92,56 @@ SavedWatch::Call SkippedWait(uint64_t start_ms) {
           .makes_it_return = true,
           .skips_a_wait = true};
 }
-SavedWatch::Call Other(uint64_t end_ms) { return {.thread = 1, .start_ns = end_ms * kMs - 1, .end_ns = end_ms * kMs}; }
-SavedWatch::Work Kernel(uint32_t correlation, uint64_t end_ms) {
+AheadWatch::Call Other(uint64_t end_ms) { return {.thread = 1, .start_ns = end_ms * kMs - 1, .end_ns = end_ms * kMs}; }
+AheadWatch::Work Kernel(uint32_t correlation, uint64_t end_ms) {
   return {.correlation = correlation, .context = 1, .stream = 13, .end_ns = end_ms * kMs};
 }
 
 // The wait at 1000.5 ms would have lasted until 1300: the host was ahead for 299.5 ms of the second that was looked at.
-TEST(SavedWatchTest, FromTheSkippedWaitToTheEndOfTheWork) {
-  SavedWatch saved;
-  EXPECT_FALSE(saved.Look(10'000 * kMs));
-  saved.Add(Other(900));
-  saved.Add(Launch(999, 5));
-  saved.Add(SkippedWait(1000));
-  saved.Add(Other(1900));
-  saved.Advance(2000 * kMs);
-  EXPECT_FALSE(saved.Look(10'000 * kMs)) << "the launch waits for its work to be recorded";
-  saved.Add(Kernel(5, 1300));
-  saved.Advance(2000 * kMs);
-  const auto view = saved.Look(10'000 * kMs);
+TEST(AheadWatchTest, FromTheSkippedWaitToTheEndOfTheWork) {
+  AheadWatch watch;
+  EXPECT_FALSE(watch.Look(10'000 * kMs));
+  watch.Add(Other(900));
+  watch.Add(Launch(999, 5));
+  watch.Add(SkippedWait(1000));
+  watch.Add(Other(1900));
+  watch.Advance(2000 * kMs);
+  EXPECT_FALSE(watch.Look(10'000 * kMs)) << "the launch waits for its work to be recorded";
+  watch.Add(Kernel(5, 1300));
+  watch.Advance(2000 * kMs);
+  const auto view = watch.Look(10'000 * kMs);
   ASSERT_TRUE(view);
   EXPECT_NEAR(view->share, 0.2995, 1e-9);
   EXPECT_EQ(view->skipped, 1U);
   EXPECT_EQ(view->unknown, 0U);
-  saved.Restart();
-  EXPECT_FALSE(saved.Look(10'000 * kMs));
+  watch.Restart();
+  EXPECT_FALSE(watch.Look(10'000 * kMs));
 }
 
-TEST(SavedWatchTest, WorkThatNeverComesIsNotWaitedForForever) {
-  SavedWatch saved;
-  saved.Add(Other(900));
-  saved.Add(Launch(999, 5));
-  saved.Add(SkippedWait(1000));
-  saved.Add(Other(1900));
-  saved.Advance(999 * kMs + SavedWatch::kPatienceNs + kMs);
-  const auto view = saved.Look(10'000 * kMs);
+TEST(AheadWatchTest, WorkThatNeverComesIsNotWaitedForForever) {
+  AheadWatch watch;
+  watch.Add(Other(900));
+  watch.Add(Launch(999, 5));
+  watch.Add(SkippedWait(1000));
+  watch.Add(Other(1900));
+  watch.Advance(999 * kMs + AheadWatch::kPatienceNs + kMs);
+  const auto view = watch.Look(10'000 * kMs);
   ASSERT_TRUE(view);
   EXPECT_EQ(view->share, 0);
   EXPECT_EQ(view->unknown, 1U) << "nobody has seen work on that stream";
 }
 
 // Two waits for the same work save it once.
-TEST(SavedWatchTest, AMomentIsSavedOnce) {
-  SavedWatch saved;
-  saved.Add(Kernel(5, 1300));
-  saved.Add(Other(900));
-  saved.Add(Launch(999, 5));
-  saved.Add(SkippedWait(1000));
-  saved.Add(SkippedWait(1001));
-  saved.Add(Other(1900));
-  saved.Advance(2000 * kMs);
-  const auto view = saved.Look(10'000 * kMs);
+TEST(AheadWatchTest, AMomentCountsOnce) {
+  AheadWatch watch;
+  watch.Add(Kernel(5, 1300));
+  watch.Add(Other(900));
+  watch.Add(Launch(999, 5));
+  watch.Add(SkippedWait(1000));
+  watch.Add(SkippedWait(1001));
+  watch.Add(Other(1900));
+  watch.Advance(2000 * kMs);
+  const auto view = watch.Look(10'000 * kMs);
   ASSERT_TRUE(view);
   EXPECT_NEAR(view->share, 0.299, 1e-3);
   EXPECT_EQ(view->skipped, 2U);

@@ -73,9 +73,9 @@ Json TraceJson(const TraceView& trace) {
       devices.push_back({{"device", device.device}, {"busy", device.busy}});
     }
   }
-  Json saved = nullptr;
-  if (trace.saved) {
-    saved = {{"share", trace.saved->share}, {"skipped", trace.saved->skipped}, {"unknown", trace.saved->unknown}};
+  Json ran_on = nullptr;
+  if (trace.ahead) {
+    ran_on = {{"share", trace.ahead->share}, {"skipped", trace.ahead->skipped}, {"unknown", trace.ahead->unknown}};
   }
   return {{"read", trace.read.value_or(1.0)},
           {"ended", trace.ended},
@@ -87,7 +87,7 @@ Json TraceJson(const TraceView& trace) {
           {"steps_in_window", text::OrNull(trace.steps_in_window)},
           {"lines", std::move(lines)},
           {"devices", std::move(devices)},
-          {"saved", std::move(saved)}};
+          {"ran_on", std::move(ran_on)}};
 }
 
 const char* RecordingName(tracer::RecordState state) {

@@ -130,7 +130,7 @@ class Drawing {
   void Steps(const ProcessView& process);
   void Devices(const ProcessView& process);
   void Calls(const ProcessView& process);
-  void Saved(const ProcessView& process);
+  void RanOn(const ProcessView& process);
   void Memory(const ProcessView& process);
   void Sections(const ProcessView& process);
   Section CopyRows(const CounterView& counters) const;
@@ -217,7 +217,7 @@ void Drawing::Summary(const ProcessView& process) {
   Steps(process);
   Devices(process);
   Calls(process);
-  Saved(process);
+  RanOn(process);
   Memory(process);
   if (!process.trace) return;
   if (!process.trace->trouble.empty()) {
@@ -309,11 +309,11 @@ void Drawing::Calls(const ProcessView& process) {
   }
 }
 
-void Drawing::Saved(const ProcessView& process) {
+void Drawing::RanOn(const ProcessView& process) {
   Line line;
-  if (process.trace && process.trace->saved) {
-    const SavedView& saved = *process.trace->saved;
-    line.push_back({Percent(saved.share), saved.share >= 0 ? Style::kGood : Style::kWarning});
+  if (process.trace && process.trace->ahead) {
+    const AheadView& ahead = *process.trace->ahead;
+    line.push_back({Percent(ahead.share), ahead.share >= 0 ? Style::kGood : Style::kWarning});
     line.push_back({" of the time  "});
   }
   if (process.counters) {
@@ -333,10 +333,10 @@ void Drawing::Saved(const ProcessView& process) {
       line.push_back({"  " + PerSecond(paid, seconds) + " settled/s (" + Percent(Share(paid_ns, seconds)) + ")"});
     }
   }
-  if (!process.trace || !process.trace->saved) {
+  if (!process.trace || !process.trace->ahead) {
     line.push_back({line.empty() ? "not known" : "  (time: no GPU records)", Style::kDim});
   }
-  Add(Labeled("saved", std::move(line)));
+  Add(Labeled("ran on", std::move(line)));
 }
 
 void Drawing::Memory(const ProcessView& process) {

@@ -62,8 +62,8 @@ std::string CopyCell(const ProcessView& process, bool /*utf8*/) {
   }
   return Three(static_cast<double>(bytes) / process.counters->seconds / 1e9);
 }
-std::string SavedCell(const ProcessView& process, bool /*utf8*/) {
-  return ShortPercent(process.trace && process.trace->saved ? process.trace->saved->share : kUnknown);
+std::string AheadCell(const ProcessView& process, bool /*utf8*/) {
+  return ShortPercent(process.trace && process.trace->ahead ? process.trace->ahead->share : kUnknown);
 }
 std::string MemoryCell(const ProcessView& process, bool /*utf8*/) {
   if (process.memory.empty()) return kNotKnown;
@@ -79,7 +79,7 @@ struct Column {
   std::string (*cell)(const ProcessView&, bool utf8);
 };
 constexpr Column kColumns[] = {{"step", 8, 8, StepCell},    {"trend", 7, 1, TrendCell}, {"steps/s", 8, 6, RateCell},
-                               {"GPU", 5, 7, BusyCell},     {"GB/s", 6, 4, CopyCell},   {"saved", 7, 5, SavedCell},
+                               {"GPU", 5, 7, BusyCell},     {"GB/s", 6, 4, CopyCell},   {"ran on", 7, 5, AheadCell},
                                {"memory", 7, 3, MemoryCell}};
 constexpr size_t kUpColumns = 7;
 constexpr int kUpWorth = 2;
@@ -239,7 +239,7 @@ std::vector<Line> List::Below() const {
   if (unrecorded != 0) {
     below.push_back({{"  " + std::to_string(unrecorded) + " not recorded: ", Style::kDim},
                      {"slipstream run --record", Style::kPlain},
-                     {" adds steps, GPU, saved, lines", Style::kDim}});
+                     {" adds steps, GPU and lines", Style::kDim}});
   }
   const auto off = std::find_if(view_.processes.begin(), view_.processes.end(), [](const ProcessView& process) {
     return process.alive && process.recording == tracer::RecordState::kTurnedOff;
@@ -250,7 +250,7 @@ std::vector<Line> List::Below() const {
     });
     below.push_back({{"  " + std::to_string(all) + " with recording off: ", Style::kDim},
                      {"slipstream record " + std::to_string(off->pid) + " on", Style::kPlain},
-                     {" adds steps, GPU, saved, lines", Style::kDim}});
+                     {" adds steps, GPU and lines", Style::kDim}});
   }
   if (!view_.uncounted.empty()) {
     below.push_back(

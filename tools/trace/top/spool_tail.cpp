@@ -76,7 +76,7 @@ bool SpoolTail::ReadOn(uint64_t most_bytes) {
   if (at_end_ && reader_->end().complete) ended_ = true;
   const uint64_t oldest = complete_ns_ > kWindowNs ? complete_ns_ - kWindowNs : 0;
   for (auto& [device, busy] : busy_) busy.Settle(oldest);
-  if (devices_recorded_) saved_.Advance(complete_ns_);
+  if (devices_recorded_) ahead_.Advance(complete_ns_);
   steps_.Find();
   return at_end_;
 }
@@ -94,7 +94,7 @@ void SpoolTail::Add(const tracer::SpoolRecord& spooled) {
       AddCall(spooled);
       break;
     case RecordKind::kDriverCall:
-      if (devices_recorded_) saved_.Add(CallFor(spooled));
+      if (devices_recorded_) ahead_.Add(CallFor(spooled));
       break;
     case RecordKind::kActivity:
       AddDeviceWork(spooled.activity);
@@ -130,12 +130,12 @@ void SpoolTail::AddCall(const tracer::SpoolRecord& spooled) {
     sum.time_ns += Duration(record);
     while (seconds_.begin()->first + kWindowSeconds < newest) seconds_.erase(seconds_.begin());
   }
-  if (devices_recorded_) saved_.Add(CallFor(spooled));
+  if (devices_recorded_) ahead_.Add(CallFor(spooled));
 }
 
-SavedWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
+AheadWatch::Call SpoolTail::CallFor(const tracer::SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
-  SavedWatch::Call call = {.thread = spooled.thread,
+  AheadWatch::Call call = {.thread = spooled.thread,
                            .start_ns = record.start_ns,
                            .end_ns = std::max(record.start_ns, record.end_ns),
                            .correlation = record.correlation,
@@ -202,7 +202,7 @@ void SpoolTail::AddDeviceWork(const tracer::ActivityRecord& record) {
     busy_[record.device].Add(start, end);
   }
   if (!devices_recorded_) return;
-  saved_.Add(SavedWatch::Work{.correlation = work.correlation,
+  ahead_.Add(AheadWatch::Work{.correlation = work.correlation,
                               .context = work.context,
                               .stream = work.stream,
                               .of_graph = work.graph_node != 0,
@@ -237,7 +237,7 @@ void SpoolTail::AddClock(const TraceRecord& clock) {
     devices_recorded_ = true;
     begins_ns_ = complete_ns_ = clock.end_ns;
     busy_.clear();
-    saved_.Restart();
+    ahead_.Restart();
   } else if (devices_recorded_) {
     complete_ns_ = std::max(complete_ns_, last_clock_ns_);
   }
@@ -264,7 +264,7 @@ void SpoolTail::LookAtDevices(uint64_t end_ns, TraceView* view) const {
         {.device = device,
          .busy = static_cast<double>(busy.Within(since, complete_ns_)) / static_cast<double>(complete_ns_ - since)});
   }
-  view->saved = saved_.Look(kWindowNs);
+  view->ahead = ahead_.Look(kWindowNs);
 }
 
 TraceView SpoolTail::Look(std::optional<uint64_t> now_ns) const {

@@ -4,7 +4,7 @@
 // costs no more than a short one.
 //
 // Memory: what SpoolReader keeps (names, lines and stacks, which the writer bounds), kWindowSeconds of sums by line,
-// and what StepWatch, BusyTime and SavedWatch say.
+// and what StepWatch, BusyTime and AheadWatch say.
 // Threading: an object belongs to one thread.
 // Errors: what cannot be read is in TraceView::trouble; everything before it counts.
 #pragma once
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "tools/trace/db/step_finder.h"
+#include "tools/trace/top/ahead_watch.h"
 #include "tools/trace/top/busy_time.h"
-#include "tools/trace/top/saved_watch.h"
 #include "tools/trace/top/step_watch.h"
 #include "tools/trace/top/view.h"
 #include "tracer/spool/spool_reader.h"
@@ -72,7 +72,7 @@ class SpoolTail {
   // Of a time as records of device work have it.
   uint64_t Monotonic(uint64_t recorded_ns) const;
   void LookAtDevices(uint64_t end_ns, TraceView* view) const;
-  SavedWatch::Call CallFor(const tracer::SpoolRecord& record);
+  AheadWatch::Call CallFor(const tracer::SpoolRecord& record);
 
   const std::string path_;
   const std::unique_ptr<tracer::SpoolReader> reader_;
@@ -123,7 +123,7 @@ class SpoolTail {
   };
   static constexpr size_t kMostThreads = 4096;
   std::unordered_map<uint32_t, Saved> saved_by_;
-  SavedWatch saved_;
+  AheadWatch ahead_;
 };
 
 }  // namespace slipstream::top

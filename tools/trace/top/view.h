@@ -86,7 +86,7 @@ struct DeviceView {
 };
 
 // Time for which the program went on while it would have waited without slipstream.
-struct SavedView {
+struct AheadView {
   double share = 0;  // of the time that was looked at
   uint64_t skipped = 0;
   uint64_t unknown = 0;  // of them: nobody can tell until when they would have waited
@@ -106,7 +106,7 @@ struct TraceView {
   std::vector<LineView> lines{};  // by time
   bool has_device_work = false;
   std::vector<DeviceView> devices{};
-  std::optional<SavedView> saved{};
+  std::optional<AheadView> ahead{};
 };
 
 struct ProcessView {

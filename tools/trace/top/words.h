@@ -21,7 +21,7 @@ std::string BytesPerSecond(uint64_t bytes, double seconds);
 std::string Percent(double share);
 // Of `seconds`, as a part of 1.
 double Share(uint64_t ns, double seconds);
-// The busiest device's share of the time, and what is saved of it; below what is possible (kUnknown): not known.
+// The busiest device's share of the time, and that for which it ran on; below what is possible (kUnknown): not known.
 inline constexpr double kUnknown = -2;
 double BusiestShare(const ProcessView& process);
 

@@ -1,4 +1,4 @@
-#include "tools/trace/top/saved_watch.h"
+#include "tools/trace/top/ahead_watch.h"
 
 #include <algorithm>
 #include <limits>
@@ -13,19 +13,19 @@ constexpr size_t kMostSamples = 1024;
 
 }  // namespace
 
-const std::vector<report::Interval>& SavedWatch::Always() {
+const std::vector<report::Interval>& AheadWatch::Always() {
   static const std::vector<report::Interval> always = {{.start = 0, .end = std::numeric_limits<int64_t>::max()}};
   return always;
 }
 
-void SavedWatch::Add(const Call& call) {
+void AheadWatch::Add(const Call& call) {
   calls_.push_back(call);
   if (calls_.size() <= kMostCalls) return;
   Judge(calls_.front());
   calls_.pop_front();
 }
 
-void SavedWatch::Add(const Work& work) {
+void AheadWatch::Add(const Work& work) {
   if (context_ && *context_ != work.context) streams_.SeveralContexts();
   context_ = work.context;
   works_.emplace(work.correlation, work);
@@ -35,19 +35,19 @@ void SavedWatch::Add(const Work& work) {
   order_.pop_front();
 }
 
-bool SavedWatch::IsReady(const Call& call, uint64_t complete_to_ns) const {
+bool AheadWatch::IsReady(const Call& call, uint64_t complete_to_ns) const {
   if (call.end_ns > complete_to_ns) return false;
   return call.correlation == 0 || works_.count(call.correlation) != 0 || complete_to_ns - call.end_ns >= kPatienceNs;
 }
 
-void SavedWatch::Advance(uint64_t complete_to_ns) {
+void AheadWatch::Advance(uint64_t complete_to_ns) {
   while (!calls_.empty() && IsReady(calls_.front(), complete_to_ns)) {
     Judge(calls_.front());
     calls_.pop_front();
   }
 }
 
-void SavedWatch::Judge(const Call& call) {
+void AheadWatch::Judge(const Call& call) {
   const report::StreamHandle handle(static_cast<int64_t>(call.stream), call.thread);
   Thread& thread = threads_.try_emplace(call.thread, &Always()).first->second;
   const bool staged = call.kind == report::CallKind::kCopy && call.makes_it_return;
@@ -90,7 +90,7 @@ void SavedWatch::Judge(const Call& call) {
   if (samples_.empty() || call.end_ns >= samples_.back().time_ns + kSampleNs) TakeSample(call.end_ns);
 }
 
-void SavedWatch::TakeSample(uint64_t time_ns) {
+void AheadWatch::TakeSample(uint64_t time_ns) {
   const auto most = std::max_element(threads_.begin(), threads_.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.skipped, b.first) < std::pair(b.second.skipped, a.first);
   });
@@ -103,7 +103,7 @@ void SavedWatch::TakeSample(uint64_t time_ns) {
   if (samples_.size() > kMostSamples) samples_.pop_front();
 }
 
-void SavedWatch::Restart() {
+void AheadWatch::Restart() {
   calls_.clear();
   works_.clear();
   order_.clear();
@@ -113,7 +113,7 @@ void SavedWatch::Restart() {
   samples_.clear();
 }
 
-std::optional<SavedView> SavedWatch::Look(uint64_t window_ns) const {
+std::optional<AheadView> AheadWatch::Look(uint64_t window_ns) const {
   if (samples_.empty()) return std::nullopt;
   const Sample& last = samples_.back();
   const Sample* first = &last;
@@ -122,7 +122,7 @@ std::optional<SavedView> SavedWatch::Look(uint64_t window_ns) const {
     first = &*sample;
   }
   if (first->time_ns == last.time_ns) return std::nullopt;
-  return SavedView{
+  return AheadView{
       .share = static_cast<double>(last.net_ns - first->net_ns) / static_cast<double>(last.time_ns - first->time_ns),
       .skipped = last.skipped - first->skipped,
       .unknown = last.unknown - first->unknown};

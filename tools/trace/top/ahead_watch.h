@@ -22,7 +22,7 @@
 
 namespace slipstream::top {
 
-class SavedWatch {
+class AheadWatch {
  public:
   static constexpr size_t kMostCalls = size_t{1} << 18;
   static constexpr uint64_t kPatienceNs = 5'000'000'000;
@@ -58,7 +58,7 @@ class SavedWatch {
   void Restart();
 
   // Over the last `window_ns`. Nothing: no call has been judged in it.
-  std::optional<SavedView> Look(uint64_t window_ns) const;
+  std::optional<AheadView> Look(uint64_t window_ns) const;
 
  private:
   struct Thread {
