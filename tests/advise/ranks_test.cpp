@@ -137,7 +137,7 @@ TEST_F(RanksTest, WhatSeveralHaveStandsOnce) {
   for (const char* const part :
        {"the steps of 4 processes", "RANKS on node", "waiting: rank 3 is 2.70 ms a step longer", "imbalance 1.33: ",
         "(rank 2)", "communication wait: rank 3 waits most, for 2.70 ms of a step, and rank 2 least",
-        "up to 3.00 ms per step (30.0 %)", "    ranks 0-3; what follows is of rank 2, where it counts most\n",
+        "about 3.00 ms per step (30.0 %)", "    ranks 0-3; what follows is of rank 2, where it counts most\n",
         "    rank 3 only\n", "3000000 ns", " (rank 1): too short"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }

@@ -160,7 +160,29 @@ TEST_F(AdviceTextTest, WhatGainsNothingMoreIsSaidInWords) {
     return at == std::string::npos ? text : text.substr(at, text.find('\n', at) - at);
   };
   EXPECT_NE(title(4999).find(": no gain beyond the others, confidence "), std::string::npos) << title(4999);
-  EXPECT_NE(title(5000).find(": up to 5.00 us per step (0.1 %), "), std::string::npos) << title(5000);
+  EXPECT_NE(title(5000).find(": about 5.00 us per step (0.1 %), "), std::string::npos) << title(5000);
+}
+
+// A unit for those who pay: steps, devices and ranks.
+TEST_F(AdviceTextTest, WhatALongRunWouldHaveGained) {
+  Findings findings;
+  Advice advice;
+  advice.cost = 2 * kMs;
+  findings.advice.push_back({&Rules()[0], Verdict::Say(advice)});
+  report::ProcessReport& process = report_.processes[0];
+  EXPECT_EQ(FormatFindings(facts_, findings, {.columns = 120}).find("GPU-hours"), std::string::npos);
+  process.devices.resize(2);
+  process.steps.resize(900'000);
+  EXPECT_DOUBLE_EQ(*GpuTimeOf(process, advice, 4), 4 * 3600e9);
+  EXPECT_NE(FormatFindings(facts_, findings, {.columns = 120}).find("(20.0 %), 1 GPU-hour of this run, confidence"),
+            std::string::npos)
+      << FormatFindings(facts_, findings, {.columns = 120});
+  EXPECT_DOUBLE_EQ(nlohmann::json::parse(FindingsJson(facts_, findings))["advice"][0]["gpu_seconds_of_run"], 3600);
+  advice.cost.reset();
+  EXPECT_FALSE(GpuTimeOf(process, advice));
+  process.has_steps = false;
+  advice.cost = 7;
+  EXPECT_DOUBLE_EQ(*GpuTimeOf(process, advice), 14) << "then it is of all";
 }
 
 // Where a part of the run shows it.
@@ -196,7 +218,7 @@ TEST_F(AdviceTextTest, WhatIsLeftOutOfTheFiguresIsSaid) {
                                "recording adds to calls are left out below\n"),
             std::string::npos)
       << text(5 * kMs);
-  EXPECT_NE(text(5 * kMs).find(": up to 2.00 ms per step (40.0 %), "), std::string::npos) << text(5 * kMs);
+  EXPECT_NE(text(5 * kMs).find(": about 2.00 ms per step (40.0 %), "), std::string::npos) << text(5 * kMs);
   EXPECT_NE(text(4 * kMs).find("4.00 ms that their recording adds to calls are left out below, and what is said there "
                                "of the host's time is still up to 20.0 % too long\n"),
             std::string::npos)
@@ -214,7 +236,7 @@ TEST_F(AdviceTextTest, SharesAreOfTheMean) {
   process.measured_time = 160 * kMs;
   std::string text = FormatFindings(facts_, findings, {.columns = 400});
   EXPECT_NE(text.find(", 10.0 ms in the median and 16.0 ms on average\n"), std::string::npos) << text;
-  EXPECT_NE(text.find(": up to 12.0 ms per step (75.0 %), "), std::string::npos) << text;
+  EXPECT_NE(text.find(": about 12.0 ms per step (75.0 %), "), std::string::npos) << text;
   process.measured_time = 105 * kMs;
   text = FormatFindings(facts_, findings, {.columns = 400});
   EXPECT_NE(text.find(", 10.0 ms in the median\n"), std::string::npos) << text;

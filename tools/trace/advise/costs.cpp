@@ -132,7 +132,7 @@ class Costs {
     if (advice.scope <= Scope::kGeneral && more > left) {
       const size_t other = TookMost(i);
       if (other != i && IsWorth(more - left, kLeastShare)) {
-        advice.evidence.push_back("without what is counted under " + std::string(NameOfRule(other)) + ", up to " +
+        advice.evidence.push_back("without what is counted under " + std::string(NameOfRule(other)) + ", about " +
                                   report::Time(left));
       }
       advice.cost = left;

@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,14 @@ Json PlacesJson(const std::vector<Place>& places) {
   return list;
 }
 
-Json AdviceJson(const Rule& rule, const Advice& advice) {
+Json AdviceJson(const Rule& rule, const Advice& advice, const report::ProcessReport& process, size_t ranks = 1) {
+  const std::optional<double> gained = GpuTimeOf(process, advice, ranks);
   return {{"rule", rule.name},
           {"finding", advice.finding},
           {"cost_per_step_ns", OrNull(advice.cost)},
           {"cost_unknown_because", OrNull(advice.why_unknown)},
           {"at_stake_per_step_ns", advice.at_stake},
+          {"gpu_seconds_of_run", gained ? Json(*gained / 1e9) : Json(nullptr)},
           {"confidence", NameOf(advice.confidence)},
           {"evidence", advice.evidence},
           {"places", PlacesJson(advice.places)},
@@ -79,7 +82,8 @@ Json SlowestJson(const report::Report& report) {
 std::string FindingsJson(const Facts& facts, const Findings& findings, bool partial) {
   const std::vector<std::string> missing = MissingOf(facts);
   Json advice = Json::array();
-  for (const RuleVerdict& found : findings.advice) advice.push_back(AdviceJson(*found.rule, found.verdict.advice));
+  for (const RuleVerdict& found : findings.advice)
+    advice.push_back(AdviceJson(*found.rule, found.verdict.advice, *facts.process));
   Json abstained = Json::array();
   for (const RuleVerdict& one : findings.abstained) {
     abstained.push_back({{"rule", one.rule->name}, {"why", one.verdict.why}});
@@ -105,10 +109,11 @@ std::string RanksJson(const report::Report& report, const RanksFindings& finding
   for (const RankRow& row : findings.ranks) ranks.push_back(RowJson(report.processes[row.process], row));
   Json advice = Json::array();
   for (const RankFinding& found : findings.advice) {
-    Json one = AdviceJson(*found.rule, found.advice);
+    const report::ProcessReport& most = report.processes[findings.ranks[found.rank].process];
+    Json one = AdviceJson(*found.rule, found.advice, most, found.ranks.size());
     one["ranks"] = RankNumbers(report, findings, found.ranks);
     one["processes"] = ProcessNumbers(report, findings, found.ranks);
-    one["figures_of_process"] = report.processes[findings.ranks[found.rank].process].process;
+    one["figures_of_process"] = most.process;
     advice.push_back(std::move(one));
   }
   Json abstained = Json::array();

@@ -148,17 +148,28 @@ std::string Cost(const ProcessReport& process, int64_t whole, const Advice& advi
   }
   // Its evidence says under which others its time is counted.
   if (static_cast<double>(*advice.cost) < kNothing * static_cast<double>(whole)) return "no gain beyond the others";
-  return "up to " + report::Time(*advice.cost) + per + " (" +
+  return "about " + report::Time(*advice.cost) + per + " (" +
          report::Percent(static_cast<double>(*advice.cost), static_cast<double>(whole)) + ")";
 }
 
-// `whose`: a line on the ranks that it is of; empty: there is one process.
+// Where a run was long enough for that to be a unit.
+std::string OfTheRun(const ProcessReport& process, const Advice& advice, size_t ranks) {
+  constexpr double kHourNs = 3600e9;
+  constexpr double kLeast = 0.1;
+  const std::optional<double> gained = GpuTimeOf(process, advice, ranks);
+  if (!gained || *gained < kLeast * kHourNs) return "";
+  const std::string hours = report::Number(*gained / kHourNs);
+  return ", " + hours + (hours == "1" ? " GPU-hour" : " GPU-hours") + " of this run";
+}
+
+// `ranks`: how many it is of. `whose`: a line on them; empty: there is one process.
 std::string FindingText(size_t number, const Rule& rule, const Advice& advice, const ProcessReport& process,
-                        int64_t whole, const std::string& whose, const Page& page) {
+                        int64_t whole, size_t ranks, const std::string& whose, const Page& page) {
   constexpr std::string_view kAt = "      at ";
   const size_t columns = page.columns;
   const std::string title = text::PadLeft(std::to_string(number), 2) + ". " + rule.name + ": " +
-                            Cost(process, whole, advice) + ", confidence " + NameOf(advice.confidence);
+                            Cost(process, whole, advice) + OfTheRun(process, advice, ranks) + ", confidence " +
+                            NameOf(advice.confidence);
   std::string text = "\n" + Bold(Wrapped(title, columns, 0, 4), page);
   if (!whose.empty()) text += Wrapped(whose, columns, 4, 6);
   text += Wrapped(advice.finding, columns, 4, 4);
@@ -223,6 +234,13 @@ std::string NothingToChange(size_t rules, size_t untold, size_t columns) {
 
 }  // namespace
 
+std::optional<double> GpuTimeOf(const ProcessReport& process, const Advice& advice, size_t ranks) {
+  if (!advice.cost) return std::nullopt;
+  const double steps = process.has_steps ? static_cast<double>(process.steps.size()) : 1;
+  const double devices = static_cast<double>(std::max<size_t>(process.devices.size(), 1) * std::max<size_t>(ranks, 1));
+  return static_cast<double>(*advice.cost) * steps * devices;
+}
+
 std::vector<std::string> MissingOf(const Facts& facts) {
   std::vector<std::string> missing;
   AddMissing(*facts.process, &missing);
@@ -255,7 +273,7 @@ std::string FormatFindings(const Facts& facts, const Findings& findings, const P
   if (findings.advice.empty()) text += NothingToChange(rules, findings.abstained.size(), columns);
   size_t number = 0;
   for (const RuleVerdict& found : findings.advice) {
-    text += FindingText(++number, *found.rule, found.verdict.advice, process, UnrecordedStep(facts), "", page);
+    text += FindingText(++number, *found.rule, found.verdict.advice, process, UnrecordedStep(facts), 1, "", page);
   }
   CannotBeTold untold;
   for (const RuleVerdict& one : findings.abstained) untold.Add(one.rule->name, one.verdict.why);
@@ -287,7 +305,7 @@ std::string FormatRanks(const report::Report& report, const RanksFindings& findi
     whose += found.ranks.size() == 1 ? " only"
                                      : "; what follows is of " + report::ShortName(most) + ", where it counts most";
     if (IsOfTheRun(*found.rule)) whose.clear();
-    text += FindingText(++number, *found.rule, found.advice, most, row.step, whose, page);
+    text += FindingText(++number, *found.rule, found.advice, most, row.step, found.ranks.size(), whose, page);
   }
   return text + untold.Text(page) + NothingText(findings.nothing, columns);
 }

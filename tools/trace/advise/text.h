@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Page {
 // What is missing of the processes that the findings are of, and of the run: a sentence each. Empty: nothing.
 std::vector<std::string> MissingOf(const Facts& facts);
 std::vector<std::string> MissingOf(const report::Report& report, const RanksFindings& findings);
+
+// What a finding would gain of all recorded steps of `ranks` processes like this one, in ns of a device: each that the
+// process used, and one where that was not recorded. Nothing: the gain is not known.
+std::optional<double> GpuTimeOf(const report::ProcessReport& process, const Advice& advice, size_t ranks = 1);
 
 // What is missing stands in front of all findings. No line is longer than the page. What is cut is whole in the JSON; a
 // place keeps its line.
