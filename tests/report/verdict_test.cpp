@@ -78,6 +78,17 @@ TEST(VerdictTest, GpuBoundNamesTheLineElseTheKernel) {
             "time), first of them gemm");
 }
 
+// What has one small kernel at a time is busy, and mostly empty.
+TEST(VerdictTest, BusyOnAFewOfItsMultiprocessors) {
+  Report report = OneProcess();
+  DeviceReport& device = DeviceOf(&report);
+  device.times.kernels = 9'500'000;
+  device.sm_efficiency = 0.19;
+  EXPECT_EQ(Say(report), "GPU busy 95.0 % of a step of 1.00 ms, on about 20.0 % of its SMs");
+  device.sm_efficiency = 0.48;
+  EXPECT_EQ(Say(report), "GPU busy 95.0 % of a step of 1.00 ms");
+}
+
 // Of many losses, none has 5 % of the time.
 TEST(VerdictTest, NothingThatIsWorthAWord) {
   Report report = OneProcess();
@@ -203,6 +214,14 @@ TEST(VerdictTest, WithoutDevicesOfTheHost) {
   process.no_devices = "a profiler is attached: X is set";
   EXPECT_TRUE(
       Say(report).starts_with("what the GPU did was not recorded (a profiler is attached: X is set); of a step"))
+      << Say(report);
+  process.no_devices.clear();
+  process.devices_recorded = true;
+  EXPECT_TRUE(Say(report).starts_with("no kernel ran; of a step")) << Say(report);
+  process.errors = {{.function = "cudaMalloc", .code = 2, .calls = 7},
+                    {.function = "cudaLaunchKernel", .code = 98, .calls = 1},
+                    {.function = "cuLaunchKernelEx", .code = 209, .calls = 2}};
+  EXPECT_TRUE(Say(report).starts_with("no kernel ran: 3 launches failed (see \"failed\" below); of a step"))
       << Say(report);
   report.kernels_recorded = true;
   EXPECT_TRUE(Say(report).starts_with("none of its kernels are in the trace; of a step")) << Say(report);

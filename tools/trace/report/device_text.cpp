@@ -94,9 +94,12 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
   const auto share = [](const std::optional<double>& of) {
     return of ? Percent(*of, 1) : std::string("not known (the database does not have the device's limits)");
   };
+  const std::optional<double> while_busy = device.sms_while_busy(process.measured_time);
   text += Wrapped(columns,
-                  "  est. SM efficiency " + share(device.sm_efficiency) + "; est. achieved occupancy " +
-                      share(device.achieved_occupancy) + "; tensor cores, by kernels' names, about " +
+                  "  est. SM efficiency " + share(device.sm_efficiency) +
+                      (while_busy ? " (" + Percent(*while_busy, 1) + " while kernels run)" : "") +
+                      "; est. achieved occupancy " + share(device.achieved_occupancy) +
+                      "; tensor cores, by kernels' names, about " +
                       Percent(static_cast<double>(device.tensor_core_time), static_cast<double>(device.kernel_time)) +
                       " of kernel time");
   if (!report.device_copies_recorded) {

@@ -97,8 +97,13 @@ struct DeviceReport {
   int64_t kernel_time = 0;       // their durations, summed up
   int64_t tensor_core_time = 0;  // of that, by the kernels' names
   DeviceTimes times;
-  std::optional<double> sm_efficiency;
+  std::optional<double> sm_efficiency;  // of the measured time, idle or not
   std::optional<double> achieved_occupancy;
+  // The share of its multiprocessors that kernels use while any runs. `measured`: the process's measured time.
+  std::optional<double> sms_while_busy(int64_t measured) const {
+    if (!sm_efficiency || times.kernels <= 0) return std::nullopt;
+    return *sm_efficiency * static_cast<double>(measured) / static_cast<double>(times.kernels);
+  }
   std::vector<KernelReport> top;  // by time
   uint64_t kernel_names = 0;
   std::vector<DeviceCopyReport> copies;

@@ -63,12 +63,17 @@ std::string Before(const Report& report, const Verdict& verdict) {
   return text;
 }
 
+// A device with one small kernel at a time is as busy as one whose kernels fill it: that is said where most is empty.
 std::string Busy(const ProcessReport& process, const Verdict& verdict) {
-  const std::string number =
-      process.devices.size() > 1 ? " " + std::to_string(process.devices[*verdict.device].device) : "";
-  return "GPU" + number + " busy " +
-         Percent(static_cast<double>(verdict.busy), static_cast<double>(process.measured_time)) + " of " +
-         Base(process);
+  constexpr double kMostlyEmpty = 0.5;
+  const DeviceReport& device = process.devices[*verdict.device];
+  const std::string number = process.devices.size() > 1 ? " " + std::to_string(device.device) : "";
+  std::string text = "GPU" + number + " busy " +
+                     Percent(static_cast<double>(verdict.busy), static_cast<double>(process.measured_time)) + " of " +
+                     Base(process);
+  const std::optional<double> used = device.sms_while_busy(process.measured_time);
+  if (used && *used < kMostlyEmpty) text += ", on about " + Percent(*used, 1) + " of its SMs";
+  return text;
 }
 
 std::string OfWhich(const ProcessReport& process, const Verdict& verdict) {
@@ -101,10 +106,22 @@ std::string Idle(const Report& report, const ProcessReport& process, const Verdi
          OfWhich(process, verdict);
 }
 
+// Though the devices were recorded.
+std::string NoKernels(const ProcessReport& process) {
+  uint64_t failed = 0;
+  for (const ErrorReport& error : process.errors) {
+    if (error.function.find("Launch") != std::string::npos) failed += error.calls;
+  }
+  std::string text = "no kernel ran";
+  if (failed != 0) text += ": " + Counted(failed, "launch", "launches") + " failed (see \"failed\" below)";
+  return text;
+}
+
 std::string DevicesNotKnown(const Report& report, const ProcessReport& process, const Verdict& verdict) {
   std::string why =
       "what the GPU did was not recorded (" +
       (process.no_devices.empty() ? "tracer.device was off, or CUPTI was not there" : Escape(process.no_devices)) + ")";
+  if (process.devices_recorded) why = NoKernels(process);
   if (process.unwatched_everywhere) {
     why = "what the GPU did is not known, as devices were recorded in no step to its end";
   } else if (report.kernels_recorded) {
