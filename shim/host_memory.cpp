@@ -89,7 +89,9 @@ bool LibcAllocates() {
   const LoadedObject libc = LoadedObject::At(reinterpret_cast<const void*>(&gnu_get_libc_version));
   const auto is_its_own = [&](auto* function) {
     const auto* const address = reinterpret_cast<const void*>(function);
-    return libc.Holds(address) || LoadedObject::At(address).name[0] == '\0';
+    if (libc.Holds(address)) return true;
+    const LoadedObject other = LoadedObject::At(address);
+    return other.end != 0 && other.name[0] == '\0';
   };
   return is_its_own(&std::malloc) && is_its_own(&posix_memalign) && is_its_own(&std::free);
 }

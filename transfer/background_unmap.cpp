@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <sstream>
 
 #include "cuda/mutant.h"
 #include "policy/system_file.h"
 #include "transfer/host_pages.h"
+#include "transfer/kept_errno.h"
 
 namespace slipstream::transfer {
 namespace {
@@ -32,18 +32,6 @@ constexpr uint64_t kRoomTimes = 4;
 cuda::AddressRange PagesOf(const void* address, size_t bytes) {
   return cuda::AddressRange::Of(address, RoundUp(bytes, PageBytes()));
 }
-
-// What we ask of the system in a call of the program's must not be seen in its errno.
-class KeptErrno {
- public:
-  KeptErrno() : value_(errno) {}
-  ~KeptErrno() { errno = value_; }
-  KeptErrno(const KeptErrno&) = delete;
-  KeptErrno& operator=(const KeptErrno&) = delete;
-
- private:
-  const int value_;
-};
 
 }  // namespace
 

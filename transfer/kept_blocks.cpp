@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "transfer/kept_errno.h"
+
 namespace slipstream::transfer {
 namespace {
 
@@ -78,6 +80,7 @@ bool KeptBlocks::LockSoon() noexcept {
 
 // With as little stack as a handler may have, and no word to the thread: it sleeps until the next block was due.
 void KeptBlocks::Empty() noexcept {
+  const KeptErrno errno_before;
   while (LockSoon()) {
     const bool some = count_ != 0;
     const Block block = some ? Remove(count_ - 1) : Block();
@@ -150,6 +153,7 @@ bool KeptBlocks::Started() {
 }
 
 bool KeptBlocks::Keep(void* block) noexcept {
+  const KeptErrno errno_before;
   std::array<void*, kMostBlocks> free;
   size_t free_count = 0;
   bool kept = false;

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -284,7 +285,9 @@ TEST_F(KeptBlocksTest, K5_WhatWasSetOfTheMemoryEndsWithIt) {
     auto* const page =
         reinterpret_cast<uint8_t*>((reinterpret_cast<uintptr_t>(block) + kPageBytes) / kPageBytes * kPageBytes);
     change.make(page, kLarge - kPageBytes);
+    errno = E2BIG;
     EXPECT_EQ(kept.Keep(block), change.kept);
+    EXPECT_EQ(errno, E2BIG) << "as free() leaves it";
     if (change.kept) {
       ASSERT_EQ(kept.Take(kLarge), block);
       std::memset(block, 7, kLarge);

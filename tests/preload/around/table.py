@@ -9,6 +9,7 @@ case with what was seen on either side. Exit status: 0 all equal; 1 something di
 """
 
 import argparse
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -559,10 +560,10 @@ os._exit(0)
 """
 
 
-def processes_of(process):
-    """What is left of a command and of the commands that it started, each with the place where it waits."""
+def places_of(pids):
+    """Of each of their threads, the place where it waits."""
     lines = []
-    for pid in [process.pid, *processes_with("rank.py")]:
+    for pid in pids:
         try:
             tasks = sorted(pathlib.Path(f"/proc/{pid}/task").iterdir())
             lines += [f"{pid}/{task.name} {(task / 'comm').read_text().strip()} {(task / 'syscall').read_text().strip()} "
@@ -577,9 +578,11 @@ def finish_or_tell(side, process):
     try:
         return side.finish(process)
     except subprocess.TimeoutExpired:
-        left = processes_of(process)
-        for pid in [process.pid, *processes_with("rank.py")]:
-            os.kill(pid, signal.SIGABRT)  # PYTHONFAULTHANDLER
+        pids = processes_with(str(side.folder))  # torchrun and its ranks, and nobody else's
+        left = places_of(pids)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):  # it ends
+                os.kill(pid, signal.SIGABRT)  # PYTHONFAULTHANDLER
         _, err = process.communicate(timeout=LIMIT)
         raise AssertionError("\n".join([f"not over within {LIMIT} s:", *left, err[-8000:]])) from None
 
