@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/own_work.h"
 #include "tests/tracer/spool_testing.h"
 #include "tracer/base/clock.h"
 #include "tracer/base/hook_id.h"
@@ -73,28 +74,33 @@ TEST_F(CallRecorderTest, TheFirstFunctionThatMakesWorkIsItsCalls) {
             (std::multiset<std::string>{"call 0", "call 10", "call 20", "driver 21 in 20", "driver 22 in 20"}));
 }
 
-TEST_F(CallRecorderTest, AWaitInACallIsThatOfTheCall) {
+TEST_F(CallRecorderTest, TheFirstWaitInACallIsItsCallsAndOthersHaveTheirOwn) {
   Call({{10, DriverUse::kWait}});
   Call({{20, DriverUse::kOrder}});
   Call({{30, DriverUse::kWait}, {31, DriverUse::kWait}});
-  Call({{40, DriverUse::kWork}, {41, DriverUse::kWait}, {42, DriverUse::kOrder}});  // as a blocking copy
-  EXPECT_EQ(Recorded(), (std::multiset<std::string>{"call 10", "call 20", "call 30", "call 40"}));
+  Call({{40, DriverUse::kWork}, {41, DriverUse::kWait}, {42, DriverUse::kOrder}});
+  Call({{50, DriverUse::kWait}, {51, DriverUse::kWork}});
+  EXPECT_EQ(Recorded(),
+            (std::multiset<std::string>{"call 10", "call 20", "call 30", "driver 31 in 30", "call 40",
+                                        "driver 41 in 40", "driver 42 in 40", "call 50", "driver 51 in 50"}));
 }
 
-// Its work could not be found by the wait's number.
-TEST_F(CallRecorderTest, ACallThatWaitsAndThenMakesWorkHasTheNumberOfTheWork) {
-  Call({{10, DriverUse::kWait}, {11, DriverUse::kWork}, {12, DriverUse::kWait}, {13, DriverUse::kWork}});
-  Call({{20, DriverUse::kOrder}, {21, DriverUse::kWork}});
-  EXPECT_EQ(Recorded(), (std::multiset<std::string>{"call 11", "driver 13 in 11", "call 21"}));
-}
-
-TEST_F(CallRecorderTest, PastEveryHookWorkAndWaitsOfTheHostAreRecorded) {
-  EXPECT_TRUE(Driver(10, DriverUse::kWait));
+TEST_F(CallRecorderTest, SlipstreamsOwnWaitsAreNoCalls) {
+  const cuda::OwnWork own;
+  EXPECT_FALSE(Driver(10, DriverUse::kWait)) << "of a thread of its own";
   EXPECT_FALSE(Driver(11, DriverUse::kOrder));
+  Call({{20, DriverUse::kWait}});
+  Call({{30, DriverUse::kWait}, {31, DriverUse::kWork}, {32, DriverUse::kOrder}, {33, DriverUse::kWork}});
+  EXPECT_EQ(Recorded(), (std::multiset<std::string>{"call 0", "call 31", "driver 33 in 31"}));
+}
+
+TEST_F(CallRecorderTest, PastEveryHookWorkAndWaitsAreRecorded) {
+  EXPECT_TRUE(Driver(10, DriverUse::kWait));
+  EXPECT_TRUE(Driver(11, DriverUse::kOrder));
   EXPECT_TRUE(Driver(12, DriverUse::kWork));
   Call({{20, DriverUse::kWait}});
   EXPECT_TRUE(Driver(30, DriverUse::kWait)) << "the call is over";
-  EXPECT_EQ(Recorded(), (std::multiset<std::string>{"driver 10", "driver 12", "call 20", "driver 30"}));
+  EXPECT_EQ(Recorded(), (std::multiset<std::string>{"driver 10", "driver 11", "driver 12", "call 20", "driver 30"}));
 }
 
 }  // namespace
