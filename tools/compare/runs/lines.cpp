@@ -93,7 +93,9 @@ Lines LinesOf(const RecordedRun& run, bool by_device) {
   Lines lines;
   const double steps = run.of().divisor();
   const auto add = [&](Sum* sum, LineMeasure measure, int64_t time) {
-    sum->times[static_cast<size_t>(measure)] += static_cast<double>(time) / steps;
+    const bool of_device = measure == LineMeasure::kIdle || measure == LineMeasure::kKernels;
+    sum->times[static_cast<size_t>(measure)] +=
+        static_cast<double>(time) / (of_device ? run.of().device_divisor() : steps);
   };
   for (const report::SiteReport& site : run.of().sites) {
     Sum& sum = lines[{.known = site.known,

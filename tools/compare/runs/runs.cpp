@@ -21,7 +21,7 @@ using report::ProcessReport;
 std::vector<int64_t> TimesOf(const ProcessReport& process) {
   std::vector<int64_t> times;
   for (const report::Step& step : process.steps) {
-    if (step.use == report::StepUse::kMeasured) times.push_back(step.time());
+    if (step.use == report::StepUse::kMeasured) times.push_back(process.TimeOf(step));
   }
   return times;
 }
@@ -29,20 +29,21 @@ std::vector<int64_t> TimesOf(const ProcessReport& process) {
 // Sums of both runs, as the time of a step.
 class PartsOf {
  public:
-  PartsOf(const ProcessReport& first, const ProcessReport& second) : first_(first), second_(second) {}
+  // Per how many steps they are.
+  PartsOf(double first, double second) : first_(first), second_(second) {}
 
   void Add(std::string_view name, const std::string& label, int64_t first, int64_t second) {
     if (first == 0 && second == 0) return;
     parts_.push_back({.name = std::string(name),
                       .label = label,
-                      .first = static_cast<double>(first) / first_.divisor(),
-                      .second = static_cast<double>(second) / second_.divisor()});
+                      .first = static_cast<double>(first) / first_,
+                      .second = static_cast<double>(second) / second_});
   }
   std::vector<PartChange> Take() { return std::move(parts_); }
 
  private:
-  const ProcessReport& first_;
-  const ProcessReport& second_;
+  const double first_;
+  const double second_;
   std::vector<PartChange> parts_;
 };
 
@@ -50,7 +51,7 @@ class PartsOf {
 std::vector<PartChange> DeviceParts(const RecordedRun& first, const RecordedRun& second) {
   const DeviceTimes& a = first.Device()->times;
   const DeviceTimes& b = second.Device()->times;
-  PartsOf parts(first.of(), second.of());
+  PartsOf parts(first.of().device_divisor(), second.of().device_divisor());
   parts.Add("computes", "GPU computes", a.kernels - a.communication_alone, b.kernels - b.communication_alone);
   parts.Add("communicates_alone", "GPU only communicates", a.communication_alone, b.communication_alone);
   parts.Add("copies_alone", "GPU only copies or sets memory", a.copies_alone, b.copies_alone);
@@ -67,7 +68,7 @@ std::vector<PartChange> DeviceParts(const RecordedRun& first, const RecordedRun&
 }
 
 std::vector<PartChange> HostParts(const ProcessReport& first, const ProcessReport& second) {
-  PartsOf parts(first, second);
+  PartsOf parts(first.divisor(), second.divisor());
   for (size_t i = 0; i < kParts; ++i) {
     const auto part = static_cast<Part>(i);
     parts.Add(NameOf(part), report::Label(part), first.parts[i].total, second.parts[i].total);

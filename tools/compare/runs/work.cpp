@@ -30,7 +30,7 @@ std::vector<WorkChange> CompareKernels(const RecordedRun& first, const RecordedR
   ByName kernels;
   const std::array<const RecordedRun*, 2> runs = {&first, &second};
   for (size_t i = 0; i < runs.size(); ++i) {
-    const double steps = runs[i]->of().divisor();
+    const double steps = runs[i]->of().device_divisor();
     for (const report::KernelReport& of : runs[i]->Device()->top) {
       WorkChange& kernel = kernels[of.name];
       kernel.counts[i] += static_cast<double>(of.launches) / steps;
@@ -44,7 +44,7 @@ std::vector<WorkChange> CompareCopies(const RecordedRun& first, const RecordedRu
   ByName copies;
   const std::array<const RecordedRun*, 2> runs = {&first, &second};
   for (size_t i = 0; i < runs.size(); ++i) {
-    const double steps = runs[i]->of().divisor();
+    const double steps = runs[i]->of().device_divisor();
     for (const report::DeviceCopyReport& of : runs[i]->Device()->copies) {
       WorkChange& kind = copies[of.name];
       kind.counts[i] += static_cast<double>(of.count) / steps;

@@ -90,11 +90,11 @@ Verdict BlockingCopies(const Facts& facts) {
   return Verdict::Say(advice);
 }
 
-// Of the device where it is most, in ns of the measured time.
+// Of the device where it is most, in ns of the measured steps.
 int64_t CopiesAlone(const Facts& facts) {
   int64_t alone = 0;
   for (const report::DeviceReport& device : facts.process->devices) alone = std::max(alone, device.times.copies_alone);
-  return alone;
+  return facts.OfMeasuredSteps(alone);
 }
 
 // Time of the devices in small copies.
@@ -231,7 +231,7 @@ Verdict FloatImages(const Facts& facts) {
   advice.places = {largest->place};
   int64_t alone = 0;
   for (const report::DeviceReport& device : facts.process->devices) report::AddTo(&alone, device.times.copies_alone);
-  advice.cost = std::min(facts.PerStep(largest->time), facts.PerStep(alone)) * 3 / 4;
+  advice.cost = std::min(facts.PerStep(largest->time), facts.PerStep(facts.OfMeasuredSteps(alone))) * 3 / 4;
   ShrinkWork(
       facts, [&](const WorkGroup& group) { return &group == largest; }, 0.25, &advice.what_if);
   advice.gains = Gains::kBusy;

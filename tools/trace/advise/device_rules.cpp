@@ -90,7 +90,7 @@ Verdict HostBound(const Facts& facts) {
   }
   const int64_t gap = GapBefore(facts, others);
   const int64_t idle = device->times.idle[report::kHostOutside];
-  const int64_t per_step = facts.PerStep(std::max<int64_t>(0, idle - gap));
+  const int64_t per_step = facts.PerStep(facts.OfMeasuredSteps(std::max<int64_t>(0, idle - gap)));
   if (ShareOfStep(facts, per_step) < 0.05) return Verdict::Nothing();
   Advice advice;
   advice.finding = "The device waits for Python: it has nothing to do while the host is outside CUDA calls.";
@@ -139,7 +139,8 @@ Verdict LaunchBound(const Facts& facts) {
   constexpr int64_t kShort = 20 * kMicrosecond;
   const report::DeviceReport* const device = Busiest(facts);
   if (device == nullptr) return Verdict::Abstain(kNeedsDevices);
-  const int64_t per_step = facts.PerStep(device->times.idle[static_cast<size_t>(report::CallKind::kLaunch)]);
+  const int64_t per_step =
+      facts.PerStep(facts.OfMeasuredSteps(device->times.idle[static_cast<size_t>(report::CallKind::kLaunch)]));
   const int64_t mean = device->kernel_time / static_cast<int64_t>(device->kernels);
   if (ShareOfStep(facts, per_step) < 0.05 || mean > kShort) return Verdict::Nothing();
   Advice advice;
@@ -311,7 +312,7 @@ Verdict IdleSms(const Facts& facts) {
   if (used == 0 || !facts.device_memory) return Verdict::Abstain("how much memory is in use was not recorded");
   const bool idle = *device->sm_efficiency < 0.5;
   const bool room = used < *facts.device_memory / 2;
-  const int64_t busy = facts.PerStep(device->times.kernels);
+  const int64_t busy = facts.PerStep(facts.OfMeasuredSteps(device->times.kernels));
   if (!idle || !room || ShareOfStep(facts, busy) < 0.5) return Verdict::Nothing();
   Advice advice;
   advice.finding = "Kernels leave SMs idle, and there is memory for a larger batch.";

@@ -1,6 +1,7 @@
 #include "tools/trace/advise/facts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string>
@@ -221,6 +222,9 @@ class FactsReading {
       group.pageable = std::get<3>(key);
       group.place = PlaceOf(std::get<4>(key));
       group.ids = {std::get<1>(key), std::get<4>(key)};
+      group.count = static_cast<uint64_t>(facts_.OfMeasuredSteps(static_cast<int64_t>(group.count)));
+      group.bytes = facts_.OfMeasuredSteps(group.bytes);
+      group.time = facts_.OfMeasuredSteps(group.time);
       facts_.work.push_back(std::move(group));
     }
   }
@@ -254,6 +258,11 @@ class FactsReading {
 
 }  // namespace
 
+int64_t Facts::OfMeasuredSteps(int64_t sum) const {
+  if (!process->ran_ahead) return sum;
+  return std::llround(static_cast<double>(sum) * process->divisor() / process->device_divisor());
+}
+
 std::optional<int64_t> Facts::IdlePerStep() const {
   if (!devices_recorded) return std::nullopt;
   std::optional<int64_t> least;
@@ -263,7 +272,7 @@ std::optional<int64_t> Facts::IdlePerStep() const {
     for (const int64_t time : device.times.idle) report::AddTo(&idle, time);
     if (!least || idle < *least) least = idle;
   }
-  return least ? std::optional(PerStep(*least)) : std::nullopt;
+  return least ? std::optional(PerStep(OfMeasuredSteps(*least))) : std::nullopt;
 }
 
 std::string ProcessorsText(double processors) {
@@ -290,7 +299,7 @@ Facts ReadFacts(DatabaseReader* reader, const report::Report& report, size_t pro
   facts.report = &report;
   facts.process = &report.processes[process];
   for (const report::Step& step : facts.process->steps) {
-    if (step.use == report::StepUse::kMeasured) facts.step_times.push_back(step.time());
+    if (step.use == report::StepUse::kMeasured) facts.step_times.push_back(facts.process->TimeOf(step));
   }
   for (const report::DeviceReport& device : facts.process->devices) {
     facts.devices_recorded = facts.devices_recorded || device.kernels != 0;

@@ -130,6 +130,9 @@ struct Facts {
     return process->has_steps && process->measured_steps > 1 ? sum / static_cast<int64_t>(process->measured_steps)
                                                              : sum;
   }
+  // Where the host ran ahead, the measured time has the work of another number of steps than the calls in it: a sum of
+  // what a device did in that time, as of the measured steps. WorkGroup is so.
+  int64_t OfMeasuredSteps(int64_t sum) const;
   // Time in which no device was at work, of one step; nothing: not known.
   std::optional<int64_t> IdlePerStep() const;
 };

@@ -73,7 +73,7 @@ void NameLines(const report::ProcessReport& late, const report::ProcessReport& t
   add(than, -1);
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.more > b.more; });
   for (size_t i = 0; i < lines.size() && i < 3; ++i) {
-    if (lines[i].more < 0.01 * static_cast<double>(late.step_time.median)) break;
+    if (lines[i].more < 0.01 * static_cast<double>(late.pace_of_work().median)) break;
     report::SiteReport site;
     site.known = true;
     site.file = lines[i].place.file;
@@ -93,13 +93,13 @@ Verdict Stragglers(const Facts& facts) {
   const auto& spread = *facts.report->spread;
   if (const auto& waits = facts.report->communication) {
     const report::ProcessReport& late = facts.report->processes[waits->waited_for];
-    if (static_cast<double>(waits->wait) >= 0.05 * static_cast<double>(late.step_time.median)) {
+    if (static_cast<double>(waits->wait) >= 0.05 * static_cast<double>(late.pace_of_work().median)) {
       Advice advice;
       advice.finding = "One rank comes last to the others, which wait for it in kernels that communicate.";
       advice.evidence = {report::FullName(late) + " is " + report::Time(waits->wait) + " a step shorter in them than " +
                              report::FullName(facts.report->processes[waits->waits_most]),
                          report::Time(static_cast<double>(late.communication()) / late.divisor()) + " of its step of " +
-                             report::Time(late.step_time.median)};
+                             report::Time(late.pace_of_work().median)};
       NameLines(late, facts.report->processes[waits->waits_most], &advice);
       advice.cost = waits->wait;
       // The late rank itself waits for nobody.
@@ -114,13 +114,13 @@ Verdict Stragglers(const Facts& facts) {
     }
   }
   const auto& slowest = facts.report->processes[spread.longest];
-  if (static_cast<double>(spread.difference) < 0.05 * static_cast<double>(slowest.step_time.median))
+  if (static_cast<double>(spread.difference) < 0.05 * static_cast<double>(slowest.pace_of_work().median))
     return Verdict::Nothing();
   Advice advice;
   advice.finding = "One rank is slower than the others, which wait for it.";
-  advice.evidence = {report::FullName(slowest) + " takes " + report::Time(slowest.step_time.median) + " for a step, " +
-                     report::FullName(facts.report->processes[spread.shortest]) + " " +
-                     report::Time(facts.report->processes[spread.shortest].step_time.median)};
+  advice.evidence = {report::FullName(slowest) + " takes " + report::Time(slowest.pace_of_work().median) +
+                     " for a step, " + report::FullName(facts.report->processes[spread.shortest]) + " " +
+                     report::Time(facts.report->processes[spread.shortest].pace_of_work().median)};
   NameLines(slowest, facts.report->processes[spread.shortest], &advice);
   advice.cost = spread.difference;
   advice.gains = Gains::kBusy;

@@ -47,7 +47,7 @@ void RanksAdvice::Add(const Facts& facts, const Findings& findings) {
   row.process = static_cast<size_t>(facts.process - report_.processes.data());
   row.idle = facts.IdlePerStep();
   row.communication_wait = WaitOf(report_, *facts.process);
-  row.work = std::max<int64_t>(facts.process->step_time.median - row.communication_wait.value_or(0), 0);
+  row.work = std::max<int64_t>(facts.process->pace_of_work().median - row.communication_wait.value_or(0), 0);
   row.recording = facts.recording;
   row.step = UnrecordedStep(facts);
   const auto first = std::find_if(findings.advice.begin(), findings.advice.end(),

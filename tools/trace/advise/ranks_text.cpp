@@ -81,7 +81,7 @@ std::string TimeOr(const std::optional<int64_t>& time) { return time ? report::T
 std::string RowText(const ProcessReport& process, const RankRow& row, const Widths& widths) {
   std::string text = PadRight("  " + LabelOf(process), widths.label) +
                      PadLeft(text::WithThousands(process.measured_steps), kSteps) +
-                     PadLeft(report::Time(process.step_time.median), kTime) + PadLeft(TimeOr(row.idle), kTime) +
+                     PadLeft(report::Time(process.pace_of_work().median), kTime) + PadLeft(TimeOr(row.idle), kTime) +
                      PadLeft(TimeOr(row.communication_wait), kWait) + "  ";
   if (widths.host != 0) text += PadRight(text::CutMiddle(Escape(process.host), widths.host), widths.host) + "  ";
   return text + text::Cut(row.first == nullptr ? "none" : row.first->name, widths.first) + "\n";

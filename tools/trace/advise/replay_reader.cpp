@@ -30,7 +30,9 @@ std::vector<report::Step> Chosen(const Facts& facts) {
     if (step.use == report::StepUse::kMeasured) steps.push_back(step);
   }
   const size_t all = steps.size();
-  const auto is_slow = [&](const report::Step& step) { return report::IsSlow(step.time(), process.step_time); };
+  const auto is_slow = [&](const report::Step& step) {
+    return report::IsSlow(process.TimeOf(step), process.pace_of_work());
+  };
   const auto slow = static_cast<size_t>(std::count_if(steps.begin(), steps.end(), is_slow));
   if (slow <= all / 4) std::erase_if(steps, is_slow);
   uint64_t events = 0;

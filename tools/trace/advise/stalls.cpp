@@ -113,12 +113,12 @@ struct Loss {
 // A step that waits for what earlier ones have asked for is long, and nothing is lost: only that is in which the device
 // is idle, beyond what is usual, or works more slowly.
 Loss LossOf(const Facts& facts, Cause cause) {
-  const auto median = static_cast<int64_t>(facts.process->step_time.median);
+  const auto median = static_cast<int64_t>(facts.process->pace_of_work().median);
   const bool by_idle = cause != Cause::kClock && KnowsIdle(facts);
   const int64_t usual = by_idle ? report::DistributionOf(facts.step_idle).median : 0;
   Loss loss;
   for (size_t i = 0; i < facts.step_times.size(); ++i) {
-    if (!report::IsSlow(facts.step_times[i], facts.process->step_time)) continue;
+    if (!report::IsSlow(facts.step_times[i], facts.process->pace_of_work())) continue;
     const int64_t longer = facts.step_times[i] - median;
     ++loss.slow;
     report::AddTo(&loss.longer, longer);
@@ -132,7 +132,7 @@ Loss LossOf(const Facts& facts, Cause cause) {
 Verdict Stalls(const Facts& facts) {
   constexpr size_t kListed = 3;
   if (facts.step_times.size() < 20) return Verdict::Abstain("needs twenty measured steps");
-  const auto median = static_cast<int64_t>(facts.process->step_time.median);
+  const auto median = static_cast<int64_t>(facts.process->pace_of_work().median);
   const bool by_idle = KnowsIdle(facts);
   const Cause cause = facts.slow_steps.empty() ? Cause::kUnknown : MostOf(facts.slow_steps, by_idle);
   const auto [slow, longer, lost] = LossOf(facts, cause);

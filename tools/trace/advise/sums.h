@@ -39,7 +39,9 @@ inline std::string EachStepText(const Facts& facts, uint64_t count, const Noun& 
 inline double StepOf(const Facts& facts) {
   const auto measured = static_cast<double>(facts.process->measured_time);
   if (!facts.process->has_steps) return measured;
-  return std::max(static_cast<double>(facts.process->step_time.median), measured / facts.process->divisor());
+  const report::Distribution& pace = facts.process->pace_of_work();
+  return std::max(static_cast<double>(pace.median),
+                  facts.process->ran_ahead ? pace.mean() : measured / facts.process->divisor());
 }
 // Without what a recording of the devices is known to add: what the findings' costs are shares of.
 inline int64_t UnrecordedStep(const Facts& facts) {

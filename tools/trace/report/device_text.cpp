@@ -24,7 +24,7 @@ class TimeRows {
  public:
   TimeRows(const ProcessReport& process, size_t columns) : process_(process), columns_(columns) {}
   std::string Of(const std::string& label, int64_t time) const {
-    return Labeled(label, RowLabel(columns_)) + Figure(Time(static_cast<double>(time) / process_.divisor())) +
+    return Labeled(label, RowLabel(columns_)) + Figure(Time(static_cast<double>(time) / process_.device_divisor())) +
            PadLeft(Percent(static_cast<double>(time), static_cast<double>(process_.measured_time)), 9) + "\n";
   }
 
@@ -46,7 +46,7 @@ std::string OwnCopies(const DeviceReport& device, const ProcessReport& process, 
   if (own == 0) return "";
   return Wrapped(columns, "  " + WithThousands(own) + " of " + Counted(all, "copy", "copies") +
                               " were asked for by slipstream, in the place of the program's or beside them: " +
-                              Time(static_cast<double>(time) / process.divisor()) +
+                              Time(static_cast<double>(time) / process.device_divisor()) +
                               (process.has_steps ? " a step" : "") + ", beside kernels or not");
 }
 
@@ -105,7 +105,7 @@ std::string Device(const Report& report, const ProcessReport& process, const Dev
   if (!report.device_copies_recorded) {
     text += Wrapped(columns, "  no copies of the device were recorded: idle time includes them");
   }
-  const double divisor = process.divisor();
+  const double divisor = process.device_divisor();
   for (size_t i = 0; i < device.top.size() && i < kKernelsShown; ++i) {
     const KernelReport& kernel = device.top[i];
     text += "  " + Figure(Time(static_cast<double>(kernel.time) / divisor)) +

@@ -33,6 +33,8 @@ const char* NameOf(StepUse use) {
       return "devices_not_recorded";
     case StepUse::kUnfinished:
       return "end_not_known";
+    case StepUse::kAhead:
+      return "host_ran_ahead";
   }
   return "";
 }
@@ -100,6 +102,8 @@ Json StepsJson(const ProcessReport& process) {
     list.push_back({{"number", step.number},
                     {"start_ns", step.start},
                     {"time_ns", step.time()},
+                    {"backlog_ns", step.backlog},
+                    {"work_time_ns", step.work_time},
                     {"use", NameOf(step.use)},
                     {"calls", step.calls},
                     {"calls_of_other_threads", step.calls_elsewhere},
@@ -120,10 +124,13 @@ Json StepsJson(const ProcessReport& process) {
           {"with_devices_not_recorded", process.unwatched_steps},
           {"with_unknown_end", process.unfinished_steps},
           {"with_recording_paused", process.paused_steps},
+          {"with_host_running_ahead", process.ahead_steps},
+          {"all_have_host_running_ahead", process.ran_ahead},
           {"all_have_devices_not_recorded", process.unwatched_everywhere},
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},
           {"time", DistributionJson(process.step_time)},
+          {"work_time", DistributionJson(process.work_time)},
           {"time_before_devices_were_recorded", process.step_time_before_devices.count != 0
                                                     ? DistributionJson(process.step_time_before_devices)
                                                     : Json(nullptr)},

@@ -47,7 +47,7 @@ std::string IdleLinesText(const ProcessReport& process, const DeviceReport& devi
   const size_t width = RowLabel(columns);
   std::string text;
   const auto row = [&](const std::string& label, int64_t time, bool of_step_thread = true) {
-    text += PadRight(label, width) + Figure(Time(static_cast<double>(time) / process.divisor())) +
+    text += PadRight(label, width) + Figure(Time(static_cast<double>(time) / process.device_divisor())) +
             PadLeft(Percent(static_cast<double>(time), static_cast<double>(process.measured_time)), 9) +
             (of_step_thread ? "\n" : "  [other threads]\n");
   };
@@ -72,9 +72,9 @@ std::string KernelLinesText(const ProcessReport& process, const DeviceReport& de
   const size_t wide = std::clamp<size_t>(room - kKernelColumns, 28, 70);
   std::string text = "  kernels by the line that launched them, and the first of each\n";
   const auto row = [&](int64_t time, uint64_t launches, const std::string& where) {
-    text += "  " + Figure(Time(static_cast<double>(time) / process.divisor())) +
+    text += "  " + Figure(Time(static_cast<double>(time) / process.device_divisor())) +
             PadLeft(Percent(static_cast<double>(time), static_cast<double>(device.kernel_time)), 9) +
-            PadLeft(Number(static_cast<double>(launches) / process.divisor()) + " x", 10) + "  " + where + "\n";
+            PadLeft(Number(static_cast<double>(launches) / process.device_divisor()) + " x", 10) + "  " + where + "\n";
   };
   const size_t shown =
       device.kernel_lines.size() <= kKernelLinesShown ? device.kernel_lines.size() : kKernelLinesShown - 1;

@@ -427,6 +427,7 @@ void Pass::FinishSteps(ProcessSum* sum) {
   process.measured_time = sum->sweep.measured_ns();
   process.calls_outside_steps = sum->sweep.calls_outside_steps();
   std::vector<int64_t> times;
+  std::vector<int64_t> work_times;
   std::vector<int64_t> before_devices;
   std::vector<int64_t> outside_waits;
   std::vector<int64_t> communication;
@@ -436,15 +437,18 @@ void Pass::FinishSteps(ProcessSum* sum) {
     if (step.use == StepUse::kDropped) ++process.dropped_steps;
     if (step.use == StepUse::kUnwatched) ++process.unwatched_steps;
     if (step.use == StepUse::kUnfinished) ++process.unfinished_steps;
+    if (step.use == StepUse::kAhead) ++process.ahead_steps;
     if (step.before_devices) before_devices.push_back(step.time());
     if (step.use != StepUse::kMeasured) continue;
     ++process.measured_steps;
     times.push_back(step.time());
+    work_times.push_back(step.work_time);
     outside_waits.push_back(step.time_outside_waits());
     communication.push_back(step.communication);
     for (size_t i = 0; i < kParts; ++i) parts[i].push_back(step.parts[i]);
   }
   process.step_time = DistributionOf(std::move(times));
+  process.work_time = DistributionOf(std::move(work_times));
   process.step_time_before_devices = DistributionOf(std::move(before_devices));
   process.time_outside_waits = DistributionOf(std::move(outside_waits));
   process.communication_time = DistributionOf(std::move(communication));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "tools/trace/report/backlog.h"
 #include "tools/trace/report/fragmentation.h"
 #include "tools/trace/report/held_memory.h"
 #include "tools/trace/report/pass.h"
@@ -70,7 +71,7 @@ std::optional<Communication> CommunicationOf(const std::vector<ProcessReport>& p
 size_t Shown(const std::vector<ProcessReport>& processes) {
   const auto less = [](const ProcessReport& a, const ProcessReport& b) {
     if (a.has_steps != b.has_steps) return b.has_steps;
-    return a.has_steps ? a.step_time.median < b.step_time.median : a.calls < b.calls;
+    return a.has_steps ? a.pace_of_work().median < b.pace_of_work().median : a.calls < b.calls;
   };
   return static_cast<size_t>(std::max_element(processes.begin(), processes.end(), less) - processes.begin());
 }
@@ -80,13 +81,14 @@ std::optional<Spread> SpreadOf(const std::vector<ProcessReport>& processes) {
   size_t with_steps = 0;
   for (size_t i = 0; i < processes.size(); ++i) {
     if (!processes[i].has_steps) continue;
-    const auto median = [&](size_t of) { return processes[of].step_time.median; };
+    const auto median = [&](size_t of) { return processes[of].pace_of_work().median; };
     if (with_steps == 0 || median(i) < median(spread.shortest)) spread.shortest = i;
     if (with_steps == 0 || median(i) > median(spread.longest)) spread.longest = i;
     ++with_steps;
   }
   if (with_steps < 2) return std::nullopt;
-  spread.difference = processes[spread.longest].step_time.median - processes[spread.shortest].step_time.median;
+  spread.difference =
+      processes[spread.longest].pace_of_work().median - processes[spread.shortest].pace_of_work().median;
   return spread;
 }
 
@@ -94,7 +96,7 @@ std::optional<Slowest> SlowestByCommunication(const Report& report) {
   if (!report.communication) return std::nullopt;
   const ProcessReport& late = report.processes[report.communication->waited_for];
   const ProcessReport& waits = report.processes[report.communication->waits_most];
-  if (report.communication->wait <= late.step_time.median / kProcessesDiffer) return std::nullopt;
+  if (report.communication->wait <= late.pace_of_work().median / kProcessesDiffer) return std::nullopt;
   if (!Differ(late.communication_time, waits.communication_time)) return std::nullopt;
   return Slowest{report.communication->waited_for, report.communication->waits_most, Slowest::By::kCommunication,
                  report.communication->wait};
@@ -103,8 +105,8 @@ std::optional<Slowest> SlowestByCommunication(const Report& report) {
 std::optional<Slowest> SlowestByStepTime(const Report& report) {
   const ProcessReport& longest = report.processes[report.spread->longest];
   const ProcessReport& shortest = report.processes[report.spread->shortest];
-  if (report.spread->difference <= shortest.step_time.median / kProcessesDiffer) return std::nullopt;
-  if (!Differ(longest.step_time, shortest.step_time)) return std::nullopt;
+  if (report.spread->difference <= shortest.pace_of_work().median / kProcessesDiffer) return std::nullopt;
+  if (!Differ(longest.pace_of_work(), shortest.pace_of_work())) return std::nullopt;
   return Slowest{report.spread->longest, report.spread->shortest, Slowest::By::kStepTime, report.spread->difference};
 }
 
@@ -121,7 +123,7 @@ std::optional<Slowest> SlowestByHost(const Report& report) {
   });
   const Distribution& late = processes[*most].time_outside_waits;
   const Distribution& waits = processes[*least].time_outside_waits;
-  if (late.median - waits.median <= processes[*most].step_time.median / kProcessesDiffer || !Differ(late, waits)) {
+  if (late.median - waits.median <= processes[*most].pace_of_work().median / kProcessesDiffer || !Differ(late, waits)) {
     return std::nullopt;
   }
   return Slowest{*most, *least, Slowest::By::kOutsideWaits, late.median - waits.median};
@@ -141,6 +143,7 @@ Report MakeReport(DatabaseReader* reader, const ReportOptions& options) {
   Report report;
   ReadRun(reader, &report);
   ProcessTable table = ReadProcesses(reader);
+  FindBacklogs(reader, &table);
   for (size_t i = 0; i < table.processes.size(); ++i) {
     const ProcessReport& process = table.processes[i];
     report.first = i == 0 ? process.first : std::min(report.first, process.first);

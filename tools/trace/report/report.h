@@ -297,12 +297,19 @@ struct ProcessReport {
   size_t dropped_steps = 0;
   size_t unwatched_steps = 0;
   size_t unfinished_steps = 0;
+  size_t ahead_steps = 0;
   size_t paused_steps = 0;  // not in `steps`: the recording was paused in a part of them
   size_t pauses = 0;        // of the recording, as the policy or somebody wanted it
   int64_t paused_time = 0;
   bool devices_recorded = false;  // by slipstream
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
+  Distribution work_time;         // Step::work_time of the measured ones
+  // The host ran ahead of the devices, or caught up, in all that is measured: work_time is what a step takes.
+  bool ran_ahead = false;
+  const Distribution& pace_of_work() const { return ran_ahead ? work_time : step_time; }
+  // What it takes: of the measured ones, pace_of_work() is made of that.
+  int64_t TimeOf(const Step& step) const { return ran_ahead ? step.work_time : step.time(); }
   // Of those before devices were recorded for the first time. Those behind a recording stay longer: on an
   // H100, steps that took 26.7 ms with calls recorded alone took 36.8 with devices, and 34.5 after that.
   Distribution step_time_before_devices;
@@ -371,6 +378,11 @@ struct ProcessReport {
   int64_t communication_alone() const;
   // What per-step figures divide by: 1 for a process without steps.
   double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
+  // The same for what devices did in the measured time, which is another number of steps where the host ran ahead.
+  double device_divisor() const {
+    if (!has_steps || !ran_ahead || work_time.mean() <= 0) return divisor();
+    return static_cast<double>(measured_time) / work_time.mean();
+  }
 };
 
 // A call or a piece of device work, or several that are too short to be seen: these begin with the first one and last

@@ -108,12 +108,13 @@ void FindSlowSteps(DatabaseReader* reader, ProcessReport* process) {
   for (const Step& step : process->steps) {
     if (!process->has_steps || step.use != StepUse::kMeasured) continue;
     measured.push_back(&step);
-    times.push_back(step.time());
-    if (IsSlow(step.time(), process->step_time)) slow.push_back(&step);
+    times.push_back(process->TimeOf(step));
+    if (IsSlow(process->TimeOf(step), process->pace_of_work())) slow.push_back(&step);
   }
   process->slow_step_count = slow.size();
   if (slow.empty()) return;
-  std::stable_sort(slow.begin(), slow.end(), [](const Step* a, const Step* b) { return a->time() > b->time(); });
+  std::stable_sort(slow.begin(), slow.end(),
+                   [&](const Step* a, const Step* b) { return process->TimeOf(*a) > process->TimeOf(*b); });
   if (slow.size() > kSlowStepsListed) slow.resize(kSlowStepsListed);
   const Step& median = *measured[IndexOfMedian(times)];
   const bool has_calls = reader->HasTable("CUPTI_ACTIVITY_KIND_RUNTIME") && reader->HasTable("SLIPSTREAM_CALLS");
@@ -124,7 +125,7 @@ void FindSlowSteps(DatabaseReader* reader, ProcessReport* process) {
     SlowStep& one = process->slow_steps.emplace_back();
     one.number = step->number;
     one.start = step->start;
-    one.time = step->time();
+    one.time = process->TimeOf(*step);
     NamePart(*step, *process, &one);
     // While another thread is in a call, no line of this one is to blame.
     if (!lines || !one.part || one.part == Part::kElsewhere) continue;

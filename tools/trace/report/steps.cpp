@@ -1,6 +1,7 @@
 #include "tools/trace/report/steps.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -71,6 +72,31 @@ Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> un
   }
   return {.drops_everywhere = !LeaveOut(drops, StepUse::kDropped, steps),
           .unwatched_everywhere = !LeaveOut(unwatched, StepUse::kUnwatched, steps)};
+}
+
+bool ChooseByBacklog(std::vector<Step>* steps) {
+  constexpr int64_t kSeen = 20;
+  constexpr size_t kLeast = 5;
+  const Step* before = nullptr;
+  std::vector<Step*> measured;
+  for (Step& step : *steps) {
+    const int64_t idle_from = before != nullptr ? before->end + before->backlog : step.start;
+    step.work_time = std::max<int64_t>(0, step.end + step.backlog - std::max(step.start, idle_from));
+    before = &step;
+    if (step.use == StepUse::kMeasured) measured.push_back(&step);
+  }
+  int64_t time = 0;
+  int64_t grown = 0;
+  size_t kept = 0;  // of the last ones
+  for (size_t i = measured.size(); i-- > 0;) {
+    time = trace_db::Sum(time, measured[i]->time());
+    grown = trace_db::Sum(grown, measured[i]->work_time - measured[i]->time());
+    if (kSeen * std::abs(grown) <= time) kept = measured.size() - i;
+  }
+  if (kept == measured.size()) return true;
+  if (kept < kLeast || 4 * kept < measured.size()) return false;
+  for (size_t i = 0; i < measured.size() - kept; ++i) measured[i]->use = StepUse::kAhead;
+  return true;
 }
 
 std::vector<Interval> MeasuredTime(std::span<const Step> steps) {

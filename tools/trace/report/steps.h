@@ -39,6 +39,7 @@ enum class StepUse : uint8_t {
   kDropped,     // records of a thread of the process are missing in it, so that calls would pass for time outside them
   kUnwatched,   // devices were not recorded in all of it, so that work would pass for idle time
   kUnfinished,  // nobody knows when it ended: behind it the program left its loop
+  kAhead,       // the host ran ahead in it, or caught up: its time is not that of a step's work (ChooseByBacklog)
 };
 
 struct Step {
@@ -51,6 +52,8 @@ struct Step {
   uint64_t calls = 0;            // that began in it, of its thread
   uint64_t calls_elsewhere = 0;  // of other threads
   int64_t communication = 0;     // ns in which a kernel that communicates ran on any device
+  int64_t backlog = 0;           // ns from its end until the devices had done what was asked for by then (backlog.h)
+  int64_t work_time = 0;         // ns from the end of what was asked for before it to the end of what was by its end
 
   int64_t time() const { return end - start; }
   // Outside of the calls in which the thread may wait for a device, and so for other ranks.
@@ -84,6 +87,13 @@ struct Chosen {
   bool unwatched_everywhere = false;
 };
 Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> unwatched, std::vector<Step>* steps);
+
+// Where the host is ahead of the devices, a step is over for the host before its work is, and the time of steps in
+// which that backlog grows is the pace of launches. Of the measured steps, whose backlogs are known, the longest row up
+// to the last one is kept in which it grows or shrinks by no more than a twentieth of their time; the others are
+// kAhead. False: no such row has five steps and a quarter of them all. Then all stay, and only `work_time` is the time
+// of a step. Sets `work_time` and `use`.
+bool ChooseByBacklog(std::vector<Step>* steps);
 
 // Whether a step takes so long that it has a cause of its own: more than 1.5 times the median, and above it by more
 // than three times what p10 is below it. Nothing is said about fewer than four.

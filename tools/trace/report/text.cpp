@@ -129,6 +129,15 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
     left += "; " + Counted(process.unwatched_steps, "step", "steps") + " in which devices were not recorded, left out" +
             BeforeDevices(process);
   }
+  if (process.ahead_steps != 0) {
+    left +=
+        "; " + Counted(process.ahead_steps, "step", "steps") + " in which the host ran ahead of the devices, left out";
+  }
+  if (process.ran_ahead) {
+    left += "; THE HOST RAN AHEAD of the devices, or caught up, in all of them: a step takes " +
+            Time(process.work_time.mean()) +
+            ", the pace at which the work of one ends, and what it takes on the host is " + "below";
+  }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
   const std::string of = process.steps_found
                              ? ", each from " + StepSiteLabel(process.step_site) + " to the next time there"
@@ -203,7 +212,8 @@ std::string Steps(const ProcessReport& process, size_t columns) {
     text +=
         Row(at, "  from one step to the next", process.pace, 0) + Row(at, "  between two steps", process.pause_time, 0);
   }
-  text += Row(at, "  a step", process.step_time, whole);
+  if (process.ran_ahead) text += Row(at, "  a step's work, from end to end", process.work_time, 0);
+  text += Row(at, process.ran_ahead ? "  a step on the host" : "  a step", process.step_time, whole);
   for (size_t i = 0; i < kParts; ++i) text += Row(at, at.Part(static_cast<Part>(i)), process.parts[i], whole);
   return text + Gaps(process, columns) + SlowStepsText(process, columns);
 }
@@ -246,7 +256,7 @@ std::string RankRow(const Report& report, const ProcessReport& process, const Ra
   }
   if (report.communication) {
     const auto time = static_cast<double>(process.communication());
-    devices += cell(time == 0 ? "-" : Time(time / process.divisor()));
+    devices += cell(time == 0 ? "-" : Time(time / process.device_divisor()));
   }
   return RankLine(at, "  " + Cut(ShortName(process), at.two_lines ? 60 : at.label - 2), front, parts, devices);
 }

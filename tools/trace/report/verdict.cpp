@@ -175,7 +175,7 @@ std::optional<Verdict> VerdictOf(const Report& report) {
   } else {
     JudgeHost(process, &verdict);
   }
-  verdict.per_step = static_cast<double>(verdict.time) / process.divisor();
+  verdict.per_step = static_cast<double>(verdict.time) / process.device_divisor();
   if (PausesAreWorse(process, verdict)) JudgePauses(process, &verdict);
   verdict.kind = verdict.bottleneck;
   if (!process.has_steps) verdict.kind = VerdictKind::kNoSteps;

@@ -18,11 +18,11 @@ constexpr size_t kVerdictColumns = 50;
 
 // As the tables have it: of a step, else of all.
 std::string AStep(int64_t time, const ProcessReport& process) {
-  return Time(static_cast<double>(time) / process.divisor());
+  return Time(static_cast<double>(time) / process.device_divisor());
 }
 
 std::string Base(const ProcessReport& process) {
-  return process.has_steps ? "a step of " + Time(process.step_time.mean())
+  return process.has_steps ? "a step of " + Time(process.pace_of_work().mean())
                            : "the recorded " + Time(process.measured_time);
 }
 

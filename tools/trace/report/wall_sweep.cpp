@@ -25,6 +25,8 @@ WallPart PartOf(StepUse use) {
       return WallPart::kUnwatched;
     case StepUse::kUnfinished:
       return WallPart::kUnfinished;
+    case StepUse::kAhead:
+      return WallPart::kAhead;
   }
   return WallPart::kMeasured;
 }
@@ -38,6 +40,7 @@ std::string_view NameOf(WallPart part) {
                                                    "steps_with_dropped_records",
                                                    "steps_with_devices_not_recorded",
                                                    "steps_with_unknown_end",
+                                                   "steps_with_host_running_ahead",
                                                    "between_steps",
                                                    "evaluation_perhaps",
                                                    "checkpoint_perhaps",

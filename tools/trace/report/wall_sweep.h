@@ -26,11 +26,12 @@ namespace slipstream::report {
 
 enum class WallPart : uint8_t {
   kStartUp,     // before the first step; without steps, before the first record
-  kWarmUp,      // these five are steps, by StepUse
+  kWarmUp,      // these six are steps, by StepUse
   kMeasured,    //
   kDropped,     //
   kUnwatched,   //
   kUnfinished,  //
+  kAhead,       //
   kBetween,     // a pause between two steps: what the loop does outside of them
   // Longer than pauses are, and with calls that pauses do not have:
   kEvaluation,  // at lines that are not the loop's, with launches
@@ -40,7 +41,7 @@ enum class WallPart : uint8_t {
   kNoSteps,     // all that was recorded, where no steps are known
   kPaused,      // the recording was paused, as the policy or somebody wanted it
 };
-inline constexpr size_t kWallParts = 13;
+inline constexpr size_t kWallParts = 14;
 // As the JSON spells it.
 std::string_view NameOf(WallPart part);
 
@@ -124,7 +125,7 @@ class WallSweep {
   };
   using SiteTimes = std::map<int64_t, SiteTime>;  // by site
 
-  static bool IsStep(WallPart part) { return part >= WallPart::kWarmUp && part <= WallPart::kUnfinished; }
+  static bool IsStep(WallPart part) { return part >= WallPart::kWarmUp && part <= WallPart::kAhead; }
   void LayOut(const WallSpan& span);
   void AddPause(int64_t start, int64_t end, const Holes& drops, int64_t long_from);
   // Pieces outside of steps: where the recording was paused, they are kPaused.

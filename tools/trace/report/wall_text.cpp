@@ -49,6 +49,8 @@ std::string Label(WallPart part, uint64_t count) {
       return Counted(count, "step", "steps") + ", devices not recorded";
     case WallPart::kUnfinished:
       return Counted(count, "step", "steps") + " up to an unknown end";
+    case WallPart::kAhead:
+      return Counted(count, "step", "steps") + ", host running ahead";
     case WallPart::kBetween:
       return Times("between two steps", count);
     case WallPart::kEvaluation:

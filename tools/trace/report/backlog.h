@@ -1,0 +1,17 @@
+// Finds how far the host was ahead of the devices at the end of each step: what had been asked for by then and had not
+// even begun. A piece of work that had begun does not count, so that one that runs as long as the program, on a stream
+// of its own, makes no backlog.
+//
+// Threading, errors: as the reader.
+#pragma once
+
+#include "tools/trace/db/database_reader.h"
+#include "tools/trace/report/processes.h"
+
+namespace slipstream::report {
+
+// Sets Step::backlog and `work_time` of all steps, and by them `use` and ProcessReport::ran_ahead (ChooseByBacklog).
+// Processes whose devices were not recorded in all of their measured steps are left as they are.
+void FindBacklogs(trace_db::DatabaseReader* reader, ProcessTable* table);
+
+}  // namespace slipstream::report
