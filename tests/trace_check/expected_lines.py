@@ -195,7 +195,10 @@ def verdict(root, processes):
             most = max(sites, key=lambda each: each["outside_before_ns"])
             keys = ("file", "line", "function", "of_step_thread")
             result["most_at"] = dict({key: most[key] for key in keys}, time_ns=most["outside_before_ns"], before_its_calls=True)
-    per_step = time / process.divisor
+    divisor = process.divisor
+    if process.ran_ahead and result["device"] is not None and tree["steps"]["work_time"]["mean_ns"] > 0:
+        divisor = process.measured_ns / tree["steps"]["work_time"]["mean_ns"]
+    per_step = time / divisor
     between, pace = tree["steps"]["between"], tree["steps"]["start_to_start"]
     if between and pace and between["mean_ns"] > 0.05 * pace["mean_ns"] and (kind == "gpu_bound" or between["mean_ns"] > per_step):
         kind, time, whole, per_step = "between_steps", between["total_ns"], pace["total_ns"], between["mean_ns"]

@@ -65,7 +65,8 @@ def report(connection):
 
 def ranks(processes, trees, devices):
     with_steps = [i for i, process in enumerate(processes) if process.has_steps]
-    median = lambda i: trees[i]["steps"]["time"]["median_ns"]
+    pace = lambda i: trees[i]["steps"]["work_time" if processes[i].ran_ahead else "time"]
+    median = lambda i: pace(i)["median_ns"]
     shown = max(with_steps, key=median) if with_steps else max(range(len(processes)), key=lambda i: processes[i].row["calls"])
     result = {"spread": None, "slowest": None, "communication": None}
     talking = [i for i in with_steps if processes[i].communication() > 0]
@@ -90,7 +91,7 @@ def ranks(processes, trees, devices):
         if (
             slowest is None
             and difference > median(shortest) // 50
-            and differ(trees[longest]["steps"]["time"], trees[shortest]["steps"]["time"])
+            and differ(pace(longest), pace(shortest))
         ):
             slowest = (longest, shortest, "step_time", difference)
         ranked = [i for i in with_steps if processes[i].row["rank"] is not None]
@@ -181,10 +182,44 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
                 for step in self.steps
                 if step["use"] == "devices_not_recorded" and step["end"] <= periods[0][0]
             ]
+        self.ran_ahead = self.choose_by_backlog()
         self.measured_steps = [step for step in self.steps if step["use"] == "measured"]
         self.measured = Cover([(step["start"], step["end"]) for step in self.measured_steps])
         self.measured_ns = sum(end - start for start, end in self.measured.merged)
         self.divisor = len(self.measured_steps) if self.has_steps else 1
+
+    def choose_by_backlog(self):
+        """Of the measured steps, all but the longest row up to the last in which the backlog stays. True: there is none."""
+        for step in self.steps:
+            step.update(backlog=0, work_time=0)
+        if not self.has_steps or not self.devices_recorded or self.unwatched_everywhere or self.drops_everywhere:
+            return False
+        asked = "SELECT r.start AS asked, w.start, w.end FROM CUPTI_ACTIVITY_KIND_{} w JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
+        asked += "WHERE w.globalPid = (SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?)"
+        tables = [table for table in ("KERNEL", "MEMCPY", "MEMSET") if self.database.has(table)]
+        if not tables or not self.database.has("RUNTIME"):
+            return False
+        work = [each for table in tables for each in self.rows(asked.format(table))]
+        over = None  # what was asked for by the end of the step before
+        for i, step in enumerate(self.steps):
+            following = [each["start"] for each in self.steps[i + 1 :]]
+            mine = lambda asked: step["start"] <= asked < step["end"] and not any(start <= asked for start in following)
+            ends = [each["end"] for each in work if mine(each["asked"]) and each["start"] > step["end"]]
+            ends += [step["end"]] + ([] if over is None else [over])
+            step["backlog"] = max(ends) - step["end"]
+            step["work_time"] = max(0, max(ends) - max(step["start"], step["start"] if over is None else over))
+            over = max(ends)
+        measured = [step for step in self.steps if step["use"] == "measured"]
+        grows = lambda steps: abs(sum(step["work_time"] - (step["end"] - step["start"]) for step in steps))
+        steady = [i for i in range(len(measured)) if 20 * grows(measured[i:]) <= sum(s["end"] - s["start"] for s in measured[i:])]
+        if not measured or steady[:1] == [0]:
+            return False
+        kept = len(measured) - steady[0] if steady else 0
+        if kept < 5 or 4 * kept < len(measured):
+            return True
+        for step in measured[: steady[0]]:
+            step["use"] = "host_ran_ahead"
+        return False
 
     def leave_out(self, holes, use):
         """Of the measured steps, those that touch a hole; but never all. True: it would have been all."""
@@ -416,6 +451,8 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             "with_dropped_records": uses.count("dropped_records"),
             "with_devices_not_recorded": uses.count("devices_not_recorded"),
             "with_unknown_end": uses.count("end_not_known"),
+            "with_host_running_ahead": uses.count("host_ran_ahead"),
+            "all_have_host_running_ahead": self.ran_ahead,
             "why_none": None,
             **self.paces_tree(),
             **self.slow_tree(parts),
@@ -423,6 +460,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             "all_have_dropped_records": self.drops_everywhere,
             "measured_ns": self.measured_ns,
             "time": of(time),
+            "work_time": of(lambda step: step["work_time"]),
             "time_before_devices_were_recorded": distribution(self.before_devices) if self.before_devices else None,
             "time_outside_waits": of(lambda step: time(step) - step["parts"]["copies"] - step["parts"]["synchronizes"]),
             "parts": parts,
@@ -431,6 +469,8 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
                     "number": step["number"],
                     "start_ns": step["start"],
                     "time_ns": time(step),
+                    "backlog_ns": step["backlog"],
+                    "work_time_ns": step["work_time"],
                     "use": step["use"],
                     "calls": step["calls"],
                     "calls_of_other_threads": step["elsewhere"],

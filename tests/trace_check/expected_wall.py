@@ -6,11 +6,13 @@ from measures import Cover, Lane, distribution, rank
 
 PARTS = (
     "start_up", "steps_warm_up", "steps_measured", "steps_with_dropped_records", "steps_with_devices_not_recorded", "steps_with_unknown_end",
+    "steps_with_host_running_ahead",
     "between_steps", "evaluation_perhaps", "checkpoint_perhaps", "other_phases", "after_last_step", "no_steps_known",
 )  # fmt: skip
 OF_USE = {
     "warm_up": "steps_warm_up", "measured": "steps_measured", "dropped_records": "steps_with_dropped_records",
     "devices_not_recorded": "steps_with_devices_not_recorded", "end_not_known": "steps_with_unknown_end",
+    "host_ran_ahead": "steps_with_host_running_ahead",
 }  # fmt: skip
 TICK = 10_000_000
 MOST_SLOW = 5
@@ -164,7 +166,7 @@ class Wall:
 
     # ---- steps that took far longer
     def slow_tree(self, parts):
-        time = lambda step: step["end"] - step["start"]
+        time = lambda step: step["work_time"] if self.ran_ahead else step["end"] - step["start"]
         measured = self.measured_steps if self.has_steps else []
         times = [time(step) for step in measured]
         slow = []

@@ -171,11 +171,13 @@ std::optional<Verdict> VerdictOf(const Report& report) {
   if (process.measured_time <= 0) return verdict;
   if (DevicesAreKnown(report, process)) {
     verdict.device = Busiest(process);
+    verdict.divisor = process.device_divisor();
     JudgeDevice(process, &verdict);
   } else {
+    verdict.divisor = process.divisor();
     JudgeHost(process, &verdict);
   }
-  verdict.per_step = static_cast<double>(verdict.time) / process.device_divisor();
+  verdict.per_step = static_cast<double>(verdict.time) / verdict.divisor;
   if (PausesAreWorse(process, verdict)) JudgePauses(process, &verdict);
   verdict.kind = verdict.bottleneck;
   if (!process.has_steps) verdict.kind = VerdictKind::kNoSteps;

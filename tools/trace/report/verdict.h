@@ -48,6 +48,7 @@ struct Verdict {
   int64_t whole = 0;             // what `time` is a share of: all measured time; kBetweenSteps: the
                                  // time from one step to the next
   double per_step = 0;           // `time`, in a step
+  double divisor = 1;            // that makes it of a step: of what devices did, or of the host
   // The line that has most of `time`, or of kernel time if GPU-bound; nothing: none is known.
   std::optional<LineReport> line;
   bool before_line = false;  // before its calls; else in them, or launched by them

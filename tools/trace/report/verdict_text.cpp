@@ -17,9 +17,7 @@ constexpr size_t kLineColumns = 70;
 constexpr size_t kVerdictColumns = 50;
 
 // As the tables have it: of a step, else of all.
-std::string AStep(int64_t time, const ProcessReport& process) {
-  return Time(static_cast<double>(time) / process.device_divisor());
-}
+std::string AStep(int64_t time, const Verdict& verdict) { return Time(static_cast<double>(time) / verdict.divisor); }
 
 std::string Base(const ProcessReport& process) {
   return process.has_steps ? "a step of " + Time(process.pace_of_work().mean())
@@ -76,15 +74,15 @@ std::string Busy(const ProcessReport& process, const Verdict& verdict) {
   return text;
 }
 
-std::string OfWhich(const ProcessReport& process, const Verdict& verdict) {
+std::string OfWhich(const Verdict& verdict) {
   if (!verdict.line) return "";
-  return ", " + AStep(verdict.line_time, process) + " of it " + (verdict.before_line ? "before " : "at ") +
+  return ", " + AStep(verdict.line_time, verdict) + " of it " + (verdict.before_line ? "before " : "at ") +
          LineLabel(*verdict.line, kLineColumns);
 }
 
 std::string GpuBound(const ProcessReport& process, const Verdict& verdict) {
   const auto of_kernels = [&](int64_t time) {
-    return AStep(time, process) + " (" +
+    return AStep(time, verdict) + " (" +
            Percent(static_cast<double>(time), static_cast<double>(process.devices[*verdict.device].kernel_time)) +
            " of kernel time)";
   };
@@ -102,8 +100,8 @@ std::string GpuBound(const ProcessReport& process, const Verdict& verdict) {
 std::string Idle(const Report& report, const ProcessReport& process, const Verdict& verdict, size_t host,
                  const char* why) {
   return Busy(process, verdict) + (report.device_copies_recorded ? "; idle for " : "; idle or copying for ") +
-         AStep(verdict.time, process) + " (" + Share(verdict) + ") while the host was " + HostLabel(host) + why +
-         OfWhich(process, verdict);
+         AStep(verdict.time, verdict) + " (" + Share(verdict) + ") while the host was " + HostLabel(host) + why +
+         OfWhich(verdict);
 }
 
 // Though the devices were recorded.
@@ -128,7 +126,7 @@ std::string DevicesNotKnown(const Report& report, const ProcessReport& process, 
     why = "none of its kernels are in the trace";
   }
   return why + "; of " + Base(process) + " the longest part is " + Label(*verdict.part) + ", " +
-         AStep(verdict.time, process) + " (" + Share(verdict) + ")" + OfWhich(process, verdict);
+         AStep(verdict.time, verdict) + " (" + Share(verdict) + ")" + OfWhich(verdict);
 }
 
 std::string BetweenSteps(const ProcessReport& process, const Verdict& verdict) {
@@ -161,10 +159,10 @@ std::string Bottleneck(const Report& report, const ProcessReport& process, const
     case VerdictKind::kOtherCalls:
       return idle(static_cast<size_t>(CallKind::kOther));
     case VerdictKind::kExposedCopies:
-      return Busy(process, verdict) + "; for " + AStep(verdict.time, process) + " (" + Share(verdict) +
+      return Busy(process, verdict) + "; for " + AStep(verdict.time, verdict) + " (" + Share(verdict) +
              ") it only copied or set memory, which no kernel hides";
     case VerdictKind::kExposedCommunication:
-      return Busy(process, verdict) + "; for " + AStep(verdict.time, process) + " (" + Share(verdict) +
+      return Busy(process, verdict) + "; for " + AStep(verdict.time, verdict) + " (" + Share(verdict) +
              ") it communicated and computed nothing";
     case VerdictKind::kBetweenSteps:
       return BetweenSteps(process, verdict);
