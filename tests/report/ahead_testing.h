@@ -77,6 +77,8 @@ class AheadTest : public ReportTest {
     Insert("SLIPSTREAM_DEVICE_PERIODS", "1, " + std::to_string(start) + ", " + std::to_string(end));
     has_period_ = true;
   }
+  // What devices did was not recorded.
+  void NoPeriod() { has_period_ = true; }
   // The number of the call.
   int64_t Call(const std::string& function, int64_t start, int64_t end, const CallOptions& more = {}) {
     const std::string call = std::to_string(++calls_);

@@ -138,6 +138,53 @@ TEST_F(BacklogTest, AKernelThatRunsForAllOfTheProgramIsNoBacklog) {
   EXPECT_EQ(process.ahead_steps, 0U);
 }
 
+// ---- where nothing is known of the devices
+
+class NoDevicesTest : public AheadTest {
+ protected:
+  // Ten steps of 10 us on the host, whose last call is a launch, and a wait.
+  ProcessReport Run(int64_t wait, const CallOptions& options = {},
+                    const char* function = "cudaDeviceSynchronize_v3020") {
+    for (int64_t i = 0; i < 10; ++i) {
+      Call("cudaLaunchKernel_v7000", i * 10'000, i * 10'000 + 100);
+      Step(i * 10'000, (i + 1) * 10'000);
+    }
+    Call(function, 100'000, 100'000 + wait, options);
+    NoPeriod();
+    report_ = Made();
+    return report_.processes.at(0);
+  }
+};
+
+TEST_F(NoDevicesTest, TheWaitAfterTheStepsIsPartOfThem) {
+  const ProcessReport process = Run(150'000);
+  EXPECT_TRUE(process.ran_ahead);
+  EXPECT_EQ(process.waited_after, 150'000);
+  EXPECT_EQ(process.step_time.mean(), 10'000);
+  EXPECT_EQ(process.pace_of_work().mean(), 25'000);
+  EXPECT_EQ(process.TimeOf(process.steps.at(3)), 25'000);
+  const std::string screen = Screen(report_);
+  EXPECT_NE(
+      screen.find("THE HOST RAN AHEAD of the devices: after these steps it waited 150 us for them, and with that a "
+                  "step takes about 25.0 us"),
+      std::string::npos)
+      << screen;
+  EXPECT_NE(screen.find("of 10.0 us that a step takes on the host the longest part"), std::string::npos) << screen;
+}
+
+TEST_F(NoDevicesTest, ATwentiethIsNoMatter) {
+  EXPECT_FALSE(Run(5'000).ran_ahead);
+  EXPECT_EQ(report_.processes.at(0).waited_after, std::nullopt);
+}
+
+TEST_F(NoDevicesTest, AWaitThatSlipstreamSkippedTellsNothing) {
+  EXPECT_FALSE(Run(150'000, {.decision = kSkippedName}, "cudaStreamSynchronize_v3020").ran_ahead);
+}
+
+TEST_F(NoDevicesTest, NorDoesAnotherThreads) { EXPECT_FALSE(Run(150'000, {.thread = kOther}).ran_ahead); }
+
+TEST_F(NoDevicesTest, NorACallThatDoesNotWait) { EXPECT_FALSE(Run(150'000, {}, "cudaMemcpyAsync_v3020").ran_ahead); }
+
 // ---- the choice by itself
 
 std::vector<report::Step> Steps(const std::vector<std::pair<int64_t, int64_t>>& times_and_backlogs) {

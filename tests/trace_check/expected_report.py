@@ -3,8 +3,10 @@ report's own code or its way of computing: time is cut at every moment at which 
 """
 
 import bisect
+import itertools
+import math
 
-from cuda_names import COMMUNICATION, kind_of, on_tensor_cores, plain, returns_early, waits
+from cuda_names import COMMUNICATION, kind_of, on_tensor_cores, plain, returns_early, skips, waits
 from expected_ahead import HOST, Ahead
 from expected_gains import Gains
 from expected_lines import Lines, verdict
@@ -192,8 +194,11 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
         """Of the measured steps, all but the longest row up to the last in which the backlog stays. True: there is none."""
         for step in self.steps:
             step.update(backlog=0, work_time=0)
-        if not self.has_steps or not self.devices_recorded or self.unwatched_everywhere or self.drops_everywhere:
+        self.waited_after = None
+        if not self.has_steps or self.drops_everywhere:
             return False
+        if not self.devices_recorded or self.unwatched_everywhere:
+            return self.waits_after()
         asked = "SELECT r.start AS asked, w.start, w.end FROM CUPTI_ACTIVITY_KIND_{} w JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
         asked += "WHERE w.globalPid = (SELECT globalPid FROM SLIPSTREAM_PROCESSES WHERE processId = ?)"
         tables = [table for table in ("KERNEL", "MEMCPY", "MEMSET") if self.database.has(table)]
@@ -220,6 +225,34 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
         for step in measured[: steady[0]]:
             step["use"] = "host_ran_ahead"
         return False
+
+    def waits_after(self):
+        measured = [step for step in self.steps if step["use"] == "measured"]
+        time = lambda step: step["end"] - step["start"]
+        if not measured or not sum(map(time, measured)) or not {"SLIPSTREAM_DECISIONS", "CUPTI_ACTIVITY_KIND_RUNTIME"} <= self.database.tables:
+            return False
+        calls = self.rows(
+            "SELECT r.start, r.end, r.nameId, d.decisionId FROM SLIPSTREAM_CALLS JOIN CUPTI_ACTIVITY_KIND_RUNTIME r USING (correlationId) "
+            "LEFT JOIN SLIPSTREAM_DECISIONS d USING (correlationId) WHERE processId = ? AND thread = ? AND r.start >= ? ORDER BY r.start",
+            self.thread,
+            measured[-1]["end"],
+        )
+        text = lambda id: self.database.strings.get(id, "")
+        passed = lambda decision: returns_early(decision) or skips(decision)
+        real = [call for call in calls if waits(text(call["nameId"])) and not passed(text(call["decisionId"]))]
+        if not real:
+            return False
+        start, end = real[0]["start"], real[0]["end"]
+        later = self.steps[self.steps.index(measured[-1]) + 1 :]
+        later = list(itertools.takewhile(lambda step: step["start"] <= start, later))
+        whole = sum(map(time, measured + later)) + (end - start if start >= (measured + later)[-1]["end"] else 0)
+        factor = (whole / len(measured + later)) / (sum(map(time, measured)) / len(measured))
+        if factor <= 1.05:
+            return False
+        for step in self.steps:
+            step["work_time"] = math.floor(time(step) * factor + 0.5)
+        self.waited_after = end - start
+        return True
 
     def leave_out(self, holes, use):
         """Of the measured steps, those that touch a hole; but never all. True: it would have been all."""
@@ -453,6 +486,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             "with_unknown_end": uses.count("end_not_known"),
             "with_host_running_ahead": uses.count("host_ran_ahead"),
             "all_have_host_running_ahead": self.ran_ahead,
+            "waited_after_ns": self.waited_after,
             "why_none": None,
             **self.paces_tree(),
             **self.slow_tree(parts),

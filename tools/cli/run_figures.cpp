@@ -42,10 +42,11 @@ StepFigures ReadSteps(const char* command, const std::string& directory, const s
     steps.all = process.steps.size();
     std::vector<double> times;
     for (const report::Step& step : process.steps) {
-      if (step.use == report::StepUse::kMeasured) times.push_back(static_cast<double>(step.time()) / 1e9);
+      if (step.use == report::StepUse::kMeasured) times.push_back(static_cast<double>(process.TimeOf(step)) / 1e9);
     }
     steps.seconds = compare::TypicalStep(times);
     steps.line = process.step_site;
+    steps.ran_ahead = process.ran_ahead;
   }
   return steps;
 }

@@ -15,7 +15,9 @@ namespace slipstream::cli {
 struct StepFigures {
   size_t measured = 0;
   size_t all = 0;
-  double seconds = 0;   // of one (compare/blocks.h)
+  double seconds = 0;  // of one (compare/blocks.h)
+  // The host ran ahead of the device: `seconds` has what it waited after the steps in it, about (report/backlog.h).
+  bool ran_ahead = false;
   std::string line;     // where one begins
   std::string problem;  // empty: there are steps
 };

@@ -11,7 +11,10 @@
 namespace slipstream::report {
 
 // Sets Step::backlog and `work_time` of all steps, and by them `use` and ProcessReport::ran_ahead (ChooseByBacklog).
-// Processes whose devices were not recorded in all of their measured steps are left as they are.
+//
+// Where nothing is known of the devices, all that tells is the first wait after the measured steps that slipstream did
+// not skip: if with it these steps take more than a twentieth longer, the host ran ahead, and `work_time` is the time
+// of each by so much longer. Then ProcessReport::waited_after is set.
 void FindBacklogs(trace_db::DatabaseReader* reader, ProcessTable* table);
 
 }  // namespace slipstream::report

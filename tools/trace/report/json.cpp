@@ -126,6 +126,7 @@ Json StepsJson(const ProcessReport& process) {
           {"with_recording_paused", process.paused_steps},
           {"with_host_running_ahead", process.ahead_steps},
           {"all_have_host_running_ahead", process.ran_ahead},
+          {"waited_after_ns", OrNull(process.waited_after)},
           {"all_have_devices_not_recorded", process.unwatched_everywhere},
           {"all_have_dropped_records", process.drops_everywhere},
           {"measured_ns", process.measured_time},

@@ -307,6 +307,8 @@ struct ProcessReport {
   Distribution work_time;         // Step::work_time of the measured ones
   // The host ran ahead of the devices, or caught up, in all that is measured: work_time is what a step takes.
   bool ran_ahead = false;
+  // Where nothing is known of its devices, by the host's wait after the measured steps, in ns, and about (backlog.h).
+  std::optional<int64_t> waited_after;
   const Distribution& pace_of_work() const { return ran_ahead ? work_time : step_time; }
   // What it takes: of the measured ones, pace_of_work() is made of that.
   int64_t TimeOf(const Step& step) const { return ran_ahead ? step.work_time : step.time(); }
@@ -380,7 +382,7 @@ struct ProcessReport {
   double divisor() const { return has_steps ? static_cast<double>(measured_steps) : 1.0; }
   // The same for what devices did in the measured time, which is another number of steps where the host ran ahead.
   double device_divisor() const {
-    if (!has_steps || !ran_ahead || work_time.mean() <= 0) return divisor();
+    if (!has_steps || !ran_ahead || waited_after || work_time.mean() <= 0) return divisor();
     return static_cast<double>(measured_time) / work_time.mean();
   }
 };

@@ -133,7 +133,11 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
     left +=
         "; " + Counted(process.ahead_steps, "step", "steps") + " in which the host ran ahead of the devices, left out";
   }
-  if (process.ran_ahead) {
+  if (process.waited_after) {
+    left += "; THE HOST RAN AHEAD of the devices: after these steps it waited " + Time(*process.waited_after) +
+            " for them, and with that a step takes about " + Time(process.work_time.mean()) +
+            "; what it takes on the host is below";
+  } else if (process.ran_ahead) {
     left += "; THE HOST RAN AHEAD of the devices, or caught up, in all of them: a step takes " +
             Time(process.work_time.mean()) +
             ", the pace at which the work of one ends, and what it takes on the host is " + "below";
@@ -212,7 +216,9 @@ std::string Steps(const ProcessReport& process, size_t columns) {
     text +=
         Row(at, "  from one step to the next", process.pace, 0) + Row(at, "  between two steps", process.pause_time, 0);
   }
-  if (process.ran_ahead) text += Row(at, "  a step's work, from end to end", process.work_time, 0);
+  if (process.ran_ahead)
+    text += Row(at, process.waited_after ? "  a step's work, about" : "  a step's work, from end to end",
+                process.work_time, 0);
   text += Row(at, process.ran_ahead ? "  a step on the host" : "  a step", process.step_time, whole);
   for (size_t i = 0; i < kParts; ++i) text += Row(at, at.Part(static_cast<Part>(i)), process.parts[i], whole);
   return text + Gaps(process, columns) + SlowStepsText(process, columns);

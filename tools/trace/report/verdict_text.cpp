@@ -125,8 +125,10 @@ std::string DevicesNotKnown(const Report& report, const ProcessReport& process, 
   } else if (report.kernels_recorded) {
     why = "none of its kernels are in the trace";
   }
-  return why + "; of " + Base(process) + " the longest part is " + Label(*verdict.part) + ", " +
-         AStep(verdict.time, verdict) + " (" + Share(verdict) + ")" + OfWhich(verdict);
+  const std::string of =
+      process.ran_ahead ? Time(process.step_time.mean()) + " that a step takes on the host" : Base(process);
+  return why + "; of " + of + " the longest part is " + Label(*verdict.part) + ", " + AStep(verdict.time, verdict) +
+         " (" + Share(verdict) + ")" + OfWhich(verdict);
 }
 
 std::string BetweenSteps(const ProcessReport& process, const Verdict& verdict) {
