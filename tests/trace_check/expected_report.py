@@ -215,7 +215,7 @@ class Process(Ahead, Gains, Lines, Losses, Memory, Wall):
             step["work_time"] = max(0, max(ends) - max(step["start"], step["start"] if over is None else over))
             over = max(ends)
         measured = [step for step in self.steps if step["use"] == "measured"]
-        grows = lambda steps: abs(sum(step["work_time"] - (step["end"] - step["start"]) for step in steps))
+        grows = lambda steps: sum(step["work_time"] - (step["end"] - step["start"]) for step in steps)
         steady = [i for i in range(len(measured)) if 20 * grows(measured[i:]) <= sum(s["end"] - s["start"] for s in measured[i:])]
         if not measured or steady[:1] == [0]:
             return False

@@ -122,7 +122,7 @@ std::string OnAverage(const Facts& facts) {
   constexpr double kAlike = 1.05;
   const double mean = StepOf(facts);
   if (facts.process->ran_ahead) {
-    return " on the host, which ran ahead of the devices or caught up: the work of a step takes " + report::Time(mean);
+    return " on the host, which ran ahead of the devices: the work of a step takes " + report::Time(mean);
   }
   if (mean <= kAlike * static_cast<double>(facts.process->step_time.median)) return "";
   return " and " + report::Time(mean) + " on average";

@@ -305,7 +305,7 @@ struct ProcessReport {
   int64_t measured_time = 0;      // covered by measured steps
   Distribution step_time;         // of the measured ones
   Distribution work_time;         // Step::work_time of the measured ones
-  // The host ran ahead of the devices, or caught up, in all that is measured: work_time is what a step takes.
+  // The host ran ahead of the devices in all that is measured: work_time is what a step takes.
   bool ran_ahead = false;
   // Where nothing is known of its devices, by the host's wait after the measured steps, in ns, and about (backlog.h).
   std::optional<int64_t> waited_after;

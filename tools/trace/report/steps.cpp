@@ -1,7 +1,6 @@
 #include "tools/trace/report/steps.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -91,7 +90,7 @@ bool ChooseByBacklog(std::vector<Step>* steps) {
   for (size_t i = measured.size(); i-- > 0;) {
     time = trace_db::Sum(time, measured[i]->time());
     grown = trace_db::Sum(grown, measured[i]->work_time - measured[i]->time());
-    if (kSeen * std::abs(grown) <= time) kept = measured.size() - i;
+    if (kSeen * grown <= time) kept = measured.size() - i;
   }
   if (kept == measured.size()) return true;
   if (kept < kLeast || 4 * kept < measured.size()) return false;

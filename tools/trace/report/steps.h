@@ -39,7 +39,7 @@ enum class StepUse : uint8_t {
   kDropped,     // records of a thread of the process are missing in it, so that calls would pass for time outside them
   kUnwatched,   // devices were not recorded in all of it, so that work would pass for idle time
   kUnfinished,  // nobody knows when it ended: behind it the program left its loop
-  kAhead,       // the host ran ahead in it, or caught up: its time is not that of a step's work (ChooseByBacklog)
+  kAhead,       // the host ran further ahead in it: its time is not that of a step's work (ChooseByBacklog)
 };
 
 struct Step {
@@ -90,9 +90,9 @@ Chosen ChooseSteps(std::span<const Interval> drops, std::span<const Interval> un
 
 // Where the host is ahead of the devices, a step is over for the host before its work is, and the time of steps in
 // which that backlog grows is the pace of launches. Of the measured steps, whose backlogs are known, the longest row up
-// to the last one is kept in which it grows or shrinks by no more than a twentieth of their time; the others are
-// kAhead. False: no such row has five steps and a quarter of them all. Then all stay, and only `work_time` is the time
-// of a step. Sets `work_time` and `use`.
+// to the last one is kept in which it grows by no more than a twentieth of their time; the others are kAhead. Where it
+// shrinks, the devices are faster than the host, and its time is that of a step. False: no such row has five steps and
+// a quarter of them all. Then all stay, and only `work_time` is the time of a step. Sets `work_time` and `use`.
 bool ChooseByBacklog(std::vector<Step>* steps);
 
 // Whether a step takes so long that it has a cause of its own: more than 1.5 times the median, and above it by more

@@ -138,8 +138,7 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
             " for them, and with that a step takes about " + Time(process.work_time.mean()) +
             "; what it takes on the host is below";
   } else if (process.ran_ahead) {
-    left += "; THE HOST RAN AHEAD of the devices, or caught up, in all of them: a step takes " +
-            Time(process.work_time.mean()) +
+    left += "; THE HOST RAN AHEAD of the devices in all of them: a step takes " + Time(process.work_time.mean()) +
             ", the pace at which the work of one ends, and what it takes on the host is " + "below";
   }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
