@@ -1201,7 +1201,7 @@ TEST_F(ReportTest, WithoutStepsItSaysWhy) {
   EXPECT_NE(figures.find("\"why_none\": \"" + sentence + "\""), std::string::npos) << figures;
 
   EXPECT_EQ(why("read: CPython 3.14.2").processes[0].why_no_steps,
-            "no line of the program was seen to begin each of them");
+            "no call was made at a line of the program that is known");
   EXPECT_EQ(why("read: CPython 3.14.2").processes[0].no_lines, "");
   EXPECT_EQ(why("").processes[0].why_no_steps, "");  // an older trace
 }

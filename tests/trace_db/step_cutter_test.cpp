@@ -311,5 +311,66 @@ TEST_F(FoundSteps, AreNotMadeUp) {
   EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_STEPS"), "0");
 }
 
+// One line runs a model, whose layers are another: A B A B A, and again.
+TEST_F(FoundSteps, OfALoopThatBringsNothingAreByWhatItLaunches) {
+  const auto record = [&](int steps) {
+    HandSpool spool(run_, "a.spool");
+    spool.Facts({{tracer::kFactPid, "100"}, {tracer::kFactHost, "h"}, {tracer::kFactExecutable, "/bin/python"}});
+    spool.Name(tracer::NameTable::kHooks, 0, "__cudaLaunchKernel");
+    spool.Name(tracer::NameTable::kHooks, 1, "cudaStreamIsCapturing");
+    spool.Site(1, "train.py", 6, "forward");
+    spool.Site(2, "train.py", 11, "main");
+    spool.Thread(1, 100, "main");
+    std::vector<tracer::TraceRecord> records;
+    for (int step = 0; step < steps; ++step) {
+      for (uint64_t i = 0; i < 5; ++i) {
+        const uint64_t at = 1000 * static_cast<uint64_t>(step + 1) + 100 * i;
+        records.push_back(CallAt(at, at + 10, 1));
+        records.push_back(CallAt(at + 20, at + 50, 0));
+        records[records.size() - 2].site = records.back().site = i % 2 == 0 ? 1 : 2;
+      }
+    }
+    spool.Records(1, records);
+    spool.End();
+  };
+  record(12);
+  const BuildResult result = BuildWell();
+  EXPECT_EQ(result.processes[0].steps, 12U);
+  EXPECT_EQ(Query("SELECT s.end - s.start, s.isUnfinished, l.line, s.thread, s.globalTid & 0xFFFFFF, count(*) FROM "
+                  "SLIPSTREAM_STEPS s JOIN SLIPSTREAM_SITES l USING (siteId) GROUP BY 1, 2, 3, 4, 5 ORDER BY 1"),
+            (Rows{{"430", "1", "6", "1", "100", "1"}, {"1000", "0", "6", "1", "100", "11"}}));
+  EXPECT_EQ(One("SELECT value FROM SLIPSTREAM_FACTS WHERE key = 'steps.launches'"), "5");
+  EXPECT_EQ(One("SELECT count(*) FROM SLIPSTREAM_FACTS WHERE key = 'steps.none'"), "0");
+}
+
+TEST_F(FoundSteps, ThatThereAreNoneHasAReason) {
+  const auto why = [&](const std::vector<uint32_t>& sites) {
+    std::filesystem::remove(database_);
+    std::filesystem::remove(run_ + "/a.spool");
+    HandSpool spool(run_, "a.spool");
+    spool.Name(tracer::NameTable::kHooks, 0, "cudaLaunchKernel");
+    for (uint32_t site = 1; site <= 9; ++site) spool.Site(site, "train.py", static_cast<int32_t>(site), "main");
+    spool.Thread(1, 100, "main");
+    std::vector<tracer::TraceRecord> records;
+    for (const uint32_t site : sites) {
+      const uint64_t at = 1000 + 100 * records.size();
+      records.push_back(CallAt(at, at + 10, 0));
+      records.back().site = site;
+    }
+    spool.Records(1, records);
+    spool.End();
+    BuildWell();
+    return One("SELECT value FROM SLIPSTREAM_FACTS WHERE key = 'steps.none'");
+  };
+  EXPECT_EQ(why({0, 0, 0}), "no call was made at a line of the program that is known");
+  EXPECT_EQ(why({1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4}),
+            "no line of the program made calls more than 3 times, and fewer than five steps are not found");
+  std::mt19937 random(3);
+  std::uniform_int_distribution<uint32_t> lines(1, 9);
+  std::vector<uint32_t> any(400);
+  for (uint32_t& line : any) line = lines(random);
+  EXPECT_EQ(why(any), "no line of the program was seen to begin each of them, and no sequence of launches repeats");
+}
+
 }  // namespace
 }  // namespace slipstream::trace_db

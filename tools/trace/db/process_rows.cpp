@@ -147,6 +147,7 @@ void ProcessRows::AddCall(const SpoolRecord& spooled) {
   const TraceRecord& record = spooled.record;
   ++exported_.calls;
   const Function& function = FunctionOf(NameTable::kHooks, record.hook);
+  if (survey_.step_launches && spooled.thread == survey_.step_launches->thread) cut_thread_ = ThreadOf(spooled);
   if (cutter_) {
     // Asked for the calls of all threads, as the survey does: then the same site stands for a line.
     const uint32_t line = lines_.LineOf(record);
@@ -317,7 +318,16 @@ void ProcessRows::AddFoundStep(const StepTime& step) {
   AddStep(step, cutter_->thread(), cut_thread_, Size(exported_.steps), SiteId(cutter_->site()));
 }
 
+void ProcessRows::AddStepsByLaunches(const LaunchSequence::Found& found) {
+  const std::optional<int64_t> site = SiteId(found.site);
+  for (const LaunchSequence::Step& step : found.steps) {
+    AddStep({.start = At(step.start_ns), .end = At(step.end_ns), .is_unfinished = step.is_unfinished}, found.thread,
+            cut_thread_, Size(exported_.steps), site);
+  }
+}
+
 void ProcessRows::SumUpSteps() {
+  if (survey_.step_launches) AddStepsByLaunches(*survey_.step_launches);
   if (cutter_) {
     if (const auto last = cutter_->Last()) AddFoundStep(*last);
     const tracer::SpoolSite* const line = reader_.SiteOf(cutter_->site());
@@ -475,6 +485,10 @@ void ProcessRows::AddProcess() {
     const bool is_command = key == tracer::kFactCommandLine;
     tables_.own_facts.Row(number_, CleanText(key), is_command ? command : CleanText(value));
   }
+  if (survey_.step_launches) {
+    tables_.own_facts.Row(number_, kFactLaunchesOfAStep, std::to_string(survey_.step_launches->launches));
+  }
+  if (!survey_.why_no_steps.empty()) tables_.own_facts.Row(number_, kFactWhyNoSteps, survey_.why_no_steps);
 }
 
 ExportedProcess ProcessRows::Finish() {

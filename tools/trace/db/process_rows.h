@@ -101,6 +101,7 @@ class ProcessRows {
   void AddThreads();
   void AddCounters(int64_t kind, tracer::NameTable table);
   void AddProcess();
+  void AddStepsByLaunches(const LaunchSequence::Found& found);
   void SumUpSteps();
 
   TraceTables& tables_;

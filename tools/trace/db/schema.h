@@ -214,6 +214,9 @@ inline constexpr TableLayout kOwnCounters = {
     "errorsAtMost INTEGER NOT NULL, bytesAtMost INTEGER NOT NULL, timeNsAtMost INTEGER NOT NULL"};
 inline constexpr int64_t kCountedCall = 0;
 inline constexpr int64_t kCountedDecision = 1;
+// Keys of facts that no process wrote, but who made the database.
+inline constexpr char kFactLaunchesOfAStep[] = "steps.launches";
+inline constexpr char kFactWhyNoSteps[] = "steps.none";
 inline constexpr TableLayout kOwnFacts = {"SLIPSTREAM_FACTS",
                                           "processId INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL"};
 

@@ -230,6 +230,15 @@ void StepFinder::AddCall(uint32_t thread, uint32_t site, bool copies, uint64_t s
   visits.back().copies |= copies;
 }
 
+size_t StepFinder::most_visits() const {
+  size_t most = 0;
+  for (const auto& [thread, visits] : threads_) {
+    std::unordered_map<uint32_t, size_t> of_lines;
+    for (const LineVisit& visit : visits) most = std::max(most, ++of_lines[visit.site]);
+  }
+  return most;
+}
+
 size_t StepFinder::visits() const {
   size_t sum = 0;
   for (const auto& [thread, visits] : threads_) sum += visits.size();
@@ -242,7 +251,15 @@ std::optional<StepFinder::Found> StepFinder::Find() const {
   std::sort(threads.rbegin(), threads.rend());
   for (const auto& [size, thread] : threads) {
     const std::vector<LineVisit>& visits = threads_.at(thread);
-    if (const auto site = FindStepLine(visits)) return Found{thread, *site, LoopOf(visits, *site)};
+    const auto site = FindStepLine(visits);
+    if (!site) continue;
+    Found found = {.thread = thread, .site = *site, .loop = LoopOf(visits, *site)};
+    for (const LineVisit& visit : visits) {
+      if (visit.site != *site) continue;
+      found.copies |= visit.copies;
+      ++found.visits;
+    }
+    return found;
   }
   return std::nullopt;
 }

@@ -82,12 +82,16 @@ class StepFinder {
     uint32_t thread = 0;  // by the spool's number
     uint32_t site = 0;    // LinesOfSites
     StepLoop loop = {};
+    bool copies = false;  // the line does, as one that brings a batch to the device
+    size_t visits = 0;
   };
 
   // The calls of a process, each thread's in their order. `site`: LinesOfSites.
   void AddCall(uint32_t thread, uint32_t site, bool copies, uint64_t start_ns = 0);
   // Of the thread with the most visits that has steps.
   std::optional<Found> Find() const;
+  // The most visits of any one line.
+  size_t most_visits() const;
   // That are remembered.
   size_t visits() const;
 

@@ -8,6 +8,7 @@
 
 #include "policy/number.h"
 #include "tools/trace/db/step_names.h"
+#include "tracer/spool/device_work.h"
 #include "tracer/spool/range_record.h"
 #include "tracer/spool/spool_reader.h"
 
@@ -58,6 +59,75 @@ class NamedRanges {
   std::unordered_map<uint32_t, std::string> bases_;  // by name; empty: no step's
   std::map<std::pair<std::string, uint32_t>, std::vector<RangeTimes>> ranges_;
 };
+
+// Reads the file once more: what it takes is only kept where it is needed.
+std::optional<LaunchSequence::Found> FindLaunches(const std::string& path, const std::function<bool(uint64_t)>& look,
+                                                  uint64_t bytes) {
+  std::string ignored;
+  const auto reader = tracer::SpoolReader::Open(path, &ignored);
+  if (reader == nullptr) return std::nullopt;
+  LaunchSequence sequence;
+  LinesOfSites lines(*reader);
+  struct Function {
+    bool asks = false;
+    bool is_graph = false;
+  };
+  std::unordered_map<uint16_t, Function> functions;
+  uint64_t records = 0;
+  tracer::SpoolRecord spooled;
+  while (reader->Next(&spooled)) {
+    const tracer::TraceRecord& record = spooled.record;
+    if (record.kind == tracer::RecordKind::kActivity && spooled.activity.kind == tracer::ActivityKind::kKernel) {
+      sequence.Ran(spooled.activity.correlation, tracer::KernelOf(spooled.activity).name);
+    }
+    if (record.kind == tracer::RecordKind::kCall) {
+      const auto [function, is_new] = functions.try_emplace(record.hook);
+      if (is_new) {
+        const std::string* const name = reader->NameOf(tracer::NameTable::kHooks, record.hook);
+        if (name != nullptr) function->second = {AsksForWork(*name), name->find("GraphLaunch") != std::string::npos};
+      }
+      const uint32_t line = lines.LineOf(record);
+      if (function->second.asks) {
+        sequence.Add(spooled.thread, {.site = line,
+                                      .function = record.hook,
+                                      .is_graph = function->second.is_graph,
+                                      .correlation = record.correlation,
+                                      .start_ns = record.start_ns,
+                                      .end_ns = record.end_ns});
+      }
+    }
+    if (++records % kRecordsBetweenLooks == 0 && !look(bytes)) return std::nullopt;
+  }
+  return sequence.Find();
+}
+
+// By its launches, where no line brings a batch to the device. Where both find about as many steps, the line tells
+// more.
+void FindSteps(const StepFinder& finder, const std::function<bool(uint64_t)>& look, SpoolSurvey* survey) {
+  survey->step_line = finder.Find();
+  if (survey->step_line && survey->step_line->copies) return;
+  survey->step_launches = FindLaunches(survey->path, look, survey->bytes);
+  if (survey->step_launches && survey->step_line) {
+    const size_t by_launches = survey->step_launches->steps.size();
+    const size_t by_line = survey->step_line->visits;
+    const bool alike = 10 * std::max(by_launches, by_line) <= 11 * std::min(by_launches, by_line);
+    if (alike) {
+      survey->step_launches.reset();
+    } else {
+      survey->step_line.reset();
+    }
+  }
+  if (survey->step_line || survey->step_launches) return;
+  const size_t most = finder.most_visits();
+  if (most == 0) {
+    survey->why_no_steps = "no call was made at a line of the program that is known";
+  } else if (most <= StepFinder::kLeastSteps) {
+    survey->why_no_steps = "no line of the program made calls more than " + std::to_string(most) +
+                           (most == 1 ? " time" : " times") + ", and fewer than five steps are not found";
+  } else {
+    survey->why_no_steps = "no line of the program was seen to begin each of them, and no sequence of launches repeats";
+  }
+}
 
 }  // namespace
 
@@ -129,7 +199,7 @@ SpoolSurvey SurveySpool(const std::string& path, const std::function<bool(uint64
   }
   survey.facts = reader->facts();
   if (!has_steps) survey.step_ranges = ranges.Most();
-  if (!has_steps && !survey.step_ranges) survey.step_line = finder.Find();
+  if (!has_steps && !survey.step_ranges) FindSteps(finder, look, &survey);
   return survey;
 }
 

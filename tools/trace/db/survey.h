@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tools/trace/db/device_clock.h"
+#include "tools/trace/db/launch_sequence.h"
 #include "tools/trace/db/step_finder.h"
 #include "tracer/spool/trace_record.h"
 
@@ -57,6 +58,9 @@ struct SpoolSurvey {
   std::optional<StepRanges> step_ranges;
   // The line that begins a step; none where the process recorded its steps itself, or named them.
   std::optional<StepFinder::Found> step_line;
+  // Its steps by what they launch, where no line brings a batch to the device, and by its lines they would be others.
+  std::optional<LaunchSequence::Found> step_launches;
+  std::string why_no_steps;  // empty: there are steps
 
   // Of a fact that is a number (process_facts.h).
   std::optional<int64_t> Number(const char* key) const;

@@ -116,6 +116,7 @@ Json StepsJson(const ProcessReport& process) {
   return {{"found", process.has_steps},
           {"why_none", OrNull(process.why_no_steps)},
           {"line", process.has_steps ? OrNull(process.step_site) : Json(nullptr)},
+          {"launches", OrNull(process.step_launches)},
           {"thread", process.step_thread},
           {"thread_name", OrNull(process.step_thread_name)},
           {"measured", process.measured_steps},

@@ -9,6 +9,7 @@
 #include "policy/number.h"
 #include "tools/text/text.h"
 #include "tools/trace/db/bounded.h"
+#include "tools/trace/db/schema.h"
 #include "tools/trace/report/call_kind.h"
 #include "tracer/base/python_lines.h"
 
@@ -194,6 +195,10 @@ void TakeSteps(DatabaseReader* reader, Draft* draft) {
   process.step_thread = most->thread;
   process.steps_found = most->site.has_value();
   if (most->site) process.step_site = SiteText(reader, *most->site);
+  if (const auto launches = FactOf(reader, process.process, trace_db::kFactLaunchesOfAStep)) {
+    process.step_launches = policy::NumberIn<int64_t>(*launches);
+    process.steps_found = true;
+  }
   draft->step_global_tid = most->global_tid;
 }
 
@@ -207,8 +212,10 @@ void TakeLines(DatabaseReader* reader, ProcessReport* process) {
   const bool are_read = fact->starts_with(tracer::kLinesRead);
   if (!are_read) process->no_lines = text::PythonLinesText(*fact);
   if (process->has_steps) return;
-  process->why_no_steps =
-      are_read ? "no line of the program was seen to begin each of them" : "Python lines: " + process->no_lines;
+  process->why_no_steps = "Python lines: " + process->no_lines;
+  if (!are_read) return;
+  process->why_no_steps = FactOf(reader, process->process, trace_db::kFactWhyNoSteps)
+                              .value_or("no line of the program was seen to begin each of them");
 }
 
 // It knows by then whether there is a time at which they were recorded.

@@ -288,7 +288,9 @@ struct ProcessReport {
   bool unwatched_everywhere = false;
   bool drops_everywhere = false;  // no step is without a drop: all are measured, and calls are missing in them
   std::string step_site;          // "file:line (function)"; empty: as the process recorded them
-  bool steps_found = false;       // by such a line, so that a step ends where the next one begins
+  // They were found by their launches, copies and sets: how many of them a step has in the median.
+  std::optional<int64_t> step_launches;
+  bool steps_found = false;  // by such a line, so that a step ends where the next one begins
   int64_t step_thread = 0;
   std::string step_thread_name;
   std::vector<Step> steps;  // all, in order

@@ -142,7 +142,16 @@ std::string StepsTitle(const ProcessReport& process, size_t columns) {
             ", the pace at which the work of one ends, and what it takes on the host is " + "below";
   }
   if (process.drops_everywhere) left += "; RECORDS WERE DROPPED IN ALL OF THEM" + whose + ": calls are missing below";
-  const std::string of = process.steps_found
+  const std::string by_launches =
+      process.step_launches
+          ? ", each about " +
+                Counted(static_cast<uint64_t>(*process.step_launches), "launch, copy or set",
+                        "launches, copies and sets") +
+                " that come again" +
+                (process.step_site.empty() ? "" : ", the first of them at " + StepSiteLabel(process.step_site))
+          : "";
+  const std::string of = process.step_launches ? by_launches
+                         : process.steps_found
                              ? ", each from " + StepSiteLabel(process.step_site) + " to the next time there"
                              : ", as recorded";
   return Wrapped(columns, "STEPS of " + FullName(process) + ": " + Counted(process.measured_steps, "step", "steps") +
