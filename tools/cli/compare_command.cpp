@@ -67,6 +67,7 @@ class Comparer {
     made_.higher_is_better = yardstick_.higher_is_better();
     made_.metric = options_.yardstick.metric.value_or("");
     made_.pick = yardstick_.pick();
+    made_.fail_if_slower = options_.fail_if_slower;
     recorded_ = made_.ruler == Ruler::kSteps;
     if (recorded_) SayRecorded();
     probes_ = yardstick_.looks_for_steps() && options_.warm_ups != 0;
@@ -333,10 +334,11 @@ class Comparer {
   std::optional<int> cannot_start_;
 };
 
-int StatusOf(Outcome outcome) {
-  switch (outcome) {
+int StatusOf(const Comparison& comparison) {
+  const std::optional<double>& limit = comparison.fail_if_slower;
+  switch (OutcomeOf(comparison)) {
     case Outcome::kCompared:
-      return kSuccess;
+      return limit && WhetherSlower(comparison.estimate, *limit) == compare::Slower::kShown ? kSlower : kSuccess;
     case Outcome::kResultsDiffer:
     case Outcome::kFailsOnOne:
       return kFailed;
@@ -390,7 +392,7 @@ int Compare(const CompareOptions& options, const std::string& version) {
     const EndingSignals signals;
     if (const std::optional<int> cannot = comparer.RunAll()) return *cannot;
     comparer.Finish();
-    status = StatusOf(OutcomeOf(made));
+    status = StatusOf(made);
     if (comparer.signal() != 0) status = 128 + comparer.signal();
     const int printed =
         Print(kCompareCommand, options.json ? compare::ComparisonJson(made, status) : compare::FormatComparison(made));

@@ -21,8 +21,9 @@ struct CompareOptions {
   std::optional<size_t> pairs{};      // nothing: kPairs, or as many as the budget allows
   size_t warm_ups = 1;
   YardstickOptions yardstick{};
-  double budget = 0;          // seconds; 0: none
-  bool two_commands = false;  // `command` holds both, "--" between them, which run under slipstream
+  double budget = 0;                       // seconds; 0: none
+  std::optional<double> fail_if_slower{};  // a share: kSlower if the second side is shown to be slower by more
+  bool two_commands = false;               // `command` holds both, "--" between them, which run under slipstream
   bool json = false;
   bool verbose = false;
   std::vector<std::string> command;  // never empty

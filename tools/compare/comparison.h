@@ -87,6 +87,7 @@ struct Comparison {
   std::vector<Failure> failures;
   std::string stopped;  // why there are fewer pairs than were asked for; empty: there are not
 
+  std::optional<double> fail_if_slower{};  // a share; nothing: that was not asked
   Estimate estimate;
   std::optional<Estimate> whole;  // kSteps: of the wall time of the same runs
   MatchResult results;

@@ -48,6 +48,16 @@ Json EstimateJson(const Estimate& estimate) {
           {"pairs_to_see", if_known(to_see)}};
 }
 
+Json LimitJson(const Comparison& comparison) {
+  if (!comparison.fail_if_slower) return nullptr;
+  const double limit = *comparison.fail_if_slower;
+  const Slower slower = WhetherSlower(comparison.estimate, limit);
+  const std::optional<size_t> pairs = PairsToTell(comparison.estimate, limit);
+  return {{"limit", limit},
+          {"verdict", NameOf(slower)},
+          {"pairs_to_tell", slower == Slower::kUnknown ? OrNull(pairs) : Json(nullptr)}};
+}
+
 Json ResultsJson(const MatchResult& results) {
   Json shown = Json::array();
   for (const OutputDifference& difference : results.shown) {
@@ -106,6 +116,7 @@ std::string ComparisonJson(const Comparison& comparison, int exit_status) {
                      {"pairs", std::move(pairs)},
                      {"speed_ratio", EstimateJson(comparison.estimate)},
                      {"whole_command", comparison.whole ? EstimateJson(*comparison.whole) : Json(nullptr)},
+                     {"fail_if_slower", LimitJson(comparison)},
                      {"results", ResultsJson(comparison.results)},
                      {"failures", std::move(failures)},
                      {"notes", comparison.notes}};

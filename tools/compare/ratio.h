@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -55,11 +56,30 @@ struct Estimate {
   std::optional<size_t> pairs_for_aim;
   // The same for a difference of each of kWorthSeeing to show in kPower of all comparisons.
   std::array<std::optional<size_t>, kWorthSeeing.size()> pairs_to_see{};
+  double deviation = 0;     // of the pairs' logarithms: the one for which Student's interval would be as wide
+  double rounding = 0;      // what printed digits add to each side of the interval, a logarithm
   bool coarse = false;      // rounding alone is wider than the pairs' own spread
   std::vector<size_t> far;  // pairs that are far from the others; none is ever left out
 };
 
 Estimate EstimateRatio(const std::vector<FigurePair>& pairs, bool higher_is_better, double confidence = kConfidence);
+
+// Whether the second side is slower by more than a limit: whether it takes more than 1 + limit times as long, or, of a
+// throughput, has less than 1 / (1 + limit) times as much.
+enum class Slower : uint8_t {
+  kShown,    // the whole interval lies beyond the limit
+  kNot,      // the whole interval lies within
+  kUnknown,  // the limit lies within the interval, or there is none
+};
+// As the JSON spells it.
+const char* NameOf(Slower slower);
+// Of an interval of the share by which the second takes longer.
+Slower WhetherSlower(double low, double high, double limit);
+Slower WhetherSlower(const Estimate& estimate, double limit);
+
+// How many pairs, these included, would tell in kPower of all comparisons, if ratio and spread stay as they are.
+// Nothing: more than kMostPairs, the figures are too coarse, or there is no interval.
+std::optional<size_t> PairsToTell(const Estimate& estimate, double limit);
 
 // How many of the sorted means of every two of `count` values lie beyond each end of an interval of Wilcoxon's signed
 // ranks. Exact up to kMostExactRanks values; approximated from there on. 0 too where so few values make
