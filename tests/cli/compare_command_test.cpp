@@ -15,6 +15,7 @@
 #include "tests/support/process.h"
 #include "tools/cli/compare_sides.h"
 #include "tools/cli/exit_codes.h"
+#include "tools/compare/schedule.h"
 
 namespace slipstream::cli {
 namespace {
@@ -162,15 +163,40 @@ TEST(CompareCommandTest, BareIsBare) {
   NEEDS_PLAIN_BUILD();
   const std::string place = NewDirectory();
   const std::string script = "echo \"$LD_PRELOAD|$SLIPSTREAM_TRACER_NVTX|$SLIPSTREAM_POLICY\" >> " + place + "/seen";
-  const Finished finished =
-      CompareScript({"-n", "2"}, script, {{"LD_PRELOAD", SLIPSTREAM_LIBRARY}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
+  const Finished finished = CompareScript({"-n", "2", "--seed", "1"}, script,
+                                          {{"LD_PRELOAD", SLIPSTREAM_LIBRARY}, {"SLIPSTREAM_TRACER_NVTX", "false"}});
   EXPECT_EQ(finished.status, kPartial) << finished.err;
   const std::string bare = "||\n";
   const std::string under = std::string(SLIPSTREAM_LIBRARY) + "|false|\n";
   // The side that has slipstream in it is looked at for steps first, and has none.
-  EXPECT_EQ(ReadFile(place + "/seen"), under + bare + bare + under + under + bare);
+  std::string seen = under + bare;
+  for (const auto& pair : compare::RandomOrders(2, 1)) seen += pair[0] == 0 ? bare + under : under + bare;
+  EXPECT_EQ(ReadFile(place + "/seen"), seen);
   EXPECT_TRUE(Has(finished.out, "because its steps were not")) << finished.out;
   EXPECT_TRUE(Has(finished.out, "SLIPSTREAM_TRACER_NVTX.")) << "said to be in force\n" << finished.out;
+}
+
+// Drawn, said, and repeated if asked for.
+TEST(CompareCommandTest, TheOrderOfTheSides) {
+  NEEDS_PLAIN_BUILD();
+  const auto firsts = [](const std::string& seed) {
+    const Finished finished = CompareScript({"-n", "8", "--by", "wall", "--json", "--seed", seed}, "true");
+    const auto json = nlohmann::json::parse(finished.out);
+    EXPECT_EQ(json["seed"], std::stoul(seed));
+    std::vector<std::string> names;
+    for (const auto& pair : json["pairs"]) names.push_back(pair["first"]);
+    return names;
+  };
+  for (const uint32_t seed : {5U, 4294967295U}) {
+    std::vector<std::string> expected;
+    for (const auto& pair : compare::RandomOrders(8, seed)) expected.emplace_back(pair[0] == 0 ? "bare" : "slipstream");
+    EXPECT_EQ(firsts(std::to_string(seed)), expected);
+  }
+  const Finished finished = CompareScript({"-n", "1", "--by", "wall"}, "true");
+  EXPECT_TRUE(Has(finished.out, "drawn with --seed ")) << finished.out;
+  for (const std::string wrong : {"-1", "4294967296", "x"}) {
+    EXPECT_EQ(CompareScript({"--seed", wrong}, "true").status, kUsage) << wrong;
+  }
 }
 
 TEST(CompareCommandTest, NothingIsRead) {

@@ -283,6 +283,7 @@ TEST_F(CompareRunsTest, WhatIsNoRunIsSaidToBeNone) {
       {{run}, kUsage, "one recorded run; two are compared"},
       {{run, run, run}, kUsage, "more than two recorded runs"},
       {{run, run, "-n", "3"}, kUsage, "--pairs is for runs of a command"},
+      {{run, run, "--seed", "3"}, kUsage, "--seed is for runs of a command"},
       {{"--policy", "x.toml", run, run}, kUsage, "--policy is for runs of a command"},
       {{directory_ + "/nowhere", "/bin/true"}, kUsage, "/nowhere\" for? It is no recorded run"},
       {{run, run, "--", "true"}, kUsage, "for, beside a command?"},

@@ -176,6 +176,7 @@ TEST(CompareTextTest, Json) {
   EXPECT_EQ(json["speed_ratio"]["different"], true);
   EXPECT_EQ(json["sides"][0]["figures"], nlohmann::json({10.0, 12.0, 8.0}));
   EXPECT_EQ(json["pairs"][1]["first"], "slipstream");
+  EXPECT_EQ(json["seed"], 0);
   const auto few = nlohmann::json::parse(ComparisonJson(Of({{10, 5}}), 3));
   EXPECT_EQ(few["outcome"], "too_few_pairs");
   EXPECT_TRUE(few["speed_ratio"]["low"].is_null());

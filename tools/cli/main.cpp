@@ -335,6 +335,9 @@ void AddCompare(CommandLine* line) {
       ->check(CLI::Range(0, 100))
       ->type_name("N");
   command.app
+      ->add_option("--seed", options->seed, "Draw the order of the sides as in the comparison that printed this number")
+      ->type_name("N");
+  command.app
       ->add_option("--policy", options->policies,
                    "Policy file (TOML) to compare bare runs with; given twice, two policies are compared")
       ->allow_extra_args(false)

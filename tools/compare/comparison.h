@@ -80,6 +80,7 @@ struct Comparison {
   size_t steps = 0;           // measured ones of the last run
   std::string no_steps;       // kWall: steps were looked for, and this is why they are not the ruler
 
+  uint32_t seed = 0;       // of the order of the sides (schedule.h)
   size_t asked_pairs = 0;  // 0: as many as the time allows
   size_t warm_ups = 0;     // of each side
   std::vector<PairOfRuns> pairs;

@@ -111,6 +111,7 @@ std::string ComparisonJson(const Comparison& comparison, int exit_status) {
                      {"why_no_steps", OrNull(comparison.no_steps)},
                      {"asked_pairs", comparison.asked_pairs == 0 ? Json(nullptr) : Json(comparison.asked_pairs)},
                      {"warm_ups", comparison.warm_ups},
+                     {"seed", comparison.seed},
                      {"stopped", OrNull(comparison.stopped)},
                      {"sides", Json::array({SideJson(comparison, 0), SideJson(comparison, 1)})},
                      {"pairs", std::move(pairs)},

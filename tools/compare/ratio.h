@@ -3,10 +3,10 @@
 // The logarithm of each pair's ratio is one measurement: what the machine does to both runs of a pair (a warm device, a
 // busy neighbor) is the same factor in both and falls out, and 2 and 1/2 are as far from 1. From kLeastForRanks pairs
 // on the interval is that of Wilcoxon's signed ranks, which a few pairs that a neighbor ruined move little, and which
-// holds whatever the noise looks like: the sides take turns, so if they are alike, a pair is as likely to favor one as
-// the other. Of fewer pairs it is Student's, which is made for few measurements and gets wide where one is far off. A
-// bootstrap is not: of six pairs it draws from six numbers, and its intervals hold the truth clearly less often than
-// they say.
+// holds whatever the noise looks like: chance says which side is first, so if they are alike, a pair is as likely to
+// favor one as the other. Of fewer pairs it is Student's, which is made for few measurements and gets wide where one is
+// far off. A bootstrap is not: of six pairs it draws from six numbers, and its intervals hold the truth clearly less
+// often than they say.
 //
 // The interval is of 99 %: at 95 %, one program compared with itself in forty comparisons would be told of a difference
 // twice on average.

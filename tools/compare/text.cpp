@@ -85,6 +85,7 @@ std::string Head(const Comparison& comparison) {
   std::string runs = Count(comparison.pairs.size(), "pair", "pairs");
   if (comparison.asked_pairs != 0 && comparison.pairs.size() != comparison.asked_pairs)
     runs += " of " + std::to_string(comparison.asked_pairs);
+  runs += ", the side that is first drawn with --seed " + std::to_string(comparison.seed);
   if (comparison.warm_ups != 0) {
     runs += ", after " + Count(comparison.warm_ups, "warm-up", "warm-ups") + " of each side that " +
             (comparison.warm_ups == 1 ? "does" : "do") + " not count";
