@@ -80,9 +80,9 @@ double EffectiveBlocks(const std::vector<double>& means) {
   // The variance of a mean of n values is that of one, times (1 + 2 sum of (1 - k / n) r^k) / n.
   double sum = 1;
   double power = 1;
-  for (double lag = 1; lag < count; ++lag) {
+  for (size_t lag = 1; lag < means.size(); ++lag) {
     power *= r;
-    sum += 2 * (1 - lag / count) * power;
+    sum += 2 * (1 - static_cast<double>(lag) / count) * power;
   }
   return count / sum;
 }
